@@ -1,0 +1,399 @@
+"""The rows that runs write and reports read: types, version, JSON lines. Standard library only.
+
+A run is a folder::
+
+    runs/<run-id>/
+        run.json              one RunRow
+        verdicts.jsonl        VerdictRow, one line each
+        observations.jsonl    ObservationRow
+        fuzz_cases.jsonl      FuzzCaseRow
+        captures/             annotated pcapng files
+
+Each ``.jsonl`` ends with a footer line ``{"footer": true, "rows": N, ...}``. A file without one was cut
+off; a reader sees that and says so instead of averaging it in. A file is appended to by one writer at
+a time; a second writer (a campaign after a conformance run in the same folder) adds its rows and a new
+footer behind the old one, and the last line counts all rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, ClassVar, Self
+
+ROWS_VERSION = 1
+"""Raised with every change of a row type; readers accept every version up to their own."""
+
+VERDICTS = "verdicts.jsonl"
+OBSERVATIONS = "observations.jsonl"
+FUZZ_CASES = "fuzz_cases.jsonl"
+RUN = "run.json"
+CAPTURES = "captures"
+
+OUTCOMES = ("pass", "fail", "warning", "deviation", "n/a", "inconclusive")
+"""Outcomes of a conformance test; what each means: README, section on outcomes."""
+
+FUZZ_VERDICTS = ("accepted", "closed", "refused", "silent", "finding", "inconclusive")
+"""How a fuzz case ended: the node went on (accepted), sent CLOSE (closed), ended the link (refused),
+said nothing in time (silent), an oracle objected (finding), the node or the harness was not well
+before the case (inconclusive)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRow:
+    """One invocation, or several that share a folder. Stands in ``run.json``.
+
+    Attributes:
+        run_id: Folder name; sorts by start time.
+        started_at: UTC, ISO 8601 with milliseconds and ``Z``.
+        ended_at: Same; None while the run goes on or when it was cut off.
+        kind: What wrote into the folder so far, sorted, joined by ``+``: ``conformance``, ``fuzz``.
+        node: The ``--node`` value.
+        node_impl: For example ``eclipse-zenoh``; ``unknown`` for a node that was attached to.
+        node_version: Its version, or ``unknown``.
+        node_whatami: ``router``, ``peer`` or ``client``; empty when never learned.
+        node_zid: Text form of its ZID; empty when never learned.
+        harness_version: Version of this package.
+        python: Version of the interpreter.
+        platform: Operating system and machine.
+        seed: Seed of all random choices.
+        command: What was typed, without paths of this machine.
+        status: ``running``, ``complete`` or ``failed`` (the node or the harness failed).
+    """
+
+    TABLE: ClassVar[str] = "runs"
+
+    run_id: str
+    started_at: str
+    ended_at: str | None
+    kind: str
+    node: str
+    node_impl: str
+    node_version: str
+    node_whatami: str
+    node_zid: str
+    harness_version: str
+    python: str
+    platform: str
+    seed: int
+    command: str
+    status: str
+    rows_version: int = ROWS_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictRow:
+    """The judgement on one test.
+
+    Attributes:
+        run_id: The run it belongs to.
+        test: Path-like id, ``suite/test_init.py::test_x[param]``.
+        requirements: Ids the test marks.
+        level: Strictest level among them: MUST, MUST NOT, FACT, SHOULD, MAY.
+        outcome: One of OUTCOMES.
+        expected: What should have been seen; empty on a pass without further words.
+        seen: What was seen instead.
+        reason: Why n/a or inconclusive; which deviation; empty otherwise.
+        stimulus: The last messages we sent before the judgement, decoded, one line.
+        duration_s: Seconds.
+        started_ns: Unix time in ns.
+        capture: File below the run folder, or empty.
+        repeat: The command that repeats this test alone.
+    """
+
+    TABLE: ClassVar[str] = "verdicts"
+
+    run_id: str
+    test: str
+    requirements: tuple[str, ...]
+    level: str
+    outcome: str
+    expected: str
+    seen: str
+    reason: str
+    stimulus: str
+    duration_s: float
+    started_ns: int
+    capture: str
+    repeat: str
+    rows_version: int = ROWS_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservationRow:
+    """One thing seen on a link during a test.
+
+    Attributes:
+        run_id: The run it belongs to.
+        test: As in VerdictRow.
+        seq: Position within the test, from 0.
+        time_ns: Unix time in ns.
+        link: Name of the link within the test, ``a``, ``b``, ...
+        direction: ``sent``, ``received``, ``opened`` or ``ended``.
+        messages: Names of the messages in the batch, outermost first, joined by a space.
+        summary: One line for people.
+        raw_hex: The batch without its length prefix; empty for ``opened`` and ``ended``.
+        error: Why the bytes do not decode; empty otherwise.
+    """
+
+    TABLE: ClassVar[str] = "observations"
+
+    run_id: str
+    test: str
+    seq: int
+    time_ns: int
+    link: str
+    direction: str
+    messages: str
+    summary: str
+    raw_hex: str
+    error: str
+    rows_version: int = ROWS_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FuzzCaseRow:
+    """One stimulus of a campaign and what became of it.
+
+    Attributes:
+        run_id: The run it belongs to.
+        campaign: Its name.
+        case: Number within the campaign, from 1.
+        time_ns: Unix time in ns at the start of the case.
+        duration_s: Seconds, oracles included.
+        seed: Seed of the campaign.
+        state: Where the link was when the stimulus left: ``connected``, ``init_acked``, ``open``.
+        message: The fuzzed message, ``INIT``, ``PUSH`` ...
+        field: Path of the mutated field, ``INIT.batch_size``.
+        mutation: What was done to it, one line.
+        sent_hex: All that was sent in this case after the prelude, lossless, without length prefix.
+        sent_bytes: Its length with prefixes.
+        reply: Names of the messages that came back, joined by a space; ``EOF`` when the link ended.
+        verdict: One of FUZZ_VERDICTS.
+        oracle: The oracle that objected; empty otherwise.
+        bucket: Signature of the finding: class, place, message; empty otherwise.
+        detail: What the oracle saw, one line; empty otherwise.
+        node_instance: Counts the starts of the node in this campaign, from 1.
+        capture: File below the run folder, or empty.
+    """
+
+    TABLE: ClassVar[str] = "fuzz_cases"
+
+    run_id: str
+    campaign: str
+    case: int
+    time_ns: int
+    duration_s: float
+    seed: int
+    state: str
+    message: str
+    field: str
+    mutation: str
+    sent_hex: str
+    sent_bytes: int
+    reply: str
+    verdict: str
+    oracle: str
+    bucket: str
+    detail: str
+    node_instance: int
+    capture: str
+    rows_version: int = ROWS_VERSION
+
+
+type_of_file: Mapping[str, type[VerdictRow] | type[ObservationRow] | type[FuzzCaseRow]] = {
+    VERDICTS: VerdictRow,
+    OBSERVATIONS: ObservationRow,
+    FUZZ_CASES: FuzzCaseRow,
+}
+"""Which rows each ``.jsonl`` file of a run holds."""
+
+AnyRow = RunRow | VerdictRow | ObservationRow | FuzzCaseRow
+
+
+class RowsError(ValueError):
+    """A file of rows that cannot be read; the message says which file, which line and why."""
+
+
+def utc_now() -> str:
+    """Returns the present time as the rows spell it: UTC, ISO 8601, milliseconds, ``Z``."""
+    now = datetime.datetime.now(datetime.UTC)
+    return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_run_id() -> str:
+    """Returns a folder name that sorts by start time and is unique without a server."""
+    now = datetime.datetime.now(datetime.UTC)
+    nonce = f"{socket.gethostname()} {os.getpid()} {os.urandom(8).hex()}".encode()
+    return f"{now:%Y%m%dT%H%M%SZ}-{hashlib.sha256(nonce).hexdigest()[:8]}"
+
+
+def to_json(row: AnyRow) -> str:
+    """Returns the row as one line of JSON without a line end."""
+    return json.dumps(dataclasses.asdict(row), ensure_ascii=False, separators=(",", ":"))
+
+
+class RowWriter:
+    """Appends rows of one type to one file and closes it with a footer.
+
+    Every row is flushed, so that what was recorded survives the end of the process. Use it as a
+    context manager, or call ``close``.
+
+    Raises:
+        OSError: The folder cannot be written.
+        RowsError: The file exists and is not a file of rows.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._count = _count_rows(path) if path.exists() else 0
+        self._file: IO[str] = path.open("a", encoding="utf-8", newline="\n")
+
+    def write(self, row: VerdictRow | ObservationRow | FuzzCaseRow) -> None:
+        """Appends one row."""
+        self._file.write(to_json(row) + "\n")
+        self._file.flush()
+        self._count += 1
+
+    def close(self) -> None:
+        """Writes the footer; the file is complete from now on."""
+        if not self._file.closed:
+            footer = {"footer": True, "rows": self._count, "rows_version": ROWS_VERSION}
+            self._file.write(json.dumps(footer, separators=(",", ":")) + "\n")
+            self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After an error the footer is left out: a cut-off file must look cut off.
+        if kind is None:
+            self.close()
+        else:
+            self._file.close()
+
+
+def _count_rows(path: Path) -> int:
+    count = 0
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            value = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise RowsError(f"{path.name} line {number} is not JSON ({error.msg}); use another --run-dir") from None
+        count += not (isinstance(value, dict) and value.get("footer"))
+    return count
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no row.
+
+    Attributes:
+        line: Its number, from 1.
+        reason: Why it is none.
+        text: The line itself, at most 200 characters.
+    """
+
+    line: int
+    reason: str
+    text: str
+
+
+@dataclass(slots=True)
+class RowFile:
+    """What a file of rows holds.
+
+    Attributes:
+        rows: The good rows as dictionaries, in order.
+        bad: Lines that are no rows, kept apart.
+        complete: The last line is a footer whose count is right.
+    """
+
+    rows: list[dict[str, Any]]
+    bad: list[BadLine]
+    complete: bool
+
+
+def read_rows(path: Path) -> RowFile:
+    """Reads a ``.jsonl`` file of a run; never fails because of what a line holds.
+
+    Raises:
+        OSError: The file cannot be opened.
+    """
+    result = RowFile([], [], complete=False)
+    kind = type_of_file[path.name]
+    wanted = {field.name: field for field in dataclasses.fields(kind)}
+    for number, value, problem in _json_lines(path):
+        if problem:
+            result.bad.append(BadLine(number, problem, value[:200]))
+            result.complete = False
+            continue
+        if value.get("footer") is True:
+            result.complete = value.get("rows") == len(result.rows) + len(result.bad)
+            continue
+        result.complete = False
+        missing = [name for name in wanted if name not in value]
+        if missing:
+            reason = f"no {', '.join(missing)}"
+            result.bad.append(BadLine(number, reason, json.dumps(value)[:200]))
+        elif value["rows_version"] > ROWS_VERSION:
+            reason = f"rows_version {value['rows_version']} is newer than this reader ({ROWS_VERSION})"
+            result.bad.append(BadLine(number, reason, json.dumps(value)[:200]))
+        else:
+            result.rows.append({name: value[name] for name in wanted})
+    return result
+
+
+def _json_lines(path: Path) -> Iterator[tuple[int, Any, str]]:
+    """Yields (line number, object, "") or (line number, text, reason) for each line that is not empty."""
+    with path.open(encoding="utf-8", errors="replace") as file:
+        for number, line in enumerate(file, start=1):
+            text = line.rstrip("\n")
+            if not text.strip():
+                continue
+            try:
+                value = json.loads(text)
+            except (json.JSONDecodeError, RecursionError):
+                yield number, text, "not JSON" if line.endswith("\n") else "cut off in the middle of a line"
+                continue
+            if isinstance(value, dict):
+                yield number, value, ""
+            else:
+                yield number, text, "not an object"
+
+
+def write_run(folder: Path, row: RunRow) -> None:
+    """Writes ``run.json``, whole or not at all."""
+    temporary = folder / f".{RUN}.{os.getpid()}"
+    temporary.write_text(json.dumps(dataclasses.asdict(row), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    temporary.replace(folder / RUN)
+
+
+def read_run(folder: Path) -> RunRow:
+    """Reads ``run.json``.
+
+    Raises:
+        RowsError: It is missing, cut off, or of a newer version.
+    """
+    path = folder / RUN
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+        if value["rows_version"] > ROWS_VERSION:
+            raise RowsError(f"{folder.name}/{RUN} is of rows_version {value['rows_version']}, newer than {ROWS_VERSION}")
+        return RunRow(**{field.name: value[field.name] for field in dataclasses.fields(RunRow)})
+    except FileNotFoundError:
+        raise RowsError(f"{folder.name} is no run folder: it has no {RUN}") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise RowsError(f"{folder.name}/{RUN} is cut off or damaged ({error})") from None
+    except (KeyError, TypeError) as error:
+        raise RowsError(f"{folder.name}/{RUN} is no run row: {error} is missing or of the wrong type") from None
