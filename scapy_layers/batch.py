@@ -1,0 +1,125 @@
+"""A stream into batches, a batch into messages. Incremental; never raises for what the bytes are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scapy_layers.catalogue import kind_of
+from scapy_layers.codes import Kind
+from scapy_layers.errors import UnknownMessage, WireError
+from scapy_layers.message import Message, message_class
+from scapy_layers.primitives import Reader
+
+PREFIX = 2
+"""Bytes of the length in front of a batch on stream links (u16, low byte first)."""
+
+MAX_BATCH = 0xFFFF
+"""Largest length that the prefix can say; it does not count itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a batch holds.
+
+    Attributes:
+        messages: The messages, in order; the last one may be cut or refused.
+        error: The first thing a strict decoder refuses, or None.
+        rest: Bytes that belong to no message.
+    """
+
+    messages: tuple[Message, ...]
+    error: WireError | None = None
+    rest: bytes = b""
+
+    @property
+    def names(self) -> str:
+        """The names of all messages, outermost first, joined by spaces."""
+        return " ".join(name for message in self.messages for name in _names(message))
+
+
+def _names(message: Message) -> list[str]:
+    names = [str(message.name)]
+    for field_ in message.packetfields:
+        value = message.getfieldval(field_.name)
+        inside = value if isinstance(value, list) else [value]
+        names += [name for item in inside if isinstance(item, Message) for name in _names(item)]
+    return names
+
+
+def contents(raw: bytes, kind: Kind | None = None) -> Contents:
+    """Takes a batch or datagram apart, tolerantly.
+
+    Args:
+        raw: Its bytes, without a length prefix.
+        kind: SCOUTING for the datagrams of scouting; None for what travels on a link.
+    """
+    reader = Reader(raw)
+    messages: list[Message] = []
+    while reader.left:
+        number = reader.peek() & 0x1F
+        layer = kind_of(number) if kind is None else kind
+        cls = message_class(layer, number)
+        if cls is None:
+            found = f"id {number:#04x} is no {layer.name.lower()} message"
+            return Contents(tuple(messages), UnknownMessage("header", found, reader.at), reader.rest())
+        messages.append(cls.read(reader))
+        if messages[-1].errors:
+            error = messages[-1].errors[0].within(str(messages[-1].name))
+            return Contents(tuple(messages), error, reader.rest())
+    return Contents(tuple(messages))
+
+
+def prefixed(raw: bytes, length: int | None = None) -> bytes:
+    """Returns a batch as it travels on a stream link.
+
+    Args:
+        raw: The batch.
+        length: What the prefix says; the truth when None.
+
+    Raises:
+        ValueError: The batch is larger than a prefix can say.
+    """
+    said = len(raw) if length is None else length
+    if not 0 <= said <= MAX_BATCH:
+        raise ValueError(f"a batch of {said} bytes, the length prefix can say at most {MAX_BATCH}")
+    return said.to_bytes(PREFIX, "little") + raw
+
+
+@dataclass(slots=True)
+class BatchReader:
+    """Cuts a stream into batches, however its bytes arrive.
+
+    Attributes:
+        prefix: Bytes of the length: 2, or 4 on low-latency sessions (then at most ``limit``).
+        limit: Largest batch taken with a 4-byte prefix; memory is bounded by it.
+    """
+
+    prefix: int = PREFIX
+    limit: int = MAX_BATCH
+    _buffer: bytearray = field(default_factory=bytearray)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Takes bytes of the stream, returns the batches they complete.
+
+        Raises:
+            WireError: A 4-byte prefix says more than ``limit``.
+        """
+        self._buffer += data
+        batches: list[bytes] = []
+        at = 0
+        while len(self._buffer) - at >= self.prefix:
+            size = int.from_bytes(self._buffer[at : at + self.prefix], "little")
+            if size > self.limit:
+                raise WireError("batch length", f"{size} bytes, at most {self.limit}", at)
+            start = at + self.prefix
+            if len(self._buffer) - start < size:
+                break
+            batches.append(bytes(self._buffer[start : start + size]))
+            at = start + size
+        del self._buffer[:at]
+        return batches
+
+    @property
+    def pending(self) -> bytes:
+        """Bytes of a batch that is not complete yet, its prefix included."""
+        return bytes(self._buffer)

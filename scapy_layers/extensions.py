@@ -1,0 +1,400 @@
+"""The known extensions, one small class each, and the tables that say which message has which.
+
+A class is named after the extension; where messages give the same name to different bytes, the class
+says which one it is. Header bytes in the comments have Z clear.
+"""
+
+from __future__ import annotations
+
+from scapy_layers.codes import Bound, Enc, Encoding as EncodingId, Priority, QueryTarget
+from scapy_layers.fields import (
+    AnyField,
+    Bits,
+    CountedBytes,
+    CountedText,
+    Flag,
+    Many,
+    Reserved,
+    Rest,
+    U8,
+    Vle,
+    ZidField,
+    packed,
+    when,
+)
+from scapy_layers.message import Extension, Extensions, extension
+
+
+def timestamp() -> list[AnyField]:
+    """The Timestamp primitive: NTP64 time (seconds << 32 | fraction), then a counted ZenohID.
+
+    Spec: Wire Primitives, Timestamp.
+    """
+    return [Vle("timestamp", 64), ZidField("timestamp_id")]
+
+
+def encoding() -> list[AnyField]:
+    """The Encoding field: id and the bit S in one VLE integer, a schema when S.
+
+    Spec: Wire Primitives, Encoding.
+    """
+    return [
+        *packed(Bits("encoding", 31, EncodingId), Flag("S"), vle=True, enforced=32),
+        *when("S", CountedBytes("schema", z=8)),
+    ]
+
+
+def entity_global_id() -> list[AnyField]:
+    """EntityGlobalId: packed length nibble, ZenohID, entity id."""
+    return [
+        *packed(Bits("zid_len", 4, default=None, counts="zid"), Reserved(4)),
+        ZidField("zid", length="zid_len"),
+        Vle("eid", 32),
+    ]
+
+
+def key() -> list[AnyField]:
+    """Key reference: ExprId of the alias (0 for none), suffix when N. Spec: Wire Primitives, WireExpr."""
+    return [Vle("key_scope", 16, enforced=True), *when("N", CountedText("key_suffix", z=16))]
+
+
+# INIT and OPEN (Session Establishment, INIT Extensions, OpenSyn and OpenAck Extensions) ------------
+
+
+class QoSOffer(Extension):
+    """0x01: QoS lanes wanted (INIT) or confirmed (OPEN)."""
+
+    name = "QoS"
+    fields_desc = extension(0x1, Enc.UNIT)
+
+
+class QoSLink(Extension):
+    """0x21: priorities and reliability of one link of a session."""
+
+    name = "QoSLink"
+    fields_desc = extension(
+        0x1,
+        Enc.Z64,
+        *packed(
+            Bits("reliability", 1),
+            Bits("last_priority", 8),
+            Bits("first_priority", 8),
+            Bits("has_reliability", 1),
+            Bits("has_priorities", 1),
+            Bits("qos", 1),
+            vle=True,
+        ),
+    )
+
+
+class InitShm(Extension):
+    """0x42: shared-memory probe. Syn: segment id; Ack: challenge, segment id."""
+
+    name = "Shm"
+    fields_desc = extension(0x2, Enc.ZBUF, Rest("data"))
+
+
+class Auth(Extension):
+    """0x43: authentication; the body is a chain of its own, one extension per method."""
+
+    name = "Auth"
+    fields_desc = extension(0x3, Enc.ZBUF, Rest("data"))
+
+
+class MultiLink(Extension):
+    """0x44: multilink probe (INIT), ciphered nonce (OpenSyn)."""
+
+    name = "MultiLink"
+    fields_desc = extension(0x4, Enc.ZBUF, Rest("data"))
+
+
+class MultiLinkAck(Extension):
+    """0x04: multilink acknowledged (OpenAck)."""
+
+    name = "MultiLinkAck"
+    fields_desc = extension(0x4, Enc.UNIT)
+
+
+class LowLatency(Extension):
+    """0x05: network messages without FRAME wanted."""
+
+    name = "LowLatency"
+    fields_desc = extension(0x5, Enc.UNIT)
+
+
+class Compression(Extension):
+    """0x06: LZ4 batches wanted."""
+
+    name = "Compression"
+    fields_desc = extension(0x6, Enc.UNIT)
+
+
+class Patch(Extension):
+    """0x27: patch version; 1 and above know First and Drop of FRAGMENT."""
+
+    name = "Patch"
+    fields_desc = extension(0x7, Enc.Z64, Vle("patch", 8))
+
+
+class RegionName(Extension):
+    """0x48: name of the administrative region, UTF-8."""
+
+    name = "RegionName"
+    fields_desc = extension(0x8, Enc.ZBUF, Rest("region", text=True))
+
+
+class OpenShm(Extension):
+    """0x22: shared-memory answer as the page has it."""
+
+    name = "Shm"
+    fields_desc = extension(0x2, Enc.Z64, Vle("challenge", 64))
+
+
+class OpenShmCounters(Extension):
+    """0x42 in OPEN: shared-memory answer of newer nodes: challenge (Syn only) and counters."""
+
+    name = "Shm"
+    fields_desc = extension(0x2, Enc.ZBUF, Rest("body"))
+
+
+class RemoteBound(Extension):
+    """0x27 in OPEN: which bound of a region the sender is."""
+
+    name = "RemoteBound"
+    fields_desc = extension(0x7, Enc.Z64, Vle("bound", 8, Bound))
+
+
+# FRAME, FRAGMENT, transport OAM, JOIN --------------------------------------------------------------
+
+
+class Lane(Extension):
+    """0x31: priority lane of a FRAME, FRAGMENT or transport OAM; absent means DATA."""
+
+    name = "QoS"
+    fields_desc = extension(
+        0x1,
+        Enc.Z64,
+        *packed(Bits("priority", 3, Priority, default=Priority.DATA), vle=True),
+        mandatory=True,
+    )
+
+
+class First(Extension):
+    """0x02: this FRAGMENT starts a message."""
+
+    name = "First"
+    fields_desc = extension(0x2, Enc.UNIT)
+
+
+class Drop(Extension):
+    """0x03: the sender gave up the message it was fragmenting."""
+
+    name = "Drop"
+    fields_desc = extension(0x3, Enc.UNIT)
+
+
+class JoinLanes(Extension):
+    """0x51: next sequence numbers of each priority, 0 to 7."""
+
+    name = "QoS"
+    fields_desc = extension(
+        0x1,
+        Enc.ZBUF,
+        Many("lanes", Vle("next_sn_re", 32), Vle("next_sn_be", 32), times=8),
+        mandatory=True,
+    )
+
+
+class JoinShm(Extension):
+    """0x52: shared memory, opaque."""
+
+    name = "Shm"
+    fields_desc = extension(0x2, Enc.ZBUF, Rest("data"), mandatory=True)
+
+
+# Network messages (Message Reference, Common Network Extensions) -----------------------------------
+
+
+class QoS(Extension):
+    """0x21: priority and congestion control of a network message; absent means DATA, Drop."""
+
+    name = "QoS"
+    fields_desc = extension(
+        0x1,
+        Enc.Z64,
+        *packed(
+            Bits("F", 1),
+            Bits("E", 1),
+            Bits("D", 1),
+            Bits("priority", 3, Priority, default=Priority.DATA),
+            vle=True,
+        ),
+    )
+
+
+class Timestamp(Extension):
+    """0x42: Timestamp of a network message."""
+
+    name = "Timestamp"
+    fields_desc = extension(0x2, Enc.ZBUF, *timestamp())
+
+
+class NodeId(Extension):
+    """0x33: the last forwarder (page), the source in the sender's link-state graph (real nodes)."""
+
+    name = "NodeId"
+    fields_desc = extension(0x3, Enc.Z64, Vle("node_id", 16), mandatory=True)
+
+
+class ResponderId(Extension):
+    """0x43 in RESPONSE: who answers."""
+
+    name = "ResponderId"
+    fields_desc = extension(0x3, Enc.ZBUF, *entity_global_id())
+
+
+class Target(Extension):
+    """0x34: which queryables a REQUEST is for."""
+
+    name = "QueryTarget"
+    fields_desc = extension(
+        0x4, Enc.Z64, Vle("target", 8, QueryTarget, allowed=QueryTarget), mandatory=True
+    )
+
+
+class Budget(Extension):
+    """0x25: most replies wanted."""
+
+    name = "Budget"
+    fields_desc = extension(0x5, Enc.Z64, Vle("budget", 32, default=1))
+
+
+class Timeout(Extension):
+    """0x26: how long a REQUEST waits, in ms."""
+
+    name = "Timeout"
+    fields_desc = extension(0x6, Enc.Z64, Vle("timeout", 64))
+
+
+class TimestampStack(Extension):
+    """0x47: timestamps that nodes on the way append. Not on the pages; newer nodes have it."""
+
+    name = "TimestampStack"
+    fields_desc = extension(
+        0x7,
+        Enc.ZBUF,
+        U8("conf_flags", 1, allowed=range(1, 256)),
+        Many(
+            "records",
+            *packed(Bits("custom", 1), Reserved(4), Bits("point", 3)),
+            CountedBytes("record", z=64, enforced=False),
+            most=255,
+        ),
+    )
+
+
+# Declarations --------------------------------------------------------------------------------------
+
+
+class QueryableInfo(Extension):
+    """0x21 of D_QUERYABLE: complete, and the distance in hops."""
+
+    name = "QueryableInfo"
+    fields_desc = extension(
+        0x1, Enc.Z64, *packed(Bits("distance", 16), Reserved(7), Bits("complete", 1), vle=True)
+    )
+
+
+class WireExpr(Extension):
+    """0x5f of U_SUBSCRIBER, U_QUERYABLE, U_TOKEN: the key; the suffix fills the extension."""
+
+    name = "WireExpr"
+    fields_desc = extension(
+        0xF,
+        Enc.ZBUF,
+        *packed(Reserved(6), Bits("mapping", 1), Flag("N")),
+        Vle("key_scope", 16, enforced=True),
+        *when("N", Rest("key_suffix", text=True)),
+        mandatory=True,
+    )
+
+
+# Data sub-messages ---------------------------------------------------------------------------------
+
+
+class SourceInfo(Extension):
+    """0x41: which entity sent it, with a number of its own."""
+
+    name = "SourceInfo"
+    fields_desc = extension(0x1, Enc.ZBUF, *entity_global_id(), Vle("source_sn", 32))
+
+
+class Shm(Extension):
+    """0x12 of PUT and ERR: the payload is sliced and may refer to shared memory."""
+
+    name = "Shm"
+    fields_desc = extension(0x2, Enc.UNIT, mandatory=True)
+
+
+class PutAttachment(Extension):
+    """0x43 of PUT: opaque bytes."""
+
+    name = "Attachment"
+    fields_desc = extension(0x3, Enc.ZBUF, Rest("attachment"))
+
+
+class DelAttachment(Extension):
+    """0x42 of DEL: opaque bytes."""
+
+    name = "Attachment"
+    fields_desc = extension(0x2, Enc.ZBUF, Rest("attachment"))
+
+
+class QueryAttachment(Extension):
+    """0x45 of QUERY: opaque bytes."""
+
+    name = "Attachment"
+    fields_desc = extension(0x5, Enc.ZBUF, Rest("attachment"))
+
+
+class QueryBody(Extension):
+    """0x43 of QUERY: encoding, then the payload to the end of the extension."""
+
+    name = "QueryBody"
+    fields_desc = extension(0x3, Enc.ZBUF, *encoding(), Rest("data"))
+
+
+class QueryBodyShm(Extension):
+    """0x04 of QUERY: the body that follows is sliced."""
+
+    name = "QueryBodyShm"
+    fields_desc = extension(0x4, Enc.UNIT)
+
+
+# Which message has which ---------------------------------------------------------------------------
+
+NONE = Extensions()
+SCOUTING = Extensions(skips_mandatory=True)
+INIT = Extensions(
+    QoSOffer, QoSLink, InitShm, Auth, MultiLink, LowLatency, Compression, Patch, RegionName
+)
+OPEN = Extensions(
+    QoSOffer, OpenShm, OpenShmCounters, Auth, MultiLink, MultiLinkAck, LowLatency, Compression, RemoteBound
+)
+FRAME = Extensions(Lane)
+FRAGMENT = Extensions(Lane, First, Drop)
+TRANSPORT_OAM = Extensions(Lane)
+JOIN = Extensions(JoinLanes, JoinShm, Patch)
+PUSH = Extensions(QoS, Timestamp, NodeId, TimestampStack)
+REQUEST = Extensions(QoS, Timestamp, NodeId, Target, Budget, Timeout, TimestampStack)
+RESPONSE = Extensions(QoS, Timestamp, ResponderId, TimestampStack)
+RESPONSE_FINAL = Extensions(QoS, Timestamp)
+NETWORK_OAM = Extensions(QoS, Timestamp)
+DECLARE = Extensions(QoS, Timestamp, NodeId)
+INTEREST = Extensions(QoS, Timestamp, NodeId)
+D_QUERYABLE = Extensions(QueryableInfo)
+UNDECLARE = Extensions(WireExpr)
+PUT = Extensions(SourceInfo, Shm, PutAttachment)
+DEL = Extensions(SourceInfo, DelAttachment)
+QUERY = Extensions(SourceInfo, QueryBodyShm, QueryBody, QueryAttachment)
+ERR = Extensions(SourceInfo, Shm)

@@ -1,0 +1,364 @@
+"""Scapy fields of Zenoh messages. Each carries its shape; nothing else describes the bytes.
+
+The fields convert and show values. Reading and writing bytes is one function each in ``message.py``,
+which walks the shapes like every other reader does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from enum import IntEnum, IntFlag
+from typing import Any
+
+from scapy.fields import ConditionalField, Field
+from scapy.packet import Packet
+from scapy.volatile import RandBin, RandNum
+
+from scapy_layers import shape
+from scapy_layers.codes import DataId, DeclarationId, Kind, NetworkId, ScoutingId, TransportId
+from scapy_layers.primitives import Counted, WideInt, zid_from_text, zid_to_text
+
+KIND_OF_IDS: dict[type[IntEnum], Kind] = {
+    ScoutingId: Kind.SCOUTING,
+    TransportId: Kind.TRANSPORT,
+    NetworkId: Kind.NETWORK,
+    DeclarationId: Kind.DECLARATION,
+    DataId: Kind.DATA,
+}
+
+
+class ZenohField(Field):
+    """Base of all fields here: has a shape and no Scapy format string.
+
+    Attributes:
+        shape: What stands on the wire. Bit fields that share a carrier share one Packed.
+    """
+
+    __slots__ = ["shape"]
+
+    def __init__(self, name: str, default: Any, described: shape.Shape) -> None:
+        self.shape = described
+        super().__init__(name, default, fmt="B")
+
+
+class NumberField(ZenohField):
+    """An integer: bits of a carrier, a byte, a 16-bit word, or a VLE integer."""
+
+    __slots__ = ["limit", "names"]
+
+    def __init__(
+        self, name: str, default: int | None, described: shape.Shape, limit: int, names: shape.Names | None
+    ) -> None:
+        self.limit = limit
+        self.names = names
+        super().__init__(name, default, described)
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
+        """Takes a number, or the name of a value in any case (``router``, ``CURRENT_FUTURE``)."""
+        if isinstance(x, str) and self.names:
+            try:
+                return self.names[x.upper()].value
+            except KeyError:
+                known = ", ".join(self.names.__members__)
+                raise ValueError(f"{self.name}: {x!r} is none of {known}") from None
+        if isinstance(x, bool | IntEnum | IntFlag):
+            x = int(x)
+        if isinstance(x, int) and not 0 <= x <= self.limit:
+            raise ValueError(f"{self.name}: {x} does not fit, the wire carries 0 to {self.limit}")
+        return x
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        """Shows the number, with the name of the value and the width of an over-long form."""
+        text = str(int(x)) if isinstance(x, int) else repr(x)
+        if self.names and isinstance(x, int):
+            try:
+                name = self.names(x).name
+            except ValueError:
+                name = None
+            text += f" ({name})" if name else ""
+        return f"{text} in {x.width} bytes" if isinstance(x, WideInt) else text
+
+    def randval(self) -> Any:
+        """Returns a random value that the wire can carry."""
+        return RandNum(0, self.limit)
+
+
+class BytesField(ZenohField):
+    """Bytes; those that are text are shown and set as ``str``."""
+
+    __slots__ = ["text"]
+
+    def __init__(self, name: str, default: bytes, described: shape.Shape, text: bool = False) -> None:
+        self.text = text
+        super().__init__(name, default, described)
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
+        """Takes bytes, or text (encoded as UTF-8, lone surrogates back to the bytes they stand for)."""
+        return x.encode("utf-8", "surrogateescape") if isinstance(x, str) else x
+
+    def i2h(self, pkt: Packet | None, x: Any) -> Any:
+        """Gives text as ``str`` (bytes that are no UTF-8 as lone surrogates), the rest as bytes."""
+        return x.decode("utf-8", "surrogateescape") if self.text and isinstance(x, bytes) else x
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        """Shows text or bytes, and a count that lies."""
+        shown = repr(self.i2h(pkt, x))
+        if isinstance(x, Counted) and x.said is not None and x.said != len(x):
+            shown += f" behind the count {x.said}"
+        return shown
+
+    def randval(self) -> Any:
+        """Returns random bytes."""
+        return RandBin(RandNum(0, 64))
+
+
+class ZidField(ZenohField):
+    """A ZenohID: bytes in wire order, or the text form (hexadecimal of the number).
+
+    Args:
+        name: Field name.
+        length: Bit field that holds its length minus one; None for the form with a VLE length.
+        default: Wire bytes.
+    """
+
+    __slots__ = []
+
+    def __init__(self, name: str, length: str | None = None, default: bytes = b"\x01") -> None:
+        super().__init__(name, default, shape.Zid(name, length))
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
+        """Takes wire bytes or the text form."""
+        return zid_from_text(x) if isinstance(x, str) else x
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        """Shows the text form."""
+        return zid_to_text(x) if isinstance(x, bytes) else repr(x)
+
+    def randval(self) -> Any:
+        """Returns a random 16-byte ZenohID."""
+        return RandBin(16)
+
+
+class ListField(ZenohField):
+    """A list of values, of extensions, or of messages."""
+
+    __slots__ = ["holds_packets"]
+    islist = 1
+
+    def __init__(self, name: str, described: shape.Shape, packets: bool) -> None:
+        self.holds_packets = int(packets)
+        super().__init__(name, [], described)
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
+        """Takes a list, or a single item."""
+        if x is None or isinstance(x, list):
+            return x
+        return list(x) if isinstance(x, tuple) else [x]
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        """Shows the items."""
+        return repr(list(x)) if x is not None else "None"
+
+
+class PacketField(ZenohField):
+    """One message inside another."""
+
+    __slots__ = []
+    holds_packets = 1
+
+    def any2i(self, pkt: Packet | None, x: Any) -> Any:
+        """Takes a message."""
+        return x
+
+
+class WhenField(ConditionalField):
+    """A field that is present under conditions, which are data.
+
+    Attributes:
+        conditions: All must hold.
+    """
+
+    __slots__ = ["conditions"]
+
+    def __init__(self, field: ZenohField, conditions: tuple[shape.Condition, ...]) -> None:
+        self.conditions = conditions
+        super().__init__(field, lambda pkt: pkt.present(conditions))
+
+
+AnyField = ZenohField | WhenField
+
+
+# What a field list is written with, in wire order --------------------------------------------------
+
+
+
+def Bits(  # noqa: N802  (reads like a kind of field in a field list)
+    name: str,
+    size: int,
+    names: shape.Names | None = None,
+    *,
+    default: int | None = 0,
+    allowed: Iterable[int] | None = None,
+    counts: str | None = None,
+) -> shape.Bits:
+    """Some bits, to stand inside ``packed``; arguments as in shape.Bits."""
+    fixed = tuple(allowed) if allowed is not None else None
+    return shape.Bits(name, size, 0, int(default) if default is not None else None, names, fixed, counts)
+
+
+def Flag(name: str) -> shape.Bits:  # noqa: N802
+    """One bit that says whether something is present; computed unless given."""
+    return shape.Bits(name, 1, 0, None)
+
+
+def Reserved(size: int) -> shape.Bits:  # noqa: N802
+    """Bits without meaning."""
+    return shape.Bits("reserved", size, 0)
+
+
+def packed(*bits: shape.Bits, vle: bool = False, enforced: int | None = None) -> list[ZenohField]:
+    """Bit fields in one byte, highest first, or in one VLE integer.
+
+    A VLE carrier gets reserved bits on top, up to 64, so that every value it can have is kept; one that
+    needs more than ``enforced`` bits is refused by a decoder.
+
+    Raises:
+        ValueError: The bits do not fill whole bytes.
+    """
+    total = sum(part.size for part in bits)
+    if vle and total < 64:
+        bits = (Reserved(64 - total), *bits)
+        total = 64
+    if total != (64 if vle else 8):
+        raise ValueError(f"{total} bits do not fill their carrier")
+    placed: list[shape.Bits] = []
+    shift = total
+    for part in bits:
+        shift -= part.size
+        # Reserved bits are named by their place, so that each field of a message has its own name.
+        name = f"reserved{shift}" if part.name == "reserved" else part.name
+        placed.append(
+            shape.Bits(name, part.size, shift, part.default, part.names, part.allowed, part.counts)
+        )
+    group = shape.Packed(tuple(placed), vle, enforced)
+    return [NumberField(b.name, b.default, group, (1 << b.size) - 1, b.names) for b in placed]
+
+
+def header(mid: IntEnum, *flags: str | shape.Bits) -> list[ZenohField]:
+    """The header byte of a message: flags from bit 7 down (``-`` for a reserved one), then the id."""
+    parts = [
+        flag if isinstance(flag, shape.Bits) else Reserved(1) if flag == "-" else Flag(flag) for flag in flags
+    ]
+    # Reserved header bits get a name of their own: a packed byte of the same message may have some too.
+    parts = [
+        shape.Bits(f"reserved_{7 - index}", 1, 0) if part.name == "reserved" else part
+        for index, part in enumerate(parts)
+    ]
+    return packed(*parts, Bits("mid", 5, type(mid), default=mid))
+
+
+def U8(  # noqa: N802
+    name: str, default: int = 0, names: shape.Names | None = None, *, allowed: Iterable[int] | None = None
+) -> ZenohField:
+    """One byte."""
+    fixed = tuple(allowed) if allowed is not None else None
+    return NumberField(name, default, shape.U8(name, default, names, fixed), 0xFF, names)
+
+
+def U16le(name: str, default: int = 0) -> ZenohField:  # noqa: N802
+    """Two bytes, low byte first."""
+    return NumberField(name, default, shape.U16le(name, default), 0xFFFF, None)
+
+
+def Vle(  # noqa: N802
+    name: str,
+    z: int,
+    names: shape.Names | None = None,
+    *,
+    default: int = 0,
+    enforced: bool = False,
+    allowed: Iterable[int] | None = None,
+) -> ZenohField:
+    """A VLE integer; arguments as in shape.Vle."""
+    fixed = tuple(allowed) if allowed is not None else None
+    described = shape.Vle(name, z, enforced, default, names, fixed)
+    return NumberField(name, default, described, (1 << 64) - 1, names)
+
+
+def CountedBytes(name: str, z: int, *, enforced: bool = True) -> ZenohField:  # noqa: N802
+    """A VLE count and that many bytes. A ``Counted`` value lies about the count."""
+    return BytesField(name, b"", shape.CountedBytes(name, z, enforced))
+
+
+def CountedText(name: str, z: int, *, enforced: bool = True, locator: bool = False) -> ZenohField:  # noqa: N802
+    """A VLE count and that many bytes of UTF-8."""
+    return BytesField(name, b"", shape.CountedBytes(name, z, enforced, text=True, locator=locator), text=True)
+
+
+def Rest(name: str, *, text: bool = False) -> ZenohField:  # noqa: N802
+    """All bytes up to the end of what is around the field."""
+    return BytesField(name, b"", shape.Rest(name, text), text)
+
+
+def Many(  # noqa: N802
+    name: str, *item: AnyField, times: int | None = None, most: int | None = None
+) -> ZenohField:
+    """A list of groups; an item of one field is a plain value, otherwise a dictionary of its fields."""
+    return ListField(name, shape.Many(name, shapes_of(list(item)), times, most), packets=False)
+
+
+def Body(name: str, *ids: IntEnum) -> ZenohField:  # noqa: N802
+    """One message of another kind."""
+    kind = KIND_OF_IDS[type(ids[0])]
+    return PacketField(name, None, shape.Body(name, kind, tuple(int(i) for i in ids)))
+
+
+def Messages(name: str, ids: type[IntEnum]) -> ZenohField:  # noqa: N802
+    """Messages of another kind back to back."""
+    return ListField(
+        name, shape.Messages(name, KIND_OF_IDS[ids], tuple(int(i) for i in ids)), packets=True
+    )
+
+
+def when(condition: str | tuple[str, int | None], *fields: AnyField) -> list[AnyField]:
+    """Fields that are present only when an earlier field has a value.
+
+    Args:
+        condition: A flag that must be set, or a field and its value (None: any but zero).
+        fields: May be conditional themselves; then both conditions must hold.
+    """
+    field, equals = (condition, 1) if isinstance(condition, str) else condition
+    outer = shape.Condition(field, equals)
+    result: list[AnyField] = []
+    for inner in fields:
+        if isinstance(inner, WhenField):
+            result.append(WhenField(inner.fld, (outer, *inner.conditions)))
+        else:
+            result.append(WhenField(inner, (outer,)))
+    return result
+
+
+def shapes_of(fields: Iterable[Any]) -> tuple[shape.Shape, ...]:
+    """Returns the shapes of a field list in wire order: what all readers read.
+
+    Bit fields of one carrier become one Packed, neighbours under the same conditions one When.
+
+    Raises:
+        TypeError: A field cannot be described: it is not from this module.
+    """
+    plain: list[tuple[tuple[shape.Condition, ...], shape.Shape]] = []
+    for field in fields:
+        conditions = field.conditions if isinstance(field, WhenField) else ()
+        inner = field.fld if isinstance(field, WhenField) else field
+        if not isinstance(inner, ZenohField):
+            raise TypeError(f"{inner!r} is no field from scapy_layers.fields and cannot be described")
+        described = inner.shape
+        if plain and isinstance(described, shape.Packed) and plain[-1][1] is described:
+            continue
+        plain.append((conditions, described))
+    result: list[shape.Shape] = []
+    for conditions, group in itertools.groupby(plain, key=lambda pair: pair[0]):
+        members = tuple(described for _, described in group)
+        result.extend([shape.When(conditions, members)] if conditions else members)
+    return tuple(result)
