@@ -1,0 +1,1 @@
+"""The session machine: bytes and a time in, events and messages out. No socket, no clock."""

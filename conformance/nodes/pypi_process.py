@@ -1,0 +1,63 @@
+"""The child process that is an eclipse-zenoh node. Standard library and ``zenoh`` only.
+
+Started as ``python pypi_process.py FD CONFIG``: opens a session with the configuration (a JSON object
+of configuration paths and values), writes one JSON line to the file descriptor when it is ready, and
+lives until SIGTERM, SIGINT or the end of its parent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+
+LISTEN = "0A"
+"""State of a listening socket in /proc/net/tcp."""
+
+
+def main() -> int:
+    """Runs the node."""
+    ready, config_text = int(sys.argv[1]), sys.argv[2]
+    # The node must not outlive a harness that was killed.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    import zenoh
+
+    config = zenoh.Config()
+    for path, value in json.loads(config_text).items():
+        config.insert_json5(path, json.dumps(value))
+    session = zenoh.open(config)
+    info = {"zid": str(session.info.zid()), "ports": listening_ports()}
+    with os.fdopen(ready, "w") as pipe:
+        pipe.write(json.dumps(info) + "\n")
+    signal.sigwait({signal.SIGTERM, signal.SIGINT})
+    session.close()
+    return 0
+
+
+def listening_ports() -> list[int]:
+    """Returns the TCP ports on which this process listens.
+
+    The API does not tell which port the system chose for port 0; the system does.
+    """
+    inodes = set()
+    for name in os.listdir("/proc/self/fd"):
+        with contextlib.suppress(OSError):  # the descriptor of this very listing is gone by now
+            inodes.add(os.readlink(f"/proc/self/fd/{name}"))
+    ports = []
+    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
+        with contextlib.suppress(FileNotFoundError), open(table) as lines:  # no IPv6 on this machine
+            for line in list(lines)[1:]:
+                columns = line.split()
+                if columns[3] == LISTEN and f"socket:[{columns[9]}]" in inodes:
+                    ports.append(int(columns[1].rpartition(":")[2], 16))
+    return ports
+
+
+if __name__ == "__main__":
+    sys.exit(main())

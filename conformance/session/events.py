@@ -1,0 +1,71 @@
+"""What the session machine wants its owner to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from conformance.session.negotiate import Offer
+from scapy_layers.message import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The session is live in both directions.
+
+    Attributes:
+        zid: Wire bytes of the node's ZenohID.
+        whatami: Its role code.
+        agreed: What was negotiated.
+        lease: Seconds, the one the node announced.
+        initial_sn: First sequence number of the node.
+    """
+
+    zid: bytes
+    whatami: int
+    agreed: Offer
+    lease: float
+    initial_sn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A network message came.
+
+    Attributes:
+        message: The message; one that came in fragments is whole again.
+        reliable: The channel it came on.
+        priority: The lane.
+    """
+
+    message: Message
+    reliable: bool
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A FRAME or FRAGMENT was not taken: its number is old, or it was heard before.
+
+    Attributes:
+        sn: Its number.
+    """
+
+    sn: int
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The session is over.
+
+    Attributes:
+        reason: Close reason code; None when the lease expired or the link ended without CLOSE.
+        by_us: We ended it.
+        why: In words.
+    """
+
+    reason: int | None
+    by_us: bool
+    why: str
+
+
+Event = Opened | Received | Dropped | Closed
