@@ -1,0 +1,246 @@
+"""A history into rows and into an annotated capture; the run folder's ``run.json``."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+import ipaddress
+import platform
+import struct
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from scapy.packet import Raw
+from scapy.utils import PcapNgWriter
+
+from conformance.config import RunConfig
+from conformance.errors import UsageError
+from conformance.nodes.base import Node
+from conformance.observe import Direction, Endpoints, History, Observation
+from spark_reports.rows import RUN, ObservationRow, RowsError, RunRow, read_run, utc_now, write_run
+
+LINKTYPE_RAW = 101
+"""Packets begin with an IPv4 or IPv6 header."""
+
+SEGMENT = 60_000
+"""Most bytes of a batch in one packet of a capture."""
+
+SYN, ACK, PSH, FIN, RST = 0x02, 0x10, 0x08, 0x01, 0x04
+
+MAX_COMMENT = 4_000
+"""Bytes of one remark; longer ones are cut, the rows have them whole."""
+
+
+def observation_rows(run_id: str, test: str, history: History) -> list[ObservationRow]:
+    """Returns one row for each observation of a history."""
+    return [
+        ObservationRow(
+            run_id=run_id,
+            test=test,
+            seq=seen.seq,
+            time_ns=seen.time_ns,
+            link=seen.link,
+            direction=seen.direction.value,
+            messages=seen.contents.names,
+            summary=seen.describe(),
+            raw_hex=(seen.batch or seen.raw).hex(),
+            error=str(seen.contents.error or ""),
+        )
+        for seen in history.observations
+    ]
+
+
+class CaptureWriter:
+    """Writes histories into one pcapng file, as TCP packets with remarks that tshark shows.
+
+    The bytes are those that travelled; addresses and ports are the true ones; the TCP headers are made
+    up, since the tester sees streams, not packets.
+
+    Args:
+        path: The file; replaced when it exists.
+        limit: Bytes after which nothing more is added; ``full`` tells.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+
+    def __init__(self, path: Path, limit: int = 64 << 20) -> None:
+        self.path = path
+        self.full = False
+        self._limit = limit
+        self._size = 0
+        self._writer = PcapNgWriter(str(path))
+        self._writer.linktype = LINKTYPE_RAW
+        self._writer.write_header(None)
+
+    def add(self, history: History, title: str, remarks: list[str] | None = None) -> None:
+        """Appends all observations of a history.
+
+        Args:
+            history: What was seen.
+            title: Stands at the first packet: the test or case and what it is about.
+            remarks: Stand at the last packet: expected, seen, verdict.
+        """
+        if self.full:
+            return
+        streams = {name: _Stream(ends) for name, ends in history.endpoints.items()}
+        last = len(history.observations) - 1
+        for seen in history.observations:
+            comments = [title] * (seen.seq == 0)
+            if seen.direction is Direction.SENT:
+                comments.append(f"stimulus: {seen.describe()}")
+            elif seen.direction is Direction.RECEIVED:
+                comments.append(f"received: {seen.describe()}")
+            if seen.contents.error:
+                comments.append(f"does not decode: {seen.contents.error}")
+            comments += history.notes(seen.seq)
+            if seen.seq == last:
+                comments += remarks or []
+            for index, packet in enumerate(streams[seen.link].packets(seen)):
+                self._write(packet, seen.time_ns, comments if index == 0 else [])
+
+    def close(self) -> None:
+        """Completes the file."""
+        self._writer.close()
+
+    def _write(self, packet: bytes, time_ns: int, comments: list[str]) -> None:
+        self._size += len(packet) + sum(map(len, comments)) + 64
+        if self._size > self._limit:
+            self.full = True
+            return
+        wrapped = Raw(packet)
+        wrapped.time = time_ns / 1e9
+        wrapped.comments = [comment.encode("utf-8", "backslashreplace")[:MAX_COMMENT] for comment in comments]
+        self._writer.write_packet(wrapped)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Stream:
+    """Numbers the bytes of one link in both directions."""
+
+    def __init__(self, ends: Endpoints) -> None:
+        self._ends = ends
+        self._next = {True: 0, False: 0}
+
+    def packets(self, seen: Observation) -> list[bytes]:
+        """Returns the packets that show an observation."""
+        match seen.direction:
+            case Direction.OPENED:
+                packets = [self._packet(True, SYN), self._packet(False, SYN | ACK), self._packet(True, ACK)]
+            case Direction.ENDED:
+                ours = seen.note.endswith("by us")
+                flags = RST | ACK if "reset" in seen.note or "aborted" in seen.note else FIN | ACK
+                packets = [self._packet(ours, flags)]
+            case _:
+                ours = seen.direction is Direction.SENT
+                packets = [
+                    self._packet(ours, PSH | ACK, seen.raw[at : at + SEGMENT])
+                    for at in range(0, len(seen.raw), SEGMENT)
+                ]
+        return packets
+
+    def _packet(self, ours: bool, flags: int, data: bytes = b"") -> bytes:
+        source, target = (
+            (self._ends.local, self._ends.remote) if ours else (self._ends.remote, self._ends.local)
+        )
+        ack = self._next[not ours] if flags & ACK else 0
+        head = struct.pack("!HHIIBBHHH", source[1], target[1], self._next[ours], ack, 5 << 4, flags, 65_535, 0, 0)
+        self._next[ours] = self._next[ours] + len(data) + bool(flags & (SYN | FIN)) & 0xFFFFFFFF
+        return _ip(source[0], target[0], head, data)
+
+
+def _ip(source: str, target: str, head: bytes, data: bytes) -> bytes:
+    """Returns a TCP segment with its checksum in an IPv4 or IPv6 packet."""
+    a, b = ipaddress.ip_address(source.split("%")[0]), ipaddress.ip_address(target.split("%")[0])
+    size = len(head) + len(data)
+    pseudo = a.packed + b.packed + struct.pack("!II", size, 6)
+    head = head[:16] + struct.pack("!H", _checksum(pseudo + head + data)) + head[18:]
+    if a.version == 6:
+        return struct.pack("!IHBB", 6 << 28, size, 6, 64) + a.packed + b.packed + head + data
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + size, 0, 0x4000, 64, 6, 0) + a.packed + b.packed
+    return ip[:10] + struct.pack("!H", _checksum(ip)) + ip[12:] + head + data
+
+
+def _checksum(data: bytes) -> int:
+    """Returns the Internet checksum (RFC 1071)."""
+    padded = data + b"\x00" * (len(data) & 1)
+    # The sum of 16-bit words modulo 0xffff is the number itself modulo 0xffff.
+    total = int.from_bytes(padded, "big") % 0xFFFF
+    return 0xFFFF - total if total else 0 if any(padded) else 0xFFFF
+
+
+# run.json ------------------------------------------------------------------------------------------
+
+
+def open_run(config: RunConfig, node: Node, kind: str, command: str) -> RunRow:
+    """Writes ``run.json`` for a run that begins, or that another tool began in the same folder.
+
+    Args:
+        config: The run.
+        node: The node, started and asked.
+        kind: ``conformance`` or ``fuzz``.
+        command: What was typed.
+
+    Raises:
+        UsageError: The folder holds a run that cannot be read.
+    """
+    folder = config.run_dir
+    row = RunRow(
+        run_id=config.run_id,
+        started_at=utc_now(),
+        ended_at=None,
+        kind=kind,
+        node=config.node,
+        node_impl=node.impl,
+        node_version=node.version,
+        node_whatami=node.whatami,
+        node_zid=node.zid,
+        harness_version=importlib.metadata.version("zenoh-harness") if _installed() else "unknown",
+        python=platform.python_version(),
+        platform=f"{platform.system()} {platform.machine()}",
+        seed=config.seed,
+        command=command,
+        status="running",
+    )
+    if (folder / RUN).exists():
+        try:
+            before = read_run(folder)
+        except RowsError as error:
+            raise UsageError(f"{error}; choose another --run-dir") from None
+        kinds = sorted({*before.kind.split("+"), kind})
+        row = dataclasses.replace(
+            row,
+            started_at=before.started_at,
+            kind="+".join(kinds),
+            command=f"{before.command}; {command}" if command != before.command else command,
+        )
+    write_run(folder, row)
+    return row
+
+
+def close_run(config: RunConfig, row: RunRow, *, failed: bool = False) -> None:
+    """Writes ``run.json`` for a run that ended.
+
+    Args:
+        config: The run.
+        row: What ``open_run`` returned.
+        failed: The node or the harness failed.
+    """
+    ended = dataclasses.replace(row, ended_at=utc_now(), status="failed" if failed else "complete")
+    write_run(config.run_dir, ended)
+
+
+def _installed() -> bool:
+    try:
+        importlib.metadata.version("zenoh-harness")
+    except importlib.metadata.PackageNotFoundError:
+        return False
+    return True
