@@ -111,10 +111,10 @@ class History:
         self.observations.append(seen)
         return seen
 
-    def annotate(self, text: str) -> None:
-        """Attaches a remark to the last observation: an expectation, a verdict."""
+    def annotate(self, text: str, at: int | None = None) -> None:
+        """Attaches a remark (an expectation, a verdict) to an observation; to the last one when None."""
         if self.observations:
-            self._notes.append((len(self.observations) - 1, text))
+            self._notes.append((len(self.observations) - 1 if at is None else at, text))
 
     def notes(self, seq: int) -> list[str]:
         """Returns the remarks on an observation."""

@@ -32,13 +32,13 @@ MAX_COMMENT = 4_000
 """Bytes of one remark; longer ones are cut, the rows have them whole."""
 
 
-def observation_rows(run_id: str, test: str, history: History) -> list[ObservationRow]:
-    """Returns one row for each observation of a history."""
+def observation_rows(run_id: str, test: str, history: History, first: int = 0) -> list[ObservationRow]:
+    """Returns one row for each observation of a history, numbered from ``first``."""
     return [
         ObservationRow(
             run_id=run_id,
             test=test,
-            seq=seen.seq,
+            seq=first + seen.seq,
             time_ns=seen.time_ns,
             link=seen.link,
             direction=seen.direction.value,
@@ -180,12 +180,27 @@ def _checksum(data: bytes) -> int:
 # run.json ------------------------------------------------------------------------------------------
 
 
-def open_run(config: RunConfig, node: Node, kind: str, command: str) -> RunRow:
+@dataclasses.dataclass(frozen=True, slots=True)
+class NodeFacts:
+    """What a run says about its node; attributes as in Node."""
+
+    impl: str
+    version: str
+    whatami: str
+    zid: str
+
+    @classmethod
+    def of(cls, node: Node) -> Self:
+        """Takes them from a node that was asked."""
+        return cls(node.impl, node.version, node.whatami, node.zid)
+
+
+def open_run(config: RunConfig, node: NodeFacts | Node, kind: str, command: str) -> RunRow:
     """Writes ``run.json`` for a run that begins, or that another tool began in the same folder.
 
     Args:
         config: The run.
-        node: The node, started and asked.
+        node: The node, started and asked, or what is known of it.
         kind: ``conformance`` or ``fuzz``.
         command: What was typed.
 

@@ -1,0 +1,128 @@
+"""From what a test raised to its outcome: levels, recorded deviations, and words for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from conformance.config import RunConfig
+from conformance.errors import HarnessError, NotApplicable, SessionError, Unmet
+from conformance.requirements import deviation_of, requirements, strictest
+from conformance.tester import Tester
+from spark_reports.rows import VerdictRow
+
+EXCHANGE_LINES = 60
+"""Most observations that a failure prints; the capture has all."""
+
+
+@dataclass(slots=True)
+class Judged:
+    """What became of a test.
+
+    Attributes:
+        outcome: One of ``rows.OUTCOMES``.
+        expected: What should have been seen.
+        seen: What was seen.
+        reason: Why n/a or inconclusive, or which deviation.
+        detail: For people; may change from run to run.
+    """
+
+    outcome: str = "pass"
+    expected: str = ""
+    seen: str = ""
+    reason: str = ""
+    detail: str = ""
+
+
+def judge(error: BaseException | None) -> Judged:
+    """Returns the outcome of a test by what it raised.
+
+    Raises:
+        BaseException: What it raised is no judgement but a bug of the test.
+    """
+    match error:
+        case None:
+            return Judged()
+        case Unmet():
+            return Judged("fail", error.expected, error.seen, detail=error.detail)
+        case NotApplicable():
+            return Judged("n/a", reason=str(error))
+        case HarnessError() | SessionError():
+            return Judged("inconclusive", reason=str(error))
+        case _:
+            raise error
+
+
+def compare(judged: Judged, ids: tuple[str, ...], test: str, node: tuple[str, str], *, strict_should: bool) -> None:
+    """Applies levels and recorded deviations to an outcome.
+
+    Args:
+        judged: Is changed in place.
+        ids: Requirements of the test.
+        test: Its id.
+        node: Implementation and version.
+        strict_should: A broken SHOULD stays a fail.
+    """
+    if judged.outcome == "fail" and strictest(ids) in {"SHOULD", "MAY"} and not strict_should:
+        judged.outcome = "warning"
+    known = deviation_of(*node, test)
+    if known is None or judged.outcome in {"n/a", "inconclusive"}:
+        return
+    if judged.outcome == "pass":
+        judged.outcome = "fail"
+        judged.expected = f"the deviation recorded in deviations.toml: {known.seen}"
+        judged.seen = "the requirement is met"
+        judged.reason = "stale deviation: remove it"
+    elif judged.seen == known.seen:
+        judged.outcome = "deviation"
+        judged.reason = known.note
+    else:
+        judged.outcome = "fail"
+        judged.reason = f"differs from the deviation recorded in deviations.toml: {known.seen}"
+
+
+def explain(row: VerdictRow, judged: Judged, node: str, testers: list[Tester], config: RunConfig) -> str:
+    """Returns what a person needs to understand a failure and to see it again."""
+    lines = [f"{row.outcome}: {row.test}"]
+    for name in row.requirements:
+        requirement = requirements()[name]
+        lines.append(f"  {name} ({requirement.level}; {requirement.source}): {requirement.text}")
+    capture = str(config.run_dir / row.capture) if row.capture else "none, no link was made"
+    facts = [
+        ("expected", row.expected),
+        ("seen", row.seen),
+        ("detail", judged.detail),
+        ("reason", row.reason),
+        ("node", node),
+        *[("exchange", line) for made in testers for line in _exchange(made)],
+        ("capture", capture),
+        ("repeat", row.repeat),
+    ]
+    before = ""
+    for name, text in facts:
+        if text:
+            lines.append(f"{'' if name == before else name:>10}  {text}")
+            before = name
+    return "\n".join(lines)
+
+
+def _exchange(made: Tester) -> list[str]:
+    """Returns the exchange with times in ms, decoded and in hexadecimal."""
+    observations = made.history.observations
+    arrows = {"sent": "->", "received": "<-", "opened": "--", "ended": "--"}
+    lines: list[str] = []
+    for seen in observations[-EXCHANGE_LINES:]:
+        ms = (seen.time_ns - observations[0].time_ns) / 1e6
+        lines.append(f"{ms:9.3f} ms  {seen.link} {arrows[seen.direction.value]} {seen.describe()}")
+        if seen.raw:
+            raw = seen.raw.hex()
+            lines.append(" " * 16 + (raw if len(raw) <= 160 else f"{raw[:160]}... ({len(seen.raw)} bytes)"))
+    return lines
+
+
+def short(path: Path) -> str:
+    """Returns a path relative to the working directory when it lies below it."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
