@@ -72,10 +72,14 @@ def check_allowed(locator: Locator, *, allowed: bool) -> None:
         UsageError: The address is not loopback and the option was not given, or the name is unknown.
     """
     try:
-        found = {info[4][0] for info in socket.getaddrinfo(locator.host, locator.port, type=socket.SOCK_STREAM)}
+        found = {
+            info[4][0] for info in socket.getaddrinfo(locator.host, locator.port, type=socket.SOCK_STREAM)
+        }
     except (OSError, UnicodeError):
         raise UsageError(f"{locator}: {locator.host!r} is no address and no known name") from None
-    outside = sorted(address for address in found if not ipaddress.ip_address(str(address).split("%")[0]).is_loopback)
+    outside = sorted(
+        address for address in found if not ipaddress.ip_address(str(address).split("%")[0]).is_loopback
+    )
     if outside and not allowed:
         raise UsageError(
             f"{locator} is not on this machine's loopback ({outside[0]}); these tests may harm a node. "
@@ -134,4 +138,6 @@ def prepare_run_dir(path: Path) -> None:
         probe.write_bytes(b"")
         probe.unlink()
     except OSError as error:
-        raise UsageError(f"cannot write to the run folder {path} ({error.strerror}); choose another --run-dir") from None
+        raise UsageError(
+            f"cannot write to the run folder {path} ({error.strerror}); choose another --run-dir"
+        ) from None

@@ -76,5 +76,5 @@ class Unmet(AssertionError):
         return f"expected {self.expected}, seen {self.seen}"
 
 
-class NotApplicable(Exception):  # noqa: N818  (an outcome, not an error)
+class NotApplicable(Exception):
     """This node or profile cannot show it; the message says why."""

@@ -13,7 +13,9 @@ from scapy_layers.message import Message
 
 def words(cls: type[Message], wanted: dict[str, Any]) -> str:
     """Returns an expectation in words: ``CLOSE reason=1 (UNSUPPORTED)``."""
-    return " ".join([str(cls._name), *(f"{name}={_value(cls, name, value)}" for name, value in wanted.items())])
+    return " ".join(
+        [cls.shape().name, *(f"{name}={_value(cls, name, value)}" for name, value in wanted.items())]
+    )
 
 
 def _value(cls: type[Message], name: str, value: object) -> str:
@@ -45,7 +47,9 @@ def judge(message: Message, cls: type[Message], wanted: dict[str, Any], found: d
     Raises:
         Unmet: A field differs.
     """
-    met = all(value(found[name]) if callable(value) else found[name] == value for name, value in wanted.items())
+    met = all(
+        value(found[name]) if callable(value) else found[name] == value for name, value in wanted.items()
+    )
     if not met:
         raise Unmet(words(cls, wanted), words(cls, found), detail=message.describe())
 

@@ -78,7 +78,9 @@ class Link:
             except BlockingIOError:
                 return
             except OSError as error:
-                self._end("reset by the node" if error.errno == errno.ECONNRESET else f"failed: {error.strerror}")
+                self._end(
+                    "reset by the node" if error.errno == errno.ECONNRESET else f"failed: {error.strerror}"
+                )
                 return
             if not data:
                 self._end("end of stream")
@@ -110,7 +112,9 @@ class Link:
     def _end(self, how: str) -> None:
         if self.ended is None:
             if self._reader.pending:
-                self._links.record(self, Direction.RECEIVED, self._reader.pending, None, "an unfinished batch")
+                self._links.record(
+                    self, Direction.RECEIVED, self._reader.pending, None, "an unfinished batch"
+                )
             self.ended = how
             self._links.forget(self)
             self._links.record(self, Direction.ENDED, note=how)

@@ -94,7 +94,13 @@ class History:
         self._notes: list[tuple[int, str]] = []
 
     def add(
-        self, time_ns: int, link: str, direction: Direction, raw: bytes = b"", batch: bytes | None = None, note: str = ""
+        self,
+        time_ns: int,
+        link: str,
+        direction: Direction,
+        raw: bytes = b"",
+        batch: bytes | None = None,
+        note: str = "",
     ) -> Observation:
         """Records one observation and returns it.
 

@@ -41,6 +41,8 @@ from spark_reports.rows import (
 req = pytest.mark.req
 """Names the requirements that a test covers: ``@req("ZN-INIT-045")``."""
 
+EXIT_USAGE = int(pytest.ExitCode.USAGE_ERROR)
+
 EXIT_HARNESS = 3
 """Exit code when the node or the harness failed, so that nothing was judged."""
 
@@ -64,6 +66,7 @@ _settings_key = pytest.StashKey[RunConfig]()
 _run_key = pytest.StashKey[Run]()
 _testers_key = pytest.StashKey[list[Tester]]()
 _result_key = pytest.StashKey[dict[str, Any]]()
+_broken_key = pytest.StashKey[tuple[str, int]]()
 
 
 # Options --------------------------------------------------------------------------------------------
@@ -73,19 +76,56 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Adds the options, all in one group."""
     group = parser.getgroup("zenoh", "Zenoh conformance")
     add = group.addoption
-    add("--node", default="pypi", metavar="NODE",
-        help="node under test: a locator (tcp/127.0.0.1:7447), or pypi[:VERSION] to start eclipse-zenoh (default: pypi)")
-    add("--run-dir", default=None, metavar="DIR", help="folder for rows and captures (default: runs/<run-id>)")
-    add("--req", action="append", default=[], metavar="ID",
-        help="run only tests of a requirement or area: ZN-INIT-045, ZN-INIT; may be repeated")
-    add("--level", action="append", default=[], metavar="LEVEL", type=str.upper,
-        help=f"run only tests of a level ({', '.join(LEVELS)}); may be repeated")
-    add("--seed", type=int, default=None, metavar="N", help="seed of all random choices (default: a new one, shown)")
-    add("--time-scale", type=float, default=1.0, metavar="X", help="multiply all waiting times, for slow nodes (default: 1)")
+    add(
+        "--node",
+        default="pypi",
+        metavar="NODE",
+        help="node under test: a locator (tcp/127.0.0.1:7447), or pypi[:VERSION] to start eclipse-zenoh (default: pypi)",
+    )
+    add(
+        "--run-dir", default=None, metavar="DIR", help="folder for rows and captures (default: runs/<run-id>)"
+    )
+    add(
+        "--req",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="run only tests of a requirement or area: ZN-INIT-045, ZN-INIT; may be repeated",
+    )
+    add(
+        "--level",
+        action="append",
+        default=[],
+        metavar="LEVEL",
+        type=str.upper,
+        help=f"run only tests of a level ({', '.join(LEVELS)}); may be repeated",
+    )
+    add(
+        "--seed",
+        type=int,
+        default=None,
+        metavar="N",
+        help="seed of all random choices (default: a new one, shown)",
+    )
+    add(
+        "--time-scale",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="multiply all waiting times, for slow nodes (default: 1)",
+    )
     add("--strict-should", action="store_true", help="a broken SHOULD is a fail, not a warning")
-    add("--profile", default="", metavar="IMPL[:VERSION]",
-        help="what a node is that you started yourself: eclipse-zenoh:1.10.2; chooses the recorded deviations")
-    add("--i-may-test-this-node", action="store_true", help="allow a node that is not on this machine's loopback")
+    add(
+        "--profile",
+        default="",
+        metavar="IMPL[:VERSION]",
+        help="what a node is that you started yourself: eclipse-zenoh:1.10.2; chooses the recorded deviations",
+    )
+    add(
+        "--i-may-test-this-node",
+        action="store_true",
+        help="allow a node that is not on this machine's loopback",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -157,7 +197,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in judged:
         unknown = [name for name in _ids(item) if name not in requirements()]
         if unknown:
-            raise pytest.UsageError(f"{item.nodeid} names {unknown[0]}, which requirements.toml does not have")
+            raise pytest.UsageError(
+                f"{item.nodeid} names {unknown[0]}, which requirements.toml does not have"
+            )
     wanted = [name.upper() for name in config.getoption("--req")]
     levels = config.getoption("--level")
     _check_selection(wanted, levels)
@@ -170,7 +212,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _check_selection(wanted: list[str], levels: list[str]) -> None:
     for name in wanted:
         if not any(known == name or known.startswith(f"{name}-") for known in requirements()):
-            raise pytest.UsageError(f"--req {name}: no requirement and no area of that name; see conformance/requirements.toml")
+            raise pytest.UsageError(
+                f"--req {name}: no requirement and no area of that name; see conformance/requirements.toml"
+            )
     for level in levels:
         if level not in LEVELS:
             raise pytest.UsageError(f"--level {level}: must be one of {', '.join(LEVELS)}")
@@ -195,10 +239,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         run.node.start()
         config.stash[_run_key] = run
         run.node.ask(settings.reply)
-    except UsageError as error:
-        raise pytest.UsageError(str(error)) from None
     except HarnessError as error:
-        pytest.exit(str(error), EXIT_HARNESS)
+        code = EXIT_USAGE if isinstance(error, UsageError) else EXIT_HARNESS
+        if not _is_worker(config):
+            pytest.exit(str(error), code)
+        # A worker of pytest-xdist cannot end the run; its first report tells the controller.
+        config.stash[_broken_key] = (str(error), code)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -233,7 +279,9 @@ def node(request: pytest.FixtureRequest) -> Node:
 
 
 @pytest.fixture
-def tester(request: pytest.FixtureRequest, node: Node, run_config: RunConfig) -> Generator[Tester, None, None]:
+def tester(
+    request: pytest.FixtureRequest, node: Node, run_config: RunConfig
+) -> Generator[Tester, None, None]:
     """Our end: makes links and sessions, records everything; ends all links behind the test."""
     with _testing(request, node, run_config) as made:
         yield made
@@ -266,6 +314,15 @@ def _testing(request: pytest.FixtureRequest, node: Node, config: RunConfig) -> G
         made.close()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fails a test of a worker that has no node."""
+    if _broken_key in item.config.stash and _ids(item):
+        message, code = item.config.stash[_broken_key]
+        item.stash[_result_key] = {"broken": message, "code": code}
+        pytest.fail(message, pytrace=False)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     """Runs a test between two canaries and judges it."""
@@ -282,7 +339,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         raised = error
     judged = judge(raised)
     _look_after(run, judged)
-    compare(judged, ids, _test_id(item.nodeid), (run.node.impl, run.node.version), strict_should=run.config.strict_should)
+    compare(
+        judged,
+        ids,
+        _test_id(item.nodeid),
+        (run.node.impl, run.node.version),
+        strict_should=run.config.strict_should,
+    )
     testers = item.stash.get(_testers_key, [])
     row = _verdict_row(run.config, item, judged, testers, started)
     item.stash[_result_key] = {
@@ -367,8 +430,9 @@ def _record(config: RunConfig, row: VerdictRow, testers: list[Tester]) -> list[O
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Attaches verdict and observations to the report, which travels to the process that writes."""
     report = yield
-    if report.when == "call" and _result_key in item.stash:
-        report.zenoh = item.stash[_result_key]  # type: ignore[attr-defined]
+    result = item.stash.get(_result_key, None)
+    if result and (report.when == "call" or (report.when == "setup" and "broken" in result)):
+        report.zenoh = result  # type: ignore[attr-defined]
     return report
 
 
@@ -376,7 +440,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
     """Shows the outcomes of the suite as the reports call them."""
     result = getattr(report, "zenoh", None)
-    if result is None or report.when != "call":
+    if result is None or "broken" in result:
         return None
     outcome = result["verdict"]["outcome"]
     category = {"pass": "passed", "fail": "failed"}.get(outcome, outcome)
@@ -403,6 +467,8 @@ class Recorder:
         result = getattr(report, "zenoh", None)
         if result is None:
             return
+        if "broken" in result:
+            pytest.exit(result["broken"], result["code"])
         if self._row is None:
             self._begin(NodeFacts(**result["node"]))
         assert self._verdicts is not None
@@ -419,7 +485,10 @@ class Recorder:
     def _begin(self, facts: NodeFacts) -> None:
         settings = _settings(self._config)
         # Paths of this machine have no place in the rows.
-        words = [word if "tcp/" in word else word.rstrip("/").rpartition("/")[2] for word in self._config.invocation_params.args]
+        words = [
+            word if "tcp/" in word else word.rstrip("/").rpartition("/")[2]
+            for word in self._config.invocation_params.args
+        ]
         try:
             self._row = open_run(settings, facts, "conformance", shlex.join(["pytest", *words]))
             self._verdicts = RowWriter(settings.run_dir / VERDICTS)

@@ -152,14 +152,16 @@ class _Stream:
             (self._ends.local, self._ends.remote) if ours else (self._ends.remote, self._ends.local)
         )
         ack = self._next[not ours] if flags & ACK else 0
-        head = struct.pack("!HHIIBBHHH", source[1], target[1], self._next[ours], ack, 5 << 4, flags, 65_535, 0, 0)
+        head = struct.pack(
+            "!HHIIBBHHH", source[1], target[1], self._next[ours], ack, 5 << 4, flags, 65_535, 0, 0
+        )
         self._next[ours] = self._next[ours] + len(data) + bool(flags & (SYN | FIN)) & 0xFFFFFFFF
         return _ip(source[0], target[0], head, data)
 
 
 def _ip(source: str, target: str, head: bytes, data: bytes) -> bytes:
     """Returns a TCP segment with its checksum in an IPv4 or IPv6 packet."""
-    a, b = ipaddress.ip_address(source.split("%")[0]), ipaddress.ip_address(target.split("%")[0])
+    a, b = (ipaddress.ip_address(address.partition("%")[0]) for address in (source, target))
     size = len(head) + len(data)
     pseudo = a.packed + b.packed + struct.pack("!II", size, 6)
     head = head[:16] + struct.pack("!H", _checksum(pseudo + head + data)) + head[18:]

@@ -121,7 +121,7 @@ class End:
         start = self._read
         close: Close = self.expect(Close, **wanted)
         went_on = [seen for seen in self.inbox[start : self._read] if isinstance(seen.message, unless)]
-        check(not went_on, words(Close, wanted), f"{unless._name} before CLOSE")
+        check(not went_on, words(Close, wanted), f"{unless.shape().name} before CLOSE")
         return close
 
     def expect_nothing(self, *forbidden: type[Message], fence: Callable[[], object], **wanted: Any) -> None:
@@ -141,8 +141,10 @@ class End:
             hit = isinstance(seen.message, forbidden) and all(
                 self._field(seen.message, name) == value for name, value in wanted.items()
             )
-            names = " or ".join(str(cls._name) for cls in forbidden)
-            check(not hit, f"no {names} before the fence's answer", seen.message.name, seen.message.describe())
+            names = " or ".join(cls.shape().name for cls in forbidden)
+            check(
+                not hit, f"no {names} before the fence's answer", seen.message.name, seen.message.describe()
+            )
         self._tester.history.annotate("expected nothing before the fence's answer: met")
 
     def collect(self, cls: type[Message], *, until: Callable[[], object]) -> list[Any]:
@@ -224,7 +226,9 @@ class SessionEnd(End):
     def flush(self) -> None:
         """Sends what the machine wants to send, bent where the tester says so."""
         for batch in self.session.messages_to_send(time.monotonic()):
-            out = b"".join(bytes(bent) for message in batch if (bent := self._tester.bend(message)) is not None)
+            out = b"".join(
+                bytes(bent) for message in batch if (bent := self._tester.bend(message)) is not None
+            )
             if out:
                 self.link.send(out)
 
@@ -362,7 +366,10 @@ class Tester:
             offer: Fields of ``Offer``: ``fsn``, ``rid``, ``batch_size``, ``qos``, ``patch``.
         """
         config = SessionConfig(
-            zid=fresh_zid(self.rng) if zid is None else zid, whatami=whatami, lease=lease, offer=Offer(**offer)
+            zid=fresh_zid(self.rng) if zid is None else zid,
+            whatami=whatami,
+            lease=lease,
+            offer=Offer(**offer),
         )
         return SessionEnd(self, self._connect(), Session(config, rng=self.rng))
 
@@ -422,5 +429,3 @@ def why_not_well(locator: Locator, reply: float = REPLY_SECONDS) -> str:
     finally:
         tester.close()
     return ""
-
-

@@ -53,7 +53,9 @@ def judge(error: BaseException | None) -> Judged:
             raise error
 
 
-def compare(judged: Judged, ids: tuple[str, ...], test: str, node: tuple[str, str], *, strict_should: bool) -> None:
+def compare(
+    judged: Judged, ids: tuple[str, ...], test: str, node: tuple[str, str], *, strict_should: bool
+) -> None:
     """Applies levels and recorded deviations to an outcome.
 
     Args:

@@ -25,10 +25,14 @@ def node_of(config: RunConfig, name: str = "node") -> Node:
     way, _, rest = config.node.partition(":")
     if way == "pypi":
         if config.profile:
-            raise UsageError("--profile is for a node that somebody else started; a pypi node knows what it is")
+            raise UsageError(
+                "--profile is for a node that somebody else started; a pypi node knows what it is"
+            )
         return PypiNode(config.run_dir / "nodes", rest, name=name)
     if "/" in config.node:
         locator = Locator.parse(config.node)
         check_allowed(locator, allowed=config.may_test)
         return AttachedNode(locator, config.profile)
-    raise UsageError(f"--node {config.node!r} is neither a locator like tcp/127.0.0.1:7447 nor pypi[:VERSION]")
+    raise UsageError(
+        f"--node {config.node!r} is neither a locator like tcp/127.0.0.1:7447 nor pypi[:VERSION]"
+    )

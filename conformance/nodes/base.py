@@ -55,7 +55,7 @@ class Node(ABC):
     def complaints(self) -> str:
         """Returns what the process said about a failure of its own since the last call (panics)."""
 
-    def variant(self, **config: Any) -> Node:
+    def variant(self, **config: Any) -> Node:  # noqa: ARG002  (nodes of ours take it)
         """Returns another node of the same kind with a configuration of its own, not started yet.
 
         Args:
@@ -83,7 +83,7 @@ class Node(ABC):
         """
         why = why_not_well(self.locator, reply)
         if why:
-            raise NodeDidNotStart(f"the node at {self.locator} does not serve: {why}")
+            raise NodeDidNotStart(why if str(self.locator) in why else f"{self.locator}: {why}")
         tester = Tester(self.locator, random.Random(), reply)
         try:
             end = tester.link()
@@ -100,4 +100,3 @@ class Node(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-

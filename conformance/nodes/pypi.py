@@ -67,12 +67,12 @@ class PypiNode(Node):
         self.stop()
         self.starts += 1
         self._logs.mkdir(parents=True, exist_ok=True)
-        base = self._logs / f"{self._name}-{self.starts}"
+        log = self._logs / f"{self._name}-{self.starts}.stderr"
         reading, writing = os.pipe()
         environment = {**os.environ, "RUST_BACKTRACE": "0", "PYTHONPATH": self._path}
         script = Path(__file__).with_name("pypi_process.py")
         # Files, not pipes: a pipe that nobody drains stalls the node and looks like a hang.
-        with open(f"{base}.stdout", "wb") as out, open(f"{base}.stderr", "wb") as err:
+        with log.with_suffix(".stdout").open("wb") as out, log.open("wb") as err:
             self._process = subprocess.Popen(
                 [sys.executable, str(script), str(writing), json.dumps(self._config)],
                 stdin=subprocess.DEVNULL,
@@ -83,9 +83,9 @@ class PypiNode(Node):
                 start_new_session=True,
             )
         os.close(writing)
-        self._stderr = open(f"{base}.stderr", "rb")  # noqa: SIM115  (closed by stop)
+        self._stderr = log.open("rb")
         with os.fdopen(reading, "rb") as pipe:
-            self._wait_ready(pipe, Path(f"{base}.stderr"))
+            self._wait_ready(pipe, log)
         self.ask(REPLY_SECONDS)
 
     def _wait_ready(self, pipe: IO[bytes], log: Path) -> None:
@@ -95,7 +95,9 @@ class PypiNode(Node):
             why = self.death() or f"it was not ready within {START_SECONDS:g} s"
             tail = log.read_text(errors="replace").strip().splitlines()
             self.stop()
-            raise NodeDidNotStart(f"{IMPL} {self.version} did not start: {why}" + (f" ({tail[-1]})" if tail else ""))
+            raise NodeDidNotStart(
+                f"{IMPL} {self.version} did not start: {why}" + (f" ({tail[-1]})" if tail else "")
+            )
         ports = json.loads(line)["ports"]
         if not ports:
             self.stop()
@@ -124,7 +126,11 @@ class PypiNode(Node):
         code = self._process.poll()
         if code is None:
             return ""
-        return f"the process died of {signal.Signals(-code).name}" if code < 0 else f"the process ended with exit code {code}"
+        return (
+            f"the process died of {signal.Signals(-code).name}"
+            if code < 0
+            else f"the process ended with exit code {code}"
+        )
 
     def complaints(self) -> str:
         """Returns new lines of standard error that tell of a failure, joined."""
@@ -158,7 +164,9 @@ def _package(version: str) -> tuple[str, str]:
     if installed and version in {"", installed}:
         return "", installed
     if not version:
-        raise NodeDidNotStart(f"{IMPL} is not installed; install the extra 'node', or point --node at a node of yours")
+        raise NodeDidNotStart(
+            f"{IMPL} is not installed; install the extra 'node', or point --node at a node of yours"
+        )
     if not re.fullmatch(r"\d+(\.\d+)*[a-z0-9.]*", version):
         raise NodeDidNotStart(f"{version!r} is no release of {IMPL}; write one like pypi:1.10.2")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zenoh-harness" / "nodes"
@@ -174,12 +182,24 @@ def _fetch(version: str, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
         target = Path(temporary) / "package"
         done = subprocess.run(
-            [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps",
-             "--target", str(target), f"{IMPL}=={version}"],
-            capture_output=True, text=True, check=False,
+            [
+                sys.executable,
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--target",
+                str(target),
+                f"{IMPL}=={version}",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1]
+            reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1].removeprefix("ERROR: ")
             raise NodeDidNotStart(f"{IMPL} {version} cannot be installed: {reason}")
         if not folder.exists():
             shutil.move(target, folder)

@@ -13,6 +13,7 @@ import json
 import os
 import signal
 import sys
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 
@@ -36,7 +37,7 @@ def main() -> int:
     with os.fdopen(ready, "w") as pipe:
         pipe.write(json.dumps(info) + "\n")
     signal.sigwait({signal.SIGTERM, signal.SIGINT})
-    session.close()
+    session.close()  # type: ignore[no-untyped-call]
     return 0
 
 
@@ -46,16 +47,17 @@ def listening_ports() -> list[int]:
     The API does not tell which port the system chose for port 0; the system does.
     """
     inodes = set()
-    for name in os.listdir("/proc/self/fd"):
+    for descriptor in Path("/proc/self/fd").iterdir():
         with contextlib.suppress(OSError):  # the descriptor of this very listing is gone by now
-            inodes.add(os.readlink(f"/proc/self/fd/{name}"))
-    ports = []
-    for table in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
-        with contextlib.suppress(FileNotFoundError), open(table) as lines:  # no IPv6 on this machine
-            for line in list(lines)[1:]:
-                columns = line.split()
-                if columns[3] == LISTEN and f"socket:[{columns[9]}]" in inodes:
-                    ports.append(int(columns[1].rpartition(":")[2], 16))
+            inodes.add(str(descriptor.readlink()))
+    ports: list[int] = []
+    for table in (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6")):
+        lines = table.read_text().splitlines()[1:] if table.exists() else []  # no tcp6: no IPv6 here
+        ports.extend(
+            int(columns[1].rpartition(":")[2], 16)
+            for columns in map(str.split, lines)
+            if columns[3] == LISTEN and f"socket:[{columns[9]}]" in inodes
+        )
     return ports
 
 

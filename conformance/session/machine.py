@@ -13,11 +13,11 @@ from conformance.session.negotiate import Offer, agreed, offer_of
 from conformance.session.policy import Policy
 from conformance.session.states import HANDSHAKE, State, Trigger, after
 from scapy_layers.batch import Contents, contents
+from scapy_layers.catalogue import decode
 from scapy_layers.codes import CloseReason, Priority, WhatAmI
 from scapy_layers.errors import WireError
 from scapy_layers.extensions import First, Lane, Patch, QoSOffer
 from scapy_layers.message import Message
-from scapy_layers.catalogue import decode
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 
 FRAME_ROOM = 16
@@ -47,7 +47,9 @@ class Session:
     Nothing happens until ``connect``. All times are seconds of a monotonic clock that the owner reads.
     """
 
-    def __init__(self, config: SessionConfig, policy: Policy | None = None, rng: random.Random | None = None) -> None:
+    def __init__(
+        self, config: SessionConfig, policy: Policy | None = None, rng: random.Random | None = None
+    ) -> None:
         self.config = config
         self.policy = policy or Policy()
         self.state = State.IDLE
@@ -65,6 +67,11 @@ class Session:
         self._last_sent = 0.0
         self._last_heard = 0.0
 
+    @property
+    def over(self) -> bool:
+        """The session has ended."""
+        return self.state is State.CLOSED
+
     # Intents ---------------------------------------------------------------------------------------
 
     def connect(self) -> None:
@@ -76,7 +83,9 @@ class Session:
         self._move(Trigger.CONNECT)
         offer = self.config.offer
         default = Offer(qos=offer.qos, patch=offer.patch)
-        sizes = {} if offer == default else {"fsn": offer.fsn, "rid": offer.rid, "batch_size": offer.batch_size}
+        sizes = (
+            {} if offer == default else {"fsn": offer.fsn, "rid": offer.rid, "batch_size": offer.batch_size}
+        )
         chain = [QoSOffer()] * offer.qos + [Patch(patch=offer.patch)] * bool(offer.patch)
         self._queue(Init(whatami=self.config.whatami, zid=self.config.zid, extensions=chain, **sizes))
 
@@ -156,8 +165,8 @@ class Session:
             for message in inside.messages:
                 if message.errors:
                     break
-                events += self._take(message, now)
-                if self.state is State.CLOSED:
+                events += self._take(message)
+                if self.over:
                     return events
             if inside.error:
                 raise RemoteError(f"the batch does not decode: {inside.error}")
@@ -203,7 +212,7 @@ class Session:
         except ValueError as error:
             raise LocalError(str(error)) from None
 
-    def _take(self, message: Message, now: float) -> list[Event]:
+    def _take(self, message: Message) -> list[Event]:
         if isinstance(message, Close):
             if self.policy.answers_close():
                 self._queue(Close(reason=message.reason))
