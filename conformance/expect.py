@@ -41,16 +41,20 @@ def field(message: Message, name: str) -> Any:
     return message.value(name) if message.getfieldval(name) is None else getattr(message, name)
 
 
+def fits(wanted: dict[str, Any], found: dict[str, Any]) -> bool:
+    """Tells whether found fields are the wanted ones; a wanted callable judges the value itself."""
+    return all(
+        value(found[name]) if callable(value) else found[name] == value for name, value in wanted.items()
+    )
+
+
 def judge(message: Message, cls: type[Message], wanted: dict[str, Any], found: dict[str, Any]) -> None:
     """Checks the fields of a message; a wanted callable judges the value itself.
 
     Raises:
         Unmet: A field differs.
     """
-    met = all(
-        value(found[name]) if callable(value) else found[name] == value for name, value in wanted.items()
-    )
-    if not met:
+    if not fits(wanted, found):
         raise Unmet(words(cls, wanted), words(cls, found), detail=message.describe())
 
 

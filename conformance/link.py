@@ -164,10 +164,10 @@ class Links:
         deadline = time.monotonic() + seconds
         while not until():
             now = time.monotonic()
-            if now >= deadline:
-                return False
             wake = min([deadline, *(due for timer in self._timers if (due := timer(now)) is not None)])
             self._turn(max(0.0, wake - now))
+            if now >= deadline:
+                return until()
         return True
 
     def _turn(self, seconds: float) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 from conformance.config import REPLY_SECONDS, Locator
 from conformance.errors import HarnessError, LinkFailed, LocalError, Unmet
-from conformance.expect import check, field, judge, what_came, words
+from conformance.expect import check, field, fits, judge, what_came, words
 from conformance.link import Link, Links
 from conformance.observe import History, Observation, Seen
-from conformance.session.events import Opened
+from conformance.session.events import Opened, Received
 from conformance.session.machine import Session, SessionConfig
 from conformance.session.negotiate import Offer
 from conformance.session.states import State
@@ -23,7 +23,7 @@ from scapy_layers.declarations import DeclareKeyExpr, DeclareQueryable, DeclareS
 from scapy_layers.extensions import QueryableInfo
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push, Request, ResponseFinal
-from scapy_layers.transport import Close, Init, Open
+from scapy_layers.transport import Close, Fragment, Init, Open
 
 Bend = Callable[[Message], Message | bytes | None]
 """Takes a message about to leave; returns what leaves instead, or nothing."""
@@ -96,6 +96,24 @@ class End:
         self._tester.history.annotate(f"expected {words(cls, wanted)}: met", found.at)
         return found.message
 
+    def until(self, cls: type[Message], *, within: float | None = None, **wanted: Any) -> list[Message]:
+        """Waits for a message with these fields, whatever else comes, and returns what came before it.
+
+        Arguments as in ``expect``.
+
+        Raises:
+            Unmet: It did not come in time.
+        """
+        start = self._read
+        found = self._await(
+            lambda seen: isinstance(seen.message, cls)
+            and fits(wanted, {name: self._field(seen.message, name) for name in wanted}),
+            within,
+        )
+        came = what_came(self._tester.history, self.link.name, self._since())
+        check(found, words(cls, wanted), came)
+        return [seen.message for seen in self.inbox[start : self._read - 1]]
+
     def expect_end(self, *, within: float | None = None) -> None:
         """Waits until the node ends the link.
 
@@ -118,11 +136,16 @@ class End:
             Unmet: No CLOSE, or another reason, or the message that must not come.
         """
         wanted = {} if reason is None else {"reason": reason}
-        start = self._read
-        close: Close = self.expect(Close, **wanted)
-        went_on = [seen for seen in self.inbox[start : self._read] if isinstance(seen.message, unless)]
-        check(not went_on, words(Close, wanted), f"{unless.shape().name} before CLOSE")
-        return close
+        found = self._await(lambda seen: isinstance(seen.message, Close | unless), None)
+        history = self._tester.history
+        if found is None or not isinstance(found.message, Close):
+            came = what_came(history, self.link.name, self._since()) if found is None else found.message.name
+            error = Unmet(words(Close, wanted), str(came))
+            history.annotate(str(error), None if found is None else found.at)
+            raise error
+        judge(found.message, Close, wanted, {name: field(found.message, name) for name in wanted})
+        history.annotate(f"expected {words(Close, wanted)}: met", found.at)
+        return found.message
 
     def expect_nothing(self, *forbidden: type[Message], fence: Callable[[], object], **wanted: Any) -> None:
         """Runs a fence, and judges that nothing forbidden came before its answer.
@@ -306,10 +329,16 @@ class SessionEnd(End):
         return self.session.next_deadline()
 
     def _on_batch(self, seen: Observation) -> None:
+        before = len(self.inbox)
         super()._on_batch(seen)
-        self.session.receive_contents(seen.contents, time.monotonic())
-        for item in self.inbox:
-            if item.at == seen.seq and isinstance(item.message, Declare):
+        here = [item.message for item in self.inbox[before:]]
+        for event in self.session.receive_contents(seen.contents, time.monotonic()):
+            # Messages in a FRAME are in the inbox already; those that FRAGMENTs made whole are not.
+            if isinstance(event, Received) and not any(event.message is message for message in here):
+                carrier = next((message for message in here if isinstance(message, Fragment)), None)
+                self.inbox.append(Seen(event.message, carrier, seen.seq, seen.time_ns, len(seen.batch)))
+        for item in self.inbox[before:]:
+            if isinstance(item.message, Declare):
                 self._learn(item.message.body)
         self.flush()
 

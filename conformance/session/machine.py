@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -10,7 +9,7 @@ from conformance.errors import LocalError, RemoteError
 from conformance.session import fragments, sequence
 from conformance.session.events import Closed, Dropped, Event, Opened, Received
 from conformance.session.negotiate import Offer, agreed, offer_of
-from conformance.session.policy import Policy
+from conformance.session.policy import Dice, Policy
 from conformance.session.states import HANDSHAKE, State, Trigger, after
 from scapy_layers.batch import Contents, contents
 from scapy_layers.catalogue import decode
@@ -47,15 +46,13 @@ class Session:
     Nothing happens until ``connect``. All times are seconds of a monotonic clock that the owner reads.
     """
 
-    def __init__(
-        self, config: SessionConfig, policy: Policy | None = None, rng: random.Random | None = None
-    ) -> None:
+    def __init__(self, config: SessionConfig, *, rng: Dice, policy: Policy | None = None) -> None:
         self.config = config
         self.policy = policy or Policy()
         self.state = State.IDLE
         self.agreed = config.offer
         self.peer: Opened | None = None
-        self._rng = rng or random.Random(0)
+        self._rng = rng
         self._node: tuple[bytes, int] = (b"", 0)
         self._out: list[list[Message]] = []
         self._next_sn: dict[tuple[bool, int], int] = {}

@@ -5,9 +5,16 @@ A machine asks, it does not decide; a mutant is a policy with one method replace
 
 from __future__ import annotations
 
-import random
+from typing import Protocol
 
 from conformance.session import sequence
+
+
+class Dice(Protocol):
+    """A source of random numbers; ``random.Random`` is one. The machine has none of its own."""
+
+    def randint(self, a: int, b: int) -> int:
+        """Returns a number from ``a`` to ``b``, both included."""
 
 KEEP_ALIVES_PER_LEASE = 4
 """Keep-Alive: at least one message every quarter of the lease."""
@@ -20,7 +27,7 @@ class Policy:
         """ZN-INIT-029: the cookie goes back bit for bit."""
         return cookie
 
-    def initial_sn(self, resolution: int, rng: random.Random) -> int:
+    def initial_sn(self, resolution: int, rng: Dice) -> int:
         """ZN-OPEN-007, ZN-OPEN-008: random, inside the agreed range."""
         return rng.randint(0, sequence.mask(resolution))
 

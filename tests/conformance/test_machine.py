@@ -77,7 +77,7 @@ def test_offer_other_than_the_defaults_is_written_out() -> None:
 
 
 def test_lease_of_broken_seconds_is_written_in_milliseconds() -> None:
-    session = Session(SessionConfig(zid=b"\x01", lease=0.4))
+    session = Session(SessionConfig(zid=b"\x01", lease=0.4), rng=random.Random(5))
     session.connect()
     sent(session)
     session.receive(init_ack(), 0.0)

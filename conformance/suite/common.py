@@ -1,0 +1,457 @@
+"""Exchanges that several tests share, and the words for what came of them.
+
+Keys in these words are relative to a base that a test has for itself, so that they do not change from
+run to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from conformance.errors import NotApplicable, Unmet
+from conformance.expect import check
+from conformance.tester import Bend, End, SessionEnd, Tester
+from scapy_layers.codes import InterestMode, WhatAmI
+from scapy_layers.data import Del, Err, Put, Query, Reply
+from scapy_layers.declarations import (
+    DeclareFinal,
+    DeclareQueryable,
+    DeclareSubscriber,
+    DeclareToken,
+    UndeclareQueryable,
+    UndeclareSubscriber,
+    UndeclareToken,
+)
+from scapy_layers.message import Extension, Message, UnknownExtension
+from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
+from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
+
+UNKNOWN_ID = 0xE
+"""An extension id that no message defines."""
+
+UNKNOWN: dict[str, dict[str, Any]] = {
+    "unit": {"ENC": 0},
+    "z64": {"ENC": 1, "value": 300},
+    "zbuf": {"ENC": 2, "data": b"unknown"},
+}
+"""Fields of an extension that nobody knows, in each encoding."""
+
+
+def unknown(enc: str = "unit", *, mandatory: bool = False) -> UnknownExtension:
+    """Returns an extension that nobody knows."""
+    return UnknownExtension(ext_id=UNKNOWN_ID, M=int(mandatory), **UNKNOWN[enc])
+
+
+# The handshake, message by message -------------------------------------------------------------------
+
+
+def greet(tester: Tester, **fields: Any) -> tuple[End, Init]:
+    """Sends a correct InitSyn on a new link and returns the link and the InitAck."""
+    link = tester.link()
+    link.send(tester.init(**fields))
+    answer: Init = link.expect(Init, A=1)
+    return link, answer
+
+
+def accept(tester: Tester, **fields: Any) -> tuple[End, Open]:
+    """Sends a correct InitSyn and an OpenSyn with these fields; returns the link and the OpenAck."""
+    link, answer = greet(tester)
+    link.send(Open(**{"cookie": answer.cookie, **fields}))
+    opened: Open = link.expect(Open, A=1)
+    return link, opened
+
+
+def not_taken(link: End, unless: type[Message] = Init) -> None:
+    """Judges that the node ends the link, with or without CLOSE, and does not go on with the handshake."""
+    link.expect_end()
+    names = [seen.message.name for seen in link.inbox if isinstance(seen.message, unless)]
+    check(not names, f"the link ends without {unless.shape().name}", ", ".join(map(str, names)))
+
+
+def bits(message: Message, byte: int, mask: int) -> int:
+    """Returns some bits of a received message as it was on the wire."""
+    raw: bytes = message.original
+    return raw[byte] & mask
+
+
+# Times -----------------------------------------------------------------------------------------------
+
+
+def silent(message: Message) -> Message | None:
+    """A bend: no KEEP_ALIVE leaves."""
+    return None if isinstance(message, KeepAlive) else message
+
+
+def announcing(**lease: int) -> Bend:
+    """A bend: OPEN announces another lease than the one that our own machine holds to."""
+
+    def bend(message: Message) -> Message:
+        if isinstance(message, Open):
+            for name, value in {"T": 0, **lease}.items():
+                setattr(message, name, value)
+        return message
+
+    return bend
+
+
+def lifetime(tester: Tester, end: End, *, within: float) -> float | None:
+    """Waits for the end of a link; returns seconds from the last thing we sent to it, or to CLOSE."""
+    end.wait(lambda: end.link.ended is not None, within)
+    seen = [item for item in tester.history.observations if item.link == end.link.name]
+    sent = [item.time_ns for item in seen if item.direction == "sent"]
+    over = [item.message for item in end.inbox if isinstance(item.message, Close)]
+    stamps = [item.time_ns for item in end.inbox if isinstance(item.message, Close)] if over else []
+    stamps += [item.time_ns for item in seen if item.direction == "ended"]
+    return (stamps[0] - sent[-1]) / 1e9 if stamps else None
+
+
+def check_lifetime(seconds: float | None, lease: float, slack: float) -> None:
+    """Judges that a silent link ended when its lease was over."""
+    # A timer that starts when the last message arrives cannot fire before; 2 ms are for clocks.
+    words = f"the end of the silent link after {lease:g} s"
+    if seconds is None:
+        raise Unmet(words, "the link lives on")
+    check(seconds >= lease - 0.002, words, "an early end", f"{seconds:.3f} s")
+    check(seconds <= lease + slack, words, "a late end", f"{seconds:.3f} s")
+
+
+# Messages in FRAMEs made by hand -------------------------------------------------------------------
+
+
+def frame(end: SessionEnd, *messages: Message, **fields: Any) -> Frame:
+    """Returns a FRAME with the next number of its channel; fields given win."""
+    reliable = bool(fields.get("R", 1))
+    sn = fields["sn"] if "sn" in fields else end.session.take_sn(reliable=reliable)
+    return Frame(**{"R": 1, **fields, "sn": sn, "messages": list(messages)})
+
+
+def settle(end: SessionEnd) -> bool:
+    """Waits until the node has handled all we sent, or has ended the link; tells whether the link lives.
+
+    For stimuli after which the text leaves open whether the link ends.
+
+    Raises:
+        Unmet: Neither happens.
+    """
+    try:
+        end.fence()
+    except Unmet:
+        if end.link.ended is None:
+            raise
+    return end.link.ended is None
+
+
+def leave(end: SessionEnd) -> None:
+    """Sends CLOSE and waits until the node has ended the link."""
+    end.session.close()
+    end.flush()
+    end.expect_end()
+
+
+def routes(end: SessionEnd) -> SessionEnd:
+    """Returns a session with a router.
+
+    Raises:
+        NotApplicable: The node is none, so it need not carry data between sessions of ours.
+    """
+    peer = end.session.peer
+    if peer is None or peer.whatami != WhatAmI.ROUTER:
+        raise NotApplicable("only a router has to carry messages between sessions of ours")
+    return end
+
+
+# Publications ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Pair:
+    """A session that subscribes to everything below a base, and one that publishes there.
+
+    Attributes:
+        sub: Subscribes to ``base/**``.
+        pub: Publishes.
+        base: Key of this test.
+    """
+
+    tester: Tester
+    sub: SessionEnd
+    pub: SessionEnd
+    base: str
+
+    def at(self, key: str) -> str:
+        """Returns a full key."""
+        return f"{self.base}/{key}"
+
+    def put(self, key: str, data: bytes = b"", **fields: Any) -> None:
+        """Publishes a value."""
+        self.pub.put(self.at(key), data, **fields)
+
+    def push(self, key: str = "a", **fields: Any) -> Push:
+        """Returns a PUSH that is not sent yet."""
+        return Push(**{"key_suffix": self.at(key), "body": Put(data=b"1"), **fields})
+
+    def words(self, push: Push) -> str:
+        """Returns what a PUSH says: ``PUT a=1``."""
+        return describe(self.sub, push, self.base)
+
+    def delivered(self) -> list[Push]:
+        """Returns what the subscriber gets before a control value that is published after it."""
+        publisher = self.pub if settle(self.pub) else self.tester.session()
+        control = self.at(f"control/{self.tester.word()}")
+        publisher.put(control)
+        came = self.sub.until(Push, key=control)
+        return [message for message in came if isinstance(message, Push)]
+
+    def expect(self, *wanted: str) -> list[Push]:
+        """Judges what the subscriber got, in words, before a control value: ``PUT a=1``, ``DEL b``."""
+        came = self.delivered()
+        seen = [self.words(push) for push in came]
+        check(seen == list(wanted), listed(wanted), listed(seen))
+        return came
+
+
+def pair(tester: Tester, *, subscriber: dict[str, Any] | None = None, **publisher: Any) -> Pair:
+    """Opens a subscribing and a publishing session.
+
+    Args:
+        tester: Makes them.
+        subscriber: Arguments of the subscribing session.
+        publisher: Arguments of the publishing one.
+
+    Raises:
+        NotApplicable: The node is no router.
+    """
+    base = f"harness/{tester.word()}"
+    sub = routes(tester.session(**(subscriber or {})))
+    sub.declare_subscriber(f"{base}/**")
+    return Pair(tester, sub, tester.session(**publisher), base)
+
+
+def listed(words: list[str] | tuple[str, ...]) -> str:
+    """Joins words; none are "nothing"."""
+    return ", ".join(words) or "nothing"
+
+
+def describe(end: SessionEnd, message: Message, base: str) -> str:
+    """Returns what a PUSH, REQUEST or RESPONSE says, its key relative to a base: ``PUT a=1``."""
+    body = message.body
+    if isinstance(body, Reply):
+        body = body.body
+    key = end.key(message).removeprefix(base).removeprefix("/")
+    match body:
+        case Put():
+            data = bytes(body.data)
+            value = data.decode() if data.isascii() and len(data) <= 20 else f"{len(data)} bytes"
+            return f"PUT {key}={value}"
+        case Del():
+            return f"DEL {key}"
+        case Err():
+            return f"ERR {bytes(body.data).decode(errors='replace')}"
+        case Query():
+            return f"QUERY {key}"
+        case _:
+            return f"{message.name} without a body"
+
+
+# Queries ---------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Inquiry:
+    """A session that asks, and sessions that have a queryable on everything below a base.
+
+    Attributes:
+        asker: Asks.
+        answerers: Each has a queryable.
+        base: Key of this test.
+    """
+
+    tester: Tester
+    asker: SessionEnd
+    answerers: list[SessionEnd]
+    base: str
+
+    @property
+    def answerer(self) -> SessionEnd:
+        """The first queryable's session."""
+        return self.answerers[0]
+
+    def at(self, key: str) -> str:
+        """Returns a full key."""
+        return f"{self.base}/{key}"
+
+    def request(self, key: str = "a", **fields: Any) -> Request:
+        """Returns a REQUEST that is not sent yet, with an id of its own."""
+        number = fields.pop("request_id", None)
+        number = self.asker.next_id() if number is None else number
+        return Request(**{"request_id": number, "key_suffix": self.at(key), "body": Query(), **fields})
+
+    def ask(self, key: str = "a", **fields: Any) -> int:
+        """Sends a REQUEST and returns its id."""
+        request = self.request(key, **fields)
+        self.asker.post(request)
+        number: int = request.request_id
+        return number
+
+    def asked(self, key: str = "a", **fields: Any) -> tuple[int, Request]:
+        """Sends a REQUEST; returns its id and the REQUEST that the first queryable gets."""
+        number = self.ask(key, **fields)
+        return number, self.answerer.expect(Request)
+
+    def reply(self, request: Request, *bodies: Message, key: str = "a", **fields: Any) -> None:
+        """Answers from the first queryable; a PUT or DEL is wrapped in REPLY."""
+        for body in bodies:
+            whole = Reply(body=body) if isinstance(body, Put | Del) else body
+            said = {"request_id": request.request_id, "key_suffix": self.at(key), "body": whole}
+            self.answerer.post(Response(**{**said, **fields}))
+
+    def finish(self, request: Request, answerer: SessionEnd | None = None, **fields: Any) -> None:
+        """Says from a queryable, the first if none is named, that no more replies come."""
+        (answerer or self.answerer).post(ResponseFinal(request_id=request.request_id, **fields))
+
+    def answers(self, number: int) -> list[Response]:
+        """Returns the replies to a REQUEST that come before its RESPONSE_FINAL."""
+        came = self.asker.until(ResponseFinal, request_id=number)
+        return [message for message in came if isinstance(message, Response) and message.request_id == number]
+
+    def expect(self, number: int, *wanted: str) -> list[Response]:
+        """Judges the replies to a REQUEST, in words, up to its RESPONSE_FINAL."""
+        came = self.answers(number)
+        seen = [describe(self.asker, message, self.base) for message in came]
+        check(seen == list(wanted), listed(wanted), listed(seen))
+        return came
+
+
+def inquiry(tester: Tester, queryables: int = 1, *, complete: bool = False, **answerer: Any) -> Inquiry:
+    """Opens a session that asks and some with a queryable.
+
+    Raises:
+        NotApplicable: The node is no router.
+    """
+    base = f"harness/{tester.word()}"
+    asker = routes(tester.session())
+    answerers = [tester.session(**answerer) for _ in range(queryables)]
+    for end in answerers:
+        end.declare_queryable(f"{base}/**", complete=complete)
+    return Inquiry(tester, asker, answerers, base)
+
+
+# Declarations ------------------------------------------------------------------------------------------
+
+DECLARATIONS: dict[str, tuple[type[Message], type[Message]]] = {
+    "subscribers": (DeclareSubscriber, UndeclareSubscriber),
+    "queryables": (DeclareQueryable, UndeclareQueryable),
+    "tokens": (DeclareToken, UndeclareToken),
+}
+"""What INTEREST asks for, and the bodies that tell of it."""
+
+ALL_KINDS = {"subscribers": 1, "queryables": 1, "tokens": 1}
+
+
+@dataclass
+class Watcher:
+    """A session that is told of declarations below a base.
+
+    Attributes:
+        end: The session.
+        base: Key of this test.
+        interest_id: Of the interest that was asked last.
+    """
+
+    end: SessionEnd
+    base: str
+    interest_id: int = 0
+    _known: dict[tuple[str, int], str] = field(default_factory=dict)
+
+    def at(self, key: str) -> str:
+        """Returns a full key."""
+        return f"{self.base}/{key}"
+
+    def ask(self, mode: int = InterestMode.CURRENT_FUTURE, **fields: Any) -> int:
+        """Sends an INTEREST in what is below the base, of all kinds unless some are named; returns its id."""
+        kinds = {} if fields.keys() & {*ALL_KINDS, "keyexprs"} else ALL_KINDS
+        fields = {**kinds, "interest_id": self.end.next_id(), "key_suffix": self.at("**"), **fields}
+        self.interest_id = fields["interest_id"]
+        self.end.post(Interest(**{"mode": mode, "restricted": 1, **fields}))
+        return self.interest_id
+
+    def words(self, declare: Declare) -> str:
+        """Returns what a DECLARE says: ``D_SUBSCRIBER a``; what is undeclared has the key it was declared with."""
+        body = declare.body
+        name = str(body.name)
+        if isinstance(body, DeclareSubscriber | DeclareQueryable | DeclareToken):
+            key = self.end.key(body).removeprefix(self.base).removeprefix("/")
+            self._known[name[2:], body.entity_id] = key
+            return f"{name} {key}"
+        if isinstance(body, UndeclareSubscriber | UndeclareQueryable | UndeclareToken):
+            return f"{name} {self._known.get((name[2:], body.entity_id), 'of something unknown')}"
+        return name
+
+    def told(self, fence: Callable[[], object] | None = None) -> list[str]:
+        """Returns all that the node tells before a fence is answered, in words."""
+        came = self.end.collect(Declare, until=fence or self.end.fence)
+        return [self.words(declare) for declare in came]
+
+    def expect(self, *wanted: str, fence: Callable[[], object] | None = None) -> None:
+        """Judges all that the node tells before a fence is answered, whatever the order."""
+        seen = sorted(self.told(fence))
+        check(seen == sorted(wanted), listed(sorted(wanted)), listed(seen))
+
+    def snapshot(self) -> list[Declare]:
+        """Returns the DECLAREs that come before D_FINAL of the last interest.
+
+        Raises:
+            Unmet: No D_FINAL comes.
+        """
+        came = self.end.until(Declare, body=FINAL, interest_id=self.interest_id)
+        return [message for message in came if isinstance(message, Declare)]
+
+    def until(self, wanted: str, *, within: float | None = None) -> list[str]:
+        """Waits for one thing to be told; returns what was told before it."""
+        said: list[str] = []
+
+        def hit(body: Message) -> bool:
+            said.append(self.words(Declare(body=body)))
+            return said[-1] == wanted
+
+        hit.__doc__ = wanted
+        self.end.until(Declare, within=within, body=hit)
+        return said[:-1]
+
+
+def is_final(body: Message) -> bool:
+    """D_FINAL"""
+    return isinstance(body, DeclareFinal)
+
+
+FINAL = is_final
+
+
+def watcher(tester: Tester, base: str | None = None, **session: Any) -> Watcher:
+    """Opens a session that will be told of declarations.
+
+    Raises:
+        NotApplicable: The node is no router.
+    """
+    return Watcher(routes(tester.session(**session)), base or f"harness/{tester.word()}")
+
+
+def undeclare(end: SessionEnd, kind: str, number: int) -> None:
+    """Takes a declaration of ours back and waits until the node has taken that in."""
+    end.post(Declare(body=DECLARATIONS[kind][1](entity_id=number)))
+    end.fence()
+
+
+def declare(end: SessionEnd, kind: str, key: str, **fields: Any) -> int:
+    """Declares an entity and returns its id; waits until the node has taken it in."""
+    number = end.next_id()
+    end.post(Declare(body=DECLARATIONS[kind][0](entity_id=number, key_suffix=key), **fields))
+    end.fence()
+    return number
+
+
+def chain(*extensions: Extension) -> list[Extension]:
+    """Returns extensions as the field of a message wants them."""
+    return list(extensions)

@@ -1,0 +1,57 @@
+"""Key expressions on the wire: what is no key is not routed."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.expect import check
+from conformance.plugin import req
+from conformance.suite.common import declare, listed, pair, watcher
+from conformance.tester import Tester
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+
+NO_KEYS = ["a//b", "a/", "a#b", "a?b", "a$b", "a/b*"]
+"""Relative to a base, so that only a subscriber of this test could get them."""
+
+NOT_CANONICAL = ["a/**/**/b", "a/**/*/b", "a/$*/b"]
+
+
+@req("ZN-KEX-101")
+@pytest.mark.parametrize("key", NO_KEYS)
+def test_what_is_no_key_is_not_routed(tester: Tester, key: str) -> None:
+    both = pair(tester)
+    both.put("a/b", b"1")
+    both.put(key, b"2")
+    both.expect("PUT a/b=1")
+
+
+@req("ZN-KEX-101")
+@pytest.mark.parametrize("key", ["", "/"], ids=["empty", "slash"])
+def test_empty_key_is_not_routed(tester: Tester, key: str) -> None:
+    both = pair(tester)
+    everything = tester.session()
+    everything.declare_subscriber("**")
+    both.pub.post(Push(key_scope=0, key_suffix=key, body=Put(data=b"no key")))
+    both.put("a/b", b"1")
+    both.expect("PUT a/b=1")
+    before = everything.until(Push, key=both.at("a/b"))
+    seen = [push for push in before if isinstance(push, Push) and push.body.data == b"no key"]
+    check(not seen, "no PUSH", "PUSH")
+
+
+@req("ZN-KEX-102")
+@pytest.mark.parametrize("key", NOT_CANONICAL)
+def test_node_tells_nobody_of_a_key_that_is_not_canonical(tester: Tester, key: str) -> None:
+    told = watcher(tester)
+    told.ask()
+    told.snapshot()
+    other = tester.session()
+    declare(other, "subscribers", told.at("a/**/b"))
+    told.until("D_SUBSCRIBER a/**/b")
+    other = tester.session()
+    other.declare_subscriber(told.at(key))
+    control = tester.session()
+    declare(control, "subscribers", told.at("control"))
+    before = told.until("D_SUBSCRIBER control")
+    check(f"D_SUBSCRIBER {key}" not in before, "nothing, or the canonical key", listed(before))

@@ -1,0 +1,241 @@
+"""OPEN: activation, lease, initial sequence number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from conformance.config import RunConfig
+from conformance.expect import check
+from conformance.plugin import req
+from conformance.suite.common import (
+    accept,
+    announcing,
+    bits,
+    check_lifetime,
+    frame,
+    greet,
+    lifetime,
+    listed,
+    pair,
+    silent,
+    unknown,
+)
+from conformance.tester import End, SessionEnd, Tester
+from scapy_layers.codes import Bound, Resolution
+from scapy_layers.extensions import Compression, LowLatency, QoSOffer, RemoteBound
+from scapy_layers.transport import Frame, KeepAlive, Open, TransportOam
+
+LEASE = 0.4
+"""Seconds: short enough for a test, long against the slack of timers."""
+
+
+# Layout -------------------------------------------------------------------------------------------
+
+
+@req("ZN-OPEN-001", "ZN-OPEN-002")
+def test_open_ack_has_lease_and_initial_sn_and_ends_there(tester: Tester) -> None:
+    link, ack = accept(tester)
+    check(bits(ack, 0, 0x3F) == 0x22, "header with id 2 and A", f"{bits(ack, 0, 0x3F):#04x}")
+    seen = tester.history.observations[link.inbox[1].at].contents
+    check(seen.error is None and not seen.rest, "an OpenAck without more", "other bytes", str(seen.error))
+
+
+@req("ZN-OPEN-003")
+@pytest.mark.parametrize("lease", [1500, 4000])
+def test_open_ack_offers_the_lease_of_the_node(tester_of: Callable[..., Tester], lease: int) -> None:
+    _, ack = accept(tester_of(transport__link__tx__lease=lease), lease=10_000)
+    seen = ack.lease * (1000 if ack.T else 1)
+    check(seen == lease, f"a lease of {lease} ms", f"{seen} ms")
+
+
+@req("ZN-OPEN-004")
+def test_t_says_seconds_or_milliseconds(tester: Tester, run_config: RunConfig) -> None:
+    links = [accept(tester, **lease)[0] for lease in ({"lease": 700}, {"T": 1, "lease": 1}, {"lease": 1000})]
+    for link, lease in zip(links, (0.7, 1.0, 1.0), strict=True):
+        check_lifetime(lifetime(tester, link, within=lease + run_config.slack), lease, run_config.slack)
+
+
+# Cookie and initial sequence number -----------------------------------------------------------------
+
+
+@req("ZN-OPEN-005")
+@pytest.mark.parametrize("wrong", ["flipped", "cut", "empty", "extended"])
+def test_open_syn_without_the_cookie_of_init_ack_is_refused(tester: Tester, wrong: str) -> None:
+    accept(tester)
+    bends: dict[str, Callable[[bytes], list[bytes]]] = {
+        "flipped": lambda cookie: [
+            bytes([*cookie[:at], cookie[at] ^ 1 << at % 8, *cookie[at + 1 :]]) for at in range(len(cookie))
+        ],
+        "cut": lambda cookie: [cookie[:-1], cookie[1:]],
+        "empty": lambda _: [b""],
+        "extended": lambda cookie: [cookie + b"\0"],
+    }
+    _, sample = greet(tester)
+    check(sample.cookie, "a cookie in InitAck", "an empty one")
+    for number in range(len(bends[wrong](sample.cookie))):
+        link, ack = greet(tester)
+        link.send(Open(cookie=bends[wrong](ack.cookie)[number]))
+        link.expect_refusal(unless=Open)
+
+
+@req("ZN-OPEN-007")
+@pytest.mark.parametrize(
+    ("fsn", "width"), [(Resolution.BITS_8, 8), (Resolution.BITS_16, 16), (Resolution.BITS_32, 32)]
+)
+def test_initial_sn_of_the_node_is_inside_the_agreed_range(tester: Tester, fsn: int, width: int) -> None:
+    for _ in range(20):
+        link, ack = greet(tester, fsn=fsn, batch_size=1024)
+        link.send(Open(cookie=ack.cookie))
+        opened = link.expect(Open, A=1)
+        check(not opened.initial_sn >> width, f"an initial SN of at most {width} bits", "a larger one")
+
+
+@req("ZN-OPEN-008")
+def test_initial_sn_is_drawn_at_random(tester: Tester) -> None:
+    numbers = {accept(tester)[1].initial_sn for _ in range(50)}
+    check(len(numbers) >= 45, "at least 45 values in 50 handshakes", len(numbers))
+    check(max(numbers) - min(numbers) > 1000, "values spread over the range", "values close together")
+
+
+@req("ZN-OPEN-011")
+@pytest.mark.parametrize("initial_sn", [0, 5, 100_000])
+def test_each_side_counts_from_its_own_initial_sn(tester: Tester, initial_sn: int) -> None:
+    end = tester.starting()
+    end.session.policy.initial_sn = lambda *_: initial_sn  # type: ignore[method-assign]
+    opened = end.open()
+    end.fence()
+    first = next(seen.message for seen in end.inbox if isinstance(seen.message, Frame))
+    check(first.sn == opened.initial_sn, "the first FRAME with the SN of OpenAck", "another SN")
+
+
+@req("ZN-OPEN-017")
+def test_session_is_live_right_after_open_ack(tester: Tester) -> None:
+    both = pair(tester)
+    both.pub = tester.starting()
+    both.pub.open()
+    both.put("first", b"1")
+    both.expect("PUT first=1")
+
+
+# Lease ------------------------------------------------------------------------------------------------
+
+
+@req("ZN-OPEN-012", "ZN-OPEN-014", "ZN-KA-104")
+def test_silence_for_our_shorter_lease_ends_the_session(tester: Tester, run_config: RunConfig) -> None:
+    link, _ = accept(tester, lease=round(LEASE * 1000))
+    alive, _ = accept(tester, lease=round(LEASE * 1000))
+    seconds = lifetime_beside(tester, link, {alive: b"\x04"}, within=LEASE + run_config.slack)
+    check_lifetime(seconds, LEASE, run_config.slack)
+    check(alive.link.ended is None, "with KEEP_ALIVE the link lives", "it ends")
+
+
+def lifetime_beside(tester: Tester, link: End, alive: dict[End, bytes], *, within: float) -> float | None:
+    """As ``lifetime``; meanwhile other links send something every quarter of the lease."""
+    for _ in range(int(within / LEASE * 4) + 1):
+        for other, stimulus in alive.items():
+            if other.link.ended is None:
+                other.send(stimulus)
+        seconds = lifetime(tester, link, within=min(LEASE / 4, within))
+    return seconds
+
+
+@req("ZN-OPEN-013")
+def test_silence_for_the_shorter_lease_of_the_node_ends_the_session(
+    tester_of: Callable[..., Tester], run_config: RunConfig
+) -> None:
+    tester = tester_of(transport__link__tx__lease=round(LEASE * 1000))
+    link, _ = accept(tester, T=1, lease=60)
+    alive, _ = accept(tester, T=1, lease=60)
+    seconds = lifetime_beside(tester, link, {alive: b"\x04"}, within=LEASE + run_config.slack)
+    check(alive.link.ended is None, "with KEEP_ALIVE the link lives", "it ends")
+    check_lifetime(seconds, LEASE, run_config.slack)
+
+
+@req("ZN-OPEN-015")
+def test_any_message_renews_the_lease(tester: Tester, run_config: RunConfig) -> None:
+    tester.on_send += [announcing(lease=round(LEASE * 1000)), silent]
+    ends = [tester.session() for _ in range(4)]
+    makers: list[Callable[[SessionEnd], bytes]] = [
+        lambda _: bytes(KeepAlive()),
+        lambda end: bytes(frame(end)),
+        lambda _: bytes(TransportOam(oam_id=5)),
+    ]
+    for _ in range(int(3 * LEASE / (LEASE / 4))):
+        for end, make in zip(ends, makers, strict=False):
+            if end.link.ended is None:
+                end.send(make(end))
+        tester.links.wait(lambda: False, LEASE / 4)
+    for end, name in zip(ends, ("KEEP_ALIVE", "FRAME", "OAM"), strict=False):
+        check(end.link.ended is None, f"{name} renews the lease", "the link ends")
+    ended = ends[3].wait(lambda: ends[3].link.ended is not None, LEASE + run_config.slack)
+    check(ended, "the silent link ends", "it lives on")
+
+
+@req("ZN-OPEN-016")
+def test_low_latency_sessions_keep_the_lease(
+    tester_of: Callable[..., Tester], run_config: RunConfig
+) -> None:
+    tester = tester_of(transport__unicast__lowlatency=True, transport__unicast__qos__enabled=False)
+    link, ack = greet(tester, extensions=[LowLatency()])
+    check([str(ext.name) for ext in ack.extensions or []] == ["LowLatency"], "LowLatency", "not agreed")
+    link.send(Open(cookie=ack.cookie, lease=round(LEASE * 1000)))
+    check(link.expect(Open, A=1).lease, "OpenAck with a lease", "no lease")
+    seconds = lifetime(tester, link, within=LEASE + run_config.slack)
+    check_lifetime(seconds, LEASE, run_config.slack)
+
+
+# Extensions -------------------------------------------------------------------------------------------
+
+
+def said(ack: Open, number: int) -> list[str]:
+    """Returns the extensions of one number in an OpenAck, in words."""
+    encodings = ("Unit", "Z64", "ZBuf", "reserved")
+    return [
+        f"{ext.ext_id:#x} {encodings[ext.ENC]}" for ext in ack.extensions or [] if ext.ext_id == number
+    ]
+
+
+@req("ZN-OPEN-018")
+@pytest.mark.parametrize("offered", [True, False], ids=["offered", "not-offered"])
+def test_qos_in_open_ack_is_unit_and_agreed_before(tester: Tester, offered: bool) -> None:
+    link, ack = greet(tester, extensions=[QoSOffer()] * offered)
+    link.send(Open(cookie=ack.cookie, extensions=[QoSOffer()] * offered))
+    seen = said(link.expect(Open, A=1), 0x1)
+    agreed = any(isinstance(ext, QoSOffer) for ext in ack.extensions or [])
+    allowed: list[list[str]] = [[], ["0x1 Unit"]] if agreed else [[]]
+    check(seen in allowed, " or ".join(map(listed, allowed)), listed(seen))
+
+
+@req("ZN-OPEN-022")
+@pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
+def test_low_latency_is_accepted_in_open_ack_when_agreed(tester_of: Callable[..., Tester], on: bool) -> None:
+    tester = tester_of(transport__unicast__lowlatency=on, transport__unicast__qos__enabled=not on)
+    link, ack = greet(tester, extensions=[LowLatency()])
+    link.send(Open(cookie=ack.cookie, extensions=[LowLatency()] * on))
+    seen = said(link.expect(Open, A=1), 0x5)
+    check(seen == ["0x5 Unit"] * on, "0x5 Unit" if on else "nothing", listed(seen))
+
+
+@req("ZN-OPEN-023")
+@pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
+def test_compression_is_accepted_in_open_ack_when_agreed(tester_of: Callable[..., Tester], on: bool) -> None:
+    tester = tester_of(transport__unicast__compression__enabled=on)
+    link, ack = greet(tester, extensions=[Compression()])
+    link.send(Open(cookie=ack.cookie, extensions=[Compression()] * on))
+    seen = said(link.expect(Open, A=1), 0x6)
+    check(seen == ["0x6 Unit"] * on, "0x6 Unit" if on else "nothing", listed(seen))
+
+
+@req("ZN-OPEN-024")
+@pytest.mark.parametrize("bound", [*Bound, 2], ids=["north", "south", "unknown"])
+def test_routing_hint_in_open_syn_does_not_break_the_session(tester: Tester, bound: int) -> None:
+    accept(tester)
+    accept(tester, extensions=[RemoteBound(bound=bound)])
+
+
+@req("ZN-EXT-102")
+@pytest.mark.parametrize("enc", ["unit", "z64", "zbuf"])
+def test_unknown_optional_extension_of_open_syn_is_skipped(tester: Tester, enc: str) -> None:
+    accept(tester, extensions=[unknown(enc)])

@@ -1,0 +1,141 @@
+"""Rows and captures of what was seen."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.layers import inet, inet6  # noqa: F401  (so that Scapy knows IP and TCP)
+from scapy.utils import PcapNgReader, RawPcapNgReader
+
+from conformance.config import RunConfig
+from conformance.errors import UsageError
+from conformance.observe import Direction, Endpoints, History
+from conformance.recorder import CaptureWriter, NodeFacts, close_run, observation_rows, open_run
+from scapy_layers.batch import prefixed
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+from scapy_layers.transport import Frame, KeepAlive
+from spark_reports.rows import read_run
+
+FACTS = NodeFacts("eclipse-zenoh", "1.10.2", "router", "aa")
+
+
+def history(host: str = "127.0.0.1") -> History:
+    made = History()
+    made.endpoints["a"] = Endpoints((host, 50_000), (host, 7447))
+    made.add(1_000_000_000, "a", Direction.OPENED, note="link a")
+    frame = bytes(Frame(R=1, sn=1, messages=[Push(key_suffix="k", body=Put(data=b"x"))]))
+    made.add(1_001_000_000, "a", Direction.SENT, prefixed(frame), frame)
+    made.annotate("expected nothing: met")
+    made.add(1_002_000_000, "a", Direction.RECEIVED, prefixed(b"\x08"), b"\x08")
+    made.add(1_003_000_000, "a", Direction.ENDED, note="end of stream")
+    return made
+
+
+def capture(path: Path, made: History, **kwargs: Any) -> Path:
+    with CaptureWriter(path, **kwargs) as writer:
+        writer.add(made, "title of the test", ["verdict: pass"])
+    return path
+
+
+def packets_of(path: Path) -> list[Any]:
+    with PcapNgReader(str(path)) as reader:
+        return list(reader)
+
+
+def test_rows_say_what_each_observation_was() -> None:
+    rows = observation_rows("r", "t", history(), first=5)
+    assert [row.seq for row in rows] == [5, 6, 7, 8]
+    assert [row.direction for row in rows] == ["opened", "sent", "received", "ended"]
+    assert rows[1].messages == "FRAME PUSH PUT"
+    assert rows[2].raw_hex == "08"
+    assert "id 0x08 is no transport message" in rows[2].error
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_capture_has_the_bytes_in_order_between_the_true_ports(tmp_path: Path, host: str) -> None:
+    packets = packets_of(capture(tmp_path / "c.pcapng", history(host)))
+    tcp = [packet["TCP"] for packet in packets]
+    assert [(p.sport, p.dport) for p in tcp[:2]] == [(50_000, 7447), (7447, 50_000)]
+    assert [str(p.flags) for p in tcp] == ["S", "SA", "A", "PA", "PA", "FA"]
+    assert bytes(tcp[3].payload)[2] == 0x25
+    assert bytes(tcp[4].payload) == b"\x01\x00\x08"
+    assert float(packets[3].time) == pytest.approx(1.001)
+    for packet in packets:
+        # Scapy computes checksums anew when they are taken out.
+        fresh = packet.copy()
+        for layer in (fresh.getlayer("IP"), fresh["TCP"]):
+            if layer is not None:
+                del layer.chksum
+        assert bytes(fresh) == bytes(packet)
+
+
+def test_remarks_name_stimulus_expectation_and_verdict(tmp_path: Path) -> None:
+    with RawPcapNgReader(str(capture(tmp_path / "c.pcapng", history()))) as reader:
+        packets = list(reader)
+    remarks = [[remark.decode() for remark in meta.comments or []] for _, meta in packets]
+    assert remarks[0] == ["title of the test"]
+    assert remarks[3][0].startswith("stimulus: FRAME R=1 sn=1 [PUSH")
+    assert remarks[3][1] == "expected nothing: met"
+    assert any("does not decode" in remark for remark in remarks[4])
+    assert remarks[5] == ["verdict: pass"]
+
+
+@pytest.mark.skipif(not shutil.which("tshark"), reason="needs tshark")
+def test_tshark_shows_the_remarks_and_finds_nothing_wrong(tmp_path: Path) -> None:
+    path = capture(tmp_path / "c.pcapng", history())
+    options = ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
+    fields = ["-T", "fields", "-e", "frame.comment", "-e", "tcp.checksum.status", "-e", "tcp.analysis.flags"]
+    done = subprocess.run(["tshark", "-r", str(path), *options, *fields], capture_output=True, text=True, check=True)
+    lines = [line.split("\t") for line in done.stdout.splitlines()]
+    assert "verdict: pass" in lines[-1][0]
+    assert {line[1] for line in lines} == {"1"}
+    assert {line[2] for line in lines} == {""}
+
+
+def test_batch_larger_than_a_packet_is_spread_over_several(tmp_path: Path) -> None:
+    made = History()
+    made.endpoints["a"] = Endpoints(("127.0.0.1", 1), ("127.0.0.1", 2))
+    made.add(0, "a", Direction.OPENED)
+    batch = bytes(KeepAlive()) * 65_535
+    made.add(1, "a", Direction.SENT, prefixed(batch), batch)
+    packets = packets_of(capture(tmp_path / "c.pcapng", made))
+    assert b"".join(bytes(packet["TCP"].payload) for packet in packets) == prefixed(batch)
+
+
+def test_full_capture_stays_within_its_limit_and_says_so(tmp_path: Path) -> None:
+    writer = CaptureWriter(tmp_path / "c.pcapng", limit=5000)
+    for _ in range(100):
+        writer.add(history(), "t")
+    writer.close()
+    assert writer.full
+    assert (tmp_path / "c.pcapng").stat().st_size < 6000
+
+
+def settings(folder: Path) -> RunConfig:
+    return RunConfig(node="pypi", run_dir=folder, run_id=folder.name, seed=1)
+
+
+def test_second_tool_in_the_same_folder_is_added_to_the_run(tmp_path: Path) -> None:
+    first = open_run(settings(tmp_path), FACTS, "conformance", "pytest conformance")
+    assert read_run(tmp_path).status == "running"
+    close_run(settings(tmp_path), first)
+    second = open_run(settings(tmp_path), FACTS, "fuzz", "zenoh-fuzz run handshake")
+    close_run(settings(tmp_path), second)
+    run = read_run(tmp_path)
+    assert run.kind == "conformance+fuzz"
+    assert run.started_at == first.started_at
+    assert run.command == "pytest conformance; zenoh-fuzz run handshake"
+    assert run.status == "complete"
+    assert run.ended_at is not None
+
+
+def test_damaged_run_folder_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("{")
+    with pytest.raises(UsageError, match="choose another --run-dir"):
+        open_run(settings(tmp_path), FACTS, "fuzz", "x")
+    assert (tmp_path / "run.json").read_text() == "{"

@@ -1,0 +1,106 @@
+"""The catalogue: everything is in it, and strict decoding of one message, exactly one, and a batch."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from scapy_layers import data, declarations, extensions, network, scouting, shape, transport
+from scapy_layers.catalogue import EXTENSIONS, MESSAGES, build, decode, decode_batch, decode_one, shapes
+from scapy_layers.codes import DataId, DeclarationId, Kind, NetworkId, ScoutingId, TransportId
+from scapy_layers.errors import BadValue, Truncated, UnknownMessage
+from scapy_layers.message import Extension, Message
+from tests.scapy_layers.golden import raw
+
+
+def test_every_message_class_is_listed() -> None:
+    found = {
+        cls
+        for module in (scouting, transport, network, declarations, data)
+        for _, cls in inspect.getmembers(module, inspect.isclass)
+        if issubclass(cls, Message) and cls.__module__ == module.__name__
+    }
+    assert found == set(MESSAGES)
+    assert len(MESSAGES) == len(shapes())
+
+
+def test_every_extension_class_is_in_some_table() -> None:
+    found = {
+        cls
+        for _, cls in inspect.getmembers(extensions, inspect.isclass)
+        if issubclass(cls, Extension) and cls is not Extension
+    }
+    assert found == set(EXTENSIONS)
+
+
+def test_every_id_of_the_specification_has_a_message() -> None:
+    wanted = {
+        *((Kind.SCOUTING, i) for i in ScoutingId),
+        *((Kind.TRANSPORT, i) for i in TransportId),
+        *((Kind.NETWORK, i) for i in NetworkId),
+        *((Kind.DECLARATION, i) for i in DeclarationId),
+        *((Kind.DATA, i) for i in DataId),
+    }
+    assert set(shapes()) == wanted
+
+
+def test_names_are_those_of_the_specification() -> None:
+    for (kind, number), described in shapes().items():
+        ids = {
+            Kind.SCOUTING: ScoutingId,
+            Kind.TRANSPORT: TransportId,
+            Kind.NETWORK: NetworkId,
+            Kind.DECLARATION: DeclarationId,
+            Kind.DATA: DataId,
+        }[kind]
+        assert described.name == ids(number).name
+
+
+def test_no_two_extensions_of_a_message_have_the_same_header() -> None:
+    for described in shapes().values():
+        for one in shape.walk(described.fields):
+            if isinstance(one, shape.Chain):
+                headers = [known.header for known in one.known]
+                assert len(set(headers)) == len(headers)
+
+
+def test_build_makes_the_layer_of_a_shape() -> None:
+    assert bytes(build(shapes()[Kind.TRANSPORT, 3], {"reason": 2})) == b"\x03\x02"
+    assert bytes(build(extensions.Patch.shape(), {"patch": 1})) == b"\x27\x01"
+    with pytest.raises(KeyError):
+        build(shape.Message("NONE", Kind.DATA, 31, ()), {})
+
+
+def test_decode_one_says_where_the_next_message_begins() -> None:
+    message, end = decode_one(raw("ffff 0302 04"), at=2)
+    assert (message.name, end) == ("CLOSE", 4)
+    message, end = decode_one(raw("ffff 0302 04"), at=end)
+    assert (message.name, end) == ("KEEP_ALIVE", 5)
+    with pytest.raises(Truncated) as caught:
+        decode_one(raw("0302"), at=2)
+    assert caught.value.offset == 2
+
+
+def test_decode_takes_exactly_one_message() -> None:
+    assert decode(raw("0302")).name == "CLOSE"
+    with pytest.raises(BadValue) as caught:
+        decode(raw("030204"))
+    assert (caught.value.field, caught.value.offset) == ("CLOSE", 2)
+
+
+def test_kind_tells_equal_ids_apart() -> None:
+    assert decode(raw("010907"), Kind.SCOUTING).name == "SCOUT"
+    assert decode(raw("0100"), Kind.DATA).name == "PUT"
+    assert decode(raw("0107"), Kind.DECLARATION).name == "U_KEYEXPR"
+    with pytest.raises(UnknownMessage):
+        decode(raw("1f00"), Kind.DATA)
+
+
+def test_decode_batch_goes_on_behind_a_frame() -> None:
+    batch = raw("25 07 3d000161010134 04 25 08 3d000161010135")
+    assert [message.name for message in decode_batch(batch)] == ["FRAME", "KEEP_ALIVE", "FRAME"]
+    assert decode_batch(b"") == []
+    with pytest.raises(UnknownMessage) as caught:
+        decode_batch(batch + b"\x08")
+    assert caught.value.offset == len(batch)

@@ -1,0 +1,73 @@
+"""Data sub-messages on their own; inside network messages they are in test_network.py."""
+
+from __future__ import annotations
+
+import pytest
+
+from scapy_layers.catalogue import decode
+from scapy_layers.codes import Encoding, Kind
+from scapy_layers.data import Del, Err, Put, Query, Reply
+from scapy_layers.extensions import PutAttachment, QueryBody, QueryBodyShm, Shm, SourceInfo
+from scapy_layers.message import Message, UnknownExtension
+from tests.scapy_layers.golden import T1, assert_every_cut_refused, assert_golden, raw
+
+ALL: list[tuple[str, str, Message]] = [
+    ("PUT", "01026869", Put(data=b"hi")),
+    ("PUT, empty", "0100", Put()),
+    ("PUT, timestamp", "21888e98a8c0e080810101aa026869", Put(**T1, data=b"hi")),
+    ("PUT, encoding", "41090475746638026869", Put(encoding=Encoding.TEXT_PLAIN, schema="utf8", data=b"hi")),
+    ("PUT, shared memory", "8112 03010161", Put(extensions=[Shm()], data=b"\x01\x01a")),
+    ("DEL", "02", Del()),
+    ("QUERY", "03", Query()),
+    (
+        "QUERY, all",
+        "e3030162 84c303 0a706c 0f"[:0] + "e30301620f",
+        Query(consolidation=3, parameters="b", extensions=[UnknownExtension()]),
+    ),
+    (
+        "QUERY, body in shared memory",
+        "83 84 4303 0a706c",
+        Query(extensions=[QueryBodyShm(), QueryBody(encoding=Encoding.APPLICATION_JSON, data=b"pl")]),
+    ),
+    ("REPLY", "2403010176", Reply(consolidation="latest", body=Put(data=b"v"))),
+    ("ERR", "05046f6f7073", Err(data=b"oops")),
+    ("ERR, encoding", "450803657272", Err(encoding=Encoding.TEXT_PLAIN, data=b"err")),
+    (
+        "ERR, source",
+        "85410510e101010203657272",
+        Err(extensions=[SourceInfo(zid="1e1", eid=1, source_sn=2)], data=b"err"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("digits", "message"), [row[1:] for row in ALL], ids=[row[0] for row in ALL])
+def test_golden_bytes(digits: str, message: Message) -> None:
+    assert_golden(digits, message)
+    assert_every_cut_refused(digits, Kind.DATA)
+
+
+def test_error_has_no_timestamp() -> None:
+    err = decode(raw("25 00"), Kind.DATA)
+    assert (err.reserved_5, err.data) == (1, b"")
+
+
+def test_deletion_with_the_attachment_of_a_put_keeps_it_as_unknown() -> None:
+    deletion = decode(raw("82 43026b76"), Kind.DATA)
+    assert isinstance(deletion.extensions[0], UnknownExtension)
+    assert deletion.extensions[0].data == b"kv"
+    assert isinstance(decode(raw("81 43026b76 00"), Kind.DATA).extensions[0], PutAttachment)
+
+
+@pytest.mark.parametrize(
+    ("digits", "name", "encoding", "schema"),
+    [
+        ("08", "TEXT_PLAIN", 4, None),
+        ("09057574662d38", "TEXT_PLAIN", 4, b"utf-8"),
+        ("0a", "APPLICATION_JSON", 5, None),
+        ("ffff0703612f62", "CUSTOM", 0xFFFF, b"a/b"),
+    ],
+)
+def test_encoding(digits: str, name: str, encoding: int, schema: bytes | None) -> None:
+    put = decode(raw("41") + raw(digits) + b"\x00", Kind.DATA)
+    assert (put.encoding, put.schema) == (encoding, schema)
+    assert bytes(Put(encoding=name, schema=schema)) == bytes(put)

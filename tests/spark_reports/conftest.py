@@ -1,0 +1,163 @@
+"""Rows, run folders and one Spark session for all tests of the reports."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_reports import rows
+from spark_reports.java import find_java
+from spark_reports.schemas import schema_of
+from spark_reports.session import spark_session
+
+MakeRun = Callable[..., Path]
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    with spark_session(find_java(os.environ), os.environ) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def run_row() -> Callable[..., rows.RunRow]:
+    def make(run_id: str = "r1", day: int = 1, **values: Any) -> rows.RunRow:
+        standard: dict[str, Any] = {
+            "run_id": run_id,
+            "started_at": f"2026-11-{day:02d}T10:00:00.000Z",
+            "ended_at": f"2026-11-{day:02d}T10:05:00.000Z",
+            "kind": "conformance+fuzz",
+            "node": "pypi",
+            "node_impl": "eclipse-zenoh",
+            "node_version": "1.10.2",
+            "node_whatami": "router",
+            "node_zid": "a1",
+            "harness_version": "0.1.0",
+            "python": "3.11",
+            "platform": "Linux x86_64",
+            "seed": 7,
+            "command": "pytest conformance/ --node pypi",
+            "status": "complete",
+        }
+        return rows.RunRow(**{**standard, **values})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def verdict_row() -> Callable[..., rows.VerdictRow]:
+    def make(
+        outcome: str = "pass", requirements: Sequence[str] = ("ZN-INIT-001",), **values: Any
+    ) -> rows.VerdictRow:
+        standard: dict[str, Any] = {
+            "run_id": "r1",
+            "test": "suite/test_init.py::test_a",
+            "requirements": tuple(requirements),
+            "level": "MUST",
+            "outcome": outcome,
+            "expected": "" if outcome == "pass" else "INIT",
+            "seen": "" if outcome == "pass" else "CLOSE",
+            "reason": "",
+            "stimulus": "INIT(S=1)",
+            "duration_s": 0.5,
+            "started_ns": 1,
+            "capture": "",
+            "repeat": "pytest -k test_a",
+        }
+        return rows.VerdictRow(**{**standard, **values})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def case_row() -> Callable[..., rows.FuzzCaseRow]:
+    def make(case: int = 1, bucket: str = "", **values: Any) -> rows.FuzzCaseRow:
+        standard: dict[str, Any] = {
+            "run_id": "r1",
+            "campaign": "handshake",
+            "case": case,
+            "time_ns": case * 1_000_000_000,
+            "duration_s": 0.5,
+            "seed": 7,
+            "state": "connected",
+            "message": "INIT",
+            "field": "INIT.lease",
+            "mutation": "0 -> 1",
+            "sent_hex": "0102",
+            "sent_bytes": 4,
+            "reply": "CLOSE",
+            "verdict": "finding" if bucket else "closed",
+            "oracle": "alive" if bucket else "",
+            "bucket": bucket,
+            "detail": "it ended" if bucket else "",
+            "node_instance": 1,
+            "capture": "",
+        }
+        return rows.FuzzCaseRow(**{**standard, **values})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def observation_row() -> Callable[..., rows.ObservationRow]:
+    def make(direction: str = "sent", **values: Any) -> rows.ObservationRow:
+        standard: dict[str, Any] = {
+            "run_id": "r1",
+            "test": "suite/test_init.py::test_a",
+            "seq": 0,
+            "time_ns": 1,
+            "link": "a",
+            "direction": direction,
+            "messages": "INIT",
+            "summary": "INIT(S=1)",
+            "raw_hex": "01",
+            "error": "",
+        }
+        return rows.ObservationRow(**{**standard, **values})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def frame(spark: SparkSession) -> Callable[..., DataFrame]:
+    """Makes a DataFrame of rows of one type."""
+
+    def make(*values: rows.AnyRow, of: type = rows.RunRow) -> DataFrame:
+        schema = schema_of(type(values[0]) if values else of)
+        return spark.createDataFrame(
+            [tuple(getattr(value, name) for name in schema.names) for value in values], schema
+        )
+
+    return make
+
+
+@pytest.fixture
+def make_run(tmp_path: Path, run_row: Callable[..., rows.RunRow]) -> MakeRun:
+    """Writes a run folder below ``tmp_path/runs`` as the writers do; None for a file leaves it out."""
+
+    def make(
+        run_id: str = "r1",
+        *,
+        verdicts: Sequence[rows.VerdictRow] | None = (),
+        cases: Sequence[rows.FuzzCaseRow] | None = (),
+        observations: Sequence[rows.ObservationRow] | None = None,
+        **values: Any,
+    ) -> Path:
+        folder = tmp_path / "runs" / run_id
+        folder.mkdir(parents=True)
+        rows.write_run(folder, run_row(run_id, **values))
+        for name, content in (
+            (rows.VERDICTS, verdicts),
+            (rows.FUZZ_CASES, cases),
+            (rows.OBSERVATIONS, observations),
+        ):
+            if content is not None:
+                with rows.RowWriter(folder / name) as writer:
+                    for row in content:
+                        writer.write(row)
+        return folder
+
+    return make

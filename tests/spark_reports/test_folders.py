@@ -1,0 +1,160 @@
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spark_reports import folders, rows
+from spark_reports.errors import WrongUse
+from spark_reports.folders import Counted, find_run_folders, judge
+
+MakeRun = Callable[..., Path]
+Make = Callable[..., rows.VerdictRow]
+
+
+def judge_one(path: Path, verdicts: int = 0, bad: int = 0) -> tuple[str, str]:
+    (folder,) = find_run_folders([path])
+    state, notes = judge(folder, {rows.VERDICTS: Counted(verdicts, bad)})
+    return state, "; ".join(notes)
+
+
+def test_runs_are_found_at_any_depth_in_order(tmp_path: Path, make_run: MakeRun) -> None:
+    for name in ("b", "a", "deep/c"):
+        make_run(name)
+    (tmp_path / "runs" / "empty").mkdir()
+    assert [folder.path.name for folder in find_run_folders([tmp_path])] == ["a", "b", "c"]
+
+
+def test_folder_named_twice_is_found_once(tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run("a")
+    assert [folder.duplicate_of for folder in find_run_folders([tmp_path, run, run / ".." / "a"])] == [None]
+
+
+@pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("file", "is not a folder")])
+def test_root_that_is_no_folder_is_wrong_use(tmp_path: Path, name: str, what: str) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WrongUse, match=what):
+        find_run_folders([tmp_path / name])
+
+
+def test_whole_run_is_complete(make_run: MakeRun, verdict_row: Make) -> None:
+    assert judge_one(make_run(verdicts=[verdict_row()]), 1) == (folders.COMPLETE, "")
+
+
+def test_run_without_fuzzing_needs_no_fuzz_cases(make_run: MakeRun) -> None:
+    assert judge_one(make_run(kind="conformance", cases=None)) == (folders.COMPLETE, "")
+
+
+def test_missing_file_of_a_kind_is_seen(make_run: MakeRun) -> None:
+    state, notes = judge_one(make_run(cases=None))
+    assert state == folders.CUT_OFF
+    assert "fuzz_cases.jsonl is missing" in notes
+
+
+def test_run_that_failed_says_so(make_run: MakeRun) -> None:
+    assert judge_one(make_run(status="failed")) == (folders.FAILED, "")
+
+
+def test_run_without_an_end_is_running(make_run: MakeRun, verdict_row: Make) -> None:
+    run = make_run(verdicts=[verdict_row()], status="running", ended_at=None)
+    lines = (run / rows.VERDICTS).read_text().splitlines(keepends=True)
+    (run / rows.VERDICTS).write_text(lines[0])
+    assert judge_one(run, 1) == (folders.RUNNING, "")
+
+
+def test_footer_that_counts_more_rows_than_there_are_is_seen(make_run: MakeRun, verdict_row: Make) -> None:
+    run = make_run(verdicts=[verdict_row(), verdict_row()])
+    lines = (run / rows.VERDICTS).read_text().splitlines(keepends=True)
+    (run / rows.VERDICTS).write_text("".join(lines[1:]))
+    state, notes = judge_one(run, 1)
+    assert state == folders.CUT_OFF
+    assert "verdicts.jsonl holds 1 rows, its footer counts 2" in notes
+
+
+def test_every_cut_of_the_last_line_is_seen(make_run: MakeRun, verdict_row: Make) -> None:
+    run = make_run(verdicts=[verdict_row()])
+    whole = (run / rows.VERDICTS).read_bytes()
+    start = whole.rstrip(b"\n").rindex(b"\n") + 1
+    for end in range(start, len(whole) + 1):
+        (run / rows.VERDICTS).write_bytes(whole[:end])
+        read = rows.read_rows(run / rows.VERDICTS)
+        state, _ = judge_one(run, len(read.rows), len(read.bad))
+        # Without its line end alone the footer is still whole.
+        assert (state == folders.COMPLETE) == read.complete == (end >= len(whole) - 1)
+
+
+def test_last_line_longer_than_a_block_is_read_whole(make_run: MakeRun, verdict_row: Make) -> None:
+    run = make_run(verdicts=[verdict_row(seen="x" * 300_000)])
+    lines = (run / rows.VERDICTS).read_bytes().splitlines(keepends=True)
+    (run / rows.VERDICTS).write_bytes(lines[0])
+    (folder,) = find_run_folders([run])
+    assert folder.files[rows.VERDICTS].end == "row"
+    (run / rows.VERDICTS).write_bytes(lines[0][:-2])
+    (folder,) = find_run_folders([run])
+    assert folder.files[rows.VERDICTS].end == "cut"
+
+
+@pytest.mark.parametrize("tail", [b"\n", b"\n \n\t\n", b"\r\n"])
+def test_blank_lines_at_the_end_do_not_hide_the_footer(
+    make_run: MakeRun, verdict_row: Make, tail: bytes
+) -> None:
+    run = make_run(verdicts=[verdict_row()])
+    (run / rows.VERDICTS).write_bytes((run / rows.VERDICTS).read_bytes() + tail)
+    assert judge_one(run, 1)[0] == folders.COMPLETE
+
+
+def test_empty_file_has_no_footer(make_run: MakeRun) -> None:
+    run = make_run()
+    (run / rows.VERDICTS).write_bytes(b"")
+    assert judge_one(run) == (
+        folders.CUT_OFF,
+        "verdicts.jsonl has no footer, so rows may be missing at its end",
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"seed": 1 << 64}, "seed does not fit into 64 bits"),
+        ({"seed": True}, "seed is of the wrong type"),
+        ({"node": None}, "node is of the wrong type"),
+        ({"rows_version": 99}, "newer than"),
+    ],
+)
+def test_run_json_that_is_no_run_row_is_unreadable(
+    make_run: MakeRun, change: dict[str, object], why: str
+) -> None:
+    run = make_run()
+    value = json.loads((run / rows.RUN).read_text())
+    (run / rows.RUN).write_text(json.dumps(value | change))
+    state, notes = judge_one(run)
+    assert state == folders.UNREADABLE
+    assert why in notes
+
+
+def test_rows_without_run_json_stay_in_use(make_run: MakeRun, verdict_row: Make) -> None:
+    run = make_run(verdicts=[verdict_row()])
+    (run / rows.RUN).unlink()
+    (folder,) = find_run_folders([run])
+    assert judge(folder, {rows.VERDICTS: Counted(1, 0)})[0] == folders.UNREADABLE
+    assert (folder.run.run_id, folder.run.node_version) == ("r1", "unknown")
+    assert rows.VERDICTS in folder.files
+
+
+def test_file_that_cannot_be_opened_is_told(make_run: MakeRun) -> None:
+    run = make_run()
+    (run / rows.VERDICTS).unlink()
+    (run / rows.VERDICTS).mkdir()
+    state, notes = judge_one(run)
+    assert state == folders.CUT_OFF
+    assert "verdicts.jsonl cannot be opened (Is a directory)" in notes
+
+
+def test_copy_of_a_run_is_marked_and_not_counted(tmp_path: Path, make_run: MakeRun) -> None:
+    run = make_run("a")
+    copy = make_run("b")
+    rows.write_run(copy, dataclasses.replace(rows.read_run(run)))
+    first, second = find_run_folders([tmp_path])
+    assert (first.duplicate_of, second.duplicate_of) == (None, run)
+    assert judge(second, {})[0] == folders.DUPLICATE

@@ -1,0 +1,131 @@
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reports import rows
+
+Verdict = Callable[..., rows.VerdictRow]
+
+
+def write(path: Path, *content: rows.VerdictRow) -> None:
+    with rows.RowWriter(path) as writer:
+        for row in content:
+            writer.write(row)
+
+
+def test_rows_that_were_written_are_read_back(tmp_path: Path, verdict_row: Verdict) -> None:
+    path = tmp_path / rows.VERDICTS
+    write(path, verdict_row(), verdict_row("fail"))
+    read = rows.read_rows(path)
+    assert read.complete
+    assert [row["outcome"] for row in read.rows] == ["pass", "fail"]
+    assert not read.bad
+
+
+def test_second_writer_adds_rows_and_a_footer_for_all(tmp_path: Path, verdict_row: Verdict) -> None:
+    path = tmp_path / rows.VERDICTS
+    write(path, verdict_row())
+    write(path, verdict_row(), verdict_row())
+    read = rows.read_rows(path)
+    assert (len(read.rows), read.complete) == (3, True)
+    assert json.loads(path.read_text().splitlines()[-1])["rows"] == 3
+
+
+def test_second_writer_starts_a_new_line_after_a_lost_line_end(tmp_path: Path, verdict_row: Verdict) -> None:
+    path = tmp_path / rows.VERDICTS
+    write(path, verdict_row())
+    path.write_bytes(path.read_bytes()[:-1])
+    write(path, verdict_row())
+    read = rows.read_rows(path)
+    assert (len(read.rows), len(read.bad), read.complete) == (2, 0, True)
+
+
+def test_writer_refuses_a_file_with_a_cut_line(tmp_path: Path, verdict_row: Verdict) -> None:
+    path = tmp_path / rows.VERDICTS
+    write(path, verdict_row())
+    path.write_bytes(path.read_bytes()[:-5])
+    with pytest.raises(rows.RowsError, match=r"line 2 is not JSON.*use another"):
+        rows.RowWriter(path)
+
+
+def test_error_while_writing_leaves_the_footer_out(tmp_path: Path, verdict_row: Verdict) -> None:
+    path = tmp_path / rows.VERDICTS
+    with pytest.raises(ZeroDivisionError), rows.RowWriter(path) as writer:
+        writer.write(verdict_row())
+        raise ZeroDivisionError
+    assert not rows.read_rows(path).complete
+
+
+@given(st.text(st.characters(), max_size=40))
+def test_any_string_survives_two_writers(
+    tmp_path_factory: pytest.TempPathFactory, verdict_row: Verdict, text: str
+) -> None:
+    path = tmp_path_factory.mktemp("rows") / rows.VERDICTS
+    write(path, verdict_row(seen=text))
+    write(path, verdict_row(seen=text))
+    read = rows.read_rows(path)
+    assert read.complete
+    assert [row["seen"] for row in read.rows] == [text, text]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("not json", "not JSON"),
+        ("[1]", "not an object"),
+        ("{}", "no run_id, test"),
+        ('{"footer": 1}', "no run_id"),
+    ],
+)
+def test_line_that_is_no_row_is_kept_apart(
+    tmp_path: Path, verdict_row: Verdict, line: str, reason: str
+) -> None:
+    path = tmp_path / rows.VERDICTS
+    write(path, verdict_row())
+    path.write_text(line + "\n\n" + path.read_text())
+    read = rows.read_rows(path)
+    assert len(read.rows) == 1
+    assert [bad.line for bad in read.bad] == [1]
+    assert reason in read.bad[0].reason
+
+
+@pytest.mark.parametrize("version", [rows.ROWS_VERSION + 1, "1", None])
+def test_row_of_another_version_is_kept_apart(tmp_path: Path, verdict_row: Verdict, version: object) -> None:
+    path = tmp_path / rows.VERDICTS
+    value = {**dataclasses.asdict(verdict_row()), "rows_version": version}
+    path.write_text(json.dumps(value) + "\n")
+    read = rows.read_rows(path)
+    assert (len(read.rows), len(read.bad), read.complete) == (0, 1, False)
+
+
+def test_run_is_read_back(tmp_path: Path, run_row: Callable[..., rows.RunRow]) -> None:
+    row = run_row(command="pytest --node \udcff", ended_at=None)
+    rows.write_run(tmp_path, row)
+    assert rows.read_run(tmp_path) == row
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "has no run.json"),
+        ("", "cut off or damaged"),
+        ('{"run_id": "r1"', "cut off or damaged"),
+        ('{"rows_version": 1}', "missing"),
+        ("[]", "no run row"),
+        ('{"rows_version": 99}', "newer than"),
+    ],
+)
+def test_run_that_cannot_be_read_says_why(tmp_path: Path, content: str | None, reason: str) -> None:
+    if content is not None:
+        (tmp_path / rows.RUN).write_text(content)
+    with pytest.raises(rows.RowsError, match=reason):
+        rows.read_run(tmp_path)
+
+
+def test_run_ids_differ() -> None:
+    assert len({rows.new_run_id() for _ in range(20)}) == 20

@@ -1,0 +1,52 @@
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_reports.text import markdown, one_line, short, visible
+
+HOSTILE = [
+    ("a\u202eb", "a\\u202eb"),
+    ("\x00\x1b[31m", "\\x00\\x1b[31m"),
+    ("\u200b\ufeff", "\\u200b\\ufeff"),
+    ("\udc80", "\\udc80"),
+    ("\U000e0041", "\\U000e0041"),
+    ("line\u2028end\r", "line\\u2028end\\x0d"),
+]
+
+
+@pytest.mark.parametrize(("text", "shown"), HOSTILE)
+def test_what_cannot_be_seen_is_written_out(text: str, shown: str) -> None:
+    assert visible(text) == shown
+
+
+@pytest.mark.parametrize("text", ["plain", "two\nlines\tand a tab", "ünïcödé 中文 \U0001f600"])
+def test_readable_text_stays(text: str) -> None:
+    assert visible(text) == text
+
+
+@given(st.text(st.characters()))
+def test_visible_text_holds_nothing_harmful(text: str) -> None:
+    for char in visible(text):
+        assert char in "\n\t" or unicodedata.category(char) not in {"Cc", "Cf", "Cs", "Zl", "Zp"}
+    visible(text).encode()
+
+
+def test_long_text_is_cut_and_says_so() -> None:
+    assert short("x" * 1500, 100) == "x" * 100 + "… (1 400 more)"
+    assert short("x" * 100, 100) == "x" * 100
+
+
+def test_one_line_has_no_line_ends() -> None:
+    assert one_line(" a\r\n\tb\u2028c ") == "a b c"
+
+
+@given(st.text(st.characters()))
+def test_markdown_cell_cannot_leave_its_cell(text: str) -> None:
+    cell = markdown(text)
+    assert "\n" not in cell
+    assert "<" not in cell
+    assert "@" not in cell
+    unescaped = cell.replace("\\\\", "")
+    assert all(unescaped[at - 1 : at] == "\\" for at, char in enumerate(unescaped) if char in "|`*_[")
