@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import string
 import time
@@ -16,6 +17,7 @@ from conformance.observe import History, Observation, Seen
 from conformance.session.events import Opened, Received
 from conformance.session.machine import Session, SessionConfig
 from conformance.session.negotiate import Offer
+from conformance.session.policy import Policy
 from conformance.session.states import State
 from scapy_layers.codes import WhatAmI
 from scapy_layers.data import Put, Query
@@ -27,6 +29,14 @@ from scapy_layers.transport import Close, Fragment, Init, Open
 
 Bend = Callable[[Message], Message | bytes | None]
 """Takes a message about to leave; returns what leaves instead, or nothing."""
+
+
+class Patient(Policy):
+    """The tester never hangs up by itself: what silence of the node means, a test judges."""
+
+    def effective_lease(self, ours: float, theirs: float) -> float:  # noqa: ARG002
+        """Waits for ever."""
+        return math.inf
 
 
 def fresh_zid(rng: random.Random) -> bytes:
@@ -400,7 +410,7 @@ class Tester:
             lease=lease,
             offer=Offer(**offer),
         )
-        return SessionEnd(self, self._connect(), Session(config, rng=self.rng))
+        return SessionEnd(self, self._connect(), Session(config, rng=self.rng, policy=Patient()))
 
     def session(self, **config: Any) -> SessionEnd:
         """Makes a link and opens a session; arguments as in ``starting``.

@@ -92,7 +92,11 @@ class PypiNode(Node):
         ready, _, _ = select.select([pipe], [], [], START_SECONDS)
         line = pipe.readline() if ready else b""
         if not line:
-            why = self.death() or f"it was not ready within {START_SECONDS:g} s"
+            why = f"it was not ready within {START_SECONDS:g} s"
+            if ready and self._process is not None:
+                # The pipe is closed: the process is ending.
+                self._process.wait(STOP_SECONDS)
+                why = self.death()
             tail = log.read_text(errors="replace").strip().splitlines()
             self.stop()
             raise NodeDidNotStart(

@@ -137,7 +137,8 @@ def test_flag_without_its_fields_starts_no_session(tester: Tester, flag: str) ->
 def test_s_announces_resolution_and_batch_size(tester: Tester) -> None:
     greet(tester)
     _, ack = greet(tester, fsn=Resolution.BITS_16, rid=Resolution.BITS_32, batch_size=1024)
-    check(ack.S and ack.fsn <= Resolution.BITS_16, "S with at most 16 bit", "another answer")
+    seen = resolutions(ack, Resolution.BITS_16, Resolution.BITS_32)
+    check(seen[0] <= Resolution.BITS_16, "numbers of at most 16 bit", f"FSN {seen[0]}")
     link = tester.link()
     link.send(bytes(tester.init(S=1))[:-3])
     not_taken(link)

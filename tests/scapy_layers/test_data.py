@@ -21,7 +21,7 @@ ALL: list[tuple[str, str, Message]] = [
     ("QUERY", "03", Query()),
     (
         "QUERY, all",
-        "e3030162 84c303 0a706c 0f"[:0] + "e30301620f",
+        "e30301620f",
         Query(consolidation=3, parameters="b", extensions=[UnknownExtension()]),
     ),
     (

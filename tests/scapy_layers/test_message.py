@@ -31,6 +31,7 @@ from scapy_layers.extensions import (
     SourceInfo,
     WireExpr,
 )
+from scapy_layers.fields import WhenField
 from scapy_layers.message import Layer, Message, UnknownExtension, kind_of, message_class
 from scapy_layers.network import Declare, Interest, NetworkOam, Push
 from scapy_layers.primitives import Counted, CountedList, WideInt
@@ -268,10 +269,16 @@ def test_chain_sets_z_on_all_but_the_last() -> None:
 @given(messages())
 def test_flags_that_follow_from_fields_need_not_be_given(message: Message) -> None:
     whole = bytes(message)
-    for flag in ("N", "Z", "I", "L", "E", "restricted", "C", "P"):
-        if flag in message.fields and not (flag == "I" and message.kind is Kind.SCOUTING):
+    for flag in ("N", "Z", "I", "L", "E", "S", "restricted", "C", "P"):
+        # T of OPEN and JOIN, S of CLOSE, M and R announce no field. An empty list announces none either.
+        announces = any(flag in [need.field for need in field.conditions] for field in _conditional(message))
+        if announces and not (flag == "L" and not message.locators):
             message.setfieldval(flag, None)
     assert bytes(message) == whole
+
+
+def _conditional(message: Message) -> list[WhenField]:
+    return [field for field in message.fields_desc if isinstance(field, WhenField)]
 
 
 def test_flags_read_from_the_wire_count_as_given() -> None:

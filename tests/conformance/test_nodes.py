@@ -1,0 +1,98 @@
+"""Ways to obtain a node."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from conformance.config import Locator, RunConfig
+from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
+from conformance.nodes import node_of
+from conformance.nodes.attach import AttachedNode
+from conformance.nodes.pypi import PypiNode
+from conformance.tester import why_not_well
+
+
+def config(node: str, folder: Path, profile: str = "") -> RunConfig:
+    return RunConfig(node=node, run_dir=folder, run_id="r", seed=1, profile=profile)
+
+
+def test_real_node_starts_serves_and_ends(tmp_path: Path) -> None:
+    node = PypiNode(tmp_path)
+    with node:
+        assert node.whatami == "router"
+        assert node.problem(1.0) == ""
+        assert int(node.zid, 16)
+    assert node.death() == "the process is not running"
+    assert why_not_well(node.locator)
+
+
+def test_death_by_signal_is_noticed_and_a_restart_heals_it(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node:
+        assert node._process is not None
+        os.kill(node._process.pid, signal.SIGKILL)
+        node._process.wait()
+        assert node.problem(1.0) == "the process died of SIGKILL"
+        node.restart()
+        assert node.problem(1.0) == ""
+        assert node.starts == 2
+
+
+def test_stopped_process_is_noticed_by_the_ping(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node:
+        assert node._process is not None
+        os.kill(node._process.pid, signal.SIGSTOP)
+        try:
+            assert "a fresh session fails" in node.problem(0.1)
+        finally:
+            os.kill(node._process.pid, signal.SIGCONT)
+
+
+def test_panic_on_standard_error_is_reported_once(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node:
+        with (tmp_path / "node-1.stderr").open("a") as log:
+            log.write("a line\nthread 'x' panicked at src/lib.rs:12:5:\nthe reason\n")
+        assert node.problem(1.0) == "thread 'x' panicked at src/lib.rs:12:5: the reason"
+        assert node.problem(1.0) == ""
+
+
+def test_variant_has_its_own_configuration_and_process(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node, node.variant(mode="peer") as variant:
+        assert variant.whatami == "peer"
+        assert variant.locator != node.locator
+
+
+def test_configuration_the_node_refuses_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(NodeDidNotStart, match=r"did not start: .*exit code 1") as caught:
+        PypiNode(tmp_path, config={"no/such/path": 1}).start()
+    assert "\n" not in str(caught.value)
+
+
+def test_port_in_use_is_one_line(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node:
+        taken = [str(node.locator)]
+        with pytest.raises(NodeDidNotStart, match="did not start"):
+            PypiNode(tmp_path, config={"listen/endpoints": taken}, name="second").start()
+
+
+def test_release_that_is_no_release_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NodeDidNotStart, match="is no release"):
+        PypiNode(tmp_path, version="../x")
+
+
+def test_prefix_of_the_option_chooses_the_way(tmp_path: Path) -> None:
+    assert isinstance(node_of(config("pypi", tmp_path)), PypiNode)
+    attached = node_of(config("tcp/127.0.0.1:1", tmp_path, "eclipse-zenoh:1.10.2"))
+    assert (attached.impl, attached.version) == ("eclipse-zenoh", "1.10.2")
+    with pytest.raises(UsageError, match="neither a locator"):
+        node_of(config("docker", tmp_path))
+    with pytest.raises(UsageError, match="--profile"):
+        node_of(config("pypi", tmp_path, "x"))
+
+
+def test_attached_node_has_no_variants() -> None:
+    with pytest.raises(NotApplicable, match="configuration of its own"):
+        AttachedNode(Locator("tcp", "127.0.0.1", 1)).variant(mode="peer")
