@@ -9,14 +9,13 @@ import platform
 import struct
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from scapy.packet import Raw
 from scapy.utils import PcapNgWriter
 
 from conformance.config import RunConfig
 from conformance.errors import UsageError
-from conformance.nodes.base import Node
 from conformance.observe import Direction, Endpoints, History, Observation
 from spark_reports.rows import RUN, ObservationRow, RowsError, RunRow, read_run, utc_now, write_run
 
@@ -182,9 +181,29 @@ def _checksum(data: bytes) -> int:
 # run.json ------------------------------------------------------------------------------------------
 
 
+class Described(Protocol):
+    """What is known of a node; ``nodes.Node`` is one, NodeFacts another."""
+
+    @property
+    def impl(self) -> str:
+        """Implementation."""
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+
+    @property
+    def whatami(self) -> str:
+        """Its role."""
+
+    @property
+    def zid(self) -> str:
+        """Text form of its ZenohID."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class NodeFacts:
-    """What a run says about its node; attributes as in Node."""
+    """What a run says about its node; attributes as in Described."""
 
     impl: str
     version: str
@@ -192,12 +211,12 @@ class NodeFacts:
     zid: str
 
     @classmethod
-    def of(cls, node: Node) -> Self:
+    def of(cls, node: Described) -> Self:
         """Takes them from a node that was asked."""
         return cls(node.impl, node.version, node.whatami, node.zid)
 
 
-def open_run(config: RunConfig, node: NodeFacts | Node, kind: str, command: str) -> RunRow:
+def open_run(config: RunConfig, node: Described, kind: str, command: str) -> RunRow:
     """Writes ``run.json`` for a run that begins, or that another tool began in the same folder.
 
     Args:

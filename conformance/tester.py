@@ -116,8 +116,10 @@ class End:
         """
         start = self._read
         found = self._await(
-            lambda seen: isinstance(seen.message, cls)
-            and fits(wanted, {name: self._field(seen.message, name) for name in wanted}),
+            lambda seen: (
+                isinstance(seen.message, cls)
+                and fits(wanted, {name: self._field(seen.message, name) for name in wanted})
+            ),
             within,
         )
         came = what_came(self._tester.history, self.link.name, self._since())

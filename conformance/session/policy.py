@@ -16,6 +16,7 @@ class Dice(Protocol):
     def randint(self, a: int, b: int) -> int:
         """Returns a number from ``a`` to ``b``, both included."""
 
+
 KEEP_ALIVES_PER_LEASE = 4
 """Keep-Alive: at least one message every quarter of the lease."""
 

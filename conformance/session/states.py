@@ -1,4 +1,4 @@
-"""Every change of state of a session, as data. The picture in docs/ is drawn from this table.
+"""Every change of state of a session, as data.
 
 Initiator of a unicast session (Session Establishment, Full Handshake Flow). What does not fit the
 table: a session also goes to CLOSED from every state when its link ends.

@@ -6,6 +6,7 @@ run to run.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,6 +28,9 @@ from scapy_layers.declarations import (
 from scapy_layers.message import Extension, Message, UnknownExtension
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
+
+PAUSE_SECONDS = 0.01
+"""Between two attempts at something that a node will grant when it has tidied up."""
 
 UNKNOWN_ID = 0xE
 """An extension id that no message defines."""
@@ -148,6 +152,22 @@ def leave(end: SessionEnd) -> None:
     end.session.close()
     end.flush()
     end.expect_end()
+
+
+def patiently(tester: Tester) -> SessionEnd:
+    """Opens a session with a node that takes one at a time and may still be busy with the end of the last.
+
+    Raises:
+        Unmet: The node refuses for all of T1.
+    """
+    deadline = time.monotonic() + tester.reply
+    while True:
+        try:
+            return tester.session()
+        except Unmet:
+            if time.monotonic() > deadline:
+                raise
+            tester.links.wait(lambda: False, PAUSE_SECONDS)
 
 
 def routes(end: SessionEnd) -> SessionEnd:

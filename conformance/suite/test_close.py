@@ -17,6 +17,7 @@ from conformance.suite.common import (
     leave,
     listed,
     pair,
+    patiently,
     unknown,
     watcher,
 )
@@ -89,13 +90,13 @@ def test_own_zenoh_id_is_refused_as_connection_to_self(tester: Tester) -> None:
 @req("ZN-CLS-106")
 def test_session_beyond_the_limit_is_refused_as_max_sessions(tester_of: Callable[..., Tester]) -> None:
     tester = tester_of(transport__unicast__max_sessions=1)
-    first = tester.session()
+    first = patiently(tester)
     refused = tester.starting()
     refused.session.connect()
     refused.flush()
     refused.expect_refusal(CloseReason.MAX_SESSIONS, unless=Open)
     leave(first)
-    tester.session()
+    patiently(tester)
 
 
 @req("ZN-CLS-106")

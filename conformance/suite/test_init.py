@@ -11,7 +11,7 @@ import pytest
 from conformance.errors import NotApplicable
 from conformance.expect import check
 from conformance.plugin import req
-from conformance.suite.common import accept, bits, frame, greet, leave, listed, not_taken, pair, unknown
+from conformance.suite.common import accept, bits, frame, greet, leave, listed, not_taken, pair, patiently, unknown
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.codes import CloseReason, Priority, Resolution, WhatAmI
 from scapy_layers.extensions import (
@@ -445,13 +445,13 @@ def first_sn(end: SessionEnd) -> int:
 @req("ZN-INIT-005")
 def test_session_limit_is_answered_with_close(tester_of: Callable[..., Tester]) -> None:
     tester = tester_of(transport__unicast__max_sessions=1)
-    first = tester.session()
+    first = patiently(tester)
     refused = tester.starting()
     refused.session.connect()
     refused.flush()
     refused.expect_refusal(unless=Open)
     leave(first)
-    tester.session()
+    patiently(tester)
 
 
 @req("ZN-INIT-052")

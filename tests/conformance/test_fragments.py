@@ -14,7 +14,9 @@ from scapy_layers.transport import Fragment
 def chain(raw: bytes, room: int, *, first: bool = True) -> list[Fragment]:
     parts = cut(raw, room)
     return [
-        Fragment(M=int(at < len(parts) - 1), sn=at, data=part, extensions=[First()] if first and at == 0 else [])
+        Fragment(
+            M=int(at < len(parts) - 1), sn=at, data=part, extensions=[First()] if first and at == 0 else []
+        )
         for at, part in enumerate(parts)
     ]
 

@@ -37,11 +37,20 @@ def sent(session: Session, now: float = 0.0) -> list[Message]:
 
 
 def init_ack(**fields: Any) -> bytes:
-    given = {"fsn": 2, "rid": 2, "batch_size": 49_152, "cookie": COOKIE, "whatami": WhatAmI.ROUTER, "zid": NODE}
+    given = {
+        "fsn": 2,
+        "rid": 2,
+        "batch_size": 49_152,
+        "cookie": COOKIE,
+        "whatami": WhatAmI.ROUTER,
+        "zid": NODE,
+    }
     return bytes(Init(A=1, **{**given, **fields}))
 
 
-def opened(initial_sn: int = 100, lease: int = 10, answer: dict[str, Any] | None = None, **offer: Any) -> Session:
+def opened(
+    initial_sn: int = 100, lease: int = 10, answer: dict[str, Any] | None = None, **offer: Any
+) -> Session:
     session = started(**offer)
     sent(session)
     session.receive(init_ack(**(answer or {})), 0.0)
@@ -52,7 +61,9 @@ def opened(initial_sn: int = 100, lease: int = 10, answer: dict[str, Any] | None
 
 
 def frame(sn: int, *messages: Message, **fields: Any) -> bytes:
-    return bytes(Frame(R=1, sn=sn, messages=list(messages) or [Push(key_suffix="a", body=Put(data=b"1"))], **fields))
+    return bytes(
+        Frame(R=1, sn=sn, messages=list(messages) or [Push(key_suffix="a", body=Put(data=b"1"))], **fields)
+    )
 
 
 def test_handshake_sends_init_then_open_with_the_cookie() -> None:
@@ -195,7 +206,9 @@ def test_big_message_travels_in_fragments_within_the_batch_size(size: int, patch
     other = opened(initial_sn=session._initial_sn, patch=patch, answer={"extensions": extensions})
     events = [event for batch in batches for event in other.receive(batch, 0.0)]
     assert [bytes(event.message) for event in events if isinstance(event, Received)] == [bytes(message)]
-    marked = [b"" for batch in batches for m in decode_batch(batch) if isinstance(m, Fragment) and m.extensions]
+    marked = [
+        b"" for batch in batches for m in decode_batch(batch) if isinstance(m, Fragment) and m.extensions
+    ]
     assert len(marked) == (1 if patch and len(batches) > 1 else 0)
     assert First().describe() == "First"
 

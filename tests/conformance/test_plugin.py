@@ -31,7 +31,9 @@ def run(*words: str, cwd: Path, path: Path | None = None, **env: str) -> subproc
     if path:
         environment["PYTHONPATH"] = str(path)
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=environment, check=False, timeout=120)
+    return subprocess.run(
+        command, cwd=cwd, capture_output=True, text=True, env=environment, check=False, timeout=120
+    )
 
 
 def verdicts(folder: Path) -> list[dict[str, Any]]:
@@ -62,10 +64,14 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     source = tmp_path_factory.mktemp("source") / "tree"
     shutil.copytree(checkout, source)
     pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(dist), "."], cwd=source, check=True)
+    subprocess.run(
+        [*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(dist), "."], cwd=source, check=True
+    )
     target = tmp_path_factory.mktemp("installed")
     (built,) = dist.iterdir()
-    subprocess.run([*pip, "install", "--no-deps", "--no-index", "--target", str(target), str(built)], check=True)
+    subprocess.run(
+        [*pip, "install", "--no-deps", "--no-index", "--target", str(target), str(built)], check=True
+    )
     return target
 
 
@@ -113,7 +119,7 @@ def test_editable_installation_finds_the_suite_from_anywhere(tmp_path: Path) -> 
 
 # Outcomes -------------------------------------------------------------------------------------------
 
-TESTS = '''
+TESTS = """
 import pytest
 from conformance.errors import NotApplicable, Unmet
 from conformance.plugin import req
@@ -159,9 +165,9 @@ def test_stale():
 @req("ZN-INIT-001")
 def test_bug():
     raise KeyError("a bug of the test")
-'''
+"""
 
-CONFTEST = '''
+CONFTEST = """
 import conformance.requirements as r
 
 def known(test):
@@ -169,7 +175,7 @@ def known(test):
                        seen="the recorded words", note="why")
 
 r.deviations = lambda: (known("test_recorded"), known("test_differs"), known("test_stale"))
-'''
+"""
 
 
 @pytest.fixture(scope="module")
@@ -208,8 +214,16 @@ def test_failure_prints_all_that_is_needed_to_see_it_again(
     outcomes: tuple[subprocess.CompletedProcess[str], Path],
 ) -> None:
     text = outcomes[0].stdout
-    for words in ("ZN-INIT-001 (FACT;", "expected  INIT A=1 version=8", "seen  INIT A=1 version=9", "exchange", "->",
-                  "capture", "repeat  pytest", "outcomes: 1 pass, 3 fail, 1 warning, 1 deviation, 1 n/a, 1 inconclusive"):
+    for words in (
+        "ZN-INIT-001 (FACT;",
+        "expected  INIT A=1 version=8",
+        "seen  INIT A=1 version=9",
+        "exchange",
+        "->",
+        "capture",
+        "repeat  pytest",
+        "outcomes: 1 pass, 3 fail, 1 warning, 1 deviation, 1 n/a, 1 inconclusive",
+    ):
         assert words in text, words
     assert "a bug of the test" in text
 
@@ -254,7 +268,9 @@ def test_rows_hold_no_path_of_this_machine(outcomes: tuple[subprocess.CompletedP
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_wrong_use_is_one_clear_line(words: list[str], code: int, says: str, checkout: Path, tmp_path: Path) -> None:
+def test_wrong_use_is_one_clear_line(
+    words: list[str], code: int, says: str, checkout: Path, tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     words = [str(tmp_path / word) if word.startswith("file/") else word for word in words]
     folder = [] if "--run-dir" in words else ["--run-dir", str(tmp_path / "run")]

@@ -90,7 +90,9 @@ def test_tshark_shows_the_remarks_and_finds_nothing_wrong(tmp_path: Path) -> Non
     path = capture(tmp_path / "c.pcapng", history())
     options = ["-o", "tcp.check_checksum:TRUE", "-o", "ip.check_checksum:TRUE"]
     fields = ["-T", "fields", "-e", "frame.comment", "-e", "tcp.checksum.status", "-e", "tcp.analysis.flags"]
-    done = subprocess.run(["tshark", "-r", str(path), *options, *fields], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["tshark", "-r", str(path), *options, *fields], capture_output=True, text=True, check=True
+    )
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert "verdict: pass" in lines[-1][0]
     assert {line[1] for line in lines} == {"1"}

@@ -25,7 +25,9 @@ def test_strictest_level_wins() -> None:
 
 
 def known(versions: str = "1.10.2", test: str = "suite/test_a.py::test_b[*]") -> Deviation:
-    return Deviation(requirement="ZN-INIT-045", impl="eclipse-zenoh", versions=versions, test=test, seen="x", note="")
+    return Deviation(
+        requirement="ZN-INIT-045", impl="eclipse-zenoh", versions=versions, test=test, seen="x", note=""
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,8 +49,12 @@ def test_versions_are_compared_as_numbers(versions: str, version: str, holds: bo
 def test_deviation_is_for_its_implementation_and_test_only() -> None:
     assert not known().is_for("other", "1.10.2", "suite/test_a.py::test_b[0x8]")
     assert not known().is_for("eclipse-zenoh", "1.10.2", "suite/test_a.py::test_c[0x8]")
-    assert known(test="suite/test_a.py::test_b[0x8]").is_for("eclipse-zenoh", "1.10.2", "suite/test_a.py::test_b[0x8]")
-    assert not known(test="suite/test_a.py::test_b[0x8]").is_for("eclipse-zenoh", "1.10.2", "suite/test_a.py::test_b0")
+    assert known(test="suite/test_a.py::test_b[0x8]").is_for(
+        "eclipse-zenoh", "1.10.2", "suite/test_a.py::test_b[0x8]"
+    )
+    assert not known(test="suite/test_a.py::test_b[0x8]").is_for(
+        "eclipse-zenoh", "1.10.2", "suite/test_a.py::test_b0"
+    )
 
 
 def test_recorded_deviations_name_what_was_seen_and_why_it_stands() -> None:

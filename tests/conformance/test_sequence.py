@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from conformance.session import sequence
 
 
-@pytest.mark.parametrize(("resolution", "largest"), [(0, 0x7F), (1, 0x3FFF), (2, 0x0FFF_FFFF), (3, (1 << 63) - 1)])
+@pytest.mark.parametrize(
+    ("resolution", "largest"), [(0, 0x7F), (1, 0x3FFF), (2, 0x0FFF_FFFF), (3, (1 << 63) - 1)]
+)
 def test_largest_number_fits_the_vle_bytes_in_use(resolution: int, largest: int) -> None:
     assert sequence.mask(resolution) == largest
     assert sequence.following(largest, resolution) == 0

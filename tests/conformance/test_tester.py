@@ -69,7 +69,7 @@ def test_end_of_the_link_ends_the_wait_at_once(tester: Tester) -> None:
     end = tester.link()
     end.send(KeepAlive())
     end.expect(Close)
-    with pytest.raises(Unmet, match="end of stream|nothing"):
+    with pytest.raises(Unmet, match=r"end of stream|nothing"):
         end.expect(Init, within=60)
 
 
