@@ -4,7 +4,6 @@ import base64
 import hashlib
 import importlib.util
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -15,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -180,9 +180,9 @@ def flows(name: str) -> list[Flow]:
     inits = {ends: catalogue.decode(BatchReader().feed(stream)[0]) for ends, stream in tcp.items()}
     assert all(isinstance(init, Init) for init in inits.values())
     for ends, stream in tcp.items():
-        other = inits[ends[::-1]]
-        raws = of_stream(stream, (inits[ends], other))
-        found.append(Flow(zid_text(inits[ends].zid), zid_text(other.zid), raws))
+        answer = inits[ends[::-1]]
+        raws = of_stream(stream, (inits[ends], answer))
+        found.append(Flow(zid_text(inits[ends].zid), zid_text(answer.zid), raws))
     if name == "scouting":
         return found
     udp: dict[tuple[int, int], list[bytes]] = defaultdict(list)
@@ -192,7 +192,7 @@ def flows(name: str) -> list[Flow]:
     for ends, raws in udp.items():
         greeting, other = greetings[ends], greetings.get(ends[::-1])
         assert isinstance(greeting, Init | Join)
-        found.append(Flow(zid_text(greeting.zid), other and zid_text(other.zid), raws))
+        found.append(Flow(zid_text(greeting.zid), None if other is None else zid_text(other.zid), raws))
     return found
 
 
@@ -376,7 +376,7 @@ def test_resolution_shows_sequence_numbers_that_wrap() -> None:
     (alice,) = (flow for flow in flows("resolution") if flow.sender == "b1" * 16)
     numbers = [message.sn for message in alice.transport() if isinstance(message, Frame)]
     assert len(numbers) >= 140
-    assert all((after - before) % 128 == 1 for before, after in zip(numbers, numbers[1:], strict=False))
+    assert all((after - before) % 128 == 1 for before, after in pairwise(numbers))
     assert max(numbers) == 127
 
 
@@ -401,9 +401,10 @@ def test_samples_of_the_api_are_those_on_the_wire(name: str) -> None:
         # A node with two subscribers for a key hands one message to both.
         assert all(seen[item] >= count for item, count in sent.items())
         # The receiver appends itself to the stack.
-        assert [[*stack, "RECEIVE"] for stack in stacks] == [
-            item["timestamp_stack"] for item in told if "timestamp_stack" in item
-        ]
+        appended = [item["timestamp_stack"] for item in told if "timestamp_stack" in item]
+        assert [
+            stack for stack, after in zip(stacks, appended, strict=True) if after[: len(stack)] != stack
+        ] == []
 
 
 @pytest.mark.parametrize("name", ["liveliness", "routers", "peers"])
@@ -503,15 +504,14 @@ def test_script_refuses_an_unknown_scenario_in_one_line() -> None:
     assert done.stderr.splitlines()[-1] == "capture.py: error: no scenario nothing; --list shows them"
 
 
-@pytest.mark.skipif(
-    not importlib.util.find_spec("zenoh") or not hasattr(os, "geteuid") or os.geteuid() != 0,
-    reason="recording needs root and eclipse-zenoh",
-)
+@pytest.mark.skipif(not importlib.util.find_spec("zenoh"), reason="eclipse-zenoh is not installed")
 def test_script_makes_a_capture_and_its_row(tmp_path: Path) -> None:
     (tmp_path / "manifest.toml").write_text(
         '[[capture]]\nfile = "other.pcap"\nnode = "x \\" é"\n', encoding="utf-8"
     )
     done = run("datagrams", "--out", str(tmp_path))
+    if "needs root" in done.stderr:
+        pytest.skip(done.stderr)
     assert done.returncode == 0, done.stderr
     rows = tomllib.loads((tmp_path / "manifest.toml").read_text(encoding="utf-8"))["capture"]
     made, other = rows
