@@ -21,7 +21,7 @@ from conformance.nodes.base import Node
 
 IMPL = "eclipse-zenoh"
 
-STOP_SECONDS = 5.0
+STOP_SECONDS = 1.0
 """How long a node may take to end after SIGTERM before it is killed."""
 
 BASE: dict[str, Any] = {
