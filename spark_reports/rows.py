@@ -15,10 +15,8 @@ a time; a second writer (a campaign after a conformance run in the same folder) 
 footer behind the old one, and the last line counts all rows.
 """
 
-from __future__ import annotations
-
 import dataclasses
-import datetime
+import datetime as dt
 import hashlib
 import json
 import os
@@ -209,7 +207,7 @@ class FuzzCaseRow:
     rows_version: int = ROWS_VERSION
 
 
-type_of_file: Mapping[str, type[VerdictRow] | type[ObservationRow] | type[FuzzCaseRow]] = {
+type_of_file: Mapping[str, type[VerdictRow | ObservationRow | FuzzCaseRow]] = {
     VERDICTS: VerdictRow,
     OBSERVATIONS: ObservationRow,
     FUZZ_CASES: FuzzCaseRow,
@@ -225,13 +223,13 @@ class RowsError(ValueError):
 
 def utc_now() -> str:
     """Returns the present time as the rows spell it: UTC, ISO 8601, milliseconds, ``Z``."""
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def new_run_id() -> str:
     """Returns a folder name that sorts by start time and is unique without a server."""
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     nonce = f"{socket.gethostname()} {os.getpid()} {os.urandom(8).hex()}".encode()
     return f"{now:%Y%m%dT%H%M%SZ}-{hashlib.sha256(nonce).hexdigest()[:8]}"
 
@@ -255,7 +253,11 @@ class RowWriter:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._count = _count_rows(path) if path.exists() else 0
-        self._file: IO[str] = path.open("a", encoding="utf-8", newline="\n")
+        whole = not path.exists() or _ends_a_line(path)
+        # A lone surrogate, from bytes that are no text, becomes the JSON escape for it.
+        self._file: IO[str] = path.open("a", encoding="utf-8", errors="backslashreplace", newline="\n")
+        if not whole:
+            self._file.write("\n")
 
     def write(self, row: VerdictRow | ObservationRow | FuzzCaseRow) -> None:
         """Appends one row."""
@@ -283,13 +285,24 @@ class RowWriter:
             self._file.close()
 
 
+def _ends_a_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return file.read(1) in {b"", b"\n"}
+
+
 def _count_rows(path: Path) -> int:
     count = 0
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
         try:
             value = json.loads(line)
         except json.JSONDecodeError as error:
-            raise RowsError(f"{path.name} line {number} is not JSON ({error.msg}); use another --run-dir") from None
+            raise RowsError(
+                f"{path.name} line {number} is not JSON ({error.msg}); use another --run-dir"
+            ) from None
         count += not (isinstance(value, dict) and value.get("footer"))
     return count
 
@@ -346,6 +359,8 @@ def read_rows(path: Path) -> RowFile:
         if missing:
             reason = f"no {', '.join(missing)}"
             result.bad.append(BadLine(number, reason, json.dumps(value)[:200]))
+        elif not isinstance(value["rows_version"], int):
+            result.bad.append(BadLine(number, "rows_version is no number", json.dumps(value)[:200]))
         elif value["rows_version"] > ROWS_VERSION:
             reason = f"rows_version {value['rows_version']} is newer than this reader ({ROWS_VERSION})"
             result.bad.append(BadLine(number, reason, json.dumps(value)[:200]))
@@ -375,7 +390,8 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Any, str]]:
 def write_run(folder: Path, row: RunRow) -> None:
     """Writes ``run.json``, whole or not at all."""
     temporary = folder / f".{RUN}.{os.getpid()}"
-    temporary.write_text(json.dumps(dataclasses.asdict(row), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(dataclasses.asdict(row), indent=2, ensure_ascii=False) + "\n"
+    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
     temporary.replace(folder / RUN)
 
 
@@ -389,11 +405,15 @@ def read_run(folder: Path) -> RunRow:
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
         if value["rows_version"] > ROWS_VERSION:
-            raise RowsError(f"{folder.name}/{RUN} is of rows_version {value['rows_version']}, newer than {ROWS_VERSION}")
+            raise RowsError(
+                f"{folder.name}/{RUN} is of rows_version {value['rows_version']}, newer than {ROWS_VERSION}"
+            )
         return RunRow(**{field.name: value[field.name] for field in dataclasses.fields(RunRow)})
     except FileNotFoundError:
         raise RowsError(f"{folder.name} is no run folder: it has no {RUN}") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RowsError(f"{folder.name}/{RUN} is cut off or damaged ({error})") from None
     except (KeyError, TypeError) as error:
-        raise RowsError(f"{folder.name}/{RUN} is no run row: {error} is missing or of the wrong type") from None
+        raise RowsError(
+            f"{folder.name}/{RUN} is no run row: {error} is missing or of the wrong type"
+        ) from None

@@ -32,6 +32,7 @@ def test_worst_outcome_wins_in_every_pair(frame: Frame, verdict_row: Verdict) ->
 
 
 def test_every_outcome_has_its_place() -> None:
+    assert matrix.WORST_FIRST == ("fail", "inconclusive", "warning", "deviation", "pass", "n/a")
     assert set(matrix.WORST_FIRST) == set(rows.OUTCOMES)
 
 

