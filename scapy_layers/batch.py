@@ -1,13 +1,17 @@
 """A stream into batches, a batch into messages. Incremental; never raises for what the bytes are."""
 
+# ruff: noqa: RUF012  (a field list is a class attribute: that is how Scapy layers are written)
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scapy_layers.catalogue import kind_of
-from scapy_layers.codes import Kind
-from scapy_layers.errors import UnknownMessage, WireError
-from scapy_layers.message import Message, message_class
+import scapy_layers.scouting
+import scapy_layers.transport  # noqa: F401  (messages are chosen by id: their classes must be there)
+from scapy_layers.codes import Kind, TransportId
+from scapy_layers.errors import Overlong, UnknownMessage, WireError
+from scapy_layers.fields import Messages
+from scapy_layers.message import Layer, Message, kind_of, message_class
 from scapy_layers.primitives import Reader
 
 PREFIX = 2
@@ -15,6 +19,23 @@ PREFIX = 2
 
 MAX_BATCH = 0xFFFF
 """Largest length that the prefix can say; it does not count itself."""
+
+
+class Batch(Layer):
+    """A whole batch as one Scapy layer: what a datagram of a session link holds."""
+
+    name = "batch"
+    fields_desc = [Messages("messages", TransportId)]
+
+    def dissect_from(self, reader: Reader) -> None:
+        """Reads messages until one cannot be taken apart; an id of no transport message is refused."""
+        super().dissect_from(reader)
+        if reader.left:
+            self._stop(UnknownMessage("messages", _unknown(Kind.TRANSPORT, reader.peek()), reader.at), reader)
+
+
+def _unknown(kind: Kind, header: int) -> str:
+    return f"id {header & 0x1F:#04x} is no {kind.name.lower()} message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +81,12 @@ def contents(raw: bytes, kind: Kind | None = None) -> Contents:
         layer = kind_of(number) if kind is None else kind
         cls = message_class(layer, number)
         if cls is None:
-            found = f"id {number:#04x} is no {layer.name.lower()} message"
-            return Contents(tuple(messages), UnknownMessage("header", found, reader.at), reader.rest())
+            error = UnknownMessage("header", _unknown(layer, number), reader.at)
+            return Contents(tuple(messages), error, reader.rest())
         messages.append(cls.read(reader))
         if messages[-1].errors:
-            error = messages[-1].errors[0].within(str(messages[-1].name))
-            return Contents(tuple(messages), error, reader.rest())
+            refused = messages[-1].errors[0].within(str(messages[-1].name))
+            return Contents(tuple(messages), refused, reader.rest())
     return Contents(tuple(messages))
 
 
@@ -102,7 +123,8 @@ class BatchReader:
         """Takes bytes of the stream, returns the batches they complete.
 
         Raises:
-            WireError: A 4-byte prefix says more than ``limit``.
+            Overlong: The next prefix says more than ``limit``. Batches in front of it are returned first;
+                the call after that raises, and so does every later one.
         """
         self._buffer += data
         batches: list[bytes] = []
@@ -110,7 +132,9 @@ class BatchReader:
         while len(self._buffer) - at >= self.prefix:
             size = int.from_bytes(self._buffer[at : at + self.prefix], "little")
             if size > self.limit:
-                raise WireError("batch length", f"{size} bytes, at most {self.limit}", at)
+                if batches:
+                    break
+                raise Overlong("batch length", f"{size} bytes, at most {self.limit}")
             start = at + self.prefix
             if len(self._buffer) - start < size:
                 break

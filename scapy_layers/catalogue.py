@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from scapy_layers import data, declarations, network, scouting, shape, transport
 from scapy_layers.codes import Kind
 from scapy_layers.errors import BadValue, Truncated, UnknownMessage
-from scapy_layers.message import Message, message_class
+from scapy_layers.message import (
+    Extension,
+    Layer,
+    Message,
+    kind_of,
+    known_extensions,
+    layer_class,
+    message_class,
+)
 from scapy_layers.primitives import Reader
 
 MESSAGES: tuple[type[Message], ...] = (
@@ -44,6 +54,9 @@ MESSAGES: tuple[type[Message], ...] = (
     data.Err,
 )
 
+EXTENSIONS: tuple[type[Extension], ...] = known_extensions()
+"""Every extension that some message defines (the tables in ``extensions.py``)."""
+
 
 @cache
 def shapes() -> dict[tuple[Kind, int], shape.Message]:
@@ -51,13 +64,14 @@ def shapes() -> dict[tuple[Kind, int], shape.Message]:
     return {(cls.kind, cls.id): cls.shape() for cls in MESSAGES}
 
 
-def kind_of(header: int) -> Kind:
-    """Returns the layer of a message on a session link by its header byte.
+def build(described: shape.Message | shape.Extension, values: Mapping[str, Any]) -> Layer:
+    """Makes the layer that a shape describes; a field that is not given is computed or has its default.
 
-    Transport and network ids do not overlap (Message Reference, Message ID Ranges); ids of neither
-    count as transport.
+    Raises:
+        KeyError: No layer has this shape.
     """
-    return Kind.NETWORK if (Kind.NETWORK, header & 0x1F) in shapes() else Kind.TRANSPORT
+    cls = layer_class(described)
+    return cls(**values)
 
 
 def decode_one(raw: bytes, kind: Kind | None = None, at: int = 0) -> tuple[Message, int]:

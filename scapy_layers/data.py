@@ -1,5 +1,7 @@
 """Data sub-messages: PUT DEL QUERY REPLY ERR."""
 
+# ruff: noqa: RUF012  (a field list is a class attribute: that is how Scapy layers are written)
+
 from __future__ import annotations
 
 from scapy_layers import extensions

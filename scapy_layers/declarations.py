@@ -1,5 +1,7 @@
 """The bodies of DECLARE. Spec: Declarations; ids and flags as real nodes have them."""
 
+# ruff: noqa: RUF012  (a field list is a class attribute: that is how Scapy layers are written)
+
 from __future__ import annotations
 
 from scapy_layers import extensions

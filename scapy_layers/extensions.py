@@ -6,8 +6,10 @@ says which one it is. Header bytes in the comments have Z clear.
 
 from __future__ import annotations
 
-from scapy_layers.codes import Bound, Enc, Encoding as EncodingId, Priority, QueryTarget
+from scapy_layers.codes import Bound, Enc, Priority, QueryTarget
+from scapy_layers.codes import Encoding as EncodingId
 from scapy_layers.fields import (
+    U8,
     AnyField,
     Bits,
     CountedBytes,
@@ -16,7 +18,6 @@ from scapy_layers.fields import (
     Many,
     Reserved,
     Rest,
-    U8,
     Vle,
     ZidField,
     packed,
@@ -257,9 +258,7 @@ class Target(Extension):
     """0x34: which queryables a REQUEST is for."""
 
     name = "QueryTarget"
-    fields_desc = extension(
-        0x4, Enc.Z64, Vle("target", 8, QueryTarget, allowed=QueryTarget), mandatory=True
-    )
+    fields_desc = extension(0x4, Enc.Z64, Vle("target", 8, QueryTarget, allowed=QueryTarget), mandatory=True)
 
 
 class Budget(Extension):
@@ -375,9 +374,7 @@ class QueryBodyShm(Extension):
 
 NONE = Extensions()
 SCOUTING = Extensions(skips_mandatory=True)
-INIT = Extensions(
-    QoSOffer, QoSLink, InitShm, Auth, MultiLink, LowLatency, Compression, Patch, RegionName
-)
+INIT = Extensions(QoSOffer, QoSLink, InitShm, Auth, MultiLink, LowLatency, Compression, Patch, RegionName)
 OPEN = Extensions(
     QoSOffer, OpenShm, OpenShmCounters, Auth, MultiLink, MultiLinkAck, LowLatency, Compression, RemoteBound
 )

@@ -4,8 +4,11 @@ The fields convert and show values. Reading and writing bytes is one function ea
 which walks the shapes like every other reader does.
 """
 
+# ruff: noqa: ARG002, N802  (Scapy gives every method the packet; what stands in a field list reads like a type)
+
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterable
 from enum import IntEnum, IntFlag
@@ -19,7 +22,7 @@ from scapy_layers import shape
 from scapy_layers.codes import DataId, DeclarationId, Kind, NetworkId, ScoutingId, TransportId
 from scapy_layers.primitives import Counted, WideInt, zid_from_text, zid_to_text
 
-KIND_OF_IDS: dict[type[IntEnum], Kind] = {
+KIND_OF_IDS: dict[shape.Names, Kind] = {
     ScoutingId: Kind.SCOUTING,
     TransportId: Kind.TRANSPORT,
     NetworkId: Kind.NETWORK,
@@ -80,8 +83,10 @@ class NumberField(ZenohField):
         return f"{text} in {x.width} bytes" if isinstance(x, WideInt) else text
 
     def randval(self) -> Any:
-        """Returns a random value that the wire can carry."""
-        return RandNum(0, self.limit)
+        """Returns a random value that the wire can carry; None for bits that can only have one value."""
+        bits = self.shape.bits if isinstance(self.shape, shape.Packed) else ()
+        fixed = any(part.name == self.name and part.allowed == (self.default,) for part in bits)
+        return None if fixed else RandNum(0, self.limit)
 
 
 class BytesField(ZenohField):
@@ -156,9 +161,17 @@ class ListField(ZenohField):
             return x
         return list(x) if isinstance(x, tuple) else [x]
 
+    def do_copy(self, x: Any) -> Any:
+        """Copies the list and what is in it; a count that lies is kept."""
+        return copy.deepcopy(x)
+
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
-        """Shows the items."""
-        return repr(list(x)) if x is not None else "None"
+        """Shows the items, and a count that lies."""
+        return repr(x)
+
+    def randval(self) -> Any:
+        """Returns None: the items of a list are made random one by one."""
+        return None
 
 
 class PacketField(ZenohField):
@@ -170,6 +183,10 @@ class PacketField(ZenohField):
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
         """Takes a message."""
         return x
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        """Shows the message."""
+        return repr(x)
 
 
 class WhenField(ConditionalField):
@@ -185,6 +202,10 @@ class WhenField(ConditionalField):
         self.conditions = conditions
         super().__init__(field, lambda pkt: pkt.present(conditions))
 
+    def i2h(self, pkt: Packet | None, x: Any) -> Any:
+        """Gives the value, None when it is absent; but a list always, so that items can be appended."""
+        return x if isinstance(self.fld, ListField) else super().i2h(pkt, x)
+
 
 AnyField = ZenohField | WhenField
 
@@ -192,8 +213,7 @@ AnyField = ZenohField | WhenField
 # What a field list is written with, in wire order --------------------------------------------------
 
 
-
-def Bits(  # noqa: N802  (reads like a kind of field in a field list)
+def Bits(
     name: str,
     size: int,
     names: shape.Names | None = None,
@@ -203,16 +223,16 @@ def Bits(  # noqa: N802  (reads like a kind of field in a field list)
     counts: str | None = None,
 ) -> shape.Bits:
     """Some bits, to stand inside ``packed``; arguments as in shape.Bits."""
-    fixed = tuple(allowed) if allowed is not None else None
+    fixed = tuple(int(value) for value in allowed) if allowed is not None else None
     return shape.Bits(name, size, 0, int(default) if default is not None else None, names, fixed, counts)
 
 
-def Flag(name: str) -> shape.Bits:  # noqa: N802
+def Flag(name: str) -> shape.Bits:
     """One bit that says whether something is present; computed unless given."""
     return shape.Bits(name, 1, 0, None)
 
 
-def Reserved(size: int) -> shape.Bits:  # noqa: N802
+def Reserved(size: int) -> shape.Bits:
     """Bits without meaning."""
     return shape.Bits("reserved", size, 0)
 
@@ -238,9 +258,7 @@ def packed(*bits: shape.Bits, vle: bool = False, enforced: int | None = None) ->
         shift -= part.size
         # Reserved bits are named by their place, so that each field of a message has its own name.
         name = f"reserved{shift}" if part.name == "reserved" else part.name
-        placed.append(
-            shape.Bits(name, part.size, shift, part.default, part.names, part.allowed, part.counts)
-        )
+        placed.append(shape.Bits(name, part.size, shift, part.default, part.names, part.allowed, part.counts))
     group = shape.Packed(tuple(placed), vle, enforced)
     return [NumberField(b.name, b.default, group, (1 << b.size) - 1, b.names) for b in placed]
 
@@ -255,23 +273,23 @@ def header(mid: IntEnum, *flags: str | shape.Bits) -> list[ZenohField]:
         shape.Bits(f"reserved_{7 - index}", 1, 0) if part.name == "reserved" else part
         for index, part in enumerate(parts)
     ]
-    return packed(*parts, Bits("mid", 5, type(mid), default=mid))
+    return packed(*parts, Bits("mid", 5, type(mid), default=mid, allowed=[mid]))
 
 
-def U8(  # noqa: N802
+def U8(
     name: str, default: int = 0, names: shape.Names | None = None, *, allowed: Iterable[int] | None = None
 ) -> ZenohField:
     """One byte."""
-    fixed = tuple(allowed) if allowed is not None else None
+    fixed = tuple(int(value) for value in allowed) if allowed is not None else None
     return NumberField(name, default, shape.U8(name, default, names, fixed), 0xFF, names)
 
 
-def U16le(name: str, default: int = 0) -> ZenohField:  # noqa: N802
+def U16le(name: str, default: int = 0) -> ZenohField:
     """Two bytes, low byte first."""
     return NumberField(name, default, shape.U16le(name, default), 0xFFFF, None)
 
 
-def Vle(  # noqa: N802
+def Vle(
     name: str,
     z: int,
     names: shape.Names | None = None,
@@ -281,44 +299,40 @@ def Vle(  # noqa: N802
     allowed: Iterable[int] | None = None,
 ) -> ZenohField:
     """A VLE integer; arguments as in shape.Vle."""
-    fixed = tuple(allowed) if allowed is not None else None
+    fixed = tuple(int(value) for value in allowed) if allowed is not None else None
     described = shape.Vle(name, z, enforced, default, names, fixed)
     return NumberField(name, default, described, (1 << 64) - 1, names)
 
 
-def CountedBytes(name: str, z: int, *, enforced: bool = True) -> ZenohField:  # noqa: N802
+def CountedBytes(name: str, z: int, *, enforced: bool = True) -> ZenohField:
     """A VLE count and that many bytes. A ``Counted`` value lies about the count."""
     return BytesField(name, b"", shape.CountedBytes(name, z, enforced))
 
 
-def CountedText(name: str, z: int, *, enforced: bool = True, locator: bool = False) -> ZenohField:  # noqa: N802
+def CountedText(name: str, z: int, *, enforced: bool = True, locator: bool = False) -> ZenohField:
     """A VLE count and that many bytes of UTF-8."""
     return BytesField(name, b"", shape.CountedBytes(name, z, enforced, text=True, locator=locator), text=True)
 
 
-def Rest(name: str, *, text: bool = False) -> ZenohField:  # noqa: N802
+def Rest(name: str, *, text: bool = False) -> ZenohField:
     """All bytes up to the end of what is around the field."""
     return BytesField(name, b"", shape.Rest(name, text), text)
 
 
-def Many(  # noqa: N802
-    name: str, *item: AnyField, times: int | None = None, most: int | None = None
-) -> ZenohField:
+def Many(name: str, *item: AnyField, times: int | None = None, most: int | None = None) -> ZenohField:
     """A list of groups; an item of one field is a plain value, otherwise a dictionary of its fields."""
     return ListField(name, shape.Many(name, shapes_of(list(item)), times, most), packets=False)
 
 
-def Body(name: str, *ids: IntEnum) -> ZenohField:  # noqa: N802
+def Body(name: str, *ids: IntEnum) -> ZenohField:
     """One message of another kind."""
     kind = KIND_OF_IDS[type(ids[0])]
     return PacketField(name, None, shape.Body(name, kind, tuple(int(i) for i in ids)))
 
 
-def Messages(name: str, ids: type[IntEnum]) -> ZenohField:  # noqa: N802
+def Messages(name: str, ids: type[IntEnum]) -> ZenohField:
     """Messages of another kind back to back."""
-    return ListField(
-        name, shape.Messages(name, KIND_OF_IDS[ids], tuple(int(i) for i in ids)), packets=True
-    )
+    return ListField(name, shape.Messages(name, KIND_OF_IDS[ids], tuple(int(i) for i in ids)), packets=True)
 
 
 def when(condition: str | tuple[str, int | None], *fields: AnyField) -> list[AnyField]:

@@ -6,9 +6,12 @@ it refuses is listed in ``errors``, and bytes it cannot take apart are kept as a
 building it again gives the same bytes.
 """
 
+# ruff: noqa: RUF012  (a field list is a class attribute: that is how Scapy layers are written)
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Self, assert_never
 
@@ -24,6 +27,7 @@ from scapy_layers.fields import (
     Flag,
     ListField,
     NumberField,
+    PacketField,
     Rest,
     Vle,
     WhenField,
@@ -31,9 +35,19 @@ from scapy_layers.fields import (
     shapes_of,
     when,
 )
-from scapy_layers.primitives import Counted, CountedList, Reader, WideInt, write_count, write_vle
+from scapy_layers.primitives import (
+    VLE_MAX,
+    Counted,
+    CountedList,
+    Reader,
+    WideInt,
+    vle_size,
+    write_count,
+    write_vle,
+)
 
 _by_id: dict[tuple[Kind, int], type[Message]] = {}
+_by_shape: dict[shape.Extension, type[Extension]] = {}
 
 
 def message_class(kind: Kind, number: int) -> type[Message] | None:
@@ -41,12 +55,39 @@ def message_class(kind: Kind, number: int) -> type[Message] | None:
     return _by_id.get((kind, number))
 
 
+def kind_of(header: int) -> Kind:
+    """Returns the layer of a message on a session link by its header byte.
+
+    Transport and network ids do not overlap (Message Reference, Message ID Ranges); ids of neither
+    count as transport.
+    """
+    return Kind.NETWORK if (Kind.NETWORK, header & 0x1F) in _by_id else Kind.TRANSPORT
+
+
+def layer_class(described: shape.Message | shape.Extension) -> type[Layer]:
+    """Returns the class that has a shape.
+
+    Raises:
+        KeyError: None has it.
+    """
+    if isinstance(described, shape.Extension):
+        return _by_shape[described]
+    return _by_id[described.kind, described.id]
+
+
+def known_extensions() -> tuple[type[Extension], ...]:
+    """Returns the classes of all extensions that some message defines."""
+    return tuple(_by_shape.values())
+
+
 # Reading ------------------------------------------------------------------------------------------
 
 Values = dict[str, Any]
 
 
-def _read(described: shape.Shape, values: Values, reader: Reader, errors: list[WireError]) -> bool:
+def _read(  # noqa: C901, PLR0912  (one match over all kinds of shape)
+    described: shape.Shape, values: Values, reader: Reader, errors: list[WireError]
+) -> bool:
     """Reads one shape into ``values``; errors that leave the rest readable go to ``errors``.
 
     Returns:
@@ -80,18 +121,20 @@ def _read(described: shape.Shape, values: Values, reader: Reader, errors: list[W
                     _check_text(described.name, raw, at, errors)
             case shape.When():
                 if all(condition.holds(values[condition.field]) for condition in described.conditions):
-                    return all([_read(inner, values, reader, errors) for inner in described.fields])
+                    for inner in described.fields:
+                        if not _read(inner, values, reader, errors):
+                            return False
             case shape.Many():
-                return _read_many(described, values, reader, errors)
+                _read_many(described, values, reader, errors)
             case shape.Chain():
                 return _read_chain(described, values, reader, errors)
             case shape.Body():
                 number = reader.peek("its header byte") & 0x1F
                 if number not in described.ids:
                     raise UnknownMessage(described.name, f"id {number:#04x} may not stand here", at)
-                inner = _read_message(described, number, reader, errors)
-                values[described.name] = inner
-                return not inner.stopped
+                body = _read_message(described, number, reader, errors)
+                values[described.name] = body
+                return not body.stopped
             case shape.Messages():
                 messages: list[Message] = []
                 values[described.name] = messages
@@ -115,9 +158,7 @@ def _name(described: shape.Shape) -> str:
     return "" if isinstance(described, shape.When) else described.name
 
 
-def _check(
-    name: str, allowed: tuple[int, ...] | None, value: int, at: int, errors: list[WireError]
-) -> None:
+def _check(name: str, allowed: tuple[int, ...] | None, value: int, at: int, errors: list[WireError]) -> None:
     if allowed is not None and value not in allowed:
         errors.append(BadValue(name, f"{value} has no meaning", at))
 
@@ -129,9 +170,7 @@ def _check_text(name: str, raw: bytes, at: int, errors: list[WireError]) -> None
         errors.append(BadValue(name, f"not UTF-8 ({error.reason} at {error.start})", at))
 
 
-def _read_packed(
-    described: shape.Packed, values: Values, reader: Reader, errors: list[WireError]
-) -> None:
+def _read_packed(described: shape.Packed, values: Values, reader: Reader, errors: list[WireError]) -> None:
     at = reader.at
     carrier = reader.vle() if described.vle else reader.u8()
     if described.enforced is not None and carrier >> described.enforced:
@@ -143,7 +182,8 @@ def _read_packed(
         _check(bits.name, bits.allowed, value, at, errors)
     if isinstance(carrier, WideInt):
         # An over-long carrier is remembered at its lowest bits.
-        values[bits.name] = WideInt(value, carrier.width)
+        last = described.bits[-1].name
+        values[last] = WideInt(values[last], carrier.width)
 
 
 def _read_zid(described: shape.Zid, values: Values, reader: Reader, errors: list[WireError]) -> None:
@@ -162,12 +202,12 @@ def _read_zid(described: shape.Zid, values: Values, reader: Reader, errors: list
 
 
 def _take_counted(size: int, reader: Reader, at: int, what: str) -> bytes:
-    """Takes the bytes behind a count that was read at ``at``; goes back there when they are too few."""
+    """Takes the bytes behind a count that was read at ``at``; the reader goes back there when it cannot."""
     try:
         raw = reader.take(size, what)
-    except WireError:
+    except WireError as error:
         reader.at = at
-        raise
+        raise type(error)("", error.found, at) from None
     return Counted(raw, None, size.width) if isinstance(size, WideInt) else raw
 
 
@@ -187,7 +227,7 @@ def _read_counted(
         errors.append(BadValue(described.name, f"{raw!r} is no locator (proto/address[?metadata])", at))
 
 
-def _read_many(described: shape.Many, values: Values, reader: Reader, errors: list[WireError]) -> bool:
+def _read_many(described: shape.Many, values: Values, reader: Reader, errors: list[WireError]) -> None:
     at = reader.at
     count = reader.vle() if described.times is None else described.times
     if described.most is not None and count > described.most:
@@ -195,42 +235,51 @@ def _read_many(described: shape.Many, values: Values, reader: Reader, errors: li
     items: list[Any] = []
     try:
         for index in range(count):
+            start = reader.at
             item: Values = {}
             found: list[WireError] = []
-            for inner in described.item:
-                _read(inner, item, reader, found)
-            items.append(_plain(next(iter(item.values()))) if len(item) == 1 else item)
+            try:
+                for inner in described.item:
+                    _read(inner, item, reader, found)
+            except WireError as error:
+                # What was read of this item is not kept, so it has to be read again as something else.
+                reader.at = start
+                raise error.within(f"{described.name}[{index}]") from None
+            items.append(_plain(described.item[0], item) if len(described.item) == 1 else item)
             errors.extend(error.within(f"{described.name}[{index}]") for error in found)
     finally:
-        lies = len(items) != count or isinstance(count, WideInt)
         width = count.width if isinstance(count, WideInt) else None
-        values[described.name] = CountedList(items, count, width) if lies else items
-    return True
+        said = int(count) if described.times is None and len(items) != count else None
+        lies = said is not None or width is not None
+        values[described.name] = CountedList(items, said, width) if lies else items
 
 
-def _plain(value: Any) -> Any:
-    """Returns text items as ``str``; bytes that are no UTF-8 as lone surrogates."""
-    return value.decode("utf-8", "surrogateescape") if type(value) is bytes else value
+def _plain(described: shape.Shape, item: Values) -> Any:
+    """Returns the only field of an item: text as ``str``, bytes that are no UTF-8 as lone surrogates."""
+    (value,) = item.values()
+    text = isinstance(described, shape.CountedBytes | shape.Rest) and described.text
+    # A count that is wrong or over-long is kept with the bytes.
+    return value.decode("utf-8", "surrogateescape") if text and type(value) is bytes else value
 
 
 def _read_chain(described: shape.Chain, values: Values, reader: Reader, errors: list[WireError]) -> bool:
     chain: list[Extension] = []
     values[described.name] = chain
+    classes = _extension_classes(described)
     more = True
     while more:
         at = reader.at
+        place = f"{described.name}[{len(chain)}]"
         head = reader.peek("the header of an extension")
         if head >> 5 & 3 == Enc.RESERVED:
-            raise BadValue(f"{described.name}[{len(chain)}]", "an extension with the reserved encoding 3", at)
-        cls = _extension_classes(described).get(head & 0x7F, UnknownExtension)
+            raise BadValue(place, "an extension with the reserved encoding 3", at)
+        # Reading R-08: known is what has the whole header byte of the table, Z aside.
+        cls = classes.get(head & 0x7F, UnknownExtension)
         extension = cls.read(reader)
         if cls is UnknownExtension and head & 0x10 and not described.skips_mandatory:
             found = f"extension {head & 0x0F:#x} is not known here and is mandatory"
-            errors.append(UnknownMandatoryExtension(f"{described.name}[{len(chain)}]", found, at))
-        errors.extend(
-            error.within(str(extension.name)).within(f"{described.name}[{len(chain)}]")
-            for error in extension.errors
-        )
+            errors.append(UnknownMandatoryExtension(place, found, at))
+        errors.extend(error.within(str(extension.name)).within(place) for error in extension.errors)
         chain.append(extension)
         if extension.stopped:
             return False
@@ -241,7 +290,7 @@ def _read_chain(described: shape.Chain, values: Values, reader: Reader, errors: 
 @cache
 def _extension_classes(described: shape.Chain) -> dict[int, type[Extension]]:
     """Returns the classes of a chain's known extensions by header byte without Z."""
-    return {known.header: _extension_of_shape[known] for known in described.known}
+    return {known.header: _by_shape[known] for known in described.known}
 
 
 def _read_message(
@@ -257,7 +306,9 @@ def _read_message(
 Get = Callable[[str], Any]
 
 
-def _write(described: shape.Shape, get: Get, out: bytearray) -> None:
+def _write(  # noqa: C901, PLR0912  (one match over all kinds of shape)
+    described: shape.Shape, get: Get, out: bytearray
+) -> None:
     """Appends the bytes of one shape; ``get`` gives the value of a field."""
     match described:
         case shape.Packed():
@@ -266,7 +317,7 @@ def _write(described: shape.Shape, get: Get, out: bytearray) -> None:
                 value = get(bits.name)
                 carrier |= (value & (1 << bits.size) - 1) << bits.shift
                 width = max(width, value.width if isinstance(value, WideInt) else 0)
-            out += write_vle(carrier, width or None) if described.vle else bytes([carrier])
+            out += write_vle(carrier, max(width, vle_size(carrier))) if described.vle else bytes([carrier])
         case shape.U8():
             out.append(get(described.name))
         case shape.U16le():
@@ -308,69 +359,109 @@ def _write(described: shape.Shape, get: Get, out: bytearray) -> None:
 
 def _write_item(described: shape.Many, item: Any, out: bytearray) -> None:
     """Appends one item of a list: a plain value, or a dictionary whose missing flags are computed."""
-    if not isinstance(item, dict):
-        _write(described.item[0], lambda _: item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item, out)
+    if len(described.item) == 1 and not isinstance(item, dict):
+        value = item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item
+        _write(described.item[0], lambda _: value, out)
         return
-    values = {**_defaults(described.item), **item}
-    conditions = _conditions(described.item)
-
-    def get(name: str) -> Any:
-        value = values[name]
-        return _flag(name, conditions, item.get) if value is None else value
-
+    layout = _layout_of(described.item)
     for inner in described.item:
-        _write(inner, get, out)
+        _write(inner, lambda name: layout.value(name, item, layout.defaults), out)
 
 
-def _defaults(shapes: tuple[shape.Shape, ...]) -> Values:
-    result: Values = {}
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What is derived once from the shapes of a layer or of a list item.
+
+    Attributes:
+        shapes: The shapes, in wire order.
+        defaults: What each field is unless given; None when that is computed.
+        conditions: The conditions of each field that may be absent.
+        zids: Each length field with its ZenohID.
+        lists: The fields that hold a list.
+        flags: The bit fields that are computed unless given.
+    """
+
+    shapes: tuple[shape.Shape, ...]
+    defaults: Values
+    conditions: dict[str, tuple[shape.Condition, ...]]
+    zids: dict[str, str]
+    lists: tuple[str, ...]
+    flags: frozenset[str]
+
+    def value(self, name: str, given: Values, defaults: Values) -> Any:
+        """Returns a field as it goes onto the wire: given, default, or computed from what was given."""
+        value = given.get(name)
+        if value is None:
+            value = defaults[name]
+        return self._computed(name, given, defaults) if value is None else value
+
+    def _computed(self, name: str, given: Values, defaults: Values) -> int | None:
+        """Computes a length nibble, or the value under which a field that was given is present."""
+        if name in self.zids:
+            zid = self.zids[name]
+            needs = self.conditions.get(zid, ())
+            present = all(need.holds(self.value(need.field, given, defaults)) for need in needs)
+            return max(len(self.value(zid, given, defaults)), 1) - 1 & 0x0F if present else 0
+        for field, needs in self.conditions.items():
+            value = given.get(field)
+            if value is None or (type(value) is list and not value):
+                continue
+            for need in needs:
+                if need.field == name:
+                    return 1 if need.equals is None else need.equals
+        return 0 if name in self.flags else None
+
+
+@cache
+def _layout_of(shapes: tuple[shape.Shape, ...]) -> _Layout:
+    defaults: Values = {}
+    conditions: dict[str, tuple[shape.Condition, ...]] = {}
+    zids: dict[str, str] = {}
+    lists: list[str] = []
+    flags: list[str] = []
     for described in shape.walk(shapes):
         match described:
             case shape.Packed():
-                result |= {bits.name: bits.default for bits in described.bits}
+                defaults |= {bits.name: bits.default for bits in described.bits}
+                flags += [bits.name for bits in described.bits if bits.default is None]
             case shape.U8() | shape.U16le() | shape.Vle():
-                result[described.name] = described.default
-            case shape.Zid() | shape.CountedBytes() | shape.Rest():
-                result[described.name] = b""
+                defaults[described.name] = described.default
+            case shape.Zid():
+                defaults[described.name] = b"\x01"
+                if described.length:
+                    zids[described.length] = described.name
+            case shape.CountedBytes() | shape.Rest():
+                defaults[described.name] = b""
             case shape.Many() | shape.Chain() | shape.Messages():
-                result[described.name] = []
+                defaults[described.name] = []
+                lists.append(described.name)
             case shape.Body():
-                result[described.name] = None
+                defaults[described.name] = None
             case shape.When():
-                pass
+                inside = _layout_of(described.fields)
+                conditions |= dict.fromkeys(inside.defaults, described.conditions)
             case _:
                 assert_never(described)
-    return result
-
-
-def _conditions(shapes: tuple[shape.Shape, ...]) -> tuple[tuple[str, tuple[shape.Condition, ...]], ...]:
-    """Lists (name, conditions) of all fields that may be absent."""
-    result: list[tuple[str, tuple[shape.Condition, ...]]] = []
-    for described in shapes:
-        if isinstance(described, shape.When):
-            result.extend((name, described.conditions) for name in _defaults(described.fields))
-    return tuple(result)
-
-
-def _flag(
-    flag: str, conditions: tuple[tuple[str, tuple[shape.Condition, ...]], ...], given: Get
-) -> int:
-    """Computes a presence flag: 1 when a field that needs it was given (and is not an empty list)."""
-    for name, needs in conditions:
-        if shape.Condition(flag) in needs and given(name) not in (None, []):
-            return 1
-    return 0
+    return _Layout(shapes, defaults, conditions, zids, tuple(lists), frozenset(flags))
 
 
 # Layers -------------------------------------------------------------------------------------------
 
 
+class _Unread(Exception):
+    """A field of a partial layer was never read."""
+
+
 class Layer(Packet):
     """What messages and extensions have in common.
 
+    A field that dissection has filled counts as given: flags and lengths stay as they were on the wire when
+    another field is changed. ``del layer.Z`` (or ``layer.Z = None``) makes one computed again.
+
     Attributes:
         errors: What a strict decoder refuses in these bytes, in order; empty for a layer that was built.
-        partial: Some fields were never read; the bytes from there on are a Raw payload.
+        partial: Some fields were never read; the bytes from there on are a Raw payload, here or in the
+            layer inside that could not be read.
         stopped: Where this layer ends is not known, so nothing can follow it.
     """
 
@@ -380,17 +471,24 @@ class Layer(Packet):
     partial: bool
     stopped: bool
     show_indent = 0
+    _layout: ClassVar[_Layout]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._layout = _layout_of(shapes_of(cls.fields_desc))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        object.__setattr__(self, "errors", [])
-        object.__setattr__(self, "partial", False)
-        object.__setattr__(self, "stopped", False)
+        self.errors = []
+        self.partial = False
+        self.stopped = False
         super().__init__(*args, **kwargs)
 
     @classmethod
     def read(cls, reader: Reader) -> Self:
         """Dissects a layer inside another one; the reader moves behind it."""
         layer = cls(_internal=1)
+        # Scapy gives a new layer empty lists; nothing is given in one that is read.
+        layer.fields.clear()
         start = reader.at
         layer.dissect_from(reader)
         layer.original = reader.data[start : reader.at]
@@ -398,26 +496,40 @@ class Layer(Packet):
 
     def dissect_from(self, reader: Reader) -> None:
         """Fills the fields from a reader; never raises for what the bytes are."""
-        self.explicit = 1
+        self._begin()
         try:
             for described in self.wire_shapes():
                 if not _read(described, self.fields, reader, self.errors):
                     self.partial = self.stopped = True
-                    return
+                    break
         except WireError as error:
-            self.stop(error, reader)
+            self._stop(error, reader)
+        self._finish()
 
-    def stop(self, error: WireError, reader: Reader) -> None:
+    def _begin(self) -> None:
+        # Scapy: the fields are what the wire said, they are no set of values to choose from.
+        object.__setattr__(self, "explicit", 1)
+
+    def _stop(self, error: WireError, reader: Reader) -> None:
         """Gives up at a field: keeps the bytes from there on as a Raw payload."""
         self.errors.append(error)
         self.partial = self.stopped = True
         if reader.left:
             self.add_payload(Raw(reader.rest()))
 
+    def _finish(self) -> None:
+        """Makes sure that a list which was not read is not the default that all layers share."""
+        if self.partial:
+            # A field that was not read must stay without a value: building stops there.
+            object.__setattr__(self, "default_fields", self.copy_fields_dict(self.default_fields))
+        else:
+            for name in self._layout.lists:
+                self.fields.setdefault(name, [])
+
     @classmethod
     def wire_shapes(cls) -> tuple[shape.Shape, ...]:
         """Returns the shapes of all fields in wire order."""
-        return _layout(cls)[0]
+        return cls._layout.shapes
 
     def do_dissect(self, s: bytes) -> bytes:
         """Scapy's entry: dissects and returns the bytes behind this layer."""
@@ -428,17 +540,21 @@ class Layer(Packet):
     def self_build(self) -> bytes:
         """Scapy's entry: the bytes of this layer without a payload."""
         out = bytearray()
-        for described in self.wire_shapes():
-            if self.partial and not self._was_read(described):
-                break
-            _write(described, self.value, out)
+        self._build_shapes(self.wire_shapes(), out)
         return bytes(out)
 
-    def _was_read(self, described: shape.Shape) -> bool:
-        if isinstance(described, shape.When):
-            absent = not self.present(described.conditions)
-            return absent or all(name in self.fields for name in _defaults(described.fields))
-        return all(name in self.fields for name in _defaults((described,)))
+    def _build_shapes(self, shapes: tuple[shape.Shape, ...], out: bytearray) -> None:
+        """Appends the bytes of some fields, up to the first one that dissection could not read."""
+        try:
+            for described in shapes:
+                _write(described, self._read_value if self.partial else self.value, out)
+        except _Unread:
+            pass
+
+    def _read_value(self, name: str) -> Any:
+        if name not in self.fields:
+            raise _Unread
+        return self.value(name)
 
     def value(self, name: str) -> Any:
         """Returns a field as it goes onto the wire: given, dissected, default, or computed.
@@ -446,22 +562,13 @@ class Layer(Packet):
         Raises:
             AttributeError: No such field.
         """
-        value = self.getfieldval(name)
-        if value is not None or name not in self.fieldtype:
-            return value
-        _, conditions, zid_of = _layout(type(self))
-        if name in zid_of:
-            zid = self.getfieldval(zid_of[name]) if self._has(zid_of[name]) else b""
-            return max(len(zid), 1) - 1 & 0x0F
-        return _flag(name, conditions, self.fields.get)
-
-    def _has(self, name: str) -> bool:
-        field = self.get_field(name)
-        return not isinstance(field, WhenField) or self.present(field.conditions)
+        if name not in self.default_fields:
+            return self.getfieldval(name)
+        return self._layout.value(name, self.fields, self.default_fields)
 
     def present(self, conditions: tuple[shape.Condition, ...]) -> bool:
         """Tells whether all conditions hold; those on fields that were never read do not."""
-        return all(condition.holds(self.value(condition.field) or 0) for condition in conditions)
+        return all(condition.holds(self.value(condition.field)) for condition in conditions)
 
     def clone_with(self, *args: Any, **kwargs: Any) -> Any:
         """Scapy's copy of a packet with other values; keeps what dissection found."""
@@ -475,11 +582,8 @@ class Layer(Packet):
         clone.errors = list(self.errors)
         clone.partial = self.partial
         clone.stopped = self.stopped
+        clone.original = self.original
         return clone
-
-    def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Scapy's entry: what is behind a layer is no padding."""
-        return s, None
 
     def mysummary(self) -> str:
         """Scapy's one-line summary."""
@@ -491,41 +595,42 @@ class Layer(Packet):
 
     def _details(self) -> Iterator[str]:
         for field in self.fields_desc:
-            if field.name not in self.fields or field.name in {"mid", "ENC", "M", "ext_id", "length"}:
+            value = self.fields.get(field.name)
+            if value is None or field.name in _FRAMING:
                 continue
-            value = self.fields[field.name]
             inner = field.fld if isinstance(field, WhenField) else field
-            if value is None or not self._has(field.name):
+            if isinstance(field, WhenField) and not self.present(field.conditions):
                 continue
             if isinstance(inner, ListField) and inner.holds_packets:
-                inside = ", ".join(item.describe() for item in value)
+                inside = ", ".join(_shown(item) for item in value)
                 if inside:
                     yield f"[{inside}]"
-            elif isinstance(value, Layer):
-                yield value.describe()
+            elif isinstance(inner, PacketField):
+                yield _shown(value)
             elif isinstance(inner, NumberField) and isinstance(inner.shape, shape.Packed):
                 bits = next(bits for bits in inner.shape.bits if bits.name == field.name)
-                if bits.names or (value and not bits.counts and field.name not in {"Z", "N", "M", "S"}):
+                if bits.names or (value and not bits.counts and bits.name not in _PRESENCE):
                     yield f"{field.name}={inner.i2repr(self, value)}"
             else:
                 text = inner.i2repr(self, value)
-                yield f"{field.name}={text if len(text) <= 80 else text[:77] + '...'}"
+                yield f"{field.name}={text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + '...'}"
         if not isinstance(self.payload, NoPayload):
             yield f"+ {len(bytes(self.payload))} bytes not understood"
 
 
-@cache
-def _layout(
-    cls: type[Layer],
-) -> tuple[tuple[shape.Shape, ...], tuple[tuple[str, tuple[shape.Condition, ...]], ...], dict[str, str]]:
-    """Returns the shapes of a class, its conditional fields, and the ZenohID each length belongs to."""
-    shapes = shapes_of(cls.fields_desc)
-    zid_of = {
-        described.length: described.name
-        for described in shape.walk(shapes)
-        if isinstance(described, shape.Zid) and described.length
-    }
-    return shapes, _conditions(shapes), zid_of
+_FRAMING = frozenset({"mid", "ENC", "ext_id", "length"})
+"""Fields that one line about a layer leaves out: its name says them."""
+
+_PRESENCE = frozenset({"Z", "N", "M", "S"})
+"""Flags that one line about a layer leaves out: what they announce is there to be seen."""
+
+_MOST_SHOWN = 80
+"""Characters of one value in one line about a layer."""
+
+
+def _shown(item: Any) -> str:
+    """Returns one line about a layer inside another; what was put there to mislead is shown as it is."""
+    return item.describe() if isinstance(item, Layer) else repr(item)
 
 
 class Message(Layer):
@@ -536,18 +641,18 @@ class Message(Layer):
         id: Bits 4:0 of the header byte.
     """
 
-    __slots__ = []
-
     kind: ClassVar[Kind]
     id: ClassVar[int]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        group = cls.fields_desc[0].shape
-        mid = next(bits for bits in group.bits if bits.name == "mid")
+        mid = _bits_of_header(cls)["mid"]
+        assert mid.names
+        assert mid.default is not None
         cls.kind = KIND_OF_IDS[mid.names]
         cls.id = mid.default
-        _by_id[cls.kind, cls.id] = cls
+        # The first class of an id is the one that dissection makes; variants of it may be derived.
+        _by_id.setdefault((cls.kind, cls.id), cls)
 
     @classmethod
     def shape(cls) -> shape.Message:
@@ -555,7 +660,10 @@ class Message(Layer):
         return shape.Message(str(cls._name), cls.kind, cls.id, cls.wire_shapes())
 
 
-_extension_of_shape: dict[shape.Extension, type[Extension]] = {}
+def _bits_of_header(cls: type[Layer]) -> dict[str, shape.Bits]:
+    header = cls.wire_shapes()[0]
+    assert isinstance(header, shape.Packed)
+    return {bits.name: bits for bits in header.bits}
 
 
 def extension(number: int, enc: Enc, *body: AnyField, mandatory: bool = False) -> list[AnyField]:
@@ -565,63 +673,53 @@ def extension(number: int, enc: Enc, *body: AnyField, mandatory: bool = False) -
     """
     head = packed(
         Flag("Z"),
-        Bits("ENC", 2, Enc, default=enc),
-        Bits("M", 1, default=mandatory),
-        Bits("ext_id", 4, default=number),
+        Bits("ENC", 2, Enc, default=enc, allowed=[enc]),
+        Bits("M", 1, default=mandatory, allowed=[mandatory]),
+        Bits("ext_id", 4, default=number, allowed=[number]),
     )
-    length = NumberField("length", None, shape.Vle("length", 32, enforced=True), (1 << 64) - 1, None)
-    return [*head, *when(("ENC", Enc.ZBUF), length), *body]
+    return [*head, *_counted_body(), *body]
+
+
+def _counted_body() -> list[AnyField]:
+    described = shape.Vle("length", 32, enforced=True)
+    return when(("ENC", Enc.ZBUF), NumberField("length", None, described, VLE_MAX, None))
 
 
 class Extension(Layer):
     """One extension of a chain. Its field list is made by ``extension``."""
 
-    __slots__ = []
-
     fields_desc = extension(0, Enc.UNIT)
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        described = cls.shape()
-        if described in _extension_of_shape:
-            raise TypeError(f"{cls.__name__} describes the same extension as {_extension_of_shape[described]}")
-        _extension_of_shape[described] = cls
 
     @classmethod
     def shape(cls) -> shape.Extension:
         """Returns the description of this extension, for every other reader."""
-        header = cls.fields_desc[0].shape
-        default = {bits.name: bits.default for bits in header.bits}
-        name = str(cls.__dict__.get("_name") or cls.__name__)
-        return shape.Extension(
-            name, default["ext_id"], Enc(default["ENC"]), bool(default["M"]), cls.wire_shapes()[2:]
-        )
+        bits = _bits_of_header(cls)
+        number, enc, mandatory = (bits[name].default or 0 for name in ("ext_id", "ENC", "M"))
+        return shape.Extension(str(cls._name), number, Enc(enc), bool(mandatory), cls.wire_shapes()[2:])
 
     def dissect_from(self, reader: Reader) -> None:
         """Reads header and length, then the body within that length."""
-        self.explicit = 1
+        self._begin()
         header, _, *body = self.wire_shapes()
+        region: Reader | None = None
         try:
             _read(header, self.fields, reader, self.errors)
             region = self._region(reader)
-        except WireError as error:
-            self.stop(error, reader)
-            return
-        try:
             for described in body:
                 _read(described, self.fields, region or reader, self.errors)
         except WireError as error:
             if region is None:
-                self.stop(error, reader)
-                return
-            # The body cannot be taken apart, but its length says where the chain goes on.
-            self.errors.append(error)
-            self.partial = True
+                self._stop(error, reader)
+            else:
+                # The body cannot be taken apart, but its length says where the chain goes on.
+                self.errors.append(error)
+                self.partial = True
         if region and region.left:
             if not self.partial:
                 found = f"{region.left} bytes behind the last field of the extension"
                 self.errors.append(BadValue("length", found, region.at))
             self.add_payload(Raw(region.rest()))
+        self._finish()
 
     def _region(self, reader: Reader) -> Reader | None:
         """Reads the length of a ZBuf body and returns a reader of just that body."""
@@ -631,7 +729,7 @@ class Extension(Layer):
         try:
             length = reader.vle()
             if length >> 32:
-                raise Overlong("length", f"a length of {length}, at most {(1 << 32) - 1}", at)
+                raise Overlong("length", f"a length of {int(length)}, at most {(1 << 32) - 1}", at)
             region = reader.region(length, "an extension body")
         except WireError as error:
             reader.at = at
@@ -643,12 +741,10 @@ class Extension(Layer):
         """Scapy's entry: header, length and body without a payload."""
         header, _, *shapes = self.wire_shapes()
         out, body = bytearray(), bytearray()
-        _write(header, self.value, out)
-        for described in shapes:
-            if self.partial and not self._was_read(described):
-                break
-            _write(described, self.value, body)
+        self._build_shapes((header,), out)
+        self._build_shapes(tuple(shapes), body)
         length = self.getfieldval("length")
+        # Without a length that was read, the payload has the length too.
         if self.value("ENC") == Enc.ZBUF and (length is not None or not self.partial):
             out += write_vle(len(body) + len(bytes(self.payload)) if length is None else length)
         return bytes(out + body)
@@ -657,13 +753,26 @@ class Extension(Layer):
 class UnknownExtension(Extension):
     """An extension that the message does not define; kept as it is.
 
-    ``value`` stands when ENC is 1 (Z64), ``data`` when it is 2 (ZBuf).
+    ``z64`` stands when ENC is 1 (Z64), ``data`` when it is 2 (ZBuf); ENC is computed from which one is given.
     """
 
     name = "unknown extension"
-    fields_desc = extension(
-        0xF, Enc.UNIT, *when(("ENC", Enc.Z64), Vle("value", 64)), *when(("ENC", Enc.ZBUF), Rest("data"))
-    )
+    fields_desc = [
+        *packed(
+            Flag("Z"),
+            Bits("ENC", 2, Enc, default=None, allowed=(Enc.UNIT, Enc.Z64, Enc.ZBUF)),
+            Bits("M", 1),
+            Bits("ext_id", 4, default=0xF),
+        ),
+        *_counted_body(),
+        *when(("ENC", Enc.Z64), Vle("z64", 64)),
+        *when(("ENC", Enc.ZBUF), Rest("data")),
+    ]
+
+    def describe(self) -> str:
+        """Returns one line: what stands in the header, and the body."""
+        what = "mandatory" if self.value("M") else "optional"
+        return " ".join([f"unknown {what} extension {int(self.value('ext_id')):#x}", *self._details()])
 
 
 def Extensions(*known: type[Extension], skips_mandatory: bool = False) -> AnyField:  # noqa: N802
@@ -672,6 +781,13 @@ def Extensions(*known: type[Extension], skips_mandatory: bool = False) -> AnyFie
     Args:
         known: The extensions this message defines.
         skips_mandatory: Unknown mandatory ones are no reason to refuse (scouting, as real nodes do).
+
+    Raises:
+        TypeError: Two classes describe the same extension.
     """
+    for cls in known:
+        other = _by_shape.setdefault(cls.shape(), cls)
+        if other is not cls:
+            raise TypeError(f"{cls.__name__} describes the same extension as {other.__name__}")
     chain = shape.Chain("extensions", tuple(cls.shape() for cls in known), skips_mandatory)
     return when("Z", ListField("extensions", chain, packets=True))[0]

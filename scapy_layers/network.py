@@ -1,15 +1,16 @@
 """Network messages: INTEREST RESPONSE_FINAL RESPONSE REQUEST PUSH DECLARE OAM."""
 
+# ruff: noqa: RUF012  (a field list is a class attribute: that is how Scapy layers are written)
+
 from __future__ import annotations
 
-from scapy_layers import data, declarations, extensions
+import scapy_layers.data
+import scapy_layers.declarations  # noqa: F401  (bodies are chosen by id: their classes must be there)
+from scapy_layers import extensions
 from scapy_layers.codes import DataId, DeclarationId, Enc, InterestMode, NetworkId, OamId
 from scapy_layers.extensions import key
 from scapy_layers.fields import Bits, Body, CountedBytes, Flag, Vle, header, packed, when
 from scapy_layers.message import Message
-
-# Bodies are chosen by id; this makes sure that their classes are defined.
-BODIES = (data.__name__, declarations.__name__)
 
 
 class Interest(Message):
@@ -103,9 +104,9 @@ class NetworkOam(Message):
 
     name = "OAM"
     fields_desc = [
-        *header(NetworkId.OAM, "Z", Bits("ENC", 2, Enc, allowed=(0, 1, 2))),
+        *header(NetworkId.OAM, "Z", Bits("ENC", 2, Enc, default=None, allowed=(Enc.UNIT, Enc.Z64, Enc.ZBUF))),
         Vle("oam_id", 16, OamId),
         extensions.NETWORK_OAM,
-        *when(("ENC", Enc.Z64), Vle("value", 64)),
-        *when(("ENC", Enc.ZBUF), CountedBytes("data", z=32)),
+        *when(("ENC", Enc.Z64), Vle("z64", 64)),
+        *when(("ENC", Enc.ZBUF), CountedBytes("data", z=64, enforced=False)),
     ]

@@ -161,10 +161,14 @@ class Counted(bytes):
     width: int | None
 
     def __new__(cls, data: bytes | str, said: int | None = None, width: int | None = None) -> Self:
+        """Makes bytes with a count of their own; text is encoded as UTF-8."""
         self = super().__new__(cls, data.encode() if isinstance(data, str) else data)
         self.said = said
         self.width = width
         return self
+
+    def __repr__(self) -> str:
+        return f"Counted({bytes(self)!r}, said={self.said}, width={self.width})"
 
     def __reduce__(self) -> tuple[type[Self], tuple[bytes, int | None, int | None]]:
         return type(self), (bytes(self), self.said, self.width)
@@ -181,6 +185,9 @@ class CountedList(list[object]):
     def copy(self) -> CountedList:
         """Returns a list that lies in the same way."""
         return CountedList(list(self), self.said, self.width)
+
+    def __repr__(self) -> str:
+        return f"CountedList({list(self)!r}, said={self.said}, width={self.width})"
 
 
 def write_count(value: bytes | list[object]) -> bytes:

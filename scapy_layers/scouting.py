@@ -1,5 +1,7 @@
 """SCOUT and HELLO: one message a datagram, ids of their own, no length in front."""
 
+# ruff: noqa: RUF012  (a field list is a class attribute: that is how Scapy layers are written)
+
 from __future__ import annotations
 
 from scapy_layers import extensions

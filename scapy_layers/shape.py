@@ -215,6 +215,10 @@ class Chain:
     known: tuple[Extension, ...]
     skips_mandatory: bool = False
 
+    def __hash__(self) -> int:
+        # A chain is looked up each time one is read; hashing all it contains would take longer than reading.
+        return hash(tuple(extension.header for extension in self.known))
+
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -234,9 +238,7 @@ class Messages:
     ids: tuple[int, ...]
 
 
-Shape = (
-    Packed | U8 | U16le | Vle | Zid | CountedBytes | Rest | When | Many | Chain | Body | Messages
-)
+Shape = Packed | U8 | U16le | Vle | Zid | CountedBytes | Rest | When | Many | Chain | Body | Messages
 """Everything a field can be."""
 
 

@@ -1,8 +1,11 @@
 """Transport messages: OAM INIT OPEN CLOSE KEEP_ALIVE FRAME FRAGMENT JOIN."""
 
+# ruff: noqa: RUF012  (a field list is a class attribute: that is how Scapy layers are written)
+
 from __future__ import annotations
 
-from scapy_layers import extensions, network
+import scapy_layers.network  # noqa: F401  (FRAME chooses by id: the classes must be there)
+from scapy_layers import extensions
 from scapy_layers.codes import (
     DEFAULT_BATCH_SIZE,
     PROTOCOL_VERSION,
@@ -29,20 +32,19 @@ from scapy_layers.fields import (
 )
 from scapy_layers.message import Message
 
-# FRAME chooses the classes of what is inside by id; this makes sure that they are defined.
-NETWORK = network.__name__
-
 
 class TransportOam(Message):
     """Carries management data between two ends of a link. Spec: Message Reference, OAM."""
 
     name = "OAM"
     fields_desc = [
-        *header(TransportId.OAM, "Z", Bits("ENC", 2, Enc, allowed=(0, 1, 2))),
+        *header(
+            TransportId.OAM, "Z", Bits("ENC", 2, Enc, default=None, allowed=(Enc.UNIT, Enc.Z64, Enc.ZBUF))
+        ),
         Vle("oam_id", 16),
         extensions.TRANSPORT_OAM,
-        *when(("ENC", Enc.Z64), Vle("value", 64)),
-        *when(("ENC", Enc.ZBUF), CountedBytes("data", z=32)),
+        *when(("ENC", Enc.Z64), Vle("z64", 64)),
+        *when(("ENC", Enc.ZBUF), CountedBytes("data", z=64, enforced=False)),
     ]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,7 +146,7 @@ def test_closed_pipe_and_full_disk_make_no_noise() -> None:
     shell = f"{sys.executable} -m scapy_layers messages put | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, check=False)
     assert done.stderr == b""
-    with open("/dev/full", "wb") as full:
+    with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*COMMAND, "messages"], stdout=full, stderr=subprocess.PIPE, check=False)
     assert (done.returncode, done.stderr) == (2, b"zenoh-dissect: No space left on device\n")
 

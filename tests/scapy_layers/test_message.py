@@ -6,6 +6,7 @@ import copy
 import pickle
 import time
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -36,7 +37,7 @@ from scapy_layers.message import Layer, Message, UnknownExtension, kind_of, mess
 from scapy_layers.network import Declare, Interest, NetworkOam, Push
 from scapy_layers.primitives import Counted, CountedList, WideInt
 from scapy_layers.scouting import Hello, Scout
-from scapy_layers.transport import Close, Frame, Init, Open
+from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
 from tests.scapy_layers.golden import facts, raw
 
 LAYERS = [*MESSAGES, *EXTENSIONS, UnknownExtension]
@@ -81,13 +82,17 @@ def test_flipped_bits_are_understood_or_refused(message: Message, data: st.DataO
     assert_understood_or_refused(bytes(mutant), message.kind)
 
 
+def assert_tells(error: WireError, anything: bytes) -> None:
+    assert 0 <= error.offset <= len(anything)
+    assert error.field
+    assert error.found
+
+
 def assert_understood_or_refused(anything: bytes, kind: Kind) -> None:
     try:
         decoded, end = decode_one(anything, kind)
     except WireError as error:
-        assert 0 <= error.offset <= len(anything)
-        assert error.field
-        assert error.found
+        assert_tells(error, anything)
     else:
         assert bytes(decoded) == anything[:end]
     found = contents(anything, kind)
@@ -181,7 +186,7 @@ def test_bytes_behind_a_partly_read_group_are_kept(cut: int) -> None:
     [
         (Scout(), "010907"),
         (Scout(zid="5"), "01090f05"),
-        (Scout(zid="5", I=0), "010907"),
+        (Scout(zid="aabb", I=0), "010907"),
         (Scout(I=1), "01090f01"),
         (Scout(zid="5", zid_len=3), "01093f05"),
         (Hello(zid="5", L=1), "2209000500"),
@@ -270,15 +275,16 @@ def test_chain_sets_z_on_all_but_the_last() -> None:
 def test_flags_that_follow_from_fields_need_not_be_given(message: Message) -> None:
     whole = bytes(message)
     for flag in ("N", "Z", "I", "L", "E", "S", "restricted", "C", "P"):
-        # T of OPEN and JOIN, S of CLOSE, M and R announce no field. An empty list announces none either.
-        announces = any(flag in [need.field for need in field.conditions] for field in _conditional(message))
-        if announces and not (flag == "L" and not message.locators):
+        announced = [
+            field
+            for field in message.fields_desc
+            if isinstance(field, WhenField) and flag in [need.field for need in field.conditions]
+        ]
+        # A flag can be set and announce nothing: an empty list, N of an INTEREST that is not restricted.
+        present = any(message.present(f.conditions) and message.getfieldval(f.name) != [] for f in announced)
+        if announced and (present or not message.value(flag)):
             message.setfieldval(flag, None)
     assert bytes(message) == whole
-
-
-def _conditional(message: Message) -> list[WhenField]:
-    return [field for field in message.fields_desc if isinstance(field, WhenField)]
 
 
 def test_flags_read_from_the_wire_count_as_given() -> None:
@@ -311,7 +317,8 @@ def test_over_long_carrier_grows_when_its_value_does() -> None:
 
 
 def test_lists_are_never_shared() -> None:
-    for make in (lambda: Init(), lambda: decode(raw("01090205")), lambda: Init(b"\x41\x09")):
+    makers: list[Callable[[], Any]] = [Init, lambda: decode(raw("01090205")), lambda: Init(b"\x41\x09")]
+    for make in makers:
         make().extensions.append(Patch())
         assert make().extensions == []
     Hello(raw("020900")).locators.append("x")
@@ -354,6 +361,13 @@ def test_dissection_says_what_it_could_not_do() -> None:
         False,
         ["whatami", "zid"],
     )
+
+
+def test_extension_without_an_end_stops_its_message_and_is_told_once() -> None:
+    for digits in ("844f0500", "84cf0500", "8421", "84a1"):
+        layer = KeepAlive(raw(digits))
+        assert (layer.partial, layer.stopped, len(layer.errors)) == (True, True, 1)
+        assert bytes(layer) == raw(digits)
 
 
 def test_body_of_a_known_length_does_not_stop_the_chain() -> None:

@@ -29,8 +29,10 @@ GOLDEN: list[tuple[str, str, Message]] = [
     ),
     (
         "H56",
-        "2209f10102030405060708090a0b0c0d0e0f10 02 0f 7463702f3132372e302e302e313a39"
-        "0d 7463702f5b3a3a315d3a393939",
+        (
+            "2209f10102030405060708090a0b0c0d0e0f10 02 0f 7463702f3132372e302e302e313a39"
+            "0d 7463702f5b3a3a315d3a393939"
+        ),
         Hello(zid=CLIENT, whatami="peer", locators=["tcp/127.0.0.1:9", "tcp/[::1]:999"]),
     ),
     ("optional extension", "8109070f", Scout(extensions=[UnknownExtension(ext_id=0xF)])),
@@ -91,6 +93,13 @@ def test_count_of_locators_can_lie() -> None:
 def test_locator_with_a_lying_count_is_kept() -> None:
     lying = Hello(zid=b"\x01", locators=[Counted(b"a/b", said=9)])
     assert bytes(lying).hex() == "22090001 01 09 612f62".replace(" ", "")
+
+
+def test_over_long_count_of_locators_still_counts_them() -> None:
+    hello = Hello(raw("22090001 8100 03612f62"))
+    assert bytes(hello).hex() == "22090001" + "8100" + "03612f62"
+    hello.locators.append("c/d")
+    assert bytes(hello).hex() == "22090001" + "8200" + "03612f62" + "03632f64"
 
 
 def test_partly_read_locators_are_rebuilt() -> None:

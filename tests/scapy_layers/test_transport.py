@@ -71,6 +71,8 @@ GOLDEN: list[tuple[str, str, Message]] = [
         "670931ddccbbaa0a00200a0506",
         Join(T=1, zid="aabbccdd", batch_size=8192, lease=10, next_sn_re=5, next_sn_be=6),
     ),
+    ("JOIN, T alone", "27090101 0a 00 00", Join(T=1, zid="1", lease=10)),
+    ("JOIN, S alone", "47090101 0aff00 904e 00 00", Join(zid="1", batch_size=255)),
     (
         "H14",
         "e70931ddccbbaa0a00200a0000d1150165026e0377048001058901069201079b0108a4012701",
