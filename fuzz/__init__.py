@@ -1,0 +1,1 @@
+"""Campaigns: boofuzz sessions against a node, judged by oracles, recorded as rows and captures."""
