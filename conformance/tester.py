@@ -14,7 +14,7 @@ from conformance.errors import HarnessError, LinkFailed, LocalError, Unmet
 from conformance.expect import check, field, fits, judge, what_came, words
 from conformance.link import Link, Links
 from conformance.observe import History, Observation, Seen
-from conformance.session.events import Opened, Received
+from conformance.session.events import Closed, Event, Opened, Received
 from conformance.session.machine import Session, SessionConfig
 from conformance.session.negotiate import Offer
 from conformance.session.policy import Policy
@@ -232,11 +232,13 @@ class SessionEnd(End):
 
     Attributes:
         session: The machine; ``session.agreed`` is what was negotiated.
+        closed: Why the machine is over, once it is.
     """
 
     def __init__(self, tester: Tester, link: Link, session: Session) -> None:
         super().__init__(tester, link)
         self.session = session
+        self.closed: Closed | None = None
         self._ids = 0
         self._ours: dict[int, str] = {}
         self._theirs: dict[int, str] = {}
@@ -270,7 +272,13 @@ class SessionEnd(End):
     # Inside the session ----------------------------------------------------------------------------
 
     def post(self, *messages: Message, reliable: bool = True, priority: int | None = None) -> None:
-        """Sends network messages, each in a FRAME of its own."""
+        """Sends network messages, each in a FRAME of its own.
+
+        Raises:
+            Unmet: The node has ended the session, or broken the protocol so that ours is over.
+        """
+        if self.closed is not None:
+            raise Unmet("a session that lives", self.closed.why)
         for message in messages:
             lane = {} if priority is None else {"priority": priority}
             self.session.send(message, reliable=reliable, **lane)
@@ -336,7 +344,7 @@ class SessionEnd(End):
     def _tick(self, now: float) -> float | None:
         if self.link.ended is not None:
             return None
-        self.session.tick(now)
+        self._noting(self.session.tick(now))
         self.flush()
         return self.session.next_deadline()
 
@@ -344,7 +352,7 @@ class SessionEnd(End):
         before = len(self.inbox)
         super()._on_batch(seen)
         here = [item.message for item in self.inbox[before:]]
-        for event in self.session.receive_contents(seen.contents, time.monotonic()):
+        for event in self._noting(self.session.receive_contents(seen.contents, time.monotonic())):
             # Messages in a FRAME are in the inbox already; those that FRAGMENTs made whole are not.
             if isinstance(event, Received) and not any(event.message is message for message in here):
                 carrier = next((message for message in here if isinstance(message, Fragment)), None)
@@ -353,6 +361,10 @@ class SessionEnd(End):
             if isinstance(item.message, Declare):
                 self._learn(item.message.body)
         self.flush()
+
+    def _noting(self, events: list[Event]) -> list[Event]:
+        self.closed = next((event for event in events if isinstance(event, Closed)), self.closed)
+        return events
 
     def _learn(self, body: Message | None) -> None:
         if isinstance(body, DeclareKeyExpr):

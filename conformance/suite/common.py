@@ -25,7 +25,7 @@ from scapy_layers.declarations import (
     UndeclareSubscriber,
     UndeclareToken,
 )
-from scapy_layers.message import Extension, Message, UnknownExtension
+from scapy_layers.message import Message, UnknownExtension
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
 
@@ -105,8 +105,7 @@ def lifetime(tester: Tester, end: End, *, within: float) -> float | None:
     end.wait(lambda: end.link.ended is not None, within)
     seen = [item for item in tester.history.observations if item.link == end.link.name]
     sent = [item.time_ns for item in seen if item.direction == "sent"]
-    over = [item.message for item in end.inbox if isinstance(item.message, Close)]
-    stamps = [item.time_ns for item in end.inbox if isinstance(item.message, Close)] if over else []
+    stamps = [item.time_ns for item in end.inbox if isinstance(item.message, Close)]
     stamps += [item.time_ns for item in seen if item.direction == "ended"]
     return (stamps[0] - sent[-1]) / 1e9 if stamps else None
 
@@ -142,9 +141,9 @@ def settle(end: SessionEnd) -> bool:
     try:
         end.fence()
     except Unmet:
-        if end.link.ended is None:
+        if end.link.ended is None and end.closed is None:
             raise
-    return end.link.ended is None
+    return end.link.ended is None and end.closed is None
 
 
 def leave(end: SessionEnd) -> None:
@@ -455,7 +454,10 @@ def watcher(tester: Tester, base: str | None = None, **session: Any) -> Watcher:
     Raises:
         NotApplicable: The node is no router.
     """
-    return Watcher(routes(tester.session(**session)), base or f"harness/{tester.word()}")
+    if session:
+        # Learnt as a client, so that a node that is no router never sees a session of another kind.
+        leave(routes(tester.session()))
+    return Watcher(tester.session(**session) if session else routes(tester.session()), base or f"harness/{tester.word()}")
 
 
 def undeclare(end: SessionEnd, kind: str, number: int) -> None:
@@ -470,8 +472,3 @@ def declare(end: SessionEnd, kind: str, key: str, **fields: Any) -> int:
     end.post(Declare(body=DECLARATIONS[kind][0](entity_id=number, key_suffix=key), **fields))
     end.fence()
     return number
-
-
-def chain(*extensions: Extension) -> list[Extension]:
-    """Returns extensions as the field of a message wants them."""
-    return list(extensions)

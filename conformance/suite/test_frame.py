@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from conformance.errors import NotApplicable
@@ -50,7 +52,7 @@ def test_numbers_of_the_node_rise_by_one_inside_the_agreed_range(
     tops = (-1, (1 << width - 1) - 1, (1 << width) - 1, (1 << width - 4) - 1)
     for run in numbers.values():
         check(max(run) < 1 << width, f"numbers of at most {width} bits", "a larger one")
-        steps = zip(run, run[1:], strict=False)
+        steps = pairwise(run)
         met = all(later == earlier + 1 or (later == 0 and earlier in tops) for earlier, later in steps)
         check(met, "numbers that rise by one", "another step", f"{run}")
     check(sum(map(len, numbers.values())) >= rounds, f"{rounds} FRAMEs", "fewer")
@@ -123,7 +125,9 @@ def test_lane_extension_holds_the_priority(tester: Tester) -> None:
             check(all(ext.priority == priority for ext in seen), "no lane, or lane 5", "another lane")
             continue
         lanes = [(ext.ext_id, ext.ENC, ext.M, ext.original[1]) for ext in seen if isinstance(ext, Lane)]
-        check(lanes == [(0x1, Enc.Z64, 1, priority)], f"31 {priority:02x}", listed([str(ext) for ext in lanes]))
+        check(
+            lanes == [(0x1, Enc.Z64, 1, priority)], f"31 {priority:02x}", listed([str(ext) for ext in lanes])
+        )
 
 
 @req("ZN-FRM-009")

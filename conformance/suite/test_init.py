@@ -11,7 +11,18 @@ import pytest
 from conformance.errors import NotApplicable
 from conformance.expect import check
 from conformance.plugin import req
-from conformance.suite.common import accept, bits, frame, greet, leave, listed, not_taken, pair, patiently, unknown
+from conformance.suite.common import (
+    accept,
+    bits,
+    frame,
+    greet,
+    leave,
+    listed,
+    not_taken,
+    pair,
+    patiently,
+    unknown,
+)
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.codes import CloseReason, Priority, Resolution, WhatAmI
 from scapy_layers.extensions import (
@@ -25,7 +36,6 @@ from scapy_layers.extensions import (
     QoSLink,
     QoSOffer,
 )
-from scapy_layers.data import Put
 from scapy_layers.network import Push
 from scapy_layers.transport import Fragment, Frame, Init, KeepAlive, Open
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -23,7 +24,7 @@ def longest_gap(tester: Tester, end: SessionEnd, seconds: float) -> float:
     tester.links.wait(lambda: end.link.ended is not None, seconds)
     stamps = [start, *(seen.time_ns for seen in end.inbox if seen.time_ns > start)]
     stamps.append(start + round(seconds * 1e9))
-    return max(later - earlier for earlier, later in zip(stamps, stamps[1:], strict=False)) / 1e9
+    return max(later - earlier for earlier, later in pairwise(stamps)) / 1e9
 
 
 def check_gap(seconds: float, lease: float, slack: float) -> None:

@@ -174,9 +174,7 @@ def test_any_message_renews_the_lease(tester: Tester, run_config: RunConfig) -> 
 
 
 @req("ZN-OPEN-016")
-def test_low_latency_sessions_keep_the_lease(
-    tester_of: Callable[..., Tester], run_config: RunConfig
-) -> None:
+def test_low_latency_sessions_keep_the_lease(tester_of: Callable[..., Tester], run_config: RunConfig) -> None:
     tester = tester_of(transport__unicast__lowlatency=True, transport__unicast__qos__enabled=False)
     link, ack = greet(tester, extensions=[LowLatency()])
     check([str(ext.name) for ext in ack.extensions or []] == ["LowLatency"], "LowLatency", "not agreed")
@@ -192,9 +190,7 @@ def test_low_latency_sessions_keep_the_lease(
 def said(ack: Open, number: int) -> list[str]:
     """Returns the extensions of one number in an OpenAck, in words."""
     encodings = ("Unit", "Z64", "ZBuf", "reserved")
-    return [
-        f"{ext.ext_id:#x} {encodings[ext.ENC]}" for ext in ack.extensions or [] if ext.ext_id == number
-    ]
+    return [f"{ext.ext_id:#x} {encodings[ext.ENC]}" for ext in ack.extensions or [] if ext.ext_id == number]
 
 
 @req("ZN-OPEN-018")

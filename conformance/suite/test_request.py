@@ -23,7 +23,7 @@ from scapy_layers.extensions import (
     Timestamp,
 )
 from scapy_layers.message import Extension, Message
-from scapy_layers.network import Request, Response, ResponseFinal
+from scapy_layers.network import Request, ResponseFinal
 
 LARGEST = 0xFFFF_FFFF
 

@@ -93,7 +93,9 @@ def test_responder_id_survives_forwarding(tester: Tester) -> None:
     both.finish(request)
     chain = both.expect(number, "PUT a=1", "PUT a=2")[1].extensions or []
     seen = [(ext.zid, ext.eid) for ext in chain if isinstance(ext, ResponderId)]
-    check(seen == [(RESPONDER.zid, RESPONDER.eid)], "ResponderId as it was sent", "another" if seen else "none")
+    check(
+        seen == [(RESPONDER.zid, RESPONDER.eid)], "ResponderId as it was sent", "another" if seen else "none"
+    )
 
 
 @req("ZN-RSP-007", "ZN-RPL-001", "ZN-ERR-001")

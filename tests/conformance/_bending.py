@@ -73,11 +73,13 @@ class BendingProxy:
     Attributes:
         mutant: The rule that is broken now.
         wires: The links that live.
+        failures: What went wrong in a mutant: a bug of ours.
     """
 
     def __init__(self, target: Locator) -> None:
         self.mutant: Mutant | None = None
         self.wires: list[Wire] = []
+        self.failures: list[str] = []
         self._target = target
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._selector = selectors.DefaultSelector()
@@ -130,11 +132,18 @@ class BendingProxy:
                 other.sendall(data)
                 return
             for batch in wire.readers[side].feed(data):
-                out = bent(batch, mutant, wire)
+                out = self._bent(batch, mutant, wire)
                 if out or not batch:
                     other.sendall(prefixed(out))
         except OSError:
             self._end(wire)
+
+    def _bent(self, batch: bytes, mutant: Mutant, wire: Wire) -> bytes:
+        try:
+            return bent(batch, mutant, wire)
+        except Exception as error:  # noqa: BLE001  (the thread must outlive one bad mutant)
+            self.failures.append(f"{mutant.name}: {error!r}")
+            return batch
 
     def _ended(self, wire: Wire, side: socket.socket) -> None:
         if side is wire.node and wire.keeps_open:

@@ -18,12 +18,22 @@ from tests.conformance._bending import BendingProxy, Mutant
 from tests.conformance._mutants import MUTANTS
 
 
-class OnlyInTests:
-    """Bends during the body of a test, so that the canaries see a node that is well."""
+class Hunt:
+    """Bends during the body of a test, so that the canaries see a node that is well.
+
+    Once a requirement has a test that fails, its other tests are left out.
+    """
 
     def __init__(self, proxy: BendingProxy, mutant: Mutant) -> None:
         self._proxy = proxy
         self._mutant = mutant
+        self._missing = set(mutant.requirements)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        ids = {str(name) for mark in item.iter_markers("req") for name in mark.args}
+        if not ids & self._missing:
+            pytest.skip("its requirements have a test that fails")
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self) -> Generator[None, object, object]:
@@ -33,23 +43,40 @@ class OnlyInTests:
         finally:
             self._proxy.mutant = None
 
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        result = getattr(report, "zenoh", None)
+        if result and result["verdict"]["outcome"] in {"fail", "warning"}:
+            self._missing -= set(result["verdict"]["requirements"])
+
 
 def main(folder: Path, names: list[str]) -> int:
     """Runs the tests of each mutant's requirements."""
-    config = RunConfig(node="pypi", run_dir=folder / "node", run_id="node", seed=0)
-    suite = str(Path(conformance.__file__).parent)
+    config = RunConfig(node="pypi", run_dir=folder / f"node-{names[0]}", run_id="node", seed=0)
     with node_of(config) as node:
         proxy = BendingProxy(node.locator)
+        options = ["--node", proxy.locator, "--profile", f"{node.impl}:{node.version}", "--seed", "1"]
+        options += ["--time-scale", "0.3", "-q", "-p", "no:cacheprovider"]
         for name in names:
             mutant = MUTANTS[name]
-            wanted = [word for requirement in mutant.requirements for word in ("--req", requirement)]
+            chosen = [word for requirement in mutant.requirements for word in ("--req", requirement)]
             pytest.main(
-                [suite, "--node", proxy.locator, "--profile", f"{node.impl}:{node.version}", *wanted]
-                + ["--run-dir", str(folder / name), "--seed", "1", "-q", "-p", "no:cacheprovider"],
-                plugins=[OnlyInTests(proxy, mutant)],
+                [*files(mutant), *options, *chosen, "--run-dir", str(folder / name)],
+                plugins=[Hunt(proxy, mutant)],
             )
         proxy.close()
-    return 0
+    for failure in proxy.failures:
+        sys.stderr.write(f"{failure}\n")
+    return 1 if proxy.failures else 0
+
+
+def files(mutant: Mutant) -> list[str]:
+    """Returns the files of the suite that name one of a mutant's requirements."""
+    suite = Path(conformance.__file__).parent / "suite"
+    return [
+        str(file)
+        for file in sorted(suite.glob("test_*.py"))
+        if any(f'"{requirement}"' in file.read_text() for requirement in mutant.requirements)
+    ]
 
 
 if __name__ == "__main__":
