@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 from conformance.config import Locator
-from conformance.errors import NodeDidNotStart, NotApplicable
+from conformance.errors import HarnessError, NodeDidNotStart, NotApplicable, Unmet
 from conformance.tester import Tester, why_not_well
 from scapy_layers.codes import WhatAmI
 from scapy_layers.primitives import zid_to_text
@@ -46,6 +46,10 @@ class Node(ABC):
     @abstractmethod
     def stop(self) -> None:
         """Ends what ``start`` began; does nothing the second time."""
+
+    def kill(self) -> None:
+        """Ends a node that does not answer any more, at once."""
+        self.stop()
 
     @abstractmethod
     def death(self) -> str:
@@ -91,6 +95,8 @@ class Node(ABC):
             answer = end.expect(Init, A=1)
             self.whatami = WhatAmI(answer.whatami).name.lower()
             self.zid = zid_to_text(answer.zid)
+        except (Unmet, HarnessError) as error:
+            raise NodeDidNotStart(f"{self.locator}: {error}") from None
         finally:
             tester.close()
 

@@ -123,6 +123,12 @@ class PypiNode(Node):
             self._stderr.close()
             self._stderr = None
 
+    def kill(self) -> None:
+        """Ends the process with SIGKILL, without asking it first."""
+        if self._process is not None:
+            self._process.kill()
+        self.stop()
+
     def death(self) -> str:
         """Returns the exit code or signal of a process that ended by itself."""
         if self._process is None:

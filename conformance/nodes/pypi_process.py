@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -26,6 +27,8 @@ def main() -> int:
     ready, config_text = int(sys.argv[1]), sys.argv[2]
     # The node must not outlive a harness that was killed.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    # A node that dies shall be told by its exit code, not by a core file of hundreds of megabytes.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     import zenoh
 

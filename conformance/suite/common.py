@@ -457,7 +457,9 @@ def watcher(tester: Tester, base: str | None = None, **session: Any) -> Watcher:
     if session:
         # Learnt as a client, so that a node that is no router never sees a session of another kind.
         leave(routes(tester.session()))
-    return Watcher(tester.session(**session) if session else routes(tester.session()), base or f"harness/{tester.word()}")
+    return Watcher(
+        tester.session(**session) if session else routes(tester.session()), base or f"harness/{tester.word()}"
+    )
 
 
 def undeclare(end: SessionEnd, kind: str, number: int) -> None:

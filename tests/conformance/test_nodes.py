@@ -96,3 +96,21 @@ def test_prefix_of_the_option_chooses_the_way(tmp_path: Path) -> None:
 def test_attached_node_has_no_variants() -> None:
     with pytest.raises(NotApplicable, match="configuration of its own"):
         AttachedNode(Locator("tcp", "127.0.0.1", 1)).variant(mode="peer")
+
+
+def test_kill_ends_a_node_that_ignores_everything(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node:
+        assert node._process is not None
+        os.kill(node._process.pid, signal.SIGSTOP)
+        node.kill()
+        assert node.death() == "the process is not running"
+        node.start()
+        assert node.problem(1.0) == ""
+
+
+def test_core_files_are_off(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node:
+        assert node._process is not None
+        limits = Path(f"/proc/{node._process.pid}/limits").read_text()
+        (line,) = [line for line in limits.splitlines() if line.startswith("Max core file size")]
+        assert line.split()[4] == "0"
