@@ -11,6 +11,7 @@ from pathlib import Path
 
 from conformance.errors import UsageError
 from scapy_layers.codes import DEFAULT_PORT
+from spark_reports.rows import VERDICTS
 
 REPLY_SECONDS = 1.0
 """T1: how long an answer may take. Loopback handshakes take 0.3 ms, so this is never waited out on success."""
@@ -124,6 +125,16 @@ class RunConfig:
     def rng(self, name: str) -> random.Random:
         """Returns the random generator of one test or campaign: the same for the same seed and name."""
         return random.Random(f"{self.seed} {name}")
+
+
+def check_unused(path: Path) -> None:
+    """Refuses a run folder that holds verdicts already: two runs in one folder cannot be told apart.
+
+    Raises:
+        UsageError: It does.
+    """
+    if (path / VERDICTS).exists():
+        raise UsageError(f"the run folder {path} holds the verdicts of another run; choose another --run-dir")
 
 
 def prepare_run_dir(path: Path) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from conformance.config import RunConfig, prepare_run_dir
+from conformance.config import RunConfig, check_unused, prepare_run_dir
 from conformance.errors import HarnessError, Inconclusive, UsageError
 from conformance.nodes import Node, node_of
 from conformance.recorder import CaptureWriter, NodeFacts, close_run, observation_rows, open_run
@@ -233,6 +233,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         return
     try:
         settings = _settings(config)
+        if not _is_worker(config):
+            check_unused(settings.run_dir)
         prepare_run_dir(settings.run_dir)
         name = getattr(config, "workerinput", {}).get("workerid", "node")
         run = Run(settings, node_of(settings, str(name)))
@@ -252,6 +254,7 @@ def pytest_configure_node(node: Any) -> None:
     """Tells a worker of pytest-xdist the folder and the seed, so that all workers share a run."""
     try:
         settings = _settings(node.config)
+        check_unused(settings.run_dir)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from None
     node.workerinput["zenoh"] = {"run_dir": str(settings.run_dir), "seed": settings.seed}

@@ -86,7 +86,11 @@ class PypiNode(Node):
         self._stderr = log.open("rb")
         with os.fdopen(reading, "rb") as pipe:
             self._wait_ready(pipe, log)
-        self.ask(REPLY_SECONDS)
+        try:
+            self.ask(REPLY_SECONDS)
+        except NodeDidNotStart:
+            self.stop()
+            raise
 
     def _wait_ready(self, pipe: IO[bytes], log: Path) -> None:
         ready, _, _ = select.select([pipe], [], [], START_SECONDS)

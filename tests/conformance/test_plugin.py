@@ -308,3 +308,16 @@ def test_node_of_ones_own_is_judged_by_its_profile(router: PypiNode, checkout: P
     known = run(*common, *profile, "--run-dir", str(tmp_path / "known"), cwd=checkout)
     assert known.returncode == 0, known.stdout
     assert {row["outcome"] for row in verdicts(tmp_path / "known")} == {"deviation"}
+
+
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]], ids=["one process", "two workers"])
+def test_second_run_in_the_same_folder_is_refused_and_loses_nothing(
+    workers: list[str], checkout: Path, tmp_path: Path
+) -> None:
+    words = ["conformance/", *ONE, *workers, "--run-dir", str(tmp_path / "run")]
+    assert run(*words, cwd=checkout).returncode == 0
+    before = (tmp_path / "run" / VERDICTS).read_bytes()
+    again = run(*words, cwd=checkout)
+    assert again.returncode == 4
+    assert "holds the verdicts of another run" in again.stdout + again.stderr
+    assert (tmp_path / "run" / VERDICTS).read_bytes() == before
