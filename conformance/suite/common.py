@@ -37,7 +37,7 @@ UNKNOWN_ID = 0xE
 
 UNKNOWN: dict[str, dict[str, Any]] = {
     "unit": {"ENC": 0},
-    "z64": {"ENC": 1, "value": 300},
+    "z64": {"ENC": 1, "z64": 300},
     "zbuf": {"ENC": 2, "data": b"unknown"},
 }
 """Fields of an extension that nobody knows, in each encoding."""

@@ -20,7 +20,7 @@ OAM_ID = 0x55
 
 BODIES: dict[str, dict[str, object]] = {
     "unit": {"ENC": Enc.UNIT},
-    "z64": {"ENC": Enc.Z64, "value": 300},
+    "z64": {"ENC": Enc.Z64, "z64": 300},
     "zbuf": {"ENC": Enc.ZBUF, "data": b"\x05\x00"},
 }
 

@@ -71,7 +71,7 @@ def test_encoding_3_is_refused(tester: Tester) -> None:
 def test_number_of_any_size_is_read_to_its_end(tester: Tester, value: int) -> None:
     both = pair(tester)
     both.put("before")
-    oam = TransportOam(oam_id=0x55, ENC=Enc.Z64, value=value)
+    oam = TransportOam(oam_id=0x55, ENC=Enc.Z64, z64=value)
     both.pub.send(oam, frame(both.pub, both.push("behind")))
     both.expect("PUT before=", "PUT behind=1")
 
