@@ -235,6 +235,8 @@ def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
     if fails := counts.get("fail", 0):
         words.append(f"{count(fails, 'requirement')} {'fails' if fails == 1 else 'fail'}{where}")
     if found:
+        if counts.get("pass") and not fails:
+            words.append(f"No requirement fails{where}")
         fresh = sum(finding.status == NEW for finding in found)
         words.append(count(len(found), "finding") + (f", {fresh} new" if 0 < fresh < len(found) else ""))
     if words:

@@ -14,6 +14,9 @@ _WIDTH = 1000
 _LEAST = 6.0
 """Width of the smallest part of a bar, so that one fail among thousands is still seen."""
 
+_LEAST_COLUMNS = 10
+"""Room for so many columns is always there, so that one alone does not become a block."""
+
 _BAR = Markup(
     '<svg class="bar" viewBox="0 0 {width} 10" preserveAspectRatio="none" role="img" aria-label="{label}">'
     "{parts}</svg>"
@@ -66,7 +69,7 @@ def columns(values: Sequence[tuple[str, float]], label: str, *, kind: str) -> Ma
                 title=visible(title),
             )
         )
-    width = max(1, len(values)) * 10
+    width = max(_LEAST_COLUMNS, len(values)) * 10
     return _COLUMNS.format(width=width, label=visible(label), parts=Markup("").join(drawn))
 
 

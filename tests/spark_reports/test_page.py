@@ -33,7 +33,8 @@ def test_headline_speaks_of_the_version_judged_last(parts: SimpleNamespace) -> N
     [
         (["fail"], [], "1 requirement fails on X", "bad"),
         (["fail", "fail"], ["new", "known"], "2 requirements fail on X; 2 findings, 1 new", "bad"),
-        (["pass"], ["known"], "1 finding", "bad"),
+        (["pass"], ["known"], "No requirement fails on X; 1 finding", "bad"),
+        ([], ["known"], "1 finding", "bad"),
         (["pass"], ["gone"], "1 requirement shown on X, none broken", "good"),
         (
             ["warning", "deviation", "deviation"],
