@@ -56,6 +56,8 @@ def main(folder: Path, names: list[str]) -> int:
         proxy = BendingProxy(node.locator)
         options = ["--node", proxy.locator, "--profile", f"{node.impl}:{node.version}", "--seed", "1"]
         options += ["--time-scale", "0.3", "-q", "-p", "no:cacheprovider"]
+        # This module has imported the packages, so that an installed pytest plugin cannot rewrite them.
+        options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]
         for name in names:
             mutant = MUTANTS[name]
             chosen = [word for requirement in mutant.requirements for word in ("--req", requirement)]

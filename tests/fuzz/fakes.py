@@ -26,7 +26,7 @@ MOST = 2000
 """Larger batches are refused unread: Scapy would take longer over them than a ping may."""
 
 PANIC = (
-    "thread 'rx-0' (7) panicked at /home/me/.cargo/registry/src/index-1/some-crate-1.2.3/src/net/face.rs:83:22: "
+    "thread 'rx-0' (7) panicked at /build/.cargo/registry/src/index-1/some-crate-1.2.3/src/net/face.rs:83:22: "
     "called unwrap"
 )
 

@@ -201,7 +201,7 @@ def test_node_that_dies_for_good_is_exit_3_with_the_rows_so_far(
 
 
 def test_command_for_the_record_has_no_path_of_this_machine() -> None:
-    typed = ["run", "session", "--node", "tcp/127.0.0.1:7447", "--run-dir", "/home/me/runs/a"]
+    typed = ["run", "session", "--node", "tcp/127.0.0.1:7447", "--run-dir", "/srv/me/runs/a"]
     assert command(typed) == "zenoh-fuzz run session --node tcp/127.0.0.1:7447 --run-dir a"
 
 
