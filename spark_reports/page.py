@@ -189,7 +189,7 @@ def make_page(report: Report) -> Page:
         changes=report.changes,
         new=[finding for finding in report.findings if finding.status == NEW],
         gone=[finding for finding in report.findings if finding.status == GONE],
-        comparable=len(counted) > 1,
+        comparable=len(counted) > len({run.node for run in counted}),
         findings=[
             FindingCard(
                 finding,

@@ -231,7 +231,7 @@ def test_compression_is_accepted_in_open_ack_when_agreed(tester_of: Callable[...
 
 
 @req("ZN-OPEN-024")
-@pytest.mark.parametrize("bound", [*Bound, 2], ids=["north", "south", "unknown"])
+@pytest.mark.parametrize("bound", [Bound.NORTH, 2], ids=["north", "unknown"])
 def test_routing_hint_in_open_syn_does_not_break_the_session(tester: Tester, bound: int) -> None:
     accept(tester)
     accept(tester, extensions=[RemoteBound(bound=bound)])
