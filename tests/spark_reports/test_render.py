@@ -129,7 +129,7 @@ def test_failure_shows_expected_and_seen(parts: SimpleNamespace) -> None:
 def test_empty_report_says_so_in_every_part(parts: SimpleNamespace) -> None:
     text = Elements(html(parts.report(runs=(parts.run(),)))).text
     for words in (
-        "nothing to compare it with",
+        "there is nothing to compare",
         "No fuzz cases in these runs",
         "No conformance verdicts",
         "All 1 run complete",
