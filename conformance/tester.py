@@ -31,7 +31,7 @@ Bend = Callable[[Message], Message | bytes | None]
 """Takes a message about to leave; returns what leaves instead, or nothing."""
 
 
-class Patient(Policy):
+class TesterPolicy(Policy):
     """The tester never hangs up by itself: what silence of the node means, a test judges."""
 
     def effective_lease(self, ours: float, theirs: float) -> float:  # noqa: ARG002
@@ -424,7 +424,7 @@ class Tester:
             lease=lease,
             offer=Offer(**offer),
         )
-        return SessionEnd(self, self._connect(), Session(config, rng=self.rng, policy=Patient()))
+        return SessionEnd(self, self._connect(), Session(config, rng=self.rng, policy=TesterPolicy()))
 
     def session(self, **config: Any) -> SessionEnd:
         """Makes a link and opens a session; arguments as in ``starting``.
