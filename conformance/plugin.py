@@ -338,7 +338,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
     try:
         _canary(run)
         yield
-    except Exception as error:  # noqa: BLE001  (judge raises it again when it is no judgement)
+    except Exception as error:  # noqa: BLE001  (what is no judgement is raised again below)
         raised = error
     judged = judge(raised)
     _look_after(run, judged)
@@ -356,6 +356,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         "observations": [asdict(seen) for seen in _record(run.config, row, testers)],
         "node": asdict(NodeFacts.of(run.node)),
     }
+    if raised is not None and judged.bug:
+        raise raised
     if row.outcome == "n/a":
         pytest.skip(row.reason)
     if row.outcome in {"fail", "inconclusive"}:
@@ -372,8 +374,7 @@ def _canary(run: Run) -> None:
     """
     problem = run.node.problem(run.config.reply)
     if problem:
-        if run.node.owned:
-            run.node.restart()
+        _heal(run)
         raise Inconclusive(f"the node was not well before the test: {problem}")
 
 
@@ -386,8 +387,17 @@ def _look_after(run: Run, judged: Judged) -> None:
         judged.outcome = "fail"
         judged.expected = judged.expected or "the node stays well"
         judged.seen = f"{judged.seen}; then {problem}" if judged.seen else problem
-    if run.node.owned:
+    _heal(run)
+
+
+def _heal(run: Run) -> None:
+    """Starts a node of ours again; one that does not come up ends the run."""
+    if not run.node.owned:
+        return
+    try:
         run.node.restart()
+    except HarnessError as error:
+        pytest.exit(str(error), EXIT_HARNESS)
 
 
 def _verdict_row(

@@ -25,6 +25,7 @@ class Judged:
         seen: What was seen.
         reason: Why n/a or inconclusive, or which deviation.
         detail: For people; may change from run to run.
+        bug: The test itself failed.
     """
 
     outcome: str = "pass"
@@ -32,13 +33,13 @@ class Judged:
     seen: str = ""
     reason: str = ""
     detail: str = ""
+    bug: bool = False
 
 
-def judge(error: BaseException | None) -> Judged:
+def judge(error: Exception | None) -> Judged:
     """Returns the outcome of a test by what it raised.
 
-    Raises:
-        BaseException: What it raised is no judgement but a bug of the test.
+    Whatever is no judgement is a bug of the test: nothing was learned about the node.
     """
     match error:
         case None:
@@ -50,7 +51,9 @@ def judge(error: BaseException | None) -> Judged:
         case HarnessError() | SessionError():
             return Judged("inconclusive", reason=str(error))
         case _:
-            raise error
+            return Judged(
+                "inconclusive", reason=f"the test itself failed: {type(error).__name__}: {error}", bug=True
+            )
 
 
 def compare(

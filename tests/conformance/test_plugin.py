@@ -165,6 +165,15 @@ def test_stale():
 @req("ZN-INIT-001")
 def test_bug():
     raise KeyError("a bug of the test")
+
+@req("ZN-INIT-001")
+def test_harms_the_node(node):
+    node._process.kill()
+    node._process.wait()
+
+@req("ZN-INIT-001")
+def test_behind_the_harm(tester):
+    tester.session().fence()
 """
 
 CONFTEST = """
@@ -200,7 +209,13 @@ def test_each_outcome_is_a_row(outcomes: tuple[subprocess.CompletedProcess[str],
         "test_recorded": "deviation",
         "test_differs": "fail",
         "test_stale": "fail",
+        "test_bug": "inconclusive",
+        "test_harms_the_node": "fail",
+        "test_behind_the_harm": "pass",
     }
+    assert by_test["test_bug"]["reason"] == "the test itself failed: KeyError: 'a bug of the test'"
+    harm = by_test["test_harms_the_node"]
+    assert (harm["expected"], harm["seen"]) == ("the node stays well", "the process died of SIGKILL")
     fail = by_test["test_fail"]
     assert (fail["expected"], fail["seen"]) == ("INIT A=1 version=8", "INIT A=1 version=9")
     assert fail["level"] == "FACT"
@@ -222,7 +237,7 @@ def test_failure_prints_all_that_is_needed_to_see_it_again(
         "->",
         "capture",
         "repeat  pytest",
-        "outcomes: 1 pass, 3 fail, 1 warning, 1 deviation, 1 n/a, 1 inconclusive",
+        "outcomes: 2 pass, 4 fail, 1 warning, 1 deviation, 1 n/a, 2 inconclusive",
     ):
         assert words in text, words
     assert "a bug of the test" in text
@@ -238,7 +253,7 @@ def test_observations_and_capture_belong_to_the_test(
     assert [row["direction"] for row in mine] == ["opened", "sent", "received"]
     assert [row["messages"] for row in mine] == ["", "INIT", "INIT"]
     captures = [row["capture"] for row in verdicts(folder) if row["capture"]]
-    assert len(captures) == 2
+    assert len(captures) == 3
     assert all((folder / name).stat().st_size > 0 for name in captures)
 
 
