@@ -7,6 +7,7 @@ mask and say so), no restart by a monitor (it sleeps three seconds behind it; a 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import resource
@@ -200,7 +201,7 @@ class Runner:
         """
         self._began = time.monotonic()
         try:
-            _BooSession(self, self._plan, self._cases()).fuzz()
+            self._loop(self._cases())
         except KeyboardInterrupt:
             self.summary.interrupted = True
         finally:
@@ -210,6 +211,11 @@ class Runner:
             self._recorder.flush()
             self.summary.capture_is_full = self._recorder.capture_is_full
         return self.summary
+
+    def _loop(self, cases: Iterator[Case]) -> None:
+        """Runs boofuzz's loop over cases."""
+        with contextlib.closing(_BooSession(self, self._plan, cases)) as loop:
+            loop.fuzz()
 
     def replay(self) -> None:
         """Sends the smallest case of each finding again to a fresh node, and notes how often it harms it.
@@ -236,7 +242,7 @@ class Runner:
         """Sends a case to a fresh node; tells whether an oracle objects."""
         self._recover()
         self._replayed = None
-        _BooSession(self, self._plan, iter([case])).fuzz()
+        self._loop(iter([case]))
         return self._replayed is not None
 
     # Called by boofuzz, through the classes below ---------------------------------------------------
@@ -574,6 +580,10 @@ class _BooSession(Session):
             request.name: self.connect(request, callback=self._splice) for _, request in plan.requests
         }
         self.on_failure += runner.recover
+
+    def close(self) -> None:
+        """Ends boofuzz's record, which boofuzz leaves open."""
+        self._db_logger._database_connection.close()  # noqa: SLF001  (boofuzz has no other way)
 
     def _splice(self, *_: object, test_case_context: Any, **__: object) -> None:
         """Gives the elements the values that only this link has."""

@@ -5,7 +5,6 @@ What stands in between is counted by Spark, and ``judge`` puts both together.
 """
 
 import dataclasses
-import json
 import os
 import typing
 from collections.abc import Iterable, Iterator, Mapping
@@ -230,8 +229,8 @@ def _tail(path: Path) -> Tail:
     if not text:
         return Tail(size, "empty")
     try:
-        value = json.loads(text)
-    except (json.JSONDecodeError, RecursionError):
+        value = rows.from_json(text)
+    except rows.NotJson:
         return Tail(size, "row" if ends_line else "cut")
     if isinstance(value, dict) and value.get("footer") is True:
         count = value.get("rows")

@@ -239,6 +239,25 @@ def to_json(row: AnyRow) -> str:
     return json.dumps(dataclasses.asdict(row), ensure_ascii=False, separators=(",", ":"))
 
 
+class NotJson(ValueError):
+    """Text that no JSON value can be read from; the message says why."""
+
+
+def from_json(text: str | bytes) -> Any:
+    """Returns a JSON value.
+
+    Raises:
+        NotJson: There is none, or one that Python cannot hold.
+    """
+    try:
+        return json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
+    except RecursionError:
+        raise NotJson("nested too deeply") from None
+    except ValueError as error:
+        # Not only a JSONDecodeError: bytes that are no UTF-8, an integer of thousands of digits.
+        raise NotJson(str(error).partition(";")[0]) from None
+
+
 class RowWriter:
     """Appends rows of one type to one file and closes it with a footer.
 
@@ -294,15 +313,13 @@ def _ends_a_line(path: Path) -> bool:
 
 def _count_rows(path: Path) -> int:
     count = 0
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
-            value = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise RowsError(
-                f"{path.name} line {number} is not JSON ({error.msg}); use another --run-dir"
-            ) from None
+            value = from_json(line)
+        except NotJson as error:
+            raise RowsError(f"{path.name} line {number} is not JSON ({error}); use another --run-dir") from None
         count += not (isinstance(value, dict) and value.get("footer"))
     return count
 
@@ -377,8 +394,8 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Any, str]]:
             if not text.strip():
                 continue
             try:
-                value = json.loads(text)
-            except (json.JSONDecodeError, RecursionError):
+                value = from_json(text)
+            except NotJson:
                 yield number, text, "not JSON" if line.endswith("\n") else "cut off in the middle of a line"
                 continue
             if isinstance(value, dict):
@@ -403,7 +420,7 @@ def read_run(folder: Path) -> RunRow:
     """
     path = folder / RUN
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = from_json(path.read_bytes())
         if value["rows_version"] > ROWS_VERSION:
             raise RowsError(
                 f"{folder.name}/{RUN} is of rows_version {value['rows_version']}, newer than {ROWS_VERSION}"
@@ -411,7 +428,7 @@ def read_run(folder: Path) -> RunRow:
         return RunRow(**{field.name: value[field.name] for field in dataclasses.fields(RunRow)})
     except FileNotFoundError:
         raise RowsError(f"{folder.name} is no run folder: it has no {RUN}") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except NotJson as error:
         raise RowsError(f"{folder.name}/{RUN} is cut off or damaged ({error})") from None
     except (KeyError, TypeError) as error:
         raise RowsError(
