@@ -94,17 +94,7 @@ class End:
             Unmet: None came in time, or a field differs.
         """
         found = self._await(lambda seen: isinstance(seen.message, cls), within)
-        if found is None:
-            error = Unmet(words(cls, wanted), what_came(self._tester.history, self.link.name, self._since()))
-            self._tester.history.annotate(str(error))
-            raise error
-        try:
-            judge(found.message, cls, wanted, {name: self._field(found.message, name) for name in wanted})
-        except Unmet as error:
-            self._tester.history.annotate(str(error), found.at)
-            raise
-        self._tester.history.annotate(f"expected {words(cls, wanted)}: met", found.at)
-        return found.message
+        return self._judge(found, cls, wanted)
 
     def until(self, cls: type[Message], *, within: float | None = None, **wanted: Any) -> list[Message]:
         """Waits for a message with these fields, whatever else comes, and returns what came before it.
@@ -149,15 +139,8 @@ class End:
         """
         wanted = {} if reason is None else {"reason": reason}
         found = self._await(lambda seen: isinstance(seen.message, Close | unless), None)
-        history = self._tester.history
-        if found is None or not isinstance(found.message, Close):
-            came = what_came(history, self.link.name, self._since()) if found is None else found.message.name
-            error = Unmet(words(Close, wanted), str(came))
-            history.annotate(str(error), None if found is None else found.at)
-            raise error
-        judge(found.message, Close, wanted, {name: field(found.message, name) for name in wanted})
-        history.annotate(f"expected {words(Close, wanted)}: met", found.at)
-        return found.message
+        close: Close = self._judge(found, Close, wanted)
+        return close
 
     def expect_nothing(self, *forbidden: type[Message], fence: Callable[[], object], **wanted: Any) -> None:
         """Runs a fence, and judges that nothing forbidden came before its answer.
@@ -199,6 +182,26 @@ class End:
     def close(self) -> None:
         """Ends the link in order, without CLOSE."""
         self.link.close()
+
+    def _judge(self, found: Seen | None, cls: type[Message], wanted: dict[str, Any]) -> Any:
+        """Judges the message that was waited for, leaves a remark in the history, and returns it.
+
+        Raises:
+            Unmet: There is none, it is of another class, or a field differs.
+        """
+        history = self._tester.history
+        expected = words(cls, wanted)
+        try:
+            if found is None:
+                raise Unmet(expected, what_came(history, self.link.name, self._since()))
+            if not isinstance(found.message, cls):
+                raise Unmet(expected, str(found.message.name), found.message.describe())
+            judge(found.message, cls, wanted, {name: self._field(found.message, name) for name in wanted})
+        except Unmet as error:
+            history.annotate(str(error), found.at if found else None)
+            raise
+        history.annotate(f"expected {expected}: met", found.at)
+        return found.message
 
     def _field(self, message: Message, name: str) -> Any:
         return self.key(message) if name == "key" else field(message, name)
