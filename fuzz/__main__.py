@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import re
 import shlex
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     from conformance.config import RunConfig
@@ -46,12 +49,29 @@ def main(argv: list[str] | None = None) -> int:
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else USAGE
     try:
-        code: int = options.function(options, sys.argv[1:] if argv is None else argv)
+        with _signals_interrupt():
+            code: int = options.function(options, sys.argv[1:] if argv is None else argv)
     except ImportError as error:
         return _fail(f"{error}; install the extra 'fuzz': pip install 'zenoh-harness[fuzz]'", FAILED)
     except KeyboardInterrupt:
-        return _fail("stopped by Ctrl-C before the campaign began", FAILED)
+        return _fail("stopped before the campaign came to its end", FAILED)
     return code
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Lets SIGTERM and SIGHUP do what Ctrl-C does, so that a run that is ended from outside is whole."""
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            # One that is ignored (nohup) stays ignored.
+            if signal.getsignal(number) is signal.SIG_DFL:
+                before[number] = signal.signal(number, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -106,30 +126,43 @@ def _seconds(text: str) -> float:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of cases; write one like 500")
+    if not text.isdecimal() or len(text) > 19 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cases; write one like 500")
     return int(text)
 
 
 def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no seed; write a whole number like 1")
+    # The rows hold 64 bits; a longer one would make the run unreadable for reports.
+    if not text.isdecimal() or len(text) > 19 or int(text) >= 1 << 63:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no seed; write a whole number like 1")
     return int(text)
 
 
 def _fail(message: str, code: int) -> int:
-    print(f"zenoh-fuzz: {message}", file=sys.stderr)
+    _print(f"zenoh-fuzz: {message}", file=sys.stderr)
     return code
+
+
+def _print(text: str, end: str = "\n", file: TextIO | None = None) -> None:
+    """Prints; goes on when nobody reads any more (``| head``): what counts is in the run folder."""
+    stream = sys.stdout if file is None else file
+    try:
+        print(text, end=end, file=stream, flush=True)
+    except OSError:
+        # Python flushes once more when it exits and would complain about the same thing again.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def _list(options: argparse.Namespace, argv: list[str]) -> int:  # noqa: ARG001  (called like the others)
     from fuzz.campaigns import CAMPAIGNS
 
     for campaign in CAMPAIGNS.values():
-        print(f"{campaign.name}: {campaign.purpose}")
-        print(f"  states    {', '.join(campaign.states)}")
-        print(f"  messages  {'; '.join(campaign.messages)}")
-        print(f"  oracles   {', '.join(campaign.oracles)}")
+        _print(f"{campaign.name}: {campaign.purpose}")
+        _print(f"  states    {', '.join(campaign.states)}")
+        _print(f"  messages  {'; '.join(campaign.messages)}")
+        _print(f"  oracles   {', '.join(campaign.oracles)}")
     return OK
 
 
@@ -139,7 +172,7 @@ def _run(options: argparse.Namespace, argv: list[str]) -> int:
     from conformance.nodes import node_of
     from fuzz.boo import Budget
     from fuzz.campaigns import CAMPAIGNS
-    from spark_reports.rows import RowsError, new_run_id
+    from spark_reports.rows import FUZZ_CASES, RowsError, check_appendable, new_run_id
 
     campaign = CAMPAIGNS.get(options.campaign)
     if campaign is None:
@@ -157,6 +190,8 @@ def _run(options: argparse.Namespace, argv: list[str]) -> int:
     try:
         node = node_of(config, f"fuzz-{campaign.name}")
         prepare_run_dir(run_dir)
+        # Before the node starts and run.json is written: a refused folder stays as it is.
+        check_appendable(run_dir / FUZZ_CASES)
         return run_campaign(config, node, campaign, Budget(seconds, options.cases), command(argv))
     except (UsageError, RowsError) as error:
         return _fail(str(error), USAGE)
@@ -236,12 +271,12 @@ def run_campaign(config: RunConfig, node: Node, campaign: Campaign, budget: Budg
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    _print(text, file=sys.stderr)
 
 
 def _end_line() -> None:
     if sys.stderr.isatty():
-        print(file=sys.stderr)
+        _print("", file=sys.stderr)
 
 
 class Progress:
@@ -262,43 +297,41 @@ class Progress:
             f"{summary.seconds:.0f} s: {summary.cases} cases, {summary.rate:.0f}/s, "
             f"{len(summary.triage.findings)} findings, {summary.restarts} restarts"
         )
-        print(
-            f"\r{line}\x1b[K" if terminal else line, end="" if terminal else "\n", file=sys.stderr, flush=True
-        )
+        _print(f"\r{line}\x1b[K" if terminal else line, end="" if terminal else "\n", file=sys.stderr)
 
 
 def show(summary: Summary, config: RunConfig) -> None:
     """Prints what a campaign did and found."""
     from fuzz.recorder import relative
 
-    ended = " (stopped by Ctrl-C)" if summary.interrupted else ""
+    ended = " (stopped)" if summary.interrupted else ""
     rates = f"{summary.rate:.0f} a second, {summary.healthy_rate:.0f} while the node was well"
-    print(f"{summary.cases} cases in {summary.seconds:.1f} s: {rates}{ended}")
-    print(
+    _print(f"{summary.cases} cases in {summary.seconds:.1f} s: {rates}{ended}")
+    _print(
         f"{len(summary.messages)} of {summary.all_messages} messages, {len(summary.fields)} of {summary.all_fields} fields"
         f"; {summary.singles} cases with one lie exist"
     )
     if summary.inconclusive:
-        print(f"{summary.inconclusive} cases inconclusive: the node did not come into their state")
+        _print(f"{summary.inconclusive} cases inconclusive: the node did not come into their state")
     if summary.restarts:
-        print(f"{summary.restarts} restarts, the longest {summary.slowest_restart:.2f} s")
+        _print(f"{summary.restarts} restarts, the longest {summary.slowest_restart:.2f} s")
     if summary.capture_is_full:
-        print("the capture of the campaign is full; the last cases are in the rows only")
+        _print("the capture of the campaign is full; the last cases are in the rows only")
     for finding in summary.triage.findings.values():
         tries, hits = finding.confirmed
-        print(f"finding: {finding.bucket}")
-        print(
+        _print(f"finding: {finding.bucket}")
+        _print(
             f"  {finding.hits} cases, first {finding.first}, smallest {finding.smallest} ({finding.size} bytes)",
             end="",
         )
-        print(f", again on a fresh node {hits} of {tries} times" if tries else "")
+        _print(f", again on a fresh node {hits} of {tries} times" if tries else "")
         # What triggers it stays in the run folder: this output may end in the log of a public CI.
-        print(f"  field {finding.case.field}")
+        _print(f"  field {finding.case.field}")
         if finding.masked:
-            print(f"  {finding.masked} cases like it were left out")
+            _print(f"  {finding.masked} cases like it were left out")
     if not summary.triage.findings:
-        print("no finding")
-    print(f"rows and captures: {relative(config.run_dir.resolve())}")
+        _print("no finding")
+    _print(f"rows and captures: {relative(config.run_dir.resolve())}")
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ from fuzz.campaigns import Campaign
 from fuzz.cases import Case, Plan
 from fuzz.oracles import Objection, Patient, examine
 from fuzz.prelude import Barrier, Ready, State, prepare
-from fuzz.recorder import Record, Recorder
+from fuzz.recorder import Record, Recorder, undisturbed
 from fuzz.triage import Triage
 from scapy_layers.batch import PREFIX
 from scapy_layers.message import Message
@@ -371,17 +371,18 @@ class Runner:
         if self._replaying:
             self._replayed = objection
             return objection is None
-        record = self._record(now)
-        self._recorder.add(record)
         summary = self.summary
-        summary.cases += 1
-        summary.messages.add(now.case.stimulus.name)
-        summary.fields.update((now.case.stimulus.name, lying.field) for lying in now.case.lies)
-        if now.failure:
-            summary.inconclusive += 1
-        if objection is not None:
-            self._found(objection, record, now.case)
-            summary.lost += time.monotonic() - now.started
+        with undisturbed():
+            record = self._record(now)
+            self._recorder.add(record)
+            summary.cases += 1
+            summary.messages.add(now.case.stimulus.name)
+            summary.fields.update((now.case.stimulus.name, lying.field) for lying in now.case.lies)
+            if now.failure:
+                summary.inconclusive += 1
+            if objection is not None:
+                self._found(objection, record, now.case)
+                summary.lost += time.monotonic() - now.started
         summary.seconds = time.monotonic() - self._began
         self._progress(summary)
         return objection is None and not now.failure

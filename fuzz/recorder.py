@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +18,16 @@ from spark_reports.rows import CAPTURES, FUZZ_CASES, FuzzCaseRow, RowWriter
 
 CAMPAIGN_CAPTURE_BYTES = 64 << 20
 """A campaign's capture takes so much; what comes later is in the rows only."""
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Holds back signals that end a campaign, so that a case is recorded and counted whole or not at all."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass(slots=True)
@@ -95,13 +108,14 @@ class Recorder:
 
     def flush(self) -> None:
         """Writes the case that was held back."""
-        record, self.last = self.last, None
-        if record is None:
-            return
-        self._capture.add(record.history, record.title, record.remarks)
-        if not record.row.capture and not self._capture.full:
-            record.row = replace(record.row, capture=self._path)
-        self._rows.write(record.row)
+        with undisturbed():
+            record, self.last = self.last, None
+            if record is None:
+                return
+            self._capture.add(record.history, record.title, record.remarks)
+            if not record.row.capture and not self._capture.full:
+                record.row = replace(record.row, capture=self._path)
+            self._rows.write(record.row)
 
     def close(self) -> None:
         """Writes what is held back, completes all files."""

@@ -304,6 +304,17 @@ class RowWriter:
             self._file.close()
 
 
+def check_appendable(path: Path) -> None:
+    """Checks, before anything is changed, that a ``RowWriter`` would take a file.
+
+    Raises:
+        OSError: The file cannot be read.
+        RowsError: It exists and is not a file of rows.
+    """
+    if path.exists():
+        _count_rows(path)
+
+
 def _ends_a_line(path: Path) -> bool:
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
@@ -319,7 +330,9 @@ def _count_rows(path: Path) -> int:
         try:
             value = from_json(line)
         except NotJson as error:
-            raise RowsError(f"{path.name} line {number} is not JSON ({error}); use another --run-dir") from None
+            raise RowsError(
+                f"{path.name} line {number} is not JSON ({error}); use another --run-dir"
+            ) from None
         count += not (isinstance(value, dict) and value.get("footer"))
     return count
 
@@ -421,6 +434,8 @@ def read_run(folder: Path) -> RunRow:
     path = folder / RUN
     try:
         value = from_json(path.read_bytes())
+        if not isinstance(value, dict) or not isinstance(value.get("rows_version", 0), int):
+            raise RowsError(f"{folder.name}/{RUN} is no run row")
         if value["rows_version"] > ROWS_VERSION:
             raise RowsError(
                 f"{folder.name}/{RUN} is of rows_version {value['rows_version']}, newer than {ROWS_VERSION}"
@@ -430,7 +445,5 @@ def read_run(folder: Path) -> RunRow:
         raise RowsError(f"{folder.name} is no run folder: it has no {RUN}") from None
     except NotJson as error:
         raise RowsError(f"{folder.name}/{RUN} is cut off or damaged ({error})") from None
-    except (KeyError, TypeError) as error:
-        raise RowsError(
-            f"{folder.name}/{RUN} is no run row: {error} is missing or of the wrong type"
-        ) from None
+    except KeyError as error:
+        raise RowsError(f"{folder.name}/{RUN} is no run row: {error} is missing") from None

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -135,6 +137,7 @@ def test_findings_are_exit_1_with_a_table(
         (["run", "session", "--node", "pypi", "--time", "0s"], "no time"),
         (["run", "session", "--node", "pypi", "--cases", "0"], "write one like 500"),
         (["run", "session", "--node", "pypi", "--seed", "x"], "no seed"),
+        (["run", "session", "--node", "pypi", "--seed", str(1 << 63)], "no seed"),
         (["run", "session", "--node", "nowhere"], "neither a locator"),
         (["run", "session", "--node", "tcp/127.0.0.1:99999"], "a port is a number"),
         (["run", "session", "--node", "tcp/192.0.2.1:7447"], "--i-may-test-this-node"),
@@ -165,6 +168,59 @@ def test_folder_with_another_thing_in_it_is_exit_2(
     with serving() as node:
         assert main(["run", "session", "--node", node, "--run-dir", str(tmp_path / "run")]) == 2
     assert "choose another --run-dir" in capsys.readouterr().err
+
+
+def test_refused_folder_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    argv = ["run", "session", "--cases", "3", "--run-dir", str(folder), "--node"]
+    with serving() as node:
+        assert main([*argv, node]) == 0
+        rows = folder / FUZZ_CASES
+        rows.write_bytes(rows.read_bytes()[:-60])
+        before = rows.read_bytes(), (folder / "run.json").read_bytes()
+        assert main([*argv, node]) == 2
+    assert "use another --run-dir" in capsys.readouterr().err
+    assert (rows.read_bytes(), (folder / "run.json").read_bytes()) == before
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
+def test_signal_ends_a_campaign_with_all_its_rows(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "run"
+    root = Path(__file__).parents[2]
+    code = "import signal, sys, fuzz.__main__ as m; signal.signal(signal.SIGINT, signal.default_int_handler); sys.exit(m.main())"
+    argv = ["run", "session", "--time", "60s", "--run-dir", str(folder), "--node"]
+    with (
+        serving() as node,
+        subprocess.Popen(
+            [sys.executable, "-c", code, *argv, node],
+            cwd=root,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as process,
+    ):
+        assert process.stderr is not None
+        while " cases, " not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(getattr(signal, name))
+        out, _ = process.communicate(timeout=30)
+    assert process.returncode == 0
+    found = re.match(r"(\d+) cases in .*\(stopped\)", out)
+    assert found, out
+    rows = read_rows(folder / FUZZ_CASES)
+    assert (len(rows.rows), rows.complete) == (int(found[1]), True)
+    assert read_run(folder).status == "complete"
+
+
+def test_closed_pipe_is_no_error() -> None:
+    root = Path(__file__).parents[2]
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz", "list"], cwd=root, stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_node_that_is_not_there_is_exit_3_and_leaves_no_folder(

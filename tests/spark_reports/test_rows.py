@@ -53,6 +53,20 @@ def test_writer_refuses_a_file_with_a_cut_line(tmp_path: Path, verdict_row: Verd
         rows.RowWriter(path)
 
 
+@pytest.mark.parametrize("line", [b"\xff\xfe", b"9" * 5000, b"[" * 100_000], ids=["bytes", "number", "depth"])
+def test_what_python_cannot_hold_is_not_json(tmp_path: Path, verdict_row: Verdict, line: bytes) -> None:
+    path = tmp_path / rows.VERDICTS
+    write(path, verdict_row())
+    path.write_bytes(path.read_bytes() + line + b"\n")
+    read = rows.read_rows(path)
+    assert (len(read.rows), [bad.reason for bad in read.bad], read.complete) == (1, ["not JSON"], False)
+    with pytest.raises(rows.RowsError, match=r"line 3 is not JSON.*use another"):
+        rows.check_appendable(path)
+    (tmp_path / rows.RUN).write_bytes(line)
+    with pytest.raises(rows.RowsError, match="cut off or damaged"):
+        rows.read_run(tmp_path)
+
+
 def test_error_while_writing_leaves_the_footer_out(tmp_path: Path, verdict_row: Verdict) -> None:
     def fail() -> None:
         with rows.RowWriter(tmp_path / rows.VERDICTS) as writer:
