@@ -158,6 +158,8 @@ def _settings(config: pytest.Config) -> RunConfig:
         wanted = option("--run-dir")
         run_dir = here / wanted if wanted else base / "runs" / new_run_id()
         seed = option("--seed") if option("--seed") is not None else random.SystemRandom().randrange(1 << 32)
+    if not 0 <= seed < 1 << 63:
+        raise UsageError("--seed must be a number from 0 to 9223372036854775807")
     if option("--time-scale") <= 0:
         raise UsageError("--time-scale must be more than 0")
     settings = RunConfig(

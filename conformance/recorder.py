@@ -219,6 +219,8 @@ class NodeFacts:
 def open_run(config: RunConfig, node: Described, kind: str, command: str) -> RunRow:
     """Writes ``run.json`` for a run that begins, or that another tool began in the same folder.
 
+    Of several tools in one folder the last one's seed and ZenohID stand; each fuzz row has its own seed.
+
     Args:
         config: The run.
         node: The node, started and asked, or what is known of it.
@@ -226,7 +228,7 @@ def open_run(config: RunConfig, node: Described, kind: str, command: str) -> Run
         command: What was typed.
 
     Raises:
-        UsageError: The folder holds a run that cannot be read.
+        UsageError: The folder holds a run that cannot be read, or one against another node.
     """
     folder = config.run_dir
     row = RunRow(
@@ -251,6 +253,15 @@ def open_run(config: RunConfig, node: Described, kind: str, command: str) -> Run
             before = read_run(folder)
         except RowsError as error:
             raise UsageError(f"{error}; choose another --run-dir") from None
+        was, now = (before.node, before.node_version), (row.node, row.node_version)
+        if was != now and not (was[0] == now[0] and "unknown" in {was[1], now[1]}):
+            raise UsageError(
+                f"{folder.name} holds a run against {before.node} ({before.node_impl} {before.node_version}); "
+                "choose another --run-dir"
+            )
+        if node.impl == "unknown":
+            # The tool that ran before was told what this node is.
+            row = dataclasses.replace(row, node_impl=before.node_impl, node_version=before.node_version)
         kinds = sorted({*before.kind.split("+"), kind})
         row = dataclasses.replace(
             row,

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from conformance.config import REPLY_SECONDS, START_SECONDS, Locator
-from conformance.errors import NodeDidNotStart
+from conformance.errors import NodeDidNotStart, UsageError
 from conformance.nodes.base import Node
 
 IMPL = "eclipse-zenoh"
@@ -169,6 +169,7 @@ def _package(version: str) -> tuple[str, str]:
     """Returns the import path of a release (empty for the installed one) and its version.
 
     Raises:
+        UsageError: The version is none.
         NodeDidNotStart: It is neither installed nor to be had.
     """
     try:
@@ -182,7 +183,7 @@ def _package(version: str) -> tuple[str, str]:
             f"{IMPL} is not installed; install the extra 'node', or point --node at a node of yours"
         )
     if not re.fullmatch(r"\d+(\.\d+)*[a-z0-9.]*", version):
-        raise NodeDidNotStart(f"{version!r} is no release of {IMPL}; write one like pypi:1.10.2")
+        raise UsageError(f"{version!r} is no release of {IMPL}; write one like pypi:1.10.2")
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zenoh-harness" / "nodes"
     folder = cache / f"{IMPL}-{version}-{sys.implementation.cache_tag}"
     if not folder.exists():

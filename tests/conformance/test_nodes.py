@@ -79,7 +79,7 @@ def test_port_in_use_is_one_line(tmp_path: Path) -> None:
 
 
 def test_release_that_is_no_release_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(NodeDidNotStart, match="is no release"):
+    with pytest.raises(UsageError, match="is no release"):
         PypiNode(tmp_path, version="../x")
 
 

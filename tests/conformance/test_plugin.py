@@ -280,6 +280,8 @@ def test_rows_hold_no_path_of_this_machine(outcomes: tuple[subprocess.CompletedP
         (["--req", "ZN-NOPE-1"], 4, "no requirement and no area"),
         (["--level", "OUGHT"], 4, "must be one of MUST"),
         (["--time-scale", "0"], 4, "must be more than 0"),
+        (["--seed", str(1 << 63)], 4, "--seed must be a number from 0 to"),
+        (["--node", "pypi:abc"], 4, "is no release of eclipse-zenoh"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )

@@ -141,3 +141,21 @@ def test_damaged_run_folder_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="choose another --run-dir"):
         open_run(settings(tmp_path), FACTS, "fuzz", "x")
     assert (tmp_path / "run.json").read_text() == "{"
+
+
+def test_run_against_another_node_is_not_mixed_in(tmp_path: Path) -> None:
+    close_run(settings(tmp_path), open_run(settings(tmp_path), FACTS, "conformance", "x"))
+    before = (tmp_path / "run.json").read_bytes()
+    other = NodeFacts("eclipse-zenoh", "1.9.0", "router", "bb")
+    with pytest.raises(UsageError, match=r"holds a run against pypi \(eclipse-zenoh 1.10.2\)"):
+        open_run(settings(tmp_path), other, "fuzz", "y")
+    assert (tmp_path / "run.json").read_bytes() == before
+
+
+def test_what_is_known_of_a_node_stays_when_the_second_tool_does_not_know_it(tmp_path: Path) -> None:
+    close_run(settings(tmp_path), open_run(settings(tmp_path), FACTS, "conformance", "x"))
+    close_run(
+        settings(tmp_path),
+        open_run(settings(tmp_path), NodeFacts("unknown", "unknown", "router", "aa"), "fuzz", "y"),
+    )
+    assert read_run(tmp_path).node_version == "1.10.2"
