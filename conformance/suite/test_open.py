@@ -65,8 +65,7 @@ def test_t_says_seconds_or_milliseconds(tester: Tester, run_config: RunConfig) -
 def test_open_syn_without_the_cookie_of_init_ack_is_refused(tester: Tester, wrong: str) -> None:
     accept(tester)
     bends: dict[str, Callable[[bytes], list[bytes]]] = {
-        # Bits of the rear half, and all at once. What becomes of one bit in the front is not the same
-        # each time on nodes that encrypt the cookie, so it belongs into a campaign, not here.
+        # A sample: all bits at once, and single ones of the rear half.
         "flipped": lambda cookie: [
             bytes(byte ^ 0xFF for byte in cookie),
             *(
