@@ -100,10 +100,10 @@ def handshake() -> Iterator[Stimulus]:
             whatami=WhatAmI.ROUTER,
             extensions=[ext.QoSLink(qos=1, has_priorities=1, first_priority=1, last_priority=6)],
         ),
-        "INIT with Shm": Init(zid=ZID, extensions=[ext.InitShm(data=write_vle(12_345))]),
-        "INIT with Auth": Init(zid=ZID, extensions=[ext.Auth(data=b"\x02")]),
+        "INIT with Shm": Init(zid=ZID, extensions=[ext.InitSynShm(segment_id=12_345)]),
+        "INIT with Auth": Init(zid=ZID, extensions=[ext.AuthInitSyn(extensions=[ext.UsrPwd()])]),
         "INIT with MultiLink": Init(
-            zid=ZID, extensions=[ext.MultiLink(data=b"\x40" + b"\x5a" * 64 + b"\x03\x01\x00\x01")]
+            zid=ZID, extensions=[ext.MultiLinkInitSyn(n=b"\x5a" * 64, e=b"\x01\x00\x01")]
         ),
     }
     for name, init in inits.items():
@@ -118,12 +118,15 @@ def handshake() -> Iterator[Stimulus]:
             extensions=[ext.QoSOffer(), ext.LowLatency(), ext.Compression(), ext.RemoteBound(bound=1)],
         ),
         "OPEN with Shm": Open(
-            initial_sn=1000, cookie=ZID, extensions=[ext.OpenShmCounters(body=b"\x07\x00")]
+            initial_sn=1000, cookie=ZID, extensions=[ext.OpenSynShm(challenge=7)]
         ),
         "OPEN with Auth": Open(
             initial_sn=1000,
             cookie=ZID,
-            extensions=[ext.Auth(data=b"\x42\x06\x02me\x02pw"), ext.MultiLink(data=b"\x5a" * 64)],
+            extensions=[
+                ext.AuthOpenSyn(extensions=[ext.UsrPwdProof(user=b"me", hmac=b"pw")]),
+                ext.MultiLinkOpenSyn(nonce=b"\x5a" * 64),
+            ],
         ),
     }
     for name, message in opens.items():
@@ -272,13 +275,19 @@ def _network() -> Iterator[tuple[str, Message]]:
             body=DeclareSubscriber(entity_id=903, key_suffix="fuzz/a"),
         ),
     )
-    link_state = (
-        b"\x01\x07\x00\x02\x04\x01\x02\x03\x04"
-        + bytes([What.PEER])
-        + b"\x01\x0ftcp/127.0.0.1:1"
-        + b"\x01\x01"
+    link_state = ext.LinkState(
+        records=[
+            {
+                "psid": 0,
+                "state_sn": 2,
+                "zid": b"\x01\x02\x03\x04",
+                "whatami": What.PEER,
+                "locators": ["tcp/127.0.0.1:1"],
+                "links": [1],
+            }
+        ]
     )
-    yield "OAM of link state", NetworkOam(oam_id=OamId.LINKSTATE, extensions=common, data=link_state)
+    yield "OAM of link state", NetworkOam(oam_id=OamId.LINKSTATE, extensions=common, linkstate=link_state)
     yield "OAM of another id", NetworkOam(oam_id=42, z64=300)
 
 

@@ -17,6 +17,9 @@ from scapy_layers.primitives import Reader
 PREFIX = 2
 """Bytes of the length in front of a batch on stream links (u16, low byte first)."""
 
+LONG_PREFIX = 4
+"""Bytes of the length in low-latency sessions after OPEN (u32, low byte first)."""
+
 MAX_BATCH = 0xFFFF
 """Largest length that the prefix can say; it does not count itself."""
 
@@ -27,11 +30,12 @@ class Batch(Layer):
     name = "batch"
     fields_desc = [Messages("messages", TransportId)]
 
-    def dissect_from(self, reader: Reader) -> None:
+    def dissect_from(self, reader: Reader, errors: list[WireError]) -> None:
         """Reads messages until one cannot be taken apart; an id of no transport message is refused."""
-        super().dissect_from(reader)
+        super().dissect_from(reader, errors)
         if reader.left:
-            self._stop(UnknownMessage("messages", _unknown(Kind.TRANSPORT, reader.peek()), reader.at), reader)
+            error = UnknownMessage("messages", _unknown(Kind.TRANSPORT, reader.peek()), reader.at)
+            self._stop(error, reader, errors)
 
 
 def _unknown(kind: Kind, header: int) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, assert_never
 
 from scapy_layers import data, declarations, network, scouting, shape, transport
-from scapy_layers.codes import Kind
-from scapy_layers.errors import BadValue, Truncated, UnknownMessage
+from scapy_layers.batch import LONG_PREFIX, PREFIX
+from scapy_layers.codes import Kind, TransportId
+from scapy_layers.errors import BadValue, Truncated, UnknownMessage, WireError
 from scapy_layers.message import (
     Extension,
     Layer,
@@ -64,7 +66,7 @@ def shapes() -> dict[tuple[Kind, int], shape.Message]:
     return {(cls.kind, cls.id): cls.shape() for cls in MESSAGES}
 
 
-def build(described: shape.Message | shape.Extension, values: Mapping[str, Any]) -> Layer:
+def build(described: shape.Message | shape.Extension | shape.Region, values: Mapping[str, Any]) -> Layer:
     """Makes the layer that a shape describes; a field that is not given is computed or has its default.
 
     Raises:
@@ -109,6 +111,84 @@ def decode(raw: bytes, kind: Kind | None = None) -> Message:
     if end < len(raw):
         raise BadValue(str(message.name), f"{len(raw) - end} bytes behind the message", end)
     return message
+
+
+class Form(Enum):
+    """What some bytes are, as far as their carrier tells."""
+
+    STREAM = "stream"
+    """Batches behind their 2-byte lengths, as TCP carries them."""
+    LOWLATENCY = "lowlatency"
+    """Network messages, KEEP_ALIVE or CLOSE behind 4-byte lengths: a low-latency session after OPEN."""
+    BATCH = "batch"
+    """Transport messages back to back: a batch without its length, or a datagram of a session."""
+    TRANSPORT = "transport"
+    """One transport message."""
+    NETWORK = "network"
+    """One network message."""
+    SCOUTING = "scouting"
+    """A datagram of scouting: SCOUT or HELLO; nodes ignore what is behind it."""
+
+
+def decode_as(form: Form, raw: bytes) -> list[Message]:
+    """Decodes bytes strictly.
+
+    Raises:
+        WireError: They are refused; the offset counts from the start of ``raw``.
+    """
+    match form:
+        case Form.STREAM:
+            return _units(raw, PREFIX, decode_transport)
+        case Form.LOWLATENCY:
+            return _units(raw, LONG_PREFIX, _decode_lowlatency)
+        case Form.BATCH:
+            return decode_transport(raw)
+        case Form.TRANSPORT:
+            return [decode(raw, Kind.TRANSPORT)]
+        case Form.NETWORK:
+            return [decode(raw, Kind.NETWORK)]
+        case Form.SCOUTING:
+            return [decode_one(raw, Kind.SCOUTING)[0]]
+        case _:
+            assert_never(form)
+
+
+def _units(raw: bytes, prefix: int, decode_unit: Callable[[bytes], list[Message]]) -> list[Message]:
+    messages: list[Message] = []
+    at = 0
+    while at < len(raw):
+        start = at + prefix
+        size = int.from_bytes(raw[at:start], "little")
+        if start > len(raw) or size > len(raw) - start:
+            said = "the length is cut" if start > len(raw) else f"{size} bytes, {len(raw) - start} left"
+            raise Truncated("batch length", said, at)
+        at = start + size
+        try:
+            messages += decode_unit(raw[start:at])
+        except WireError as error:
+            raise type(error)(error.field, error.found, start + error.offset) from None
+    return messages
+
+
+def decode_transport(raw: bytes) -> list[Message]:
+    """Decodes all messages of a batch strictly; network messages stand in a FRAME only.
+
+    Raises:
+        WireError: One of them is refused.
+    """
+    messages: list[Message] = []
+    at = 0
+    while at < len(raw):
+        message, at = decode_one(raw, Kind.TRANSPORT, at)
+        messages.append(message)
+    return messages
+
+
+def _decode_lowlatency(raw: bytes) -> list[Message]:
+    message = decode(raw)
+    if message.kind is Kind.TRANSPORT and message.id not in (TransportId.CLOSE, TransportId.KEEP_ALIVE):
+        raise UnknownMessage("header", f"{message.name} does not occur in a low-latency session", 0)
+    return [message]
 
 
 def decode_batch(raw: bytes) -> list[Message]:

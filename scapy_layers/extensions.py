@@ -6,12 +6,18 @@ says which one it is. Header bytes in the comments have Z clear.
 
 from __future__ import annotations
 
-from scapy_layers.codes import Bound, Enc, Priority, QueryTarget
+from typing import Any
+
+from scapy.packet import Packet
+
+from scapy_layers import shape
+from scapy_layers.codes import Bound, Enc, Priority, QueryTarget, What
 from scapy_layers.codes import Encoding as EncodingId
 from scapy_layers.fields import (
     U8,
     AnyField,
     Bits,
+    BytesField,
     CountedBytes,
     CountedText,
     Flag,
@@ -23,7 +29,25 @@ from scapy_layers.fields import (
     packed,
     when,
 )
-from scapy_layers.message import Extension, Extensions, extension
+from scapy_layers.message import Extension, Extensions, Region, extension, region
+from scapy_layers.ros2 import from_attachment
+from scapy_layers.shape import Carries, Condition
+
+
+class AttachmentField(BytesField):
+    """An attachment; what rmw_zenoh says with it about a ROS 2 message is shown beside the bytes."""
+
+    __slots__ = []
+
+    def i2repr(self, pkt: Packet | None, x: Any) -> str:
+        """Shows the bytes, or what they say."""
+        ros2 = from_attachment(x) if isinstance(x, bytes) else None
+        return super().i2repr(pkt, x) if ros2 is None else f"{x.hex()} ({ros2})"
+
+
+def attachment() -> AnyField:
+    """An attachment: opaque bytes up to the end of the extension."""
+    return AttachmentField("attachment", b"", shape.Rest("attachment"))
 
 
 def timestamp() -> list[AnyField]:
@@ -59,6 +83,52 @@ def key() -> list[AnyField]:
     return [Vle("key_scope", 16, enforced=True), *when("N", CountedText("key_suffix", z=16))]
 
 
+def rsa_key() -> list[AnyField]:
+    """A public RSA key: modulus and exponent, low byte first."""
+    return [CountedBytes("n", z=64, enforced=False), CountedBytes("e", z=64, enforced=False)]
+
+
+def ciphered_nonce() -> list[AnyField]:
+    """A number that only the owner of a key can read."""
+    return [CountedBytes("nonce", z=64, enforced=False)]
+
+
+def counters() -> list[AnyField]:
+    """Which shared counters the sender uses, one per priority from 0 to 7; none on best-effort links."""
+    return [
+        U8("has_counters", allowed=(0, 1)),
+        *when("has_counters", Many("counters", Vle("counter", 16, enforced=True), times=8)),
+    ]
+
+
+def sliced() -> list[AnyField]:
+    """A payload of slices, some of which stand in shared memory.
+
+    A slice of kind 0 is bytes; one of kind 1 says where ``size`` bytes stand in shared memory.
+    """
+    return [
+        Many(
+            "slices",
+            U8("kind", allowed=(0, 1)),
+            *when(("kind", 0), CountedBytes("slice", z=64, enforced=False)),
+            *when(
+                "kind",
+                Vle("size", 64, default=1),
+                Vle("segment_id", 16, enforced=True),
+                Vle("index", 16, enforced=True),
+                Vle("generation", 32, enforced=True),
+            ),
+        )
+    ]
+
+
+SYN = (Condition("A", 0),)
+"""In InitSyn and OpenSyn."""
+
+ACK = (Condition("A", 1),)
+"""In InitAck and OpenAck."""
+
+
 # INIT and OPEN (Session Establishment, INIT Extensions, OpenSyn and OpenAck Extensions) ------------
 
 
@@ -88,25 +158,135 @@ class QoSLink(Extension):
     )
 
 
-class InitShm(Extension):
-    """0x42: shared-memory probe. Syn: segment id; Ack: challenge, segment id."""
+class InitSynShm(Extension):
+    """0x42 of InitSyn: the sender's shared-memory segment, for the other end to look into."""
 
     name = "Shm"
-    fields_desc = extension(0x2, Enc.ZBUF, Rest("data"))
+    enforced = False
+    conditions = SYN
+    fields_desc = extension(0x2, Enc.ZBUF, Vle("segment_id", 32))
 
 
-class Auth(Extension):
-    """0x43: authentication; the body is a chain of its own, one extension per method."""
+class InitAckShm(Extension):
+    """0x42 of InitAck: what stood in the other end's segment, and the own segment."""
+
+    name = "Shm"
+    enforced = False
+    conditions = ACK
+    fields_desc = extension(0x2, Enc.ZBUF, Vle("challenge", 64), Vle("segment_id", 32))
+
+
+class UsrPwd(Extension):
+    """0x02 inside Auth: user and password wanted (InitSyn), accepted (OpenAck)."""
+
+    name = "UsrPwd"
+    fields_desc = extension(0x2, Enc.UNIT)
+
+
+class UsrPwdNonce(Extension):
+    """0x22 inside Auth of InitAck: what the password is to be hashed with."""
+
+    name = "UsrPwd"
+    fields_desc = extension(0x2, Enc.Z64, Vle("nonce", 64))
+
+
+class UsrPwdProof(Extension):
+    """0x42 inside Auth of OpenSyn: the user, and HMAC-SHA3-256 of the password with the nonce as key."""
+
+    name = "UsrPwd"
+    fields_desc = extension(
+        0x2, Enc.ZBUF, CountedBytes("user", z=64, enforced=False), CountedBytes("hmac", z=64, enforced=False)
+    )
+
+
+class PubKeySyn(Extension):
+    """0x41 inside Auth of InitSyn: the initiator's RSA key."""
+
+    name = "PubKey"
+    fields_desc = extension(0x1, Enc.ZBUF, *rsa_key())
+
+
+class PubKeyAck(Extension):
+    """0x41 inside Auth of InitAck: the acceptor's RSA key, and a nonce ciphered for the initiator."""
+
+    name = "PubKey"
+    fields_desc = extension(0x1, Enc.ZBUF, *rsa_key(), *ciphered_nonce())
+
+
+class PubKeyProof(Extension):
+    """0x41 inside Auth of OpenSyn: the nonce ciphered for the acceptor."""
+
+    name = "PubKey"
+    fields_desc = extension(0x1, Enc.ZBUF, *ciphered_nonce())
+
+
+class PubKeyDone(Extension):
+    """0x01 inside Auth of OpenAck: accepted."""
+
+    name = "PubKey"
+    fields_desc = extension(0x1, Enc.UNIT)
+
+
+class AuthInitSyn(Extension):
+    """0x43 of InitSyn: authentication; the body is a chain of its own, one extension per method."""
 
     name = "Auth"
-    fields_desc = extension(0x3, Enc.ZBUF, Rest("data"))
+    enforced = False
+    conditions = SYN
+    fields_desc = extension(0x3, Enc.ZBUF, Extensions(UsrPwd, PubKeySyn, always=True))
 
 
-class MultiLink(Extension):
-    """0x44: multilink probe (INIT), ciphered nonce (OpenSyn)."""
+class AuthInitAck(Extension):
+    """0x43 of InitAck."""
+
+    name = "Auth"
+    enforced = False
+    conditions = ACK
+    fields_desc = extension(0x3, Enc.ZBUF, Extensions(UsrPwdNonce, PubKeyAck, always=True))
+
+
+class AuthOpenSyn(Extension):
+    """0x43 of OpenSyn."""
+
+    name = "Auth"
+    enforced = False
+    conditions = SYN
+    fields_desc = extension(0x3, Enc.ZBUF, Extensions(UsrPwdProof, PubKeyProof, always=True))
+
+
+class AuthOpenAck(Extension):
+    """0x43 of OpenAck."""
+
+    name = "Auth"
+    enforced = False
+    conditions = ACK
+    fields_desc = extension(0x3, Enc.ZBUF, Extensions(UsrPwd, PubKeyDone, always=True))
+
+
+class MultiLinkInitSyn(Extension):
+    """0x44 of InitSyn: the RSA key that shows later that another link belongs to the same node."""
 
     name = "MultiLink"
-    fields_desc = extension(0x4, Enc.ZBUF, Rest("data"))
+    enforced = False
+    conditions = SYN
+    fields_desc = extension(0x4, Enc.ZBUF, *rsa_key())
+
+
+class MultiLinkInitAck(Extension):
+    """0x44 of InitAck: the acceptor's key, and a nonce ciphered for the initiator."""
+
+    name = "MultiLink"
+    enforced = False
+    conditions = ACK
+    fields_desc = extension(0x4, Enc.ZBUF, *rsa_key(), *ciphered_nonce())
+
+
+class MultiLinkOpenSyn(Extension):
+    """0x44 of OpenSyn: the nonce ciphered for the acceptor."""
+
+    name = "MultiLink"
+    enforced = False
+    fields_desc = extension(0x4, Enc.ZBUF, *ciphered_nonce())
 
 
 class MultiLinkAck(Extension):
@@ -151,11 +331,22 @@ class OpenShm(Extension):
     fields_desc = extension(0x2, Enc.Z64, Vle("challenge", 64))
 
 
-class OpenShmCounters(Extension):
-    """0x42 in OPEN: shared-memory answer of newer nodes: challenge (Syn only) and counters."""
+class OpenSynShm(Extension):
+    """0x42 of OpenSyn of newer nodes: what stood in the other end's segment, and a counter for each priority."""
 
     name = "Shm"
-    fields_desc = extension(0x2, Enc.ZBUF, Rest("body"))
+    enforced = False
+    conditions = SYN
+    fields_desc = extension(0x2, Enc.ZBUF, Vle("challenge", 64), *counters())
+
+
+class OpenAckShm(Extension):
+    """0x42 of OpenAck of newer nodes: a counter for each priority."""
+
+    name = "Shm"
+    enforced = False
+    conditions = ACK
+    fields_desc = extension(0x2, Enc.ZBUF, *counters())
 
 
 class RemoteBound(Extension):
@@ -339,28 +530,21 @@ class PutAttachment(Extension):
     """0x43 of PUT: opaque bytes."""
 
     name = "Attachment"
-    fields_desc = extension(0x3, Enc.ZBUF, Rest("attachment"))
+    fields_desc = extension(0x3, Enc.ZBUF, attachment())
 
 
 class DelAttachment(Extension):
     """0x42 of DEL: opaque bytes."""
 
     name = "Attachment"
-    fields_desc = extension(0x2, Enc.ZBUF, Rest("attachment"))
+    fields_desc = extension(0x2, Enc.ZBUF, attachment())
 
 
 class QueryAttachment(Extension):
     """0x45 of QUERY: opaque bytes."""
 
     name = "Attachment"
-    fields_desc = extension(0x5, Enc.ZBUF, Rest("attachment"))
-
-
-class QueryBody(Extension):
-    """0x43 of QUERY: encoding, then the payload to the end of the extension."""
-
-    name = "QueryBody"
-    fields_desc = extension(0x3, Enc.ZBUF, *encoding(), Rest("data"))
+    fields_desc = extension(0x5, Enc.ZBUF, attachment())
 
 
 class QueryBodyShm(Extension):
@@ -370,13 +554,83 @@ class QueryBodyShm(Extension):
     fields_desc = extension(0x4, Enc.UNIT)
 
 
+class QueryBody(Extension):
+    """0x43 of QUERY: encoding, then the payload to the end of the extension."""
+
+    name = "QueryBody"
+    conditions = (Carries("extensions", 0x04, negated=True),)
+    fields_desc = extension(0x3, Enc.ZBUF, *encoding(), Rest("data"))
+
+
+class QueryBodySliced(Extension):
+    """0x43 of QUERY behind 0x04: encoding, then a sliced payload."""
+
+    name = "QueryBody"
+    conditions = (Carries("extensions", 0x04),)
+    fields_desc = extension(0x3, Enc.ZBUF, *encoding(), *sliced())
+
+
+class LinkState(Region):
+    """The body of OAM LINKSTATE: what the sender knows of nodes and the links between them.
+
+    A node is named by its psid, an index of the sender's own. Spec: none; as real nodes do it.
+    """
+
+    name = "LINKSTATE"
+    fields_desc = region(
+        Many(
+            "records",
+            *packed(
+                Bits("gateway", 1),
+                Flag("has_weights"),
+                Flag("has_locators"),
+                Flag("has_whatami"),
+                Flag("has_zid"),
+                vle=True,
+            ),
+            Vle("psid", 64),
+            Vle("state_sn", 64),
+            *when("has_zid", ZidField("zid")),
+            *when(
+                "has_whatami", U8("whatami", What.PEER, What, allowed=(What.ROUTER, What.PEER, What.CLIENT))
+            ),
+            *when("has_locators", Many("locators", CountedText("locator", z=8, locator=True))),
+            Many("links", Vle("link", 64)),
+            *when("has_weights", Many("weights", Vle("weight", 16, enforced=True), times="links")),
+        )
+    )
+
+
 # Which message has which ---------------------------------------------------------------------------
 
 NONE = Extensions()
 SCOUTING = Extensions(skips_mandatory=True)
-INIT = Extensions(QoSOffer, QoSLink, InitShm, Auth, MultiLink, LowLatency, Compression, Patch, RegionName)
+INIT = Extensions(
+    QoSOffer,
+    QoSLink,
+    InitSynShm,
+    InitAckShm,
+    AuthInitSyn,
+    AuthInitAck,
+    MultiLinkInitSyn,
+    MultiLinkInitAck,
+    LowLatency,
+    Compression,
+    Patch,
+    RegionName,
+)
 OPEN = Extensions(
-    QoSOffer, OpenShm, OpenShmCounters, Auth, MultiLink, MultiLinkAck, LowLatency, Compression, RemoteBound
+    QoSOffer,
+    OpenShm,
+    OpenSynShm,
+    OpenAckShm,
+    AuthOpenSyn,
+    AuthOpenAck,
+    MultiLinkOpenSyn,
+    MultiLinkAck,
+    LowLatency,
+    Compression,
+    RemoteBound,
 )
 FRAME = Extensions(Lane)
 FRAGMENT = Extensions(Lane, First, Drop)
@@ -392,6 +646,7 @@ INTEREST = Extensions(QoS, Timestamp, NodeId)
 D_QUERYABLE = Extensions(QueryableInfo)
 UNDECLARE = Extensions(WireExpr)
 PUT = Extensions(SourceInfo, Shm, PutAttachment)
-DEL = Extensions(SourceInfo, DelAttachment)
-QUERY = Extensions(SourceInfo, QueryBodyShm, QueryBody, QueryAttachment)
+# 0x43 in a DEL is where zenoh-pico puts the attachment; other nodes forward it and show it to nobody.
+DEL = Extensions(SourceInfo, DelAttachment, PutAttachment)
+QUERY = Extensions(SourceInfo, QueryBodyShm, QueryBody, QueryBodySliced, QueryAttachment)
 ERR = Extensions(SourceInfo, Shm)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Iterable
+from dataclasses import replace
 from enum import IntEnum, IntFlag
 from typing import Any
 
@@ -20,7 +21,7 @@ from scapy.volatile import RandBin, RandNum
 
 from scapy_layers import shape
 from scapy_layers.codes import DataId, DeclarationId, Kind, NetworkId, ScoutingId, TransportId
-from scapy_layers.primitives import Counted, WideInt, zid_from_text, zid_to_text
+from scapy_layers.primitives import Counted, CountedList, WideInt, zid_from_text, zid_to_text
 
 KIND_OF_IDS: dict[shape.Names, Kind] = {
     ScoutingId: Kind.SCOUTING,
@@ -53,6 +54,7 @@ class NumberField(ZenohField):
     def __init__(
         self, name: str, default: int | None, described: shape.Shape, limit: int, names: shape.Names | None
     ) -> None:
+        # A signed field goes from -limit - 1 to limit.
         self.limit = limit
         self.names = names
         super().__init__(name, default, described)
@@ -167,11 +169,26 @@ class ListField(ZenohField):
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
         """Shows the items, and a count that lies."""
-        return repr(x)
+        if not isinstance(self.shape, shape.Many) or not any(isinstance(item, dict) for item in x or ()):
+            return repr(x)
+        zids = {one.name for one in shape.walk(self.shape.item) if isinstance(one, shape.Zid)}
+        shown = ", ".join(_group(item, zids) if isinstance(item, dict) else repr(item) for item in x)
+        said = f" behind the count {x.said}" if isinstance(x, CountedList) and x.said is not None else ""
+        return f"[{shown}]{said}"
 
     def randval(self) -> Any:
         """Returns None: the items of a list are made random one by one."""
         return None
+
+
+def _group(item: dict[str, Any], zids: set[str]) -> str:
+    """Returns one line about a group; what is reserved, or follows from what is there, is left out."""
+    parts = [
+        f"{name}={zid_to_text(value) if name in zids and isinstance(value, bytes) else repr(value)}"
+        for name, value in item.items()
+        if not name.startswith(("reserved", "has_"))
+    ]
+    return "{" + " ".join(parts) + "}"
 
 
 class PacketField(ZenohField):
@@ -198,7 +215,7 @@ class WhenField(ConditionalField):
 
     __slots__ = ["conditions"]
 
-    def __init__(self, field: ZenohField, conditions: tuple[shape.Condition, ...]) -> None:
+    def __init__(self, field: ZenohField, conditions: shape.Conditions) -> None:
         self.conditions = conditions
         super().__init__(field, lambda pkt: pkt.present(conditions))
 
@@ -286,7 +303,7 @@ def U8(
 
 def U16le(name: str, default: int = 0) -> ZenohField:
     """Two bytes, low byte first."""
-    return NumberField(name, default, shape.U16le(name, default), 0xFFFF, None)
+    return NumberField(name, default, shape.Le(name, 2, default), 0xFFFF, None)
 
 
 def Vle(
@@ -319,7 +336,7 @@ def Rest(name: str, *, text: bool = False) -> ZenohField:
     return BytesField(name, b"", shape.Rest(name, text), text)
 
 
-def Many(name: str, *item: AnyField, times: int | None = None, most: int | None = None) -> ZenohField:
+def Many(name: str, *item: AnyField, times: int | str | None = None, most: int | None = None) -> ZenohField:
     """A list of groups; an item of one field is a plain value, otherwise a dictionary of its fields."""
     return ListField(name, shape.Many(name, shapes_of(list(item)), times, most), packets=False)
 
@@ -335,15 +352,15 @@ def Messages(name: str, ids: type[IntEnum]) -> ZenohField:
     return ListField(name, shape.Messages(name, KIND_OF_IDS[ids], tuple(int(i) for i in ids)), packets=True)
 
 
-def when(condition: str | tuple[str, int | None], *fields: AnyField) -> list[AnyField]:
-    """Fields that are present only when an earlier field has a value.
+def when(condition: str | tuple[str, int | None] | shape.Carries, *fields: AnyField) -> list[AnyField]:
+    """Fields that are present only when something in front of them is so.
 
     Args:
-        condition: A flag that must be set, or a field and its value (None: any but zero).
+        condition: A flag that must be set, a field and its value (None: any but zero), or an extension that
+            must be there.
         fields: May be conditional themselves; then both conditions must hold.
     """
-    field, equals = (condition, 1) if isinstance(condition, str) else condition
-    outer = shape.Condition(field, equals)
+    outer = _condition(condition)
     result: list[AnyField] = []
     for inner in fields:
         if isinstance(inner, WhenField):
@@ -351,6 +368,25 @@ def when(condition: str | tuple[str, int | None], *fields: AnyField) -> list[Any
         else:
             result.append(WhenField(inner, (outer,)))
     return result
+
+
+def unless(condition: str | tuple[str, int | None] | shape.Carries, *fields: AnyField) -> list[AnyField]:
+    """Fields that are present only when something in front of them is not so; arguments as in ``when``."""
+    negated = replace(_condition(condition), negated=True)
+    return [
+        WhenField(f.fld, (negated, *f.conditions)) if isinstance(f, WhenField) else WhenField(f, (negated,))
+        for f in fields
+    ]
+
+
+def _condition(condition: str | tuple[str, int | None] | shape.Carries) -> shape.Condition | shape.Carries:
+    match condition:
+        case str():
+            return shape.Condition(condition)
+        case shape.Carries():
+            return condition
+        case _:
+            return shape.Condition(*condition)
 
 
 def shapes_of(fields: Iterable[Any]) -> tuple[shape.Shape, ...]:
@@ -361,7 +397,7 @@ def shapes_of(fields: Iterable[Any]) -> tuple[shape.Shape, ...]:
     Raises:
         TypeError: A field cannot be described: it is not from this module.
     """
-    plain: list[tuple[tuple[shape.Condition, ...], shape.Shape]] = []
+    plain: list[tuple[shape.Conditions, shape.Shape]] = []
     for field in fields:
         conditions = field.conditions if isinstance(field, WhenField) else ()
         inner = field.fld if isinstance(field, WhenField) else field

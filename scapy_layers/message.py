@@ -1,6 +1,6 @@
-"""Base layers: reading and writing shapes, computed values, choice of class by id.
+"""Base layers: what messages and extensions are in Scapy, and the choice of class by id.
 
-``read`` and ``write`` are the Scapy reader of the shapes. A layer that is built takes ``None`` as
+``reading`` and ``writing`` are the Scapy readers of the shapes. A layer that is built takes ``None`` as
 "computed" and every given value as it is, even a wrong one. A layer that is dissected never raises: what
 it refuses is listed in ``errors``, and bytes it cannot take apart are kept as a Raw payload, so that
 building it again gives the same bytes.
@@ -10,16 +10,14 @@ building it again gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar, Self, assert_never
+from collections.abc import Iterator
+from typing import Any, ClassVar, Self, cast
 
 from scapy.packet import NoPayload, Packet, Raw
 
-from scapy_layers import shape
+from scapy_layers import reading, shape
 from scapy_layers.codes import Enc, Kind
-from scapy_layers.errors import BadValue, Overlong, UnknownMandatoryExtension, UnknownMessage, WireError
+from scapy_layers.errors import BadValue, Overlong, WireError
 from scapy_layers.fields import (
     KIND_OF_IDS,
     AnyField,
@@ -35,24 +33,14 @@ from scapy_layers.fields import (
     shapes_of,
     when,
 )
-from scapy_layers.primitives import (
-    VLE_MAX,
-    Counted,
-    CountedList,
-    Reader,
-    WideInt,
-    vle_size,
-    write_count,
-    write_vle,
-)
-
-_by_id: dict[tuple[Kind, int], type[Message]] = {}
-_by_shape: dict[shape.Extension, type[Extension]] = {}
+from scapy_layers.primitives import VLE_MAX, Reader, write_vle
+from scapy_layers.reading import holds
+from scapy_layers.writing import Layout, layout_of, write
 
 
 def message_class(kind: Kind, number: int) -> type[Message] | None:
     """Returns the class of a message by its layer and id, None when no such message is defined."""
-    return _by_id.get((kind, number))
+    return cast("type[Message] | None", reading.by_id.get((kind, number)))
 
 
 def kind_of(header: int) -> Kind:
@@ -61,388 +49,23 @@ def kind_of(header: int) -> Kind:
     Transport and network ids do not overlap (Message Reference, Message ID Ranges); ids of neither
     count as transport.
     """
-    return Kind.NETWORK if (Kind.NETWORK, header & 0x1F) in _by_id else Kind.TRANSPORT
+    return Kind.NETWORK if (Kind.NETWORK, header & 0x1F) in reading.by_id else Kind.TRANSPORT
 
 
-def layer_class(described: shape.Message | shape.Extension) -> type[Layer]:
+def layer_class(described: shape.Message | shape.Extension | shape.Region) -> type[Layer]:
     """Returns the class that has a shape.
 
     Raises:
         KeyError: None has it.
     """
-    if isinstance(described, shape.Extension):
-        return _by_shape[described]
-    return _by_id[described.kind, described.id]
+    if isinstance(described, shape.Message):
+        return cast("type[Layer]", reading.by_id[described.kind, described.id])
+    return cast("type[Layer]", reading.by_shape[described])
 
 
 def known_extensions() -> tuple[type[Extension], ...]:
     """Returns the classes of all extensions that some message defines."""
-    return tuple(_by_shape.values())
-
-
-# Reading ------------------------------------------------------------------------------------------
-
-Values = dict[str, Any]
-
-
-def _read(  # noqa: C901, PLR0912  (one match over all kinds of shape)
-    described: shape.Shape, values: Values, reader: Reader, errors: list[WireError]
-) -> bool:
-    """Reads one shape into ``values``; errors that leave the rest readable go to ``errors``.
-
-    Returns:
-        False when a message inside could not be taken apart to its end; nothing may follow it.
-
-    Raises:
-        WireError: The field cannot be read; the reader stands where it begins.
-    """
-    at = reader.at
-    try:
-        match described:
-            case shape.Packed():
-                _read_packed(described, values, reader, errors)
-            case shape.U8():
-                values[described.name] = reader.u8()
-                _check(described.name, described.allowed, values[described.name], at, errors)
-            case shape.U16le():
-                values[described.name] = int.from_bytes(reader.take(2), "little")
-            case shape.Vle():
-                value = values[described.name] = reader.vle()
-                if described.enforced and value >> described.z:
-                    errors.append(Overlong(described.name, f"{value} needs more than {described.z} bits", at))
-                _check(described.name, described.allowed, value, at, errors)
-            case shape.Zid():
-                _read_zid(described, values, reader, errors)
-            case shape.CountedBytes():
-                _read_counted(described, values, reader, errors)
-            case shape.Rest():
-                values[described.name] = raw = reader.rest()
-                if described.text:
-                    _check_text(described.name, raw, at, errors)
-            case shape.When():
-                if all(condition.holds(values[condition.field]) for condition in described.conditions):
-                    for inner in described.fields:
-                        if not _read(inner, values, reader, errors):
-                            return False
-            case shape.Many():
-                _read_many(described, values, reader, errors)
-            case shape.Chain():
-                return _read_chain(described, values, reader, errors)
-            case shape.Body():
-                number = reader.peek("its header byte") & 0x1F
-                if number not in described.ids:
-                    raise UnknownMessage(described.name, f"id {number:#04x} may not stand here", at)
-                body = _read_message(described, number, reader, errors)
-                values[described.name] = body
-                return not body.stopped
-            case shape.Messages():
-                messages: list[Message] = []
-                values[described.name] = messages
-                while reader.left and reader.peek() & 0x1F in described.ids:
-                    messages.append(_read_message(described, reader.peek() & 0x1F, reader, errors))
-                    if messages[-1].stopped:
-                        return False
-            case _:
-                assert_never(described)
-    except WireError as error:
-        if error.field:
-            raise
-        raise type(error)(_name(described), error.found, error.offset) from None
-    return True
-
-
-def _name(described: shape.Shape) -> str:
-    """Returns what an error calls a field."""
-    if isinstance(described, shape.Packed):
-        return next(bits.name for bits in described.bits if not bits.reserved)
-    return "" if isinstance(described, shape.When) else described.name
-
-
-def _check(name: str, allowed: tuple[int, ...] | None, value: int, at: int, errors: list[WireError]) -> None:
-    if allowed is not None and value not in allowed:
-        errors.append(BadValue(name, f"{value} has no meaning", at))
-
-
-def _check_text(name: str, raw: bytes, at: int, errors: list[WireError]) -> None:
-    try:
-        raw.decode()
-    except UnicodeDecodeError as error:
-        errors.append(BadValue(name, f"not UTF-8 ({error.reason} at {error.start})", at))
-
-
-def _read_packed(described: shape.Packed, values: Values, reader: Reader, errors: list[WireError]) -> None:
-    at = reader.at
-    carrier = reader.vle() if described.vle else reader.u8()
-    if described.enforced is not None and carrier >> described.enforced:
-        found = f"{carrier} needs more than {described.enforced} bits"
-        errors.append(Overlong(_name(described), found, at))
-    for bits in described.bits:
-        value = carrier >> bits.shift & (1 << bits.size) - 1
-        values[bits.name] = value
-        _check(bits.name, bits.allowed, value, at, errors)
-    if isinstance(carrier, WideInt):
-        # An over-long carrier is remembered at its lowest bits.
-        last = described.bits[-1].name
-        values[last] = WideInt(values[last], carrier.width)
-
-
-def _read_zid(described: shape.Zid, values: Values, reader: Reader, errors: list[WireError]) -> None:
-    at = reader.at
-    if described.length:
-        raw = reader.take(values[described.length] + 1, "a ZenohID")
-    else:
-        size = reader.vle()
-        if not 1 <= size <= 16:
-            reader.at = at
-            raise BadValue(described.name, f"a ZenohID of {size} bytes, must be 1 to 16", at)
-        raw = _take_counted(size, reader, at, "a ZenohID")
-    values[described.name] = raw
-    if not any(raw):
-        errors.append(BadValue(described.name, "a ZenohID of value 0", at))
-
-
-def _take_counted(size: int, reader: Reader, at: int, what: str) -> bytes:
-    """Takes the bytes behind a count that was read at ``at``; the reader goes back there when it cannot."""
-    try:
-        raw = reader.take(size, what)
-    except WireError as error:
-        reader.at = at
-        raise type(error)("", error.found, at) from None
-    return Counted(raw, None, size.width) if isinstance(size, WideInt) else raw
-
-
-def _read_counted(
-    described: shape.CountedBytes, values: Values, reader: Reader, errors: list[WireError]
-) -> None:
-    at = reader.at
-    size = reader.vle()
-    if described.enforced and size >> described.z:
-        reader.at = at
-        raise Overlong(described.name, f"a length of {size}, at most {(1 << described.z) - 1}", at)
-    raw = _take_counted(size, reader, at, described.name)
-    values[described.name] = raw
-    if described.text:
-        _check_text(described.name, raw, at, errors)
-    if described.locator and (b"/" not in raw or b"#" in raw):
-        errors.append(BadValue(described.name, f"{raw!r} is no locator (proto/address[?metadata])", at))
-
-
-def _read_many(described: shape.Many, values: Values, reader: Reader, errors: list[WireError]) -> None:
-    at = reader.at
-    count = reader.vle() if described.times is None else described.times
-    if described.most is not None and count > described.most:
-        errors.append(BadValue(described.name, f"a count of {count}, at most {described.most}", at))
-    items: list[Any] = []
-    try:
-        for index in range(count):
-            start = reader.at
-            item: Values = {}
-            found: list[WireError] = []
-            try:
-                for inner in described.item:
-                    _read(inner, item, reader, found)
-            except WireError as error:
-                # What was read of this item is not kept, so it has to be read again as something else.
-                reader.at = start
-                raise error.within(f"{described.name}[{index}]") from None
-            items.append(_plain(described.item[0], item) if len(described.item) == 1 else item)
-            errors.extend(error.within(f"{described.name}[{index}]") for error in found)
-    finally:
-        width = count.width if isinstance(count, WideInt) else None
-        said = int(count) if described.times is None and len(items) != count else None
-        lies = said is not None or width is not None
-        values[described.name] = CountedList(items, said, width) if lies else items
-
-
-def _plain(described: shape.Shape, item: Values) -> Any:
-    """Returns the only field of an item: text as ``str``, bytes that are no UTF-8 as lone surrogates."""
-    (value,) = item.values()
-    text = isinstance(described, shape.CountedBytes | shape.Rest) and described.text
-    # A count that is wrong or over-long is kept with the bytes.
-    return value.decode("utf-8", "surrogateescape") if text and type(value) is bytes else value
-
-
-def _read_chain(described: shape.Chain, values: Values, reader: Reader, errors: list[WireError]) -> bool:
-    chain: list[Extension] = []
-    values[described.name] = chain
-    classes = _extension_classes(described)
-    more = True
-    while more:
-        at = reader.at
-        place = f"{described.name}[{len(chain)}]"
-        head = reader.peek("the header of an extension")
-        if head >> 5 & 3 == Enc.RESERVED:
-            raise BadValue(place, "an extension with the reserved encoding 3", at)
-        # Reading R-08: known is what has the whole header byte of the table, Z aside.
-        cls = classes.get(head & 0x7F, UnknownExtension)
-        extension = cls.read(reader)
-        if cls is UnknownExtension and head & 0x10 and not described.skips_mandatory:
-            found = f"extension {head & 0x0F:#x} is not known here and is mandatory"
-            errors.append(UnknownMandatoryExtension(place, found, at))
-        errors.extend(error.within(str(extension.name)).within(place) for error in extension.errors)
-        chain.append(extension)
-        if extension.stopped:
-            return False
-        more = bool(head & 0x80)
-    return True
-
-
-@cache
-def _extension_classes(described: shape.Chain) -> dict[int, type[Extension]]:
-    """Returns the classes of a chain's known extensions by header byte without Z."""
-    return {known.header: _by_shape[known] for known in described.known}
-
-
-def _read_message(
-    described: shape.Body | shape.Messages, number: int, reader: Reader, errors: list[WireError]
-) -> Message:
-    inner = _by_id[described.kind, number].read(reader)
-    errors.extend(error.within(str(inner.name)).within(described.name) for error in inner.errors)
-    return inner
-
-
-# Writing ------------------------------------------------------------------------------------------
-
-Get = Callable[[str], Any]
-
-
-def _write(  # noqa: C901, PLR0912  (one match over all kinds of shape)
-    described: shape.Shape, get: Get, out: bytearray
-) -> None:
-    """Appends the bytes of one shape; ``get`` gives the value of a field."""
-    match described:
-        case shape.Packed():
-            carrier, width = 0, 0
-            for bits in described.bits:
-                value = get(bits.name)
-                carrier |= (value & (1 << bits.size) - 1) << bits.shift
-                width = max(width, value.width if isinstance(value, WideInt) else 0)
-            out += write_vle(carrier, max(width, vle_size(carrier))) if described.vle else bytes([carrier])
-        case shape.U8():
-            out.append(get(described.name))
-        case shape.U16le():
-            out += get(described.name).to_bytes(2, "little")
-        case shape.Vle():
-            out += write_vle(get(described.name))
-        case shape.Zid():
-            zid = get(described.name)
-            out += zid if described.length else write_count(zid) + zid
-        case shape.CountedBytes():
-            raw = get(described.name)
-            out += write_count(raw) + raw
-        case shape.Rest():
-            out += get(described.name)
-        case shape.When():
-            if all(condition.holds(get(condition.field)) for condition in described.conditions):
-                for inner in described.fields:
-                    _write(inner, get, out)
-        case shape.Many():
-            items = get(described.name)
-            if described.times is None:
-                out += write_count(items)
-            for item in items:
-                _write_item(described, item, out)
-        case shape.Chain():
-            chain = get(described.name)
-            for index, extension in enumerate(chain):
-                raw = bytes(extension)
-                more = index < len(chain) - 1 and extension.getfieldval("Z") is None
-                out += bytes([raw[0] | 0x80]) + raw[1:] if more else raw
-        case shape.Body():
-            out += bytes(get(described.name) or b"")
-        case shape.Messages():
-            for message in get(described.name):
-                out += bytes(message)
-        case _:
-            assert_never(described)
-
-
-def _write_item(described: shape.Many, item: Any, out: bytearray) -> None:
-    """Appends one item of a list: a plain value, or a dictionary whose missing flags are computed."""
-    if len(described.item) == 1 and not isinstance(item, dict):
-        value = item.encode("utf-8", "surrogateescape") if isinstance(item, str) else item
-        _write(described.item[0], lambda _: value, out)
-        return
-    layout = _layout_of(described.item)
-    for inner in described.item:
-        _write(inner, lambda name: layout.value(name, item, layout.defaults), out)
-
-
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    """What is derived once from the shapes of a layer or of a list item.
-
-    Attributes:
-        shapes: The shapes, in wire order.
-        defaults: What each field is unless given; None when that is computed.
-        conditions: The conditions of each field that may be absent.
-        zids: Each length field with its ZenohID.
-        lists: The fields that hold a list.
-        flags: The bit fields that are computed unless given.
-    """
-
-    shapes: tuple[shape.Shape, ...]
-    defaults: Values
-    conditions: dict[str, tuple[shape.Condition, ...]]
-    zids: dict[str, str]
-    lists: tuple[str, ...]
-    flags: frozenset[str]
-
-    def value(self, name: str, given: Values, defaults: Values) -> Any:
-        """Returns a field as it goes onto the wire: given, default, or computed from what was given."""
-        value = given.get(name)
-        if value is None:
-            value = defaults[name]
-        return self._computed(name, given, defaults) if value is None else value
-
-    def _computed(self, name: str, given: Values, defaults: Values) -> int | None:
-        """Computes a length nibble, or the value under which a field that was given is present."""
-        if name in self.zids:
-            zid = self.zids[name]
-            needs = self.conditions.get(zid, ())
-            present = all(need.holds(self.value(need.field, given, defaults)) for need in needs)
-            return max(len(self.value(zid, given, defaults)), 1) - 1 & 0x0F if present else 0
-        for field, needs in self.conditions.items():
-            value = given.get(field)
-            if value is None or (type(value) is list and not value):
-                continue
-            for need in needs:
-                if need.field == name:
-                    return 1 if need.equals is None else need.equals
-        return 0 if name in self.flags else None
-
-
-@cache
-def _layout_of(shapes: tuple[shape.Shape, ...]) -> _Layout:
-    defaults: Values = {}
-    conditions: dict[str, tuple[shape.Condition, ...]] = {}
-    zids: dict[str, str] = {}
-    lists: list[str] = []
-    flags: list[str] = []
-    for described in shape.walk(shapes):
-        match described:
-            case shape.Packed():
-                defaults |= {bits.name: bits.default for bits in described.bits}
-                flags += [bits.name for bits in described.bits if bits.default is None]
-            case shape.U8() | shape.U16le() | shape.Vle():
-                defaults[described.name] = described.default
-            case shape.Zid():
-                defaults[described.name] = b"\x01"
-                if described.length:
-                    zids[described.length] = described.name
-            case shape.CountedBytes() | shape.Rest():
-                defaults[described.name] = b""
-            case shape.Many() | shape.Chain() | shape.Messages():
-                defaults[described.name] = []
-                lists.append(described.name)
-            case shape.Body():
-                defaults[described.name] = None
-            case shape.When():
-                inside = _layout_of(described.fields)
-                conditions |= dict.fromkeys(inside.defaults, described.conditions)
-            case _:
-                assert_never(described)
-    return _Layout(shapes, defaults, conditions, zids, tuple(lists), frozenset(flags))
+    return tuple(cls for cls in reading.by_shape.values() if issubclass(cls, Extension))
 
 
 # Layers -------------------------------------------------------------------------------------------
@@ -452,6 +75,19 @@ class _Unread(Exception):
     """A field of a partial layer was never read."""
 
 
+_ATTRIBUTES = frozenset(Packet.__slots__) - {"fields", "original", "_pkt", "_answered"}
+"""What Scapy puts into each packet; most readers never ask for it, so a layer that was read inside another one
+gets it when it is asked for."""
+
+_templates: dict[type[Layer], Layer] = {}
+
+_FINDINGS = frozenset({"errors", "partial", "stopped"})
+"""What dissection says about a layer; unset when there is nothing to say."""
+
+_set_fields = Packet.__dict__["fields"].__set__
+_set_original = Packet.__dict__["original"].__set__
+
+
 class Layer(Packet):
     """What messages and extensions have in common.
 
@@ -459,7 +95,8 @@ class Layer(Packet):
     another field is changed. ``del layer.Z`` (or ``layer.Z = None``) makes one computed again.
 
     Attributes:
-        errors: What a strict decoder refuses in these bytes, in order; empty for a layer that was built.
+        errors: What a strict decoder refuses in these bytes, the first ones in order; empty for a layer that
+            was built.
         partial: Some fields were never read; the bytes from there on are a Raw payload, here or in the
             layer inside that could not be read.
         stopped: Where this layer ends is not known, so nothing can follow it.
@@ -471,60 +108,84 @@ class Layer(Packet):
     partial: bool
     stopped: bool
     show_indent = 0
-    _layout: ClassVar[_Layout]
+    _layout: ClassVar[Layout]
+    _program: ClassVar[reading.Program]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._layout = _layout_of(shapes_of(cls.fields_desc))
+        cls._layout = layout_of(shapes_of(cls.fields_desc))
+        cls._program = reading.program(cls._layout.shapes)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.errors = []
-        self.partial = False
-        self.stopped = False
-        super().__init__(*args, **kwargs)
+    def __getattr__(self, attr: str) -> Any:
+        if attr in _ATTRIBUTES:
+            self._complete()
+            return object.__getattribute__(self, attr)
+        if attr in _FINDINGS:
+            value: list[WireError] | bool = [] if attr == "errors" else False
+            object.__setattr__(self, attr, value)
+            return value
+        return self.getfieldval(attr) if attr in self._layout.lists else super().__getattr__(attr)
+
+    def getfieldval(self, attr: str) -> Any:
+        """Scapy's way to a field; a list that was not read is an own empty one, so that items can be appended."""
+        if attr in self._layout.lists and self.fields.get(attr) is None and not self.partial:
+            self.fields[attr] = []
+        return super().getfieldval(attr)
+
+    def _complete(self) -> None:
+        """Gives a layer that was read what Scapy gives to one that it makes."""
+        cls = type(self)
+        if cls not in _templates:
+            _templates[cls] = cls(_internal=1)
+        template = _templates[cls]
+        for attr in _ATTRIBUTES:
+            try:
+                object.__getattribute__(self, attr)
+            except AttributeError:
+                value: Any = 1 if attr == "explicit" else getattr(template, attr)
+                own = attr in {"overloaded_fields", "post_transforms"}
+                object.__setattr__(self, attr, value.copy() if own else value)
 
     @classmethod
-    def read(cls, reader: Reader) -> Self:
-        """Dissects a layer inside another one; the reader moves behind it."""
-        layer = cls(_internal=1)
-        # Scapy gives a new layer empty lists; nothing is given in one that is read.
-        layer.fields.clear()
-        start = reader.at
-        layer.dissect_from(reader)
-        layer.original = reader.data[start : reader.at]
+    def read(cls, reader: Reader, errors: list[WireError] | None = None) -> Self:
+        """Dissects a layer inside another one; the reader moves behind it.
+
+        Args:
+            reader: Stands at its first byte.
+            errors: Gets what a strict decoder refuses in it.
+        """
+        if errors is None:
+            errors = []
+        layer = cls.__new__(cls)
+        _set_fields(layer, {})
+        start, known = reader.at, len(errors)
+        layer.dissect_from(reader, errors)
+        _set_original(layer, reader.data[start : reader.at])
+        if len(errors) > known:
+            layer.errors = errors[known:]
         return layer
 
-    def dissect_from(self, reader: Reader) -> None:
+    def dissect_from(self, reader: Reader, errors: list[WireError]) -> None:
         """Fills the fields from a reader; never raises for what the bytes are."""
-        self._begin()
         try:
-            for described in self.wire_shapes():
-                if not _read(described, self.fields, reader, self.errors):
-                    self.partial = self.stopped = True
-                    break
+            if not reading.run(self._program, self.fields, reader, errors):
+                self.partial = self.stopped = True
+                self._own_defaults()
         except WireError as error:
-            self._stop(error, reader)
-        self._finish()
+            self._stop(error, reader, errors)
+            self._own_defaults()
 
-    def _begin(self) -> None:
-        # Scapy: the fields are what the wire said, they are no set of values to choose from.
-        object.__setattr__(self, "explicit", 1)
-
-    def _stop(self, error: WireError, reader: Reader) -> None:
+    def _stop(self, error: WireError, reader: Reader, errors: list[WireError]) -> None:
         """Gives up at a field: keeps the bytes from there on as a Raw payload."""
-        self.errors.append(error)
+        errors.append(error)
         self.partial = self.stopped = True
         if reader.left:
             self.add_payload(Raw(reader.rest()))
 
-    def _finish(self) -> None:
+    def _own_defaults(self) -> None:
         """Makes sure that a list which was not read is not the default that all layers share."""
-        if self.partial:
-            # A field that was not read must stay without a value: building stops there.
-            object.__setattr__(self, "default_fields", self.copy_fields_dict(self.default_fields))
-        else:
-            for name in self._layout.lists:
-                self.fields.setdefault(name, [])
+        # A field that was not read must stay without a value: building stops there.
+        object.__setattr__(self, "default_fields", self.copy_fields_dict(self.default_fields))
 
     @classmethod
     def wire_shapes(cls) -> tuple[shape.Shape, ...]:
@@ -533,8 +194,11 @@ class Layer(Packet):
 
     def do_dissect(self, s: bytes) -> bytes:
         """Scapy's entry: dissects and returns the bytes behind this layer."""
+        # The fields are what the wire said, they are no set of values to choose from.
+        object.__setattr__(self, "explicit", 1)
         reader = Reader(bytes(s))
-        self.dissect_from(reader)
+        self.errors = []
+        self.dissect_from(reader, self.errors)
         return reader.rest()
 
     def self_build(self) -> bytes:
@@ -547,7 +211,7 @@ class Layer(Packet):
         """Appends the bytes of some fields, up to the first one that dissection could not read."""
         try:
             for described in shapes:
-                _write(described, self._read_value if self.partial else self.value, out)
+                write(described, self._read_value if self.partial else self.value, out)
         except _Unread:
             pass
 
@@ -566,9 +230,9 @@ class Layer(Packet):
             return self.getfieldval(name)
         return self._layout.value(name, self.fields, self.default_fields)
 
-    def present(self, conditions: tuple[shape.Condition, ...]) -> bool:
-        """Tells whether all conditions hold; those on fields that were never read do not."""
-        return all(condition.holds(self.value(condition.field)) for condition in conditions)
+    def present(self, conditions: shape.Conditions) -> bool:
+        """Tells whether all conditions hold."""
+        return holds(conditions, self.value)
 
     def clone_with(self, *args: Any, **kwargs: Any) -> Any:
         """Scapy's copy of a packet with other values; keeps what dissection found."""
@@ -652,7 +316,7 @@ class Message(Layer):
         cls.kind = KIND_OF_IDS[mid.names]
         cls.id = mid.default
         # The first class of an id is the one that dissection makes; variants of it may be derived.
-        _by_id.setdefault((cls.kind, cls.id), cls)
+        reading.by_id.setdefault((cls.kind, cls.id), cls)
 
     @classmethod
     def shape(cls) -> shape.Message:
@@ -680,74 +344,158 @@ def extension(number: int, enc: Enc, *body: AnyField, mandatory: bool = False) -
     return [*head, *_counted_body(), *body]
 
 
+def region(*body: AnyField) -> list[AnyField]:
+    """The field list of a region: length (computed unless given), body."""
+    return [_length(), *body]
+
+
 def _counted_body() -> list[AnyField]:
-    described = shape.Vle("length", 32, enforced=True)
-    return when(("ENC", Enc.ZBUF), NumberField("length", None, described, VLE_MAX, None))
+    return when(("ENC", Enc.ZBUF), _length())
 
 
-class Extension(Layer):
-    """One extension of a chain. Its field list is made by ``extension``."""
+def _length() -> AnyField:
+    return NumberField("length", None, shape.Vle("length", 32, enforced=True), VLE_MAX, None)
+
+
+class _Counted(Layer):
+    """A layer whose body stands behind a length."""
+
+    _head: ClassVar[reading.Program]
+    _inside: ClassVar[reading.Program]
+    enforced: ClassVar[bool] = True
+
+    def _read_length(self, reader: Reader, errors: list[WireError]) -> Reader | None:
+        """Reads the length and returns a reader of just the body; None when it stopped at the length."""
+        at = reader.at
+        try:
+            length = reader.vle()
+            if length >> 32:
+                raise Overlong("length", f"a length of {int(length)}, at most {(1 << 32) - 1}", at)
+            inside = reader.region(length, "a body")
+        except WireError as error:
+            reader.at = at
+            self._stop(type(error)("length", error.found, at), reader, errors)
+            return None
+        self.fields["length"] = length
+        return inside
+
+    def _read_inside(self, inside: Reader, errors: list[WireError]) -> None:
+        """Reads the body; what its fields leave over is kept as a Raw payload."""
+        start = inside.at
+        found = errors if self.enforced else []
+        try:
+            whole = reading.run(self._inside, self.fields, inside, found)
+        except WireError as error:
+            # The body cannot be taken apart, but its length says where the next field is.
+            found.append(error)
+            whole = False
+        if whole and inside.left:
+            left = f"{inside.left} bytes behind the last field of the body"
+            found.append(BadValue("length", left, inside.at))
+        if not whole:
+            self.partial = True
+        if found and not self.enforced:
+            # Bytes that nodes do not look into unless they must: nothing wrong with them, just not understood.
+            self.partial = True
+            for name in self._layout.defaults.keys() - _FRAMING - {"Z", "M"}:
+                self.fields.pop(name, None)
+            inside.at = start
+        if inside.left:
+            self.add_payload(Raw(inside.rest()))
+
+    def _build_inside(self, counted: bool, shapes: tuple[shape.Shape, ...]) -> bytes:
+        """Returns length and body, without a payload; the length counts the payload too."""
+        body = bytearray()
+        self._build_shapes(shapes, body)
+        length = self.getfieldval("length")
+        # Without a length that was read, the payload has the length too.
+        if counted and (length is not None or not self.partial):
+            return write_vle(len(body) + len(bytes(self.payload)) if length is None else length) + body
+        return bytes(body)
+
+
+class Region(_Counted):
+    """A VLE count of bytes and the fields inside. Its field list is made by ``region``."""
+
+    fields_desc = region()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._inside = cls._program[1:]
+
+    def dissect_from(self, reader: Reader, errors: list[WireError]) -> None:
+        """Reads the length, then the body within it."""
+        inside = self._read_length(reader, errors)
+        if inside:
+            self._read_inside(inside, errors)
+        if self.partial:
+            self._own_defaults()
+
+    def self_build(self) -> bytes:
+        """Scapy's entry: length and body without a payload."""
+        return self._build_inside(True, self.wire_shapes()[1:])
+
+
+def RegionOf(name: str, cls: type[Region]) -> PacketField:  # noqa: N802
+    """A field that holds a region; bytes in its place are what the region shall hold instead."""
+    described = shape.Region(name, cls.wire_shapes()[1:])
+    reading.by_shape[described] = cls
+    return PacketField(name, None, described)
+
+
+class Extension(_Counted):
+    """One extension of a chain. Its field list is made by ``extension``.
+
+    Attributes:
+        enforced: A decoder refuses a body that does not fit the fields; otherwise such bytes are kept.
+        conditions: On the message around it, where two extensions have the same header byte.
+    """
 
     fields_desc = extension(0, Enc.UNIT)
+    conditions: ClassVar[shape.Conditions] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls._head, cls._inside = cls._program[:1], cls._program[2:]
 
     @classmethod
     def shape(cls) -> shape.Extension:
         """Returns the description of this extension, for every other reader."""
         bits = _bits_of_header(cls)
         number, enc, mandatory = (bits[name].default or 0 for name in ("ext_id", "ENC", "M"))
-        return shape.Extension(str(cls._name), number, Enc(enc), bool(mandatory), cls.wire_shapes()[2:])
+        body = cls.wire_shapes()[2:]
+        return shape.Extension(
+            str(cls._name), number, Enc(enc), bool(mandatory), body, cls.enforced, cls.conditions
+        )
 
-    def dissect_from(self, reader: Reader) -> None:
+    @property
+    def header(self) -> int:
+        """The header byte with Z clear: what tells one extension of a message from another."""
+        return int(self.value("ENC") << 5 | self.value("M") << 4 | self.value("ext_id"))
+
+    def dissect_from(self, reader: Reader, errors: list[WireError]) -> None:
         """Reads header and length, then the body within that length."""
-        self._begin()
-        header, _, *body = self.wire_shapes()
-        region: Reader | None = None
+        fields = self.fields
         try:
-            _read(header, self.fields, reader, self.errors)
-            region = self._region(reader)
-            for described in body:
-                _read(described, self.fields, region or reader, self.errors)
+            reading.run(self._head, fields, reader, errors)
+            if fields["ENC"] != Enc.ZBUF:
+                reading.run(self._inside, fields, reader, errors)
+                return
+            inside = self._read_length(reader, errors)
         except WireError as error:
-            if region is None:
-                self._stop(error, reader)
-            else:
-                # The body cannot be taken apart, but its length says where the chain goes on.
-                self.errors.append(error)
-                self.partial = True
-        if region and region.left:
-            if not self.partial:
-                found = f"{region.left} bytes behind the last field of the extension"
-                self.errors.append(BadValue("length", found, region.at))
-            self.add_payload(Raw(region.rest()))
-        self._finish()
-
-    def _region(self, reader: Reader) -> Reader | None:
-        """Reads the length of a ZBuf body and returns a reader of just that body."""
-        if self.fields["ENC"] != Enc.ZBUF:
-            return None
-        at = reader.at
-        try:
-            length = reader.vle()
-            if length >> 32:
-                raise Overlong("length", f"a length of {int(length)}, at most {(1 << 32) - 1}", at)
-            region = reader.region(length, "an extension body")
-        except WireError as error:
-            reader.at = at
-            raise type(error)("length", error.found, at) from None
-        self.fields["length"] = length
-        return region
+            self._stop(error, reader, errors)
+            inside = None
+        if inside:
+            self._read_inside(inside, errors)
+        if self.partial:
+            self._own_defaults()
 
     def self_build(self) -> bytes:
         """Scapy's entry: header, length and body without a payload."""
-        header, _, *shapes = self.wire_shapes()
-        out, body = bytearray(), bytearray()
+        header, _, *body = self.wire_shapes()
+        out = bytearray()
         self._build_shapes((header,), out)
-        self._build_shapes(tuple(shapes), body)
-        length = self.getfieldval("length")
-        # Without a length that was read, the payload has the length too.
-        if self.value("ENC") == Enc.ZBUF and (length is not None or not self.partial):
-            out += write_vle(len(body) + len(bytes(self.payload)) if length is None else length)
-        return bytes(out + body)
+        return bytes(out) + self._build_inside(self.value("ENC") == Enc.ZBUF, tuple(body))
 
 
 class UnknownExtension(Extension):
@@ -775,19 +523,24 @@ class UnknownExtension(Extension):
         return " ".join([f"unknown {what} extension {int(self.value('ext_id')):#x}", *self._details()])
 
 
-def Extensions(*known: type[Extension], skips_mandatory: bool = False) -> AnyField:  # noqa: N802
+reading.unknown_extension.append(UnknownExtension)
+
+
+def Extensions(*known: type[Extension], skips_mandatory: bool = False, always: bool = False) -> AnyField:  # noqa: N802
     """The extension chain of a message: present when Z is set.
 
     Args:
         known: The extensions this message defines.
         skips_mandatory: Unknown mandatory ones are no reason to refuse (scouting, as real nodes do).
+        always: There is no Z that announces the chain: it is the whole body of what is around it.
 
     Raises:
         TypeError: Two classes describe the same extension.
     """
     for cls in known:
-        other = _by_shape.setdefault(cls.shape(), cls)
+        other = reading.by_shape.setdefault(cls.shape(), cls)
         if other is not cls:
             raise TypeError(f"{cls.__name__} describes the same extension as {other.__name__}")
     chain = shape.Chain("extensions", tuple(cls.shape() for cls in known), skips_mandatory)
-    return when("Z", ListField("extensions", chain, packets=True))[0]
+    field = ListField("extensions", chain, packets=True)
+    return field if always else when("Z", field)[0]

@@ -8,9 +8,9 @@ import scapy_layers.data
 import scapy_layers.declarations  # noqa: F401  (bodies are chosen by id: their classes must be there)
 from scapy_layers import extensions
 from scapy_layers.codes import DataId, DeclarationId, Enc, InterestMode, NetworkId, OamId
-from scapy_layers.extensions import key
-from scapy_layers.fields import Bits, Body, CountedBytes, Flag, Vle, header, packed, when
-from scapy_layers.message import Message
+from scapy_layers.extensions import LinkState, key
+from scapy_layers.fields import Bits, Body, CountedBytes, Flag, Vle, header, packed, unless, when
+from scapy_layers.message import Message, RegionOf
 
 
 class Interest(Message):
@@ -108,5 +108,9 @@ class NetworkOam(Message):
         Vle("oam_id", 16, OamId),
         extensions.NETWORK_OAM,
         *when(("ENC", Enc.Z64), Vle("z64", 64)),
-        *when(("ENC", Enc.ZBUF), CountedBytes("data", z=64, enforced=False)),
+        *when(
+            ("ENC", Enc.ZBUF),
+            *when(("oam_id", OamId.LINKSTATE), RegionOf("linkstate", LinkState)),
+            *unless(("oam_id", OamId.LINKSTATE), CountedBytes("data", z=64, enforced=False)),
+        ),
     ]

@@ -7,7 +7,7 @@ requests, the column decoder, the Wireshark dissector) walks these records with 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import IntEnum, IntFlag
 
@@ -71,11 +71,20 @@ class U8:
 
 
 @dataclass(frozen=True, slots=True)
-class U16le:
-    """Two bytes, low byte first."""
+class Le:
+    """An integer of fixed size, low byte first.
+
+    Attributes:
+        name: Field name.
+        size: Bytes.
+        default: What is sent unless given.
+        signed: Two's complement.
+    """
 
     name: str
+    size: int = 2
     default: int = 0
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,21 +155,45 @@ class Condition:
     Attributes:
         field: An earlier field of the same message.
         equals: Its value; None for any value but zero.
+        negated: It must not be so.
     """
 
     field: str
     equals: int | None = 1
+    negated: bool = False
 
     def holds(self, value: int) -> bool:
         """Tells whether the condition holds for a value of the field."""
-        return value != 0 if self.equals is None else value == self.equals
+        return (value != 0 if self.equals is None else value == self.equals) is not self.negated
+
+
+@dataclass(frozen=True, slots=True)
+class Carries:
+    """When a field is present: a certain extension is in the chain in front of it.
+
+    Attributes:
+        field: The chain, an earlier field of the same message; absent counts as empty.
+        header: Header byte of the extension, Z clear.
+        negated: It must not be there.
+    """
+
+    field: str
+    header: int
+    negated: bool = False
+
+    def holds(self, headers: Collection[int]) -> bool:
+        """Tells whether the condition holds for the header bytes (Z clear) in the chain."""
+        return (self.header in headers) is not self.negated
+
+
+Conditions = tuple[Condition | Carries, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class When:
     """Fields that are present only when all conditions hold."""
 
-    conditions: tuple[Condition, ...]
+    conditions: Conditions
     fields: tuple[Shape, ...]
 
 
@@ -171,14 +204,27 @@ class Many:
     Attributes:
         name: Field name; the value is a list of items.
         item: Fields of one item. An item of one field is its value, otherwise a small message.
-        times: How often; None when a VLE count stands in front.
+        times: How often; a name: as often as that list in front has items; None: a VLE count says it.
         most: A decoder refuses a larger count.
     """
 
     name: str
     item: tuple[Shape, ...]
-    times: int | None = None
+    times: int | str | None = None
     most: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A VLE count of bytes, and fields that fill exactly those.
+
+    Attributes:
+        name: Field name; the value is a small layer.
+        fields: What is inside.
+    """
+
+    name: str
+    fields: tuple[Shape, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +233,16 @@ class Extension:
 
     The header byte is ``Z ENC ENC M id id id id``. A ZBUF extension has a VLE length and the fields fill
     exactly that many bytes; a Z64 extension is one VLE integer; a UNIT extension has no body.
+
+    Attributes:
+        name: What the specification calls it; two forms of one extension share it.
+        id: Bits 3:0 of its header byte.
+        enc: Which of the three bodies it has.
+        mandatory: Bit M of its header byte.
+        fields: Its body.
+        enforced: A decoder refuses a body that does not fit the fields. Otherwise real nodes take any bytes
+            unless they use what the extension offers; bytes that do not fit are kept.
+        conditions: On the message around it, where two bodies have the same header byte.
     """
 
     name: str
@@ -194,6 +250,8 @@ class Extension:
     enc: Enc
     mandatory: bool
     fields: tuple[Shape, ...]
+    enforced: bool = True
+    conditions: Conditions = ()
 
     @property
     def header(self) -> int:
@@ -238,7 +296,7 @@ class Messages:
     ids: tuple[int, ...]
 
 
-Shape = Packed | U8 | U16le | Vle | Zid | CountedBytes | Rest | When | Many | Chain | Body | Messages
+Shape = Packed | U8 | Le | Vle | Zid | CountedBytes | Rest | When | Many | Region | Chain | Body | Messages
 """Everything a field can be."""
 
 

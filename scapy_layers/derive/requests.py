@@ -249,7 +249,8 @@ class Conditional(Block):
         missing: dict[Carrier, dict[str, int]] = {}
         for carrier, condition in self._conditions:
             if not condition.holds(carrier.number(condition.field, None)):
-                wanted = 1 if condition.equals is None else condition.equals
+                named = condition.equals or 0
+                wanted = next(value for value in (named, 1, 0) if condition.holds(value))
                 missing.setdefault(carrier, {})[condition.field] = wanted
         shown = [carrier.with_bits(wanted) for carrier, wanted in missing.items()]
         for mutation in super().mutations(default_value):
@@ -395,9 +396,10 @@ def _element(described: shape.Shape, scope: _Scope, quiet: frozenset[str]) -> Fu
             return Leaf(
                 described.name, place.at(described.name), value, _one_byte, _u8_lies(described, value)
             )
-        case shape.U16le():
+        case shape.Le():
             value = values.get(described.name, described.default)
-            return Leaf(described.name, place.at(described.name), value, _two_bytes, _u16_lies(value))
+            lies = [*_le_lies(described, value)]
+            return Leaf(described.name, place.at(described.name), value, _le(described), lies)
         case shape.Vle():
             value = int(values.get(described.name) or described.default)
             lies = [*_vle_lies(described, value)]
@@ -427,13 +429,11 @@ def _element(described: shape.Shape, scope: _Scope, quiet: frozenset[str]) -> Fu
                 described.name, place.at(described.name), scope.default(described.name, value), bytes, lies
             )
         case shape.When():
-            inside = [_element(inner, scope, quiet) for inner in described.fields]
-            needs = [(scope.carriers[need.field], need) for need in described.conditions]
-            name = "if " + " ".join(need.field for need in described.conditions)
-            first = inside[0].name
-            return Conditional(f"{name} {first}", place, inside, needs)
+            return _conditional(described, scope, quiet)
         case shape.Many():
             return _many(described, scope)
+        case shape.Region():
+            return _region(described, scope)
         case shape.Chain():
             chain = values.get(described.name) or []
             inside = _numbered([_extension(item, place.at(described.name), scope.live) for item in chain])
@@ -445,6 +445,32 @@ def _element(described: shape.Shape, scope: _Scope, quiet: frozenset[str]) -> Fu
             return Block(described.name, place.at(described.name), _numbered(inside), _repetitions())
         case _:
             assert_never(described)
+
+
+def _conditional(described: shape.When, scope: _Scope, quiet: frozenset[str]) -> Fuzzable:
+    """Reads what is there under conditions. Those on bits are judged when a case runs, all others now."""
+    needs: list[tuple[Carrier, shape.Condition]] = []
+    present = True
+    for need in described.conditions:
+        if isinstance(need, shape.Condition) and need.field in scope.carriers:
+            needs.append((scope.carriers[need.field], need))
+        elif isinstance(need, shape.Condition):
+            present = present and need.holds(scope.values.get(need.field, 0))
+        else:
+            present = present and need.holds([one.header for one in scope.values.get(need.field) or ()])
+    name = "if " + " ".join(("no " if need.negated else "") + need.field for need in described.conditions)
+    inside = [_element(inner, scope, quiet) for inner in described.fields] if present else []
+    first = inside[0].name if inside else "nothing"
+    return Conditional(f"{name} {first}", scope.place, inside, needs)
+
+
+def _region(described: shape.Region, scope: _Scope) -> Fuzzable:
+    """Reads a length and the fields behind it."""
+    place = scope.place.at(described.name)
+    layer = scope.values[described.name]
+    body = Block("body", place, _elements(described.fields, layer.fields, place, scope.live))
+    length = Length("length", place.at("length"), body, write_vle, list(_length_lies()))
+    return Block(described.name, place, [length, body])
 
 
 def _many(described: shape.Many, scope: _Scope) -> Fuzzable:
@@ -496,6 +522,10 @@ def _extension(extension: Extension, place: Place, live: Mapping[str, str]) -> B
     inside = place.at(str(extension.name))
     values = {**extension.fields, "Z": extension.value("Z"), "ENC": extension.value("ENC")}
     first, *rest = _elements((header, *fields), values, inside, live)
+    if extension.partial:
+        # A body that does not fit what is known of it, which nodes do not look into.
+        raw = bytes(extension.payload)
+        rest = [Leaf("data", inside.at("data"), raw, bytes, _content_lies(bytes))]
     body = Block("body", inside, rest)
     if values["ENC"] != Enc.ZBUF:
         return Block(str(extension.name), inside, [first, body])
@@ -529,8 +559,8 @@ def _one_byte(value: int) -> bytes:
     return bytes([value & 0xFF])
 
 
-def _two_bytes(value: int) -> bytes:
-    return value.to_bytes(2, "little")
+def _le(described: shape.Le) -> Callable[[int], bytes]:
+    return lambda value: value.to_bytes(described.size, "little", signed=described.signed)
 
 
 def _counted(value: bytes) -> bytes:
@@ -601,11 +631,15 @@ def _u8_lies(described: shape.U8, true: int) -> Iterator[Lie]:
         yield _fixed("value", f"{value} (true: {true})", bytes([value]))
 
 
-def _u16_lies(true: int) -> Iterator[Lie]:
-    values = {0, 1, 2, 9, 10, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xC000, 0xFF00, 0xFFFF}
-    for value in sorted((values | {(true + 1) & 0xFFFF, (true - 1) & 0xFFFF}) - {true}):
-        yield _fixed("edge", f"{value} (true: {true})", _two_bytes(value))
-    yield Lie("cut", "one byte instead of two", lambda value: _two_bytes(value)[:1])
+def _le_lies(described: shape.Le, true: int) -> Iterator[Lie]:
+    write = _le(described)
+    bits = 8 * described.size - described.signed
+    least, most = (-(1 << bits) if described.signed else 0), (1 << bits) - 1
+    values = {0, 1, 2, 9, 10, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xC000, 0xFF00, 0xFFFF, least, most}
+    for value in sorted((values | {true + 1, true - 1}) - {true}):
+        if least <= value <= most:
+            yield _fixed("edge", f"{value} (true: {true})", write(value))
+    yield Lie("cut", "its last byte is gone", lambda value: write(value)[:-1])
 
 
 def _vle_lies(described: shape.Vle, true: int) -> Iterator[Lie]:
@@ -771,7 +805,8 @@ def _chain_lies(described: shape.Chain, chain: Sequence[Layer]) -> Iterator[Lie]
     yield lie("many extensions", "1000 unknown ZBuf extensions", 0x4E, b"\x02hi", 1000)
     yield _fixed("endless chain", "every extension says that one follows", b"\x8e" * 256)
     yield _fixed("endless chain", "one extension that says one follows", b"\x8e")
-    for known in described.known:
+    # Extensions with the same header byte are told apart by the message around them.
+    for known in {one.header: one for one in described.known}.values():
         minimal = {Enc.UNIT: b"", Enc.Z64: b"\x00", Enc.ZBUF: b"\x00"}
         for enc in (Enc.UNIT, Enc.Z64, Enc.ZBUF):
             head = known.header & ~0x60 | enc << 5

@@ -101,8 +101,9 @@ def _draw_values(  # noqa: C901, PLR0912  (one match over all kinds of shape)
             constant = described.names is None and described.allowed is None
             numbers = _numbers(0xFF, described.names, described.allowed)
             values[described.name] = described.default if constant else draw(numbers)
-        case shape.U16le():
-            values[described.name] = draw(st.integers(0, 0xFFFF))
+        case shape.Le():
+            limit = 1 << 8 * described.size - described.signed
+            values[described.name] = draw(st.integers(-limit if described.signed else 0, limit - 1))
         case shape.Vle():
             limit = (1 << described.z) - 1
             values[described.name] = draw(_numbers(limit, described.names, described.allowed))
@@ -114,18 +115,20 @@ def _draw_values(  # noqa: C901, PLR0912  (one match over all kinds of shape)
         case shape.Rest():
             values[described.name] = draw(_TEXTS if described.text else _BYTES)
         case shape.When():
-            if all(c.field not in values or c.holds(values[c.field]) for c in described.conditions):
+            if _present(described.conditions, values):
                 for inner in described.fields:
                     _draw_values(draw, inner, values, unknown, given)
         case shape.Many():
-            least, most = (0, _FEW) if described.times is None else (described.times,) * 2
+            least, most = _times(described, values)
             items = [
                 _draw_all(draw, described.item, unknown, given) for _ in range(draw(st.integers(least, most)))
             ]
             single = len(described.item) == 1
             values[described.name] = [next(iter(item.values())) for item in items] if single else items
+        case shape.Region():
+            values[described.name] = build(described, _draw_all(draw, described.fields, unknown, given))
         case shape.Chain():
-            values[described.name] = _draw_chain(draw, described, unknown, given)
+            values[described.name] = _draw_chain(draw, described, values, unknown, given)
         case shape.Body():
             number = draw(st.sampled_from(described.ids))
             values[described.name] = draw(messages(described.kind, number, unknown=unknown, given=given))
@@ -138,14 +141,46 @@ def _draw_values(  # noqa: C901, PLR0912  (one match over all kinds of shape)
             assert_never(described)
 
 
-def _draw_chain(draw: DrawFn, described: shape.Chain, unknown: bool, given: Given) -> list[Any]:
+def _present(conditions: shape.Conditions, values: dict[str, Any]) -> bool:
+    """Tells whether what was drawn so far asks for a field; what is computed follows from the field."""
+    for need in conditions:
+        if isinstance(need, shape.Carries):
+            if not need.holds([one.header for one in values.get(need.field, ())]):
+                return False
+        elif need.field in values and not need.holds(values[need.field]):
+            return False
+    return True
+
+
+def _times(described: shape.Many, values: dict[str, Any]) -> tuple[int, int]:
+    """Returns how many items a list has, at least and at most."""
+    match described.times:
+        case None:
+            return 0, _FEW
+        case int():
+            return described.times, described.times
+        case _:
+            size = len(values[described.times])
+            return size, size
+
+
+def _draw_chain(
+    draw: DrawFn, described: shape.Chain, values: dict[str, Any], unknown: bool, given: Given
+) -> list[Any]:
+    possible = [
+        one
+        for one in described.known
+        if _present(tuple(n for n in one.conditions if isinstance(n, shape.Condition)), values)
+    ]
     # No two of one id: real nodes see two forms of one extension as a contradiction.
     known = (
-        draw(st.lists(st.sampled_from(described.known), max_size=_FEW, unique_by=lambda e: e.id))
-        if described.known
-        else []
+        draw(st.lists(st.sampled_from(possible), max_size=_FEW, unique_by=lambda e: e.id)) if possible else []
     )
-    chain: list[Any] = [build(one, _draw_all(draw, one.fields, unknown, given)) for one in known]
+    chain: list[Any] = []
+    for one in known:
+        # Some extensions are there only behind another one.
+        if _present(one.conditions, {**values, described.name: chain}):
+            chain.append(build(one, _draw_all(draw, one.fields, unknown, given)))
     if unknown:
         taken = [one.header for one in described.known]
         chain += draw(st.lists(_unknown_extensions(taken, mandatory=False), max_size=1))
@@ -167,12 +202,14 @@ def _unknown_extensions(draw: DrawFn, taken: list[int], mandatory: bool) -> Unkn
 
 
 def _numbers(limit: int, names: shape.Names | None, allowed: tuple[int, ...] | None) -> SearchStrategy[int]:
-    """Numbers up to a limit; of an enumeration those that have a name."""
+    """Numbers up to a limit; of an enumeration mostly those that have a name."""
     if allowed is not None:
         return st.sampled_from(allowed)
     if names is None or issubclass(names, IntFlag):
         return st.integers(0, limit)
-    return st.sampled_from([int(value) for value in names])
+    named = st.sampled_from([int(value) for value in names])
+    # Where only one value has a name (OAM), it is one of many that nodes use.
+    return named | st.integers(0, limit) if len(names) == 1 else named
 
 
 def _zid(number: int) -> bytes:
@@ -248,7 +285,7 @@ def _places(layer: Layer) -> list[tuple[Layer, shape.Shape]]:
         if isinstance(described, shape.Chain | shape.Messages):
             for inner in layer.getfieldval(described.name):
                 places += _places(inner)
-        elif isinstance(described, shape.Body):
+        elif isinstance(described, shape.Body | shape.Region):
             places += _places(layer.getfieldval(described.name))
     return places
 
@@ -289,7 +326,7 @@ def _lies_about(  # noqa: C901, PLR0912, PLR0915  (one match over all kinds of s
                 lie(described.name, "out of range", st.sampled_from(wrong))
             elif described.names is None:
                 lie(described.name, "unknown", _other_than(described.default, 0xFF))
-        case shape.U16le():
+        case shape.Le():
             pass
         case shape.Vle():
             now = layer.value(described.name)
@@ -323,7 +360,7 @@ def _lies_about(  # noqa: C901, PLR0912, PLR0915  (one match over all kinds of s
             if described.times is None:
                 said = _other_than(len(items), VLE_MAX)
                 lie(described.name, "wrong count of", said.map(lambda said: CountedList(items, said)))
-            else:
+            elif items:
                 lie(described.name, "too few", st.integers(0, len(items) - 1).map(lambda n: items[:n]))
         case shape.Chain():
             chain = layer.value(described.name)
@@ -339,7 +376,7 @@ def _lies_about(  # noqa: C901, PLR0912, PLR0915  (one match over all kinds of s
             other = st.integers(0, 31).filter(lambda number: number not in described.ids)
             lie(described.name, "unknown id of", other.map(lambda number: bytes([number])))
             lie(described.name, "missing", st.just(b""))
-        case shape.Messages():
+        case shape.Region() | shape.Messages():
             pass
         case _:
             assert_never(described)

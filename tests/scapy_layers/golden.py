@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
+from scapy_layers import shape
 from scapy_layers.batch import contents
 from scapy_layers.catalogue import decode
 from scapy_layers.codes import Kind
 from scapy_layers.errors import WireError
-from scapy_layers.message import Extension, Layer, Message
+from scapy_layers.fields import WhenField
+from scapy_layers.message import Extension, Layer, Message, Region
+from scapy_layers.writing import holds, layout_of
 
 T1 = {"timestamp": 0x0102030405060708, "timestamp_id": "aa"}
 """The Timestamp that the hand-made vectors use."""
@@ -31,23 +34,35 @@ def facts(layer: Any) -> Any:
     """Returns what a layer says on the wire: every field that is present, computed ones included."""
     if isinstance(layer, list):
         return [facts(item) for item in layer]
-    if isinstance(layer, dict):
-        # Bits of an item that were not given are sent as 0.
-        return {
-            name: value for name, value in layer.items() if not (name.startswith("reserved") and not value)
-        }
     if isinstance(layer, Layer):
         said = {
-            field.name: facts(layer.value(field.name))
+            field.name: _said(field, layer.value(field.name))
             for field in layer.fields_desc
-            if not hasattr(field, "conditions") or layer.present(field.conditions)
+            if not isinstance(field, WhenField) or layer.present(field.conditions)
         }
-        if isinstance(layer, Extension):
+        if isinstance(layer, Extension | Region):
             # Both follow from what stands behind; that they are right is seen in the bytes.
-            del said["Z"]
+            said.pop("Z", None)
             said.pop("length", None)
         return type(layer).__name__, said
     return layer
+
+
+def _said(field: Any, value: Any) -> Any:
+    described = field.fld.shape if isinstance(field, WhenField) else field.shape
+    if isinstance(described, shape.Many) and isinstance(value, list):
+        return [_item(described.item, one) if isinstance(one, dict) else one for one in value]
+    return facts(value)
+
+
+def _item(shapes: tuple[shape.Shape, ...], item: dict[str, Any]) -> dict[str, Any]:
+    """Returns what an item of a list says: every field that is present, computed ones included."""
+    layout = layout_of(shapes)
+
+    def value(name: str) -> Any:
+        return layout.value(name, item, layout.defaults)
+
+    return {name: value(name) for name in layout.defaults if holds(layout.conditions.get(name, ()), value)}
 
 
 def assert_golden(digits: str, message: Message) -> None:

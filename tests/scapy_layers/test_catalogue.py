@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
@@ -57,12 +59,28 @@ def test_names_are_those_of_the_specification() -> None:
         assert described.name == ids(number).name
 
 
-def test_no_two_extensions_of_a_message_have_the_same_header() -> None:
-    for described in shapes().values():
-        for one in shape.walk(described.fields):
-            if isinstance(one, shape.Chain):
-                headers = [known.header for known in one.known]
-                assert len(set(headers)) == len(headers)
+def test_extensions_with_the_same_header_are_told_apart_by_opposite_conditions() -> None:
+    for chain in chains():
+        for one, other in combinations(chain.known, 2):
+            if one.header == other.header:
+                assert (
+                    opposite(one.conditions) == other.conditions
+                    or opposite(other.conditions) == one.conditions
+                )
+
+
+def chains() -> list[shape.Chain]:
+    inside = [extension.wire_shapes() for extension in EXTENSIONS]
+    outside = [described.fields for described in shapes().values()]
+    return [one for group in outside + inside for one in shape.walk(group) if isinstance(one, shape.Chain)]
+
+
+def opposite(conditions: shape.Conditions) -> shape.Conditions:
+    (need,) = conditions
+    if isinstance(need, shape.Carries):
+        return (replace(need, negated=not need.negated),)
+    assert need.equals in {0, 1}
+    return (replace(need, equals=1 - need.equals),)
 
 
 def test_build_makes_the_layer_of_a_shape() -> None:

@@ -7,7 +7,7 @@ import pytest
 from scapy_layers.catalogue import decode
 from scapy_layers.codes import Encoding, Kind
 from scapy_layers.data import Del, Err, Put, Query, Reply
-from scapy_layers.extensions import PutAttachment, QueryBody, QueryBodyShm, Shm, SourceInfo
+from scapy_layers.extensions import PutAttachment, QueryBody, QueryBodyShm, QueryBodySliced, Shm, SourceInfo
 from scapy_layers.message import Message, UnknownExtension
 from tests.scapy_layers.golden import T1, assert_every_cut_refused, assert_golden, raw
 
@@ -16,7 +16,7 @@ ALL: list[tuple[str, str, Message]] = [
     ("PUT, empty", "0100", Put()),
     ("PUT, timestamp", "21888e98a8c0e080810101aa026869", Put(**T1, data=b"hi")),
     ("PUT, encoding", "41090475746638026869", Put(encoding=Encoding.TEXT_PLAIN, schema="utf8", data=b"hi")),
-    ("PUT, shared memory", "8112 03010161", Put(extensions=[Shm()], data=b"\x01\x01a")),
+    ("PUT, shared memory", "8112 00", Put(extensions=[Shm()], slices=[])),
     ("DEL", "02", Del()),
     ("QUERY", "03", Query()),
     (
@@ -26,8 +26,13 @@ ALL: list[tuple[str, str, Message]] = [
     ),
     (
         "QUERY, body in shared memory",
-        "83 84 4303 0a706c",
-        Query(extensions=[QueryBodyShm(), QueryBody(encoding=Encoding.APPLICATION_JSON, data=b"pl")]),
+        "83 84 4306 0a 01 00 02706c",
+        Query(
+            extensions=[
+                QueryBodyShm(),
+                QueryBodySliced(encoding=Encoding.APPLICATION_JSON, slices=[{"kind": 0, "slice": b"pl"}]),
+            ]
+        ),
     ),
     ("REPLY", "2403010176", Reply(consolidation="latest", body=Put(data=b"v"))),
     ("ERR", "05046f6f7073", Err(data=b"oops")),
@@ -51,11 +56,37 @@ def test_error_has_no_timestamp() -> None:
     assert (err.reserved_5, err.data) == (1, b"")
 
 
-def test_deletion_with_the_attachment_of_a_put_keeps_it_as_unknown() -> None:
-    deletion = decode(raw("82 43026b76"), Kind.DATA)
-    assert isinstance(deletion.extensions[0], UnknownExtension)
-    assert deletion.extensions[0].data == b"kv"
-    assert isinstance(decode(raw("81 43026b76 00"), Kind.DATA).extensions[0], PutAttachment)
+def test_deletion_may_have_the_attachment_of_a_put() -> None:
+    # zenoh-pico sends it so.
+    for digits in ("82 43026b76", "81 43026b76 00"):
+        (attachment,) = decode(raw(digits), Kind.DATA).extensions
+        assert isinstance(attachment, PutAttachment)
+        assert attachment.attachment == b"kv"
+
+
+SLICES = "03 00026869 01 8020 07 ac02 09 0000"
+
+
+def test_payload_is_sliced_only_with_the_extension() -> None:
+    sliced, whole = decode(raw("8112" + SLICES), Kind.DATA), decode(raw("818f12" + SLICES), Kind.DATA)
+    assert [one["kind"] for one in sliced.slices] == [0, 1, 0]
+    assert sliced.slices[0]["slice"] == b"hi"
+    shared = {name: value for name, value in sliced.slices[1].items() if name != "kind"}
+    assert shared == {"size": 4096, "segment_id": 7, "index": 300, "generation": 9}
+    assert sliced.data is None
+    assert [one["kind"] for one in whole.slices] == [0, 1, 0]
+    plain = decode(raw("8102 03616263"), Kind.DATA)
+    assert (plain.data, plain.slices) == (b"abc", [])
+
+
+def test_body_of_a_query_is_sliced_only_behind_its_marker() -> None:
+    (_, behind), (before, _) = (
+        decode(raw(digits), Kind.DATA).extensions for digits in ("83 84 4302 0000", "83 c30200ff 04")
+    )
+    assert isinstance(behind, QueryBodySliced)
+    assert (behind.encoding, behind.slices) == (0, [])
+    assert isinstance(before, QueryBody)
+    assert before.data == b"\xff"
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ HEADERS: dict[str, dict[int, str]] = {
     "U_TOKEN": {0x5F: "WireExpr"},
     "D_FINAL": {},
     "PUT": {0x41: "SourceInfo", 0x12: "Shm", 0x43: "Attachment"},
-    "DEL": {0x41: "SourceInfo", 0x42: "Attachment"},
+    "DEL": {0x41: "SourceInfo", 0x42: "Attachment", 0x43: "Attachment"},
     "QUERY": {0x41: "SourceInfo", 0x43: "QueryBody", 0x04: "QueryBodyShm", 0x45: "Attachment"},
     "REPLY": {},
     "ERR": {0x41: "SourceInfo", 0x12: "Shm"},

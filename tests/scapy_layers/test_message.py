@@ -23,13 +23,14 @@ from scapy_layers.declarations import DeclareFinal
 from scapy_layers.derive.strategies import messages, nearly_valid
 from scapy_layers.errors import BadValue, WireError
 from scapy_layers.extensions import (
-    Auth,
+    AuthInitSyn,
     Patch,
     PutAttachment,
     QoS,
     QueryBody,
     RegionName,
     SourceInfo,
+    UsrPwd,
     WireExpr,
 )
 from scapy_layers.fields import WhenField
@@ -238,10 +239,14 @@ def test_bytes_behind_a_partly_read_group_are_kept(cut: int) -> None:
         (QoS(M=1, ext_id=3), "3305"),
         (Patch(patch=1, ENC=0), "0701"),
         (Patch(patch=1, ENC=2, length=9), "470901"),
-        (Auth(), "4300"),
-        (Auth(data=b"ab"), "43026162"),
-        (Auth(data=b"ab", length=0), "43006162"),
-        (Auth(data=b"ab", length=WideInt(2, 3)), "438280006162"),
+        (AuthInitSyn(), "4300"),
+        (AuthInitSyn(extensions=[UsrPwd()]), "430102"),
+        (AuthInitSyn(extensions=[UsrPwd(), UsrPwd(Z=1)]), "43028282"),
+        (AuthInitSyn() / b"ab", "43026162"),
+        (AuthInitSyn(length=9) / b"ab", "43096162"),
+        (PutAttachment(attachment=b"ab"), "43026162"),
+        (PutAttachment(attachment=b"ab", length=0), "43006162"),
+        (PutAttachment(attachment=b"ab", length=WideInt(2, 3)), "438280006162"),
         (RegionName(region="n"), "48016e"),
         (WireExpr(key_suffix="a"), "5f03010061"),
         (WireExpr(key_suffix="a", N=0), "5f020000"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scapy_layers.catalogue import decode
-from scapy_layers.codes import Consolidation, Encoding, Kind, OamId, Priority, QueryTarget
+from scapy_layers.codes import Consolidation, Encoding, Kind, OamId, Priority, QueryTarget, What
 from scapy_layers.data import Del, Err, Put, Query, Reply
 from scapy_layers.declarations import (
     DeclareFinal,
@@ -23,6 +23,7 @@ from scapy_layers.extensions import (
     Budget,
     DelAttachment,
     Lane,
+    LinkState,
     NodeId,
     PutAttachment,
     QoS,
@@ -52,6 +53,11 @@ URGENT = QoS(E=1, D=1, priority=Priority.REAL_TIME)
 
 def push(body: Message, suffix: str = "a", **fields: object) -> Push:
     return Push(key_suffix=suffix, body=body, **fields)
+
+
+def state(psid: int, sn: int, zid: str, role: What, *locators: str, links: list[int]) -> dict[str, object]:
+    known: dict[str, object] = {"psid": psid, "state_sn": sn, "zid": zid_from_text(zid), "whatami": role}
+    return known | ({"locators": list(locators)} if locators else {}) | {"links": links}
 
 
 def declare(body: Message, **fields: object) -> Declare:
@@ -194,7 +200,11 @@ HAND_MADE: list[tuple[str, str, Message]] = [
         NetworkOam(
             oam_id=OamId.LINKSTATE,
             extensions=[DECLARED],
-            data=raw("0107000204ddccbbaa0201127463702f3132372e302e302e313a373434370101"),
+            linkstate=LinkState(
+                records=[
+                    state(0, 2, "aabbccdd", What.PEER, "tcp/127.0.0.1:7447", links=[1]),
+                ]
+            ),
         ),
     ),
     ("H48", "1f2a", NetworkOam(oam_id=42)),
@@ -325,7 +335,7 @@ OBSERVED: list[tuple[str, str, Message]] = [
         "a5cdb7fa373100df0121080100",
         frame(
             0x6FE9BCD,
-            NetworkOam(oam_id=1, extensions=[DECLARED], data=b"\x00"),
+            NetworkOam(oam_id=1, extensions=[DECLARED], linkstate=LinkState()),
             extensions=[Lane(priority=0)],
         ),
     ),
@@ -340,11 +350,12 @@ OBSERVED: list[tuple[str, str, Message]] = [
             NetworkOam(
                 oam_id="linkstate",
                 extensions=[DECLARED],
-                data=b"\x02\x07\x00\x02\x10"
-                + zid_from_text(ROUTER)
-                + b"\x01\x01\x13tcp/127.0.0.1:17551\x01\x01\x03\x01\x00\x10"
-                + zid_from_text(CLIENT)
-                + b"\x01\x00",
+                linkstate=LinkState(
+                    records=[
+                        state(0, 2, ROUTER, What.ROUTER, "tcp/127.0.0.1:17551", links=[1]),
+                        state(1, 0, CLIENT, What.ROUTER, links=[]),
+                    ]
+                ),
             ),
             extensions=[Lane(priority="control")],
         ),
@@ -505,7 +516,23 @@ OBSERVED: list[tuple[str, str, Message]] = [
         "a5a58c90733100df01210843" + R01_STATE,
         frame(
             0xE640625,
-            NetworkOam(oam_id=1, extensions=[DECLARED], data=raw(R01_STATE)),
+            NetworkOam(
+                oam_id=1,
+                extensions=[DECLARED],
+                linkstate=LinkState(
+                    records=[
+                        state(
+                            0,
+                            2,
+                            "9208e61bfe6501af594663660d9c0a51",
+                            What.ROUTER,
+                            "tcp/127.0.0.1:17600",
+                            links=[1],
+                        ),
+                        state(1, 0, "5d19f5d130ec6e0fbf1db9f2af2877d4", What.ROUTER, links=[]),
+                    ]
+                ),
+            ),
             extensions=[Lane(priority="control")],
         ),
     ),
@@ -559,7 +586,23 @@ OBSERVED: list[tuple[str, str, Message]] = [
         "a5cfa0831b3100df01210842" + PEER_STATE + "be0021081a",
         frame(
             0x360D04F,
-            NetworkOam(oam_id=1, extensions=[DECLARED], data=raw(PEER_STATE)),
+            NetworkOam(
+                oam_id=1,
+                extensions=[DECLARED],
+                linkstate=LinkState(
+                    records=[
+                        state(
+                            0,
+                            2,
+                            "7cd7a2b776cecdb1405b422c538784c8",
+                            What.PEER,
+                            "tcp/127.0.0.1:17600",
+                            links=[],
+                        ),
+                        state(1, 0, "29f0f02e3b87f8c227f6cee0c0fd86d9", What.PEER, links=[]),
+                    ]
+                ),
+            ),
             declare(DeclareFinal(), interest_id=0),
             extensions=[Lane(priority="control")],
         ),

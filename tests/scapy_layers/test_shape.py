@@ -44,10 +44,19 @@ def test_shapes_are_values() -> None:
         (shape.Condition("A", 0), 0, True),
         (shape.Condition("mode", None), 3, True),
         (shape.Condition("mode", None), 0, False),
+        (shape.Condition("mode", None, negated=True), 0, True),
+        (shape.Condition("oam_id", 1, negated=True), 1, False),
+        (shape.Condition("oam_id", 1, negated=True), 7, True),
     ],
 )
 def test_condition(condition: shape.Condition, value: int, holds: bool) -> None:
     assert condition.holds(value) is holds
+
+
+def test_carries() -> None:
+    sliced = shape.Carries("extensions", 0x12)
+    assert [sliced.holds(headers) for headers in ([], [0x02], {0x41, 0x12})] == [False, False, True]
+    assert shape.Carries("extensions", 0x12, negated=True).holds([])
 
 
 def test_extension_header_is_what_the_tables_print() -> None:

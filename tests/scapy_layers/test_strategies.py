@@ -63,7 +63,7 @@ def inside(layer: Layer) -> list[Layer]:
 def test_every_flag_field_and_extension_is_made(cls: type[Message]) -> None:
     made: set[tuple[str, str]] = set()
 
-    @settings(max_examples=100, database=None, derandomize=True, phases=[Phase.generate])
+    @settings(max_examples=200, database=None, derandomize=True, phases=[Phase.generate])
     @given(messages(cls.kind, cls.id))
     def collect(message: Message) -> None:
         decoded = decode(bytes(message), cls.kind)

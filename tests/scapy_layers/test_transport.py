@@ -8,23 +8,24 @@ from scapy_layers.catalogue import decode
 from scapy_layers.codes import CloseReason, Kind, Priority, Resolution, WhatAmI
 from scapy_layers.errors import BadValue, Overlong, Truncated, UnknownMandatoryExtension, UnknownMessage
 from scapy_layers.extensions import (
-    Auth,
+    AuthInitSyn,
     Compression,
     Drop,
     First,
-    InitShm,
+    InitSynShm,
     JoinLanes,
     Lane,
     LowLatency,
-    MultiLink,
     MultiLinkAck,
+    MultiLinkInitSyn,
+    OpenAckShm,
     OpenShm,
-    OpenShmCounters,
     Patch,
     QoSLink,
     QoSOffer,
     RegionName,
     RemoteBound,
+    UsrPwd,
 )
 from scapy_layers.message import Message, UnknownExtension
 from scapy_layers.transport import Close, Fragment, Frame, Init, Join, KeepAlive, Open, TransportOam
@@ -152,7 +153,7 @@ GOLDEN: list[tuple[str, str, Message]] = [
         Init(
             zid=raw("f07567ccfa1f4dece0e38bd3ea09fa61"),
             batch_size=65480,
-            extensions=[QoSOffer(), InitShm(data=raw("bcaffc800c")), Patch(patch=1)],
+            extensions=[QoSOffer(), InitSynShm(segment_id=0xC01F17BC), Patch(patch=1)],
         ),
     ),
     (
@@ -163,7 +164,7 @@ GOLDEN: list[tuple[str, str, Message]] = [
             T=1,
             lease=10,
             initial_sn=0xED4CECA,
-            extensions=[OpenShmCounters(body=raw("010001020304050607"))],
+            extensions=[OpenAckShm(has_counters=1, counters=list(range(8)))],
         ),
     ),
     (
@@ -173,13 +174,13 @@ GOLDEN: list[tuple[str, str, Message]] = [
     ),
     (
         "compression, region, links, login",
-        "81090205 86 c30102 c402abcd a701 48056e6f727468",
+        "81090205 86 c30102 c40401ab01cd a701 48056e6f727468",
         Init(
             zid="5",
             extensions=[
                 Compression(),
-                Auth(data=b"\x02"),
-                MultiLink(data=b"\xab\xcd"),
+                AuthInitSyn(extensions=[UsrPwd()]),
+                MultiLinkInitSyn(n=b"\xab", e=b"\xcd"),
                 Patch(patch=1),
                 RegionName(region="north"),
             ],
