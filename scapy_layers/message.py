@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self, cast
 
+from scapy.fields import RawVal
 from scapy.packet import NoPayload, Packet, Raw
 
 from scapy_layers import reading, shape
@@ -86,6 +87,7 @@ _FINDINGS = frozenset({"errors", "partial", "stopped"})
 
 _set_fields = Packet.__dict__["fields"].__set__
 _set_original = Packet.__dict__["original"].__set__
+_get_overloaded = Packet.__dict__["overloaded_fields"].__get__
 
 
 class Layer(Packet):
@@ -110,26 +112,41 @@ class Layer(Packet):
     show_indent = 0
     _layout: ClassVar[Layout]
     _program: ClassVar[reading.Program]
+    _field_of: ClassVar[dict[str, AnyField]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._layout = layout_of(shapes_of(cls.fields_desc))
         cls._program = reading.program(cls._layout.shapes)
+        cls._field_of = {field.name: field for field in cls.fields_desc}
 
     def __getattr__(self, attr: str) -> Any:
+        field = self._field_of.get(attr)
+        if field is not None:
+            value = self.getfieldval(attr)
+            return value if isinstance(value, RawVal) else field.i2h(self, value)
         if attr in _ATTRIBUTES:
             self._complete()
             return object.__getattribute__(self, attr)
         if attr in _FINDINGS:
-            value: list[WireError] | bool = [] if attr == "errors" else False
-            object.__setattr__(self, attr, value)
-            return value
-        return self.getfieldval(attr) if attr in self._layout.lists else super().__getattr__(attr)
+            finding: list[WireError] | bool = [] if attr == "errors" else False
+            object.__setattr__(self, attr, finding)
+            return finding
+        return super().__getattr__(attr)
 
     def getfieldval(self, attr: str) -> Any:
         """Scapy's way to a field; a list that was not read is an own empty one, so that items can be appended."""
-        if attr in self._layout.lists and self.fields.get(attr) is None and not self.partial:
-            self.fields[attr] = []
+        value = self.fields.get(attr)
+        if value is not None or attr not in self._field_of:
+            return super().getfieldval(attr) if value is None else value
+        if attr in self._layout.lists and not self.partial:
+            value = self.fields[attr] = []
+            return value
+        try:
+            _get_overloaded(self)
+        except AttributeError:
+            # It was read inside another layer, and nobody asked yet for what Scapy keeps about it.
+            return self._layout.defaults[attr]
         return super().getfieldval(attr)
 
     def _complete(self) -> None:

@@ -20,7 +20,7 @@ from scapy_layers.primitives import Counted, CountedList, Reader, WideInt
 Values = dict[str, Any]
 """The fields of a layer by name."""
 
-MOST_ERRORS = 1000
+MOST_ERRORS = 100
 """So many errors are listed, the first ones: a strict decoder stops at the first, a reader at a few."""
 
 
