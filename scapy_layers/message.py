@@ -243,6 +243,9 @@ class Layer(Packet):
         Raises:
             AttributeError: No such field.
         """
+        given = self.fields.get(name)
+        if given is not None:
+            return given
         if name not in self.default_fields:
             return self.getfieldval(name)
         return self._layout.value(name, self.fields, self.default_fields)
