@@ -96,7 +96,7 @@ def ciphered_nonce() -> list[AnyField]:
 def counters() -> list[AnyField]:
     """Which shared counters the sender uses, one per priority from 0 to 7; none on best-effort links."""
     return [
-        U8("has_counters", allowed=(0, 1)),
+        *packed(Bits("has_counters", 8, default=None, allowed=(0, 1))),
         *when("has_counters", Many("counters", Vle("counter", 16, enforced=True), times=8)),
     ]
 
@@ -109,7 +109,7 @@ def sliced() -> list[AnyField]:
     return [
         Many(
             "slices",
-            U8("kind", allowed=(0, 1)),
+            *packed(Bits("kind", 8, default=None, allowed=(0, 1))),
             *when(("kind", 0), CountedBytes("slice", z=64, enforced=False)),
             *when(
                 "kind",

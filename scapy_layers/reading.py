@@ -8,7 +8,7 @@ claims is never trusted, and what was read once is not looked at again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, Protocol, Self, assert_never
 
@@ -27,6 +27,7 @@ MOST_ERRORS = 100
 class Readable(Protocol):
     """A class of layers, as far as reading goes."""
 
+    fields: Values
     stopped: bool
 
     @classmethod
@@ -113,9 +114,10 @@ def _step(described: shape.Shape) -> Step:  # noqa: PLR0911, PLR0912, C901  (one
             assert_never(described)
 
 
-def _note(errors: list[WireError], error: WireError) -> None:
+def _note(errors: list[WireError], kind: type[WireError], name: str, found: str, at: int) -> None:
+    """Lists an error unless there are enough: making one that nobody sees would take its time."""
     if len(errors) < MOST_ERRORS:
-        errors.append(error)
+        errors.append(kind(name, found, at))
 
 
 def _within(errors: list[WireError], start: int, place: str) -> None:
@@ -148,7 +150,7 @@ def _packed_byte(described: shape.Packed) -> Step:
         bits, wrong = apart.get(carrier) or take_apart(carrier)
         values.update(bits)
         for name, found in wrong:
-            _note(errors, BadValue(name, found, at))
+            _note(errors, BadValue, name, found, at)
         return True
 
     return step
@@ -163,12 +165,12 @@ def _packed_vle(described: shape.Packed) -> Step:
         carrier = reader.vle()
         if described.enforced is not None and carrier >> described.enforced:
             found = f"{int(carrier)} needs more than {described.enforced} bits"
-            _note(errors, Overlong(_name(described), found, at))
+            _note(errors, Overlong, _name(described), found, at)
         for name, shift, mask, allowed in parts:
             value = values[name] = carrier >> shift & mask
             found_wrong = _meaning(allowed, value)
             if found_wrong:
-                _note(errors, BadValue(name, found_wrong, at))
+                _note(errors, BadValue, name, found_wrong, at)
         if type(carrier) is WideInt:
             # An over-long carrier is remembered at its lowest bits.
             values[last] = WideInt(values[last], carrier.width)
@@ -183,7 +185,7 @@ def _u8(described: shape.U8) -> Step:
     def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
         value = values[name] = reader.u8()
         if allowed is not None and value not in allowed:
-            _note(errors, BadValue(name, f"{value} has no meaning", reader.at - 1))
+            _note(errors, BadValue, name, f"{value} has no meaning", reader.at - 1)
         return True
 
     return step
@@ -206,9 +208,9 @@ def _vle(described: shape.Vle) -> Step:
         at = reader.at
         value = values[name] = reader.vle()
         if value >> bits:
-            _note(errors, Overlong(name, f"{int(value)} needs more than {bits} bits", at))
+            _note(errors, Overlong, name, f"{int(value)} needs more than {bits} bits", at)
         if allowed is not None and value not in allowed:
-            _note(errors, BadValue(name, f"{int(value)} has no meaning", at))
+            _note(errors, BadValue, name, f"{int(value)} has no meaning", at)
         return True
 
     return step
@@ -230,7 +232,7 @@ def _zid(described: shape.Zid) -> Step:
             raw = _take_counted(size, reader, at, "a ZenohID")
         values[described.name] = raw
         if not any(raw):
-            _note(errors, BadValue(described.name, "a ZenohID of value 0", at))
+            _note(errors, BadValue, described.name, "a ZenohID of value 0", at)
         return True
 
     return step
@@ -260,7 +262,7 @@ def _counted(described: shape.CountedBytes) -> Step:
         if text:
             _check_text(name, raw, at, errors)
         if locator and (b"/" not in raw or b"#" in raw):
-            _note(errors, BadValue(name, f"{raw!r} is no locator (proto/address[?metadata])", at))
+            _note(errors, BadValue, name, f"{raw!r} is no locator (proto/address[?metadata])", at)
         return True
 
     return step
@@ -281,7 +283,7 @@ def _check_text(name: str, raw: bytes, at: int, errors: list[WireError]) -> None
     try:
         raw.decode()
     except UnicodeDecodeError as error:
-        _note(errors, BadValue(name, f"not UTF-8 ({error.reason} at {error.start})", at))
+        _note(errors, BadValue, name, f"not UTF-8 ({error.reason} at {error.start})", at)
 
 
 # Groups ---------------------------------------------------------------------------------------------
@@ -306,7 +308,14 @@ def _when(described: shape.When) -> Step:
     conditions = described.conditions
 
     def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
-        return run(inside, values, reader, errors) if holds(conditions, values.get) else True
+        for need in conditions:
+            if isinstance(need, shape.Carries):
+                fits = need.holds(_headers(values.get(need.field) or ()))
+            else:
+                fits = need.holds(values[need.field])
+            if not fits:
+                return True
+        return run(inside, values, reader, errors)
 
     need = conditions[0]
     if len(conditions) > 1 or isinstance(need, shape.Carries) or need.equals != 1 or need.negated:
@@ -318,6 +327,14 @@ def _when(described: shape.When) -> Step:
         return run(inside, values, reader, errors) if values[field] == 1 else True
 
     return flagged
+
+
+def _headers(chain: Iterable[Readable]) -> set[int]:
+    """Returns the header bytes of extensions that were read, Z clear."""
+    return {
+        extension.fields["ENC"] << 5 | extension.fields["M"] << 4 | extension.fields["ext_id"]
+        for extension in chain
+    }
 
 
 def _many(described: shape.Many) -> Step:
@@ -335,7 +352,7 @@ def _many(described: shape.Many) -> Step:
             case _:
                 count = len(values.get(described.times) or ())
         if described.most is not None and count > described.most:
-            _note(errors, BadValue(name, f"a count of {int(count)}, at most {described.most}", at))
+            _note(errors, BadValue, name, f"a count of {int(count)}, at most {described.most}", at)
         items: list[Any] = []
         try:
             for index in range(count):
@@ -439,7 +456,7 @@ def _chain(described: shape.Chain) -> Step:  # noqa: C901
                 return False
             if head & 0x10 and cls is unknown_extension[0] and not skips_mandatory:
                 found = f"extension {head & 0x0F:#x} is not known here and is mandatory"
-                _note(errors, UnknownMandatoryExtension(f"{name}[{len(chain) - 1}]", found, at))
+                _note(errors, UnknownMandatoryExtension, f"{name}[{len(chain) - 1}]", found, at)
             more = head & 0x80 != 0
         return True
 

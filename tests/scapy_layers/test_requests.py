@@ -190,7 +190,7 @@ def test_every_field_has_lies(message: Message) -> None:
         assert wanted in names, wanted
 
 
-def fields(shapes: tuple[shape.Shape, ...], prefix: str, layer: Any) -> set[str]:
+def fields(shapes: tuple[shape.Shape, ...], prefix: str, layer: Any) -> set[str]:  # noqa: C901
     """Returns the path of every field that must have lies, those that are hidden by bits included."""
     found: set[str] = set()
     bits = {b.name for one in shape.walk(shapes) if isinstance(one, shape.Packed) for b in one.bits}
@@ -204,9 +204,8 @@ def fields(shapes: tuple[shape.Shape, ...], prefix: str, layer: Any) -> set[str]
                 if layer.present(tuple(need for need in described.conditions if need.field not in bits)):
                     found |= fields(described.fields, prefix, layer)
             case shape.Region():
-                found |= {f"{prefix}.{described.name}.length"}
-                inside = layer.getfieldval(described.name)
-                found |= fields(described.fields, f"{prefix}.{described.name}", inside)
+                inside = f"{prefix}.{described.name}"
+                found |= {f"{inside}.length"} | fields(described.fields, inside, layer[ext.LinkState])
             case shape.Many():
                 found.add(f"{prefix}.{described.name}")
                 if described.times is None:
