@@ -4,8 +4,8 @@ Started as ``python node_process.py FD``. Each line of standard input is a JSON 
 method of ``Node``, the rest are its arguments. Each is answered with one JSON line on the file
 descriptor: ``{"ok": result}`` or ``{"error": text}``. The node ends with its standard input.
 
-What the API hands out (samples, queries, replies, hellos) is turned into plain values here; the parent
-writes them down as what this node saw.
+What the API hands out (samples, queries, replies, hellos) is turned into plain values and kept; the parent
+asks for it with ``record`` and writes it down as what this node saw. The format is in README.md.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ import json
 import os
 import sys
 import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,26 +29,33 @@ LONGEST = 512
 """Bytes of a payload that is written down as it is; longer ones by their size and SHA-256."""
 
 ENUMERATIONS = {
-    "priority": zenoh.Priority,
-    "congestion_control": zenoh.CongestionControl,
-    "reliability": zenoh.Reliability,
-    "target": zenoh.QueryTarget,
-    "consolidation": zenoh.ConsolidationMode,
-    "accept_replies": zenoh.ReplyKeyExpr,
+    "priority": "Priority",
+    "congestion_control": "CongestionControl",
+    "reliability": "Reliability",
+    "target": "QueryTarget",
+    "consolidation": "ConsolidationMode",
+    "accept_replies": "ReplyKeyExpr",
+    "allowed_origin": "Locality",
+    "allowed_destination": "Locality",
 }
+"""Options whose values are names of members. Older releases lack some of them."""
 
 LISTENING = {"tcp": "0A", "udp": "07"}
 """State of a socket that waits for peers, in /proc/net."""
 
+SHARED = 1 << 20
+"""Bytes of the shared memory that this process hands out."""
+
 
 class Node:
-    """One session, its entities by name, and what they received."""
+    """One session, its entities by name, and what its application saw."""
 
     def __init__(self) -> None:
         self._session: Any = None
+        self._memory: Any = None
         self._entities: dict[str, Any] = {}
-        self._samples: list[dict[str, Any]] = []
-        self._queries: list[dict[str, Any]] = []
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._seen: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         self._arrived = threading.Condition()
 
     # The session ----------------------------------------------------------------------------------
@@ -62,7 +72,27 @@ class Node:
         """Closes the session."""
         self._session.close()
 
-    def scout(self, what: str, count: int, config: dict[str, Any]) -> list[dict[str, Any]]:
+    def transports(self) -> None:
+        """Notes from now on, and for those there are, when a transport opens and closes."""
+
+        def listen(event: Any) -> None:
+            transport = event.transport
+            self._note(
+                "transports",
+                {
+                    "kind": _name(event.kind),
+                    "zid": str(transport.zid),
+                    "whatami": str(transport.whatami),
+                    "qos": transport.is_qos,
+                    "multicast": transport.is_multicast,
+                },
+            )
+
+        self._entities["transports"] = self._session.info.declare_transport_events_listener(
+            listen, history=True
+        )
+
+    def scout(self, what: str, count: int, config: dict[str, Any]) -> None:
         """Scouts without a session until so many hellos arrived."""
         scout: Any = zenoh.scout(what=what, config=_config(config))
         hellos: dict[str, dict[str, Any]] = {}
@@ -74,19 +104,73 @@ class Node:
                 "locators": list(hello.locators),
             }
         scout.stop()
-        return [hellos[zid] for zid in sorted(hellos)]
+        self._note("scouts", {"what": what, "hellos": [hellos[zid] for zid in sorted(hellos)]})
+
+    # What was seen --------------------------------------------------------------------------------
+
+    def record(self) -> dict[str, list[dict[str, Any]]]:
+        """Returns all that was declared and seen since the start of the process."""
+        with self._arrived:
+            return dict(self._seen)
+
+    def gathered(self, what: str, count: int) -> None:
+        """Waits until so many of something were seen since the start of the process."""
+        with self._arrived:
+            self._arrived.wait_for(lambda: len(self._seen[what]) >= count)
+
+    def _note(self, what: str, seen: dict[str, Any]) -> None:
+        with self._arrived:
+            self._seen[what].append(seen)
+            self._arrived.notify_all()
+
+    def _declare(
+        self, what: str, name: str, key: str, options: dict[str, Any], declare: Callable[[], Any]
+    ) -> None:
+        """Declares an entity and writes down its row; the row is there before the first sample."""
+        row = {"name": name, "key": key, **options, "since": time.time_ns()}
+        self._note(what, row)
+        self._rows[name] = row
+        self._entities[name] = declare()
+
+    def undeclare(self, name: str) -> None:
+        """Undeclares any entity."""
+        entity = self._entities.pop(name)
+        if hasattr(entity, "undeclare"):
+            entity.undeclare()
+        else:
+            self._session.undeclare(entity)
+        if name in self._rows:
+            self._rows.pop(name)["until"] = time.time_ns()
 
     # Publishing -----------------------------------------------------------------------------------
 
     def put(self, key: str, payload: str = "", **options: Any) -> None:
         """Puts one value."""
-        self._session.put(key, _payload(payload), **self._options(options))
+        self._session.put(key, self._payload(payload), **self._options(options))
 
     def put_all(self, values: list[dict[str, Any]]) -> None:
         """Puts values as fast as the API takes them, so that they share batches."""
-        ready = [(item.pop("key"), _payload(item.pop("payload", "")), self._options(item)) for item in values]
-        for key, payload, options in ready:
+        for key, payload, options in self._ready(values):
             self._session.put(key, payload, **options)
+
+    def put_together(self, values: list[dict[str, Any]]) -> None:
+        """Puts values at the same time, each in a thread of its own."""
+        start = threading.Barrier(len(values))
+
+        def put(key: str, payload: Any, options: dict[str, Any]) -> None:
+            start.wait()
+            self._session.put(key, payload, **options)
+
+        threads = [threading.Thread(target=put, args=value) for value in self._ready(values)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _ready(self, values: list[dict[str, Any]]) -> list[tuple[str, Any, dict[str, Any]]]:
+        return [
+            (item.pop("key"), self._payload(item.pop("payload", "")), self._options(item)) for item in values
+        ]
 
     def delete(self, key: str, **options: Any) -> None:
         """Deletes one value."""
@@ -94,21 +178,66 @@ class Node:
 
     def publisher(self, name: str, key: str, **options: Any) -> None:
         """Declares a publisher."""
-        self._entities[name] = self._session.declare_publisher(key, **self._options(options))
+        made = self._options(options)
+        self._declare("publishers", name, key, options, lambda: self._session.declare_publisher(key, **made))
 
     def publish(self, name: str, payload: str = "", **options: Any) -> None:
         """Publishes one value."""
-        self._entities[name].put(_payload(payload), **self._options(options))
+        self._entities[name].put(self._payload(payload), **self._options(options))
 
     def publish_all(self, values: list[dict[str, str]]) -> None:
         """Publishes values as fast as the API takes them, so that they share batches."""
-        ready = [(self._entities[item["name"]], _payload(item["payload"])) for item in values]
+        ready = [(self._entities[item["name"]], self._payload(item["payload"])) for item in values]
         for publisher, payload in ready:
             publisher.put(payload)
 
     def retract(self, name: str, **options: Any) -> None:
         """Deletes the key of a publisher."""
         self._entities[name].delete(**self._options(options))
+
+    def advanced_publisher(
+        self,
+        name: str,
+        key: str,
+        cache: int = 0,
+        heartbeat: float = 0,
+        detection: bool = False,
+        **options: Any,
+    ) -> None:
+        """Declares a publisher that numbers its samples, and may keep the last ones for those who ask.
+
+        Args:
+            name: Its name.
+            key: What it publishes.
+            cache: Samples to keep.
+            heartbeat: Seconds between heartbeats that tell the last number; 0 for none.
+            detection: It has a liveliness token by which subscribers find it.
+            options: As the API takes them.
+        """
+        from zenoh.ext import CacheConfig, MissDetectionConfig, declare_advanced_publisher
+
+        made = self._options(options)
+        if cache:
+            made["cache"] = CacheConfig(cache)
+        made["sample_miss_detection"] = MissDetectionConfig(
+            heartbeat=heartbeat or None, sporadic_heartbeat=None
+        )
+        shown = {"cache": cache, "heartbeat": heartbeat, "detection": detection, **options}
+        self._declare(
+            "publishers",
+            name,
+            key,
+            {"advanced": True, **shown},
+            lambda: declare_advanced_publisher(self._session, key, publisher_detection=detection, **made),
+        )
+
+    def listen_matching(self, name: str) -> None:
+        """Notes from now on whether a publisher or querier has somebody at the other end."""
+
+        def listen(status: Any) -> None:
+            self._note("matching", {"entity": name, "matching": bool(status.matching)})
+
+        self._entities[f"matching of {name}"] = self._entities[name].declare_matching_listener(listen)
 
     def matching(self, name: str) -> None:
         """Waits until a publisher or querier has somebody at the other end."""
@@ -120,64 +249,118 @@ class Node:
 
     # Subscribing ----------------------------------------------------------------------------------
 
-    def subscribe(self, name: str, key: str) -> None:
+    def subscribe(self, name: str, key: str, **options: Any) -> None:
         """Declares a subscriber."""
-        self._entities[name] = self._session.declare_subscriber(key, self._listener("subscriber", name))
+        made, listener = self._options(options), self._listener("subscriber", name)
+        self._declare(
+            "subscribers",
+            name,
+            key,
+            {"kind": "subscriber", **options},
+            lambda: self._session.declare_subscriber(key, listener, **made),
+        )
 
     def watch(self, name: str, key: str, history: bool = False) -> None:
         """Declares a liveliness subscriber."""
-        liveliness = self._session.liveliness()
-        self._entities[name] = liveliness.declare_subscriber(
-            key, self._listener("liveliness", name), history=history
+        listener = self._listener("liveliness", name)
+        self._declare(
+            "subscribers",
+            name,
+            key,
+            {"kind": "liveliness", "history": history},
+            lambda: self._session.liveliness().declare_subscriber(key, listener, history=history),
         )
 
-    def samples(self, count: int) -> list[dict[str, Any]]:
-        """Waits until so many samples arrived since the start of the node; returns all."""
-        with self._arrived:
-            self._arrived.wait_for(lambda: len(self._samples) >= count)
-            return list(self._samples)
+    def advanced_subscribe(
+        self, name: str, key: str, history: int = 0, late: bool = False, recovery: bool = False
+    ) -> None:
+        """Declares a subscriber that asks publishers for what it missed, and tells what stays missing.
+
+        Args:
+            name: Its name.
+            key: What it wants.
+            history: Samples of each publisher to ask for; 0 for none.
+            late: Ask publishers, too, that come later.
+            recovery: Listen to heartbeats and ask for what is missing.
+        """
+        from zenoh.ext import HistoryConfig, RecoveryConfig, declare_advanced_subscriber
+
+        made: dict[str, Any] = {}
+        if history:
+            made["history"] = HistoryConfig(detect_late_publishers=late, max_samples=history)
+        if recovery:
+            made["recovery"] = RecoveryConfig(periodic_queries=None, heartbeat=True)
+        listener = self._listener("subscriber", name)
+        self._declare(
+            "subscribers",
+            name,
+            key,
+            {"kind": "advanced", "history": history, "late": late, "recovery": recovery},
+            lambda: declare_advanced_subscriber(self._session, key, listener, **made),
+        )
+
+        def missed(miss: Any) -> None:
+            self._note("misses", {"subscriber": name, "source": _entity(miss.source), "count": miss.nb})
+
+        self._entities[f"misses of {name}"] = self._entities[name].sample_miss_listener(missed)
 
     def _listener(self, kind: str, name: str) -> Any:
         def listen(sample: Any) -> None:
-            with self._arrived:
-                self._samples.append({kind: name, **_sample(sample)})
-                self._arrived.notify_all()
+            self._note("samples", {kind: name, **_sample(sample)})
 
         return listen
 
     # Queries --------------------------------------------------------------------------------------
 
-    def queryable(self, name: str, key: str, answers: list[dict[str, Any]], complete: bool = False) -> None:
-        """Declares a queryable that gives the same answers to each query."""
+    def queryable(
+        self, name: str, key: str, answers: list[dict[str, Any]], keep: bool = False, **options: Any
+    ) -> None:
+        """Declares a queryable that gives the same answers to each query.
+
+        Args:
+            name: Its name.
+            key: What it answers.
+            answers: A reply each; one without a key is an error, one without a payload a deletion.
+            keep: Never end a query, so that it times out at the asking side.
+            options: As the API takes them.
+        """
+        kept = self._entities.setdefault("kept queries", [])
 
         def answer(query: Any) -> None:
-            asked = {"queryable": name, **_query(query)}
-            with query:
-                for item in answers:
-                    options = self._options({key: item[key] for key in item if key not in {"key", "payload"}})
-                    if "key" not in item:
-                        query.reply_err(_payload(item["payload"]), **options)
-                    elif "payload" in item:
-                        query.reply(item["key"], _payload(item["payload"]), **options)
-                    else:
-                        query.reply_del(item["key"], **options)
-            with self._arrived:
-                self._queries.append(asked)
-                self._arrived.notify_all()
+            self._note("queries", {"queryable": name, **_query(query)})
+            for item in answers:
+                # The API refuses a reply for a key that was not asked for.
+                with contextlib.suppress(zenoh.ZError):
+                    self._reply(query, **item)
+            if keep:
+                kept.append(query)
+            elif hasattr(query, "drop"):
+                query.drop()
 
-        self._entities[name] = self._session.declare_queryable(key, answer, complete=complete)
+        made = self._options(options)
+        self._declare(
+            "queryables",
+            name,
+            key,
+            options,
+            lambda: self._session.declare_queryable(key, answer, **made),
+        )
 
-    def queries(self, count: int) -> list[dict[str, Any]]:
-        """Waits until so many queries were answered since the start of the node; returns all."""
-        with self._arrived:
-            self._arrived.wait_for(lambda: len(self._queries) >= count)
-            return list(self._queries)
+    def _reply(self, query: Any, key: str = "", payload: str | None = None, **options: Any) -> None:
+        made = self._options(options)
+        if not key:
+            query.reply_err(self._payload(payload or ""), **made)
+        elif payload is None:
+            query.reply_del(key, **made)
+        else:
+            query.reply(key, self._payload(payload), **made)
 
     def querier(self, name: str, key: str, **options: Any) -> None:
         """Declares a querier."""
-        self._entities[name] = self._session.declare_querier(key, **self._options(options))
+        made = self._options(options)
+        self._declare("queriers", name, key, options, lambda: self._session.declare_querier(key, **made))
 
-    def get(self, selector: str, querier: str = "", **options: Any) -> list[dict[str, Any]]:
+    def get(self, selector: str, querier: str = "", **options: Any) -> None:
         """Queries and waits for the last reply.
 
         Args:
@@ -187,43 +370,49 @@ class Node:
         """
         asked = self._options(options)
         if "payload" in asked:
-            asked["payload"] = _payload(asked["payload"])
+            asked["payload"] = self._payload(asked["payload"])
+        row = {"selector": selector, **options}
         if querier:
-            return [_reply(reply) for reply in self._entities[querier].get(parameters=selector, **asked)]
-        return [_reply(reply) for reply in self._session.get(selector, **asked)]
+            row["querier"] = querier
+            replies = self._entities[querier].get(parameters=selector, **asked)
+        else:
+            replies = self._session.get(selector, **asked)
+        self._note("gets", {**row, "replies": [_reply(reply) for reply in replies]})
 
-    def alive(self, key: str) -> list[dict[str, Any]]:
+    def alive(self, key: str) -> None:
         """Asks for the liveliness tokens there are."""
-        return [_reply(reply) for reply in self._session.liveliness().get(key)]
+        replies = self._session.liveliness().get(key)
+        self._note("alive", {"key": key, "replies": [_reply(reply) for reply in replies]})
 
     # Other entities -------------------------------------------------------------------------------
 
     def token(self, name: str, key: str) -> None:
         """Declares a liveliness token."""
-        self._entities[name] = self._session.liveliness().declare_token(key)
+        self._declare("tokens", name, key, {}, lambda: self._session.liveliness().declare_token(key))
 
     def alias(self, name: str, key: str) -> None:
         """Declares a key expression, to be named like an entity."""
-        self._entities[name] = self._session.declare_keyexpr(key)
+        self._declare("aliases", name, key, {}, lambda: self._session.declare_keyexpr(key))
 
     def put_alias(self, name: str, payload: str) -> None:
         """Puts a value under a declared key expression."""
         self._session.put(self._entities[name], payload)
 
-    def undeclare(self, name: str) -> None:
-        """Undeclares any entity."""
-        entity = self._entities.pop(name)
-        if hasattr(entity, "undeclare"):
-            entity.undeclare()
-        else:
-            self._session.undeclare(entity)
+    def encodings(self) -> list[str]:
+        """Returns the encodings that have a number on the wire, by name."""
+        named = (getattr(zenoh.Encoding, name) for name in dir(zenoh.Encoding) if name.isupper())
+        return sorted({str(member) for member in named})
+
+    # Values ---------------------------------------------------------------------------------------
 
     def _options(self, options: dict[str, Any]) -> dict[str, Any]:
         """Turns names into the enumerations of the API; ``stamped``, ``sourced``, ``traced`` into objects."""
         made = {
-            name: getattr(ENUMERATIONS[name], value) if name in ENUMERATIONS else value
+            name: getattr(getattr(zenoh, ENUMERATIONS[name]), value) if name in ENUMERATIONS else value
             for name, value in options.items()
         }
+        if "attachment" in made:
+            made["attachment"] = self._payload(made["attachment"])
         if made.pop("stamped", False):
             made["timestamp"] = self._session.new_timestamp()
         if "sourced" in made:
@@ -235,23 +424,36 @@ class Node:
             )
         return made
 
+    def _payload(self, text: str) -> Any:
+        """Returns what a text of a scenario stands for: ``hex:``, ``count:SIZE``, or itself.
+
+        With ``shared:`` in front it is in shared memory.
+        """
+        kind, _, rest = text.partition(":")
+        if kind == "shared":
+            return self._share(self._payload(rest))
+        if kind == "hex":
+            return bytes.fromhex(rest)
+        if kind == "count":
+            # Numbered, so that a lost or doubled piece shows; no two pieces compress to the same.
+            return b"".join(b"%07d\n" % index for index in range(int(rest) // 8 + 1))[: int(rest)]
+        return text.encode()
+
+    def _share(self, raw: bytes) -> Any:
+        from zenoh.shm import ShmProvider
+
+        if self._memory is None:
+            self._memory = ShmProvider.default_backend(SHARED)
+        buffer = self._memory.alloc(len(raw))
+        buffer[:] = raw
+        return buffer
+
 
 def _config(values: dict[str, Any]) -> Any:
     config = zenoh.Config()
     for path, value in values.items():
         config.insert_json5(path, json.dumps(value))
     return config
-
-
-def _payload(text: str) -> bytes:
-    """Returns the bytes that a text of a scenario stands for: ``hex:``, ``count:SIZE``, or itself."""
-    kind, _, rest = text.partition(":")
-    if kind == "hex":
-        return bytes.fromhex(rest)
-    if kind == "count":
-        # Numbered, so that a lost or doubled piece shows; no two pieces compress to the same.
-        return b"".join(b"%07d\n" % index for index in range(int(rest) // 8 + 1))[: int(rest)]
-    return text.encode()
 
 
 def _shown(data: Any) -> dict[str, Any] | None:
@@ -267,7 +469,8 @@ def _shown(data: Any) -> dict[str, Any] | None:
 
 
 def _sample(sample: Any) -> dict[str, Any]:
-    stamp, source, stack = sample.timestamp, sample.source_info, sample.timestamp_stack
+    # Of 1.10 and 1.6; older releases hand out samples without them.
+    stack, source = getattr(sample, "timestamp_stack", None), getattr(sample, "source_info", None)
     seen = {
         "key": str(sample.key_expr),
         "kind": _name(sample.kind),
@@ -277,12 +480,21 @@ def _sample(sample: Any) -> dict[str, Any]:
         "priority": _name(sample.priority),
         "congestion_control": _name(sample.congestion_control),
         "express": sample.express,
-        "timestamp": stamp
-        and {"ntp64": int(str(stamp.get_time_as_ntp64())), "id": bytes(stamp.get_id()).hex()},
-        "source": source and {**_entity(source.source_id), "sn": source.source_sn},
+        "timestamp": sample.timestamp and _timestamp(sample.timestamp),
+        "source": source and _source(source),
         "timestamp_stack": stack and [_name(record.point) for record in stack.records],
     }
     return {name: value for name, value in seen.items() if value is not None}
+
+
+def _timestamp(stamp: Any) -> dict[str, Any]:
+    # The text is the one form that all releases have; the id in it is a number, on the wire it is reversed.
+    time_text, _, zid = str(stamp).partition("/")
+    return {"ntp64": int(time_text), "id": bytes.fromhex(zid.zfill(len(zid) + len(zid) % 2))[::-1].hex()}
+
+
+def _source(source: Any) -> dict[str, Any]:
+    return {**_entity(source.source_id), "sn": source.source_sn}
 
 
 def _name(member: Any) -> str:
@@ -291,16 +503,23 @@ def _name(member: Any) -> str:
 
 
 def _entity(identity: Any) -> dict[str, Any]:
-    return {"zid": str(identity.zid), "eid": identity.eid}
+    """Returns who it was; before 1.6 a replier is known by its ZenohID alone."""
+    return (
+        {"zid": str(identity.zid), "eid": identity.eid}
+        if hasattr(identity, "eid")
+        else {"zid": str(identity)}
+    )
 
 
 def _query(query: Any) -> dict[str, Any]:
+    source = getattr(query, "source_info", None)
     seen = {
         "key": str(query.key_expr),
         "parameters": str(query.parameters),
         "payload": _shown(query.payload),
         "encoding": None if query.encoding is None else str(query.encoding),
         "attachment": _shown(query.attachment),
+        "source": source and _source(source),
     }
     return {name: value for name, value in seen.items() if value is not None}
 
@@ -320,10 +539,11 @@ def _listening_ports(protocol: str) -> list[int]:
         with contextlib.suppress(OSError):  # the descriptor of this very listing is gone by now
             inodes.add(str(descriptor.readlink()))
     ports = set()
-    for line in Path(f"/proc/self/net/{protocol}").read_text().splitlines()[1:]:
-        columns = line.split()
-        if columns[3] == LISTENING[protocol] and f"socket:[{columns[9]}]" in inodes:
-            ports.add(int(columns[1].rpartition(":")[2], 16))
+    for family in ("", "6"):
+        for line in Path(f"/proc/self/net/{protocol}{family}").read_text().splitlines()[1:]:
+            columns = line.split()
+            if columns[3] == LISTENING[protocol] and f"socket:[{columns[9]}]" in inodes:
+                ports.add(int(columns[1].rpartition(":")[2], 16))
     return sorted(ports)
 
 
