@@ -1,0 +1,296 @@
+"""The bytes of one direction into batches; finds the framing, and finds the way back after a hole."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from scapy_layers import websocket
+from scapy_layers.codes import PROTOCOL_VERSION, TransportId
+from scapy_layers.framing import Framing
+from scapy_layers.links import Batch, Gap, Limits, Way
+from scapy_layers.resync import KNOWN, STRANGER, Seeker
+from scapy_layers.tcp import Event, Piece
+from scapy_layers.websocket import Answer
+
+ZENOH = (Framing.SHORT, Framing.LONG, Framing.WEBSOCKET)
+
+_LEFT_BY_LOWLATENCY = re.compile(rb"\x02\0[\x03\x23].", re.DOTALL)
+"""A CLOSE with a 2-byte length that real nodes write behind the last 4-byte one when they tear a link down."""
+
+_INIT_SEEN = 6
+"""Bytes of the shortest INIT with its length; they tell it from all else."""
+
+_TLS = re.compile(rb"\x16\x03[\0-\x04]..[\x01\x02]\0", re.DOTALL)
+"""A handshake record with a hello: its bytes could pass for an INIT of some hundred bytes."""
+
+
+class _Mark(NamedTuple):
+    """A packet ends where so many bytes have been taken."""
+
+    end: int
+    number: int
+    time: int
+
+
+class _Loss(NamedTuple):
+    """A gap that is not told yet: how far reading must go on is not known."""
+
+    number: int
+    time: int
+    missing: int | None
+    skipped: int
+    why: str
+
+
+def _first(data: bytearray) -> tuple[Framing, int]:
+    """Tells what a direction is from its first bytes, and how many of them belong to no batch."""
+    answer, header = websocket.upgrade(data)
+    if answer is Answer.YES:
+        return Framing.WEBSOCKET, header
+    if answer is Answer.MORE:
+        return Framing.UNDECIDED, 0
+    if len(data) < _INIT_SEEN:
+        may_be = len(data) < 3 or data[2] & 0x1F == TransportId.INIT
+        return (Framing.UNDECIDED if may_be else Framing.FOREIGN), 0
+    size, zid = data[0] | data[1] << 8, (data[4] >> 4) + 1
+    init = data[2] & 0x1F == TransportId.INIT and data[3] == PROTOCOL_VERSION and size >= 3 + zid
+    return (Framing.SHORT if init and not _TLS.match(data) else Framing.FOREIGN), 0
+
+
+class Cutter:
+    """Cuts one direction into batches, each as ``way.framing`` says at that moment.
+
+    Attributes:
+        buffer: What is in order and not cut yet.
+    """
+
+    __slots__ = (
+        "_consumed",
+        "_gap",
+        "_limits",
+        "_marks",
+        "_messages",
+        "_number",
+        "_seekers",
+        "_sought",
+        "_time",
+        "_way",
+        "buffer",
+    )
+
+    def __init__(self, way: Way, limits: Limits) -> None:
+        self._way = way
+        self._limits = limits
+        self.buffer = bytearray()
+        self._number = self._time = 0  # of the latest packet
+        # Which packet a byte came in: kept while batches are looked for, for else the latest one ends them.
+        self._marks: deque[_Mark] = deque()
+        self._consumed = 0  # bytes cut off in front of the buffer since there are marks
+        self._seekers: list[Seeker] = []  # while it is not known where a batch begins
+        self._sought = Framing.UNDECIDED, Framing.UNDECIDED  # framings of both ways, when the search began
+        self._gap: _Loss | None = None  # told when it is known again
+        self._messages = websocket.Messages(limits.batch)
+
+    @property
+    def held(self) -> int:
+        """Bytes that wait."""
+        return len(self.buffer) + self._messages.held
+
+    @property
+    def seeking(self) -> bool:
+        """It is not known where a batch begins."""
+        return bool(self._seekers)
+
+    @property
+    def lacking(self) -> int | None:
+        """How many bytes complete the SHORT batch in the buffer, 0 between batches; None when that is not known."""
+        if self._seekers or len(self.buffer) == 1:
+            return None
+        if not self.buffer:
+            return 0
+        return 2 + int.from_bytes(self.buffer[:2], "little") - len(self.buffer)
+
+    def take(self, event: Event) -> Iterator[Batch | Gap]:
+        """Takes bytes in order, or a hole; yields the batches that it completes."""
+        if isinstance(event, Piece):
+            self._append(event)
+            yield from self._cut()
+            return
+        if not event.afresh:
+            yield from self._cut(last=True)
+        skipped = self._clear()
+        if event.afresh:
+            self._gap, skipped = None, 0
+        if self._way.framing is not Framing.FOREIGN:
+            self._seek(_Loss(event.number, event.time, event.missing, skipped, event.why))
+
+    def leave(self, why: str, number: int, time: int) -> Iterator[Batch | Gap]:
+        """Tells what is left at the end of the direction; ``why`` there may be a part of a batch."""
+        yield from self._cut(last=True)
+        left, gap, way = len(self.buffer), self._gap, self._way
+        if way.framing in ZENOH:
+            if gap is not None:
+                yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + left, gap.why)
+            elif way.framing is Framing.LONG and _LEFT_BY_LOWLATENCY.fullmatch(self.buffer):
+                yield Batch(way, self._number, self._time, bytes(self.buffer[2:]))
+            elif left or self._messages.held:
+                yield Gap(way, number, time, 0, left + self._messages.held, why)
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops all that waits."""
+        self._clear()
+        self._seekers, self._gap = [], None
+
+    # The buffer
+
+    def _append(self, piece: Piece) -> None:
+        self.buffer += piece.data
+        self._number, self._time = piece.number, piece.time
+        if self._seekers:
+            self._mark()
+            for seeker in self._seekers:
+                seeker.boundaries.append(len(self.buffer))
+
+    def _mark(self) -> None:
+        self._marks.append(_Mark(self._consumed + len(self.buffer), self._number, self._time))
+
+    def _consume(self, size: int) -> tuple[int, int]:
+        """Removes bytes from the buffer; returns number and time of the packet in which the last one came."""
+        del self.buffer[:size]
+        if not self._marks:
+            return self._number, self._time
+        self._consumed += size
+        while self._marks[0].end < self._consumed:
+            self._marks.popleft()
+        _, number, time = self._marks[0]
+        if not self.buffer:
+            self._marks.clear()
+        return number, time
+
+    def _clear(self) -> int:
+        size = self.held
+        self.buffer.clear()
+        self._marks.clear()
+        self._consumed = 0
+        if self._messages.held:
+            self._messages = websocket.Messages(self._limits.batch)
+        return size
+
+    # Batches
+
+    def _cut(self, *, last: bool = False) -> Iterator[Batch | Gap]:
+        way = self._way
+        while self.buffer:
+            if way.framing is Framing.FOREIGN:
+                self.forget()
+            elif self._seekers:
+                yield from self._search(last=last)
+                if self._seekers:
+                    return
+            elif way.framing is Framing.UNDECIDED:
+                if not self._decide():
+                    return
+            else:
+                try:
+                    cut = self._next(way.framing)
+                except ValueError as error:
+                    self._seek(_Loss(self._number, self._time, 0, 0, str(error)))
+                    continue
+                if cut is None:
+                    self._marks.clear()  # the next batch ends in a packet to come
+                    return
+                size, data = cut
+                number, time = self._consume(size)
+                if data is not None:
+                    yield Batch(way, number, time, data)
+
+    def _next(self, framing: Framing) -> tuple[int, bytes | None] | None:
+        """Reads what begins the buffer.
+
+        Returns:
+            How many bytes, and the batch that they complete, if any. None when there are too few.
+
+        Raises:
+            ValueError: No batch can begin like that.
+        """
+        buffer = self.buffer
+        if framing is Framing.WEBSOCKET:
+            return self._messages.take(buffer)
+        prefix = 2 if framing is Framing.SHORT else 4
+        if len(buffer) < prefix:
+            return None
+        size = int.from_bytes(buffer[:prefix], "little")
+        if size > self._limits.batch and framing is Framing.LONG:
+            raise ValueError(f"a batch of {size} bytes, at most {self._limits.batch} are believed")
+        end = prefix + size
+        return None if end > len(buffer) else (end, bytes(buffer[prefix:end]))
+
+    def _decide(self) -> bool:
+        """Looks at the first bytes of a direction; False when there are too few to tell."""
+        way, opposite = self._way, self._way.opposite
+        framing, header = _first(self.buffer)
+        if framing is Framing.FOREIGN and opposite.framing is Framing.SHORT:
+            # Who is asked to INIT may CLOSE instead.
+            cut = self._next(Framing.SHORT)
+            if cut is None:
+                return False
+            framing = Framing.SHORT if cut[1] and way.plausible(cut[1]) else Framing.FOREIGN
+        if framing is Framing.UNDECIDED:
+            return False
+        way.framing = framing
+        if header:
+            self._consume(header)
+        if framing is Framing.FOREIGN and opposite.framing is Framing.WEBSOCKET:
+            opposite.framing = Framing.FOREIGN  # the upgrade was refused, or to something that cannot be read
+        return True
+
+    # The way back
+
+    def _seek(self, loss: _Loss) -> None:
+        """Begins to look for a batch, in what there is and what will come."""
+        before = self._gap
+        if before is not None:
+            unknown = before.missing is None or loss.missing is None
+            missing = None if unknown else (before.missing or 0) + (loss.missing or 0)
+            loss = before._replace(missing=missing, skipped=before.skipped + loss.skipped)
+        self._gap = loss
+        way = self._way
+        self._sought = way.framing, way.opposite.framing
+        framing = next((framing for framing in self._sought if framing in ZENOH), None)
+        framings, proof = ((framing,), KNOWN) if framing is not None else (ZENOH, STRANGER)
+        if not self._marks:
+            self._consumed = 0
+            if self.buffer:
+                self._mark()
+        ends = [mark.end - self._consumed for mark in self._marks]
+        self._seekers = [Seeker(one, proof, self._limits.undecided, list(ends)) for one in framings]
+
+    def _search(self, *, last: bool) -> Iterator[Gap]:
+        """Goes on looking; then either a batch begins the buffer, or there are seekers still."""
+        way, nothing = self._way, _Loss(0, 0, 0, 0, "")
+        if self._sought != (way.framing, way.opposite.framing):
+            self._seek(nothing)
+        best, framing = None, way.framing
+        for seeker in self._seekers:
+            found = seeker.look(self.buffer, way.plausible, last=last)
+            if found is not None and (best is None or found.bits > best.bits):
+                best, framing = found, seeker.framing
+        if best is not None:
+            gap = self._gap
+            assert gap is not None, "a search begins with one"
+            self._consume(best.at)
+            self._seekers, self._gap = [], None
+            way.framing = framing
+            yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + best.at, gap.why)
+        elif len(self.buffer) > self._limits.undecided:
+            if way.framing is Framing.UNDECIDED:
+                way.framing = Framing.FOREIGN
+                self.forget()
+                return
+            half = len(self.buffer) // 2
+            self._consume(half)
+            self._seek(nothing._replace(skipped=half))

@@ -1,0 +1,171 @@
+"""How batches stand in a stream, and what they look like."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from scapy_layers import websocket
+from scapy_layers.codes import PROTOCOL_VERSION, NetworkId, TransportId
+
+
+class Framing(Enum):
+    """How batches are told apart in one direction of a link."""
+
+    UNDECIDED = "not known yet"
+    SHORT = "2-byte length"
+    LONG = "4-byte length, as after OPEN in low latency"
+    WEBSOCKET = "one binary message each"
+    FOREIGN = "not Zenoh: bytes are dropped"
+
+
+# What a batch looks like --------------------------------------------------------------------------
+
+_ID = 0x1F
+_Z = 0x80
+_LANE = 0x20
+_RESERVED = 0x40
+_COMPRESSED = 1
+_QOS = 0x31
+_FIRST_AND_DROP = frozenset({0x02, 0x03})
+_LONGEST_VLE = 9
+
+
+class Looks(NamedTuple):
+    """What the first bytes of a batch tell.
+
+    Attributes:
+        bits: Of evidence that it is one; 0 when it cannot be.
+        lane: Reliability and priority of a FRAME or FRAGMENT.
+        sn: Its sequence number; None for other messages.
+        sn_bits: How much it says when that number is the one expected.
+    """
+
+    bits: int
+    lane: int = 0
+    sn: int | None = None
+    sn_bits: int = 0
+
+
+_NOTHING = Looks(0)
+_NETWORK = frozenset(NetworkId)
+HEAD = 32
+"""Bytes of a batch that are looked at."""
+
+
+def looks(head: bytes, size: int) -> Looks:
+    """Judges a batch by its first ``HEAD`` bytes.
+
+    With compression a batch begins with a byte of its own; a stored batch and the literals at the beginning of a
+    compressed one are looked at behind it.
+    """
+    seen = _message(head, size)
+    if not seen.bits and len(head) > 2:
+        if head[0] == 0:
+            seen = _message(head[1:], size - 1)
+        elif head[0] == _COMPRESSED and head[1] >= 0x40:  # at least four literals
+            seen = _message(head[2:], size)
+    return seen
+
+
+def _message(head: bytes, size: int) -> Looks:
+    if not head or not size:
+        return _NOTHING
+    header, bits = head[0], 0
+    match header & _ID:
+        case TransportId.FRAME:
+            return _frame(head, size)
+        case TransportId.FRAGMENT:
+            return _numbered(head)[0]
+        case TransportId.KEEP_ALIVE:
+            bits = 8 if size == 1 and header == TransportId.KEEP_ALIVE else 0
+        case TransportId.CLOSE:
+            bits = 12 if size == 2 and header & ~_LANE == TransportId.CLOSE else 0
+        case TransportId.INIT:
+            bits = 12 if size >= 4 and head[1:2] == bytes([PROTOCOL_VERSION]) else 0
+        case TransportId.OPEN:
+            bits = 3 if size >= 3 else 0
+        case number if number in _NETWORK:  # alone only in low latency
+            bits = 3 if size >= 2 else 0
+    return Looks(bits)
+
+
+def _frame(head: bytes, size: int) -> Looks:
+    """A FRAME: behind its own fields the header of a network message."""
+    seen, at = _numbered(head)
+    if not seen.bits or head[0] & _RESERVED:
+        return _NOTHING
+    if at == size:
+        return seen
+    message = at < len(head) and head[at] & _ID in _NETWORK
+    return seen._replace(bits=seen.bits + 3) if message else _NOTHING
+
+
+def _numbered(head: bytes) -> tuple[Looks, int]:
+    """The sequence number and extensions of FRAME and FRAGMENT, and where they end."""
+    header, at, sn = head[0], 1, 0
+    while at < len(head):
+        sn |= (head[at] & 0x7F) << 7 * (at - 1)
+        at += 1
+        if head[at - 1] < 0x80:
+            break
+        if at > _LONGEST_VLE:
+            return _NOTHING, at
+    else:
+        return _NOTHING, at
+    sn_bits = min(7 * (at - 1), 14)
+    bits, lane, more = 5, header & (_ID | _LANE), header & _Z
+    while more and at + 1 < len(head):
+        kind, more = head[at] & 0x7F, head[at] & _Z
+        if kind == _QOS:
+            lane |= (head[at + 1] & 7) << 8
+            at += 1
+        elif kind not in _FIRST_AND_DROP:
+            return _NOTHING, at
+        bits += 3
+        at += 1
+    return (_NOTHING if more else Looks(bits, lane, sn, sn_bits)), at
+
+
+def plausible(batch: bytes) -> bool:
+    """Tells from its first message whether bytes may be a batch."""
+    return looks(batch[:HEAD], len(batch)).bits > 0
+
+
+# Where batches may stand --------------------------------------------------------------------------
+
+
+class Place(NamedTuple):
+    """A batch in a buffer: ``buffer[start:end]``, with the mask of a WebSocket frame."""
+
+    start: int
+    end: int
+    mask: bytes
+
+
+def short(data: bytes | bytearray, at: int) -> Place | None:
+    """The batch whose 2-byte length stands here; None when the length is not complete."""
+    if at + 2 > len(data):
+        return None
+    return Place(at + 2, at + 2 + (data[at] | data[at + 1] << 8), b"")
+
+
+def long(data: bytes | bytearray, at: int) -> Place | None:
+    """The batch whose 4-byte length stands here; None when the length is not complete."""
+    if at + 4 > len(data):
+        return None
+    return Place(at + 4, at + 4 + int.from_bytes(data[at : at + 4], "little"), b"")
+
+
+def binary_message(data: bytes | bytearray, at: int) -> Place | None:
+    """The WebSocket message whose only frame stands here; None when the header is not complete.
+
+    Raises:
+        ValueError: Something else stands here.
+    """
+    found = websocket.frame(data, at)
+    if found is None:
+        return None
+    if found.first != 0x82:
+        raise ValueError("not a whole binary message")
+    return Place(found.start, found.end, found.mask)

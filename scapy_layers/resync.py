@@ -1,0 +1,251 @@
+"""Finds the place in a stream where batches begin, when its start or a piece of it is not in the capture.
+
+A stream has no marks between batches; a place can only be believed. Each place is followed: the length that
+stands there leads to the next batch, and so on. What is found on the way counts as evidence in bits, that is,
+how seldom random bytes would look like that: a length that leads to a place where a packet ended, a header that
+a message may have, sequence numbers that count up. Foreign traffic is megabytes of random bytes, so a stream not
+known to be Zenoh needs more evidence than one that lost a packet.
+
+Every place is tried once, and goes on only when the bytes it waits for have come: time is linear in the data.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from scapy_layers import websocket
+from scapy_layers.codes import NetworkId
+from scapy_layers.framing import HEAD, Framing, Place, binary_message, long, looks, short
+
+
+class _Style(NamedTuple):
+    """How to read a framing: places worth a look, the batch at a place, bits that its length has."""
+
+    candidates: re.Pattern[bytes]
+    place: Callable[[bytes | bytearray, int], Place | None]
+    length_bits: int
+
+
+_VLE = rb"[\x80-\xff]{0,8}[\0-\x7f]"
+_NETWORK = (
+    b"[" + b"".join(re.escape(bytes([flags << 5 | one])) for one in NetworkId for flags in range(8)) + b"]"
+)
+_MESSAGE = (
+    rb"(?:[\x05\x25]" + _VLE + _NETWORK + rb"|[\x85\xa5]" + _VLE + rb"[\x31\xb1]"  # FRAME
+    rb"|[\x06\x26\x46\x66]"
+    + _VLE
+    + rb"|[\x86\xa6\xc6\xe6]"
+    + _VLE
+    + rb"[\x02\x03\x31\x82\x83\xb1]"  # FRAGMENT
+    rb"|[\x01\x21\x41\x61\x81\xa1\xc1\xe1]\x09)"  # INIT
+)
+_SHORT = (
+    rb"(?=(?!\0\0)..(?:" + _MESSAGE + rb"|\0" + _MESSAGE + rb"|\x01[\x40-\xff]" + _MESSAGE + rb")"
+    rb"|\x01\0\x04|\x02\0[\x03\x23]|.\0[\x02\x22\x42\x62\x82\xa2\xc2\xe2])"  # KEEP_ALIVE, CLOSE, OPEN
+)
+_LONG = rb"(?=[^\0]..\0" + _NETWORK + rb"|\0[^\0].\0" + _NETWORK + rb"|\x01\0\0\0\x04|\x02\0\0\0[\x03\x23])"
+_AHEAD = 16
+"""Bytes that these patterns look at, at most."""
+
+_STYLES = {
+    # Lookaheads: the matches themselves are empty, so that every place is tried.
+    Framing.SHORT: _Style(re.compile(_SHORT, re.DOTALL), short, 16),
+    Framing.LONG: _Style(re.compile(_LONG, re.DOTALL), long, 32),
+    Framing.WEBSOCKET: _Style(re.compile(rb"(?=\x82[\x01-\xff].)", re.DOTALL), binary_message, 20),
+}
+
+
+# The search ---------------------------------------------------------------------------------------
+
+
+class Proof(NamedTuple):
+    """How much evidence is enough, in bits.
+
+    Attributes:
+        bits: All evidence, while more bytes may come.
+        content: What of it must come from the messages; other protocols have lengths in front, too.
+        last_bits: All evidence, when there will be no more bytes.
+        last_content: What of it must come from the messages then.
+        whole: The last chain must begin with a packet and reach the end.
+    """
+
+    bits: int
+    content: int
+    last_bits: int
+    last_content: int
+    whole: bool
+
+
+STRANGER = Proof(40, 24, 24, 8, whole=True)
+"""For a stream that has shown nothing yet: up to 2**18 places are tried in it."""
+
+KNOWN = Proof(18, 3, 8, 3, whole=False)
+"""For a stream of batches with a hole in it."""
+
+PLENTY = 64
+"""A chain is followed until it has this much evidence."""
+
+_TRIFLE = 3
+"""Batches of so few bytes only (KEEP_ALIVE, CLOSE) prove nothing."""
+
+_BOUNDARY = 6
+"""For a chain that begins where a packet begins: batches are written one at a time."""
+
+
+class Found(NamedTuple):
+    """A place where a batch begins, and the evidence for it in bits."""
+
+    at: int
+    bits: int
+
+
+@dataclass(slots=True)
+class _Chain:
+    """Batches one behind the other, as far as they could be followed."""
+
+    at: int
+    begins: bool  # with a packet
+    bits: int
+    next: int
+    content: int = 0
+    longest: int = 0
+    lane: int = -1
+    sn: int | None = None
+
+
+@dataclass(slots=True)
+class Seeker:
+    """The search in one buffer that grows at its end.
+
+    Attributes:
+        framing: How batches are told apart here.
+        proof: How much evidence is asked for.
+        limit: Largest batch that is waited for, in bytes.
+        boundaries: Where packets end in the buffer; the owner adds to it.
+    """
+
+    framing: Framing
+    proof: Proof
+    limit: int
+    boundaries: list[int] = field(default_factory=list)
+    _tried: int = 0
+    _passed: set[int] = field(default_factory=set)
+    _waiting: list[tuple[int, int]] = field(default_factory=list)
+    _chains: dict[int, _Chain] = field(default_factory=dict)
+    _good: list[_Chain] = field(default_factory=list)
+
+    def look(self, data: bytearray, plausible: Callable[[bytes], bool], *, last: bool) -> Found | None:
+        """Looks at what is new in the data.
+
+        Args:
+            data: The same as before, and what has come since.
+            plausible: Has the last word on every batch of a chain.
+            last: Nothing more will come.
+
+        Returns:
+            Where the first batch begins, and the evidence for that; None as long as there is not enough.
+        """
+        style = _STYLES[self.framing]
+        while self._waiting and self._waiting[0][0] <= len(data):
+            chain = self._chains.pop(heappop(self._waiting)[1], None)
+            if chain is not None:
+                self._follow(style, chain, data)
+        for match in style.candidates.finditer(data, self._tried):
+            at = match.start()
+            if at not in self._passed:  # else it was tried, or is part of a chain
+                self._passed.add(at)
+                self._start(style, at, data)
+        self._tried = max(self._tried, len(data) - _AHEAD)
+        best: _Chain | None = None
+        chains = self._good
+        if last:
+            chains += [chain for chain in self._chains.values() if self._enough_at_last(chain, data)]
+        for chain in chains:  # grows
+            if best is not None and (-chain.bits, chain.at) >= (-best.bits, best.at):
+                continue
+            refused = _refused(style, chain, data, plausible)
+            if refused is None:
+                best = chain
+            else:
+                self._chains.pop(chain.at, None)
+                if refused < chain.next and refused not in self._chains:
+                    self._start(style, refused, data)
+        self._good = []
+        return None if best is None else Found(best.at, best.bits)
+
+    def _start(self, style: _Style, at: int, data: bytearray) -> None:
+        begins = at == 0 or _among(self.boundaries, at)
+        self._follow(style, _Chain(at, begins, _BOUNDARY if begins else 0, at), data)
+
+    def _enough(self, chain: _Chain) -> bool:
+        return (
+            chain.bits >= self.proof.bits and chain.content >= self.proof.content and chain.longest > _TRIFLE
+        )
+
+    def _enough_at_last(self, chain: _Chain, data: bytearray) -> bool:
+        return (
+            chain.bits >= self.proof.last_bits
+            and chain.content >= self.proof.last_content
+            and chain.longest > _TRIFLE
+            and (not self.proof.whole or (chain.begins and chain.next == len(data)))
+        )
+
+    def _follow(self, style: _Style, chain: _Chain, data: bytearray) -> None:
+        """Goes from batch to batch until one is not complete, or the chain breaks or is good enough."""
+        while chain.bits < PLENTY or not self._enough(chain):
+            need = chain.next + 1
+            try:
+                place = style.place(data, chain.next)
+            except ValueError:
+                return
+            if place is not None:
+                start, end, mask = place
+                need = end
+                if end == start or end - start > self.limit:
+                    return
+                head = websocket.unmask(bytes(data[start : min(end, start + HEAD)]), mask)
+                seen = looks(head, end - start)
+                if len(head) == min(HEAD, end - start) and not seen.bits:
+                    return
+            if place is None or need > len(data):
+                heappush(self._waiting, (max(need, len(data) + 1), chain.at))
+                self._chains[chain.at] = chain
+                break
+            content = seen.bits
+            if seen.sn is not None:
+                if chain.sn is not None and seen.sn == chain.sn + 1 and seen.lane == chain.lane:
+                    content += seen.sn_bits
+                chain.sn, chain.lane = seen.sn, seen.lane
+            # How many places of this kind there are that the length could have led to by chance.
+            targets = len(self.boundaries) if _among(self.boundaries, end) else len(data)
+            chain.content += content
+            chain.bits += content + max(style.length_bits - targets.bit_length(), 0)
+            chain.longest = max(chain.longest, end - start)
+            chain.next = end
+            self._passed.add(end)
+        # More than plenty proves nothing more: of several such places the first is taken.
+        chain.bits = min(chain.bits, PLENTY)
+        if self._enough(chain):
+            self._good.append(chain)
+
+
+def _refused(style: _Style, chain: _Chain, data: bytearray, plausible: Callable[[bytes], bool]) -> int | None:
+    """Returns where the first batch of a chain ends that is not plausible."""
+    at = chain.at
+    while at < chain.next:
+        place = style.place(data, at)
+        assert place is not None, "the chain was followed to here"
+        start, at, mask = place
+        if not plausible(websocket.unmask(bytes(data[start:at]), mask)):
+            return at
+    return None
+
+
+def _among(places: Sequence[int], place: int) -> bool:
+    at = bisect_left(places, place)
+    return at < len(places) and places[at] == place

@@ -1,0 +1,191 @@
+"""How much memory the commands need for captures of 10 MB, 100 MB and 1 GB: ``python tests/benchmarks/bench_memory.py``.
+
+The captures are made on the spot: many sessions, keys, queries of which some are never answered, aliases that
+come and go, fragments. The figure to watch is the ratio to the smallest one; flat means near 1. The whole takes
+some minutes; ``--sizes 10 100`` is the quick form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.benchmarks._common import OPEN_ACK, OPEN_SYN, frame, pcap, prefixed, vle
+
+ROOT = Path(__file__).parents[2]
+
+COMMANDS = ("read", "samples", "stats")
+SIZES = (10, 100, 1000)
+
+MB = 1_000_000
+PAYLOAD = bytes(range(256)) * 32
+"""What most values are: 8 KiB."""
+
+LARGE = PAYLOAD * 24
+"""What comes in fragments: 192 KiB."""
+
+PIECE = 60_000
+"""Bytes of a fragment."""
+
+KEYS = 50_000
+"""Different keys: more than any table of the readers has rows."""
+
+PUTS = 2_000
+"""Values of one session, after which another one begins."""
+
+FIN, SYN, ACK = 1, 2, 16
+
+INIT_SYN = bytes.fromhex("01096201020304050607")
+INIT_ACK = bytes.fromhex("210960111213141516170431323334")
+
+
+class Connection:
+    """Both ends of a TCP connection with a session on it; every method returns Ethernet frames."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port.to_bytes(2, "big")
+        self._seq = {True: 1000, False: 2000}
+        self._sn = {True: 100, False: 100}
+
+    def open(self) -> Iterator[bytes]:
+        """From SYN to OPEN."""
+        yield self._packet(b"", True, SYN)
+        yield self._packet(b"", False, SYN | ACK)
+        for forward, batch in ((True, INIT_SYN), (False, INIT_ACK), (True, OPEN_SYN), (False, OPEN_ACK)):
+            yield self._packet(prefixed(batch), forward)
+
+    def close(self) -> Iterator[bytes]:
+        """CLOSE and the end of the connection."""
+        yield self._packet(prefixed(b"\x23\x00"), True)
+        yield self._packet(b"", True, FIN | ACK)
+        yield self._packet(b"", False, FIN | ACK)
+
+    def say(self, message: bytes, *, forward: bool = True) -> Iterator[bytes]:
+        """A network message, in fragments if need be."""
+        if len(message) <= PIECE:
+            yield self._packet(prefixed(b"\x25" + self._next(forward) + message), forward)
+            return
+        for at in range(0, len(message), PIECE):
+            more = at + PIECE < len(message)
+            header = b"\x66" if more else b"\x26"
+            piece = header + self._next(forward) + message[at : at + PIECE]
+            yield self._packet(prefixed(piece), forward)
+
+    def _next(self, forward: bool) -> bytes:
+        self._sn[forward] += 1
+        return vle(self._sn[forward] - 1)
+
+    def _packet(self, data: bytes, forward: bool, flags: int = ACK) -> bytes:
+        made = frame(data, self._seq[forward], forward=forward, ack=self._seq[not forward], flags=flags)
+        self._seq[forward] += len(data) + bool(flags & (SYN | FIN))
+        # The client's port stands first on the way to the server.
+        at = 34 if forward else 36
+        return made[:at] + self._port + made[at + 2 :]
+
+
+def key(name: str) -> bytes:
+    """A whole key, without an alias."""
+    return b"\x00" + vle(len(name)) + name.encode()
+
+
+def put(payload: bytes) -> bytes:
+    """A PUT."""
+    return b"\x01" + vle(len(payload)) + payload
+
+
+def session(number: int) -> Iterator[bytes]:
+    """A session from its first to its last packet, about 17 MB."""
+    link = Connection(20_000 + number % 40_000)
+    yield from link.open()
+    for index in range(PUTS):
+        place = (number * PUTS + index) % KEYS
+        yield from link.say(b"\x3d" + key(f"fleet/robot/{place:06}/camera") + put(PAYLOAD))
+        if index % 50 == 0:
+            yield from query(link, index, answered=index % 500 != 0)
+        if index % 100 == 0:
+            yield from link.say(b"\x3d" + key(f"fleet/robot/{place:06}/map") + put(LARGE))
+            # An alias that stays until the end of its session, and a subscriber by it.
+            alias = vle(index + 1)
+            yield from link.say(b"\x1e\x20" + alias + key(f"fleet/robot/{place:06}"))
+            yield from link.say(b"\x1e\x62" + vle(index) + alias + b"\x08/command")
+    yield from link.close()
+
+
+def query(link: Connection, number: int, *, answered: bool) -> Iterator[bytes]:
+    """A query with its reply, or without."""
+    name = key(f"fleet/status/{number}")
+    yield from link.say(b"\x3c" + vle(number) + name + b"\x03")
+    if answered:
+        yield from link.say(b"\x3b" + vle(number) + name + b"\x04" + put(b"ready"), forward=False)
+        yield from link.say(b"\x1a" + vle(number), forward=False)
+
+
+def traffic(size: int) -> Iterator[bytes]:
+    """Sessions one after the other, until there are so many bytes."""
+    number = done = 0
+    while True:
+        for packet in session(number):
+            yield packet
+            done += len(packet)
+            if done >= size:
+                return
+        number += 1
+
+
+class Needed(NamedTuple):
+    """What one run needed."""
+
+    megabytes: float
+    seconds: float
+
+
+def run(command: str, capture: Path) -> Needed:
+    """Runs a command on a capture; says the largest resident memory that it had."""
+    begin = perf_counter()
+    with subprocess.Popen(
+        [sys.executable, "-m", "scapy_layers", command, str(capture)], stdout=subprocess.DEVNULL, cwd=ROOT
+    ) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{command} ended with status {process.returncode}")
+    return Needed(usage.ru_maxrss * 1024 / MB, perf_counter() - begin)
+
+
+def main() -> None:
+    """Makes the captures and prints the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, metavar="MB", help="of the captures")
+    parser.add_argument("--commands", nargs="+", default=COMMANDS, metavar="COMMAND")
+    parser.add_argument("--folder", help="where to make them (default: the usual place for temporary files)")
+    arguments = parser.parse_args()
+    base: dict[str, float] = {}
+    print(f"{'command':<10}{'capture':>10}{'packets':>12}{'seconds':>10}{'memory':>12}{'ratio':>8}")
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        for size in arguments.sizes:
+            capture = Path(folder, f"{size}.pcap")
+            packets = pcap(capture, traffic(size * MB))
+            for command in arguments.commands:
+                needed = run(command, capture)
+                ratio = needed.megabytes / base.setdefault(command, needed.megabytes)
+                print(
+                    f"{command:<10}{size:>7} MB{packets:>12,}{needed.seconds:>10.1f}"
+                    f"{needed.megabytes:>9.0f} MB{ratio:>8.2f}",
+                    flush=True,
+                )
+            capture.unlink()
+
+
+if __name__ == "__main__":
+    main()

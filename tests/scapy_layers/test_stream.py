@@ -1,0 +1,733 @@
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scapy_layers.capture import read
+from scapy_layers.ip import Segment, join_ends
+from scapy_layers.stream import (
+    Batch,
+    Datagram,
+    End,
+    Framing,
+    Gap,
+    Limits,
+    Unit,
+    Way,
+    plausible,
+    units,
+    units_of,
+)
+from scapy_layers.tcp import Order, Piece
+from tests.scapy_layers.packets import (
+    ACK,
+    FIN,
+    HERE,
+    INIT_ACK,
+    INIT_SYN,
+    OPEN_ACK,
+    OPEN_SYN,
+    RST,
+    SYN,
+    THERE,
+    Talk,
+    ethernet,
+    ipv4,
+    pcap,
+    prefixed,
+    put,
+    tcp,
+)
+
+PUTS = [put(sn) for sn in range(500, 520)]
+STREAM = b"".join(map(prefixed, PUTS))
+HANDSHAKE = [INIT_SYN, INIT_ACK, OPEN_SYN, OPEN_ACK]
+
+
+def batches(seen: Iterable[Unit]) -> list[bytes]:
+    return [unit.data for unit in seen if isinstance(unit, Batch)]
+
+
+def gaps(seen: Iterable[Unit]) -> list[tuple[int | None, int]]:
+    return [(unit.missing, unit.skipped) for unit in seen if isinstance(unit, Gap)]
+
+
+def heard(segments: list[Segment], limits: Limits | None = None) -> list[bytes]:
+    return batches(units(segments, limits=limits))
+
+
+def one_each(stream: Iterable[bytes] = PUTS, start: int = 1000) -> Talk:
+    """Batches in a segment each, with no handshake and no acknowledgement: the start is in mid stream."""
+    talk = Talk()
+    for batch in stream:
+        talk.add(prefixed(batch), start)
+        start += len(prefixed(batch))
+    return talk
+
+
+# The fourteen cases that readers of length-prefixed streams get wrong ------------------------------
+
+
+def test_one_batch_in_each_segment() -> None:
+    assert heard(one_each().segments) == PUTS
+
+
+def test_many_batches_in_a_segment() -> None:
+    talk = Talk()
+    talk.add(STREAM, 1000)
+    assert heard(talk.segments) == PUTS
+
+
+def test_batches_split_every_seven_bytes() -> None:
+    talk = Talk()
+    talk.pieces(STREAM, 7, 1000)
+    assert heard(talk.segments) == PUTS
+
+
+def test_retransmission_of_a_consumed_segment_is_not_heard_twice() -> None:
+    segments = one_each().segments
+    assert heard([*segments[:6], segments[3], *segments[6:], segments[0]]) == PUTS
+
+
+def test_overlapping_retransmission_gives_only_its_new_bytes() -> None:
+    talk = Talk()
+    size = len(prefixed(PUTS[0]))
+    talk.add(STREAM[: 5 * size], 1000)
+    talk.add(STREAM[3 * size : 8 * size], 1000 + 3 * size)
+    talk.add(STREAM[7 * size - 3 :], 1000 + 7 * size - 3)
+    assert heard(talk.segments) == PUTS
+
+
+@pytest.mark.parametrize("at", [0, 1, 9, 18])
+def test_two_segments_swapped(at: int) -> None:
+    segments = one_each().segments
+    segments[at], segments[at + 1] = segments[at + 1], segments[at]
+    assert heard(segments) == PUTS
+
+
+@pytest.mark.parametrize("at", [1, 7, 40])
+def test_two_segments_swapped_inside_a_split_batch(at: int) -> None:
+    talk = Talk()
+    talk.pieces(STREAM, 7, 1000)
+    segments = talk.segments
+    segments[at], segments[at + 1] = segments[at + 1], segments[at]
+    assert heard(segments) == PUTS
+
+
+def test_a_whole_batch_lost_is_told_and_nothing_else_is_lost() -> None:
+    segments = one_each().segments
+    del segments[7]
+    seen = list(units(segments))
+    assert batches(seen) == PUTS[:7] + PUTS[8:]
+    assert gaps(seen) == [(None, 0), (len(prefixed(PUTS[7])), 0)]
+
+
+def test_bytes_lost_inside_a_batch_cost_that_batch_only() -> None:
+    talk = Talk()
+    size = len(prefixed(PUTS[0]))
+    talk.add(STREAM[: 7 * size + 5], 1000)
+    talk.add(STREAM[7 * size + 9 :], 1000 + 7 * size + 9)
+    seen = list(units(talk.segments))
+    assert batches(seen) == PUTS[:7] + PUTS[8:]
+    assert gaps(seen) == [(None, 0), (4, size - 4)]
+
+
+@pytest.mark.parametrize("cut", [1, 2, 5, 17])
+def test_capture_that_starts_inside_a_batch_finds_the_next(cut: int) -> None:
+    talk = Talk()
+    talk.pieces(STREAM[cut:], 30, 1000)
+    seen = list(units(talk.segments))
+    assert batches(seen) == PUTS[1:]
+    assert gaps(seen) == [(None, len(prefixed(PUTS[0])) - cut)]
+
+
+def test_sequence_numbers_wrap() -> None:
+    assert heard(one_each(start=2**32 - 100).segments) == PUTS
+
+
+def test_sequence_numbers_wrap_inside_a_split_batch() -> None:
+    talk = Talk()
+    talk.pieces(STREAM, 7, 2**32 - 100)
+    assert heard(talk.segments) == PUTS
+
+
+def test_two_connections_are_kept_apart() -> None:
+    talk, other = one_each(), one_each(PUTS[::-1])
+    mixed = [
+        one
+        for first, second in zip(talk.segments, other.segments, strict=True)
+        for one in (first, second._replace(ends=join_ends(HERE, THERE, 50_001, 7447)))
+    ]
+    seen: dict[int, list[bytes]] = {}
+    for unit in units(mixed):
+        if isinstance(unit, Batch):
+            seen.setdefault(unit.way.link.number, []).append(unit.data)
+    assert seen == {0: PUTS, 1: PUTS[::-1]}
+
+
+def test_thousands_of_batches_in_one_segment() -> None:
+    talk = Talk()
+    talk.add(STREAM * 125, 1000)
+    assert heard(talk.segments) == PUTS * 125
+
+
+# Links --------------------------------------------------------------------------------------------
+
+
+def test_handshake_tells_who_connected_and_ends_are_told() -> None:
+    talk = Talk().open()
+    talk.say(STREAM)
+    talk.say(b"", flags=FIN | ACK)
+    talk.say(b"", back=True, flags=FIN | ACK)
+    seen = list(units(talk.segments))
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+    assert [type(unit) for unit in seen[-2:]] == [End, End]
+    assert [(unit.number, unit.reset) for unit in seen if isinstance(unit, End)] == [(8, False), (9, False)]
+    link = seen[0].way.link
+    assert (str(link.first), str(link.second), link.tcp) == ("10.0.0.1:50000", "10.0.0.2:7447", True)
+    assert [unit.way.forward for unit in seen[:4]] == [True, False, True, False]
+    assert link.ways[0].opposite is link.ways[1]
+    assert str(link.ways[1].source) == "10.0.0.2:7447"
+
+
+def test_connection_seen_from_its_answer_on_knows_who_connected() -> None:
+    talk = Talk().open()
+    seen = list(units(talk.segments[1:]))
+    assert seen[-1].way.link.first.port == 50_000
+
+
+def test_batch_names_the_packet_in_which_it_ends() -> None:
+    talk = Talk().open()
+    talk.say(STREAM[:40])
+    talk.say(STREAM[40:])
+    numbers = [unit.number for unit in units(talk.segments)]
+    assert numbers == [3, 4, 5, 6, 7, *[8] * 19]
+
+
+def test_batches_behind_a_hole_name_their_own_packets() -> None:
+    segments = one_each().segments
+    del segments[7]
+    numbers = [unit.number for unit in units(segments) if isinstance(unit, Batch)]
+    assert numbers == [*range(1, 8), *range(9, 21)]
+
+
+def test_new_connection_on_the_same_ports_is_another_link() -> None:
+    talk = Talk().open()
+    talk.say(STREAM + b"\x50")
+    again = Talk(talk.segments, forward=90_000, backward=700).open()
+    again.say(STREAM)
+    seen = list(units(again.segments))
+    assert batches(seen) == [*HANDSHAKE, *PUTS, *HANDSHAKE, *PUTS]
+    assert {unit.way.link.number for unit in seen} == {0, 1}
+    assert [unit.reset for unit in seen if isinstance(unit, End)] == [True, True]
+    assert gaps(seen) == [(0, 1)], "what was left of the first one"
+
+
+def test_syn_sent_again_changes_nothing() -> None:
+    talk = Talk()
+    talk.syn()
+    talk.segments += talk.segments
+    talk.say(prefixed(INIT_SYN))
+    assert heard(talk.segments) == [INIT_SYN]
+
+
+def test_answer_captured_before_its_syn_is_the_same_link() -> None:
+    talk = Talk().open()
+    first, second, *rest = talk.segments
+    seen = list(units([second, first, *rest]))
+    assert batches(seen) == HANDSHAKE
+    assert {unit.way.link.number for unit in seen} == {0}
+
+
+def test_reset_ends_both_directions_and_what_follows_is_ignored() -> None:
+    talk = Talk().open()
+    talk.add(b"", talk.backward, back=True, flags=RST)
+    talk.say(STREAM)
+    seen = list(units(talk.segments))
+    assert batches(seen) == HANDSHAKE
+    assert [(unit.way.forward, unit.reset) for unit in seen if isinstance(unit, End)] == [
+        (True, True),
+        (False, True),
+    ]
+
+
+def test_bytes_behind_fin_are_ignored() -> None:
+    talk = Talk().open()
+    talk.say(STREAM, flags=FIN | ACK)
+    talk.say(STREAM)
+    seen = list(units(talk.segments))
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+    assert not gaps(seen)
+
+
+def test_fin_that_comes_early_waits_for_the_bytes_in_front() -> None:
+    talk = Talk().open()
+    talk.say(STREAM)
+    talk.say(b"", flags=FIN | ACK)
+    talk.segments[-2:] = talk.segments[:-3:-1]
+    seen = list(units(talk.segments))
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+    assert isinstance(seen[-1], End)
+
+
+def test_keep_alive_probes_and_window_noise_are_ignored() -> None:
+    talk = Talk().open()
+    for batch in PUTS:
+        talk.say(prefixed(batch))
+        talk.add(b"\0", talk.forward - 1, flags=ACK)
+        talk.add(b"", talk.forward - 1, flags=ACK)
+        talk.acknowledge()
+    seen = list(units(talk.segments))
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+    assert not gaps(seen)
+
+
+# Loss ---------------------------------------------------------------------------------------------
+
+
+def lossy(*, cut: int = 0) -> Talk:
+    """A session whose third batch is not in the capture."""
+    talk = Talk().open()
+    for index, batch in enumerate(PUTS):
+        if index == 2:
+            talk.forward += len(prefixed(batch)) - cut
+            continue
+        talk.say(prefixed(batch))
+    return talk
+
+
+def test_hole_is_told_as_soon_as_the_other_side_acknowledges_behind_it() -> None:
+    talk = lossy()
+    talk.acknowledge()
+    talk.say(prefixed(put(600)))
+    seen = list(units(talk.segments))
+    hole = next(unit for unit in seen if isinstance(unit, Gap))
+    assert (hole.missing, hole.skipped, hole.number) == (len(prefixed(PUTS[2])), 0, 9)
+    assert "acknowledged" in hole.why
+    assert batches(seen) == [*HANDSHAKE, *PUTS[:2], *PUTS[3:], put(600)]
+    assert isinstance(seen[-1], Batch)
+
+
+def test_hole_is_told_when_too_much_waits_behind_it() -> None:
+    seen = list(units(lossy().segments, limits=Limits(early=1000)))
+    assert [unit.why for unit in seen if isinstance(unit, Gap)] == ["more waits behind it than is held back"]
+    assert batches(seen) == [*HANDSHAKE, *PUTS[:2], *PUTS[3:]]
+
+
+def test_early_bytes_are_held_back_within_bounds() -> None:
+    order = Order(10_000)
+    order.begin(1000)
+    for at in range(20_000):
+        seq = 1100 + 2 * (at * 7919 % 20_000)
+        assert len(list(order.take(Piece(at, at, b"x"), seq, fin=False))) < 3 * 10_000
+        assert order.held <= 10_000
+
+
+def test_snap_length_is_a_loss_of_what_it_cut() -> None:
+    talk = Talk().open()
+    whole = prefixed(put(700, bytes(100)))
+    talk.add(whole[:40], talk.forward, missing=len(whole) - 40)
+    talk.forward += len(whole)
+    talk.say(STREAM)
+    seen = list(units(talk.segments))
+    assert gaps(seen) == [(len(whole) - 40, 40)]
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+
+
+def test_connection_that_ends_inside_a_batch_is_told() -> None:
+    talk = Talk().open()
+    talk.say(STREAM[:-3], flags=FIN | ACK)
+    seen = list(units(talk.segments))
+    assert gaps(seen) == [(0, len(prefixed(PUTS[-1])) - 3)]
+    assert batches(seen) == [*HANDSHAKE, *PUTS[:-1]]
+
+
+def test_jump_of_the_sequence_numbers_is_a_new_start() -> None:
+    talk = Talk().open()
+    talk.say(STREAM)
+    talk.forward += 2**31 - 5
+    talk.say(STREAM)
+    seen = list(units(talk.segments))
+    assert batches(seen) == [*HANDSHAKE, *PUTS, *PUTS]
+    assert gaps(seen) == [(None, 0)]
+
+
+def test_numbers_that_went_back_for_long_are_another_stream() -> None:
+    talk = Talk().open()
+    for _ in range(40):
+        talk.say(STREAM)
+    talk.forward -= 30 * len(STREAM)
+    for _ in range(20):
+        talk.say(STREAM)
+    seen = list(units(talk.segments, limits=Limits(early=2000)))
+    assert "jump" in next(unit for unit in seen if isinstance(unit, Gap)).why
+    assert len(batches(seen)) > len(PUTS) * 50
+
+
+def test_start_in_mid_stream_is_believed_for_keep_alives_only_with_a_larger_batch() -> None:
+    talk = one_each([b"\x04"] * 5)
+    assert heard(talk.segments) == []
+    talk = one_each([*[b"\x04"] * 5, *PUTS[:3]])
+    assert heard(talk.segments) == [*[b"\x04"] * 5, *PUTS[:3]]
+
+
+def test_consumer_has_the_last_word_on_what_is_plausible() -> None:
+    talk = one_each()
+    assert batches(units(talk.segments, plausible=lambda batch: batch[3:4] != b"\x3d")) == []
+
+
+def test_low_latency_is_found_in_mid_stream() -> None:
+    pushes = [b"\x3d\x00\x04a/bc\x01" + bytes([20]) + bytes(20) for _ in range(12)]
+    talk = Talk()
+    talk.pieces(b"".join(prefixed(push, 4) for push in pushes)[9:], 100, 1000)
+    seen = list(units(talk.segments))
+    assert batches(seen) == pushes[1:]
+    assert seen[0].way.framing is Framing.LONG
+
+
+# Framings -----------------------------------------------------------------------------------------
+
+
+def set_both(way: Way, framing: Framing) -> None:
+    way.framing = way.opposite.framing = framing
+
+
+def test_framing_set_between_units_holds_for_the_next_batch_of_the_segment() -> None:
+    talk = Talk().open()
+    talk.say(prefixed(PUTS[0]) + prefixed(PUTS[1], 4) + prefixed(PUTS[2], 4))
+    talk.say(prefixed(PUTS[3], 4), back=True)
+    seen = []
+    for unit in units(talk.segments):
+        seen.append(unit)
+        if isinstance(unit, Batch) and unit.data == PUTS[0]:
+            set_both(unit.way, Framing.LONG)
+    assert batches(seen) == [*HANDSHAKE, *PUTS[:4]]
+
+
+def low_latency(data: bytes, limits: Limits | None = None) -> list[Unit]:
+    talk = Talk().open()
+    talk.say(data, flags=FIN | ACK)
+    seen = []
+    for unit in units(talk.segments, limits=limits):
+        seen.append(unit)
+        if isinstance(unit, Batch) and unit.data == OPEN_ACK:
+            set_both(unit.way, Framing.LONG)
+    return seen[4:]
+
+
+def test_last_close_of_low_latency_with_a_short_length_is_a_batch() -> None:
+    seen = low_latency(prefixed(PUTS[0], 4) + prefixed(b"\x03\0", 4) + prefixed(b"\x03\0"))
+    assert batches(seen) == [PUTS[0], b"\x03\0", b"\x03\0"]
+    assert not gaps(seen)
+
+
+def test_length_in_low_latency_that_is_not_believed_is_passed_over() -> None:
+    seen = low_latency(b"\xff" * 4 + b"".join(prefixed(b"\x3d\x00\x04a/bc\x01\x01\x00", 4) for _ in range(4)))
+    assert len(batches(seen)) == 4
+    assert gaps(seen) == [(0, 4)]
+
+
+def test_empty_batch_is_a_batch() -> None:
+    talk = Talk().open()
+    talk.say(b"\0\0" + STREAM)
+    assert heard(talk.segments) == [*HANDSHAKE, b"", *PUTS]
+
+
+def test_init_that_is_answered_with_close() -> None:
+    talk = Talk()
+    talk.syn()
+    talk.say(prefixed(INIT_SYN))
+    talk.say(prefixed(b"\x03\x02"), back=True)
+    assert heard(talk.segments) == [INIT_SYN, b"\x03\x02"]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_handshake_in_pieces_of_any_size_is_recognised(size: int) -> None:
+    talk = Talk()
+    talk.syn()
+    talk.pieces(prefixed(INIT_SYN) + prefixed(OPEN_SYN) + STREAM, size, talk.forward)
+    assert heard(talk.segments) == [INIT_SYN, OPEN_SYN, *PUTS]
+
+
+# Foreign traffic ----------------------------------------------------------------------------------
+
+RANDOM = random.Random(7).randbytes(200_000)
+TLS = b"".join(
+    b"\x17\x03\x03" + (1400).to_bytes(2, "big") + RANDOM[at : at + 1400] for at in range(0, 140_000, 1400)
+)
+CLIENT_HELLO = bytes.fromhex("160301090a01000906") + RANDOM[:2310]
+FOREIGN = {
+    "tls": CLIENT_HELLO + TLS,
+    "http": b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n",
+    "http answer": b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+    "ssh": b"SSH-2.0-OpenSSH_9.6\r\n" + RANDOM,
+    "random": RANDOM,
+    "zeros": bytes(100_000),
+    "text": b"The quick brown fox jumps over the lazy dog.\r\n" * 3000,
+    "counting": b"".join(number.to_bytes(4, "little") for number in range(30_000)),
+    "tls records": TLS,
+}
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+@pytest.mark.parametrize("inside", [False, True], ids=["from its start", "from the middle"])
+@pytest.mark.parametrize("size", [100, 1448])
+def test_foreign_stream_on_our_port_is_left_alone(name: str, inside: bool, size: int) -> None:
+    talk = Talk()
+    if not inside:
+        talk.syn()
+    talk.pieces(FOREIGN[name], size, talk.forward)
+    assert list(units(talk.segments)) == []
+
+
+def test_foreign_streams_by_the_hundred_are_left_alone_from_the_middle() -> None:
+    chance = random.Random(3)
+    segments = []
+    for port in range(300):
+        talk = Talk(port=port + 1)
+        talk.pieces(chance.randbytes(3000), chance.choice([60, 500, 1448]), 77)
+        segments += talk.segments
+    assert list(units(segments)) == []
+
+
+def test_every_datagram_is_handed_out() -> None:
+    ends = join_ends(HERE, THERE, 1, 7446)
+    back = join_ends(THERE, HERE, 7446, 1)
+    quic = Segment(1, 5, False, ends, 0, 0, 0, b"\xc0\0\0\0\x01", 0)
+    answer = quic._replace(number=2, ends=back)
+    cut = quic._replace(number=3, missing=7)
+    first, second, third = units([quic, answer, cut])
+    assert isinstance(first, Datagram)
+    assert isinstance(second, Datagram)
+    assert (first.data, first.time, first.way.forward, second.way.forward) == (quic.data, 5, True, False)
+    assert first.way.link is second.way.link
+    assert isinstance(third, Gap)
+    assert (third.missing, third.skipped) == (7, 5)
+
+
+# WebSocket ----------------------------------------------------------------------------------------
+
+GET = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: eA==\r\n\r\n"
+SWITCH = b"HTTP/1.1 101 Switching Protocols\r\nupgrade: WebSocket\r\nConnection: Upgrade\r\n\r\n"
+
+
+def ws(data: bytes, *, first: int = 0x82, mask: bytes = b"", wide: int = 0) -> bytes:
+    size = len(data)
+    masked = 0x80 if mask else 0
+    if size < 126 and not wide:
+        head = bytes([first, masked | size])
+    elif size < 2**16 and wide < 8:
+        head = bytes([first, masked | 126]) + size.to_bytes(2, "big")
+    else:
+        head = bytes([first, masked | 127]) + size.to_bytes(8, "big")
+    return head + mask + bytes(byte ^ mask[at % 4] if mask else byte for at, byte in enumerate(data))
+
+
+WS_STREAM = (
+    ws(PUTS[0], mask=b"abcd")
+    + ws(b"", first=0x89)
+    + ws(PUTS[1], wide=2)
+    + ws(PUTS[2], wide=8, mask=b"\xff\0\xff\1")
+    + ws(PUTS[3][:5], first=0x02)
+    + ws(b"ping", first=0x89, mask=b"wxyz")
+    + ws(PUTS[3][5:9], first=0x00, mask=b"wxyz")
+    + ws(PUTS[3][9:], first=0x80)
+    + ws(b"text", first=0x81)
+    + ws(PUTS[4])
+)
+
+
+@pytest.mark.parametrize("size", [1, 5, 33, 10_000])
+def test_websocket_messages_are_batches(size: int) -> None:
+    talk = Talk()
+    talk.syn()
+    talk.pieces(GET + WS_STREAM, size, talk.forward)
+    for at in range(0, len(SWITCH), size):
+        talk.say(SWITCH[at : at + size], back=True)
+    talk.say(ws(PUTS[5]), back=True)
+    seen = list(units(talk.segments))
+    assert batches(seen) == PUTS[:6]
+    assert seen[0].way.framing is Framing.WEBSOCKET
+    assert not gaps(seen)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        SWITCH.replace(b"\r\n\r\n", b"\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n"),
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+    ],
+    ids=["with compression", "refused"],
+)
+def test_websocket_that_cannot_be_read_is_foreign(answer: bytes) -> None:
+    talk = Talk()
+    talk.syn()
+    talk.say(GET)
+    talk.say(answer, back=True)
+    talk.say(ws(PUTS[0]))
+    assert list(units(talk.segments)) == []
+
+
+def test_websocket_finds_the_next_message_after_a_loss() -> None:
+    talk = Talk()
+    talk.syn()
+    talk.say(GET)
+    talk.say(SWITCH, back=True)
+    for index, batch in enumerate(PUTS):
+        whole = ws(batch, mask=b"abcd")
+        if index == 5:
+            talk.forward += 9
+            whole = whole[9:]
+        talk.say(whole)
+    seen = list(units(talk.segments))
+    assert batches(seen) == PUTS[:5] + PUTS[6:]
+    assert gaps(seen) == [(9, len(ws(PUTS[5], mask=b"abcd")) - 9)]
+
+
+@pytest.mark.parametrize("bad", [b"\xc2\x01a", b"\x83\x01a", b"\x09\x00", b"\x89\x7e\x00\x90", b"\x80\x01a"])
+def test_what_is_no_websocket_frame_is_passed_over_and_told(bad: bytes) -> None:
+    talk = Talk()
+    talk.syn()
+    talk.say(GET + ws(PUTS[0]) + bad + b"".join(ws(batch) for batch in PUTS[1:]))
+    seen = list(units(talk.segments))
+    assert batches(seen) == PUTS
+    assert gaps(seen) == [(0, len(bad))]
+
+
+# Bounds -------------------------------------------------------------------------------------------
+
+
+def test_links_are_forgotten_when_there_are_too_many() -> None:
+    segments = []
+    for port in range(1, 200):
+        talk = Talk(port=port).open()
+        talk.say(STREAM[:-1])
+        segments += talk.segments
+    seen = list(units(segments, limits=Limits(links=8)))
+    assert len(batches(seen)) == 199 * (4 + 19)
+    assert len(gaps(seen)) == 199
+
+
+def test_what_waits_in_all_is_bounded() -> None:
+    segments = []
+    for port in range(1, 100):
+        talk = Talk(port=port).open()
+        talk.forward += 10
+        talk.say(STREAM)
+        segments += talk.segments
+    seen = list(units(segments, limits=Limits(held=5_000)))
+    first_gap = next(at for at, unit in enumerate(seen) if isinstance(unit, Gap))
+    assert first_gap < len(seen) // 4
+    assert len(batches(seen)) == 99 * (4 + 20)
+
+
+# The short way ------------------------------------------------------------------------------------
+
+
+def flat(seen: Iterable[Unit]) -> list[tuple[object, ...]]:
+    return [(type(unit), unit.way.link.number, unit.way.forward, *unit[1:]) for unit in seen]
+
+
+def switching(seen: Iterable[Unit]) -> list[tuple[object, ...]]:
+    """A consumer that changes the framing now and then."""
+    out = []
+    for at, unit in enumerate(seen):
+        out.append(flat([unit])[0])
+        if at % 11 == 10:
+            unit.way.framing = Framing.LONG
+        elif at % 17 == 16:
+            unit.way.framing = Framing.SHORT
+    return out
+
+
+def as_capture(segments: Iterable[Segment]) -> bytes:
+    packets = []
+    for segment in segments:
+        raw = tcp(
+            segment.data, seq=segment.seq, sport=segment.sport, dport=segment.dport, flags=segment.flags
+        )
+        packets.append(ethernet(ipv4(raw)))
+    return pcap(packets)
+
+
+@st.composite
+def sessions(draw: st.DrawFn) -> list[Segment]:
+    """A session cut, repeated, mixed up and holed at will."""
+    talk = Talk(forward=draw(st.sampled_from([1000, 2**32 - 150])))
+    if draw(st.booleans()):
+        talk.open()
+    stream = b"".join(
+        prefixed(put(sn, bytes(draw(st.integers(0, 80))))) for sn in range(draw(st.integers(1, 12)))
+    )
+    at = 0
+    while at < len(stream):
+        size = draw(st.integers(1, 90))
+        talk.say(stream[at : at + size])
+        at += size
+        if draw(st.booleans()):
+            talk.acknowledge()
+    talk.say(b"", flags=draw(st.sampled_from([ACK, FIN | ACK, RST, SYN])))
+    segments = talk.segments
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.integers(0, len(segments) - 1))
+        match draw(st.sampled_from(["again", "lost", "later"])):
+            case "again":
+                segments.insert(draw(st.integers(place, len(segments))), segments[place])
+            case "lost":
+                del segments[place]
+            case _:
+                segments.insert(draw(st.integers(0, len(segments) - 1)), segments.pop(place))
+    return segments
+
+
+@settings(max_examples=300)
+@given(sessions())
+def test_short_way_says_what_the_long_way_says(segments: list[Segment]) -> None:
+    raw = as_capture(segments)
+    for listen in (flat, switching):
+        assert listen(units_of(io.BytesIO(raw))) == listen(units(read(io.BytesIO(raw))))
+
+
+def test_header_that_is_too_short_is_no_segment_the_short_way_either() -> None:
+    talk = Talk().open()
+    seq = talk.forward
+    packets = [tcp(STREAM, seq=seq)[:12] + b"\x40" + tcp(STREAM, seq=seq)[13:], tcp(STREAM, seq=seq)]
+    raw = as_capture(talk.segments) + pcap([ethernet(ipv4(packet)) for packet in packets])[24:]
+    assert batches(units_of(io.BytesIO(raw))) == [*HANDSHAKE, *PUTS]
+
+
+@settings(max_examples=150)
+@given(
+    st.lists(st.integers(1, 400), min_size=1), st.randoms(use_true_random=False), st.integers(0, 2**32 - 1)
+)
+def test_batches_do_not_depend_on_how_the_stream_is_cut_and_repeated(
+    sizes: list[int], chance: random.Random, start: int
+) -> None:
+    talk = Talk(forward=start).open()
+    at = 0
+    for size in sizes:
+        talk.say(STREAM[at : at + size])
+        at += size
+    talk.say(STREAM[at:])
+    segments = talk.segments[:6]
+    later = talk.segments[6:]
+    later += chance.choices(later, k=len(later) // 2)
+    chance.shuffle(later)
+    seen = list(units([*segments, *later]))
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+    assert not gaps(seen)
+
+
+@pytest.mark.parametrize("batch", [*PUTS[:1], INIT_SYN, OPEN_SYN, b"\x04", b"\x03\0"])
+def test_real_batches_are_plausible(batch: bytes) -> None:
+    assert plausible(batch)
+
+
+@pytest.mark.parametrize("junk", [b"", b"GET / HTTP", b"\x04\x04\x99", b"\x25\xff", b"\x65\x01\x3d", b"\x08"])
+def test_junk_is_not_plausible(junk: bytes) -> None:
+    assert not plausible(junk)
