@@ -6,10 +6,7 @@ batches on UDP port 7447.
 
 from __future__ import annotations
 
-from typing import Any
-
-from scapy.layers.inet import UDP
-from scapy.packet import Packet, Raw, bind_bottom_up, bind_layers, bind_top_down
+import sys
 
 from scapy_layers.batch import Batch, BatchReader, Contents, contents, prefixed
 from scapy_layers.catalogue import EXTENSIONS, MESSAGES, decode, decode_batch, decode_one, shapes
@@ -99,6 +96,7 @@ from scapy_layers.extensions import (
     RemoteBound,
     ResponderId,
     Shm,
+    ShmReference,
     SourceInfo,
     Target,
     Timeout,
@@ -109,7 +107,8 @@ from scapy_layers.extensions import (
     UsrPwdProof,
     WireExpr,
 )
-from scapy_layers.message import UnknownExtension, message_class
+from scapy_layers.listing import list_layers
+from scapy_layers.message import UnknownExtension
 from scapy_layers.network import (
     Declare,
     Interest,
@@ -119,8 +118,10 @@ from scapy_layers.network import (
     Response,
     ResponseFinal,
 )
+from scapy_layers.ports import bind_ports, unbind_ports
 from scapy_layers.primitives import Counted, CountedList, WideInt, zid_from_text, zid_to_text
 from scapy_layers.scouting import Hello, Scout
+from scapy_layers.sockets import ZenohDatagramSocket, ZenohStreamSocket
 from scapy_layers.transport import (
     Close,
     Fragment,
@@ -229,6 +230,7 @@ __all__ = [
     "Scout",
     "ScoutingId",
     "Shm",
+    "ShmReference",
     "SourceInfo",
     "Target",
     "Timeout",
@@ -252,31 +254,19 @@ __all__ = [
     "WideInt",
     "WireError",
     "WireExpr",
+    "ZenohDatagramSocket",
+    "ZenohStreamSocket",
+    "bind_ports",
     "contents",
     "decode",
     "decode_batch",
     "decode_one",
     "prefixed",
     "shapes",
+    "unbind_ports",
     "zid_from_text",
     "zid_to_text",
 ]
 
-
-class _ScoutingDatagram(Packet):
-    """Stands for SCOUT or HELLO where a port is bound; the first byte of a datagram tells which."""
-
-    @classmethod
-    def dispatch_hook(cls, _pkt: bytes = b"", *_args: Any, **_kwargs: Any) -> Any:
-        """Scapy's entry: chooses the class for some bytes."""
-        return message_class(Kind.SCOUTING, _pkt[0] & 0x1F) or Raw
-
-
-# A HELLO answers from any port to the port that the SCOUT came from; only one that nobody asked for is sent
-# to the scouting port. So the port is what Scapy fills in, not what a HELLO must have.
-bind_bottom_up(UDP, _ScoutingDatagram, dport=SCOUTING_PORT)
-bind_bottom_up(UDP, _ScoutingDatagram, sport=SCOUTING_PORT)
-bind_top_down(UDP, Scout, dport=SCOUTING_PORT)
-bind_top_down(UDP, Hello, sport=SCOUTING_PORT)
-bind_bottom_up(UDP, Batch, sport=DEFAULT_PORT)
-bind_layers(UDP, Batch, dport=DEFAULT_PORT)
+bind_ports()
+list_layers(sys.modules[__name__], [*MESSAGES, *EXTENSIONS, LinkState, ShmReference, Batch, UnknownExtension])

@@ -13,6 +13,7 @@ from scapy_layers.errors import Overlong, UnknownMessage, WireError
 from scapy_layers.fields import Messages
 from scapy_layers.message import Layer, Message, kind_of, message_class
 from scapy_layers.primitives import Reader
+from scapy_layers.reading import Findings
 
 PREFIX = 2
 """Bytes of the length in front of a batch on stream links (u16, low byte first)."""
@@ -30,7 +31,7 @@ class Batch(Layer):
     name = "batch"
     fields_desc = [Messages("messages", TransportId)]
 
-    def dissect_from(self, reader: Reader, errors: list[WireError]) -> None:
+    def dissect_from(self, reader: Reader, errors: Findings) -> None:
         """Reads messages until one cannot be taken apart; an id of no transport message is refused."""
         super().dissect_from(reader, errors)
         if reader.left:

@@ -7,15 +7,12 @@ from __future__ import annotations
 from scapy_layers import extensions
 from scapy_layers.codes import Consolidation, DataId
 from scapy_layers.extensions import Shm, encoding, sliced, timestamp
-from scapy_layers.fields import AnyField, Body, CountedBytes, CountedText, Vle, header, unless, when
+from scapy_layers.fields import Body, CountedBytes, CountedText, Vle, header, unless, when
 from scapy_layers.message import Message
 from scapy_layers.shape import Carries
 
-
-def payload() -> list[AnyField]:
-    """The payload of PUT and ERR: bytes, or slices when the extension Shm is there."""
-    shm = Carries("extensions", Shm.shape().header)
-    return [*unless(shm, CountedBytes("data", z=32)), *when(shm, *sliced())]
+SHM = Carries("extensions", Shm.shape().header)
+"""The payload is sliced. In an ERR it is not, whatever the extension says (reading R-31)."""
 
 
 class Put(Message):
@@ -27,7 +24,8 @@ class Put(Message):
         *when("T", *timestamp()),
         *when("E", *encoding()),
         extensions.PUT,
-        *payload(),
+        *unless(SHM, CountedBytes("data", z=32)),
+        *when(SHM, *sliced()),
     ]
 
 
@@ -70,5 +68,5 @@ class Err(Message):
         *header(DataId.ERR, "Z", "E", "-"),
         *when("E", *encoding()),
         extensions.ERR,
-        *payload(),
+        CountedBytes("data", z=32),
     ]

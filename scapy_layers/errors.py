@@ -26,6 +26,11 @@ class WireError(ValueError):
         self.found = found
         self.offset = offset
 
+    def about(self, field: str) -> None:
+        """Says which field it is, where that was not known yet."""
+        self.field = field
+        self.args = (field, self.found, self.offset)
+
     def within(self, outer: str) -> WireError:
         """Returns the same error with the name of the message or field around it in front of the path."""
         return type(self)(f"{outer}.{self.field}" if self.field else outer, self.found, self.offset)

@@ -29,7 +29,7 @@ from scapy_layers.fields import (
     packed,
     when,
 )
-from scapy_layers.message import Extension, Extensions, Region, extension, region
+from scapy_layers.message import Extension, Extensions, Region, RegionOf, extension, region
 from scapy_layers.ros2 import from_attachment
 from scapy_layers.shape import Carries, Condition
 
@@ -101,23 +101,26 @@ def counters() -> list[AnyField]:
     ]
 
 
-def sliced() -> list[AnyField]:
-    """A payload of slices, some of which stand in shared memory.
+class ShmReference(Region):
+    """Where in shared memory some bytes stand. As real nodes do it, with a length in front (reading R-31)."""
 
-    A slice of kind 0 is bytes; one of kind 1 says where ``size`` bytes stand in shared memory.
-    """
+    name = "SHM reference"
+    fields_desc = region(
+        Vle("size", 64, default=1),
+        Vle("segment_id", 16, enforced=True),
+        Vle("index", 16, enforced=True),
+        Vle("generation", 32, enforced=True),
+    )
+
+
+def sliced() -> list[AnyField]:
+    """A payload of slices: of kind 0 the bytes themselves, of kind 1 where they stand in shared memory."""
     return [
         Many(
             "slices",
             *packed(Bits("kind", 8, default=None, allowed=(0, 1))),
             *when(("kind", 0), CountedBytes("slice", z=64, enforced=False)),
-            *when(
-                "kind",
-                Vle("size", 64, default=1),
-                Vle("segment_id", 16, enforced=True),
-                Vle("index", 16, enforced=True),
-                Vle("generation", 32, enforced=True),
-            ),
+            *when("kind", RegionOf("reference", ShmReference)),
         )
     ]
 
@@ -563,9 +566,13 @@ class QueryBody(Extension):
 
 
 class QueryBodySliced(Extension):
-    """0x43 of QUERY behind 0x04: encoding, then a sliced payload."""
+    """0x43 of QUERY behind 0x04: encoding, then a sliced payload.
+
+    Real nodes count in its length the bytes that the slices refer to, not the slices.
+    """
 
     name = "QueryBody"
+    bounded = False
     conditions = (Carries("extensions", 0x04),)
     fields_desc = extension(0x3, Enc.ZBUF, *encoding(), *sliced())
 

@@ -277,7 +277,12 @@ def packed(*bits: shape.Bits, vle: bool = False, enforced: int | None = None) ->
         name = f"reserved{shift}" if part.name == "reserved" else part.name
         placed.append(shape.Bits(name, part.size, shift, part.default, part.names, part.allowed, part.counts))
     group = shape.Packed(tuple(placed), vle, enforced)
-    return [NumberField(b.name, b.default, group, (1 << b.size) - 1, b.names) for b in placed]
+    fields = [NumberField(b.name, b.default, group, (1 << b.size) - 1, b.names) for b in placed]
+    if not vle:
+        for field, part in zip(fields, placed, strict=True):
+            # In bytes; Scapy's rfc() draws by it.
+            field.sz = part.size / 8
+    return fields
 
 
 def header(mid: IntEnum, *flags: str | shape.Bits) -> list[ZenohField]:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, cast
 from scapy.fields import RawVal
 from scapy.packet import NoPayload, Packet, Raw
 
-from scapy_layers import reading, shape
+from scapy_layers import answers, reading, shape
 from scapy_layers.codes import Enc, Kind
 from scapy_layers.errors import BadValue, Overlong, WireError
 from scapy_layers.fields import (
@@ -35,7 +35,7 @@ from scapy_layers.fields import (
     when,
 )
 from scapy_layers.primitives import VLE_MAX, Reader, write_vle
-from scapy_layers.reading import holds
+from scapy_layers.reading import Findings, holds
 from scapy_layers.writing import Layout, layout_of, write
 
 
@@ -85,6 +85,8 @@ _templates: dict[type[Layer], Layer] = {}
 _FINDINGS = frozenset({"errors", "partial", "stopped"})
 """What dissection says about a layer; unset when there is nothing to say."""
 
+# Scapy looks for a field of that name first.
+_set = object.__setattr__
 _set_fields = Packet.__dict__["fields"].__set__
 _set_original = Packet.__dict__["original"].__set__
 _get_overloaded = Packet.__dict__["overloaded_fields"].__get__
@@ -104,7 +106,7 @@ class Layer(Packet):
         stopped: Where this layer ends is not known, so nothing can follow it.
     """
 
-    __slots__ = ["errors", "partial", "stopped"]
+    __slots__ = ["_kept", "errors", "partial", "stopped"]
 
     errors: list[WireError]
     partial: bool
@@ -125,12 +127,16 @@ class Layer(Packet):
         if field is not None:
             value = self.getfieldval(attr)
             return value if isinstance(value, RawVal) else field.i2h(self, value)
+        if attr == "name":
+            # Asked for so often that the rest shall not come along.
+            _set(self, attr, self._name)
+            return self._name
         if attr in _ATTRIBUTES:
             self._complete()
             return object.__getattribute__(self, attr)
         if attr in _FINDINGS:
             finding: list[WireError] | bool = [] if attr == "errors" else False
-            object.__setattr__(self, attr, finding)
+            _set(self, attr, finding)
             return finding
         return super().__getattr__(attr)
 
@@ -139,14 +145,17 @@ class Layer(Packet):
         value = self.fields.get(attr)
         if value is not None or attr not in self._field_of:
             return super().getfieldval(attr) if value is None else value
-        if attr in self._layout.lists and not self.partial:
-            value = self.fields[attr] = []
+        if attr in self._layout.lists:
+            value = []
+            if not self.partial:
+                # A field that was not read must stay without a value: building stops there.
+                self.fields[attr] = value
             return value
         try:
             _get_overloaded(self)
         except AttributeError:
             # It was read inside another layer, and nobody asked yet for what Scapy keeps about it.
-            return self._layout.defaults[attr]
+            return self._field_of[attr].default
         return super().getfieldval(attr)
 
     def _complete(self) -> None:
@@ -161,10 +170,16 @@ class Layer(Packet):
             except AttributeError:
                 value: Any = 1 if attr == "explicit" else getattr(template, attr)
                 own = attr in {"overloaded_fields", "post_transforms"}
-                object.__setattr__(self, attr, value.copy() if own else value)
+                _set(self, attr, value.copy() if own else value)
+        try:
+            kept = object.__getattribute__(self, "_kept")
+        except AttributeError:
+            return
+        object.__delattr__(self, "_kept")
+        self.add_payload(Raw(kept))
 
     @classmethod
-    def read(cls, reader: Reader, errors: list[WireError] | None = None) -> Self:
+    def read(cls, reader: Reader, errors: Findings | None = None) -> Self:
         """Dissects a layer inside another one; the reader moves behind it.
 
         Args:
@@ -172,37 +187,42 @@ class Layer(Packet):
             errors: Gets what a strict decoder refuses in it.
         """
         if errors is None:
-            errors = []
+            errors = Findings()
         layer = cls.__new__(cls)
         _set_fields(layer, {})
         start, known = reader.at, len(errors)
         layer.dissect_from(reader, errors)
         _set_original(layer, reader.data[start : reader.at])
         if len(errors) > known:
-            layer.errors = errors[known:]
+            _set(layer, "errors", errors[known:])
         return layer
 
-    def dissect_from(self, reader: Reader, errors: list[WireError]) -> None:
+    def dissect_from(self, reader: Reader, errors: Findings) -> None:
         """Fills the fields from a reader; never raises for what the bytes are."""
         try:
             if not reading.run(self._program, self.fields, reader, errors):
-                self.partial = self.stopped = True
-                self._own_defaults()
+                _set(self, "partial", True)
+                _set(self, "stopped", True)
         except WireError as error:
             self._stop(error, reader, errors)
-            self._own_defaults()
 
-    def _stop(self, error: WireError, reader: Reader, errors: list[WireError]) -> None:
+    def _stop(self, error: WireError, reader: Reader, errors: Findings) -> None:
         """Gives up at a field: keeps the bytes from there on as a Raw payload."""
-        errors.append(error)
-        self.partial = self.stopped = True
-        if reader.left:
-            self.add_payload(Raw(reader.rest()))
+        errors.add(error)
+        _set(self, "partial", True)
+        _set(self, "stopped", True)
+        self._keep(reader)
 
-    def _own_defaults(self) -> None:
-        """Makes sure that a list which was not read is not the default that all layers share."""
-        # A field that was not read must stay without a value: building stops there.
-        object.__setattr__(self, "default_fields", self.copy_fields_dict(self.default_fields))
+    def _keep(self, reader: Reader) -> None:
+        """Keeps the bytes that are left as a payload; Scapy gets it when it asks."""
+        if not reader.left:
+            return
+        try:
+            _get_overloaded(self)
+        except AttributeError:
+            _set(self, "_kept", reader.rest())
+        else:
+            self.add_payload(Raw(reader.rest()))
 
     @classmethod
     def wire_shapes(cls) -> tuple[shape.Shape, ...]:
@@ -212,10 +232,11 @@ class Layer(Packet):
     def do_dissect(self, s: bytes) -> bytes:
         """Scapy's entry: dissects and returns the bytes behind this layer."""
         # The fields are what the wire said, they are no set of values to choose from.
-        object.__setattr__(self, "explicit", 1)
+        _set(self, "explicit", 1)
         reader = Reader(bytes(s))
-        self.errors = []
-        self.dissect_from(reader, self.errors)
+        found = Findings()
+        self.dissect_from(reader, found)
+        self.errors = list(found)
         return reader.rest()
 
     def self_build(self) -> bytes:
@@ -273,6 +294,14 @@ class Layer(Packet):
         """Scapy's one-line summary."""
         return self.describe()
 
+    def hashret(self) -> bytes:
+        """Scapy's entry: bytes that a question and its answers share."""
+        return answers.hashret(self)
+
+    def answers(self, other: Packet) -> bool:
+        """Scapy's entry: tells whether this answers another message."""
+        return answers.answers(self, other)
+
     def describe(self) -> str:
         """Returns one line: the name and what differs from the defaults."""
         return " ".join([str(self.name), *self._details()])
@@ -304,6 +333,9 @@ class Layer(Packet):
 
 _FRAMING = frozenset({"mid", "ENC", "ext_id", "length"})
 """Fields that one line about a layer leaves out: its name says them."""
+
+_KEPT_FIELDS = _FRAMING | {"Z", "M"}
+"""Fields in front of the body of an extension."""
 
 _PRESENCE = frozenset({"Z", "N", "M", "S"})
 """Flags that one line about a layer leaves out: what they announce is there to be seen."""
@@ -384,7 +416,7 @@ class _Counted(Layer):
     _inside: ClassVar[reading.Program]
     enforced: ClassVar[bool] = True
 
-    def _read_length(self, reader: Reader, errors: list[WireError]) -> Reader | None:
+    def _read_length(self, reader: Reader, errors: Findings) -> Reader | None:
         """Reads the length and returns a reader of just the body; None when it stopped at the length."""
         at = reader.at
         try:
@@ -399,29 +431,31 @@ class _Counted(Layer):
         self.fields["length"] = length
         return inside
 
-    def _read_inside(self, inside: Reader, errors: list[WireError]) -> None:
+    def _read_inside(self, inside: Reader, errors: Findings) -> None:
         """Reads the body; what its fields leave over is kept as a Raw payload."""
         start = inside.at
-        found = errors if self.enforced else []
+        found = errors if self.enforced else Findings()
         try:
             whole = reading.run(self._inside, self.fields, inside, found)
         except WireError as error:
             # The body cannot be taken apart, but its length says where the next field is.
-            found.append(error)
+            found.add(error)
             whole = False
         if whole and inside.left:
             left = f"{inside.left} bytes behind the last field of the body"
-            found.append(BadValue("length", left, inside.at))
+            found.note(BadValue, "length", left, inside.at)
         if not whole:
-            self.partial = True
-        if found and not self.enforced:
+            _set(self, "partial", True)
+        # What is behind it can be read, whatever is in it.
+        _set(self, "stopped", False)
+        if found.total and not self.enforced:
             # Bytes that nodes do not look into unless they must: nothing wrong with them, just not understood.
-            self.partial = True
-            for name in self._layout.defaults.keys() - _FRAMING - {"Z", "M"}:
-                self.fields.pop(name, None)
+            _set(self, "partial", True)
+            for name in self._layout.defaults:
+                if name not in _KEPT_FIELDS:
+                    self.fields.pop(name, None)
             inside.at = start
-        if inside.left:
-            self.add_payload(Raw(inside.rest()))
+        self._keep(inside)
 
     def _build_inside(self, counted: bool, shapes: tuple[shape.Shape, ...]) -> bytes:
         """Returns length and body, without a payload; the length counts the payload too."""
@@ -443,13 +477,11 @@ class Region(_Counted):
         super().__init_subclass__(**kwargs)
         cls._inside = cls._program[1:]
 
-    def dissect_from(self, reader: Reader, errors: list[WireError]) -> None:
+    def dissect_from(self, reader: Reader, errors: Findings) -> None:
         """Reads the length, then the body within it."""
         inside = self._read_length(reader, errors)
         if inside:
             self._read_inside(inside, errors)
-        if self.partial:
-            self._own_defaults()
 
     def self_build(self) -> bytes:
         """Scapy's entry: length and body without a payload."""
@@ -468,10 +500,12 @@ class Extension(_Counted):
 
     Attributes:
         enforced: A decoder refuses a body that does not fit the fields; otherwise such bytes are kept.
+        bounded: The length says where the body ends.
         conditions: On the message around it, where two extensions have the same header byte.
     """
 
     fields_desc = extension(0, Enc.UNIT)
+    bounded: ClassVar[bool] = True
     conditions: ClassVar[shape.Conditions] = ()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -485,7 +519,7 @@ class Extension(_Counted):
         number, enc, mandatory = (bits[name].default or 0 for name in ("ext_id", "ENC", "M"))
         body = cls.wire_shapes()[2:]
         return shape.Extension(
-            str(cls._name), number, Enc(enc), bool(mandatory), body, cls.enforced, cls.conditions
+            str(cls._name), number, Enc(enc), bool(mandatory), body, cls.enforced, cls.bounded, cls.conditions
         )
 
     @property
@@ -493,13 +527,13 @@ class Extension(_Counted):
         """The header byte with Z clear: what tells one extension of a message from another."""
         return int(self.value("ENC") << 5 | self.value("M") << 4 | self.value("ext_id"))
 
-    def dissect_from(self, reader: Reader, errors: list[WireError]) -> None:
+    def dissect_from(self, reader: Reader, errors: Findings) -> None:
         """Reads header and length, then the body within that length."""
         fields = self.fields
         try:
             reading.run(self._head, fields, reader, errors)
-            if fields["ENC"] != Enc.ZBUF:
-                reading.run(self._inside, fields, reader, errors)
+            if fields["ENC"] != Enc.ZBUF or not self.bounded:
+                reading.run(self._program[1:], fields, reader, errors)
                 return
             inside = self._read_length(reader, errors)
         except WireError as error:
@@ -507,8 +541,6 @@ class Extension(_Counted):
             inside = None
         if inside:
             self._read_inside(inside, errors)
-        if self.partial:
-            self._own_defaults()
 
     def self_build(self) -> bytes:
         """Scapy's entry: header, length and body without a payload."""

@@ -4,7 +4,7 @@ Nothing here raises for what the bytes are but a ``WireError``. Time is linear i
 claims is never trusted, and what was read once is not looked at again.
 """
 
-# ruff: noqa: ARG001  (every step has the same arguments)
+# ruff: noqa: ARG001, SLF001  (every step has the same arguments; Scapy calls a class's own name _name)
 
 from __future__ import annotations
 
@@ -28,11 +28,42 @@ class Readable(Protocol):
     """A class of layers, as far as reading goes."""
 
     fields: Values
+    _name: str
     stopped: bool
 
     @classmethod
-    def read(cls, reader: Reader, errors: list[WireError]) -> Self:
+    def read(cls, reader: Reader, errors: Findings) -> Self:
         """Dissects a layer; the reader moves behind it, the list gets what is wrong with it."""
+
+
+class Findings(list[WireError]):
+    """What a strict decoder refuses, in order: the first ones, and how many there were.
+
+    Attributes:
+        total: How many were found, the ones that are not kept included.
+    """
+
+    __slots__ = ("total",)
+
+    def __init__(self) -> None:
+        self.total = 0
+
+    def note(self, kind: type[WireError], name: str, found: str, at: int) -> None:
+        """Takes note of an error that leaves the rest readable; arguments as of a WireError."""
+        self.total += 1
+        if len(self) < MOST_ERRORS:
+            self.append(kind(name, found, at))
+
+    def add(self, error: WireError) -> None:
+        """Takes note of an error that ended something."""
+        self.total += 1
+        if len(self) < MOST_ERRORS:
+            self.append(error)
+
+    def within(self, start: int, place: str) -> None:
+        """Says of the errors from ``start`` on that they are inside something."""
+        for index in range(start, len(self)):
+            self[index] = self[index].within(place)
 
 
 by_id: dict[tuple[Kind, int], type[Readable]] = {}
@@ -44,7 +75,7 @@ by_shape: dict[shape.Extension | shape.Region, type[Readable]] = {}
 unknown_extension: list[type[Readable]] = []
 """The class of what no message defines: the only item."""
 
-Step = Callable[[Values, Reader, list[WireError]], bool]
+Step = Callable[[Values, Reader, Findings], bool]
 """Reads one shape into the values; errors that leave the rest readable go to the list.
 
 It returns False when a layer inside could not be taken apart to its end, so that nothing may follow it, and
@@ -61,7 +92,7 @@ def program(shapes: tuple[shape.Shape, ...]) -> Program:
     return tuple((_step(described), _name(described)) for described in shapes)
 
 
-def run(steps: Program, values: Values, reader: Reader, errors: list[WireError]) -> bool:
+def run(steps: Program, values: Values, reader: Reader, errors: Findings) -> bool:
     """Reads shapes one after the other; result and errors as of a Step."""
     name = ""
     try:
@@ -69,9 +100,9 @@ def run(steps: Program, values: Values, reader: Reader, errors: list[WireError])
             if not step(values, reader, errors):
                 return False
     except WireError as error:
-        if error.field:
-            raise
-        raise type(error)(name, error.found, error.offset) from None
+        if not error.field:
+            error.about(name)
+        raise
     return True
 
 
@@ -114,18 +145,6 @@ def _step(described: shape.Shape) -> Step:  # noqa: PLR0911, PLR0912, C901  (one
             assert_never(described)
 
 
-def _note(errors: list[WireError], kind: type[WireError], name: str, found: str, at: int) -> None:
-    """Lists an error unless there are enough: making one that nobody sees would take its time."""
-    if len(errors) < MOST_ERRORS:
-        errors.append(kind(name, found, at))
-
-
-def _within(errors: list[WireError], start: int, place: str) -> None:
-    """Says of the errors from ``start`` on that they are inside something."""
-    for index in range(start, len(errors)):
-        errors[index] = errors[index].within(place)
-
-
 def _meaning(allowed: tuple[int, ...] | None, value: int) -> str | None:
     """Returns what is wrong with a value, None when it has a meaning."""
     return None if allowed is None or value in allowed else f"{value} has no meaning"
@@ -144,13 +163,13 @@ def _packed_byte(described: shape.Packed) -> Step:
         result = apart[carrier] = values, tuple((name, found) for name, found in wrong if found)
         return result
 
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         at = reader.at
         carrier = reader.u8()
         bits, wrong = apart.get(carrier) or take_apart(carrier)
         values.update(bits)
         for name, found in wrong:
-            _note(errors, BadValue, name, found, at)
+            errors.note(BadValue, name, found, at)
         return True
 
     return step
@@ -160,17 +179,17 @@ def _packed_vle(described: shape.Packed) -> Step:
     parts = [(bits.name, bits.shift, (1 << bits.size) - 1, bits.allowed) for bits in described.bits]
     last = described.bits[-1].name
 
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         at = reader.at
         carrier = reader.vle()
         if described.enforced is not None and carrier >> described.enforced:
             found = f"{int(carrier)} needs more than {described.enforced} bits"
-            _note(errors, Overlong, _name(described), found, at)
+            errors.note(Overlong, _name(described), found, at)
         for name, shift, mask, allowed in parts:
             value = values[name] = carrier >> shift & mask
             found_wrong = _meaning(allowed, value)
             if found_wrong:
-                _note(errors, BadValue, name, found_wrong, at)
+                errors.note(BadValue, name, found_wrong, at)
         if type(carrier) is WideInt:
             # An over-long carrier is remembered at its lowest bits.
             values[last] = WideInt(values[last], carrier.width)
@@ -182,17 +201,17 @@ def _packed_vle(described: shape.Packed) -> Step:
 def _u8(described: shape.U8) -> Step:
     name, allowed = described.name, described.allowed
 
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         value = values[name] = reader.u8()
         if allowed is not None and value not in allowed:
-            _note(errors, BadValue, name, f"{value} has no meaning", reader.at - 1)
+            errors.note(BadValue, name, f"{value} has no meaning", reader.at - 1)
         return True
 
     return step
 
 
 def _le(described: shape.Le) -> Step:
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         raw = reader.take(described.size)
         values[described.name] = int.from_bytes(raw, "little", signed=described.signed)
         return True
@@ -204,13 +223,13 @@ def _vle(described: shape.Vle) -> Step:
     name, allowed = described.name, described.allowed
     bits = described.z if described.enforced else 64
 
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         at = reader.at
         value = values[name] = reader.vle()
         if value >> bits:
-            _note(errors, Overlong, name, f"{int(value)} needs more than {bits} bits", at)
+            errors.note(Overlong, name, f"{int(value)} needs more than {bits} bits", at)
         if allowed is not None and value not in allowed:
-            _note(errors, BadValue, name, f"{int(value)} has no meaning", at)
+            errors.note(BadValue, name, f"{int(value)} has no meaning", at)
         return True
 
     return step
@@ -220,7 +239,7 @@ def _vle(described: shape.Vle) -> Step:
 
 
 def _zid(described: shape.Zid) -> Step:
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         at = reader.at
         if described.length:
             raw = reader.take(values[described.length] + 1, "a ZenohID")
@@ -232,7 +251,7 @@ def _zid(described: shape.Zid) -> Step:
             raw = _take_counted(size, reader, at, "a ZenohID")
         values[described.name] = raw
         if not any(raw):
-            _note(errors, BadValue, described.name, "a ZenohID of value 0", at)
+            errors.note(BadValue, described.name, "a ZenohID of value 0", at)
         return True
 
     return step
@@ -252,7 +271,7 @@ def _counted(described: shape.CountedBytes) -> Step:
     name, text, locator = described.name, described.text, described.locator
     bits = described.z if described.enforced else 64
 
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         at = reader.at
         size = reader.vle()
         if size >> bits:
@@ -262,14 +281,14 @@ def _counted(described: shape.CountedBytes) -> Step:
         if text:
             _check_text(name, raw, at, errors)
         if locator and (b"/" not in raw or b"#" in raw):
-            _note(errors, BadValue, name, f"{raw!r} is no locator (proto/address[?metadata])", at)
+            errors.note(BadValue, name, f"{raw!r} is no locator (proto/address[?metadata])", at)
         return True
 
     return step
 
 
 def _rest(described: shape.Rest) -> Step:
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         at = reader.at
         raw = values[described.name] = reader.rest()
         if described.text:
@@ -279,11 +298,11 @@ def _rest(described: shape.Rest) -> Step:
     return step
 
 
-def _check_text(name: str, raw: bytes, at: int, errors: list[WireError]) -> None:
+def _check_text(name: str, raw: bytes, at: int, errors: Findings) -> None:
     try:
         raw.decode()
     except UnicodeDecodeError as error:
-        _note(errors, BadValue, name, f"not UTF-8 ({error.reason} at {error.start})", at)
+        errors.note(BadValue, name, f"not UTF-8 ({error.reason} at {error.start})", at)
 
 
 # Groups ---------------------------------------------------------------------------------------------
@@ -307,7 +326,7 @@ def _when(described: shape.When) -> Step:
     inside = program(described.fields)
     conditions = described.conditions
 
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         for need in conditions:
             if isinstance(need, shape.Carries):
                 fits = need.holds(_headers(values.get(need.field) or ()))
@@ -322,7 +341,7 @@ def _when(described: shape.When) -> Step:
         return step
     field = need.field
 
-    def flagged(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def flagged(values: Values, reader: Reader, errors: Findings) -> bool:
         """The commonest: one flag that must be set."""
         return run(inside, values, reader, errors) if values[field] == 1 else True
 
@@ -341,7 +360,7 @@ def _many(described: shape.Many) -> Step:
     name, inside = described.name, program(described.item)
     single = _plain(described.item[0]) if len(described.item) == 1 else None
 
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         at = reader.at
         counted = described.times is None
         match described.times:
@@ -352,7 +371,7 @@ def _many(described: shape.Many) -> Step:
             case _:
                 count = len(values.get(described.times) or ())
         if described.most is not None and count > described.most:
-            _note(errors, BadValue, name, f"a count of {int(count)}, at most {described.most}", at)
+            errors.note(BadValue, name, f"a count of {int(count)}, at most {described.most}", at)
         items: list[Any] = []
         try:
             for index in range(count):
@@ -363,9 +382,9 @@ def _many(described: shape.Many) -> Step:
                 except WireError as error:
                     # What was read of this item is not kept, so it has to be read again as something else.
                     reader.at = start
-                    _within(errors, known, f"{name}[{index}]")
+                    errors.within(known, f"{name}[{index}]")
                     raise error.within(f"{name}[{index}]") from None
-                _within(errors, known, f"{name}[{index}]")
+                errors.within(known, f"{name}[{index}]")
                 items.append(single(item) if single else item)
         finally:
             width = count.width if type(count) is WideInt else None
@@ -395,17 +414,17 @@ def _plain(described: shape.Shape) -> Callable[[Values], Any]:
 # Layers ---------------------------------------------------------------------------------------------
 
 
-def _go_on(inner: Readable, errors: list[WireError], known: int, place: str) -> bool:
+def _go_on(inner: Readable, errors: Findings, known: int, place: str) -> bool:
     """Says where the errors of a layer inside are, and tells whether something may follow it."""
-    _within(errors, known, place)
+    errors.within(known, place)
     return not inner.stopped
 
 
 def _region(described: shape.Region) -> Step:
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
-        known = len(errors)
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
+        known, total = len(errors), errors.total
         inner = values[described.name] = by_shape[described].read(reader, errors)
-        return len(errors) == known or _go_on(inner, errors, known, described.name)
+        return errors.total == total or _go_on(inner, errors, known, described.name)
 
     return step
 
@@ -432,7 +451,7 @@ def _chain(described: shape.Chain) -> Step:  # noqa: C901
                 return cls
         return unknown_extension[0]
 
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         if not classes:
             look_up()
         chain: list[Any] = []
@@ -447,16 +466,16 @@ def _chain(described: shape.Chain) -> Step:  # noqa: C901
                 raise BadValue(f"{name}[{len(chain)}]", found, at)
             cls = chosen(head & 0x7F, values, seen)
             seen.add(head & 0x7F)
-            known = len(errors)
+            known, total = len(errors), errors.total
             extension: Any = cls.read(reader, errors)
             chain.append(extension)
-            if len(errors) > known and not _go_on(
-                extension, errors, known, f"{name}[{len(chain) - 1}].{extension.name}"
+            if errors.total > total and not _go_on(
+                extension, errors, known, f"{name}[{len(chain) - 1}].{extension._name}"
             ):
                 return False
             if head & 0x10 and cls is unknown_extension[0] and not skips_mandatory:
                 found = f"extension {head & 0x0F:#x} is not known here and is mandatory"
-                _note(errors, UnknownMandatoryExtension, f"{name}[{len(chain) - 1}]", found, at)
+                errors.note(UnknownMandatoryExtension, f"{name}[{len(chain) - 1}]", found, at)
             more = head & 0x80 != 0
         return True
 
@@ -464,14 +483,14 @@ def _chain(described: shape.Chain) -> Step:  # noqa: C901
 
 
 def _body(described: shape.Body) -> Step:
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         number = reader.peek("its header byte") & 0x1F
         if number not in described.ids:
             raise UnknownMessage(described.name, f"id {number:#04x} may not stand here", reader.at)
-        known = len(errors)
+        known, total = len(errors), errors.total
         inner: Any = by_id[described.kind, number].read(reader, errors)
         values[described.name] = inner
-        return len(errors) == known or _go_on(inner, errors, known, f"{described.name}.{inner.name}")
+        return errors.total == total or _go_on(inner, errors, known, f"{described.name}.{inner._name}")
 
     return step
 
@@ -479,17 +498,17 @@ def _body(described: shape.Body) -> Step:
 def _messages(described: shape.Messages) -> Step:
     name, kind, ids = described.name, described.kind, frozenset(described.ids)
 
-    def step(values: Values, reader: Reader, errors: list[WireError]) -> bool:
+    def step(values: Values, reader: Reader, errors: Findings) -> bool:
         messages: list[Any] = []
         values[name] = messages
         while reader.at < reader.end:
             number = reader.data[reader.at] & 0x1F
             if number not in ids:
                 break
-            known = len(errors)
+            known, total = len(errors), errors.total
             inner: Any = by_id[kind, number].read(reader, errors)
             messages.append(inner)
-            if len(errors) > known and not _go_on(inner, errors, known, f"{name}.{inner.name}"):
+            if errors.total > total and not _go_on(inner, errors, known, f"{name}.{inner._name}"):
                 return False
         return True
 

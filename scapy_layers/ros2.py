@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from scapy_layers import shape
 from scapy_layers.errors import WireError
 from scapy_layers.primitives import Reader
-from scapy_layers.reading import Values, program, run
+from scapy_layers.reading import Findings, Values, program, run
 
 GID_BYTES = 16
 """Bytes of the id of a publisher, client or service."""
@@ -57,7 +57,7 @@ def from_attachment(raw: bytes) -> Ros2Attachment | None:
         values: Values = {}
         reader = Reader(raw)
         try:
-            run(program(form), values, reader, [])
+            run(program(form), values, reader, Findings())
         except WireError:
             continue
         named = all(values.get(f"name of {name}", name.encode()) == name.encode() for name in NAMES)

@@ -242,6 +242,8 @@ class Extension:
         fields: Its body.
         enforced: A decoder refuses a body that does not fit the fields. Otherwise real nodes take any bytes
             unless they use what the extension offers; bytes that do not fit are kept.
+        bounded: The length says where the body ends. Otherwise it is what the sender reckoned: the body ends
+            where its fields do.
         conditions: On the message around it, where two bodies have the same header byte.
     """
 
@@ -251,6 +253,7 @@ class Extension:
     mandatory: bool
     fields: tuple[Shape, ...]
     enforced: bool = True
+    bounded: bool = True
     conditions: Conditions = ()
 
     @property

@@ -467,8 +467,10 @@ def _conditional(described: shape.When, scope: _Scope, quiet: frozenset[str]) ->
 def _region(described: shape.Region, scope: _Scope) -> Fuzzable:
     """Reads a length and the fields behind it."""
     place = scope.place.at(described.name)
-    layer = scope.values[described.name]
-    body = Block("body", place, _elements(described.fields, layer.fields, place, scope.live))
+    layer = scope.values.get(described.name)
+    # One that is not there by default has the defaults of its shapes.
+    values = layer.fields if layer else {}
+    body = Block("body", place, _elements(described.fields, values, place, scope.live))
     length = Length("length", place.at("length"), body, write_vle, list(_length_lies()))
     return Block(described.name, place, [length, body])
 

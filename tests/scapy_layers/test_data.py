@@ -64,19 +64,32 @@ def test_deletion_may_have_the_attachment_of_a_put() -> None:
         assert attachment.attachment == b"kv"
 
 
-SLICES = "03 00026869 01 8020 07 ac02 09 0000"
+SLICES = "03 00026869 01 06 8020 07 ac02 09 0000"
 
 
 def test_payload_is_sliced_only_with_the_extension() -> None:
     sliced, whole = decode(raw("8112" + SLICES), Kind.DATA), decode(raw("818f12" + SLICES), Kind.DATA)
     assert [one["kind"] for one in sliced.slices] == [0, 1, 0]
     assert sliced.slices[0]["slice"] == b"hi"
-    shared = {name: value for name, value in sliced.slices[1].items() if name != "kind"}
-    assert shared == {"size": 4096, "segment_id": 7, "index": 300, "generation": 9}
+    shared = sliced.slices[1]["reference"]
+    assert (shared.size, shared.segment_id, shared.index, shared.generation) == (4096, 7, 300, 9)
     assert sliced.data is None
     assert [one["kind"] for one in whole.slices] == [0, 1, 0]
     plain = decode(raw("8102 03616263"), Kind.DATA)
     assert (plain.data, plain.slices) == (b"abc", [])
+
+
+def test_error_is_not_sliced_whatever_its_extension_says() -> None:
+    error = decode(raw("8512 03303030"), Kind.DATA)
+    assert error.data == b"000"
+
+
+def test_body_in_shared_memory_ends_where_its_slices_do() -> None:
+    # The length is that of the bytes referred to.
+    query = decode(raw("8384 c3b209 08 01 01 06 e807a5600000 45026b76"), Kind.DATA)
+    assert query.extensions[1].slices[0]["reference"].size == 1000
+    assert query.extensions[2].attachment == b"kv"
+    assert bytes(query) == raw("8384 c3b209 08 01 01 06 e807a5600000 45026b76")
 
 
 def test_body_of_a_query_is_sliced_only_behind_its_marker() -> None:

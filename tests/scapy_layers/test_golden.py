@@ -161,27 +161,27 @@ DATA: list[tuple[str, str, Message]] = [
     ),
     (
         "PUT in shared memory",
-        "1d07 81 12 02 00 026869 01 8020 07 ac02 09",
+        "1d07 81 12 02 00 026869 01 06 8020 07 ac02 09",
         Push(
             key_scope=7,
             body=Put(
                 extensions=[ext.Shm()],
                 slices=[
                     {"slice": b"hi"},
-                    {"kind": 1, "size": 4096, "segment_id": 7, "index": 300, "generation": 9},
+                    {"reference": ext.ShmReference(size=4096, segment_id=7, index=300, generation=9)},
                 ],
             ),
         ),
     ),
     (
-        "ERR in shared memory",
-        "1b0700 c5 08 12 01 01 0a 01 02 03",
+        "ERR that says shared memory",
+        "1b0700 c5 08 12 03 010203",
         Response(
             request_id=7,
             body=Err(
                 encoding=4,
                 extensions=[ext.Shm()],
-                slices=[{"kind": 1, "size": 10, "segment_id": 1, "index": 2, "generation": 3}],
+                data=bytes([1, 2, 3]),
             ),
         ),
     ),
@@ -272,8 +272,9 @@ def inside(layer: Layer) -> Iterator[Layer]:
     for field in layer.fields_desc:
         value = layer.getfieldval(field.name)
         for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, Layer):
-                yield from inside(one)
+            for part in one.values() if isinstance(one, dict) else [one]:
+                if isinstance(part, Layer):
+                    yield from inside(part)
 
 
 def test_golden_batch() -> None:

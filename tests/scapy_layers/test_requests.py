@@ -85,7 +85,7 @@ FULL: list[Message] = [
         extensions=[ext.Shm()],
         slices=[
             {"kind": 0, "slice": b"hi"},
-            {"kind": 1, "size": 9, "segment_id": 1, "index": 2, "generation": 3},
+            {"kind": 1, "reference": ext.ShmReference(size=9, segment_id=1, index=2, generation=3)},
         ],
     ),
     Query(extensions=[ext.QueryBodyShm(), ext.QueryBodySliced(slices=[{"kind": 0, "slice": b"hi"}])]),

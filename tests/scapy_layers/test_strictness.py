@@ -168,7 +168,7 @@ REFUSED: list[tuple[str, type[WireError], str, int]] = [
     (f"21090201 {OVER_16}", Overlong, "INIT.cookie", 4),
     (f"84 4f {OVER_32}", Overlong, "KEEP_ALIVE.extensions[0].unknown extension.length", 2),
     (f"5f01 0e 01 04 00 00 01 {HUGE}", Overlong, "OAM.linkstate.records[0].locators[0].locator", 8),
-    (f"1d00 81 12 01 01 05 {OVER_16} 00 00", Overlong, "PUSH.body.PUT.slices[0].segment_id", 7),
+    (f"1d00 81 12 01 01 06 05 {OVER_16} 00 00", Overlong, "PUSH.body.PUT.slices[0].reference.segment_id", 8),
     # Counts that nothing but the bytes at hand limits.
     (f"02 00 00 {HUGE}", Truncated, "OPEN.cookie", 3),
     (f"1c0000 43 {HUGE}", Truncated, "REQUEST.body.QUERY.parameters", 4),
