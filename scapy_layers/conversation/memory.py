@@ -1,0 +1,173 @@
+"""What is remembered of links and sessions, and when it is forgotten."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from itertools import count
+
+from scapy_layers.conversation import identify
+from scapy_layers.conversation.aliases import Aliases
+from scapy_layers.conversation.exchanges import Exchanges
+from scapy_layers.conversation.fragments import Fragments
+from scapy_layers.conversation.identify import Claim
+from scapy_layers.conversation.limits import Limits
+from scapy_layers.conversation.session import Session
+from scapy_layers.stream import Endpoint, Framing, Link
+from scapy_layers.transport import Init
+
+HANDSHAKE = 4
+"""Messages of INIT and OPEN."""
+
+
+@dataclass(slots=True, eq=False)
+class Talk:
+    """What is remembered of one link; lists have an item for each way.
+
+    Attributes:
+        link: The link.
+        session: What it belongs to.
+        claim: How sure it is that it is Zenoh.
+        flipped: Side 0 of the session is the second endpoint of the link.
+        inits: The INIT on each way.
+        opened: The ways on which OPEN was heard.
+        settled: The ways on which batches are as agreed: what follows OPEN, heard or lost.
+        ended: The ways that have ended, by the connection's end or, on UDP, by CLOSE.
+        compressed: Batches have a header byte, though no INIT was heard to say so: in a group, or in mid session.
+        misses: Batches in a row that could not be read.
+        said: Messages heard.
+    """
+
+    link: Link
+    session: Session
+    claim: Claim
+    flipped: bool = False
+    inits: list[Init | None] = field(default_factory=lambda: [None, None])
+    opened: list[bool] = field(default_factory=lambda: [False, False])
+    settled: list[bool] = field(default_factory=lambda: [False, False])
+    ended: list[bool] = field(default_factory=lambda: [False, False])
+    compressed: bool = False
+    misses: int = 0
+    said: int = 0
+
+    def switch(self) -> None:
+        """Sets the framing that was agreed; from OPEN_SYN on already, for nothing comes before OPEN_ACK."""
+        for way, settled in zip(self.link.ways, self.settled, strict=True):
+            if settled and self.session.lowlatency and way.framing is Framing.SHORT:
+                way.framing = Framing.LONG
+
+
+class Memory:
+    """All that a passive reader remembers; each table is bounded.
+
+    Attributes:
+        limits: The bounds.
+        talks: The links that are Zenoh, by number, the most recently used last.
+        aliases: Of all sessions.
+        exchanges: Of all sessions.
+        fragments: Of all sessions.
+        midway: Numbers of links between two nodes whose beginning was not seen.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.talks: OrderedDict[int, Talk] = OrderedDict()
+        self.aliases = Aliases(limits)
+        self.exchanges = Exchanges(limits)
+        self.fragments = Fragments(limits)
+        self._forgotten_links = 0
+        self.midway: set[int] = set()
+        self._numbers = count()
+        self._pairs: dict[frozenset[str | None], Session] = {}
+        self._rooms: dict[Endpoint, tuple[int, int]] = {}
+
+    @property
+    def forgotten(self) -> dict[str, int]:
+        """How much of each kind had to go because a bound was reached."""
+        return {
+            "links": self._forgotten_links,
+            "aliases": self.aliases.table.forgotten,
+            "exchanges": self.exchanges.table.forgotten,
+            "messages": self.fragments.forgotten,
+        }
+
+    def talk(self, link: Link) -> Talk | None:
+        """Returns what is remembered of a link, and notes that it is in use."""
+        talk = self.talks.get(link.number)
+        if talk:
+            self.talks.move_to_end(link.number)
+        return talk
+
+    def begin(self, link: Link, claim: Claim) -> Talk:
+        """Begins to remember a link, with a session of its own."""
+        talk = self.talks[link.number] = Talk(link, self._new_session(link), claim)
+        if claim is Claim.LIKELY and not talk.session.multicast:
+            self.midway.add(link.number)
+        if len(self.talks) > self.limits.links:
+            self._forgotten_links += 1
+            self.drop(next(iter(self.talks.values())))
+        return talk
+
+    def _new_session(self, link: Link) -> Session:
+        if link.tcp or not identify.is_group(link.second):
+            return Session(next(self._numbers), links=[link])
+        room, members = self._rooms.get(link.second) or (next(self._numbers), 0)
+        self._rooms[link.second] = (room, members + 1)
+        return Session(next(self._numbers), links=[link], multicast=True, room=room)
+
+    def renew(self, talk: Talk) -> None:
+        """Begins a new session between the same endpoints."""
+        if self.talks.get(talk.link.number) is not talk:
+            return
+        self._leave(talk)
+        talk.session = self._new_session(talk.link)
+        talk.inits = [None, None]
+        talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
+        talk.flipped = talk.compressed = False
+
+    def _leave(self, talk: Talk) -> None:
+        """Takes a link from its session, which is forgotten with its last one."""
+        session = talk.session
+        session.links.remove(talk.link)
+        if session.links:
+            return
+        self.aliases.table.drop(session.number)
+        self.fragments.drop(session.number)
+        if session.multicast:
+            room, members = self._rooms.pop(talk.link.second)
+            if members > 1:
+                self._rooms[talk.link.second] = (room, members - 1)
+                return
+        self.exchanges.table.drop(session.room)
+        if self._pairs.get(frozenset(session.zids)) is session:
+            del self._pairs[frozenset(session.zids)]
+
+    def make_sure(self, talk: Talk) -> None:
+        """Takes note that the beginning of a link was seen."""
+        talk.claim = Claim.SURE
+        self.midway.discard(talk.link.number)
+
+    def drop(self, talk: Talk) -> None:
+        """Forgets a link; one that is forgotten already stays so."""
+        if self.talks.get(talk.link.number) is not talk:
+            return
+        del self.talks[talk.link.number]
+        self.midway.discard(talk.link.number)
+        self._leave(talk)
+
+    def unite(self, talk: Talk) -> None:
+        """Finds the session that another link of the same two nodes has begun."""
+        ends = frozenset(talk.session.zids)
+        if len(ends) < 2 or None in ends:
+            return
+        known = self._pairs.setdefault(ends, talk.session)
+        if known is talk.session:
+            return
+        talk.flipped = known.zids != talk.session.zids
+        self._leave(talk)
+        talk.session = known
+        known.links.append(talk.link)
+        if talk.said > HANDSHAKE:
+            # Some messages were taken for those of another session.
+            for party in known.parties:
+                party.doubt()
