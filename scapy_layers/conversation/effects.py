@@ -194,8 +194,13 @@ def _request(turn: Turn) -> None:
 
 
 def _response(turn: Turn) -> None:
-    heard = turn.heard
-    heard.exchange = turn.memory.exchanges.answer(turn.session, _asked(turn), heard.number, heard.time)
+    heard, exchanges = turn.heard, turn.memory.exchanges
+    heard.exchange = exchanges.answer(turn.session, _asked(turn), heard.number, heard.time)
+    if heard.exchange is None:
+        # A final that travels in another lane may overtake what it follows.
+        heard.exchange = exchanges.answer_late(turn.session, _asked(turn), heard.number, heard.time)
+        if heard.exchange:
+            heard.remark(RemarkKind.REQUEST, f"behind the RESPONSE_FINAL of packet {heard.exchange.ended}")
     _check_asked(turn)
 
 
@@ -278,10 +283,9 @@ def _no_entity(turn: Turn) -> None:
     heard, body = turn.heard, turn.heard.message.body
     # For those who are interested a node may take back what it never declared here; then it says the key.
     named = bool(heard.keyexpr)
-    _undeclared(turn, body.entity_id)
-    if heard.exchange:
-        heard.keyexpr = heard.keyexpr or heard.exchange.keyexpr
-    elif turn.speaker.complete and not named and _remembers_all(turn):
+    known = _undeclared(turn, body.entity_id)
+    heard.keyexpr = heard.keyexpr or (heard.exchange.keyexpr if heard.exchange else None)
+    if not (known or named) and turn.speaker.complete and _remembers_all(turn):
         heard.remark(RemarkKind.DECLARATION, f"{body.name} of {body.entity_id}, which is not declared")
 
 
@@ -308,22 +312,44 @@ def _declared(turn: Turn, number: int) -> None:
         heard.remark(RemarkKind.DECLARATION, text)
     heard.exchange = Exchange("declaration", number, heard.keyexpr, heard.number, heard.time)
     exchanges.begin(turn.session, key, heard.exchange)
+    if not number:
+        # It may be taken back without its key; then it must be the only one without a number.
+        unnamed = (*key[:3], "")
+        if exchanges.begin(turn.session, unnamed, heard.exchange):
+            exchanges.begin(turn.session, unnamed, SEVERAL)
 
 
-def _undeclared(turn: Turn, number: int) -> None:
-    heard = turn.heard
-    heard.exchange = turn.memory.exchanges.end(turn.session, _kept_as(turn, number), heard.number, heard.time)
+def _undeclared(turn: Turn, number: int) -> bool:
+    """Finds what is taken back, if that can be said, and tells whether there is anything of that id."""
+    heard, exchanges = turn.heard, turn.memory.exchanges
+    key = _kept_as(turn, number)
+    if number or heard.keyexpr:
+        heard.exchange = exchanges.end(turn.session, key, heard.number, heard.time)
+        if heard.exchange and exchanges.find(turn.session, (*key[:3], "")) is heard.exchange:
+            exchanges.forget(turn.session, (*key[:3], ""))
+        return heard.exchange is not None
+    known = exchanges.find(turn.session, (*key[:3], ""))
+    if known and known is not SEVERAL:
+        heard.exchange = exchanges.end(turn.session, (*key[:3], ""), heard.number, heard.time)
+        exchanges.forget(turn.session, (*key[:3], _named(turn, known.keyexpr)))
+    return known is not None
+
+
+SEVERAL = Exchange("declaration", 0, None, 0, 0)
+"""Stands for more than one open declaration without a number."""
 
 
 def _kept_as(turn: Turn, number: int) -> Key:
-    """Returns what a declaration is known by: its id, or, between routers, where that is 0, node and key."""
+    """Returns what a declaration is known by: its id, or, where that is 0, as between routers, node and key."""
     message = turn.heard.message
     kind = DECLARATIONS[type(message.body)].kind
     sender = turn.session.number if turn.session.multicast else turn.side
-    if number:
-        return kind, sender, number, ""
-    node = extension(message, extensions.NodeId)
-    return kind, sender, 0, f"{node.node_id if node else 0} {turn.heard.keyexpr}"
+    return (kind, sender, number, "") if number else (kind, sender, 0, _named(turn, turn.heard.keyexpr))
+
+
+def _named(turn: Turn, keyexpr: str | None) -> str:
+    node = extension(turn.heard.message, extensions.NodeId)
+    return f"{node.node_id if node else 0} {keyexpr}"
 
 
 # The tables ---------------------------------------------------------------------------------------

@@ -88,6 +88,8 @@ class Exchanges:
     def __init__(self, limits: Limits) -> None:
         self._answers = limits.answers
         self.table: Table[Key, Exchange] = Table(limits.exchanges)
+        # Apart from the others, so that what is over never drives out what is open.
+        self._ended: Table[Key, Exchange] = Table(limits.ended)
 
     def lossless(self, session: Session) -> bool:
         """Tells whether nothing of a session had to go."""
@@ -96,6 +98,7 @@ class Exchanges:
     def begin(self, session: Session, key: Key, exchange: Exchange) -> Exchange | None:
         """Opens an exchange; returns the one that was open under the same id and is now replaced."""
         before = self.table.get(session.room, key)
+        self._ended.pop(session.room, key)
         self.table.put(session.room, key, exchange, COST + len(exchange.keyexpr or "") + len(key[3]))
         return before
 
@@ -115,4 +118,23 @@ class Exchanges:
         exchange = self.table.pop(session.room, key)
         if exchange:
             exchange.end(number, time)
+            if exchange.kind == "query":
+                size = COST + len(exchange.keyexpr or "") + ANSWER * len(exchange.answers)
+                self._ended.put(session.room, key, exchange, size)
         return exchange
+
+    def answer_late(self, session: Session, key: Key, number: int, time: int) -> Exchange | None:
+        """Notes an answer to the last request of an id, which has ended already, and returns that."""
+        exchange = self._ended.get(session.room, key)
+        if exchange and exchange.answer(number, time, self._answers):
+            self._ended.charge(session.room, key, ANSWER)
+        return exchange
+
+    def drop(self, session: Session) -> None:
+        """Forgets all of a session."""
+        self.table.drop(session.room)
+        self._ended.drop(session.room)
+
+    def forget(self, session: Session, key: Key) -> None:
+        """Drops what is kept under an id, if there is anything."""
+        self.table.pop(session.room, key)

@@ -19,6 +19,7 @@ class Limits:
         links: Links remembered at once. A router has at most some thousand sessions.
         aliases: Bytes of key-expression aliases of all sessions.
         exchanges: Bytes of open requests, declarations, interests and scouts of all sessions.
+        ended: Bytes of ended requests of all sessions, kept for answers that come after the end.
         answers: Answers that one exchange lists; further ones are counted only.
         fragments: Bytes of unfinished messages of all lanes.
         message: Bytes of one message put together from fragments. Nodes permit 1 GiB; a message of that
@@ -32,6 +33,7 @@ class Limits:
     links: int = 4096
     aliases: int = 32 * MIB
     exchanges: int = 64 * MIB
+    ended: int = 4 * MIB
     answers: int = 64
     fragments: int = 128 * MIB
     message: int = 64 * MIB

@@ -138,7 +138,7 @@ class Memory:
             if members > 1:
                 self._rooms[talk.link.second] = (room, members - 1)
                 return
-        self.exchanges.table.drop(session.room)
+        self.exchanges.drop(session)
         if self._pairs.get(frozenset(session.zids)) is session:
             del self._pairs[frozenset(session.zids)]
 

@@ -9,8 +9,8 @@ from time import perf_counter
 from typing import NamedTuple
 
 CLIENT, SERVER = (bytes([127, 0, 0, 1]), 50_000), (bytes([127, 0, 0, 1]), 7447)
-INIT_SYN = bytes.fromhex("01095201020304050607")
-INIT_ACK = bytes.fromhex("210952111213141516170431323334")
+INIT_SYN = bytes.fromhex("01096201020304050607")
+INIT_ACK = bytes.fromhex("210962111213141516170431323334")
 OPEN_SYN = bytes.fromhex("020a640431323334")
 OPEN_ACK = bytes.fromhex("220a64")
 

@@ -10,8 +10,8 @@ from scapy_layers.ip import Segment, join_ends
 
 HERE, THERE = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
 HERE_6, THERE_6 = bytes([0xFD, *bytes(14), 1]), bytes([0xFD, *bytes(14), 2])
-INIT_SYN = bytes.fromhex("01095201020304050607")
-INIT_ACK = bytes.fromhex("210952111213141516170431323334")
+INIT_SYN = bytes.fromhex("01096201020304050607")
+INIT_ACK = bytes.fromhex("210962111213141516170431323334")
 OPEN_SYN = bytes.fromhex("020a640431323334")
 OPEN_ACK = bytes.fromhex("220a64")
 FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16

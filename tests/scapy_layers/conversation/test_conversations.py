@@ -905,3 +905,43 @@ def test_key_that_grows_by_aliases_of_aliases_is_cut_off() -> None:
     assert RemarkKind.LIMIT in kinds(heard)
     assert heard[1].message.body.mid == DeclarationId.D_KEYEXPR
     assert isinstance(heard[1].message.body, DeclareKeyExpr)
+
+
+def test_reply_behind_its_final_still_belongs_to_the_request() -> None:
+    pair = Pair()
+    pair.handshake(QoSOffer())
+    pair.say(frame(10, Request(request_id=1, key_suffix="a", body=Query())))
+    pair.answer(frame(20, ResponseFinal(request_id=1), lane=1))
+    (_, late) = pair.answer(frame(20, Response(request_id=1, key_suffix="a", body=Reply(body=Put())), lane=6))
+    assert late.exchange
+    assert (late.exchange.asked, late.exchange.ended, late.exchange.answered) == (5, 6, 1)
+    assert [remark.text for remark in late.remarks] == ["behind the RESPONSE_FINAL of packet 6"]
+    # The id is free again: what comes then belongs to the new request.
+    pair.say(frame(11, Request(request_id=1, key_suffix="b", body=Query())))
+    (_, reply) = pair.answer(frame(21, Response(request_id=1, key_suffix="b", body=Reply(body=Put())), lane=6))
+    assert reply.exchange
+    assert (reply.exchange.asked, reply.remarks) == (8, [])
+
+
+def test_declaration_without_a_number_is_taken_back_without_its_key() -> None:
+    # As nodes up to 1.7 do it: they count from 0, and name the key only where the number says nothing.
+    pair = Pair()
+    pair.handshake()
+    pair.say(frame(10, Declare(body=DeclareToken(entity_id=0, key_suffix="a"))))
+    (_, gone) = pair.say(frame(11, Declare(body=UndeclareToken(entity_id=0, extensions=[WireExpr()]))))
+    assert gone.exchange
+    assert (gone.keyexpr, gone.exchange.asked, gone.remarks) == ("a", 5, [])
+    (_, again) = pair.say(frame(12, Declare(body=UndeclareToken(entity_id=0, extensions=[WireExpr()]))))
+    assert (again.keyexpr, kinds([again])) == (None, [RemarkKind.DECLARATION])
+
+
+def test_of_several_without_a_number_none_is_guessed() -> None:
+    pair = Pair()
+    pair.handshake()
+    pair.say(frame(10, *(Declare(body=DeclareToken(entity_id=0, key_suffix=key)) for key in "ab")))
+    (_, gone) = pair.say(frame(11, Declare(body=UndeclareToken(entity_id=0))))
+    assert (gone.exchange, gone.keyexpr, gone.remarks) == (None, None, [])
+    named = WireExpr(N=1, key_suffix="a")
+    (_, gone) = pair.say(frame(12, Declare(body=UndeclareToken(entity_id=0, extensions=[named]))))
+    assert gone.exchange
+    assert gone.exchange.asked == 5
