@@ -117,9 +117,7 @@ def handshake() -> Iterator[Stimulus]:
             cookie=ZID,
             extensions=[ext.QoSOffer(), ext.LowLatency(), ext.Compression(), ext.RemoteBound(bound=1)],
         ),
-        "OPEN with Shm": Open(
-            initial_sn=1000, cookie=ZID, extensions=[ext.OpenSynShm(challenge=7)]
-        ),
+        "OPEN with Shm": Open(initial_sn=1000, cookie=ZID, extensions=[ext.OpenSynShm(challenge=7)]),
         "OPEN with Auth": Open(
             initial_sn=1000,
             cookie=ZID,

@@ -132,6 +132,7 @@ from scapy_layers.transport import (
     Open,
     TransportOam,
 )
+from scapy_layers.zenoh_session import Zenoh, ZenohSession
 
 # A test compares this with the catalogue, so that no layer is missing at the keyboard.
 __all__ = [
@@ -254,7 +255,9 @@ __all__ = [
     "WideInt",
     "WireError",
     "WireExpr",
+    "Zenoh",
     "ZenohDatagramSocket",
+    "ZenohSession",
     "ZenohStreamSocket",
     "bind_ports",
     "contents",

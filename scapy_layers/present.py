@@ -49,8 +49,9 @@ def _fields(shapes: tuple[shape.Shape, ...], values: dict[str, Any]) -> Plain:
                     if value is not None and bits.name not in _SAID and not (bits.reserved and not value):
                         data[bits.name] = int(value)
             case shape.When():
-                known = all(need.field in values for need in described.conditions)
-                if known and holds(described.conditions, values.__getitem__):
+                # A chain that is not there is an empty one.
+                known = all(isinstance(n, shape.Carries) or n.field in values for n in described.conditions)
+                if known and holds(described.conditions, values.get):
                     data |= _fields(described.fields, values)
             case _:
                 value = values.get(described.name)

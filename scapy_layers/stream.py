@@ -59,7 +59,7 @@ def units(
         plausible: Tells whether bytes may be a batch; asked after a loss, or a start in mid stream.
         limits: What may be remembered.
     """
-    reader = _Reader(plausible, limits or Limits())
+    reader = Reader(plausible, limits or Limits())
     for segment in segments:
         yield from reader.take(segment)
     yield from reader.finish()
@@ -77,7 +77,7 @@ def units_of(
     Most packets of most captures are the next bytes of a stream that has been understood: for those the headers
     are read where they lie in the file, and batches are cut from there. All others go the long way.
     """
-    reader = _Reader(plausible, limits or Limits())
+    reader = Reader(plausible, limits or Limits())
     decode, find, ethernet = Decoder().decode, reader.tcp.get, int(LinkType.ETHERNET)
     headers, least, new, short = (
         HEADERS.unpack_from,
@@ -189,7 +189,7 @@ def _back(ends: bytes) -> bytes:
     return ends[size : 2 * size] + ends[:size] + ends[-2:] + ends[-4:-2]
 
 
-class _Reader:
+class Reader:
     """All links of a capture.
 
     Attributes:

@@ -1,17 +1,22 @@
-"""What all commands share: exit statuses, errors, text that any terminal takes."""
+"""What all commands share: exit statuses, errors, text that any terminal takes, colours, a progress bar.
+
+Captures that are given by name stand in ``captures``, what picks messages out of them in ``filters``.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
-from typing import TypeAlias
+from enum import StrEnum
+from typing import NamedTuple, TextIO, TypeAlias
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001  (it has no public name)
 """What a command module adds itself to."""
 
 REFUSED = 1
-"""Exit status: strict decoding refuses some of the bytes, or the capture shows something wrong."""
+"""Exit status: strict decoding refuses some of the bytes, or the capture is damaged or shows something wrong."""
 
 WRONG_USE = 2
 """Exit status: the command line or the input makes no sense (argparse uses the same)."""
@@ -54,10 +59,156 @@ def add_command(
     return parser
 
 
-def printable(text: str) -> str:
-    """Returns text that any terminal takes: what cannot be encoded, and control characters, are escaped."""
+# Text ---------------------------------------------------------------------------------------------
+
+
+def printable(text: str, *, keep: str = "\n\t") -> str:
+    """Returns text that any terminal takes: what cannot be encoded, and control characters, are escaped.
+
+    Escape sequences, and marks that change the direction of writing, are harmless afterwards.
+
+    Args:
+        text: Whatever a capture or a user says.
+        keep: Control characters that stay; none where a line break would look like another line.
+    """
     encoding = (sys.stdout and sys.stdout.encoding) or "ascii"
-    visible = "".join(
-        c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
+    if not text.isprintable():
+        text = "".join(
+            c if c.isprintable() or c in keep else c.encode("unicode_escape", "surrogatepass").decode()
+            for c in text
+        )
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+class Colour(StrEnum):
+    """What is coloured; the values are parameters of the SGR control sequence."""
+
+    PLAIN = ""
+    DIM = "2"
+    NAME = "1"
+    KEY = "36"
+    VALUE = "32"
+    OK = "32"
+    NOTE = "33"
+    WRONG = "1;31"
+
+
+class Piece(NamedTuple):
+    """Part of a line. The text may be anything: it is made printable before it is shown."""
+
+    text: str
+    colour: Colour = Colour.PLAIN
+
+
+# The terminal -------------------------------------------------------------------------------------
+
+_MOST_SILENT = 4 << 20
+"""Bytes of a file that needs no progress bar."""
+
+_STEP = 4 << 20
+"""Bytes between two changes of a bar whose end is not known."""
+
+_BAR = 30
+"""Columns of a bar."""
+
+_CLEAR = "\r\x1b[K"
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--color`` and ``--no-progress``; a ``Screen`` is made of the arguments."""
+    group = parser.add_argument_group("output")
+    group.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colours: on a terminal unless NO_COLOR is set (auto, the default), always, or never",
     )
-    return visible.encode(encoding, "backslashreplace").decode(encoding)
+    group.add_argument("--no-progress", action="store_true", help="no progress bar for long files")
+
+
+class Screen:
+    """Where a command writes: lines on standard output; complaints and the progress bar on standard error."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._colours = _wants_colours(arguments.color)
+        self._bar = not arguments.no_progress and sys.stderr is not None and sys.stderr.isatty()
+        self._shown = ""
+
+    def line(self, *pieces: Piece | str) -> None:
+        """Prints one line; what control characters stand in the pieces is escaped."""
+        self.raw(
+            "".join(self._painted(Piece(piece) if isinstance(piece, str) else piece) for piece in pieces)
+        )
+
+    def raw(self, text: str) -> None:
+        """Prints text as it is: lines of our own making, JSON."""
+        self._clear()
+        print(text)
+
+    def complain(self, text: str) -> None:
+        """Prints one line on standard error."""
+        self._clear()
+        if sys.stdout:
+            # What was said before stands before it, also where both end in the same file.
+            sys.stdout.flush()
+        print(f"zenoh-dissect: {printable(text, keep='')}", file=sys.stderr)
+
+    def progress(self, name: str, size: int | None) -> Callable[[int], None] | None:
+        """Returns what draws a bar when it is told how many bytes have been read; None when none is wanted.
+
+        Args:
+            name: Of the file.
+            size: Its bytes; None when that is not known.
+        """
+        if not self._bar or (size is not None and size <= _MOST_SILENT):
+            return None
+        before = -1
+
+        def told(done: int) -> None:
+            nonlocal before
+            state = done * 100 // size if size else done // _STEP
+            if state != before:
+                before = state
+                self._draw(f"{printable(name, keep='')}: {_bar_of(done, size)}")
+
+        return told
+
+    def done(self) -> None:
+        """Takes the progress bar away."""
+        self._clear()
+
+    def _painted(self, piece: Piece) -> str:
+        text = printable(piece.text, keep="")
+        return f"\x1b[{piece.colour}m{text}\x1b[0m" if self._colours and piece.colour and text else text
+
+    def _draw(self, text: str) -> None:
+        if sys.stdout:
+            sys.stdout.flush()
+        self._shown = text
+        _write(sys.stderr, _CLEAR + text)
+
+    def _clear(self) -> None:
+        if self._shown:
+            self._shown = ""
+            _write(sys.stderr, _CLEAR)
+
+
+def _wants_colours(choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    terminal = sys.stdout is not None and sys.stdout.isatty()
+    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _bar_of(done: int, size: int | None) -> str:
+    megabytes = f"{done / 1e6:.0f} MB"
+    if not size:
+        return megabytes
+    part = min(done / size, 1)
+    full = int(part * _BAR)
+    return f"[{'#' * full}{'.' * (_BAR - full)}] {part:4.0%} of {size / 1e6:.0f} MB"
+
+
+def _write(file: TextIO, text: str) -> None:
+    file.write(text)
+    file.flush()

@@ -19,6 +19,7 @@ from scapy.utils import RawPcapReader
 from scapy_layers import catalogue
 from scapy_layers.batch import Batch, contents
 from scapy_layers.codes import PROTOCOL_VERSION
+from scapy_layers.errors import WireError
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 ROUNDS = 7
@@ -77,7 +78,7 @@ def main() -> None:
 def _strictly(batch: bytes) -> object:
     try:
         return catalogue.decode_batch(batch)
-    except catalogue.WireError as error:
+    except WireError as error:
         # Batches of compressed sessions are no messages yet.
         return error
 

@@ -30,7 +30,11 @@ def main() -> None:
         for number, raw in enumerate(seeds()):
             (Path(corpus) / f"{number:05}").write_bytes(raw)
         target = TARGETS[name]
-        atheris.Setup([sys.argv[0], *sys.argv[2:], corpus], lambda raw: None if target(raw) >= 0 else None)
+
+        def one(raw: bytes) -> None:
+            target(raw)
+
+        atheris.Setup([sys.argv[0], *sys.argv[2:], corpus], one)
         atheris.Fuzz()
 
 

@@ -918,7 +918,9 @@ def test_reply_behind_its_final_still_belongs_to_the_request() -> None:
     assert [remark.text for remark in late.remarks] == ["behind the RESPONSE_FINAL of packet 6"]
     # The id is free again: what comes then belongs to the new request.
     pair.say(frame(11, Request(request_id=1, key_suffix="b", body=Query())))
-    (_, reply) = pair.answer(frame(21, Response(request_id=1, key_suffix="b", body=Reply(body=Put())), lane=6))
+    (_, reply) = pair.answer(
+        frame(21, Response(request_id=1, key_suffix="b", body=Reply(body=Put())), lane=6)
+    )
     assert reply.exchange
     assert (reply.exchange.asked, reply.remarks) == (8, [])
 

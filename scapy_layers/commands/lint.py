@@ -1,0 +1,185 @@
+"""``zenoh-dissect lint``: which requirements a capture breaks."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from scapy_layers.commands.sources import Source, Sources, add_sources
+from scapy_layers.commands.terminal import REFUSED, Colour, Piece, Screen, Subparsers, add_command
+
+if TYPE_CHECKING:
+    from scapy_layers.lint import Finding
+
+EXAMPLES = """\
+examples:
+  zenoh-dissect lint capture.pcapng
+  zenoh-dissect lint *.pcapng --format jsonl | jq -r 'select(.severity == "must") | .requirement' | sort | uniq -c
+  zenoh-dissect lint capture.pcapng --only INIT --only ZN-FIN-004
+  zenoh-dissect lint --rules
+"""
+
+MOST = 5
+"""Findings of one rule and one severity that are shown of a capture, unless all are wanted."""
+
+
+def add(commands: Subparsers) -> None:
+    """Registers the command."""
+    parser = add_command(
+        commands,
+        "lint",
+        _lint,
+        summary="list the requirements that the traffic of a capture breaks",
+        description="Judges every message of a capture by the requirements that a passive reader can judge, and shows\n"
+        "a line for each one that is broken: packet, severity, requirement, who broke it, what was seen.\n\n"
+        "must       a MUST, MUST NOT or plain statement of the specification is broken\n"
+        "should     a SHOULD is broken\n"
+        "deviation  broken in a way that is known of released nodes: nothing new\n\n"
+        "Nothing is said about what was not captured: after a loss, rules that depend on it are silent.\n"
+        "Exit status: 0 nothing of severity must, 1 something is or a capture is damaged, 2 wrong use.",
+        examples=EXAMPLES,
+    )
+    add_sources(parser)
+    for action in parser._actions:  # noqa: SLF001  (--rules needs no capture)
+        if action.dest == "captures":
+            action.nargs = "*"
+    parser.add_argument(
+        "-f", "--format", choices=("text", "jsonl"), default="text", help="jsonl: docs/formats.md"
+    )
+    parser.add_argument("--rules", action="store_true", help="list what is judged, and stop")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="only requirements whose id begins so, with or without ZN-: INIT, ZN-FIN-004",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="known deviations and SHOULDs make the exit status 1, too"
+    )
+    parser.add_argument(
+        "--all", action="store_true", help=f"show every finding, not {MOST} of a kind (jsonl always does)"
+    )
+
+
+def _lint(arguments: argparse.Namespace) -> int:
+    from scapy_layers.commands.terminal import WrongUseError
+
+    screen = Screen(arguments)
+    if arguments.rules:
+        _list(screen, arguments.format, arguments.only)
+        return 0
+    if not arguments.captures:
+        raise WrongUseError("lint needs a CAPTURE, or --rules")
+    sources = Sources(arguments, screen)
+    broken = False
+    for source in sources:
+        broken |= _judge(source, screen, arguments, several=len(sources) > 1)
+    return max(sources.status, REFUSED if broken else 0)
+
+
+def _wanted(ids: tuple[str, ...], only: list[str]) -> bool:
+    starts = tuple(one.upper() if one.upper().startswith("ZN-") else f"ZN-{one.upper()}" for one in only)
+    return not starts or any(number.startswith(starts) for number in ids)
+
+
+def _list(screen: Screen, form: str, only: list[str]) -> None:
+    from scapy_layers.lint import RULES
+
+    for rule in sorted(RULES, key=_id_of):
+        if not _wanted(rule.ids, only):
+            continue
+        on = sorted({cls.__name__ for cls in rule.on})
+        if form == "jsonl":
+            screen.raw(
+                json.dumps(
+                    {
+                        "requirement": rule.ids[0],
+                        "also": list(rule.ids[1:]),
+                        "level": rule.level,
+                        "text": rule.text,
+                        "on": on,
+                    }
+                )
+            )
+        else:
+            also = f" (also {', '.join(rule.ids[1:])})" if len(rule.ids) > 1 else ""
+            screen.line(Piece(f"{rule.ids[0]:<12}", Colour.NAME), f" {rule.level:<8} {rule.text}{also}")
+
+
+def _id_of(rule: Any) -> str:
+    return str(rule.ids[0])
+
+
+def _judge(source: Source, screen: Screen, arguments: argparse.Namespace, *, several: bool) -> bool:
+    """Shows what one capture breaks; tells whether that makes the exit status 1."""
+    from scapy_layers.lint import Severity, findings
+
+    count: Counter[Severity] = Counter()
+    shown: Counter[tuple[str, Severity]] = Counter()
+    if several and arguments.format == "text":
+        screen.line(Piece(f"== {source.name}", Colour.NAME))
+    for finding in findings(source.units()):
+        if not _wanted(finding.rule.ids, arguments.only):
+            continue
+        severity = finding.severity
+        count[severity] += 1
+        if arguments.format == "jsonl":
+            file = {"file": source.name} if several else {}
+            screen.raw(json.dumps(_object(finding) | file))
+            continue
+        kind = finding.rule.ids[0], severity
+        shown[kind] += 1
+        if arguments.all or shown[kind] <= MOST:
+            screen.line(*_line(finding))
+    if arguments.format == "text":
+        for (number, severity), times in shown.items():
+            if not arguments.all and times > MOST:
+                screen.line(Piece(f"{number}: {times - MOST} more of severity {severity}", Colour.DIM))
+        said = ", ".join(f"{count[severity]} {severity}" for severity in Severity if count[severity])
+        screen.line(Piece(said or "nothing broken", Colour.OK if not count[Severity.MUST] else Colour.WRONG))
+    return bool(sum(count.values()) if arguments.strict else count[Severity.MUST])
+
+
+def _line(finding: Finding) -> Iterator[Piece]:
+    from scapy_layers.lint import Severity
+
+    severity = finding.severity
+    colour = {
+        Severity.MUST: Colour.WRONG,
+        Severity.SHOULD: Colour.NOTE,
+        Severity.DEVIATION: Colour.DIM,
+    }[severity]
+    yield Piece(f"{finding.packet:>6}  ", Colour.DIM)
+    yield Piece(f"{severity:<9}  ", colour)
+    yield Piece(f"{finding.rule.ids[0]:<12}", Colour.NAME)
+    yield Piece(f"  {finding.way.source} -> {finding.way.target}  ", Colour.DIM)
+    yield Piece("/".join(finding.path))
+    if finding.keyexpr:
+        yield Piece(" ")
+        yield Piece(finding.keyexpr[:80], Colour.KEY)
+    yield Piece(f"{': ' if finding.path else ''}{finding.text}", colour)
+    yield Piece(f" ({finding.rule.text}{f'; known of {finding.known}' if finding.known else ''})", Colour.DIM)
+
+
+def _object(finding: Finding) -> dict[str, Any]:
+    return {
+        "requirement": finding.rule.ids[0],
+        "also": list(finding.rule.ids[1:]),
+        "level": finding.rule.level,
+        "severity": str(finding.severity),
+        "known": finding.known,
+        "rule": finding.rule.text,
+        "text": finding.text,
+        "packet": finding.packet,
+        "time": finding.time,
+        "link": {"number": finding.way.link.number, "protocol": "tcp" if finding.way.link.tcp else "udp"},
+        "source": str(finding.way.source),
+        "target": str(finding.way.target),
+        "source_zid": finding.source_zid,
+        "path": list(finding.path),
+        "keyexpr": finding.keyexpr,
+    }

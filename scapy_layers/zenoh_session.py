@@ -1,0 +1,205 @@
+"""A session for Scapy's ``sniff``: captured or live packets in, one packet for each Zenoh message out.
+
+    >>> from scapy_layers.all import *
+    >>> sniff(offline="capture.pcapng", session=ZenohSession).summary()
+    >>> sniff(iface="lo", session=ZenohSession, prn=lambda packet: packet.keyexpr)
+
+Streams are put in order, batches unpacked, fragments put together, aliases resolved; nothing but Zenoh comes
+through.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
+
+from scapy.config import conf
+from scapy.layers.inet import IP, TCP, UDP
+from scapy.layers.inet6 import IPv6
+from scapy.packet import Packet
+from scapy.sessions import DefaultSession
+from scapy.utils import EDecimal
+
+from scapy_layers import stream
+from scapy_layers.conversation import Conversations, Heard
+from scapy_layers.ip import Decoder
+from scapy_layers.stream import Way
+from scapy_layers.transport import Frame
+
+if TYPE_CHECKING:
+    from scapy_layers.ip import Segment
+
+NS = 1_000_000_000
+
+
+class Zenoh(Packet):
+    """Stands between TCP or UDP and a message; it has no bytes, only what is known about the message.
+
+    ``packet.heard`` is all of it; ``packet.keyexpr``, ``source_zid``, ``target_zid``, ``lane``, ``exchange``,
+    ``remarks`` and the rest of ``Heard`` can be asked of any packet that has this layer.
+    """
+
+    name = "Zenoh"
+    fields_desc: list[Any] = []  # noqa: RUF012  (that is how Scapy layers are written)
+    __slots__ = ["heard"]
+
+    heard: Heard | None
+
+    def __init__(self, *args: Any, heard: Heard | None = None, **kwargs: Any) -> None:
+        self.heard = heard
+        super().__init__(*args, **kwargs)
+
+    def __getattr__(self, attr: str) -> Any:
+        if attr == "heard":
+            # Scapy asks payloads in this way, past the slot.
+            return object.__getattribute__(self, attr)
+        if attr in _KNOWN and self.heard is not None:
+            return getattr(self.heard, attr)
+        return super().__getattr__(attr)
+
+    def clone_with(self, *args: Any, **kwargs: Any) -> Any:
+        """Scapy's copy of a packet with other values."""
+        clone = super().clone_with(*args, **kwargs)
+        clone.heard = self.heard
+        return clone
+
+    def copy(self) -> Any:
+        """Returns a deep copy that knows the same."""
+        clone = super().copy()
+        clone.heard = self.heard
+        return clone
+
+    def mysummary(self) -> str:
+        """Who says what to whom, in one line, with the full key and what is wrong."""
+        heard = self.heard
+        if heard is None:
+            return "Zenoh"
+        key = "" if heard.keyexpr is None else f" {heard.keyexpr!r}"
+        remarks = "".join(f" [{remark.kind}: {remark.text}]" for remark in heard.remarks)
+        return f"{heard.way.source} > {heard.way.target} {heard.message.describe()}{key}{remarks}"
+
+    def _do_summary(self) -> tuple[int, str, list[Any]]:
+        """Scapy's entry: this layer speaks for the message behind it."""
+        return 1, self.mysummary(), []
+
+
+_KNOWN = frozenset(Heard.__slots__) - {"number", "time", "message"}
+"""What can be asked of a packet directly."""
+
+
+class ZenohSession(DefaultSession):
+    """Turns the packets of a capture or interface into one packet for each message.
+
+    Each has the link, IP and TCP or UDP headers of the packet in which the message ended, a ``Zenoh`` layer with
+    what is known about it, and the message. A FRAME comes only when it carries nothing or something is wrong with
+    it: its messages come instead. ``time`` is that of the packet. Packets that complete no message give none.
+
+    Args:
+        ports: Only packets from or to one of them; all when there are none.
+    """
+
+    def __init__(self, *args: Any, ports: Collection[int] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._ports = frozenset(ports)
+        self._decode = Decoder().decode
+        self._streams = stream.Reader(stream.plausible, stream.Limits())
+        self._conversations = Conversations()
+        self._number = 0
+        self._outgoing: OrderedDict[bytes, None] = OrderedDict()
+
+    def recv(self, sock: Any) -> Iterator[Packet]:
+        """Scapy's entry: yields the messages that the next packet completes."""
+        try:
+            packet = sock.recv()
+        except EOFError:
+            # What waited for the rest of the capture comes now.
+            yield from self._packets(self._streams.finish(), None)
+            raise
+        if packet and not (_is_loopback(sock) and self._was_there(packet)):
+            yield from self.messages(packet)
+
+    def messages(self, packet: Packet) -> Iterator[Packet]:
+        """Yields the messages that a packet completes."""
+        self._number += 1
+        segment = self._segment(packet)
+        if segment is not None and self._wants(segment):
+            yield from self._packets(self._streams.take(segment), packet)
+
+    def _was_there(self, packet: Packet) -> bool:
+        """Tells whether a packet was seen already: on a loopback each comes twice, outgoing and incoming."""
+        raw = bytes(packet)
+        if raw in self._outgoing:
+            del self._outgoing[raw]
+            return True
+        self._outgoing[raw] = None
+        if len(self._outgoing) > _MOST_OUTGOING:
+            self._outgoing.popitem(last=False)
+        return False
+
+    def _wants(self, segment: Segment) -> bool:
+        return not self._ports or not self._ports.isdisjoint({segment.sport, segment.dport})
+
+    def _segment(self, packet: Packet) -> Segment | None:
+        try:
+            link = conf.l2types.layer2num[type(packet)]
+        except KeyError:
+            # IP without anything below, as a raw socket gives it, and as one is made by hand.
+            if not isinstance(packet, IP | IPv6):
+                return None
+            link = _RAW
+        raw = bytes(packet)
+        return self._decode(self._number, _ns(packet), link, raw, packet.wirelen or len(raw))
+
+    def _packets(self, units: Iterator[stream.Unit], packet: Packet | None) -> Iterator[Packet]:
+        for unit in units:
+            for heard in self._conversations.hear(unit):
+                carries = isinstance(heard.message, Frame) and bool(heard.message.messages)
+                if heard.remarks or not carries:
+                    headers = self._headers(packet, heard)
+                    zenoh = Zenoh(heard=heard)
+                    zenoh.add_payload(heard.message)
+                    headers.lastlayer().add_payload(zenoh)
+                    headers.time = EDecimal(heard.time) / NS
+                    yield headers
+
+    def _headers(self, packet: Packet | None, heard: Heard) -> Packet:
+        """Returns what stands in front of the message: copied, or made when another packet set it free."""
+        if packet is None or heard.number != self._number:
+            return _made(heard.way)
+        headers = packet.copy()
+        for layer in (IP, IPv6, TCP, UDP):
+            if layer in headers:
+                if layer in {TCP, UDP}:
+                    headers[layer].remove_payload()
+                _forget(headers[layer])
+        return headers if isinstance(headers.lastlayer(), TCP | UDP) else _made(heard.way)
+
+
+_MOST_OUTGOING = 256
+"""Packets on a loopback of which the second copy is waited for."""
+
+_RAW = 101
+"""Link type of packets that begin with IP."""
+
+
+def _is_loopback(sock: Any) -> bool:
+    return str(getattr(sock, "iface", "")) == str(conf.loopback_name)
+
+
+def _ns(packet: Packet) -> int:
+    return int(EDecimal(packet.time) * NS)
+
+
+def _forget(layer: Packet) -> None:
+    """Makes lengths and checksums computed again: the message is not as long as the bytes that stood there."""
+    for name in ("len", "plen", "chksum"):
+        if name in layer.fields:
+            del layer.fields[name]
+    layer.raw_packet_cache = None
+
+
+def _made(way: Way) -> Packet:
+    source, target = way.source, way.target
+    ip = (IPv6 if ":" in source.address else IP)(src=source.address, dst=target.address)
+    return ip / (TCP if way.link.tcp else UDP)(sport=source.port, dport=target.port)
