@@ -26,6 +26,8 @@ _Z = 0x80
 _LANE = 0x20
 _RESERVED = 0x40
 _COMPRESSED = 1
+_LONG_LITERALS = 0xF0
+"""From this token on bytes follow that say how many literals more there are."""
 _QOS = 0x31
 _FIRST_AND_DROP = frozenset({0x02, 0x03})
 _LONGEST_VLE = 9
@@ -63,9 +65,21 @@ def looks(head: bytes, size: int) -> Looks:
     if not seen.bits and len(head) > 2:
         if head[0] == 0:
             seen = _message(head[1:], size - 1)
-        elif head[0] == _COMPRESSED and head[1] >= 0x40:  # at least four literals
-            seen = _message(head[2:], size)
+        elif head[0] == _COMPRESSED and (at := _literals(head)):
+            seen = _message(head[at:], size)
     return seen
+
+
+def _literals(head: bytes) -> int:
+    """Returns where the literals of an LZ4 block behind the header byte begin; 0 if there are fewer than four."""
+    if head[1] < 0x40:
+        return 0
+    at = 2
+    if head[1] >= _LONG_LITERALS:
+        while at < len(head) and head[at] == 0xFF:
+            at += 1
+        at += 1
+    return at
 
 
 def _message(head: bytes, size: int) -> Looks:

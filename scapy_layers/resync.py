@@ -44,12 +44,15 @@ _MESSAGE = (
     + rb"[\x02\x03\x31\x82\x83\xb1]"  # FRAGMENT
     rb"|[\x01\x21\x41\x61\x81\xa1\xc1\xe1]\x09)"  # INIT
 )
+_LITERALS = rb"(?:[\x40-\xef]|[\xf0-\xff]\xff{0,3}[\0-\xfe])"
+"""The token of an LZ4 block with at least four literals, and how many more there are."""
+
 _SHORT = (
-    rb"(?=(?!\0\0)..(?:" + _MESSAGE + rb"|\0" + _MESSAGE + rb"|\x01[\x40-\xff]" + _MESSAGE + rb")"
+    rb"(?=(?!\0\0)..(?:" + _MESSAGE + rb"|\0" + _MESSAGE + rb"|\x01" + _LITERALS + _MESSAGE + rb")"
     rb"|\x01\0\x04|\x02\0[\x03\x23]|.\0[\x02\x22\x42\x62\x82\xa2\xc2\xe2])"  # KEEP_ALIVE, CLOSE, OPEN
 )
 _LONG = rb"(?=[^\0]..\0" + _NETWORK + rb"|\0[^\0].\0" + _NETWORK + rb"|\x01\0\0\0\x04|\x02\0\0\0[\x03\x23])"
-_AHEAD = 16
+_AHEAD = 20
 """Bytes that these patterns look at, at most."""
 
 _STYLES = {

@@ -85,11 +85,11 @@ def _read(arguments: argparse.Namespace) -> int:
     for source in sources:
         filters.start = None
         view = View(arguments, filters, screen, file=source.name if len(sources) > 1 else None)
-        _read_one(source, view, verbose=arguments.verbose)
+        _read_one(source, view, screen, verbose=arguments.verbose)
     return sources.status
 
 
-def _read_one(source: Source, view: View, *, verbose: bool) -> None:
+def _read_one(source: Source, view: View, screen: Screen, *, verbose: bool) -> None:
     foreign = Foreign()
 
     def watch(segment: Segment) -> None:
@@ -98,7 +98,9 @@ def _read_one(source: Source, view: View, *, verbose: bool) -> None:
         if verbose:
             foreign.watch(segment)
 
+    silent = True
     for item in source.heard(watch):
+        silent = False
         foreign.known(item)
         view.show(item)
         if view.done:
@@ -106,6 +108,8 @@ def _read_one(source: Source, view: View, *, verbose: bool) -> None:
     if verbose:
         for text in foreign.told():
             view.note(text)
+    elif silent and not source.sources.status:
+        screen.complain(f"{source.name}: no Zenoh message in it; --verbose lists what is")
 
 
 class View:

@@ -107,7 +107,7 @@ def _text(data: dict[str, Any]) -> Iterator[str]:
             " and ".join(zid or "?" for zid in row["zids"])
             if not row["multicast"]
             else f"{row['zids'][0]} and its group",
-            ", ".join(map(str, row["links"])),
+            ", ".join(f"#{number}" for number in row["links"]),
             _agreed(row),
             row["messages"],
             duration(row["duration"]),
