@@ -146,6 +146,19 @@ def test_capture_that_starts_inside_a_batch_finds_the_next(cut: int) -> None:
     assert gaps(seen) == [(None, len(prefixed(PUTS[0])) - cut)]
 
 
+@pytest.mark.parametrize("count", [20, 300])
+def test_compressed_batches_with_many_literals_are_found_after_a_loss(count: int) -> None:
+    # A block of literals alone: a token of 15 and the rest in the bytes behind it, up to 255 in each.
+    values = [put(sn, payload=bytes(count)) for sn in range(500, 508)]
+    blocks = []
+    for value in values:
+        more, last = divmod(len(value) - 15, 255)
+        blocks.append(b"\x01\xf0" + b"\xff" * more + bytes([last]) + value)
+    segments = one_each(blocks).segments
+    del segments[1]
+    assert heard(segments) == blocks[:1] + blocks[2:]
+
+
 def test_sequence_numbers_wrap() -> None:
     assert heard(one_each(start=2**32 - 100).segments) == PUTS
 
@@ -723,7 +736,7 @@ def test_batches_do_not_depend_on_how_the_stream_is_cut_and_repeated(
     assert not gaps(seen)
 
 
-@pytest.mark.parametrize("batch", [*PUTS[:1], INIT_SYN, OPEN_SYN, b"\x04", b"\x03\0"])
+@pytest.mark.parametrize("batch", [*PUTS[:1], INIT_SYN, OPEN_SYN, b"\x04", b"\x03\0", b"\x01\xf0\x05" + PUTS[0]])
 def test_real_batches_are_plausible(batch: bytes) -> None:
     assert plausible(batch)
 
