@@ -55,9 +55,18 @@ def _first(data: bytearray) -> tuple[Framing, int]:
     if len(data) < _INIT_SEEN:
         may_be = len(data) < 3 or data[2] & 0x1F == TransportId.INIT
         return (Framing.UNDECIDED if may_be else Framing.FOREIGN), 0
-    size, zid = data[0] | data[1] << 8, (data[4] >> 4) + 1
-    init = data[2] & 0x1F == TransportId.INIT and data[3] == PROTOCOL_VERSION and size >= 3 + zid
+    init = _is_init(data[2:_INIT_SEEN], data[0] | data[1] << 8)
     return (Framing.SHORT if init and not _TLS.match(data) else Framing.FOREIGN), 0
+
+
+def _is_init(head: bytes | bytearray, size: int) -> bool:
+    """Tells from its first bytes whether a batch of a size is an INIT."""
+    return (
+        len(head) >= _INIT_SEEN - 2
+        and head[0] & 0x1F == TransportId.INIT
+        and head[1] == PROTOCOL_VERSION
+        and size >= 4 + (head[2] >> 4)
+    )
 
 
 class Cutter:
@@ -205,7 +214,7 @@ class Cutter:
                     return
                 size, data = cut
                 number, time = self._consume(size)
-                if data is not None:
+                if data is not None and (way.begun or self._begins(data)):
                     yield Batch(way, number, time, data)
 
     def _next(self, framing: Framing) -> tuple[int, bytes | None] | None:
@@ -248,6 +257,14 @@ class Cutter:
             opposite.framing = Framing.FOREIGN  # the upgrade was refused, or to something that cannot be read
         return True
 
+    def _begins(self, batch: bytes) -> bool:
+        """Looks at the first batch of a direction: to what an upgrade to WebSocket was, is not told before."""
+        way = self._way
+        way.begun = way.framing is not Framing.WEBSOCKET or way.opposite.begun or _is_init(batch, len(batch))
+        if not way.begun:
+            way.framing = way.opposite.framing = Framing.FOREIGN
+        return way.begun
+
     # The way back
 
     def _seek(self, loss: _Loss) -> None:
@@ -262,6 +279,8 @@ class Cutter:
         self._sought = way.framing, way.opposite.framing
         framing = next((framing for framing in self._sought if framing in ZENOH), None)
         framings, proof = ((framing,), KNOWN) if framing is not None else (ZENOH, STRANGER)
+        if framing is Framing.WEBSOCKET and not (way.begun or way.opposite.begun):
+            proof = STRANGER  # the upgrade may be to anything
         if not self._marks:
             self._consumed = 0
             if self.buffer:
@@ -284,7 +303,7 @@ class Cutter:
             assert gap is not None, "a search begins with one"
             self._consume(best.at)
             self._seekers, self._gap = [], None
-            way.framing = framing
+            way.framing, way.begun = framing, True
             yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + best.at, gap.why)
         elif len(self.buffer) > self._limits.undecided:
             if way.framing is Framing.UNDECIDED:

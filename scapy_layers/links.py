@@ -73,15 +73,17 @@ class Way:
         link: The link.
         forward: From ``link.first`` to ``link.second``.
         framing: How batches are told apart. The consumer may set it; the next batch is cut accordingly.
+        begun: It has shown itself to be Zenoh: by INIT, or by a chain of batches in mid stream.
         plausible: Tells whether bytes may be a batch, after a loss. The consumer may set it.
     """
 
-    __slots__ = ("forward", "framing", "link", "plausible")
+    __slots__ = ("begun", "forward", "framing", "link", "plausible")
 
     def __init__(self, link: Link, forward: bool, plausible: Check) -> None:
         self.link = link
         self.forward = forward
         self.framing = Framing.UNDECIDED
+        self.begun = False
         self.plausible = plausible
 
     @property

@@ -487,6 +487,10 @@ class Region(_Counted):
         """Scapy's entry: length and body without a payload."""
         return self._build_inside(True, self.wire_shapes()[1:])
 
+    def __repr__(self) -> str:
+        # One may stand in an item of a list, which command() prints by repr().
+        return str(self.command())
+
 
 def RegionOf(name: str, cls: type[Region]) -> PacketField:  # noqa: N802
     """A field that holds a region; bytes in its place are what the region shall hold instead."""

@@ -31,7 +31,7 @@ examples:
   zenoh-dissect hex 25 00 3d 0001 61 01 02 6869         a FRAME with a PUSH
   zenoh-dissect hex --as network 3d0003612f62010268 69  a PUSH without the FRAME
   zenoh-dissect hex --as scouting 0109ff --format json
-  xxd -p batch.bin | tr -d '\\n' | xargs zenoh-dissect hex
+  xxd -p batch.bin | zenoh-dissect hex
   printf 'network 1a05\\nscouting 010907\\n' | zenoh-dissect hex -
 """
 
@@ -52,9 +52,10 @@ def add(commands: Subparsers) -> None:
     )
     parser.add_argument(
         "digits",
-        nargs="+",
+        nargs="*",
         metavar="BYTES",
-        help="hexadecimal digits; spaces, colons, commas and 0x do not matter; or - (see above)",
+        help="hexadecimal digits; spaces, colons, commas and 0x do not matter; standard input when none are "
+        "given; - for lines (see above)",
     )
     parser.add_argument(
         "--as", dest="form", choices=FORMS, default="batch", help="what the bytes are (default: %(default)s)"
@@ -67,7 +68,7 @@ def add(commands: Subparsers) -> None:
 def _hex(arguments: argparse.Namespace) -> int:
     if arguments.digits == ["-"]:
         return max((_answer(line) for line in _lines() if line.strip()), default=0)
-    raw = _bytes_of(" ".join(arguments.digits))
+    raw = _bytes_of(" ".join(arguments.digits) or "".join(_lines()))
 
     from scapy_layers.catalogue import Form
 

@@ -146,9 +146,9 @@ def test_capture_that_starts_inside_a_batch_finds_the_next(cut: int) -> None:
     assert gaps(seen) == [(None, len(prefixed(PUTS[0])) - cut)]
 
 
-@pytest.mark.parametrize("count", [20, 300])
+@pytest.mark.parametrize("count", [20, 200])
 def test_compressed_batches_with_many_literals_are_found_after_a_loss(count: int) -> None:
-    # A block of literals alone: a token of 15 and the rest in the bytes behind it, up to 255 in each.
+    # Blocks of literals alone: a token of 15, behind it how many more there are.
     values = [put(sn, payload=bytes(count)) for sn in range(500, 508)]
     blocks = []
     for value in values:
@@ -559,12 +559,12 @@ WS_STREAM = (
 def test_websocket_messages_are_batches(size: int) -> None:
     talk = Talk()
     talk.syn()
-    talk.pieces(GET + WS_STREAM, size, talk.forward)
+    talk.pieces(GET + ws(INIT_SYN, mask=b"abcd") + WS_STREAM, size, talk.forward)
     for at in range(0, len(SWITCH), size):
         talk.say(SWITCH[at : at + size], back=True)
     talk.say(ws(PUTS[5]), back=True)
     seen = list(units(talk.segments))
-    assert batches(seen) == PUTS[:6]
+    assert batches(seen) == [INIT_SYN, *PUTS[:6]]
     assert seen[0].way.framing is Framing.WEBSOCKET
     assert not gaps(seen)
 
@@ -586,11 +586,33 @@ def test_websocket_that_cannot_be_read_is_foreign(answer: bytes) -> None:
     assert list(units(talk.segments)) == []
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_websocket_that_does_not_begin_with_init_is_foreign(back: bool) -> None:
+    talk = Talk()
+    talk.syn()
+    talk.say(GET)
+    talk.say(SWITCH, back=True)
+    for batch in PUTS:
+        talk.say(ws(batch), back=back)
+    assert list(units(talk.segments)) == []
+
+
+def test_websocket_whose_init_is_answered_with_close() -> None:
+    talk = Talk()
+    talk.syn()
+    talk.say(GET)
+    talk.say(SWITCH, back=True)
+    talk.say(ws(INIT_SYN, mask=b"abcd"))
+    talk.say(ws(b"\x03\x02"), back=True)
+    assert heard(talk.segments) == [INIT_SYN, b"\x03\x02"]
+
+
 def test_websocket_finds_the_next_message_after_a_loss() -> None:
     talk = Talk()
     talk.syn()
     talk.say(GET)
     talk.say(SWITCH, back=True)
+    talk.say(ws(INIT_SYN, mask=b"abcd"))
     for index, batch in enumerate(PUTS):
         whole = ws(batch, mask=b"abcd")
         if index == 5:
@@ -598,7 +620,7 @@ def test_websocket_finds_the_next_message_after_a_loss() -> None:
             whole = whole[9:]
         talk.say(whole)
     seen = list(units(talk.segments))
-    assert batches(seen) == PUTS[:5] + PUTS[6:]
+    assert batches(seen) == [INIT_SYN, *PUTS[:5], *PUTS[6:]]
     assert gaps(seen) == [(9, len(ws(PUTS[5], mask=b"abcd")) - 9)]
 
 
@@ -606,9 +628,9 @@ def test_websocket_finds_the_next_message_after_a_loss() -> None:
 def test_what_is_no_websocket_frame_is_passed_over_and_told(bad: bytes) -> None:
     talk = Talk()
     talk.syn()
-    talk.say(GET + ws(PUTS[0]) + bad + b"".join(ws(batch) for batch in PUTS[1:]))
+    talk.say(GET + ws(INIT_SYN) + bad + b"".join(map(ws, PUTS)))
     seen = list(units(talk.segments))
-    assert batches(seen) == PUTS
+    assert batches(seen) == [INIT_SYN, *PUTS]
     assert gaps(seen) == [(0, len(bad))]
 
 
@@ -736,7 +758,9 @@ def test_batches_do_not_depend_on_how_the_stream_is_cut_and_repeated(
     assert not gaps(seen)
 
 
-@pytest.mark.parametrize("batch", [*PUTS[:1], INIT_SYN, OPEN_SYN, b"\x04", b"\x03\0", b"\x01\xf0\x05" + PUTS[0]])
+@pytest.mark.parametrize(
+    "batch", [*PUTS[:1], INIT_SYN, OPEN_SYN, b"\x04", b"\x03\0", b"\x01\xf0\x05" + PUTS[0]]
+)
 def test_real_batches_are_plausible(batch: bytes) -> None:
     assert plausible(batch)
 
