@@ -8,18 +8,19 @@ from typing import NamedTuple
 
 from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
 
-MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF, 0xFFFF_FFFF)
-"""Largest sequence number for the resolution codes 0 to 3, as real nodes count.
+MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF)
+"""Largest sequence number for the resolution codes 0 to 3: nodes use what 1, 2 and 4 VLE bytes hold."""
 
-Nodes use what 1, 2 and 4 VLE bytes hold, and cut 64 bits to their 32-bit counter.
-"""
+LAST_OF_64 = frozenset({0xFFFF_FFFF, 0x7FFF_FFFF_FFFF_FFFF, MASKS[3]})
+"""Where nodes begin again when 64 bits are agreed: eclipse-zenoh counts with 32 bits, zenoh-pico with 63."""
 
 
 def following(sn: int, mask: int | None) -> frozenset[int]:
     """Returns what may come after a number; when the resolution is not known, each of them is thought of."""
-    if mask is not None:
+    if mask is not None and mask != MASKS[3]:
         return frozenset({sn + 1 & mask})
-    return frozenset({sn + 1, 0}) if sn in MASKS else frozenset({sn + 1})
+    wraps = LAST_OF_64 if mask is not None else LAST_OF_64.union(MASKS)
+    return frozenset({sn + 1 & MASKS[3], 0}) if sn in wraps else frozenset({sn + 1})
 
 
 def next_but_one(sn: int, mask: int | None) -> frozenset[int]:
@@ -113,9 +114,9 @@ class Numbers:
         # Real nodes take one number more than they send for a message in fragments, finished or given up.
         in_vain = before.fragment and (before.ends or part.begins)
         if sn in following(at.last, self.mask) or (in_vain and sn in next_but_one(at.last, self.mask)):
-            if sn == 0 and self.mask is None and at.last in MASKS:
+            if sn == 0 and self.mask is None and at.last > 0:
                 # It wrapped, which tells the resolution.
-                self.mask = at.last
+                self.mask = next(mask for mask in MASKS if mask >= at.last)
             at.last = sn
             return self._overdue(lane, at, reorder) if at.missing else _FRESH
         return self._jump(lane, at, sn, reorder)

@@ -149,3 +149,18 @@ def test_any_numbers_are_judged(sns: list[int], mask: int | None, reorder: int) 
     numbers = Numbers(mask)
     for sn in sns:
         numbers.take(RELIABLE, sn, reorder=reorder)
+
+
+@pytest.mark.parametrize("last", [0xFFFF_FFFF, 0x7FFF_FFFF_FFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF])
+def test_64_bits_begin_again_where_some_node_does(last: int) -> None:
+    numbers = started(MASKS[3], last - 1)
+    assert [kind(numbers, sn) for sn in (last - 1, last, 0, 1)] == [None] * 4
+    # Not one earlier.
+    numbers = started(MASKS[3], last - 1)
+    assert kind(numbers, last - 1) is None
+    assert kind(numbers, 0) is not None
+
+
+def test_64_bits_may_be_more_than_32() -> None:
+    numbers = started(MASKS[3], 1 << 40)
+    assert [kind(numbers, (1 << 40) + more) for more in (0, 1, 2)] == [None] * 3
