@@ -68,6 +68,11 @@ def add(commands: Subparsers) -> None:
 def _lint(arguments: argparse.Namespace) -> int:
     from scapy_layers.commands.terminal import WrongUseError
 
+    from scapy_layers.lint import RULES
+
+    for one in arguments.only:
+        if not any(_wanted(rule.ids, [one]) for rule in RULES):
+            raise WrongUseError(f"no rule is about {one!r}; `zenoh-dissect lint --rules` lists all")
     screen = Screen(arguments)
     if arguments.rules:
         _list(screen, arguments.format, arguments.only)

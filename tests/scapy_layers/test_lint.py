@@ -474,3 +474,8 @@ def test_lint_lists_its_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", "--rules"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(RULES)
     assert main(["lint"]) == 2
+
+
+def test_requirement_that_no_rule_is_about_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["lint", "--only", "NOPE", str(PCAPS / "query.pcapng")]) == 2
+    assert "no rule is about 'NOPE'" in capsys.readouterr().err
