@@ -15,7 +15,12 @@ from scapy_layers.resync import KNOWN, STRANGER, Seeker
 from scapy_layers.tcp import Event, Piece
 from scapy_layers.websocket import Answer
 
-ZENOH = (Framing.SHORT, Framing.LONG, Framing.WEBSOCKET)
+ZENOH = (Framing.SHORT, Framing.LONG, Framing.EITHER, Framing.WEBSOCKET)
+_STYLES = {
+    Framing.UNDECIDED: (Framing.SHORT, Framing.LONG, Framing.WEBSOCKET),
+    Framing.EITHER: (Framing.SHORT, Framing.LONG),
+}
+"""What to look for where it is not known."""
 
 _LEFT_BY_LOWLATENCY = re.compile(rb"\x02\0[\x03\x23].", re.DOTALL)
 """A CLOSE with a 2-byte length that real nodes write behind the last 4-byte one when they tear a link down."""
@@ -229,6 +234,8 @@ class Cutter:
         buffer = self.buffer
         if framing is Framing.WEBSOCKET:
             return self._messages.take(buffer)
+        if framing is Framing.EITHER:
+            framing = self._short_or_long()
         prefix = 2 if framing is Framing.SHORT else 4
         if len(buffer) < prefix:
             return None
@@ -238,11 +245,23 @@ class Cutter:
         end = prefix + size
         return None if end > len(buffer) else (end, bytes(buffer[prefix:end]))
 
+    def _short_or_long(self) -> Framing:
+        """Tells a 4-byte length, of which two bytes are 0, from a 2-byte one: no message begins with such bytes.
+
+        What has been long once stays so.
+        """
+        buffer = self.buffer
+        if len(buffer) < 3 or any(buffer[2:4]) or not any(buffer[:2]):
+            return Framing.SHORT
+        if len(buffer) > 3:
+            self._way.framing = Framing.LONG
+        return Framing.LONG
+
     def _decide(self) -> bool:
         """Looks at the first bytes of a direction; False when there are too few to tell."""
         way, opposite = self._way, self._way.opposite
         framing, header = _first(self.buffer)
-        if framing is Framing.FOREIGN and opposite.framing is Framing.SHORT:
+        if framing is Framing.FOREIGN and opposite.framing in (Framing.SHORT, Framing.EITHER):
             # Who is asked to INIT may CLOSE instead.
             cut = self._next(Framing.SHORT)
             if cut is None:
@@ -277,10 +296,11 @@ class Cutter:
         self._gap = loss
         way = self._way
         self._sought = way.framing, way.opposite.framing
-        framing = next((framing for framing in self._sought if framing in ZENOH), None)
-        framings, proof = ((framing,), KNOWN) if framing is not None else (ZENOH, STRANGER)
-        if framing is Framing.WEBSOCKET and not (way.begun or way.opposite.begun):
-            proof = STRANGER  # the upgrade may be to anything
+        framing = next((framing for framing in self._sought if framing in ZENOH), Framing.UNDECIDED)
+        framings = _STYLES.get(framing, (framing,))
+        unsure = framing is Framing.WEBSOCKET and not (way.begun or way.opposite.begun)
+        # An upgrade to WebSocket may be to anything.
+        proof = STRANGER if framing is Framing.UNDECIDED or unsure else KNOWN
         if not self._marks:
             self._consumed = 0
             if self.buffer:
@@ -303,7 +323,8 @@ class Cutter:
             assert gap is not None, "a search begins with one"
             self._consume(best.at)
             self._seekers, self._gap = [], None
-            way.framing, way.begun = framing, True
+            still = framing is Framing.SHORT and Framing.EITHER in self._sought
+            way.framing, way.begun = Framing.EITHER if still else framing, True
             yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + best.at, gap.why)
         elif len(self.buffer) > self._limits.undecided:
             if way.framing is Framing.UNDECIDED:

@@ -15,6 +15,7 @@ class Framing(Enum):
     UNDECIDED = "not known yet"
     SHORT = "2-byte length"
     LONG = "4-byte length, as after OPEN in low latency"
+    EITHER = "2-byte or 4-byte length: low latency was offered, the answer is not known"
     WEBSOCKET = "one binary message each"
     FOREIGN = "not Zenoh: bytes are dropped"
 

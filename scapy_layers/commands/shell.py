@@ -8,9 +8,9 @@ from scapy_layers.commands.terminal import Subparsers, add_command
 
 BANNER = """\
 Zenoh 1.x layers. Three things to try:
-  ls(Init)                                          the fields of a message
-  decode(bytes.fromhex('25003d000161010268 69'.replace(' ', ''))).show()    strict decoding of a FRAME
-  sniff(offline='capture.pcapng', session=ZenohSession).summary()           what a capture holds, message by message"""
+  >>> ls(Init)                                                  the fields of a message
+  >>> decode(bytes.fromhex('25003d00016101026869')).show()      strict decoding
+  >>> sniff(offline='capture.pcapng', session=ZenohSession).summary()"""
 
 
 def add(commands: Subparsers) -> None:

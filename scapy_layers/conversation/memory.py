@@ -53,8 +53,16 @@ class Talk:
     def switch(self) -> None:
         """Sets the framing that was agreed; from OPEN_SYN on already, for nothing comes before OPEN_ACK."""
         for way, settled in zip(self.link.ways, self.settled, strict=True):
+            if way.framing is Framing.EITHER and self.session.lowlatency is not None:
+                way.framing = Framing.SHORT
             if settled and self.session.lowlatency and way.framing is Framing.SHORT:
                 way.framing = Framing.LONG
+
+    def suspect_lowlatency(self) -> None:
+        """Takes note that low latency may be agreed, by what is not captured yet or will never be."""
+        for way in self.link.ways:
+            if way.framing is Framing.SHORT and self.session.lowlatency is None:
+                way.framing = Framing.EITHER
 
 
 class Memory:
