@@ -96,6 +96,9 @@ PLENTY = 64
 _TRIFLE = 3
 """Batches of so few bytes only (KEEP_ALIVE, CLOSE) prove nothing."""
 
+_ASKED = 4096
+"""So many bytes more than there are may be asked about: chains that lie over each other must not cost time."""
+
 _BOUNDARY = 6
 """For a chain that begins where a packet begins: batches are written one at a time."""
 
@@ -138,6 +141,8 @@ class Seeker:
     boundaries: list[int] = field(default_factory=list)
     _tried: int = 0
     _passed: set[int] = field(default_factory=set)
+    _again: set[int] = field(default_factory=set)
+    _asked: int = 0
     _waiting: list[tuple[int, int]] = field(default_factory=list)
     _chains: dict[int, _Chain] = field(default_factory=dict)
     _good: list[_Chain] = field(default_factory=list)
@@ -171,15 +176,40 @@ class Seeker:
         for chain in chains:  # grows
             if best is not None and (-chain.bits, chain.at) >= (-best.bits, best.at):
                 continue
-            refused = _refused(style, chain, data, plausible)
+            refused = self._refused(style, chain, data, plausible)
             if refused is None:
                 best = chain
             else:
                 self._chains.pop(chain.at, None)
-                if refused < chain.next and refused not in self._chains:
-                    self._start(style, refused, data)
+                chains += self._behind(style, refused, data, last=last)
         self._good = []
         return None if best is None else Found(best.at, best.bits)
+
+    def _refused(
+        self, style: _Style, chain: _Chain, data: bytearray, plausible: Callable[[bytes], bool]
+    ) -> int | None:
+        """Returns where the first batch of a chain ends that is not plausible, or may not be asked about any more."""
+        at = chain.at
+        while at < chain.next:
+            place = style.place(data, at)
+            assert place is not None, "the chain was followed to here"
+            start, at, mask = place
+            self._asked += at - start
+            if self._asked > len(data) + _ASKED or not plausible(
+                websocket.unmask(bytes(data[start:at]), mask)
+            ):
+                return at
+        return None
+
+    def _behind(self, style: _Style, at: int, data: bytearray, *, last: bool) -> list[_Chain]:
+        """Tries what was a part of a chain so far; returns the chain there, if it is only good enough at last."""
+        if at in self._again or at in self._chains:
+            return []
+        self._again.add(at)
+        self._start(style, at, data)
+        chain = self._chains.get(at)
+        at_last = last and chain and not self._enough(chain) and self._enough_at_last(chain, data)
+        return [chain] if chain and at_last else []
 
     def _start(self, style: _Style, at: int, data: bytearray) -> None:
         begins = at == 0 or _among(self.boundaries, at)
@@ -235,18 +265,6 @@ class Seeker:
         chain.bits = min(chain.bits, PLENTY)
         if self._enough(chain):
             self._good.append(chain)
-
-
-def _refused(style: _Style, chain: _Chain, data: bytearray, plausible: Callable[[bytes], bool]) -> int | None:
-    """Returns where the first batch of a chain ends that is not plausible."""
-    at = chain.at
-    while at < chain.next:
-        place = style.place(data, at)
-        assert place is not None, "the chain was followed to here"
-        start, at, mask = place
-        if not plausible(websocket.unmask(bytes(data[start:at]), mask)):
-            return at
-    return None
 
 
 def _among(places: Sequence[int], place: int) -> bool:

@@ -478,10 +478,8 @@ def _field(layer: Layer | None, name: str) -> Any:
 
 def _common(heard: Heard, kind: EventKind) -> dict[str, Any]:
     way = heard.way
-    keyexpr = heard.keyexpr
-    if not keyexpr and heard.exchange:
-        # Errors and ends name no key: they are about that of the query.
-        keyexpr = heard.exchange.keyexpr
+    # Errors and ends name no key: they are about that of the query. Nothing has an empty one.
+    keyexpr = heard.keyexpr or (heard.exchange and heard.exchange.keyexpr) or None
     return {
         "event": kind,
         "packet": heard.number,

@@ -22,7 +22,7 @@ from scapy.sessions import DefaultSession
 from scapy.utils import EDecimal
 
 from scapy_layers import stream
-from scapy_layers.conversation import Conversations, Heard
+from scapy_layers.conversation import Conversations, Heard, is_batch
 from scapy_layers.ip import Decoder
 from scapy_layers.stream import Way
 from scapy_layers.transport import Frame
@@ -103,7 +103,7 @@ class ZenohSession(DefaultSession):
         super().__init__(*args, **kwargs)
         self._ports = frozenset(ports)
         self._decode = Decoder().decode
-        self._streams = stream.Reader(stream.plausible, stream.Limits())
+        self._streams = stream.Reader(is_batch, stream.Limits())
         self._conversations = Conversations()
         self._number = 0
         self._outgoing: OrderedDict[bytes, None] = OrderedDict()

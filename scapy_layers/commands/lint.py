@@ -67,7 +67,6 @@ def add(commands: Subparsers) -> None:
 
 def _lint(arguments: argparse.Namespace) -> int:
     from scapy_layers.commands.terminal import WrongUseError
-
     from scapy_layers.lint import RULES
 
     for one in arguments.only:

@@ -59,15 +59,17 @@ class Source:
                 yielded. Reading is quicker without.
         """
         from scapy_layers import capture, stream
+        from scapy_layers.conversation import is_batch
 
         screen = self.sources.screen
         try:
             file, size = _open(self.given)
             progress = screen.progress(self.name, size)
             if watch is None:
-                yield from stream.units_of(file, progress=progress)
+                yield from stream.units_of(file, progress=progress, plausible=is_batch)
             else:
-                yield from stream.units(_shown_to(watch, capture.read(file, progress=progress)))
+                segments = _shown_to(watch, capture.read(file, progress=progress))
+                yield from stream.units(segments, plausible=is_batch)
         except OSError as error:
             self.sources.fail(f"{self.name}: {error.strerror}", WRONG_USE)
         except capture.CaptureError as error:

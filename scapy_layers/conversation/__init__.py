@@ -7,6 +7,7 @@ it belongs to, and what is wrong with it. ``conversations`` is where that is dec
 from scapy_layers.conversation.conversations import Conversations, listen
 from scapy_layers.conversation.exchanges import Answer, Exchange
 from scapy_layers.conversation.heard import Heard, Unread
+from scapy_layers.conversation.identify import is_batch
 from scapy_layers.conversation.limits import Limits
 from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
 from scapy_layers.conversation.session import Party, Session
@@ -23,5 +24,6 @@ __all__ = [
     "RemarkKind",
     "Session",
     "Unread",
+    "is_batch",
     "listen",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from scapy_layers import extensions
 from scapy_layers.capture import Segment
-from scapy_layers.codes import Kind
+from scapy_layers.codes import PROTOCOL_VERSION, Kind
 from scapy_layers.conversation import identify
 from scapy_layers.conversation.aliases import reference
 from scapy_layers.conversation.batches import messages, unpack
@@ -60,7 +60,7 @@ UNDECLARED = (UndeclareSubscriber, UndeclareQueryable, UndeclareToken)
 def listen(segments: Iterable[Segment], limits: Limits | None = None) -> Iterator[Heard | Gap]:
     """Yields every message in the segments of a capture, and what is missing between them."""
     conversations = Conversations(limits)
-    for unit in units(segments):
+    for unit in units(segments, plausible=identify.is_batch):
         if isinstance(unit, Gap):
             yield unit
         yield from conversations.hear(unit)
@@ -155,7 +155,7 @@ class Conversations:
         raw, damage = _unpacked(talk, index, unit.data)
         refused = False
         for message, errors in messages(raw) if damage is None else [(Unread(data=raw), [damage])]:
-            self._renew_if_new(talk, message)
+            self._renew_if_new(talk, message, raw)
             talk.said += 1
             heard = Heard(unit.number, unit.time, unit.way, message, talk.session)
             heard.remarks += map(refusal, errors)
@@ -170,9 +170,11 @@ class Conversations:
             self._memory.drop(talk)
             self._give_up(talk.link)
 
-    def _renew_if_new(self, talk: Talk, message: Layer) -> None:
+    def _renew_if_new(self, talk: Talk, message: Layer, raw: bytes) -> None:
         """Notices that another session begins on UDP, where no connection ends the one before."""
-        if talk.link.tcp or not talk.said or not isinstance(message, Init | Join) or message.errors:
+        if talk.link.tcp or not talk.said or not isinstance(message, Init | Join):
+            return
+        if message.version != PROTOCOL_VERSION or not identify.is_batch(raw):
             return
         again = isinstance(message, Init) and not message.A
         other = isinstance(message, Join) and talk.session.parties[0].zid not in {None, zid_of(message)}
@@ -218,7 +220,9 @@ def _unpacked(talk: Talk, index: int, raw: bytes) -> tuple[bytes, WireError | No
     if session.compression is None or session.multicast:
         packed = talk.compressed
     else:
-        packed = session.compression and talk.settled[index] and not session.lowlatency
+        # On UDP nothing tells that OPEN was lost.
+        settled = talk.settled[index] or (not talk.link.tcp and identify.is_compressed(raw))
+        packed = session.compression and settled and not session.lowlatency
     if not packed:
         return raw, None
     try:
@@ -237,6 +241,7 @@ def _check_place(turn: Turn) -> None:
         return
     if session.lowlatency is None:
         session.lowlatency = bare
+        turn.talk.switch()
     elif session.lowlatency is not bare:
         where = "outside of a FRAME" if bare else "in a session with low latency"
         heard.ignored = True

@@ -67,6 +67,7 @@ def _init(turn: Turn) -> None:
     other = talk.inits[1 - turn.way]
     ack = message if message.A else other
     if ack is None or not ack.A:
+        talk.switch()
         return
     # Where one INIT was not captured: the acceptor names what both will do. It may come first, too, for the
     # beginning of a direction is sought for longer than that of the other.

@@ -50,6 +50,11 @@ def is_compressed(raw: bytes) -> bool:
     return bool(raw) and raw[0] <= 1 and bool(_strict(_unpacked(raw)))
 
 
+def is_batch(raw: bytes) -> bool:
+    """Tells whether strict decoding takes the whole of a batch, compressed or not."""
+    return bool(_strict(raw)) or is_compressed(raw)
+
+
 def of_datagram(way: Way, raw: bytes) -> Claim:
     """Judges a datagram of a pair of endpoints that has not shown anything yet.
 

@@ -6,13 +6,14 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import count
 
+from scapy_layers import extensions
 from scapy_layers.conversation import identify
 from scapy_layers.conversation.aliases import Aliases
 from scapy_layers.conversation.exchanges import Exchanges
 from scapy_layers.conversation.fragments import Fragments
 from scapy_layers.conversation.identify import Claim
 from scapy_layers.conversation.limits import Limits
-from scapy_layers.conversation.session import Session
+from scapy_layers.conversation.session import Session, extension
 from scapy_layers.stream import Endpoint, Framing, Link
 from scapy_layers.transport import Init
 
@@ -52,17 +53,24 @@ class Talk:
 
     def switch(self) -> None:
         """Sets the framing that was agreed; from OPEN_SYN on already, for nothing comes before OPEN_ACK."""
+        agreed = self.session.lowlatency
         for way, settled in zip(self.link.ways, self.settled, strict=True):
-            if way.framing is Framing.EITHER and self.session.lowlatency is not None:
-                way.framing = Framing.SHORT
-            if settled and self.session.lowlatency and way.framing is Framing.SHORT:
+            if way.framing not in (Framing.SHORT, Framing.EITHER):
+                continue
+            if agreed and settled:
                 way.framing = Framing.LONG
-
-    def suspect_lowlatency(self) -> None:
-        """Takes note that low latency may be agreed, by what is not captured yet or will never be."""
-        for way in self.link.ways:
-            if way.framing is Framing.SHORT and self.session.lowlatency is None:
+            elif agreed or (agreed is None and self._may_be_lowlatency()):
+                # OPEN, or what else tells, may never come: it need not be in the capture.
                 way.framing = Framing.EITHER
+            else:
+                way.framing = Framing.SHORT
+
+    def _may_be_lowlatency(self) -> bool:
+        """Tells whether low latency may be agreed, as far as the handshake was heard."""
+        heard = [init for init in self.inits if init is not None]
+        if heard:
+            return any(extension(init, extensions.LowLatency) is not None for init in heard)
+        return any(self.opened)
 
 
 class Memory:

@@ -21,12 +21,12 @@ import pytest
 
 from scapy_layers import capture
 from scapy_layers.conversation import Heard, listen
-from scapy_layers.data import Del, Put
+from scapy_layers.data import Del, Err, Put
 from scapy_layers.data import Query as QueryMessage
 from scapy_layers.extensions import DelAttachment, PutAttachment, QoS
 from scapy_layers.message import Message
 from scapy_layers.network import Interest as InterestMessage
-from scapy_layers.network import Push, Request
+from scapy_layers.network import Push, Request, Response
 from scapy_layers.samples import (
     Answer,
     Content,
@@ -625,6 +625,18 @@ def test_message_that_is_refused_is_told_as_far_as_it_could_be_read() -> None:
     # Not text at all: what is no UTF-8 must not break a reader of JSON.
     (event,) = said(b"\x3d\x00\x01\xff\x01\x00")
     assert json.loads(event.as_json())["keyexpr"] in {"\\xff", None}
+
+
+def test_key_that_could_not_be_read_is_none() -> None:
+    (event,) = said(bytes(alias(9, "abc"))[:-2])
+    assert event.keyexpr is None
+
+
+def test_error_without_its_query_has_no_key() -> None:
+    pair = Pair()
+    heard = pair.say(frame(10, Response(request_id=4, body=Err(data=b"Timeout"))))
+    (event,) = samples(heard)
+    assert event.keyexpr is None
 
 
 def test_patterns_match_valid_keys_only() -> None:

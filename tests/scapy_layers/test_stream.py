@@ -422,6 +422,39 @@ def test_framing_set_between_units_holds_for_the_next_batch_of_the_segment() -> 
     assert batches(seen) == [*HANDSHAKE, *PUTS[:4]]
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 1000])
+def test_either_framing_goes_by_each_length_until_one_is_long(size: int) -> None:
+    talk = Talk().open()
+    talk.say(prefixed(PUTS[0]))
+    rest = [prefixed(PUTS[1]), prefixed(b""), prefixed(b"\x04"), prefixed(PUTS[2], 4), prefixed(b"\x04", 4)]
+    talk.pieces(b"".join(rest), size, talk.forward)
+    seen = []
+    for unit in units(talk.segments):
+        seen.append(unit)
+        if isinstance(unit, Batch) and unit.data == PUTS[0]:
+            set_both(unit.way, Framing.EITHER)
+    assert batches(seen) == [*HANDSHAKE, *PUTS[:2], b"", b"\x04", PUTS[2], b"\x04"]
+    assert seen[-1].way.framing is Framing.LONG
+    assert seen[-1].way.opposite.framing is Framing.EITHER
+
+
+@pytest.mark.parametrize(("prefix", "after"), [(2, Framing.EITHER), (4, Framing.LONG)])
+def test_either_framing_finds_batches_of_both_kinds_after_a_loss(prefix: int, after: Framing) -> None:
+    # In low latency network messages travel bare.
+    sent = PUTS if prefix == 2 else [batch[3:] for batch in PUTS]
+    talk = Talk().open()
+    for batch in sent:
+        talk.say(prefixed(batch, prefix))
+    del talk.segments[-15]
+    seen = []
+    for unit in units(talk.segments):
+        seen.append(unit)
+        if isinstance(unit, Batch) and unit.data == OPEN_ACK:
+            set_both(unit.way, Framing.EITHER)
+    assert batches(seen) == [*HANDSHAKE, *sent[:5], *sent[6:]]
+    assert seen[-1].way.framing is after
+
+
 def low_latency(data: bytes, limits: Limits | None = None) -> list[Unit]:
     talk = Talk().open()
     talk.say(data, flags=FIN | ACK)

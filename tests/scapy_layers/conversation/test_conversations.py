@@ -136,8 +136,8 @@ def test_low_latency_changes_the_framing_of_both_ways_after_open() -> None:
     for step in range(4):
         pair_step(pair, step)
         framings.append(tuple(way.framing for way in pair.link.ways))
-    short, long = Framing.SHORT, Framing.LONG
-    assert framings == [(short, short), (short, short), (long, short), (long, long)]
+    either, long = Framing.EITHER, Framing.LONG
+    assert framings == [(either, either), (either, either), (long, either), (long, long)]
     (heard,) = pair.say(put("a/b"))
     assert (heard.keyexpr, heard.lane, heard.within, heard.remarks) == ("a/b", None, None, [])
 
@@ -151,6 +151,31 @@ def pair_step(pair: Pair, step: int) -> list[Heard]:
         Open(A=1, T=1, lease=10, initial_sn=7),
     )[step]
     return pair.say(message, back=bool(step % 2))
+
+
+def test_low_latency_that_was_offered_is_found_out_when_the_answer_was_not_heard() -> None:
+    pair = Pair()
+    pair.say(Init(zid=ALICE, extensions=[LowLatency()]))
+    pair.say(Open(T=1, lease=10, initial_sn=7, cookie=COOKIE))
+    assert [way.framing for way in pair.link.ways] == [Framing.EITHER, Framing.EITHER]
+    (heard,) = pair.say(put("a/b"))
+    assert (heard.keyexpr, heard.remarks) == ("a/b", [])
+    assert [way.framing for way in pair.link.ways] == [Framing.LONG, Framing.EITHER]
+
+
+def test_handshake_without_any_init_leaves_the_framing_open_until_a_frame() -> None:
+    pair = Pair()
+    pair.say(Open(T=1, lease=10, initial_sn=7, cookie=COOKIE))
+    assert [way.framing for way in pair.link.ways] == [Framing.EITHER, Framing.EITHER]
+    pair.say(frame(7, put("a")))
+    assert [way.framing for way in pair.link.ways] == [Framing.SHORT, Framing.SHORT]
+
+
+def test_low_latency_that_was_not_offered_is_not_thought_of() -> None:
+    pair = Pair()
+    pair.say(Init(zid=ALICE))
+    pair.say(Open(T=1, lease=10, initial_sn=7, cookie=COOKIE))
+    assert [way.framing for way in pair.link.ways] == [Framing.SHORT, Framing.SHORT]
 
 
 def test_low_latency_of_one_end_changes_nothing() -> None:
@@ -205,6 +230,15 @@ def test_compression_begins_behind_open() -> None:
     assert names(heard) == ["KEEP_ALIVE", "FRAME", "PUSH", "FRAME", "PUSH"]
     assert heard[-1].message.body.data == b"A" * 200
     assert not kinds(heard)
+
+
+def test_compression_on_udp_is_noticed_although_open_was_lost() -> None:
+    pair = Pair(tcp=False)
+    chain: list[Extension] = [Compression()]
+    pair.say(Init(zid=ALICE, extensions=chain))
+    pair.answer(Init(A=1, whatami=0, zid=BOB, cookie=COOKIE, extensions=chain))
+    _, heard = pair.say(b"\0", frame(7, put("a")))
+    assert (heard.keyexpr, heard.remarks) == ("a", [])
 
 
 def test_low_latency_has_no_header_byte_even_with_compression() -> None:
@@ -767,6 +801,15 @@ def test_two_sessions_of_the_same_nodes_without_multilink_share_nothing() -> Non
 
 
 # Datagrams and groups -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("junk", [bytes(Init(zid=BOB, version=8)), bytes(Init(zid=BOB)) + b"\x1f"])
+def test_what_only_looks_like_init_on_udp_begins_no_session(junk: bytes) -> None:
+    pair = Pair(tcp=False)
+    pair.handshake()
+    pair.say(junk)
+    (_, heard) = pair.say(frame(10, put("a")))
+    assert (heard.source_zid, heard.target_zid) == (A, B)
 
 
 def test_new_init_on_udp_begins_a_new_session() -> None:
