@@ -99,6 +99,9 @@ _TRIFLE = 3
 _ASKED = 4096
 """So many bytes more than there are may be asked about: chains that lie over each other must not cost time."""
 
+_PATIENCE = 256
+"""So many chains may be refused until nothing more is expected of a buffer."""
+
 _BOUNDARY = 6
 """For a chain that begins where a packet begins: batches are written one at a time."""
 
@@ -143,6 +146,7 @@ class Seeker:
     _passed: set[int] = field(default_factory=set)
     _again: set[int] = field(default_factory=set)
     _asked: int = 0
+    _refusals: int = 0
     _waiting: list[tuple[int, int]] = field(default_factory=list)
     _chains: dict[int, _Chain] = field(default_factory=dict)
     _good: list[_Chain] = field(default_factory=list)
@@ -158,6 +162,9 @@ class Seeker:
         Returns:
             Where the first batch begins, and the evidence for that; None as long as there is not enough.
         """
+        return None if self._refusals > _PATIENCE else self._look(data, plausible, last=last)
+
+    def _look(self, data: bytearray, plausible: Callable[[bytes], bool], *, last: bool) -> Found | None:
         style = _STYLES[self.framing]
         while self._waiting and self._waiting[0][0] <= len(data):
             chain = self._chains.pop(heappop(self._waiting)[1], None)
@@ -180,6 +187,7 @@ class Seeker:
             if refused is None:
                 best = chain
             else:
+                self._refusals += 1
                 self._chains.pop(chain.at, None)
                 chains += self._behind(style, refused, data, last=last)
         self._good = []
@@ -203,7 +211,7 @@ class Seeker:
 
     def _behind(self, style: _Style, at: int, data: bytearray, *, last: bool) -> list[_Chain]:
         """Tries what was a part of a chain so far; returns the chain there, if it is only good enough at last."""
-        if at in self._again or at in self._chains:
+        if at in self._again or at in self._chains or self._refusals > _PATIENCE:
             return []
         self._again.add(at)
         self._start(style, at, data)

@@ -394,6 +394,21 @@ def test_consumer_has_the_last_word_on_what_is_plausible() -> None:
     assert batches(units(talk.segments, plausible=lambda batch: batch[3:4] != b"\x3d")) == []
 
 
+def test_consumer_that_refuses_all_is_not_asked_about_more_than_there_is() -> None:
+    asked = []
+
+    def refuse(batch: bytes) -> bool:
+        asked.append(len(batch))
+        return False
+
+    # A batch begins every six bytes, and each reaches over a hundred of the others.
+    data = b"\xe0\x02\x25\x01\x1a\x01" * 4_000
+    talk = Talk()
+    talk.pieces(data, 1400, 1000)
+    assert not list(units(talk.segments, plausible=refuse))
+    assert 0 < sum(asked) < 2 * len(data)
+
+
 def test_low_latency_is_found_in_mid_stream() -> None:
     pushes = [b"\x3d\x00\x04a/bc\x01" + bytes([20]) + bytes(20) for _ in range(12)]
     talk = Talk()
