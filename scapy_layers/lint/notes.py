@@ -141,13 +141,14 @@ class InterestNotes:
 
 @dataclass(slots=True, eq=False)
 class RequestNotes:
-    """What a REQUEST asked for: most replies, ms; and the packet of its RESPONSE_FINAL."""
+    """What a REQUEST asked for: most replies, ms; and packet and lane of its RESPONSE_FINAL."""
 
     budget: int | None
     timeout: int | None
     number: int
     time: int
     final: int | None = None
+    final_lane: Lane | None = None
 
     @classmethod
     def of(cls, heard: Heard) -> RequestNotes:
@@ -294,7 +295,7 @@ class Scene:
             case ResponseFinal():
                 found = memory.requests.get((session, self.receiver, message.request_id))
                 if found:
-                    found.final = heard.number
+                    found.final, found.final_lane = heard.number, heard.lane
 
     def _note_lane(self, message: Layer) -> None:
         assert self.heard.session

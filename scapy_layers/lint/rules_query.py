@@ -58,7 +58,11 @@ def _response(scene: Scene) -> Iterator[Break]:
 def _late(scene: Scene) -> Iterator[Break]:
     asked = _request(scene)
     if asked is not None and asked.final is not None and any(_unknown(scene)):
-        yield Break(f"an answer behind the RESPONSE_FINAL of packet {asked.final}")
+        # Releases up to 1.7 send the final in the lane of the query, where it overtakes replies in other lanes.
+        overtook = scene.heard.lane != asked.final_lane
+        yield Break(
+            f"an answer behind the RESPONSE_FINAL of packet {asked.final}", ECLIPSE if overtook else None
+        )
 
 
 @rule(

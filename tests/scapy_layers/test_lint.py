@@ -479,3 +479,12 @@ def test_lint_lists_its_rules(capsys: pytest.CaptureFixture[str]) -> None:
 def test_requirement_that_no_rule_is_about_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", "--only", "NOPE", str(PCAPS / "query.pcapng")]) == 2
     assert "no rule is about 'NOPE'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("lane", "severity"), [(1, Severity.DEVIATION), (6, Severity.MUST)])
+def test_final_that_overtakes_in_another_lane_is_known(lane: int, severity: Severity) -> None:
+    story = client(agreed(QoSOffer()), request())
+    router(story, ResponseFinal(request_id=1), extensions=[Lane(priority=lane)])
+    router(story, response(), sn=20 + (lane == 6), extensions=[Lane(priority=6)])
+    found = [(one.rule.ids[0], one.severity) for one in findings(story.units)]
+    assert found == [("ZN-FIN-003", severity)]
