@@ -25,7 +25,6 @@ from scapy_layers.declarations import (
 )
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, NetworkOam, Push, Request, Response, ResponseFinal
-from scapy_layers.primitives import write_vle
 from scapy_layers.transport import Close, Fragment, Frame, Init, Join, KeepAlive, Open, TransportOam
 
 ZID = bytes(range(1, 17))
@@ -173,9 +172,7 @@ def _query() -> Request:
 def _network() -> Iterator[tuple[str, Message]]:
     info = ext.SourceInfo(zid=ZID, eid=7, source_sn=9)
     stamp = {"timestamp": 0x6B80_0000_0000_0000, "timestamp_id": ZID}
-    stack = ext.TimestampStack(
-        conf_flags=1, records=[{"custom": 0, "point": 1, "record": write_vle(1 << 62)}]
-    )
+    stack = ext.TimestampStack(conf_flags=1, records=[{"point": 1, "stamp": ext.StackedTimestamp(**stamp)}])
     common = [ext.QoS(D=1), ext.Timestamp(**stamp)]
     yield (
         "PUSH of PUT",

@@ -98,6 +98,7 @@ from scapy_layers.extensions import (
     Shm,
     ShmReference,
     SourceInfo,
+    StackedTimestamp,
     Target,
     Timeout,
     Timestamp,
@@ -233,6 +234,7 @@ __all__ = [
     "Shm",
     "ShmReference",
     "SourceInfo",
+    "StackedTimestamp",
     "Target",
     "Timeout",
     "Timestamp",
@@ -272,4 +274,7 @@ __all__ = [
 ]
 
 bind_ports()
-list_layers(sys.modules[__name__], [*MESSAGES, *EXTENSIONS, LinkState, ShmReference, Batch, UnknownExtension])
+list_layers(
+    sys.modules[__name__],
+    [*MESSAGES, *EXTENSIONS, LinkState, ShmReference, StackedTimestamp, Batch, UnknownExtension],
+)

@@ -27,6 +27,7 @@ from scapy_layers.fields import (
     Vle,
     ZidField,
     packed,
+    unless,
     when,
 )
 from scapy_layers.message import Extension, Extensions, Region, RegionOf, extension, region
@@ -469,6 +470,13 @@ class Timeout(Extension):
     fields_desc = extension(0x6, Enc.Z64, Vle("timeout", 64))
 
 
+class StackedTimestamp(Region):
+    """When a message passed one point on its way."""
+
+    name = "stacked timestamp"
+    fields_desc = region(*timestamp())
+
+
 class TimestampStack(Extension):
     """0x47: timestamps that nodes on the way append. Not on the pages; newer nodes have it."""
 
@@ -479,8 +487,9 @@ class TimestampStack(Extension):
         U8("conf_flags", 1, allowed=range(1, 256)),
         Many(
             "records",
-            *packed(Bits("custom", 1), Reserved(4), Bits("point", 3)),
-            CountedBytes("record", z=64, enforced=False),
+            *packed(Flag("custom"), Reserved(4), Bits("point", 3)),
+            *when("custom", CountedBytes("record", z=64, enforced=False)),
+            *unless("custom", RegionOf("stamp", StackedTimestamp)),
             most=255,
         ),
     )

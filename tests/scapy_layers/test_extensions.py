@@ -99,12 +99,13 @@ def test_bits_of_a_number_are_read_each() -> None:
 
 
 def test_stack_of_timestamps() -> None:
-    stack = TimestampStack(raw("470a 07 02 02 03 010101 84 01 ff"))
-    assert [(one["custom"], one["point"], one["record"].hex()) for one in stack.records] == [
-        (0, 2, "010101"),
-        (1, 4, "ff"),
-    ]
+    stack = TimestampStack(raw("470a 07 02 02 03 0a01bb 84 01 ff"))
+    first, second = stack.records
+    assert (first["custom"], first["point"], first["stamp"].timestamp) == (0, 2, 10)
+    assert first["stamp"].timestamp_id == b"\xbb"
+    assert (second["custom"], second["point"], second["record"]) == (1, 4, b"\xff")
     assert not stack.errors
+    assert bytes(stack) == raw("470a 07 02 02 03 0a01bb 84 01 ff")
 
 
 def test_suffix_of_an_undeclaration_fills_the_extension() -> None:

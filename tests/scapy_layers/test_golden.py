@@ -15,7 +15,7 @@ from scapy_layers.message import Extension, Layer, Message, Region, UnknownExten
 from scapy_layers.network import NetworkOam, Push, Request, Response
 from scapy_layers.transport import Close, Fragment, Frame, Init, Join, KeepAlive, Open
 from tests.scapy_layers import test_data, test_declarations, test_network, test_scouting, test_transport
-from tests.scapy_layers.golden import ROUTER, assert_every_cut_refused, assert_golden, raw
+from tests.scapy_layers.golden import ROUTER, T1, assert_every_cut_refused, assert_golden, raw
 
 COOKIE = bytes.fromhex("deadbeef")
 MODULUS = bytes(range(64))
@@ -216,8 +216,8 @@ DATA: list[tuple[str, str, Message]] = [
                 ext.TimestampStack(
                     conf_flags=7,
                     records=[
-                        {"point": 2, "record": raw("888e98a8c0e080810101aa")},
-                        {"custom": 1, "point": 4, "record": b"c"},
+                        {"point": 2, "stamp": ext.StackedTimestamp(**T1)},
+                        {"point": 4, "record": b"c"},
                     ],
                 )
             ],

@@ -53,7 +53,7 @@ FULL: list[Message] = [
     Push(M=1, key_scope=4, key_suffix="a", body=Del(extensions=[ext.DelAttachment(attachment=b"at")])),
     Push(
         key_suffix="a",
-        extensions=[ext.TimestampStack(conf_flags=1, records=[{"custom": 0, "point": 1, "record": b"abc"}])],
+        extensions=[ext.TimestampStack(conf_flags=1, records=[{"custom": 1, "point": 1, "record": b"abc"}])],
         body=PUT,
     ),
     Declare(

@@ -98,7 +98,7 @@ def test_over_long_numbers_everywhere_change_nothing(cls: type[Message], data: s
 
 
 def test_widening_reaches_every_number() -> None:
-    stack = ext.TimestampStack(records=[{"point": 1, "record": b"a"}])
+    stack = ext.TimestampStack(records=[{"custom": 1, "point": 1, "record": b"a"}])
     push = Push(
         key_suffix="a", extensions=[stack], body=Put(extensions=[ext.Shm()], slices=[{"slice": b"b"}])
     )
@@ -112,7 +112,7 @@ def test_widening_reaches_every_number() -> None:
         + wide(1 + 9 + 1 + 9 + 1)
         + "01"
         + wide(1)
-        + "01"
+        + "81"
         + wide(1)
         + "61"
         "81" + "12" + wide(1) + "00" + wide(1) + "62"

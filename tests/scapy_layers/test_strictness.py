@@ -79,7 +79,7 @@ TAKEN: dict[str, list[str]] = {
         "1c0000 43" + "818004" + "61" * 65537,
         "1f2a",
         "5f2a" + "818004" + "00" * 65537,
-        "9d00 47" + zbuf("01 01 02 808004" + "00" * 65536) + "02",
+        "9d00 47" + zbuf("01 01 82 808004" + "00" * 65536) + "02",
     ],
     "texts may be empty, other bytes may be anything": [
         "3d0000 02",
@@ -131,7 +131,7 @@ TAKEN: dict[str, list[str]] = {
     ],
     "messages behind each other": ["2500", "2500 1a00 1a00", "26 00", "26 00 ffff"],
     "payloads": ["1d00 01 00", "1d00 81 12 00", "1d00 81 12 01 00 00", "1b0000 05 00", "1b0000 85 12 00"],
-    "stacks of timestamps": ["9d00 47 02 01 00 02", "9d00 47" + zbuf("01 ff01" + "0200" * 255) + "02"],
+    "stacks of timestamps": ["9d00 47 02 01 00 02", "9d00 47" + zbuf("01 ff01" + "8200" * 255) + "02"],
     "link state": ["5f01 01 00", "5f01 05 01 00 00 00 00", "5f01 05 01 08 00 00 00"],
 }
 
@@ -240,6 +240,12 @@ REFUSED: list[tuple[str, type[WireError], str, int]] = [
     ("5f01 04 01 00 00 00", Truncated, "OAM.linkstate.records[0].links", 7),
     ("5f01 06 01 08 00 00 01 00", Truncated, "OAM.linkstate.records[0].weights[0].weight", 9),
     # Stacks of timestamps.
+    (
+        "9d00 47 04 01 01 02 00 02",
+        Truncated,
+        "PUSH.extensions[0].TimestampStack.records[0].stamp.timestamp",
+        8,
+    ),
     ("9d00 47 02 00 00 02", BadValue, "PUSH.extensions[0].TimestampStack.conf_flags", 4),
     (
         "9d00 47" + zbuf("01 8002" + "0200" * 256) + "02",
