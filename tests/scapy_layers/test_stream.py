@@ -761,7 +761,7 @@ def sessions(draw: st.DrawFn) -> list[Segment]:
         match draw(st.sampled_from(["again", "lost", "later"])):
             case "again":
                 segments.insert(draw(st.integers(place, len(segments))), segments[place])
-            case "lost":
+            case "lost" if len(segments) > 1:
                 del segments[place]
             case _:
                 segments.insert(draw(st.integers(0, len(segments) - 1)), segments.pop(place))
