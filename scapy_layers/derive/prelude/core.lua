@@ -1,0 +1,620 @@
+-- Numbers and bytes, layers inside layers, what is refused, batches in segments and datagrams.
+
+local byte, sub, find, floor, format = string.byte, string.sub, string.find, math.floor, string.format
+local HIGH = 4294967296
+
+Z.fields = {}
+Z.listeners = {}
+Z.on_init = {}
+Z.messages = { scouting = {}, transport = {}, network = {}, declaration = {}, data = {} }
+
+local F, registered, experts, by_id = Z.fields, {}, {}, {}
+Z.registered, Z.experts = registered, experts
+
+-- Makes a field of the description, known as Z.fields[key].
+function Z.syntax(name, key, kind, ...)
+  local made = ProtoField[kind](Z.prefix .. "." .. name, ...)
+  F[key] = made
+  registered[#registered + 1] = made
+  return made
+end
+
+-- Makes a field that is found out; known as Z.fields[name] as well.
+function Z.field(name, kind, ...)
+  return Z.syntax(name, name, kind, ...)
+end
+
+local groups = { PROTOCOL = "PROTOCOL", SEQUENCE = "SEQUENCE", MALFORMED = "MALFORMED", RESPONSE_CODE = "RESPONSE_CODE" }
+local severities = { CHAT = "CHAT", NOTE = "NOTE", WARN = "WARN", ERROR = "ERROR" }
+
+-- Makes an expert info.
+function Z.expert(id, label, group, severity)
+  local made = ProtoExpert.new(Z.prefix .. ".expert." .. id, label,
+    expert.group[groups[group]], expert.severity[severities[severity]])
+  experts[#experts + 1] = made
+  by_id[id] = made
+  return made
+end
+
+-- Adds an expert info to a tree item; without one nothing can be said.
+function Z.note(item, id, text)
+  if item then item:add_proto_expert_info(by_id[id], text) end
+end
+
+local BATCH = Z.field("batch", "none", "Batch")
+local LENGTH = Z.field("batch.length", "uint32", "length", base.DEC)
+local HEADER = Z.field("extension.header", "uint8", "header", base.HEX)
+local UNREAD = Z.field("unread", "bytes", "not looked into")
+local UNDECODED = Z.field("undecoded", "bytes", "undecoded")
+local ERROR = Z.field("error", "string", "refused")
+local ERROR_KIND = Z.field("error.kind", "string", "kind")
+local ERROR_FIELD = Z.field("error.field", "string", "field")
+local ERROR_OFFSET = Z.field("error.offset", "uint32", "offset", base.DEC)
+local CONTINUED = Z.field("continuation", "bytes", "in mid batch")
+
+local EXPERTS = {
+  Truncated = "truncated", Overlong = "overlong", BadValue = "bad_value", UnknownMessage = "unknown_message",
+  UnknownMandatoryExtension = "unknown_mandatory_extension",
+}
+Z.expert("truncated", "The bytes end inside a field", "MALFORMED", "ERROR")
+Z.expert("overlong", "A number or count larger than its field permits", "MALFORMED", "ERROR")
+Z.expert("bad_value", "A value without meaning, or bytes where none may stand", "PROTOCOL", "ERROR")
+Z.expert("unknown_message", "An id that no message of this layer has", "PROTOCOL", "ERROR")
+Z.expert("unknown_mandatory_extension", "A mandatory extension that is not known here", "PROTOCOL", "ERROR")
+
+-- Numbers: two halves of 32 bits where 64 are possible, for Lua numbers may be doubles.
+
+-- Reads a VLE integer: low half, high half, place behind it; nil when the bytes end. The ninth byte has eight bits.
+local function vle(raw, at, stop)
+  if at >= stop then return nil end
+  local c = byte(raw, at + 1)
+  if c < 128 then return c, 0, at + 1 end
+  local lo, hi, scale, index = c - 128, 0, 128, 1
+  while true do
+    local place = at + index
+    if place >= stop then return nil end
+    c = byte(raw, place + 1)
+    if index == 8 then return lo, hi + c * 16777216, place + 1 end
+    local seven = c % 128
+    if index < 4 then
+      lo = lo + seven * scale
+    elseif index == 4 then
+      lo, hi, scale = lo + seven % 16 * 268435456, floor(seven / 16), 1 / 16
+    else
+      hi = hi + seven * scale
+    end
+    if c < 128 then return lo, hi, place + 1 end
+    scale = scale * 128
+    index = index + 1
+  end
+end
+
+-- Returns a Lua number, or a UInt64 where that would not be exact.
+local function number(lo, hi)
+  if hi < 2097152 then return lo + hi * HIGH end
+  return UInt64.new(lo, hi)
+end
+
+-- Returns a UInt64 of what `number` made.
+function Z.wide(value)
+  if type(value) ~= "number" then return value end
+  return UInt64.new(value % HIGH, floor(value / HIGH))
+end
+
+-- Returns some bits of a VLE integer.
+function Z.bits_of(lo, hi, shift, size)
+  local scale = 2 ^ shift
+  lo, hi = floor(lo / scale) + hi % scale * (HIGH / scale), floor(hi / scale)
+  if size <= 32 then return floor(lo % 2 ^ size) end
+  return number(floor(lo), floor(hi % 2 ^ (size - 32)))
+end
+
+-- Adds a VLE integer to the tree.
+function Z.add_vle(item, field, range, at, stop, lo, hi)
+  if stop - at == 1 then
+    item:add(field, range(at, 1))
+  else
+    item:add(field, range(at, stop - at), UInt64.new(lo, hi))
+  end
+end
+
+-- Reads an integer of fixed size, low byte first.
+function Z.le(raw, at, size, signed)
+  local lo, hi = 0, 0
+  for index = size, 1, -1 do
+    local c = byte(raw, at + index)
+    if index > 4 then hi = hi * 256 + c else lo = lo * 256 + c end
+  end
+  local top = byte(raw, at + size)
+  if signed and top >= 128 then return lo + hi * HIGH - 256 ^ size end
+  return number(lo, hi)
+end
+
+local zids, zids_held = {}, 0
+
+-- Returns the text form of a ZenohID: the number in hexadecimal, without leading zeros.
+function Z.zid(raw, start, stop)
+  local wire = sub(raw, start + 1, stop)
+  local text = zids[wire]
+  if text then return text end
+  text = wire:reverse():gsub(".", function(c) return format("%02x", byte(c)) end):gsub("^0+", "")
+  if text == "" then text = "0" end
+  if zids_held > 65536 then zids, zids_held = {}, 0 end
+  zids[wire], zids_held = text, zids_held + 1
+  return text
+end
+
+-- Tells whether bytes are UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
+local function is_utf8(text)
+  local at = find(text, "[\128-\255]")
+  while at do
+    local c, more, second = byte(text, at), 0, byte(text, at + 1) or 0
+    if c >= 194 and c <= 223 then
+      more = 1
+    elseif c >= 224 and c <= 239 then
+      more = 2
+      if (c == 224 and second < 160) or (c == 237 and second > 159) then return false end
+    elseif c >= 240 and c <= 244 then
+      more = 3
+      if (c == 240 and second < 144) or (c == 244 and second > 143) then return false end
+    else
+      return false
+    end
+    for index = 1, more do
+      local next_byte = byte(text, at + index)
+      if not next_byte or next_byte < 128 or next_byte > 191 then return false end
+    end
+    at = find(text, "[\128-\255]", at + more + 1)
+  end
+  return true
+end
+
+-- Returns text as Wireshark can show it: its strings end at NUL.
+function Z.shown(text)
+  if find(text, "%z") then return (text:gsub("%z", "\226\144\128")) end
+  return text
+end
+
+Z.vle, Z.number, Z.is_utf8 = vle, number, is_utf8
+
+-- What is refused.
+
+local function path(m)
+  if not m.parent then return m.label end
+  return path(m.parent) .. "." .. m.slot .. (m.index and "[" .. m.index .. "]" or "") ..
+    (m.named and "." .. m.label or "")
+end
+
+local MOST = 100 -- expert infos of one batch
+
+-- Notes what strict decoding refuses; what follows may still be readable.
+local function refuse(b, m, kind, field, at, found)
+  b.total = b.total + 1
+  if b.mute then return end
+  local refused = { kind = kind, field = m and path(m) .. "." .. field or field, offset = at, found = found }
+  b.error = b.error or refused
+  if b.total <= MOST then
+    local item = b.item
+    if m then item = m.item end
+    Z.note(item, EXPERTS[kind], kind .. " at byte " .. at .. ": " .. refused.field .. ": " .. found)
+  end
+  while m do
+    m.refused = m.refused or refused
+    if m.whole then return end
+    m = m.parent
+  end
+end
+
+-- The same, and nothing can follow.
+local function fail(b, m, kind, field, at, found)
+  refuse(b, m, kind, field, at, found)
+  b.at = at
+  return nil
+end
+
+local function cut(b, m, field, at)
+  return fail(b, m, "Truncated", field, at, "the bytes end here")
+end
+
+Z.refuse, Z.fail, Z.cut = refuse, fail, cut
+
+local function undecoded(b, item, at, stop)
+  if item and stop > at then item:add(UNDECODED, b.range(at, stop - at)) end
+end
+
+-- Layers inside layers.
+
+local function heard(b, m)
+  m.heard = true
+  if b.dry then return end
+  local listeners = Z.listeners
+  for index = 1, #listeners do listeners[index](b, m) end
+end
+
+-- Reads a body behind a length that was read; what is wrong in it does not harm what is behind it.
+local function counted(b, e, read, at, stop)
+  b.at = at
+  local done = read(b, e, at, stop)
+  if done and done < stop then
+    refuse(b, e, "BadValue", "length", done, stop - done .. " bytes behind the last field of the body")
+    b.at = done
+  end
+  if b.at > stop then b.at = stop end
+  if not done or done < stop then undecoded(b, e.item, b.at, stop) end
+  return stop
+end
+
+-- Reads a length; returns place of the body and the one behind it.
+local function length_of(b, e, at, stop)
+  local lo, hi, n = vle(b.raw, at, stop)
+  if not lo then return cut(b, e, "length", at) end
+  if hi > 0 then return fail(b, e, "Overlong", "length", at, "a length of " .. lo + hi * HIGH) end
+  if n + lo > stop then return cut(b, e, "length", at) end
+  return n, n + lo
+end
+
+-- Tells whether the body of an extension fits its fields, without a trace.
+local function fits(b, e, read, at, stop)
+  local total, mute = b.total, b.mute
+  b.mute = true
+  local probe = { name = e.name, label = e.label, parent = e.parent, slot = e.slot }
+  local done = read(b, probe, at, stop)
+  local good = done == stop and b.total == total
+  b.total, b.mute = total, mute
+  return good
+end
+
+local unknown = { name = "unknown_extension", label = "unknown extension" }
+local Z64 = 1
+local ZBUF = 2
+
+function unknown.read(b, e, at, stop)
+  if e.enc == Z64 then
+    local lo, hi, n = vle(b.raw, at, stop)
+    if not lo then return cut(b, e, "z64", at) end
+    e.z64 = number(lo, hi)
+    if e.item then Z.add_vle(e.item, F.unknown_extension_z64, b.range, at, n, lo, hi) end
+    return n
+  end
+  e.data = sub(b.raw, at + 1, stop)
+  if e.item then e.item:add(F.unknown_extension_data, b.range(at, stop - at)) end
+  return stop
+end
+
+local function extension(b, e, desc, at, stop)
+  at = at + 1
+  if e.enc == ZBUF and not desc.unbounded then
+    local start, behind = length_of(b, e, at, stop)
+    if not start then return nil end
+    if desc.lenient and not fits(b, e, desc.read, start, behind) then
+      e.unread = sub(b.raw, start + 1, behind)
+      if e.item then e.item:add(UNREAD, b.range(start, behind - start)) end
+      return behind
+    end
+    return counted(b, e, desc.read, start, behind)
+  end
+  if e.enc == ZBUF then
+    -- The length is what the sender reckoned: the body ends where its fields do.
+    local lo, hi, n = vle(b.raw, at, stop)
+    if not lo then return cut(b, e, "length", at) end
+    if hi > 0 then refuse(b, e, "Overlong", "length", at, "more than 32 bits") end
+    at = n
+  end
+  if e.enc == 0 then return at end
+  return desc.read(b, e, at, stop)
+end
+
+-- Reads an extension chain.
+function Z.chain(b, m, field, known, at, stop)
+  local raw, item, ext, list, seen, index = b.raw, m.item, {}, {}, {}, 0
+  m.ext, m.extensions, m.seen = ext, list, seen
+  while true do
+    local head = at < stop and byte(raw, at + 1)
+    if not head then return cut(b, m, field, at) end
+    local enc, low = floor(head / 32) % 4, head % 128
+    if enc == 3 then
+      return fail(b, m, "BadValue", field .. "[" .. index .. "]", at, "an extension with the reserved encoding 3")
+    end
+    local desc, candidates = unknown, known[low]
+    if candidates then
+      for position = 1, #candidates do
+        local candidate = candidates[position]
+        if not candidate.fits or candidate.fits(m, seen) then
+          desc = candidate
+          break
+        end
+      end
+    end
+    seen[low] = true
+    local e = { name = desc.name, label = desc.label, parent = m, slot = field, index = index, named = true,
+      header = head, enc = enc, at = at }
+    if item then
+      local here = b.range(at, 1)
+      e.item = item:add(desc.field or F.unknown_extension, here)
+      e.item:add(HEADER, here)
+    end
+    index = index + 1
+    list[index] = e
+    ext[e.name] = ext[e.name] or e
+    local behind = extension(b, e, desc, at, stop)
+    if e.item then e.item:set_len((behind or b.at) - at) end
+    if not behind then return nil end
+    if desc == unknown and low % 32 >= 16 and not known.skips_mandatory then
+      refuse(b, m, "UnknownMandatoryExtension", field .. "[" .. index - 1 .. "]", at,
+        format("extension 0x%x is not known here and is mandatory", low % 16))
+    end
+    at = behind
+    if head < 128 then return at end
+  end
+end
+
+-- Reads a region: a length and the fields within.
+function Z.region(b, m, values, name, slot, desc, item, at, stop)
+  local e = { name = desc.name, label = desc.label, parent = m, slot = slot, at = at }
+  values[name] = e
+  e.item = item and item:add(desc.field, b.range(at, 0))
+  local start, behind = length_of(b, e, at, stop)
+  if not start then return nil end
+  behind = counted(b, e, desc.read, start, behind)
+  if e.item then e.item:set_len(behind - at) end
+  return behind
+end
+
+-- Reads exactly one message of another kind.
+function Z.body(b, m, field, messages, ids, at, stop)
+  local head = at < stop and byte(b.raw, at + 1)
+  if not head then return cut(b, m, field, at) end
+  local id = head % 32
+  if not ids[id] then
+    return fail(b, m, "UnknownMessage", field, at, format("id 0x%02x may not stand here", id))
+  end
+  local desc = messages[id]
+  local inner = { name = desc.name, label = desc.label, kind = desc.kind, parent = m, slot = field, named = true, at = at }
+  m.body = inner
+  inner.item = m.item and m.item:add(desc.field, b.range(at, 1))
+  local behind = desc.read(b, inner, at, stop)
+  inner.stop = behind or b.at
+  if inner.item then inner.item:set_len(inner.stop - at) end
+  return behind
+end
+
+-- Reads a message of a link; it is heard as soon as all but the messages inside is read.
+local function one(b, parent, desc, at, stop)
+  local m = { name = desc.name, label = desc.label, kind = desc.kind, at = at, whole = true, within = b.within }
+  if parent then m.parent, m.slot, m.named, m.within = parent, "messages", true, parent end
+  b.index = b.index + 1
+  m.place = b.base + b.index
+  b.place = m.place
+  local item = b.item
+  if parent then item = parent.item end
+  m.item = item and item:add(desc.field, b.range(at, 1))
+  local behind = desc.read(b, m, at, stop)
+  m.stop = behind or b.at
+  if m.item then m.item:set_len(m.stop - at) end
+  if not m.heard then heard(b, m) end
+  return behind
+end
+
+-- Reads the messages of a FRAME: up to an id of another kind, or the end.
+function Z.messages_of(b, m, messages, at, stop)
+  heard(b, m)
+  local raw = b.raw
+  while at < stop do
+    local desc = messages[byte(raw, at + 1) % 32]
+    if not desc then break end
+    at = one(b, m, desc, at, stop)
+    if not at then return nil end
+  end
+  return at
+end
+
+-- Batches.
+
+local transport, network, scouting = Z.messages.transport, Z.messages.network, Z.messages.scouting
+
+local function messages_in(b, stop)
+  local at = 0
+  while at < stop do
+    local id = byte(b.raw, at + 1) % 32
+    local desc = transport[id] or network[id]
+    if not desc then
+      refuse(b, nil, "UnknownMessage", "header", at, format("id 0x%02x is no message of a link", id))
+      undecoded(b, b.item, at, stop)
+      return
+    end
+    local behind = one(b, nil, desc, at, stop)
+    if not behind then
+      undecoded(b, b.item, b.at, stop)
+      return
+    end
+    at = behind
+  end
+end
+
+-- One message; what is behind it counts for nothing.
+local function one_of(b, messages, stop)
+  local id = stop > 0 and byte(b.raw, 1) % 32
+  local desc = id and messages[id]
+  if not desc then
+    if id then
+      refuse(b, nil, "UnknownMessage", "header", 0, format("id 0x%02x is no such message", id))
+    else
+      refuse(b, nil, "Truncated", "header", 0, "no byte at all")
+    end
+    undecoded(b, b.item, 0, stop)
+    return 0
+  end
+  local behind = one(b, nil, desc, 0, stop)
+  if not behind or behind < stop then undecoded(b, b.item, behind or b.at, stop) end
+  return behind
+end
+
+local readers = {
+  batch = function(b) messages_in(b, #b.raw) return #b.raw end,
+  scouting = function(b) return one_of(b, scouting, #b.raw) end,
+  network = function(b) return one_of(b, network, #b.raw) end,
+}
+
+-- Tells whether strict decoding takes bytes: kind "batch", "scouting" or "network"; `exact`: to the last one.
+function Z.strict(raw, kind, exact)
+  local b = { raw = raw, dry = true, mute = true, total = 0, at = 0, index = 0, base = 0 }
+  local behind = readers[kind](b)
+  return #raw > 0 and b.total == 0 and (not exact or behind == #raw)
+end
+
+-- Tells what is wrong with a batch, if anything.
+local function conclude(b)
+  local wrong = b.error
+  if not wrong or not b.item then return end
+  local item = b.item:add(ERROR, b.range(wrong.offset, 0),
+    wrong.field .. " at byte " .. wrong.offset .. ": " .. wrong.found)
+  item:set_generated()
+  item:add(ERROR_KIND, wrong.kind):set_generated()
+  item:add(ERROR_FIELD, wrong.field):set_generated()
+  item:add(ERROR_OFFSET, wrong.offset):set_generated()
+end
+
+-- The places of messages in a packet. A dissector may be called several times for one packet: for a batch that a
+-- segment completes and for the rest of the segment; the next pass counts on in the same way.
+
+local PLACES = 1048576 -- messages of one packet
+local calls, current = {}, { number = -1, call = 0, index = 0 }
+
+local function begin_packet(pinfo)
+  local known = calls[pinfo.number]
+  if current.number ~= pinfo.number or (pinfo.visited and current.call >= (known or 1)) then
+    current.number, current.call, current.index = pinfo.number, 0, 0
+  end
+  current.call = current.call + 1
+  if not pinfo.visited and current.call > 1 then calls[pinfo.number] = current.call end
+end
+
+Z.on_init[#Z.on_init + 1] = function()
+  calls, current = {}, { number = -1, call = 0, index = 0 }
+  zids, zids_held = {}, 0
+end
+
+local function new_batch(pinfo, root, way, raw, range)
+  return {
+    raw = raw, range = range, tvb = range, pinfo = pinfo, root = root, way = way, link = way and way.link,
+    number = pinfo.number, time = pinfo.rel_ts, visited = pinfo.visited, total = 0, at = 0,
+    base = pinfo.number * PLACES, index = current.index, place = pinfo.number * PLACES + current.index,
+  }
+end
+
+-- Dissects one batch or datagram: `range` gives the bytes of what was captured.
+local function dissect_batch(pinfo, root, way, range, size, kind, prefix)
+  local item = root:add(BATCH, prefix and prefix.range or range(0, size))
+  if prefix then item:add_le(LENGTH, prefix.length) end
+  local raw = size > 0 and range(0, size):raw() or ""
+  local b = new_batch(pinfo, root, way, raw, range)
+  b.item = item
+  if kind == "batch" and Z.links then
+    local unpacked, why = Z.links.unpack(way, b.place, raw)
+    if not unpacked then
+      refuse(b, nil, "BadValue", "batch", 0, why or "no LZ4 block")
+      undecoded(b, item, 0, size)
+      conclude(b)
+      return
+    end
+    if unpacked ~= raw then
+      b.raw = unpacked
+      if #unpacked == size - 1 then
+        range = range(1, size - 1)
+      else
+        range = ByteArray.new(unpacked, true):tvb("Decompressed batch"):range()
+      end
+      b.range, b.tvb = range, range
+    end
+  end
+  readers[kind](b)
+  conclude(b)
+  current.index = b.index
+end
+
+-- Fragments put together: a message in a tab of its own.
+function Z.put_together(b, m, bytes, numbers)
+  local range = ByteArray.new(bytes, true):tvb("Reassembled message"):range()
+  local inner = new_batch(b.pinfo, b.root, b.way, bytes, range)
+  inner.index, inner.place, inner.within = b.index, b.place, m
+  inner.item = m.item and m.item:add(BATCH, range)
+  if inner.item then
+    inner.item:set_text("Reassembled from " .. #numbers .. " fragments, " .. #bytes .. " bytes")
+  end
+  one_of(inner, network, #bytes)
+  conclude(inner)
+  b.index, b.place = inner.index, inner.place
+end
+
+local function show_protocol(pinfo)
+  pinfo.cols.protocol:set("Zenoh")
+  if current.call == 1 then pinfo.cols.info:clear() end
+end
+
+local function link_of(pinfo, tvb)
+  return Z.links and Z.links.of(pinfo, tvb)
+end
+
+Z.entry = {}
+
+-- Batches behind their lengths, in order: TCP, TLS.
+function Z.entry.stream(tvb, pinfo, tree)
+  begin_packet(pinfo)
+  show_protocol(pinfo)
+  local size = tvb:len()
+  local root = tree:add(Z.proto, tvb(0, size))
+  local way = link_of(pinfo, tvb)
+  local at = 0
+  while at < size do
+    local prefix = way and Z.links.prefix(way, pinfo.number * PLACES + current.index, tvb, at) or 2
+    if prefix < 0 then
+      -- It is not known where a batch begins before -prefix bytes.
+      root:add(CONTINUED, tvb(at, -prefix))
+      at = at - prefix
+    else
+      if size - at < prefix then
+        pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
+        return size
+      end
+      local length = prefix == 2 and tvb(at, 2):le_uint() or tvb(at, 4):le_uint()
+      local behind = at + prefix + length
+      if behind > size then
+        pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
+        return size
+      end
+      local range = length > 0 and tvb(at + prefix, length) or tvb(at + prefix - 1, 1)
+      dissect_batch(pinfo, root, way, range, length, "batch", { range = tvb(at, prefix + length), length = tvb(at, prefix) })
+      at = behind
+    end
+  end
+  return size
+end
+
+-- One batch without a length.
+function Z.entry.message(tvb, pinfo, tree)
+  begin_packet(pinfo)
+  show_protocol(pinfo)
+  local size = tvb:len()
+  local root = tree:add(Z.proto, tvb(0, size))
+  if size > 0 then dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb(0, size), size, "batch") end
+  return size
+end
+
+-- A datagram: of scouting, or of a session.
+function Z.entry.datagram(tvb, pinfo, tree)
+  begin_packet(pinfo)
+  show_protocol(pinfo)
+  local size = tvb:len()
+  local root = tree:add(Z.proto, tvb(0, size))
+  if size == 0 then return 0 end
+  local kind = Z.is_scouting(tvb:raw(0, size), pinfo) and "scouting" or "batch"
+  dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb(0, size), size, kind)
+  return size
+end
+
+-- INIT and OPEN have the ids of SCOUT and HELLO: only what is scouting to the last byte is, or what went to its port.
+function Z.is_scouting(raw, pinfo)
+  if Z.strict(raw, "scouting", true) then return true end
+  local ports = Z.scouting_ports or { [7446] = true }
+  return (ports[pinfo.dst_port] or ports[pinfo.src_port]) and not Z.strict(raw, "batch", true) or false
+end

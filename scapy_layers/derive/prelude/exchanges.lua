@@ -1,0 +1,136 @@
+-- What belongs together: aliases and their keys, requests and responses, declarations, interests.
+
+local memory = Z.memory
+
+local MIB = 1048576
+local MOST_ALIASES = 32 * MIB -- bytes
+local MOST_EXCHANGES = 64 * MIB -- bytes
+local RECORD = 384 -- bytes that a record costs besides its key
+local ANSWER = 16
+local MOST_ANSWERS = 64 -- answers that one exchange lists
+local LONGEST = 65536 -- bytes of a key; a longer one cannot be said without an alias
+
+-- Aliases --------------------------------------------------------------------------------------------
+
+local aliases = {}
+Z.aliases = aliases
+local known_aliases, known_exchanges
+
+local function forget_all()
+  known_aliases, known_exchanges = memory.store(MOST_ALIASES), memory.store(MOST_EXCHANGES)
+end
+forget_all()
+Z.on_init[#Z.on_init + 1] = forget_all
+
+-- Takes D_KEYEXPR of one end. An alias that is in use stays as it is, as in real nodes: then returns a remark.
+function aliases.declare(session, side, number, key, place)
+  local history = session.aliases[side][number]
+  local known = history and history[history.last]
+  if known and not known.to then
+    if known.key ~= key then
+      return string.format("alias %d is in use for %q, which stays", number, known.key)
+    end
+    return nil
+  end
+  memory.keep(known_aliases, session.aliases[side], number,
+    { from = place + 1, key = key, session = session, cost = RECORD + #key })
+end
+
+-- Takes U_KEYEXPR of one end. The other end may have used the alias in messages that are under way.
+function aliases.undeclare(session, side, number, place)
+  local known = memory.at(session.aliases[side][number], place)
+  if known and not known.to then
+    known.to = place
+    memory.retire(known_aliases, known)
+  end
+end
+
+-- Returns the key an alias stands for at a place; for its owner only until it is taken back.
+local function key_of(session, owner, number, place, own)
+  local known = memory.at(session.aliases[owner][number], place)
+  if known and not (own and known.to and known.to < place) then
+    return known.key
+  end
+end
+
+-- Returns the key that is taken back at a place.
+function aliases.taken_back(session, side, number, place)
+  return key_of(session, side, number, place, true)
+end
+
+-- Returns the full key that one end means, or nil and whether the alias is not known (else the key is too long).
+function aliases.resolve(session, side, scope, suffix, own, place)
+  if scope == 0 then
+    return suffix
+  end
+  local key = key_of(session, own and side or 1 - side, scope, place, own)
+  if not key then
+    return nil, true
+  end
+  if #key + #suffix > LONGEST then
+    return nil, false
+  end
+  return key .. suffix
+end
+
+-- Exchanges ------------------------------------------------------------------------------------------
+
+local exchanges = {}
+Z.exchanges = exchanges
+
+-- What is open of one kind, of one end.
+function exchanges.room()
+  return { [0] = {}, [1] = {} }
+end
+
+local function of_kind(room, owner, kind)
+  local mine = room[owner]
+  if not mine then
+    mine = {}
+    room[owner] = mine
+  end
+  local group = mine[kind]
+  if not group then
+    group = {}
+    mine[kind] = group
+  end
+  return group
+end
+
+-- Opens an exchange; returns the one that was open under the same name and is now replaced.
+function exchanges.begin(room, owner, kind, name, exchange)
+  local group = of_kind(room, owner, kind)
+  local history = group[name]
+  local before = history and history[history.last]
+  if before and before.to then
+    before = nil
+  end
+  if before then
+    memory.retire(known_exchanges, before)
+  end
+  exchange.cost = RECORD + #(exchange.key or "")
+  exchange.answers, exchange.answered = {}, 0
+  memory.keep(known_exchanges, group, name, exchange)
+  return before
+end
+
+-- Returns what was last opened under a name at or before a place, and whether it is still open there.
+function exchanges.find(room, owner, kind, name, place)
+  local mine = room[owner]
+  local found = mine and mine[kind] and memory.at(mine[kind][name], place)
+  return found, found ~= nil and (found.to == nil or place <= found.to)
+end
+
+function exchanges.answer(exchange, packet)
+  exchange.answered = exchange.answered + 1
+  if #exchange.answers < MOST_ANSWERS and exchange.answers[#exchange.answers] ~= packet then
+    exchange.answers[#exchange.answers + 1] = packet
+    memory.charge(known_exchanges, exchange, ANSWER)
+  end
+end
+
+-- Ends an exchange: at later places it is not open.
+function exchanges.finish(exchange, place, packet)
+  exchange.to, exchange.ended = place, packet
+  memory.retire(known_exchanges, exchange)
+end

@@ -1,0 +1,164 @@
+-- FRAGMENTs back into messages, one chain a lane, within bounds. Spec: Fragmentation.
+
+local memory, lanes = Z.memory, Z.lanes
+local fragments = {}
+Z.fragments = fragments
+
+local MIB = 1048576
+local LONGEST = 64 * MIB -- bytes of one message; nodes permit 1 GiB
+local MOST = 128 * MIB -- bytes of all unfinished messages
+local MOST_KEPT = 64 * MIB -- bytes of finished messages that are kept for when their packets are read again
+local MOST_CHAINS = 32 * MIB -- bytes of what is known of chains besides
+local PIECE = 64 -- bytes that a piece costs besides its data: an empty one is not free
+local CHAIN = 512
+
+local open, held, chains, kept
+
+local function forget_all()
+  open, held = memory.ring(), 0
+  chains = memory.store(MOST_CHAINS)
+  kept = { ring = memory.ring(), held = 0 }
+end
+forget_all()
+Z.on_init[#Z.on_init + 1] = forget_all
+
+-- Ends a chain; what it was to be put together from is let go.
+local function close(chain, place)
+  memory.unlink(chain.open)
+  held = held - chain.held
+  chain.to, chain.parts, chain.lane.chain = place, nil, nil
+  memory.retire(chains, chain)
+end
+
+local function keep(chain, data)
+  chain.data = data
+  chain.kept = { chain = chain }
+  memory.link(kept.ring, chain.kept)
+  kept.held = kept.held + #data
+  while kept.held > MOST_KEPT do
+    local oldest = kept.ring.after.chain
+    memory.unlink(oldest.kept)
+    kept.held = kept.held - #oldest.data
+    oldest.data, oldest.kept = nil, nil
+  end
+end
+
+local function begin(lane, session, place, packet)
+  local chain = {
+    from = place, session = session, cost = CHAIN, lane = lane,
+    first = packet, packets = {}, parts = {}, held = 0, size = 0,
+  }
+  chain.open = { chain = chain }
+  memory.link(open, chain.open)
+  lane.chain = chain
+  memory.keep(chains, lane, "chains", chain)
+  return chain
+end
+
+local function lost(lane, place, why)
+  local count = #lane.chain.packets
+  close(lane.chain, place - 1)
+  return string.format("a message of %d fragments is lost: %s", count, why)
+end
+
+-- Takes note of a FRAME on a lane: returns a remark when an unfinished message there is lost.
+function fragments.interrupt(lane, sn, place)
+  local why = lane.chain and lost(lane, place, "a FRAME of the same lane")
+  lane.ended = sn
+  return why
+end
+
+local function broken_by(lane, m, first, patch, mask)
+  local chain = lane.chain
+  if not chain then
+    return nil
+  elseif first and patch ~= 0 then
+    return "a new one begins"
+  elseif not lanes.follows(m.sn, chain.last, mask) then
+    return string.format("sequence number %s after %s", tostring(m.sn), tostring(chain.last))
+  elseif patch and patch > 0 and chain.size == 0 then
+    -- As real nodes do: a first fragment without a byte does not count as one.
+    return "its first fragment is empty"
+  end
+end
+
+-- May a fragment that does not say so begin a message?
+local function may_begin(lane, sn, mask, complete)
+  if lane.ended == nil then
+    return complete
+  end
+  return lanes.follows(sn, lane.ended, mask) or lanes.follows_next(sn, lane.ended, mask)
+end
+
+local function finish(lane, sn)
+  lane.ended = sn
+end
+
+-- Takes the next fragment of a lane, when it is read for the first time.
+--   patch: agreed version; below 1 First and Drop do not count, when nil they count where they stand
+--   complete: all of the sender was heard so far, so the beginning of the message as well
+-- Returns the bytes of the message when it is complete; a remark about fragments that make none and its kind.
+function fragments.take(lane, session, m, place, packet, patch, mask, complete)
+  local sn, more = m.sn, m.M == 1
+  if type(sn) ~= "number" then
+    return nil
+  end
+  local marks = patch == nil or patch >= 1
+  local first, drop = m.ext ~= nil and m.ext.first ~= nil, m.ext ~= nil and m.ext.drop ~= nil
+  local why = broken_by(lane, m, first, patch, mask)
+  local remark = why and lost(lane, place, why)
+  if marks and drop then
+    -- The sender gave it up. To say so is its duty, no fault.
+    if lane.chain then
+      close(lane.chain, place)
+    end
+    finish(lane, sn)
+    return nil, remark, "fragment"
+  end
+  local chain = lane.chain
+  if not chain then
+    local named = marks and first
+    if not named and ((patch or 0) > 0 or not may_begin(lane, sn, mask, complete)) then
+      if not more then
+        finish(lane, sn)
+      end
+      if not remark and complete then
+        remark = "a fragment of a message that never began"
+      end
+      return nil, remark, "fragment"
+    end
+    chain = begin(lane, session, place, packet)
+  end
+  local data = m.data or ""
+  chain.last, chain.size = sn, chain.size + #data
+  chain.parts[#chain.parts + 1] = data
+  chain.packets[#chain.packets + 1] = packet
+  chain.held = chain.held + #data + PIECE
+  held = held + #data + PIECE
+  memory.charge(chains, chain, 16)
+  if chain.held > LONGEST then
+    close(chain, place)
+    return nil, string.format("a message of more than %d bytes is thrown away", LONGEST), "limit"
+  end
+  while held > MOST do
+    local oldest = open.after.chain
+    close(oldest, place)
+  end
+  if more then
+    return nil, remark, "fragment"
+  end
+  local whole = table.concat(chain.parts)
+  chain.complete = packet
+  close(chain, place)
+  finish(lane, sn)
+  keep(chain, whole)
+  return whole, remark, "fragment"
+end
+
+-- Returns the chain that a fragment of a lane belongs to.
+function fragments.at(lane, place)
+  local chain = memory.at(lane.chains, place)
+  if chain and (not chain.to or place <= chain.to) then
+    return chain
+  end
+end

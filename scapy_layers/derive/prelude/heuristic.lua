@@ -1,0 +1,388 @@
+-- What is Zenoh on ports that nobody named. Version, ids, lengths and reserved bits have to fit, and all of them have
+-- to end exactly where the packet does; only then is a conversation claimed.
+
+local byte, sub, find = string.byte, string.sub, string.find
+local VERSION = 9
+local INIT, OPEN, FRAME, JOIN = 1, 2, 5, 7
+local RESPONSE, REQUEST, PUSH = 0x1b, 0x1c, 0x1d
+local SCOUT, HELLO = 1, 2
+local LONGEST_LEASE = 86400000 -- ms, one day
+local MOST_EXTENSIONS = 16
+local MOST_REMEMBERED = 10000 -- ends that asked by SCOUT, links inside of others
+
+-- Shapes: each takes the place behind the header's byte and returns where the message ends, nil when it is none. ---
+
+local function vle(raw, at, stop)
+  local value, scale = 0, 1
+  for index = at, at + 8 do
+    if index >= stop then
+      return nil
+    end
+    local c = byte(raw, index + 1)
+    if c < 128 then
+      return value + c * scale, index + 1
+    end
+    value, scale = value + (c - 128) * scale, scale * 128
+  end
+  return nil
+end
+
+-- Bytes with their count in front.
+local function counted(raw, at, stop, least)
+  local size, behind = vle(raw, at, stop)
+  if not size or size < least or behind + size > stop then
+    return nil
+  end
+  return behind + size, behind
+end
+
+-- `known` are header bytes without Z.
+local function chain(raw, at, stop, known)
+  for _ = 1, MOST_EXTENSIONS do
+    local header = at < stop and byte(raw, at + 1)
+    if not header or not known[header % 128] then
+      return nil
+    end
+    local enc = (header % 128 - header % 32) / 32
+    at = at + 1
+    if enc == 1 then
+      local value, behind = vle(raw, at, stop)
+      at = value and behind
+    elseif enc == 2 then
+      at = counted(raw, at, stop, 0)
+    end
+    if not at or header < 128 then
+      return at
+    end
+  end
+  return nil
+end
+
+local function is_set(header, flag)
+  return header % (2 * flag) >= flag
+end
+
+local function set_of(...)
+  local found = {}
+  for _, value in ipairs({ ... }) do
+    found[value] = true
+  end
+  return found
+end
+
+local OF_INIT = set_of(0x01, 0x21, 0x42, 0x43, 0x44, 0x05, 0x06, 0x27, 0x48)
+local OF_OPEN = set_of(0x01, 0x22, 0x42, 0x43, 0x44, 0x04, 0x05, 0x06, 0x27)
+local OF_FRAME = set_of(0x31)
+local OF_JOIN = set_of(0x51, 0x52, 0x27)
+local NONE = {}
+
+local function extensions(raw, at, stop, header, known)
+  return is_set(header, 0x80) and chain(raw, at, stop, known) or (not is_set(header, 0x80) and at or nil)
+end
+
+-- Version, role and zid, as INIT, JOIN and HELLO have them.
+local function introduction(raw, at, stop)
+  local version, packed = byte(raw, at + 1, at + 2)
+  if version ~= VERSION or not packed or packed % 16 > 2 then
+    return nil -- another version, a reserved bit, or a role that does not exist
+  end
+  local behind = at + 2 + (packed - packed % 16) / 16 + 1
+  -- A zid of zeros is none.
+  if behind > stop or not find(sub(raw, at + 3, behind), "[^%z]") then
+    return nil
+  end
+  return behind
+end
+
+-- Resolutions and batch size.
+local function sizes(raw, at, stop)
+  local resolution, low, high = byte(raw, at + 1, at + 3)
+  if at + 3 > stop or resolution >= 16 or low + high == 0 then
+    return nil
+  end
+  return at + 3
+end
+
+local function init(raw, at, stop)
+  local header = byte(raw, at + 1)
+  at = introduction(raw, at + 1, stop)
+  if at and is_set(header, 0x40) then
+    at = sizes(raw, at, stop)
+  end
+  if at and is_set(header, 0x20) then
+    at = counted(raw, at, stop, 1)
+  end
+  return at and extensions(raw, at, stop, header, OF_INIT)
+end
+
+local function lease(raw, at, stop, header, seconds)
+  local value, behind = vle(raw, at, stop)
+  if not value or value == 0 or value * (is_set(header, seconds) and 1000 or 1) > LONGEST_LEASE then
+    return nil
+  end
+  return behind
+end
+
+-- OpenSyn; OpenAck says too little to be told from anything else.
+local function open(raw, at, stop)
+  local header = byte(raw, at + 1)
+  at = lease(raw, at + 1, stop, header, 0x40)
+  local sn, behind = nil, nil
+  if at then
+    sn, behind = vle(raw, at, stop)
+  end
+  if not sn or sn >= 4294967296 then
+    return nil
+  end
+  at = counted(raw, behind, stop, 8)
+  return at and extensions(raw, at, stop, header, OF_OPEN)
+end
+
+local function join(raw, at, stop)
+  local header = byte(raw, at + 1)
+  at = introduction(raw, at + 1, stop)
+  if at and is_set(header, 0x40) then
+    at = sizes(raw, at, stop)
+  end
+  at = at and lease(raw, at, stop, header, 0x20)
+  for _ = 1, 2 do
+    local sn, behind = nil, nil
+    if at then
+      sn, behind = vle(raw, at, stop)
+    end
+    at = sn and sn < 4294967296 and behind
+  end
+  return at and extensions(raw, at, stop, header, OF_JOIN)
+end
+
+local function scout(raw, at, stop)
+  local header, version, packed = byte(raw, at + 1, at + 3)
+  if version ~= VERSION or not packed or header >= 32 or packed % 8 == 0 then
+    return nil
+  end
+  if packed % 16 < 8 then
+    return packed < 16 and at + 3 or nil -- without a zid there is nothing to be long
+  end
+  local behind = at + 3 + (packed - packed % 16) / 16 + 1
+  if behind > stop or not find(sub(raw, at + 4, behind), "[^%z]") then
+    return nil
+  end
+  return behind
+end
+
+local function hello(raw, at, stop)
+  local header = byte(raw, at + 1)
+  at = not is_set(header, 0x40) and introduction(raw, at + 1, stop)
+  if at and is_set(header, 0x20) then
+    local count, behind = vle(raw, at, stop)
+    at = count and count > 0 and behind
+    for _ = 1, count or 0 do
+      local start
+      if at then
+        at, start = counted(raw, at, stop, 3)
+      end
+      if not at or not find(sub(raw, start + 1, at), "^%l[%w_%-%+%.]*/[%g]+$") then
+        return nil
+      end
+    end
+  end
+  return at and extensions(raw, at, stop, header, NONE)
+end
+
+-- Packets ------------------------------------------------------------------------------------------
+
+-- Asks the reader itself, last.
+local function strict(raw, kind)
+  return Z.strict(raw, kind, true)
+end
+
+-- A batch in mid session: a FRAME whose first message has a key and a body, all of it strictly read.
+local function telling(raw)
+  local header = byte(raw, 1)
+  local sn, at = vle(raw, 1, #raw)
+  if is_set(header, 0x40) or not sn or sn >= 4294967296 then
+    return false
+  end
+  at = extensions(raw, at, #raw, header, OF_FRAME)
+  local number = at and at < #raw and byte(raw, at + 1) % 32
+  return (number == PUSH or number == REQUEST or number == RESPONSE) and strict(raw, "batch")
+end
+
+local function is_first(raw)
+  local number = byte(raw, 1) % 32
+  if number == INIT then
+    return init(raw, 0, #raw) == #raw
+  end
+  return number == OPEN and not is_set(byte(raw, 1), 0x20) and open(raw, 0, #raw) == #raw
+end
+
+-- Tells whether a piece of a stream is batches behind their lengths, to its end, the first of which opens a session
+-- or is unmistakable.
+function Z.looks_like_stream(raw)
+  local at, size = 0, #raw
+  local low, high, header = byte(raw, 1, 3)
+  if not header or low + 256 * high + 2 > size then
+    return false
+  end
+  local number = header % 32
+  if number ~= INIT and number ~= OPEN and number ~= FRAME then
+    return false
+  end
+  local first = nil
+  while at < size do
+    low, high = byte(raw, at + 1, at + 2)
+    local stop = high and at + 2 + low + 256 * high
+    if not stop or stop > size or stop == at + 2 then
+      return false
+    end
+    first = first or sub(raw, at + 3, stop)
+    at = stop
+  end
+  if number == FRAME then
+    return telling(first)
+  end
+  return is_first(first) and strict(first, "batch")
+end
+
+-- Tells what a datagram is: "session", "join", "scout" or "hello", nil for anything else.
+--
+-- group: whether it goes to a multicast group; asked: whether its receiver has sent a SCOUT.
+function Z.looks_like_datagram(raw, group, asked)
+  local header, version = byte(raw, 1, 2)
+  if group and header == 0 and version then
+    -- Compression: stored as it is.
+    return Z.looks_like_datagram(sub(raw, 2), group, asked) == "join" and "join" or nil
+  end
+  if version ~= VERSION then
+    return nil
+  end
+  local number, size = header % 32, #raw
+  if number == JOIN and group then
+    return join(raw, 0, size) == size and strict(raw, "batch") and "join" or nil
+  end
+  if number == SCOUT and group and scout(raw, 0, size) == size then
+    return strict(raw, "scouting") and "scout" or nil
+  end
+  if number == INIT and not group and init(raw, 0, size) == size then
+    -- Bare of sizes and extensions it is too easily met by chance; real nodes say more.
+    return (is_set(header, 0x40) or is_set(header, 0x80)) and strict(raw, "batch") and "session" or nil
+  end
+  if number == HELLO and not group and hello(raw, 0, size) == size then
+    return (asked or is_set(header, 0x20)) and strict(raw, "scouting") and "hello" or nil
+  end
+  return nil
+end
+
+-- Registration -------------------------------------------------------------------------------------
+
+-- What was seen first in which packet: ends that sent a SCOUT, links inside of TLS or WebSocket.
+local since, remembered = {}, 0
+
+Z.on_init[#Z.on_init + 1] = function()
+  since, remembered = {}, 0
+end
+
+local function remember(what, number)
+  if not since[what] and remembered < MOST_REMEMBERED then
+    since[what], remembered = number, remembered + 1
+  end
+end
+
+local function knows(what, number)
+  return since[what] ~= nil and since[what] <= number
+end
+
+local function end_of(address, port)
+  return tostring(address) .. " " .. port
+end
+
+local function is_group(address)
+  local text = tostring(address)
+  local first = tonumber(string.match(text, "^(%d+)%.%d+%.%d+%.%d+$"))
+  return first and first >= 224 and first < 240 or find(text, "^ff%x%x:") ~= nil
+end
+
+-- A conversation that is claimed comes to us by itself from now on.
+local function claim(pinfo)
+  pcall(function() pinfo.conversation = Z.proto end)
+end
+
+local function whole(tvb)
+  return tvb:len() > 0 and tvb:reported_len() == tvb:len()
+end
+
+local function on_stream(tvb, pinfo, tree)
+  if not Z.settings.heuristics or tvb:len() < 5 or not whole(tvb) then
+    return false
+  end
+  -- Most packets end here: no length that fits.
+  local low, high = byte(tvb:raw(0, 2), 1, 2)
+  if low + 256 * high + 2 > tvb:len() or not Z.looks_like_stream(tvb:raw()) then
+    return false
+  end
+  claim(pinfo)
+  return Z.entry.stream(tvb, pinfo, tree) ~= 0
+end
+
+local function on_datagram(tvb, pinfo, tree)
+  if not Z.settings.heuristics or tvb:len() < 3 or not whole(tvb) then
+    return false
+  end
+  -- Most packets end here: the version is not where it has to be.
+  local first, second, third = byte(tvb:raw(0, 3), 1, 3)
+  if second ~= VERSION and (first ~= 0 or third ~= VERSION) then
+    return false
+  end
+  local asked = knows(end_of(pinfo.dst, pinfo.dst_port), pinfo.number)
+  local found = Z.looks_like_datagram(tvb:raw(), is_group(pinfo.dst), asked)
+  if not found then
+    return false
+  end
+  if found == "session" or found == "join" then
+    claim(pinfo)
+  end
+  return Z.entry.datagram(tvb, pinfo, tree) ~= 0
+end
+
+Z.listeners[#Z.listeners + 1] = function(b, m)
+  if m.name == "scout" and not b.visited then
+    remember(end_of(b.pinfo.src, b.pinfo.src_port), b.number)
+  end
+end
+
+-- Inside TLS and WebSocket a conversation belongs to those; what was found is remembered here.
+local function on_inner(entry, looks)
+  return function(tvb, pinfo, tree)
+    if not Z.settings.heuristics or not whole(tvb) then
+      return false
+    end
+    local here, there = end_of(pinfo.src, pinfo.src_port), end_of(pinfo.dst, pinfo.dst_port)
+    local link = entry .. " " .. (here < there and here .. there or there .. here)
+    if not knows(link, pinfo.number) then
+      if not looks(tvb:raw()) then
+        return false
+      end
+      remember(link, pinfo.number)
+    end
+    return Z.entry[entry](tvb, pinfo, tree) ~= 0
+  end
+end
+
+local function opens(raw)
+  return is_first(raw) and strict(raw, "batch")
+end
+
+local LISTS = {
+  { "tcp", on_stream },
+  { "udp", on_datagram },
+  { "tls", on_inner("stream", Z.looks_like_stream) },
+  { "ws", on_inner("message", opens) },
+}
+
+-- Called once, when the protocol has its dissector.
+function Z.register_heuristics()
+  for _, entry in ipairs(LISTS) do
+    -- Which lists there are differs between versions.
+    pcall(function() Z.proto:register_heuristic(entry[1], entry[2]) end)
+  end
+end

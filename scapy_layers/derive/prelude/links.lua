@@ -1,0 +1,333 @@
+-- Links: TCP connections, pairs of UDP endpoints, what one endpoint sends to a group. Which end sends; how batches stand
+-- in the stream and whether they are compressed, as was negotiated, at each place of the capture.
+
+local memory = Z.memory
+local links = {}
+Z.links = links
+
+local MOST_LINKS = 16384 -- those that were silent longest are forgotten first
+local MOST_SNAPSHOTS = 64 -- changes of one link that are remembered; a handshake makes five
+local MAX_UNPACKED = 65535 -- bytes of the largest batch, compressed or not
+local INIT, CLOSE, KEEP_ALIVE, FRAME, FRAGMENT, JOIN = 1, 3, 4, 5, 6, 7
+local VERSION = 9
+Z.PLACES = 1048576 -- places of one packet
+
+local byte = string.byte
+
+-- Which link a packet belongs to -------------------------------------------------------------------
+
+local tcp_stream = Field.new("tcp.stream")
+local udp_stream = Field.new("udp.stream")
+local tcp_header = Field.new("tcp")
+local tcp_header_size = Field.new("tcp.hdr_len")
+local tcp_sequence = Field.new("tcp.seq")
+
+local table_of, ring, count, latest
+
+local function forget_all()
+  table_of = { tcp = {}, udp = {}, other = {} }
+  ring, count = memory.ring(), 0
+  latest = nil
+end
+forget_all()
+Z.on_init[#Z.on_init + 1] = forget_all
+
+-- A protocol may stand in a packet more than once, in a tunnel: the innermost is ours.
+local function last(field)
+  local found = { field() }
+  local info = found[#found]
+  return info
+end
+
+local function value(field)
+  local info = last(field)
+  return info and info.value
+end
+
+local function new_way(link, index)
+  return { link = link, index = index, forward = index == 1 }
+end
+
+-- Is a datagram for a group? A group does not send, so it is one whose address is multicast.
+local function is_group(address)
+  local text = tostring(address)
+  local first = tonumber(text:match("^(%d+)%."))
+  return (first ~= nil and first >= 224 and first <= 239) or text:lower():match("^ff%x%x:") ~= nil
+end
+links.is_group = is_group
+
+local function new_link(group, key, pinfo)
+  local link = {
+    tcp = group == "tcp",
+    group = group,
+    key = key,
+    address = tostring(pinfo.src),
+    port = pinfo.src_port,
+    one_port = pinfo.src_port == pinfo.dst_port,
+    target = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port),
+  }
+  link.multicast = group == "udp" and is_group(pinfo.dst)
+  link.ways = { new_way(link, 1), new_way(link, 2) }
+  link.ways[1].opposite, link.ways[2].opposite = link.ways[2], link.ways[1]
+  link.snapshots = memory.history()
+  -- Until the handshake tells more, both lengths are thought of: the capture may begin in mid session.
+  memory.append(link.snapshots, { from = 0, framing1 = "either", framing2 = "either" })
+  return link
+end
+
+local function find(pinfo)
+  local group, key = "tcp", value(tcp_stream)
+  if not key then
+    group, key = "udp", value(udp_stream)
+    if not key then
+      local here = tostring(pinfo.src) .. " " .. tostring(pinfo.src_port)
+      local there = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port)
+      group, key = "other", here < there and here .. " " .. there or there .. " " .. here
+    end
+  end
+  local link = table_of[group][key]
+  if link then
+    if latest ~= link and not pinfo.visited then
+      memory.unlink(link)
+      memory.link(ring, link)
+      latest = link
+    end
+    return link
+  end
+  link = new_link(group, key, pinfo)
+  if pinfo.visited then
+    return link -- it was forgotten; what it said then cannot be told again
+  end
+  table_of[group][key] = link
+  memory.link(ring, link)
+  count, latest = count + 1, link
+  if count > MOST_LINKS then
+    local oldest = ring.after
+    memory.unlink(oldest)
+    table_of[oldest.group][oldest.key] = nil
+    count = count - 1
+    links.leave(oldest)
+  end
+  return link
+end
+
+-- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted, UDP).
+local function position(tvb)
+  local offset = tvb:offset()
+  if offset == 0 then
+    return nil
+  end
+  local header, size, sequence = last(tcp_header), value(tcp_header_size), value(tcp_sequence)
+  if not header or not size or not sequence then
+    return nil
+  end
+  return sequence + offset - header.offset - size
+end
+
+-- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes.
+function links.of(pinfo, tvb)
+  local link = find(pinfo)
+  local forward = pinfo.src_port == link.port
+  if link.one_port then
+    forward = tostring(pinfo.src) == link.address
+  end
+  local way = link.ways[forward and 1 or 2]
+  way.visited = pinfo.visited
+  if link.tcp and not pinfo.visited then
+    local at = position(tvb)
+    if at then
+      if way.next and way.next ~= at then
+        links.doubt(way, pinfo.number * Z.PLACES)
+      end
+      way.next = at
+    end
+  end
+  return way
+end
+
+-- What was agreed, by place --------------------------------------------------------------------------
+
+-- What holds on a link: session, flipped, zid1, zid2 (of the sender of each way), framing1, framing2 ("short", "long",
+-- "either"), lowlatency, compression (true, false, nil: not known), compressed (seen, not agreed), settled1, settled2
+-- (what follows OPEN).
+function links.at(link, place)
+  return memory.at(link.snapshots, place) or link.snapshots[link.snapshots.first]
+end
+
+-- Notes what holds from a place on. Only while packets are read for the first time.
+function links.change(link, from, values)
+  local history = link.snapshots
+  local before = history[history.last]
+  local now = before
+  for name, new in pairs(values) do
+    if before[name] ~= new then
+      -- (Of what began later already nothing can be taken back.)
+      if now == before and before.from < from then
+        now = {}
+        for known, old in pairs(before) do
+          now[known] = old
+        end
+        now.from = from
+        memory.append(history, now)
+      end
+      now[name] = new
+    end
+  end
+  if history.last - history.first >= MOST_SNAPSHOTS then
+    memory.remove_first(history)
+  end
+  return now
+end
+
+-- Framing --------------------------------------------------------------------------------------------
+
+local FRAMINGS = { "framing1", "framing2" }
+local SETTLED = { "settled1", "settled2" }
+
+-- Returns the bytes of the length at a place: 2 or 4. `raw` is the stream as a string, the length begins at `at`
+-- (from 0); without them the answer is what was agreed.
+function links.prefix(way, place, raw, at)
+  local framing = links.at(way.link, place)[FRAMINGS[way.index]]
+  if framing == "short" then
+    return 2
+  end
+  if not raw then
+    return framing == "long" and 4 or 2
+  end
+  local first, second, third, fourth = byte(raw, at + 1, at + 4)
+  if framing == "long" then
+    -- A CLOSE with a 2-byte length that real nodes write behind the last 4-byte one when they tear a link down. As a
+    -- 4-byte length it would be larger than any batch.
+    if first == 2 and second == 0 and (third == 3 or third == 0x23) and #raw <= at + 4 then
+      return 2
+    end
+    return 4
+  end
+  -- Two bytes of a 4-byte length are 0, and no message begins with such bytes.
+  if not third or third ~= 0 or (fourth or 0) ~= 0 or (first == 0 and second == 0) then
+    return 2
+  end
+  if fourth and not way.visited then
+    links.change(way.link, place, { [FRAMINGS[way.index]] = "long" })
+  end
+  return 4
+end
+
+-- Sets the framing that was agreed, from a place on: from OPEN_SYN on already, for nothing comes before OPEN_ACK.
+-- `possible`: low latency may be agreed, as far as the handshake was heard.
+function links.switch(link, from, possible)
+  local now = links.at(link, from)
+  local changes = {}
+  for index = 1, 2 do
+    if now[FRAMINGS[index]] ~= "long" then
+      local framing = "short"
+      if now.lowlatency and now[SETTLED[index]] then
+        framing = "long"
+      elseif now.lowlatency or (now.lowlatency == nil and possible) then
+        -- OPEN, or what else tells, may never come: it need not be in the capture.
+        framing = "either"
+      end
+      changes[FRAMINGS[index]] = framing
+    end
+  end
+  links.change(link, from, changes)
+end
+
+-- Compression ----------------------------------------------------------------------------------------
+
+local function unpacked(raw)
+  if byte(raw, 1) % 2 == 1 then
+    return Z.lz4(raw:sub(2), MAX_UNPACKED)
+  end
+  return raw:sub(2)
+end
+
+-- Tells from its first bytes whether something may be a batch of whole messages.
+local function plausible(raw)
+  local header, second = byte(raw, 1, 2)
+  if not header then
+    return false
+  end
+  local id = header % 32
+  if id == KEEP_ALIVE then
+    return #raw == 1 and header == KEEP_ALIVE
+  elseif id == CLOSE then
+    return #raw == 2
+  elseif id == INIT or id == JOIN then
+    return second == VERSION
+  elseif id ~= FRAME and id ~= FRAGMENT then
+    return false
+  end
+  -- Behind sequence number and extensions of a FRAME stands a network message.
+  local at = 2
+  while (byte(raw, at) or 0) >= 128 and at < 10 do
+    at = at + 1
+  end
+  at = at + 1
+  local more = header >= 128
+  while more and at <= #raw do
+    local extension = byte(raw, at)
+    more = extension >= 128
+    if extension % 128 == 0x31 then
+      at = at + 1
+    elseif id == FRAME or (extension % 128 ~= 2 and extension % 128 ~= 3) then
+      return false
+    end
+    at = at + 1
+  end
+  if id == FRAGMENT then
+    return at <= #raw
+  end
+  local message = byte(raw, at)
+  return message ~= nil and message % 32 >= 0x19
+end
+
+-- Tells whether a batch has the header byte of compression, when nobody has said so. As a message such a byte would
+-- begin an OAM, which nodes do not send, or INIT, which is no LZ4 block.
+local function is_compressed(raw)
+  if byte(raw, 1) > 1 then
+    return false
+  end
+  local inside = unpacked(raw)
+  return inside ~= nil and plausible(inside)
+end
+
+-- Returns a batch without what compression puts in front, or nil and why that cannot be done.
+function links.unpack(way, place, raw)
+  local link = way.link
+  if way.next and not way.visited then
+    way.next = way.next + links.prefix(way, place) + #raw
+  end
+  -- A byte that is no header is how the CLOSE of a handshake that failed begins.
+  if #raw == 0 or byte(raw, 1) > 1 then
+    return raw
+  end
+  local now = links.at(link, place)
+  local packed
+  if now.compression == nil or link.multicast then
+    if not way.visited and now.compression == nil and not now.compressed and is_compressed(raw) then
+      now = links.change(link, place, { compressed = true })
+    end
+    packed = now.compressed
+  else
+    -- On UDP nothing tells that OPEN was lost.
+    local settled = now[SETTLED[way.index]] or (not link.tcp and is_compressed(raw))
+    packed = now.compression and settled and not now.lowlatency
+  end
+  if not packed then
+    return raw
+  end
+  local inside, why = unpacked(raw)
+  if not inside then
+    links.doubt(way, place)
+    return nil, why
+  end
+  return inside
+end
+
+-- Takes note that something a direction said before a place could not be read, or is not in the capture.
+function links.doubt(way, place)
+  if not way.visited then
+    links.missed(way, place)
+  end
+end

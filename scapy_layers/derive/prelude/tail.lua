@@ -1,0 +1,72 @@
+-- The Info column, and all of it into Wireshark.
+
+local MOST_CLAUSES, MOST_CHARACTERS = 4, 160
+local PT_UDP = 3
+
+local function key_of(m)
+  local keyed = m.body and m.body.key_scope and m.body or m
+  if m.keyexpr then return m.keyexpr end
+  if not keyed.key_scope then return nil end
+  return tostring(keyed.key_scope) .. ":" .. (keyed.key_suffix or "")
+end
+
+local function syn_or_ack(m)
+  return m.A == 1 and "ack" or "syn"
+end
+
+local clauses = {
+  init = function(m) return syn_or_ack(m) .. " " .. (Z.enums.WhatAmI[m.whatami] or "") .. " " .. (m.zid or "") end,
+  open = syn_or_ack,
+  close = function(m) return Z.enums.CloseReason[m.reason] or tostring(m.reason) end,
+  fragment = function(m) return "sn " .. tostring(m.sn) end,
+  join = function(m) return m.zid or "" end,
+  scout = function(m) return m.zid or "" end,
+  hello = function(m) return table.concat(m.locators or {}, " ") end,
+}
+
+local function clause(m)
+  local parts = { m.label }
+  if m.request_id then parts[#parts + 1] = tostring(m.request_id) end
+  if m.interest_id then parts[#parts + 1] = tostring(m.interest_id) end
+  if m.body and m.name == "declare" then parts[#parts + 1] = m.body.label end
+  parts[#parts + 1] = key_of(m)
+  if m.body and m.name ~= "declare" then parts[#parts + 1] = (m.body.body or m.body).label end
+  local own = clauses[m.name]
+  if own then parts[#parts + 1] = own(m) end
+  if m.refused then parts[#parts + 1] = "[refused]" end
+  local text = Z.shown(table.concat(parts, " "))
+  if #text > MOST_CHARACTERS then text = text:sub(1, MOST_CHARACTERS) .. "..." end
+  return text
+end
+
+local info = { number = -1, said = 0 }
+
+Z.listeners[#Z.listeners + 1] = function(b, m)
+  if m.name == "frame" then return end
+  if m.item and m.keyexpr then m.item:append_text(": " .. Z.shown(m.keyexpr)) end
+  if info.number ~= b.number or b.index == 1 then info.number, info.said = b.number, 0 end
+  info.said = info.said + 1
+  if info.said <= MOST_CLAUSES then
+    b.pinfo.cols.info:append((info.said > 1 and ", " or "") .. clause(m))
+  elseif info.said == MOST_CLAUSES + 1 then
+    b.pinfo.cols.info:append(", ...")
+  end
+end
+
+Z.proto.fields = Z.registered
+Z.proto.experts = Z.experts
+
+function Z.proto.init()
+  for index = 1, #Z.on_init do Z.on_init[index]() end
+end
+
+function Z.proto.dissector(tvb, pinfo, tree)
+  if pinfo.port_type == PT_UDP then return Z.entry.datagram(tvb, pinfo, tree) end
+  return Z.entry.stream(tvb, pinfo, tree)
+end
+
+if not Z.ports_registered then
+  DissectorTable.get("tcp.port"):add(7447, Z.proto)
+  DissectorTable.get("udp.port"):add(7447, Z.proto)
+  DissectorTable.get("udp.port"):add(7446, Z.proto)
+end

@@ -1,0 +1,280 @@
+"""pyshark's captures, read by this process itself, with packets whose Zenoh fields have types.
+
+pyshark drives tshark through an event loop of asyncio: it warns, fails inside a running loop (notebooks), and
+takes two turns of the loop for each packet. Here the output is read line by line; everything else is pyshark's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from pyshark import FileCapture as _FileCapture
+from pyshark import LiveCapture as _LiveCapture
+from pyshark.capture.capture import Capture as _Capture
+from pyshark.capture.capture import StopCapture
+from pyshark.ek_field_mapping import MAPPING
+from pyshark.packet.layers.ek_layer import EkLayer
+from pyshark.packet.layers.json_layer import JsonLayer
+from pyshark.packet.packet import Packet
+from pyshark.tshark.tshark import get_ek_field_mapping
+
+from scapy_layers.tshark import Tshark, TsharkError, complaint
+from scapy_layers.typed_fields import FieldTable, Pairs, from_ek, from_json
+
+_GRACE = 10
+"""Seconds tshark may take to end when it is asked to."""
+
+_NO_LOOP = object()
+"""Given to pyshark for an event loop, so that it does not make one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How tshark is run.
+
+    Attributes:
+        program: Which one.
+        mode: ``ek`` or ``json``.
+        arguments: Besides those that pyshark makes of its own options.
+        table: The fields of Zenoh.
+    """
+
+    program: Tshark
+    mode: str
+    arguments: list[str]
+    table: FieldTable
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What pyshark is told of it."""
+        return {
+            "use_ek": self.mode == "ek",
+            "use_json": self.mode == "json",
+            "tshark_path": str(self.program.path),
+            "custom_parameters": self.arguments,
+            "eventloop": _NO_LOOP,
+        }
+
+
+class _Reading:
+    """How packets come out of tshark."""
+
+    _plan: Plan
+    get_parameters: Callable[..., list[str]]
+
+    def _begin(self, plan: Plan) -> None:
+        self._plan = plan
+        self._programs: set[subprocess.Popen[bytes]] = set()
+        _load_types(plan)
+
+    def _packets_from_tshark_sync(
+        self, packet_count: int | None = None, existing_process: None = None
+    ) -> Iterator[Packet]:
+        """Yields packets; this is what all of pyshark's ways to get some are made of."""
+        assert existing_process is None
+        with tempfile.TemporaryFile() as told:
+            program = subprocess.Popen(self._command(), stdout=subprocess.PIPE, stderr=told)
+            self._programs.add(program)
+            assert program.stdout is not None
+            try:
+                packets = _ek_packets if self._plan.mode == "ek" else _json_packets
+                for number, packet in enumerate(packets(program.stdout, self._plan.table), 1):
+                    yield packet
+                    if number == packet_count:
+                        return
+                if program in self._programs and program.wait():
+                    told.seek(0)
+                    raise TsharkError(
+                        f"tshark: {complaint(told.read()) or f'ended with {program.returncode}'}"
+                    )
+            finally:
+                self._end(program)
+
+    def _command(self) -> list[str]:
+        # Live packets are wanted at once, those of a file as quickly as possible.
+        flush = ["-l"] if isinstance(self, LiveCapture) else []
+        return [str(self._plan.program.path), "-n", *flush, "-T", self._plan.mode, *self.get_parameters()]
+
+    def _end(self, program: subprocess.Popen[bytes]) -> None:
+        self._programs.discard(program)
+        if program.poll() is None:
+            program.terminate()
+        if program.stdout is not None:
+            program.stdout.close()
+        try:
+            program.wait(_GRACE)
+        except subprocess.TimeoutExpired:
+            program.kill()
+            program.wait()
+
+    def apply_on_packets(
+        self, callback: Callable[[Packet], object], timeout: None = None, packet_count: int | None = None
+    ) -> None:
+        """Calls a function with each packet until there are no more, or it raises pyshark's StopCapture."""
+        if timeout is not None:
+            raise ValueError("no timeout here: stop after a number of packets, or raise StopCapture")
+        packets = self._packets_from_tshark_sync(packet_count or None)
+        try:
+            for packet in packets:
+                callback(packet)
+        except StopCapture:
+            pass
+        finally:
+            packets.close()  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """Ends every tshark that still runs for this capture."""
+        for program in list(self._programs):
+            self._end(program)
+
+    async def close_async(self) -> None:
+        """Does the same."""
+        self.close()
+
+    def __del__(self) -> None:
+        if hasattr(self, "_programs"):
+            self.close()
+
+
+class FileCapture(_Reading, _FileCapture):
+    """A capture in a file, packets with typed Zenoh fields; everything else as in pyshark."""
+
+    def __init__(self, plan: Plan, capture: Path, **options: Any) -> None:
+        """Takes how to run tshark, and pyshark's own options."""
+        self._begin(plan)
+        super().__init__(str(capture), **plan.options, **options)
+
+
+class LiveCapture(_Reading, _LiveCapture):
+    """What travels now, packets with typed Zenoh fields; everything else as in pyshark."""
+
+    def __init__(self, plan: Plan, interfaces: Sequence[str], **options: Any) -> None:
+        """Takes how to run tshark, and pyshark's own options."""
+        self._begin(plan)
+        # pyshark's own set-up asks for all interfaces of the machine, and fails when there are none.
+        _Capture.__init__(self, **plan.options, **options)
+        self.interfaces = list(interfaces)
+
+    def get_parameters(self, packet_count: int | None = None) -> list[str]:
+        """Returns the arguments of tshark, which captures itself."""
+        parameters: list[str] = _Capture.get_parameters(self, packet_count=packet_count)
+        return [*parameters, *(part for name in self.interfaces for part in ("-i", name))]
+
+
+def _load_types(plan: Plan) -> None:
+    """Tells pyshark the types of the fields of other protocols, and of ours for those who use it directly."""
+    if not MAPPING._protocol_to_mapping:  # noqa: SLF001  (there is no other way)
+        version = ".".join(map(str, plan.program.version))
+        with warnings.catch_warnings():
+            # It leaves closing its files to the interpreter.
+            warnings.simplefilter("ignore", ResourceWarning)
+            try:
+                MAPPING.load_mapping(version, tshark_path=str(plan.program.path))
+            except (OSError, json.JSONDecodeError):
+                # No folder for its cache, or one that another process is writing right now.
+                MAPPING._protocol_to_mapping = get_ek_field_mapping(str(plan.program.path))  # noqa: SLF001
+    MAPPING._protocol_to_mapping[plan.table.protocol] = {  # noqa: SLF001
+        "properties": {
+            key: {"type": _ELASTIC.get(type_, "keyword")} for key, type_ in plan.table.types.items()
+        }
+    }
+
+
+_ELASTIC = {
+    **{f"FT_{sign}INT{bits}": "long" for sign in ("", "U") for bits in (8, 16, 24, 32, 40, 48, 56, 64)},
+    "FT_FRAMENUM": "long",
+    "FT_FLOAT": "float",
+    "FT_DOUBLE": "float",
+    "FT_RELATIVE_TIME": "float",
+    "FT_BYTES": "byte",
+}
+"""What Elasticsearch calls types, as far as pyshark knows them."""
+
+
+def _ek_packets(lines: IO[bytes], table: FieldTable) -> Iterator[Packet]:
+    ours = table.protocol
+    for line in lines:
+        if line.startswith(b'{"index"') or line.isspace():
+            # For Elasticsearch; a packet follows.
+            continue
+        layers: dict[str, Any] = json.loads(line.decode("utf-8", "replace"))["layers"]
+        frame = layers.pop("frame")
+        found = []
+        for name in _in_order(layers, frame.get("frame_frame_protocols", "")):
+            trees = [
+                tree for tree in _listed(layers[name]) if isinstance(tree, dict) and "filtered" not in tree
+            ]
+            if name == ours and trees:
+                found.append(from_ek(table, trees))
+            else:
+                found += [EkLayer(name, tree) for tree in trees]
+        yield Packet(
+            layers=found,
+            frame_info=EkLayer("frame", frame),
+            number=int(frame.get("frame_frame_number", 0)),
+            length=int(frame.get("frame_frame_len", 0)),
+            captured_length=int(frame.get("frame_frame_cap_len", 0)),
+            sniff_time=_epoch(frame.get("frame_frame_time_epoch", "0")),
+            interface_captured=frame.get("frame_frame_interface_id"),
+        )
+
+
+def _json_packets(lines: IO[bytes], table: FieldTable) -> Iterator[Packet]:
+    ours = table.protocol
+    for text in _objects(lines):
+        layers: Pairs = json.loads(text.decode("utf-8", "replace"), object_pairs_hook=Pairs)["_source"]["layers"]
+        frame = layers.pop("frame")
+        found: list[Any] = []
+        for name in _in_order(layers, frame.get("frame.protocols", "")):
+            trees = [
+                tree for tree in _listed(layers[name]) if isinstance(tree, Pairs) and "filtered" not in tree
+            ]
+            if name == ours and trees:
+                found.append(from_json(table, trees))
+            else:
+                found += [JsonLayer(name, tree) for tree in trees]
+        yield Packet(
+            layers=found,
+            frame_info=JsonLayer("frame", frame),
+            number=int(frame.get("frame.number", 0)),
+            length=int(frame.get("frame.len", 0)),
+            captured_length=int(frame.get("frame.cap_len", 0)),
+            sniff_time=_epoch(frame.get("frame.time_epoch", "0")),
+            interface_captured=frame.get("frame.interface_id"),
+        )
+
+
+def _objects(lines: IO[bytes]) -> Iterator[bytes]:
+    """Yields the packets in tshark's JSON: a list of objects, each from a line ``  {`` to a line ``  }``."""
+    inside: list[bytes] = []
+    for line in lines:
+        if line.startswith(b"  {"):
+            inside = [b"{"]
+        elif line.startswith(b"  }"):
+            yield b"".join([*inside, b"}"])
+        else:
+            inside.append(line)
+
+
+def _in_order(layers: dict[str, Any], protocols: str) -> list[str]:
+    """Returns the names of layers as they are nested; those that are not part of the nesting come last."""
+    nested = [name for name in dict.fromkeys(protocols.split(":")) if name in layers]
+    return nested if len(nested) == len(layers) else list(dict.fromkeys([*nested, *layers]))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _epoch(text: str) -> str:
+    """Returns a time in seconds since 1970; Wireshark 4.4 writes it as a date."""
+    date, point, fraction = text.removesuffix("Z").partition(".")
+    return f"{datetime.fromisoformat(f'{date}Z').timestamp():.0f}{point}{fraction}" if "T" in date else text

@@ -1,0 +1,553 @@
+"""What the links of a capture turn out to be: Zenoh or not, how it is framed, and whether it is compressed.
+
+Follows INIT, OPEN and JOIN as ``conversation`` does, and decides the same, without Scapy and without looking at
+messages that cannot matter any more. Nothing here raises for what the bytes are.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from scapy_layers import lz4
+from scapy_layers.codes import DEFAULT_BATCH_SIZE, DEFAULT_PORT, PROTOCOL_VERSION, SCOUTING_PORT, Enc, Kind
+from scapy_layers.codes import NetworkId, Resolution, ScoutingId, TransportId
+from scapy_layers.derive.columns.units import UnitKind
+from scapy_layers.errors import WireError
+from scapy_layers.links import Batch, Datagram, Endpoint, Gap, Link, Unit, Way
+from scapy_layers.framing import Framing
+from scapy_layers.scan.plain import Language, Plain
+
+LINKS = 4096
+"""Links remembered at once; the one that was silent longest is forgotten first."""
+
+MISSES = 3
+"""Batches in a row that cannot be read before a link whose start was not captured is given up as foreign."""
+
+MOST_UNPACKED = 0xFFFF
+"""Bytes of the largest batch, compressed or not."""
+
+DEFAULT_JOIN_BATCH = 8192
+"""JOIN: the batch size when S is clear."""
+
+_VERSION = bytes([PROTOCOL_VERSION])
+_NUMBERED = frozenset({"FRAME", "FRAGMENT"})
+_TELLING = frozenset({"PUSH", "REQUEST", "RESPONSE"})
+_STAMP = 20
+"""Bits of a moment behind the number of its packet."""
+
+
+class Heard(NamedTuple):
+    """A batch or datagram that belongs to Zenoh.
+
+    Attributes:
+        way: Which way it went.
+        number: Of the packet in which it ends.
+        time: Of that packet, ns.
+        data: Its bytes, decompressed.
+        kind: What it is.
+        damage: Why it could not be decompressed.
+    """
+
+    way: Way
+    number: int
+    time: int
+    data: bytes
+    kind: UnitKind
+    damage: WireError | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Session:
+    """What two nodes, or a sender and its group, have agreed on; None is what was not captured."""
+
+    zids: list[str | None] = field(default_factory=lambda: [None, None])
+    whatami: list[int | None] = field(default_factory=lambda: [None, None])
+    multicast: bool = False
+    fsn: int | None = None
+    rid: int | None = None
+    batch_size: int | None = None
+    qos: bool | None = None
+    lowlatency: bool | None = None
+    compression: bool | None = None
+    shm: bool | None = None
+    multilink: bool | None = None
+    patch: int | None = None
+    links: int = 1
+
+    def introduce(self, side: int, message: Plain) -> None:
+        """Notes who one end is."""
+        self.zids[side] = zid_text(message.fields["zid"])
+        self.whatami[side] = message.fields["whatami"]
+
+    def agree(self, offers: tuple[Plain, Plain]) -> None:
+        """Settles what both INITs say: the lower value, and the features that both of them name."""
+        self.fsn = min(_number(offer, "fsn", Resolution.BITS_32) for offer in offers)
+        self.rid = min(_number(offer, "rid", Resolution.BITS_32) for offer in offers)
+        self.batch_size = min(_number(offer, "batch_size", DEFAULT_BATCH_SIZE) for offer in offers)
+        self.qos = all(_offers_qos(offer) for offer in offers)
+        self.lowlatency, self.compression, self.shm, self.multilink = (
+            all(offer.extension(name) is not None for offer in offers)
+            for name in ("LowLatency", "Compression", "Shm", "MultiLink")
+        )
+        self.patch = min(_patch(offer) for offer in offers)
+
+    def join(self, message: Plain) -> None:
+        """Notes what a sender says of itself to its group."""
+        self.introduce(0, message)
+        self.fsn = _number(message, "fsn", Resolution.BITS_32)
+        self.rid = _number(message, "rid", Resolution.BITS_32)
+        self.batch_size = _number(message, "batch_size", DEFAULT_JOIN_BATCH)
+        self.patch = _patch(message)
+        self.lowlatency = self.multilink = False
+
+
+def zid_text(raw: bytes) -> str:
+    """Returns a ZenohID as nodes write it: hexadecimal, high byte first, without leading zeros."""
+    return f"{int.from_bytes(raw, 'little'):x}"
+
+
+def _number(message: Plain, name: str, default: int) -> int:
+    return int(message.fields.get(name, default))
+
+
+def _patch(message: Plain) -> int:
+    found = message.extension("Patch")
+    return int(found.fields["patch"]) if found is not None and "patch" in found.fields else 0
+
+
+def _offers_qos(init: Plain) -> bool:
+    if init.extension("QoS") is not None:
+        return True
+    link = init.extension("QoSLink")
+    return link is not None and any(link.fields.get(name) for name in ("qos", "has_priorities", "has_reliability"))
+
+
+@dataclass(slots=True, eq=False)
+class Talk:
+    """What is remembered of a link that is Zenoh; lists have an item for each way.
+
+    Attributes:
+        link: The link.
+        session: What it belongs to.
+        sure: Its beginning was seen; else it is believed until batches cannot be read.
+        flipped: Side 0 of the session is the second endpoint of the link.
+        inits: The INIT on each way.
+        opened: The ways on which OPEN was heard.
+        settled: The ways on which batches are as agreed: what follows OPEN, heard or lost.
+        ended: The ways that have ended.
+        compressed: Batches have a header byte, though no INIT was heard to say so.
+        misses: Batches in a row that could not be read.
+        said: Messages, or batches that need not be looked at, that were heard.
+        used: When it was used last, see ``Watch.now``.
+        first: Number and time of the packet of the first batch.
+        last: Of the last one.
+        batches: How many batches.
+        bytes: How many bytes in them.
+    """
+
+    link: Link
+    session: Session
+    sure: bool
+    flipped: bool = False
+    inits: list[Plain | None] = field(default_factory=lambda: [None, None])
+    opened: list[bool] = field(default_factory=lambda: [False, False])
+    settled: list[bool] = field(default_factory=lambda: [False, False])
+    ended: list[bool] = field(default_factory=lambda: [False, False])
+    compressed: bool = False
+    misses: int = 0
+    said: int = 0
+    used: int = 0
+    first: tuple[int, int] | None = None
+    last: tuple[int, int] = (0, 0)
+    batches: list[int] = field(default_factory=lambda: [0, 0])
+    bytes: list[int] = field(default_factory=lambda: [0, 0])
+
+    @property
+    def plain(self) -> bool:
+        """Batches of SHORT framing are what they seem: FRAMEs and their like, not compressed."""
+        session = self.session
+        return (
+            self.link.tcp
+            and session.lowlatency is False
+            and not session.compression
+            and not (session.compression is None and self.compressed)
+        )
+
+    def count(self, forward: bool, number: int, time: int, batches: int, size: int) -> None:
+        """Takes note of some batches, the last of which ended in a packet."""
+        self.first = self.first or (number, time)
+        self.last = number, time
+        self.batches[not forward] += batches
+        self.bytes[not forward] += size
+
+    def switch(self) -> None:
+        """Sets the framing that was agreed; from OPEN_SYN on already, for nothing comes before OPEN_ACK."""
+        agreed = self.session.lowlatency
+        for way, settled in zip(self.link.ways, self.settled, strict=True):
+            if way.framing not in (Framing.SHORT, Framing.EITHER):
+                continue
+            if agreed and settled:
+                way.framing = Framing.LONG
+            elif agreed or (agreed is None and self._may_be_lowlatency()):
+                way.framing = Framing.EITHER
+            else:
+                way.framing = Framing.SHORT
+
+    def _may_be_lowlatency(self) -> bool:
+        heard = [init for init in self.inits if init is not None]
+        if heard:
+            return any(init.extension("LowLatency") is not None for init in heard)
+        return any(self.opened)
+
+
+@dataclass(slots=True)
+class _Scouted:
+    unit: Datagram
+    told: bool
+
+
+class Watch:
+    """Says which units of a capture are Zenoh, and sets the framing of their links.
+
+    Attributes:
+        language: Reads messages.
+        talks: The links that are Zenoh, by number.
+        over: Those that are no longer remembered; the owner takes them away.
+        now: The moment: it grows from unit to unit.
+        foreign: Links given up because what came on them was no Zenoh after all.
+        strange: Batches and datagrams of links that have not shown to be Zenoh, and their bytes.
+    """
+
+    def __init__(self, language: Language) -> None:
+        self.language = language
+        self.talks: dict[int, Talk] = {}
+        self.over: list[Talk] = []
+        self.now = 0
+        self.foreign = 0
+        self.strange = [0, 0]
+        self._strangers: OrderedDict[int, int] = OrderedDict()
+        self._scouts: OrderedDict[Endpoint, _Scouted] = OrderedDict()
+        self._pairs: dict[frozenset[str | None], Session] = {}
+
+    def at(self, number: int) -> None:
+        """Notes which packet is being taken."""
+        self.now = number << _STAMP
+
+    def hear(self, unit: Unit) -> Sequence[Heard]:
+        """Says what a unit is; may set the framing of both ways of its link. Most often one thing, or nothing."""
+        link = unit.way.link
+        self.now += 1
+        talk = self.talks.get(link.number)
+        if talk is not None:
+            talk.used = self.now
+        if isinstance(unit, Batch):
+            talk = talk or self._claim_stream(unit)
+            return [self._read(talk, unit)] if talk else self._passed_over(unit)
+        if isinstance(unit, Datagram):
+            if talk is None and (found := self._scouting(unit)):
+                return found
+            talk = talk or self._claim_datagram(unit)
+            return [self._read(talk, unit)] if talk else self._passed_over(unit)
+        if isinstance(unit, Gap):
+            if talk:
+                self._gap(talk, unit.way)
+        elif talk is None:
+            self._strangers.pop(link.number, None)
+        else:
+            talk.ended[not unit.way.forward] = True
+            if unit.reset or all(talk.ended):
+                self._drop(talk)
+        return ()
+
+    def is_batch(self, raw: bytes) -> bool:
+        """Tells whether strict decoding takes the whole of a batch, compressed or not."""
+        return bool(self.language.strict(raw)) or self._is_compressed(raw)
+
+    def finish(self) -> None:
+        """Forgets all links."""
+        self.over += self.talks.values()
+        self.talks.clear()
+
+    def _passed_over(self, unit: Batch | Datagram) -> Sequence[Heard]:
+        self.strange[0] += 1
+        self.strange[1] += len(unit.data)
+        return ()
+
+    # What is Zenoh ------------------------------------------------------------------------------
+
+    def _is_compressed(self, raw: bytes) -> bool:
+        return bool(raw) and raw[0] <= 1 and bool(self.language.strict(_unpacked(raw)))
+
+    def _claim_stream(self, unit: Batch) -> Talk | None:
+        link, raw = unit.way.link, unit.data
+        misses = self._strangers.pop(link.number, 0)
+        sure = bool(raw) and raw[0] & 0x1F == TransportId.INIT and raw[1:2] == _VERSION
+        if sure or self.is_batch(raw):
+            return self._begin(link, sure)
+        if misses + 1 >= MISSES:
+            self._give_up(link)
+            return None
+        self._strangers[link.number] = misses + 1
+        if len(self._strangers) > LINKS:
+            self._strangers.popitem(last=False)
+        return None
+
+    def _claim_datagram(self, unit: Datagram) -> Talk | None:
+        way, raw = unit.way, unit.data
+        if raw and raw[0] <= 1 and is_group(way.target):
+            raw = _unpacked(raw)
+        number = raw[0] & 0x1F if raw else -1
+        opens = number in {TransportId.INIT, TransportId.JOIN} and raw[1:2] == _VERSION
+        usual = DEFAULT_PORT in {way.source.port, way.target.port} and number == TransportId.FRAME
+        read = self.language.strict(raw) if opens or usual else []
+        if not read:
+            return None
+        first = read[0]
+        match first.name:
+            case "INIT":
+                likely = len(read) == 1 and not first.fields["reserved2"]
+            case "JOIN":
+                likely = is_group(way.target) and not first.fields["reserved2"]
+            case _:
+                likely = any(inner.name in _TELLING for inner in first.fields["messages"])
+        return self._begin(way.link, False) if likely else None
+
+    def _give_up(self, link: Link) -> None:
+        self.foreign += 1
+        if link.tcp:
+            for way in link.ways:
+                way.framing = Framing.FOREIGN
+
+    def _begin(self, link: Link, sure: bool) -> Talk:
+        talk = self.talks[link.number] = Talk(link, _session(link), sure, used=self.now)
+        if len(self.talks) > LINKS:
+            self._drop(min(self.talks.values(), key=_used))
+        return talk
+
+    def _drop(self, talk: Talk) -> None:
+        if self.talks.get(talk.link.number) is talk:
+            del self.talks[talk.link.number]
+            self._leave(talk)
+            self.over.append(talk)
+
+    def _leave(self, talk: Talk) -> None:
+        session = talk.session
+        session.links -= 1
+        ends = frozenset(session.zids)
+        if not session.links and self._pairs.get(ends) is session:
+            del self._pairs[ends]
+
+    # Scouting -----------------------------------------------------------------------------------
+
+    def _scouting(self, unit: Datagram) -> Sequence[Heard]:
+        raw = unit.data
+        if len(raw) < 3 or raw[1] != PROTOCOL_VERSION:
+            return ()
+        number = raw[0] & 0x1F
+        if number not in {ScoutingId.SCOUT, ScoutingId.HELLO}:
+            return ()
+        message = self.language.scouting(raw)
+        if message is None:
+            return ()
+        return self._scout(unit) if number == ScoutingId.SCOUT else self._hello(unit, message)
+
+    def _scout(self, unit: Datagram) -> Sequence[Heard]:
+        way = unit.way
+        before = self._scouts.pop(way.source, None)
+        answered = before is not None and before.told and before.unit.way.target == way.target
+        told = answered or way.target.port == SCOUTING_PORT or is_group(way.target)
+        self._scouts[way.source] = _Scouted(unit, told)
+        if len(self._scouts) > LINKS:
+            self._scouts.popitem(last=False)
+        return [_scouting_unit(unit)] if told else ()
+
+    def _hello(self, unit: Datagram, hello: Plain) -> Sequence[Heard]:
+        scouted = self._scouts.get(unit.way.target)
+        if scouted is None or not _may_answer(unit, scouted.unit):
+            return [_scouting_unit(unit)] if hello.fields.get("locators") else ()
+        first = () if scouted.told else (_scouting_unit(scouted.unit),)
+        scouted.told = True
+        return [*first, _scouting_unit(unit)]
+
+    # Batches ------------------------------------------------------------------------------------
+
+    def _gap(self, talk: Talk, way: Way) -> None:
+        index = int(not way.forward)
+        if talk.session.fsn is not None and talk.inits[index] and talk.opened[1 - index]:
+            talk.settled[index] = True
+            talk.switch()
+
+    def _read(self, talk: Talk, unit: Batch | Datagram) -> Heard:
+        way, number, time, packed = unit
+        index = int(not way.forward)
+        raw, damage = self._unpacked(talk, index, packed)
+        talk.count(way.forward, number, time, 1, len(raw))
+        refused = damage is not None
+        if damage is None and not (talk.sure and talk.link.tcp and all(talk.opened) and talk.session.lowlatency is not None):
+            for message in self.language.messages(raw):
+                self._renew_if_new(talk, message, raw)
+                talk.said += 1
+                self._take(talk, index, message)
+                refused = refused or message.refused > 0
+        else:
+            talk.said += 1
+        talk.misses = talk.misses + 1 if refused else 0
+        if talk.misses >= MISSES and not talk.sure:
+            self._drop(talk)
+            self._give_up(talk.link)
+        return Heard(way, number, time, raw, UnitKind.BATCH, damage)
+
+    def _unpacked(self, talk: Talk, index: int, raw: bytes) -> tuple[bytes, WireError | None]:
+        """Returns a batch without what compression puts in front, or why that cannot be done."""
+        if not raw or raw[0] > 1:
+            return raw, None
+        session = talk.session
+        if session.compression is None and not talk.compressed:
+            talk.compressed = self._is_compressed(raw)
+        if session.compression is None or session.multicast:
+            packed = talk.compressed
+        else:
+            settled = talk.settled[index] or (not talk.link.tcp and self._is_compressed(raw))
+            packed = session.compression and settled and not session.lowlatency
+        if not packed:
+            return raw, None
+        try:
+            return unpack(raw), None
+        except WireError as error:
+            return raw, error.within("batch")
+
+    def _renew_if_new(self, talk: Talk, message: Plain, raw: bytes) -> None:
+        """Notices that another session begins on UDP, where no connection ends the one before."""
+        if talk.link.tcp or not talk.said or message.name not in {"INIT", "JOIN"}:
+            return
+        if message.fields.get("version", PROTOCOL_VERSION) != PROTOCOL_VERSION or not self.is_batch(raw):
+            return
+        again = message.name == "INIT" and not message.fields["A"]
+        other = message.name == "JOIN" and talk.session.zids[0] not in {None, zid_text(message.fields["zid"])}
+        if (again or (other and talk.session.multicast)) and self.talks.get(talk.link.number) is talk:
+            self._leave(talk)
+            talk.session = _session(talk.link)
+            talk.inits = [None, None]
+            talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
+            talk.flipped = talk.compressed = False
+
+    # Messages -----------------------------------------------------------------------------------
+
+    def _take(self, talk: Talk, index: int, message: Plain) -> None:
+        """Applies a message to what is remembered."""
+        ignored = self._misplaced(talk, message)
+        if message.own or ignored:
+            return
+        match message.name:
+            case "INIT":
+                self._init(talk, index, message)
+            case "OPEN":
+                self._open(talk, index)
+            case "CLOSE" if not talk.link.tcp:
+                talk.ended[index] = True
+                if talk.session.multicast or all(talk.ended):
+                    self._drop(talk)
+            case "JOIN":
+                self._join(talk, message)
+
+    def _misplaced(self, talk: Talk, message: Plain) -> bool:
+        """Checks, or finds out, whether network messages travel in FRAMEs here."""
+        bare = message.kind is Kind.NETWORK
+        if not bare and message.name not in _NUMBERED:
+            return False
+        session = talk.session
+        if session.lowlatency is None:
+            session.lowlatency = bare
+            talk.switch()
+        return session.lowlatency is not bare
+
+    def _init(self, talk: Talk, index: int, message: Plain) -> None:
+        if all(talk.opened):
+            return
+        talk.inits[index] = message
+        session = talk.session
+        session.introduce(index ^ talk.flipped, message)
+        other = talk.inits[1 - index]
+        ack = message if message.fields["A"] else other
+        if ack is None or not ack.fields["A"]:
+            talk.switch()
+            return
+        # Where one INIT was not captured: the acceptor names what both will do.
+        syn = other if message.fields["A"] else message
+        session.agree((ack if syn is None or syn.fields["A"] else syn, ack))
+        if other is not None:
+            talk.sure = True
+        talk.switch()
+
+    def _open(self, talk: Talk, index: int) -> None:
+        if all(talk.opened):
+            return
+        talk.opened[index] = talk.settled[index] = True
+        talk.switch()
+        if all(talk.opened) and talk.session.multilink:
+            self._unite(talk)
+
+    def _unite(self, talk: Talk) -> None:
+        """Finds the session that another link of the same two nodes has begun."""
+        ends = frozenset(talk.session.zids)
+        if len(ends) < 2 or None in ends:
+            return
+        known = self._pairs.setdefault(ends, talk.session)
+        if known is not talk.session:
+            talk.flipped = known.zids != talk.session.zids
+            self._leave(talk)
+            talk.session = known
+            known.links += 1
+
+    def _join(self, talk: Talk, message: Plain) -> None:
+        session = talk.session
+        if not session.multicast:
+            return
+        if session.zids[0] is None:
+            session.join(message)
+            session.compression = talk.compressed
+        else:
+            talk.sure = True
+
+
+def unpack(raw: bytes) -> bytes:
+    """Returns a batch without the header byte that compression puts in front. Spec: Compression.
+
+    Raises:
+        WireError: The LZ4 block behind the header is refused.
+    """
+    return lz4.decompress(raw[1:], MOST_UNPACKED) if raw[0] & 1 else raw[1:]
+
+
+def is_group(endpoint: Endpoint) -> bool:
+    """Tells whether an address is that of a multicast group."""
+    return ip_address(endpoint.address).is_multicast
+
+
+def _unpacked(raw: bytes) -> bytes:
+    try:
+        return unpack(raw)
+    except WireError:
+        return b""
+
+
+def _session(link: Link) -> Session:
+    return Session(multicast=not link.tcp and is_group(link.second))
+
+
+def _scouting_unit(unit: Datagram) -> Heard:
+    return Heard(unit.way, unit.number, unit.time, unit.data, UnitKind.SCOUTING)
+
+
+def _may_answer(unit: Datagram, scout: Datagram) -> bool:
+    """Tells whether a HELLO comes from where a SCOUT went to: of a group anybody may answer."""
+    asked = scout.way.target
+    return is_group(asked) or asked.address == unit.way.source.address
+
+
+def _used(talk: Talk) -> int:
+    return talk.used

@@ -1,0 +1,134 @@
+"""tshark, Wireshark without windows: where it is, what it has loaded, which fields it knows."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+OLDEST = (3, 6)
+"""Version of Wireshark that everything here was made for; older ones are refused."""
+
+_ELSEWHERE = (
+    "/Applications/Wireshark.app/Contents/MacOS/tshark",
+    "C:/Program Files/Wireshark/tshark.exe",
+)
+"""Where it is when it is not on the path."""
+
+_PATIENCE = 120
+"""Seconds a question to tshark may take."""
+
+
+class TsharkError(Exception):
+    """tshark is missing, does not load the dissector, or gave up; the text says what to do."""
+
+
+class Plugin(NamedTuple):
+    """Something that tshark has loaded.
+
+    Attributes:
+        name: Of its file.
+        version: As it says itself; may be empty.
+        kind: ``lua script``, ``dissector``, ...
+        path: Its file.
+    """
+
+    name: str
+    version: str
+    kind: str
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Tshark:
+    """One installation.
+
+    Attributes:
+        path: Of the program.
+        version: Of Wireshark: 4, 0, 17.
+    """
+
+    path: Path
+    version: tuple[int, ...]
+
+    def folders(self) -> dict[str, Path]:
+        """Returns Wireshark's folders by what it calls them.
+
+        ``Personal configuration``, ``Personal Lua Plugins``, ``Global Plugins``, ...
+        """
+        pairs = (line.partition(":") for line in self._told("folders").splitlines())
+        return {name.strip(): Path(path.strip()) for name, colon, path in pairs if colon}
+
+    def plugins(self, *arguments: str) -> list[Plugin]:
+        """Returns what it has loaded when it is given some arguments."""
+        rows = (line.split("\t") for line in self._told("plugins", *arguments).splitlines())
+        return [
+            Plugin(row[0].strip(), row[1].strip(), row[2].strip(), Path(row[3]))
+            for row in rows
+            if len(row) == 4
+        ]
+
+    def fields(self, protocol: str, *arguments: str) -> dict[str, str]:
+        """Returns the fields of a protocol with their types (``FT_UINT64``); empty when there is none."""
+        found: dict[str, str] = {}
+        for line in self._told("fields", *arguments).splitlines():
+            row = line.split("\t")
+            if row[0] == "F" and row[4] == protocol:
+                found[row[2]] = row[3]
+        return found
+
+    def _told(self, what: str, *arguments: str) -> str:
+        run = subprocess.run(
+            [self.path, "-G", what, *arguments], capture_output=True, timeout=_PATIENCE, check=False
+        )
+        if run.returncode:
+            raise TsharkError(f"{self.path} -G {what}: {complaint(run.stderr) or 'no answer'}")
+        return run.stdout.decode("utf-8", "replace")
+
+
+def find(program: str | Path | None = None) -> Tshark:
+    """Returns the tshark of this machine.
+
+    Args:
+        program: Name or path; the usual places are looked at when None.
+
+    Raises:
+        TsharkError: There is none, or it is too old.
+    """
+    names: Sequence[str] = ("tshark", *_ELSEWHERE) if program is None else (str(program),)
+    path = next((found for name in names if (found := shutil.which(name))), None)
+    if path is None:
+        where = "" if program is None else f" as {program}"
+        raise TsharkError(f"tshark was not found{where}: install Wireshark's command line (package tshark)")
+    return _known(path)
+
+
+@cache
+def _known(path: str) -> Tshark:
+    try:
+        run = subprocess.run([path, "--version"], capture_output=True, timeout=_PATIENCE, check=False)
+    except OSError as error:
+        raise TsharkError(f"{path} cannot be run: {error.strerror}") from None
+    numbers = re.search(r"TShark \(Wireshark\) (\d+(?:\.\d+)+)", run.stdout.decode("utf-8", "replace"))
+    if not numbers:
+        raise TsharkError(f"{path} is no tshark: it does not tell the version of Wireshark")
+    version = tuple(int(number) for number in numbers[1].split("."))
+    if version < OLDEST:
+        raise TsharkError(
+            f"{path} is Wireshark {numbers[1]}; {'.'.join(map(str, OLDEST))} or newer is needed"
+        )
+    return Tshark(Path(path), version)
+
+
+def complaint(stderr: bytes) -> str:
+    """Returns what tshark wrote on standard error as one line, without what it always says."""
+    lines = (line.strip().removeprefix("tshark: ") for line in stderr.decode("utf-8", "replace").splitlines())
+    return " ".join(line for line in lines if line and not line.startswith(_CHATTER))
+
+
+_CHATTER = ("Running as user ", "Capturing on ", "** (tshark")

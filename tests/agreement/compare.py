@@ -1,0 +1,229 @@
+"""Where two readings of the same units part for the first time, told so that it can be looked into at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from scapy_layers import names
+from tests.agreement.said import Entry, Part, Reading, Said
+from tests.agreement.units import Unit
+
+Reader = str
+"""``scapy``, ``tshark`` or ``columns``."""
+
+REFERENCE: Reader = "scapy"
+
+
+class Step(NamedTuple):
+    """One thing that a reading says.
+
+    Attributes:
+        at: Where the message begins that it is about; the offset of a refusal.
+        message: Its name; ``refusal`` at the end.
+        field: What is said of it, ``zenoh.push.key_scope``.
+        value: What it is.
+    """
+
+    at: int
+    message: str
+    field: str
+    value: object
+
+    @property
+    def place(self) -> tuple[int, str, str]:
+        """What it is about."""
+        return self[:3]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The first thing on which a reader does not agree with the layers.
+
+    Attributes:
+        unit: What was read.
+        number: Which one of those that were compared, from 0.
+        at: Where the message begins that it is about.
+        message: Its name.
+        field: What is said differently.
+        values: What each reader says there; a reader that was not asked is not in it.
+    """
+
+    unit: Unit
+    number: int
+    at: int
+    message: str
+    field: str
+    values: Mapping[Reader, str]
+
+    def __str__(self) -> str:
+        """All of it, and the command that shows it again."""
+        kind, data = self.unit.kind.value, self.unit.data
+        told = [
+            f"{self.unit.about or 'unit'}, packet {self.unit.packet}, unit {self.number}: "
+            f"{self.message} at byte {self.at}, {self.field}",
+            *(f"  {reader:<8} {value}" for reader, value in self.values.items()),
+            f"  bytes    {data.hex()}",
+            f"  again    python -m tests.agreement --unit {kind}:{data.hex()}",
+        ]
+        return "\n".join(told)
+
+
+def first_difference(
+    units: Sequence[Unit], readings: Mapping[Reader, Sequence[Reading]]
+) -> Difference | None:
+    """Returns the first difference between the layers and any other reader; None when all say the same."""
+    return next(differences(units, readings), None)
+
+
+def differences(units: Sequence[Unit], readings: Mapping[Reader, Sequence[Reading]]) -> Iterator[Difference]:
+    """Yields the first difference in each unit that is read differently.
+
+    Raises:
+        ValueError: A reader has more or fewer readings than there are units.
+    """
+    for reader, read in readings.items():
+        if len(read) != len(units):
+            raise ValueError(f"{reader} has {len(read)} readings of {len(units)} units")
+    for number, unit in enumerate(units):
+        of_unit = {reader: read[number] for reader, read in readings.items()}
+        found = _in_unit(of_unit)
+        if found is not None:
+            at, message, field, values = found
+            yield Difference(unit, number, at, message, field, values)
+
+
+def _in_unit(readings: Mapping[Reader, Reading]) -> _Found | None:
+    reference = readings[REFERENCE]
+    steps = {
+        reader: list(columnar_steps(read) if reader == "columns" else wire_steps(read))
+        for reader, read in readings.items()
+    }
+    columnar = list(columnar_steps(reference))
+    for reader, told in steps.items():
+        if reader == REFERENCE:
+            continue
+        expected = columnar if reader == "columns" else steps[REFERENCE]
+        for index in range(max(len(expected), len(told))):
+            mine = expected[index] if index < len(expected) else None
+            theirs = told[index] if index < len(told) else None
+            if mine == theirs:
+                continue
+            place = (mine or theirs or expected[0]).place
+            values = {name: _value_at(said, place, index) for name, said in steps.items()}
+            values[REFERENCE] = _shown(mine, place)
+            values[reader] = _shown(theirs, place)
+            return *place, values
+        if found := _complaint(reader, readings[reader]) or _started(reader, reference, readings[reader]):
+            return found
+    return None
+
+
+_Found = tuple[int, str, str, dict[Reader, str]]
+"""Place, message, field and values of a difference."""
+
+
+def _complaint(reader: Reader, reading: Reading) -> _Found | None:
+    for at, message, field, wanted, seen in reading.complaints:
+        return at, message, field, {REFERENCE: wanted, reader: seen}
+    return None
+
+
+def _started(reader: Reader, reference: Reading, reading: Reading) -> _Found | None:
+    """Compares what is shown of the message that is refused, as far as the other reader shows it."""
+    mine, theirs = reference.started or (), reading.started or ()
+    for index, entry in enumerate(theirs):
+        if index >= len(mine) or mine[index] != entry:
+            assert reading.refusal is not None
+            field = f"zenoh.{entry.layer}.{entry.name}"
+            expected = repr(mine[index]) if index < len(mine) else "nothing"
+            return reading.refusal.offset, "refused message", field, {REFERENCE: expected, reader: repr(entry)}
+    return None
+
+
+def _value_at(steps: Sequence[Step], place: tuple[int, str, str], near: int) -> str:
+    """Returns what is said about a place; of several the one nearest to an index."""
+    fits = [index for index, step in enumerate(steps) if step.place == place]
+    if not fits:
+        return "nothing"
+    return _shown(steps[min(fits, key=lambda index: abs(index - near))], place)
+
+
+def _shown(step: Step | None, place: tuple[int, str, str]) -> str:
+    if step is None:
+        return "nothing"
+    value = step.value.hex() if isinstance(step.value, bytes) else repr(step.value)
+    if step.place == place:
+        return value
+    return f"{step.message} at byte {step.at}, {step.field} {value}"
+
+
+# Steps --------------------------------------------------------------------------------------------
+
+
+def wire_steps(reading: Reading) -> Iterator[Step]:
+    """Yields all that a reading says, extensions as they stand in the chain."""
+    for said in reading.messages:
+        yield from _message(reading, said)
+        yield from _entries(said, said.entries)
+        yield from _chain(said, said.parts)
+    yield from _refusal(reading)
+
+
+def _message(reading: Reading, said: Said) -> Iterator[Step]:
+    yield Step(said.at, said.name, "within", said.within)
+    if reading.refusal is None or said.name != "frame":
+        # Where a FRAME ends is not known when something in it is refused.
+        yield Step(said.at, said.name, "length", said.size)
+
+
+def _chain(said: Said, parts: Iterable[Part]) -> Iterator[Step]:
+    for part in parts:
+        yield Step(said.at, said.name, f"zenoh.{part.layer}", part.header)
+        if part.unread:
+            yield Step(said.at, said.name, f"zenoh.{part.layer} unread", part.body)
+        yield from _entries(said, part.entries)
+        yield from _chain(said, part.parts)
+
+
+def columnar_steps(reading: Reading) -> Iterator[Step]:
+    """Yields all that columns can say: of each known extension the first, all others as they are."""
+    for said in reading.messages:
+        yield from _message(reading, said)
+        yield from _entries(said, said.entries)
+        yield from _columns(said, said.parts)
+    yield from _refusal(reading)
+
+
+def _columns(said: Said, parts: Iterable[Part]) -> Iterator[Step]:
+    known: dict[str, Part] = {}
+    others: list[Part] = []
+    for part in parts:
+        if part.unread or part.layer in known or part.layer == names.UNKNOWN_EXTENSION:
+            others.append(part)
+        else:
+            known[part.layer] = part
+    for layer, part in sorted(known.items()):
+        yield Step(said.at, said.name, f"zenoh.{layer}", "there")
+        # A struct has one order for all forms of an extension.
+        yield from _entries(said, sorted(part.entries, key=_place))
+        yield from _columns(said, part.parts)
+    for part in others:
+        yield Step(said.at, said.name, f"other_extensions {part.header:#04x}", part.body)
+
+
+def _entries(said: Said, entries: Iterable[Entry]) -> Iterator[Step]:
+    for layer, name, value in entries:
+        yield Step(said.at, said.name, f"zenoh.{layer}.{name}", value)
+
+
+def _place(entry: Entry) -> tuple[str, str]:
+    return entry.layer, entry.name
+
+
+def _refusal(reading: Reading) -> Iterator[Step]:
+    if reading.refusal is not None:
+        offset, kind, field = reading.refusal
+        yield Step(offset, "refusal", "kind", kind)
+        yield Step(offset, "refusal", "field", field)

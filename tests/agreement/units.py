@@ -1,0 +1,32 @@
+"""What is read: batches, datagrams of scouting, and network messages that were put together from fragments."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+
+class UnitKind(Enum):
+    """What the bytes of a unit are."""
+
+    BATCH = "batch"
+    SCOUTING = "scouting"
+    """One datagram; what is behind the message is passed over."""
+    NETWORK = "network"
+    """One network message; what is behind it is passed over."""
+
+
+class Unit(NamedTuple):
+    """Bytes to be read, and where they come from.
+
+    Attributes:
+        kind: What they are.
+        data: The bytes: no length in front, decompressed.
+        packet: Number of the packet that completed it.
+        about: What it is, for a person.
+    """
+
+    kind: UnitKind
+    data: bytes
+    packet: int = 0
+    about: str = ""

@@ -1,0 +1,163 @@
+"""How fast tshark is with our dissector, and pyshark on top: ``python tests/benchmarks/bench_tshark.py``.
+
+The captures are made on the spot: eight sessions at a time, packets of about 110 bytes, values by declared keys,
+some queries with replies, aliases that come and go. Figures to watch: packets per second of CPU time with the
+dissector, the ratio to tshark alone, and whether rate and memory per packet stay as the capture grows.
+``--packets 20000`` is the quick form; the whole takes some minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from scapy_layers import wireshark
+from tests.benchmarks._common import pcap, vle
+from tests.benchmarks.bench_memory import Connection, key, put, query
+
+ROOT = Path(__file__).parents[2]
+SIZES = (20_000, 500_000)
+SESSIONS = 8
+"""Sessions at the same time."""
+
+ALIASES = 16
+"""Keys that a session has declared at any time."""
+
+LIFE = 4_000
+"""Rounds of a session before another one takes its place."""
+
+FIELDS = ("-e", "frame.number", "-e", "zenoh.frame.sn", "-e", "zenoh.keyexpr", "-e", "zenoh.put.data")
+
+PYSHARK = """
+import sys
+from scapy_layers import wireshark
+
+layers = sys.argv[3].split() or None
+values = 0
+with wireshark.open(sys.argv[1], mode=sys.argv[2], layers=layers) as capture:
+    for packet in capture:
+        if "zenoh" in packet:
+            values += packet.zenoh.has_field("frame.sn") and packet.zenoh.frame.sn >= 0
+            values += len(packet.zenoh.get("put.data", b"")) > 0
+assert values
+"""
+
+
+def session(number: int) -> Iterator[bytes]:
+    """A session: aliases, values by them, queries now and then."""
+    link = Connection(20_000 + number % 40_000)
+    yield from link.open()
+    for alias in range(1, ALIASES + 1):
+        yield from link.say(declaration(number, alias, 0))
+    for index in range(LIFE):
+        alias = index % ALIASES + 1
+        yield from link.say(b"\x5d" + vle(alias) + put(b"%016d" % index))
+        if index % 50 == 49:
+            yield from query(link, index, answered=True)
+        if index % 200 == 199:
+            # The alias ends, and means another key from now on.
+            yield from link.say(b"\x1e\x01" + vle(alias))
+            yield from link.say(declaration(number, alias, index))
+    yield from link.close()
+
+
+def declaration(number: int, alias: int, index: int) -> bytes:
+    """A DECLARE of a key."""
+    return b"\x1e\x20" + vle(alias) + key(f"fleet/{number}/robot/{alias}/sensor/{index}")
+
+
+def traffic() -> Iterator[bytes]:
+    """Several sessions at a time, for ever."""
+    running = [session(number) for number in range(SESSIONS)]
+    number = SESSIONS
+    while True:
+        for place in range(SESSIONS):
+            packet = next(running[place], None)
+            if packet is None:
+                running[place] = session(number)
+                number += 1
+                packet = next(running[place])
+            yield packet
+
+
+class Needed(NamedTuple):
+    """What one run needed."""
+
+    cpu: float
+    seconds: float
+    megabytes: float
+
+
+def run(command: Sequence[str]) -> Needed:
+    """Runs a command; what its children need is in it."""
+    begin = perf_counter()
+    with subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT, env=os.environ | {"PYTHONPATH": "."}
+    ) as process:
+        assert process.stderr is not None
+        said = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{command[0]} ended with status {process.returncode}: {said.decode()}")
+    return Needed(usage.ru_utime + usage.ru_stime, perf_counter() - begin, usage.ru_maxrss / 1000)
+
+
+def commands(capture: Path) -> Iterator[tuple[str, list[str]]]:
+    """Yields what is measured."""
+    tshark = str(wireshark.tshark().path)
+    ours = ["-X", f"lua_script:{wireshark.script()}"]
+    read = [tshark, "-n", "-r", str(capture), "-T", "fields"]
+    yield "tshark alone", [*read, "-e", "frame.number", "-e", "tcp.payload"]
+    yield "tshark, zenoh.lua", [*read, *ours, *FIELDS]
+    yield "tshark, zenoh.lua, two passes", [*read, *ours, "-2", *FIELDS]
+    for mode, layers in (("ek", "zenoh"), ("ek", ""), ("json", "zenoh")):
+        name = f"pyshark, {mode}, {layers or 'all layers'}"
+        yield name, [sys.executable, "-c", PYSHARK, str(capture), mode, layers]
+
+
+def main() -> None:
+    """Makes the captures and prints the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--packets", nargs="+", type=int, default=SIZES, metavar="N", help="of the captures")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only what has this in its name")
+    parser.add_argument("--folder", help="where to make them (default: the usual place for temporary files)")
+    arguments = parser.parse_args()
+    print(
+        f"{'':<32}{'packets':>9}{'per second':>12}{'per CPU s':>11}{'ratio':>7}{'of first':>10}{'memory':>10}",
+    )
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        first: dict[str, float] = {}
+        for size in arguments.packets:
+            capture = Path(folder, f"{size}.pcap")
+            pcap(capture, islice(traffic(), size))
+            alone = 0.0
+            for name, command in commands(capture):
+                if arguments.only not in name and name != "tshark alone":
+                    continue
+                needed = run(command)
+                rate = size / needed.cpu
+                alone = alone or rate
+                print(
+                    f"{name:<32}{size:>9,}{size / needed.seconds:>12,.0f}{rate:>11,.0f}{rate / alone:>7.2f}"
+                    f"{rate / first.setdefault(name, rate):>10.2f}{needed.megabytes:>7.0f} MB",
+                    flush=True,
+                )
+            capture.unlink()
+    print("ratio: to tshark alone; of first: to the smallest capture; both of packets per second of CPU time")
+
+
+if __name__ == "__main__":
+    main()
