@@ -50,7 +50,7 @@ Z.listeners = {}
 Z.on_init = {}
 Z.messages = { scouting = {}, transport = {}, network = {}, declaration = {}, data = {} }
 
-local F, registered, experts, by_id = Z.fields, {}, {}, {}
+local F, registered, experts, by_id, quiet = Z.fields, {}, {}, {}, {}
 Z.registered, Z.experts = registered, experts
 
 -- Makes a field of the description, known as Z.fields[key].
@@ -75,12 +75,15 @@ function Z.expert(id, label, group, severity)
     expert.group[groups[group]], expert.severity[severities[severity]])
   experts[#experts + 1] = made
   by_id[id] = made
+  quiet[id] = severity == "NOTE" or severity == "CHAT"
   return made
 end
 
--- Adds an expert info to a tree item; without one nothing can be said.
+-- Adds an expert info to a tree item; without one nothing can be said. Those of little weight can be switched off.
 function Z.note(item, id, text)
-  if item then item:add_proto_expert_info(by_id[id], text) end
+  if item and not (quiet[id] and Z.settings and not Z.settings.notes) then
+    item:add_proto_expert_info(by_id[id], text)
+  end
 end
 
 local BATCH = Z.field("batch", "none", "Batch")
@@ -379,6 +382,7 @@ function Z.chain(b, m, field, known, at, stop)
     list[index] = e
     ext[e.name] = ext[e.name] or e
     local behind = extension(b, e, desc, at, stop)
+    e.stop = behind or b.at
     if e.item then e.item:set_len((behind or b.at) - at) end
     if not behind then return nil end
     if desc == unknown and low % 32 >= 16 and not known.skips_mandatory then
@@ -520,6 +524,7 @@ end
 -- segment completes and for the rest of the segment; the next pass counts on in the same way.
 
 local PLACES = 1048576 -- messages of one packet
+local MAX_LENGTH = 16777216 -- bytes of a batch with a 4-byte length that are believed
 local calls, current = {}, { number = -1, call = 0, index = 0 }
 
 local function begin_packet(pinfo)
@@ -537,6 +542,8 @@ Z.on_init[#Z.on_init + 1] = function()
 end
 
 local function new_batch(pinfo, root, way, raw, range)
+  -- A place of its own in front of that of its messages: what was agreed until then holds for the batch.
+  current.index = current.index + 1
   return {
     raw = raw, range = range, tvb = range, pinfo = pinfo, root = root, way = way, link = way and way.link,
     number = pinfo.number, time = pinfo.rel_ts, visited = pinfo.visited, total = 0, at = 0,
@@ -590,7 +597,10 @@ end
 
 local function show_protocol(pinfo)
   pinfo.cols.protocol:set("Zenoh")
-  if current.call == 1 then pinfo.cols.info:clear() end
+  if current.call == 1 then
+    pinfo.cols.info:clear()
+    Z.info.text, Z.info.said = "", 0
+  end
 end
 
 local function link_of(pinfo, tvb)
@@ -598,36 +608,46 @@ local function link_of(pinfo, tvb)
 end
 
 Z.entry = {}
+Z.info = { text = "", said = 0 } -- what the Info column says about a packet
 
 -- Batches behind their lengths, in order: TCP, TLS.
 function Z.entry.stream(tvb, pinfo, tree)
   begin_packet(pinfo)
+  local size, at, way = tvb:len(), 0, link_of(pinfo, tvb)
+  if size == 0 then return 0 end
+  local raw = tvb:raw(0, size)
+  if way then
+    at = Z.sync(way, raw, pinfo.number * PLACES + current.call, pinfo.visited)
+    if not at then return 0 end
+  end
   show_protocol(pinfo)
-  local size = tvb:len()
   local root = tree:add(Z.proto, tvb(0, size))
-  local way = link_of(pinfo, tvb)
-  local at = 0
+  if at > 0 then
+    root:add(CONTINUED, tvb(0, at))
+    pinfo.cols.info:set("[in mid batch]")
+  end
   while at < size do
-    local prefix = way and Z.links.prefix(way, pinfo.number * PLACES + current.index, tvb, at) or 2
-    if prefix < 0 then
-      -- It is not known where a batch begins before -prefix bytes.
-      root:add(CONTINUED, tvb(at, -prefix))
-      at = at - prefix
-    else
-      if size - at < prefix then
-        pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
-        return size
-      end
-      local length = prefix == 2 and tvb(at, 2):le_uint() or tvb(at, 4):le_uint()
-      local behind = at + prefix + length
-      if behind > size then
-        pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
-        return size
-      end
-      local range = length > 0 and tvb(at + prefix, length) or tvb(at + prefix - 1, 1)
-      dissect_batch(pinfo, root, way, range, length, "batch", { range = tvb(at, prefix + length), length = tvb(at, prefix) })
-      at = behind
+    local prefix = way and Z.links.prefix(way, pinfo.number * PLACES + current.index + 1, raw, at) or 2
+    if size - at < prefix then
+      pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
+      return size
     end
+    local length = tvb(at, prefix):le_uint()
+    local behind = at + prefix + length
+    if length > MAX_LENGTH then
+      -- No node sends such a batch: what was taken for a length is none.
+      way.broken = true
+      root:add(CONTINUED, tvb(at, size - at))
+      return size
+    end
+    if behind > size then
+      pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
+      return size
+    end
+    local range = length > 0 and tvb(at + prefix, length) or tvb(at + prefix - 1, 1)
+    local here = { range = tvb(at, prefix + length), length = tvb(at, prefix) }
+    dissect_batch(pinfo, root, way, range, length, "batch", here)
+    at = behind
   end
   return size
 end
@@ -678,6 +698,7 @@ Z.enums = {
   Encoding = { [0] = "zenoh_bytes", [1] = "zenoh_string", [2] = "zenoh_serialized", [3] = "application_octet_stream", [4] = "text_plain", [5] = "application_json", [6] = "text_json", [7] = "application_cdr", [8] = "application_cbor", [9] = "application_yaml", [10] = "text_yaml", [11] = "text_json5", [12] = "application_python_serialized_object", [13] = "application_protobuf", [14] = "application_java_serialized_object", [15] = "application_openmetrics_text", [16] = "image_png", [17] = "image_jpeg", [18] = "image_gif", [19] = "image_bmp", [20] = "image_webp", [21] = "application_xml", [22] = "application_x_www_form_urlencoded", [23] = "text_html", [24] = "text_xml", [25] = "text_css", [26] = "text_javascript", [27] = "text_markdown", [28] = "text_csv", [29] = "application_sql", [30] = "application_coap_payload", [31] = "application_json_patch_json", [32] = "application_json_seq", [33] = "application_jsonpath", [34] = "application_jwt", [35] = "application_mp4", [36] = "application_soap_xml", [37] = "application_yang", [38] = "audio_aac", [39] = "audio_flac", [40] = "audio_mp4", [41] = "audio_ogg", [42] = "audio_vorbis", [43] = "video_h261", [44] = "video_h263", [45] = "video_h264", [46] = "video_h265", [47] = "video_h266", [48] = "video_mp4", [49] = "video_ogg", [50] = "video_raw", [51] = "video_vp8", [52] = "video_vp9", [65535] = "custom" },
   OamId = { [1] = "linkstate" },
 }
+Z.encodings = { [0] = "zenoh/bytes", [1] = "zenoh/string", [2] = "zenoh/serialized", [3] = "application/octet-stream", [4] = "text/plain", [5] = "application/json", [6] = "text/json", [7] = "application/cdr", [8] = "application/cbor", [9] = "application/yaml", [10] = "text/yaml", [11] = "text/json5", [12] = "application/python-serialized-object", [13] = "application/protobuf", [14] = "application/java-serialized-object", [15] = "application/openmetrics-text", [16] = "image/png", [17] = "image/jpeg", [18] = "image/gif", [19] = "image/bmp", [20] = "image/webp", [21] = "application/xml", [22] = "application/x-www-form-urlencoded", [23] = "text/html", [24] = "text/xml", [25] = "text/css", [26] = "text/javascript", [27] = "text/markdown", [28] = "text/csv", [29] = "application/sql", [30] = "application/coap-payload", [31] = "application/json-patch+json", [32] = "application/json-seq", [33] = "application/jsonpath", [34] = "application/jwt", [35] = "application/mp4", [36] = "application/soap+xml", [37] = "application/yang", [38] = "audio/aac", [39] = "audio/flac", [40] = "audio/mp4", [41] = "audio/ogg", [42] = "audio/vorbis", [43] = "video/h261", [44] = "video/h263", [45] = "video/h264", [46] = "video/h265", [47] = "video/h266", [48] = "video/mp4", [49] = "video/ogg", [50] = "video/raw", [51] = "video/vp8", [52] = "video/vp9" }
 Z.syntax("scout.Z", "scout_Z", "uint8", "Z", base.DEC, nil, 0x80)
 Z.syntax("scout.reserved_6", "scout_reserved_6", "uint8", "reserved_6", base.DEC, nil, 0x40)
 Z.syntax("scout.reserved_5", "scout_reserved_5", "uint8", "reserved_5", base.DEC, nil, 0x20)
@@ -3516,6 +3537,3899 @@ Z.messages.data[0x04] = { name = "reply", label = "REPLY", kind = "data", read =
 Z.messages.data[0x05] = { name = "err", label = "ERR", kind = "data", read = R.err, field = F.err }
 end
 
+-- preferences -----------------------------------------------------------------------------------------
+
+do
+-- What users can set, and where packets come from: ports, Decode As, what TLS and WebSocket carry.
+
+local DEFAULTS = {
+  tcp_ports = "7447",
+  udp_ports = "7447",
+  scouting_ports = "7446",
+  payload = true,
+  payload_dissectors = "",
+  notes = true,
+  heuristics = true,
+}
+local LAST_PORT = 65535
+
+-- The settings in force; other parts read them at run time.
+Z.settings = {}
+for name, value in pairs(DEFAULTS) do
+  Z.settings[name] = value
+end
+
+local prefs = Z.proto.prefs
+prefs.tcp_ports = Pref.range("TCP ports", DEFAULTS.tcp_ports,
+  "Ports of session links over TCP, over TLS where it can be decrypted, and over WebSocket", LAST_PORT)
+prefs.udp_ports = Pref.range("UDP ports", DEFAULTS.udp_ports, "Ports of session links over UDP", LAST_PORT)
+prefs.scouting_ports = Pref.range("Scouting ports", DEFAULTS.scouting_ports,
+  "UDP ports of SCOUT and HELLO, and of multicast groups", LAST_PORT)
+prefs.payload = Pref.bool("Dissect payloads", DEFAULTS.payload,
+  "Hand payloads to the dissectors that their encodings, or the table below, name")
+prefs.payload_dissectors = Pref.string("Payloads by key", DEFAULTS.payload_dissectors,
+  "Key expressions and dissectors, such as: demo/**=json; rt/*/image=image/png; p/*=protobuf:demo.Point; raw/**=none. "
+    .. "The first that intersects the key of a message decides, before its encoding")
+prefs.notes = Pref.bool("Show notes", DEFAULTS.notes,
+  "Expert infos of severity Note and Chat: what is allowed but unusual. Broken rules are always shown")
+prefs.heuristics = Pref.bool("Find sessions on other ports", DEFAULTS.heuristics,
+  "Recognise handshakes and scouting wherever they are. Needs several facts, and the whole of a packet, to fit")
+
+-- Ports --------------------------------------------------------------------------------------------
+
+-- In WebSocket a batch is a message, without a length in front: a protocol of its own, as a dissector is not told
+-- who calls it.
+Z.websocket = Proto("zenoh_ws", "Zenoh over WebSocket")
+
+function Z.websocket.dissector(tvb, pinfo, tree)
+  return Z.entry.message(tvb, pinfo, tree)
+end
+
+-- Each table of ports, the settings that fill it, and who takes what arrives there.
+local TABLES = {
+  { name = "tcp.port", settings = { "tcp_ports" }, target = Z.proto },
+  { name = "udp.port", settings = { "udp_ports", "scouting_ports" }, target = Z.proto },
+  { name = "tls.port", settings = { "tcp_ports" }, target = Z.proto },
+  { name = "ws.port", settings = { "tcp_ports" }, target = Z.websocket },
+}
+
+-- Returns the ports of a range as a set.
+local function ports_of(text)
+  local ports = {}
+  for first, last in string.gmatch(text, "(%d+)%-?(%d*)") do
+    for port = tonumber(first), math.min(tonumber(last) or tonumber(first), LAST_PORT) do
+      ports[port] = true
+    end
+  end
+  return ports
+end
+
+-- Returns a table of dissectors, nil when this Wireshark has none of that name.
+function Z.table_of(name)
+  local found, dissectors = pcall(DissectorTable.get, name)
+  return found and dissectors or nil
+end
+
+local function set_ports(entry)
+  local dissectors = Z.table_of(entry.name)
+  if not dissectors then
+    return
+  end
+  local texts = {}
+  for _, setting in ipairs(entry.settings) do
+    if Z.settings[setting] ~= "" then
+      texts[#texts + 1] = Z.settings[setting]
+    end
+  end
+  local wanted = table.concat(texts, ",")
+  if wanted == entry.current then
+    return
+  end
+  if entry.current and entry.current ~= "" then
+    pcall(dissectors.remove, dissectors, entry.current, entry.target)
+  end
+  if wanted ~= "" then
+    pcall(dissectors.add, dissectors, wanted, entry.target)
+  end
+  entry.current = wanted
+end
+
+local function read_settings()
+  for name, default in pairs(DEFAULTS) do
+    -- Before a protocol is registered its preferences have no values in some versions.
+    local found, value = pcall(function() return prefs[name] end)
+    if found and value ~= nil then
+      Z.settings[name] = value
+    else
+      Z.settings[name] = default
+    end
+  end
+end
+
+-- Tells `tail` that the ports are looked after here.
+Z.ports_registered = true
+
+-- Puts the settings into force. Called once at the end of loading, and whenever they change.
+function Z.apply_preferences()
+  read_settings()
+  Z.scouting_ports = ports_of(Z.settings.scouting_ports)
+  for _, entry in ipairs(TABLES) do
+    set_ports(entry)
+  end
+  local faults = Z.set_payload_table(Z.settings.payload_dissectors)
+  if #faults > 0 then
+    Z.complain("zenoh.payload_dissectors: " .. table.concat(faults, "; "))
+  end
+end
+
+-- Says something to the user that no packet can be blamed for.
+function Z.complain(text)
+  if not (report_failure and pcall(report_failure, text)) then
+    print(text)
+  end
+end
+
+function Z.proto.prefs_changed()
+  Z.apply_preferences()
+end
+
+-- Decode As -----------------------------------------------------------------------------------------
+
+for _, name in ipairs({ "tcp.port", "udp.port", "tls.port" }) do
+  local dissectors = Z.table_of(name)
+  if dissectors then
+    -- Without this function the table offers every protocol, or none: nothing to be done about it.
+    pcall(function() dissectors:add_for_decode_as(Z.proto) end)
+  end
+end
+end
+
+-- lz4 -------------------------------------------------------------------------------------------------
+
+do
+-- LZ4 blocks as batches with compression carry them. Spec: Compression.
+
+local MIN_MATCH = 4 -- bytes that the shortest copy of earlier output has
+local FULL = 15 -- value of a length nibble behind which further bytes are added, as long as they are 255
+local RUN = 2048 -- bytes that are moved at a time: every Lua takes so many arguments
+
+local byte, char, floor, min = string.byte, string.char, math.floor, math.min
+local unpack = table.unpack or unpack
+
+-- Returns a length that starts with a nibble, and the position behind it; nothing when the block ends inside it.
+local function length(block, size, at)
+  if size < FULL then
+    return size, at
+  end
+  while true do
+    local more = byte(block, at)
+    if not more then
+      return nil
+    end
+    size, at = size + more, at + 1
+    if more ~= 255 then
+      return size, at
+    end
+  end
+end
+
+local function text(out, count)
+  local pieces = {}
+  for from = 1, count, RUN do
+    pieces[#pieces + 1] = char(unpack(out, from, min(from + RUN - 1, count)))
+  end
+  return table.concat(pieces)
+end
+
+-- Returns what a block without a size header holds, or nil and why it is refused: it is cut, copies from before its
+-- start, or holds more than `most` bytes. Takes time linear in block and output.
+function Z.lz4(block, most)
+  local out, count, at, stop = {}, 0, 1, #block
+  while at <= stop do
+    local token = byte(block, at)
+    local literals, matched = floor(token / 16), token % 16
+    literals, at = length(block, literals, at + 1)
+    if not literals then
+      return nil, "a length goes on behind the end of the block"
+    end
+    if literals > stop - at + 1 then
+      return nil, "literals go on behind the end of the block"
+    end
+    if count + literals > most then
+      return nil, "more than " .. most .. " bytes of output"
+    end
+    for from = at, at + literals - 1, RUN do
+      local bytes = { byte(block, from, min(from + RUN, at + literals) - 1) }
+      for i = 1, #bytes do
+        out[count + i] = bytes[i]
+      end
+      count = count + #bytes
+    end
+    at = at + literals
+    if at > stop then
+      return text(out, count)
+    end
+    local low, high = byte(block, at, at + 1)
+    if not high then
+      return nil, "the offset of a match is cut"
+    end
+    local back = low + 256 * high
+    if back == 0 or back > count then
+      return nil, "an offset of " .. back .. " behind " .. count .. " bytes of output"
+    end
+    matched, at = length(block, matched, at + 2)
+    if not matched then
+      return nil, "a length goes on behind the end of the block"
+    end
+    matched = matched + MIN_MATCH
+    if count + matched > most then
+      return nil, "more than " .. most .. " bytes of output"
+    end
+    for i = count + 1, count + matched do
+      out[i] = out[i - back]
+    end
+    count = count + matched
+  end
+  return nil, "a block ends with literals"
+end
+end
+
+-- memory ----------------------------------------------------------------------------------------------
+
+do
+-- What holds from a place of the capture on. Packets are read again in any order (a click, a second pass) and must say
+-- the same as when they were first read, so nothing is overwritten: what changes is kept with the place where it begins.
+
+local memory = {}
+Z.memory = memory
+
+local floor = math.floor
+
+-- A history: records with `from`, ascending. The oldest may be removed.
+function memory.append(history, record)
+  local last = history.last + 1
+  history.last = last
+  history[last] = record
+end
+
+function memory.history()
+  return { first = 1, last = 0 }
+end
+
+function memory.remove_first(history)
+  history[history.first] = nil
+  history.first = history.first + 1
+end
+
+-- Returns the record that holds at a place; nil if there is none yet.
+function memory.at(history, place)
+  if not history then
+    return nil
+  end
+  local low, high = history.first, history.last
+  local found = history[high]
+  if not found or found.from <= place then
+    return found
+  end
+  found, high = nil, high - 1
+  while low <= high do
+    local middle = floor((low + high) / 2)
+    local record = history[middle]
+    if record.from <= place then
+      found, low = record, middle + 1
+    else
+      high = middle - 1
+    end
+  end
+  return found
+end
+
+-- A ring of records, each in one ring at most.
+function memory.ring()
+  local ring = {}
+  ring.after, ring.before = ring, ring
+  return ring
+end
+
+function memory.unlink(record)
+  record.before.after, record.after.before = record.after, record.before
+end
+
+function memory.link(ring, record)
+  record.before, record.after = ring.before, ring
+  ring.before.after, ring.before = record, record
+end
+
+-- A store of records, in histories by group (a table) and name. When they cost more than `most` bytes, those that are
+-- over go first, then those that are open, the oldest first; a session that loses an open one is `lossy`.
+function memory.store(most)
+  return { most = most, held = 0, forgotten = 0, open = memory.ring(), over = memory.ring() }
+end
+
+local function forget(store, record)
+  memory.unlink(record)
+  memory.remove_first(record.group[record.name])
+  if record.group[record.name].first > record.group[record.name].last then
+    record.group[record.name] = nil
+  end
+  store.held = store.held - record.cost
+  store.forgotten = store.forgotten + 1
+  record.gone = true
+  if not record.is_over then
+    record.session.lossy = true
+  end
+end
+
+local function make_room(store)
+  while store.held > store.most do
+    local oldest = store.over.after
+    if oldest == store.over then
+      oldest = store.open.after
+    end
+    forget(store, oldest)
+  end
+end
+
+-- Adds a record that has `from`, `session` and `cost` in bytes.
+function memory.keep(store, group, name, record)
+  local history = group[name]
+  if not history then
+    history = memory.history()
+    group[name] = history
+  end
+  memory.append(history, record)
+  record.group, record.name = group, name
+  memory.link(store.open, record)
+  store.held = store.held + record.cost
+  make_room(store)
+end
+
+-- Takes note that a record is over. Of one history only the last may be open.
+function memory.retire(store, record)
+  if not record.is_over and not record.gone then
+    record.is_over = true
+    memory.unlink(record)
+    memory.link(store.over, record)
+  end
+end
+
+-- Takes note that a record has grown.
+function memory.charge(store, record, cost)
+  if record.gone then
+    return
+  end
+  record.cost = record.cost + cost
+  store.held = store.held + cost
+  make_room(store)
+end
+
+-- A number as a name in a table: above 2^53 it is no Lua number, and equal ones are different objects.
+function memory.name(number)
+  if type(number) == "number" then
+    return number
+  end
+  return "u" .. tostring(number)
+end
+
+-- Notes by place, as many as `most`; the oldest go.
+function memory.notes(most)
+  return { most = most, first = 1, last = 0, places = {}, by_place = {} }
+end
+
+function memory.note(notes, place, note)
+  notes.last = notes.last + 1
+  notes.places[notes.last] = place
+  notes.by_place[place] = note
+  if notes.last - notes.first >= notes.most then
+    notes.by_place[notes.places[notes.first]] = nil
+    notes.places[notes.first] = nil
+    notes.first = notes.first + 1
+  end
+end
+end
+
+-- links -----------------------------------------------------------------------------------------------
+
+do
+-- Links: TCP connections, pairs of UDP endpoints, what one endpoint sends to a group. Which end sends; how batches stand
+-- in the stream and whether they are compressed, as was negotiated, at each place of the capture.
+
+local memory = Z.memory
+local links = {}
+Z.links = links
+
+local MOST_LINKS = 16384 -- those that were silent longest are forgotten first
+local MOST_SNAPSHOTS = 64 -- changes of one link that are remembered; a handshake makes five
+local MAX_UNPACKED = 65535 -- bytes of the largest batch, compressed or not
+local INIT, CLOSE, KEEP_ALIVE, FRAME, FRAGMENT, JOIN = 1, 3, 4, 5, 6, 7
+local VERSION = 9
+Z.PLACES = 1048576 -- places of one packet
+
+local byte = string.byte
+
+-- Which link a packet belongs to -------------------------------------------------------------------
+
+local tcp_stream = Field.new("tcp.stream")
+local udp_stream = Field.new("udp.stream")
+local tcp_header = Field.new("tcp")
+local tcp_header_size = Field.new("tcp.hdr_len")
+local tcp_sequence = Field.new("tcp.seq")
+
+local table_of, ring, count, latest
+
+local function forget_all()
+  table_of = { tcp = {}, udp = {}, other = {} }
+  ring, count = memory.ring(), 0
+  latest = nil
+end
+forget_all()
+Z.on_init[#Z.on_init + 1] = forget_all
+
+-- A protocol may stand in a packet more than once, in a tunnel: the innermost is ours.
+local function last(field)
+  local found = { field() }
+  local info = found[#found]
+  return info
+end
+
+local function value(field)
+  local info = last(field)
+  return info and info.value
+end
+
+local function new_way(link, index)
+  return { link = link, index = index, forward = index == 1 }
+end
+
+-- Is a datagram for a group? A group does not send, so it is one whose address is multicast.
+local function is_group(address)
+  local text = tostring(address)
+  local first = tonumber(text:match("^(%d+)%."))
+  return (first ~= nil and first >= 224 and first <= 239) or text:lower():match("^ff%x%x:") ~= nil
+end
+links.is_group = is_group
+
+local function new_link(group, key, pinfo)
+  local link = {
+    tcp = group == "tcp",
+    group = group,
+    key = key,
+    address = tostring(pinfo.src),
+    port = pinfo.src_port,
+    one_port = pinfo.src_port == pinfo.dst_port,
+    target = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port),
+  }
+  link.multicast = group == "udp" and is_group(pinfo.dst)
+  link.ways = { new_way(link, 1), new_way(link, 2) }
+  link.ways[1].opposite, link.ways[2].opposite = link.ways[2], link.ways[1]
+  link.snapshots = memory.history()
+  -- Until the handshake tells more, both lengths are thought of: the capture may begin in mid session.
+  memory.append(link.snapshots, { from = 0, framing1 = "either", framing2 = "either" })
+  return link
+end
+
+local function find(pinfo)
+  local group, key = "tcp", value(tcp_stream)
+  if not key then
+    group, key = "udp", value(udp_stream)
+    if not key then
+      local here = tostring(pinfo.src) .. " " .. tostring(pinfo.src_port)
+      local there = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port)
+      group, key = "other", here < there and here .. " " .. there or there .. " " .. here
+    end
+  end
+  local link = table_of[group][key]
+  if link then
+    if latest ~= link and not pinfo.visited then
+      memory.unlink(link)
+      memory.link(ring, link)
+      latest = link
+    end
+    return link
+  end
+  link = new_link(group, key, pinfo)
+  if pinfo.visited then
+    return link -- it was forgotten; what it said then cannot be told again
+  end
+  table_of[group][key] = link
+  memory.link(ring, link)
+  count, latest = count + 1, link
+  if count > MOST_LINKS then
+    local oldest = ring.after
+    memory.unlink(oldest)
+    table_of[oldest.group][oldest.key] = nil
+    count = count - 1
+    links.leave(oldest)
+  end
+  return link
+end
+
+-- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted, UDP).
+local function position(tvb)
+  local offset = tvb:offset()
+  if offset == 0 then
+    return nil
+  end
+  local header, size, sequence = last(tcp_header), value(tcp_header_size), value(tcp_sequence)
+  if not header or not size or not sequence then
+    return nil
+  end
+  return sequence + offset - header.offset - size
+end
+
+-- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes.
+function links.of(pinfo, tvb)
+  local link = find(pinfo)
+  local forward = pinfo.src_port == link.port
+  if link.one_port then
+    forward = tostring(pinfo.src) == link.address
+  end
+  local way = link.ways[forward and 1 or 2]
+  way.visited = pinfo.visited
+  if link.tcp and not pinfo.visited then
+    local at = position(tvb)
+    if at then
+      if way.next and way.next ~= at then
+        links.missed(way, pinfo.number * Z.PLACES, true)
+      end
+      way.next = at
+    end
+  end
+  return way
+end
+
+-- What was agreed, by place --------------------------------------------------------------------------
+
+-- What holds on a link: session, flipped, zid1, zid2 (of the sender of each way), framing1, framing2 ("short", "long",
+-- "either"), lowlatency, compression (true, false, nil: not known), compressed (seen, not agreed), settled1, settled2
+-- (what follows OPEN).
+function links.at(link, place)
+  return memory.at(link.snapshots, place) or link.snapshots[link.snapshots.first]
+end
+
+-- Returns what holds behind all that was read so far.
+function links.latest(link)
+  return link.snapshots[link.snapshots.last]
+end
+
+-- Notes what holds from a place on. Only while packets are read for the first time.
+function links.change(link, from, values)
+  local history = link.snapshots
+  local before = history[history.last]
+  local now = before
+  for name, new in pairs(values) do
+    if before[name] ~= new then
+      -- (Of what began later already nothing can be taken back.)
+      if now == before and before.from < from then
+        now = {}
+        for known, old in pairs(before) do
+          now[known] = old
+        end
+        now.from = from
+        memory.append(history, now)
+      end
+      now[name] = new
+    end
+  end
+  if history.last - history.first >= MOST_SNAPSHOTS then
+    memory.remove_first(history)
+  end
+  return now
+end
+
+-- Framing --------------------------------------------------------------------------------------------
+
+local FRAMINGS = { "framing1", "framing2" }
+local SETTLED = { "settled1", "settled2" }
+
+-- Returns the bytes of the length at a place: 2 or 4. `raw` is the stream as a string, the length begins at `at`
+-- (from 0); without them the answer is what was agreed.
+function links.prefix(way, place, raw, at)
+  local framing = links.at(way.link, place)[FRAMINGS[way.index]]
+  if framing == "short" then
+    return 2
+  end
+  if not raw then
+    return framing == "long" and 4 or 2
+  end
+  local first, second, third, fourth = byte(raw, at + 1, at + 4)
+  if framing == "long" then
+    -- A CLOSE with a 2-byte length that real nodes write behind the last 4-byte one when they tear a link down. As a
+    -- 4-byte length it would be larger than any batch.
+    if first == 2 and second == 0 and (third == 3 or third == 0x23) and #raw <= at + 4 then
+      return 2
+    end
+    return 4
+  end
+  -- Two bytes of a 4-byte length are 0, and no message begins with such bytes.
+  if not third or third ~= 0 or (fourth or 0) ~= 0 or (first == 0 and second == 0) then
+    return 2
+  end
+  if fourth and not way.visited then
+    links.change(way.link, place, { [FRAMINGS[way.index]] = "long" })
+  end
+  return 4
+end
+
+-- Sets the framing that was agreed, from a place on: from OPEN_SYN on already, for nothing comes before OPEN_ACK.
+-- `possible`: low latency may be agreed, as far as the handshake was heard.
+function links.switch(link, from, possible)
+  local now = links.latest(link)
+  local changes = {}
+  for index = 1, 2 do
+    if now[FRAMINGS[index]] ~= "long" then
+      local framing = "short"
+      if now.lowlatency and now[SETTLED[index]] then
+        framing = "long"
+      elseif now.lowlatency or (now.lowlatency == nil and possible) then
+        -- OPEN, or what else tells, may never come: it need not be in the capture.
+        framing = "either"
+      end
+      changes[FRAMINGS[index]] = framing
+    end
+  end
+  links.change(link, from, changes)
+end
+
+-- Compression ----------------------------------------------------------------------------------------
+
+local function unpacked(raw)
+  if byte(raw, 1) % 2 == 1 then
+    return Z.lz4(raw:sub(2), MAX_UNPACKED)
+  end
+  return raw:sub(2)
+end
+links.decompressed = unpacked
+
+-- Tells from its first bytes whether something may be a batch of whole messages.
+local function plausible(raw)
+  local header, second = byte(raw, 1, 2)
+  if not header then
+    return false
+  end
+  local id = header % 32
+  if id == KEEP_ALIVE then
+    return #raw == 1 and header == KEEP_ALIVE
+  elseif id == CLOSE then
+    return #raw == 2
+  elseif id == INIT or id == JOIN then
+    return second == VERSION
+  elseif id ~= FRAME and id ~= FRAGMENT then
+    return false
+  end
+  -- Behind sequence number and extensions of a FRAME stands a network message.
+  local at = 2
+  while (byte(raw, at) or 0) >= 128 and at < 10 do
+    at = at + 1
+  end
+  at = at + 1
+  local more = header >= 128
+  while more and at <= #raw do
+    local extension = byte(raw, at)
+    more = extension >= 128
+    if extension % 128 == 0x31 then
+      at = at + 1
+    elseif id == FRAME or (extension % 128 ~= 2 and extension % 128 ~= 3) then
+      return false
+    end
+    at = at + 1
+  end
+  if id == FRAGMENT then
+    return at <= #raw
+  end
+  local message = byte(raw, at)
+  return message ~= nil and message % 32 >= 0x19
+end
+
+-- Tells whether a batch has the header byte of compression, when nobody has said so. As a message such a byte would
+-- begin an OAM, which nodes do not send, or INIT, which is no LZ4 block.
+local function is_compressed(raw)
+  if byte(raw, 1) > 1 then
+    return false
+  end
+  local inside = unpacked(raw)
+  return inside ~= nil and plausible(inside)
+end
+
+-- Returns a batch without what compression puts in front, or nil and why that cannot be done.
+function links.unpack(way, place, raw)
+  local link = way.link
+  if way.next and not way.visited then
+    way.next = way.next + links.prefix(way, place) + #raw
+  end
+  -- A byte that is no header is how the CLOSE of a handshake that failed begins.
+  if #raw == 0 or byte(raw, 1) > 1 then
+    return raw
+  end
+  local now = links.at(link, place)
+  local packed
+  if now.compression == nil or link.multicast then
+    if not way.visited and now.compression == nil and not now.compressed and is_compressed(raw) then
+      now = links.change(link, place, { compressed = true })
+    end
+    packed = now.compressed
+  else
+    -- On UDP nothing tells that OPEN was lost.
+    local settled = now[SETTLED[way.index]] or (not link.tcp and is_compressed(raw))
+    packed = now.compression and settled and not now.lowlatency
+  end
+  if not packed then
+    return raw
+  end
+  local inside, why = unpacked(raw)
+  if not inside then
+    links.doubt(way, place)
+    return nil, why
+  end
+  return inside
+end
+
+-- Takes note that something a direction said before a place could not be read, or is not in the capture.
+function links.doubt(way, place)
+  if not way.visited then
+    links.missed(way, place, false)
+  end
+end
+
+-- (`links.missed` and `links.leave` are in `conversation`, which knows what they mean.)
+end
+
+-- sync ------------------------------------------------------------------------------------------------
+
+do
+-- Where batches begin in a stream that is not seen from its beginning, or of which a part is missing; and which streams
+-- on our ports are something else.
+
+local byte = string.byte
+
+local MOST_SOUGHT = 262144 -- bytes of a direction that are looked through before it counts as foreign
+local LEAST_PROOF = 8 -- bytes of whole batches that show where batches begin
+local WORK = 8 -- bytes read for each byte that is looked through
+local CLOSE, KEEP_ALIVE = 3, 4
+local VERSION = 9
+
+-- May a batch begin with this byte? Compressed ones begin with 0 or 1.
+local possible = { [0] = true, [1] = true }
+for header = 0, 255 do
+  local id = header % 32
+  possible[header] = possible[header] or (id >= 1 and id <= 7) or id >= 0x19
+end
+
+local budget = 0
+
+local function is_batch(raw)
+  budget = budget - #raw
+  if Z.strict(raw, "batch") then return true end
+  local inside = byte(raw, 1) <= 1 and Z.links.decompressed(raw)
+  return inside and Z.strict(inside, "batch")
+end
+
+-- Follows batches from a place on; returns how many bytes of whole ones were read, nil when it cannot be so.
+local function follow(raw, at, prefix)
+  local size, proven = #raw, 0
+  while at < size do
+    if size - at <= prefix then return proven end
+    local first, second, third, fourth = byte(raw, at + 1, at + 4)
+    local length = first + second * 256
+    if prefix == 4 then length = length + third * 65536 + fourth * 16777216 end
+    local start = at + prefix
+    if length == 0 or not possible[byte(raw, start + 1)] then return nil end
+    if start + length > size then
+      if length > 65535 and prefix == 4 then return nil end
+      return proven
+    end
+    if budget < 0 or not is_batch(raw:sub(start + 1, start + length)) then return nil end
+    proven = proven + length
+    at = start + length
+  end
+  return proven
+end
+
+local function proves(raw, at, least)
+  for prefix = 2, 4, 2 do
+    local proven = follow(raw, at, prefix)
+    if proven and proven >= least then return true end
+  end
+  return false
+end
+
+-- Does a direction begin here?
+local function begins(way, raw)
+  local first, second, id, version = byte(raw, 1, 4)
+  if not id then return id == nil and #raw < 3 end
+  if id % 32 == 1 and version == VERSION and first + second * 256 >= 5 then return true end
+  -- Who is asked to INIT may CLOSE instead; whoever speaks to somebody who speaks Zenoh does so too.
+  return way.opposite.begun and possible[id] and proves(raw, 0, id % 32 == CLOSE and 2 or 1)
+end
+
+local function seek(raw)
+  budget = WORK * #raw + 4096
+  local most = math.min(#raw, 65536)
+  for at = 0, most - 3 do
+    local id = byte(raw, at + 3)
+    if possible[id] or possible[byte(raw, at + 5) or -1] then
+      if proves(raw, at, LEAST_PROOF) then return at end
+      if budget < 0 then return nil end
+    end
+  end
+  return nil
+end
+
+-- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when the direction is
+-- something else. `key` is a number of its own for each call of the dissector.
+function Z.sync(way, raw, key, visited)
+  if visited then
+    if way.foreign and key >= way.foreign then return nil end
+    return way.skipped and way.skipped[key] or 0
+  end
+  if way.foreign then return nil end
+  if way.begun and not way.broken then return 0 end
+  local size = #raw
+  if not way.begun and begins(way, raw) then
+    way.begun, way.broken = true, false
+    return 0
+  end
+  local at
+  if way.begun or way.opposite.begun then
+    -- After a hole most often a batch begins with the segment.
+    budget = WORK * size + 4096
+    if proves(raw, 0, 1) then at = 0 end
+  end
+  at = at or seek(raw)
+  if at then
+    way.begun, way.broken = true, false
+    way.sought = 0
+  else
+    way.sought = (way.sought or 0) + size
+    if not way.begun and not way.opposite.begun and way.sought == size and size > 0 then
+      -- The first bytes are no Zenoh: let others look at them.
+      way.foreign = key
+      return nil
+    end
+    if way.sought > MOST_SOUGHT then way.foreign = key end
+    at = size
+  end
+  if at > 0 then
+    way.skipped = way.skipped or {}
+    way.skipped[key] = at
+    Z.links.doubt(way, way.place or 0)
+  end
+  return at
+end
+end
+
+-- lanes -----------------------------------------------------------------------------------------------
+
+do
+-- Sequence numbers of one sender: a count for each lane (priority and reliability), modulo the resolution.
+-- Spec: Sequence Numbers. Only while packets are read for the first time; what is wrong is remembered by place.
+
+local lanes = {}
+Z.lanes = lanes
+
+local MASKS = { [0] = 127, [1] = 16383, [2] = 268435455 } -- nodes use what 1, 2 and 4 VLE bytes hold
+local LARGE = 4294967295 -- where nodes begin again when 64 bits are agreed, and they count with 32
+local REORDER = 64 -- sequence numbers by which the links of one session may overtake each other
+
+-- Returns the largest number of a resolution; "large" for 64 bits, which nodes fill in different ways.
+function lanes.mask(resolution)
+  return MASKS[resolution] or "large"
+end
+
+-- May a number come right after another? When the resolution is not known, each one is thought of.
+local function follows(sn, before, mask)
+  if mask and mask ~= "large" then
+    return sn == (before + 1) % (mask + 1)
+  end
+  if sn == before + 1 then
+    return true
+  end
+  if sn ~= 0 then
+    return false
+  end
+  return before == LARGE or (not mask and (before == MASKS[0] or before == MASKS[1] or before == MASKS[2]))
+end
+lanes.follows = follows
+
+local function follows_next(sn, before, mask)
+  local skipped = before + 1
+  if mask and mask ~= "large" then
+    return sn == (before + 2) % (mask + 1)
+  end
+  return follows(sn, skipped, mask) or (follows(0, before, mask) and sn == 1)
+end
+lanes.follows_next = follows_next
+
+-- How far a number is ahead of another, and behind it: one of them is nil.
+local function distance(sn, before, mask)
+  if mask and mask ~= "large" then
+    local step = (sn - before) % (mask + 1)
+    if step <= (mask - 1) / 2 then
+      return step
+    end
+    return nil, mask + 1 - step
+  end
+  if sn >= before then
+    return sn - before
+  end
+  return nil, before - sn
+end
+
+function lanes.numbers()
+  return { epoch = 0, first_epoch = 0, positions = {} }
+end
+
+-- Notes which number each lane begins with, said by OPEN (one for all) or JOIN (by lane).
+function lanes.start(numbers, default, by_lane)
+  numbers.default, numbers.first, numbers.first_epoch = default, by_lane, numbers.epoch
+end
+
+-- Notes that messages were not seen: the next number of every lane is taken as it is.
+function lanes.doubt(numbers)
+  numbers.epoch = numbers.epoch + 1
+end
+
+function lanes.name(lane)
+  local priority = (lane - lane % 2) / 2
+  return tostring(Z.enums.Priority[priority] or priority) .. (lane % 2 == 1 and " reliable" or " best effort")
+end
+
+local function missing(lane, count, before, sn)
+  local kind = lane % 2 == 1 and "gap" or "loss"
+  return kind, string.format("%.0f sequence numbers missing between %.0f and %.0f on %s", count, before, sn,
+    lanes.name(lane))
+end
+
+-- Returns where a lane stands before its first number: unknown, unless its start was seen.
+local function begin(numbers, lane, sn)
+  local first = numbers.first and numbers.first[lane] or numbers.default
+  local mask = numbers.mask
+  local known = first and mask and numbers.first_epoch == numbers.epoch and type(first) == "number"
+  local at = { last = sn, epoch = -1, ends = true, begins = true, missing = {}, count = 0 }
+  if known then
+    at.epoch = numbers.epoch
+    at.last = first - 1
+    if first == 0 then
+      at.last = mask == "large" and LARGE or mask
+    end
+  end
+  numbers.positions[lane] = at
+  return at
+end
+
+-- Tells of numbers that are still missing although the lane went on by more than the reordering there can be.
+local function overdue(lane, at, mask)
+  local late, first = 0, nil
+  for sn in pairs(at.missing) do
+    local ahead = distance(at.last, sn, mask)
+    if not ahead or ahead > REORDER then
+      late = late + 1
+      if not first or (distance(first, sn, mask) or 0) > 0 then
+        first = sn
+      end
+      at.missing[sn] = nil
+      at.count = at.count - 1
+    end
+  end
+  if late > 0 then
+    return true, missing(lane, late, first - 1, at.last)
+  end
+  return true
+end
+
+local function jump(numbers, lane, at, sn, reorder)
+  local mask = numbers.mask
+  local ahead, behind = distance(sn, at.last, mask)
+  if ahead == 0 then
+    return false, "duplicate", string.format("sequence number %.0f again on %s", sn, lanes.name(lane))
+  end
+  if ahead then
+    local before = at.last
+    at.last = sn
+    if not reorder or ahead > REORDER then
+      return true, missing(lane, ahead - 1, before, sn)
+    end
+    for past = 1, ahead - 1 do
+      local skipped = before + past
+      if mask and mask ~= "large" then
+        skipped = skipped % (mask + 1)
+      end
+      if not at.missing[skipped] then
+        at.missing[skipped] = true
+        at.count = at.count + 1
+      end
+    end
+    return overdue(lane, at, mask)
+  end
+  if at.missing[sn] then
+    at.missing[sn] = nil
+    at.count = at.count - 1
+    return true
+  end
+  if not mask and behind > 63 then
+    -- So far back only if a small resolution wrapped where nobody saw it.
+    at.last = sn
+    return true
+  end
+  return false, "old", string.format("sequence number %.0f behind %.0f on %s", sn, at.last, lanes.name(lane))
+end
+
+-- Judges the number of the next FRAME or FRAGMENT of a lane.
+--   fragment: a piece of a message; begins, ends: it says that it begins with one, it ends with one or gives one up
+--   reorder: messages may overtake each other unharmed, on several links
+-- Returns whether receivers take it, and what is wrong: the kind of remark and its text.
+function lanes.take(numbers, lane, sn, fragment, begins, ends, reorder)
+  local mask = numbers.mask
+  if mask and mask ~= "large" and (type(sn) ~= "number" or sn > mask) then
+    return false, "range", "sequence number " .. tostring(sn) .. ", the agreed resolution ends at " .. mask
+  end
+  if type(sn) ~= "number" then
+    -- Above 2^53: only a resolution of 64 bits has such numbers, and they are not counted here.
+    numbers.positions[lane] = nil
+    numbers.default, numbers.first = nil, nil
+    return true
+  end
+  local at = numbers.positions[lane] or begin(numbers, lane, sn)
+  local was_fragment, was_end = at.fragment, at.ends
+  at.fragment, at.begins, at.ends = fragment, begins, ends
+  if at.epoch ~= numbers.epoch then
+    at.last, at.epoch = sn, numbers.epoch
+    at.missing, at.count = {}, 0
+    return true
+  end
+  -- Real nodes take one number more than they send for a message in fragments, finished or given up.
+  local in_vain = was_fragment and (was_end or begins)
+  if follows(sn, at.last, mask) or (in_vain and follows_next(sn, at.last, mask)) then
+    if sn == 0 and not mask and at.last > 0 then
+      -- It wrapped, which tells the resolution.
+      numbers.mask = at.last <= MASKS[0] and MASKS[0] or at.last <= MASKS[1] and MASKS[1]
+        or at.last <= MASKS[2] and MASKS[2] or "large"
+    end
+    at.last = sn
+    if at.count > 0 then
+      return overdue(lane, at, numbers.mask)
+    end
+    return true
+  end
+  return jump(numbers, lane, at, sn, reorder)
+end
+end
+
+-- fragments -------------------------------------------------------------------------------------------
+
+do
+-- FRAGMENTs back into messages, one chain a lane, within bounds. Spec: Fragmentation.
+
+local memory, lanes = Z.memory, Z.lanes
+local fragments = {}
+Z.fragments = fragments
+
+local MIB = 1048576
+local LONGEST = 64 * MIB -- bytes of one message; nodes permit 1 GiB
+local MOST = 128 * MIB -- bytes of all unfinished messages
+local MOST_KEPT = 64 * MIB -- bytes of finished messages that are kept for when their packets are read again
+local MOST_CHAINS = 32 * MIB -- bytes of what is known of chains besides
+local PIECE = 64 -- bytes that a piece costs besides its data: an empty one is not free
+local CHAIN = 512
+
+local open, held, chains, kept
+
+local function forget_all()
+  open, held = memory.ring(), 0
+  chains = memory.store(MOST_CHAINS)
+  kept = { ring = memory.ring(), held = 0 }
+end
+forget_all()
+Z.on_init[#Z.on_init + 1] = forget_all
+
+-- Ends a chain; what it was to be put together from is let go.
+local function close(chain, place)
+  memory.unlink(chain.open)
+  held = held - chain.held
+  chain.to, chain.parts, chain.lane.chain = place, nil, nil
+  memory.retire(chains, chain)
+end
+
+local function keep(chain, data)
+  chain.data = data
+  chain.kept = { chain = chain }
+  memory.link(kept.ring, chain.kept)
+  kept.held = kept.held + #data
+  while kept.held > MOST_KEPT do
+    local oldest = kept.ring.after.chain
+    memory.unlink(oldest.kept)
+    kept.held = kept.held - #oldest.data
+    oldest.data, oldest.kept = nil, nil
+  end
+end
+
+local function begin(lane, session, place, packet)
+  local chain = {
+    from = place, session = session, cost = CHAIN, lane = lane,
+    first = packet, packets = {}, parts = {}, held = 0, size = 0,
+  }
+  chain.open = { chain = chain }
+  memory.link(open, chain.open)
+  lane.chain = chain
+  memory.keep(chains, lane, "chains", chain)
+  return chain
+end
+
+local function lost(lane, place, why)
+  local count = #lane.chain.packets
+  close(lane.chain, place - 1)
+  return string.format("a message of %d fragments is lost: %s", count, why)
+end
+
+-- Takes note of a FRAME on a lane: returns a remark when an unfinished message there is lost.
+function fragments.interrupt(lane, sn, place)
+  local why = lane.chain and lost(lane, place, "a FRAME of the same lane")
+  lane.ended = sn
+  return why
+end
+
+local function broken_by(lane, m, first, patch, mask)
+  local chain = lane.chain
+  if not chain then
+    return nil
+  elseif first and patch ~= 0 then
+    return "a new one begins"
+  elseif not lanes.follows(m.sn, chain.last, mask) then
+    return string.format("sequence number %s after %s", tostring(m.sn), tostring(chain.last))
+  elseif patch and patch > 0 and chain.size == 0 then
+    -- As real nodes do: a first fragment without a byte does not count as one.
+    return "its first fragment is empty"
+  end
+end
+
+-- May a fragment that does not say so begin a message?
+local function may_begin(lane, sn, mask, complete)
+  if lane.ended == nil then
+    return complete
+  end
+  return lanes.follows(sn, lane.ended, mask) or lanes.follows_next(sn, lane.ended, mask)
+end
+
+local function finish(lane, sn)
+  lane.ended = sn
+end
+
+-- Takes the next fragment of a lane, when it is read for the first time.
+--   patch: agreed version; below 1 First and Drop do not count, when nil they count where they stand
+--   complete: all of the sender was heard so far, so the beginning of the message as well
+-- Returns the bytes of the message when it is complete; a remark about fragments that make none and its kind.
+function fragments.take(lane, session, m, place, packet, patch, mask, complete)
+  local sn, more = m.sn, m.M == 1
+  if type(sn) ~= "number" then
+    return nil
+  end
+  local marks = patch == nil or patch >= 1
+  local first, drop = m.ext ~= nil and m.ext.first ~= nil, m.ext ~= nil and m.ext.drop ~= nil
+  local why = broken_by(lane, m, first, patch, mask)
+  local remark = why and lost(lane, place, why)
+  if marks and drop then
+    -- The sender gave it up. To say so is its duty, no fault.
+    if lane.chain then
+      close(lane.chain, place)
+    end
+    finish(lane, sn)
+    return nil, remark, "fragment"
+  end
+  local chain = lane.chain
+  if not chain then
+    local named = marks and first
+    if not named and ((patch or 0) > 0 or not may_begin(lane, sn, mask, complete)) then
+      if not more then
+        finish(lane, sn)
+      end
+      if not remark and complete then
+        remark = "a fragment of a message that never began"
+      end
+      return nil, remark, "fragment"
+    end
+    chain = begin(lane, session, place, packet)
+  end
+  local data = m.data or ""
+  chain.last, chain.size = sn, chain.size + #data
+  chain.parts[#chain.parts + 1] = data
+  chain.packets[#chain.packets + 1] = packet
+  chain.held = chain.held + #data + PIECE
+  held = held + #data + PIECE
+  memory.charge(chains, chain, 16)
+  if chain.held > LONGEST then
+    close(chain, place)
+    return nil, string.format("a message of more than %d bytes is thrown away", LONGEST), "limit"
+  end
+  while held > MOST do
+    local oldest = open.after.chain
+    close(oldest, place)
+  end
+  if more then
+    return nil, remark, "fragment"
+  end
+  local whole = table.concat(chain.parts)
+  chain.complete = packet
+  close(chain, place)
+  finish(lane, sn)
+  keep(chain, whole)
+  return whole, remark, "fragment"
+end
+
+-- Returns the chain that a fragment of a lane belongs to.
+function fragments.at(lane, place)
+  local chain = memory.at(lane.chains, place)
+  if chain and (not chain.to or place <= chain.to) then
+    return chain
+  end
+end
+end
+
+-- exchanges -------------------------------------------------------------------------------------------
+
+do
+-- What belongs together: aliases and their keys, requests and responses, declarations, interests.
+
+local memory = Z.memory
+
+local MIB = 1048576
+local MOST_ALIASES = 32 * MIB -- bytes
+local MOST_EXCHANGES = 64 * MIB -- bytes
+local RECORD = 384 -- bytes that a record costs besides its key
+local ANSWER = 16
+local MOST_ANSWERS = 64 -- answers that one exchange lists
+local LONGEST = 65536 -- bytes of a key; a longer one cannot be said without an alias
+
+-- Aliases --------------------------------------------------------------------------------------------
+
+local aliases = {}
+Z.aliases = aliases
+local known_aliases, known_exchanges
+
+local function forget_all()
+  known_aliases, known_exchanges = memory.store(MOST_ALIASES), memory.store(MOST_EXCHANGES)
+end
+forget_all()
+Z.on_init[#Z.on_init + 1] = forget_all
+
+-- Takes D_KEYEXPR of one end. An alias that is in use stays as it is, as in real nodes: then returns a remark.
+function aliases.declare(session, side, number, key, place)
+  local history = session.aliases[side][number]
+  local known = history and history[history.last]
+  if known and not known.to then
+    if known.key ~= key then
+      return string.format("alias %d is in use for %q, which stays", number, known.key)
+    end
+    return nil
+  end
+  memory.keep(known_aliases, session.aliases[side], number,
+    { from = place + 1, key = key, session = session, cost = RECORD + #key })
+end
+
+-- Takes U_KEYEXPR of one end. The other end may have used the alias in messages that are under way.
+function aliases.undeclare(session, side, number, place)
+  local known = memory.at(session.aliases[side][number], place)
+  if known and not known.to then
+    known.to = place
+    memory.retire(known_aliases, known)
+  end
+end
+
+-- Returns the key an alias stands for at a place; for its owner only until it is taken back.
+local function key_of(session, owner, number, place, own)
+  local known = memory.at(session.aliases[owner][number], place)
+  if known and not (own and known.to and known.to < place) then
+    return known.key
+  end
+end
+
+-- Returns the key that is taken back at a place.
+function aliases.taken_back(session, side, number, place)
+  return key_of(session, side, number, place, true)
+end
+
+-- Returns the full key that one end means, or nil and whether the alias is not known (else the key is too long).
+function aliases.resolve(session, side, scope, suffix, own, place)
+  if scope == 0 then
+    return suffix
+  end
+  local key = key_of(session, own and side or 1 - side, scope, place, own)
+  if not key then
+    return nil, true
+  end
+  if #key + #suffix > LONGEST then
+    return nil, false
+  end
+  return key .. suffix
+end
+
+-- Exchanges ------------------------------------------------------------------------------------------
+
+local exchanges = {}
+Z.exchanges = exchanges
+
+-- What is open of one kind, of one end.
+function exchanges.room()
+  return { [0] = {}, [1] = {} }
+end
+
+local function of_kind(room, owner, kind)
+  local mine = room[owner]
+  if not mine then
+    mine = {}
+    room[owner] = mine
+  end
+  local group = mine[kind]
+  if not group then
+    group = {}
+    mine[kind] = group
+  end
+  return group
+end
+
+-- Opens an exchange; returns the one that was open under the same name and is now replaced.
+function exchanges.begin(room, owner, kind, name, exchange)
+  local group = of_kind(room, owner, kind)
+  local history = group[name]
+  local before = history and history[history.last]
+  if before and before.to then
+    before = nil
+  end
+  if before then
+    memory.retire(known_exchanges, before)
+  end
+  exchange.cost = RECORD + #(exchange.key or "")
+  exchange.answers, exchange.answered = {}, 0
+  memory.keep(known_exchanges, group, name, exchange)
+  return before
+end
+
+-- Returns what was last opened under a name at or before a place, and whether it is still open there.
+function exchanges.find(room, owner, kind, name, place)
+  local mine = room[owner]
+  local found = mine and mine[kind] and memory.at(mine[kind][name], place)
+  return found, found ~= nil and (found.to == nil or place <= found.to)
+end
+
+function exchanges.answer(exchange, packet)
+  exchange.answered = exchange.answered + 1
+  if #exchange.answers < MOST_ANSWERS and exchange.answers[#exchange.answers] ~= packet then
+    exchange.answers[#exchange.answers + 1] = packet
+    memory.charge(known_exchanges, exchange, ANSWER)
+  end
+end
+
+-- Ends an exchange: at later places it is not open.
+function exchanges.finish(exchange, place, packet)
+  exchange.to, exchange.ended = place, packet
+  memory.retire(known_exchanges, exchange)
+end
+end
+
+-- scouts ----------------------------------------------------------------------------------------------
+
+do
+-- SCOUT, and the HELLOs that answer it. Spec: Scouting.
+
+local memory = Z.memory
+
+local MOST = 4194304 -- bytes
+local RECORD = 512
+local MOST_ANSWERS = 64
+
+local scouts, endpoints
+
+local function forget_all()
+  scouts, endpoints = memory.store(MOST), {}
+end
+forget_all()
+Z.on_init[#Z.on_init + 1] = forget_all
+
+local FIELDS = {
+  scout_in = Z.field("scout_in", "framenum", "Answer to the SCOUT in", base.NONE, frametype and frametype.REQUEST),
+  hello_in = Z.field("hello_in", "framenum", "Answered by the HELLO in", base.NONE, frametype and frametype.RESPONSE),
+}
+
+local function endpoint(address, port)
+  return tostring(address) .. " " .. tostring(port)
+end
+
+-- Tells whether a datagram goes where a SCOUT came from; of a group anybody may answer.
+local function scouted(pinfo, place)
+  local scout = memory.at(endpoints[endpoint(pinfo.dst, pinfo.dst_port)], place)
+  if scout and (scout.group_asked or scout.asked == tostring(pinfo.src)) then
+    return scout
+  end
+end
+
+function Z.links.scouted(pinfo)
+  return scouted(pinfo, (pinfo.number + 1) * Z.PLACES) ~= nil
+end
+
+-- Hears a SCOUT or HELLO.
+function Z.hear_scouting(b, m)
+  local pinfo, place = b.pinfo, b.place
+  if m.refused then
+    return
+  end
+  m.srczid = m.zid
+  if m.name == "scout" then
+    local name = endpoint(pinfo.src, pinfo.src_port)
+    if not b.visited then
+      memory.keep(scouts, endpoints, name, {
+        from = place, packet = b.number, zid = m.zid, asked = tostring(pinfo.dst), answers = {},
+        group_asked = Z.links.is_group(pinfo.dst), session = {}, cost = RECORD,
+      })
+      return
+    end
+    local scout = memory.at(endpoints[name], place)
+    if scout and scout.from == place and m.item then
+      m.exchange = scout
+      for _, packet in ipairs(scout.answers) do
+        m.item:add(FIELDS.hello_in, packet):set_generated()
+      end
+    end
+  elseif m.name == "hello" then
+    local scout = scouted(pinfo, place)
+    if scout then
+      m.dstzid, m.exchange = scout.zid, scout
+      if not b.visited and #scout.answers < MOST_ANSWERS then
+        scout.answers[#scout.answers + 1] = b.number
+      end
+      if m.item then
+        m.item:add(FIELDS.scout_in, scout.packet):set_generated()
+      end
+    end
+  end
+end
+end
+
+-- conversation ----------------------------------------------------------------------------------------
+
+do
+-- What a passive reader remembers: who speaks, what was agreed, what keys are meant, what belongs together.
+-- Each message is heard once for good, when its packet is read for the first time; whenever it is read again, what is
+-- said of it is looked up by its place.
+
+local memory, links, lanes, fragments = Z.memory, Z.links, Z.lanes, Z.fragments
+local aliases, exchanges = Z.aliases, Z.exchanges
+
+local MOST_NOTES = 65536 -- remarks and other things that are kept by place
+local DATA = 5 -- the priority of a lane without QoS
+local BITS_32 = 2 -- the resolution when nothing else is said
+local FINAL = 0 -- INTEREST: the mode that ends one
+local VERSION = 9
+local NETWORK_IDS = 0x19 -- the first one
+local SHORTEST_LEASE = 1
+
+local floor = math.floor
+
+-- What Wireshark shows -------------------------------------------------------------------------------
+
+local links_of = frametype or {}
+local FIELDS = {
+  keyexpr = Z.field("keyexpr", "string", "Key expression"),
+  srczid = Z.field("srczid", "string", "Source ZenohID"),
+  dstzid = Z.field("dstzid", "string", "Destination ZenohID"),
+  reliability = Z.field("reliability", "uint8", "Reliability", base.DEC, { [0] = "best effort", [1] = "reliable" }),
+  priority = Z.field("priority", "uint8", "Priority", base.DEC, Z.enums.Priority),
+  request_in = Z.field("request_in", "framenum", "Request in", base.NONE, links_of.REQUEST),
+  response_in = Z.field("response_in", "framenum", "Response in", base.NONE, links_of.RESPONSE),
+  final_in = Z.field("final_in", "framenum", "Last response in", base.NONE, links_of.RESPONSE),
+  response_time = Z.field("response_time", "relative_time", "Time since the request"),
+  declared_in = Z.field("declared_in", "framenum", "Declared in", base.NONE),
+  undeclared_in = Z.field("undeclared_in", "framenum", "Undeclared in", base.NONE),
+  interest_in = Z.field("interest_in", "framenum", "Interest in", base.NONE, links_of.REQUEST),
+  fragment_of = Z.field("fragment_of", "framenum", "First fragment in", base.NONE),
+  fragments = Z.field("fragments", "framenum", "Fragment in", base.NONE),
+  reassembled_in = Z.field("reassembled_in", "framenum", "Reassembled in", base.NONE),
+}
+
+-- What can be wrong with a message. The names are those of the Scapy side.
+Z.expert("place", "A message that may not stand here", "PROTOCOL", "WARN")
+Z.expert("range", "Sequence number above the agreed resolution", "PROTOCOL", "WARN")
+Z.expert("gap", "Sequence numbers are missing on a reliable lane", "SEQUENCE", "WARN")
+Z.expert("loss", "Sequence numbers are missing on a best-effort lane", "SEQUENCE", "NOTE")
+Z.expert("duplicate", "A sequence number comes again", "SEQUENCE", "WARN")
+Z.expert("old", "A sequence number lies behind what came before", "SEQUENCE", "WARN")
+Z.expert("lane", "A priority lane without QoS", "PROTOCOL", "WARN")
+Z.expert("fragment", "Fragments that make no message", "SEQUENCE", "WARN")
+Z.expert("alias", "An alias that is not declared, or declared anew", "PROTOCOL", "WARN")
+Z.expert("request", "A request id in use, or a response to no request", "PROTOCOL", "WARN")
+Z.expert("declaration", "An undeclaration of nothing, or an id that changes its key", "PROTOCOL", "WARN")
+Z.expert("limit", "Something was too large to be remembered", "PROTOCOL", "NOTE")
+
+local function show(item, field, value)
+  if item and value ~= nil then
+    item:add(field, value):set_generated()
+  end
+end
+
+-- Everything that is remembered ----------------------------------------------------------------------
+
+local sessions, midway, rooms, pairs_of, remarks, outcomes
+
+local function forget_all()
+  sessions, midway = 0, 0
+  -- Kept by those who are in them.
+  rooms, pairs_of = setmetatable({}, { __mode = "v" }), setmetatable({}, { __mode = "v" })
+  remarks, outcomes = memory.notes(MOST_NOTES), memory.notes(MOST_NOTES)
+end
+forget_all()
+Z.on_init[#Z.on_init + 1] = forget_all
+
+local function new_party()
+  return { complete = false, numbers = lanes.numbers(), lanes = {}, unnamed = {} }
+end
+
+local function new_session(link)
+  sessions = sessions + 1
+  local session = {
+    number = sessions,
+    multicast = link.multicast,
+    parties = { [0] = new_party(), [1] = new_party() },
+    aliases = { [0] = {}, [1] = {} },
+  }
+  if link.multicast then
+    session.room = rooms[link.target] or exchanges.room()
+    rooms[link.target] = session.room
+  else
+    session.room = exchanges.room()
+  end
+  return session
+end
+
+local NOTHING_AGREED = {
+  zid1 = false, zid2 = false, settled1 = false, settled2 = false, flipped = false, compressed = false,
+}
+
+-- Begins to remember a link, or another session on it, from a place on.
+local function begin(link, place)
+  local talk = { inits = {}, opened = {}, ended = {}, said = 0, sure = false }
+  if link.talk then
+    local now = links.latest(link)
+    links.change(link, place, NOTHING_AGREED)
+    now = links.latest(link)
+    now.lowlatency, now.compression = nil, nil
+    now.framing1, now.framing2 = "either", "either"
+  end
+  link.talk = talk
+  links.change(link, place, { session = new_session(link) })
+  return talk
+end
+
+local function make_sure(talk)
+  talk.sure = true
+  if talk.midway then
+    talk.midway = false
+    midway = midway - 1
+  end
+end
+
+function links.leave(link)
+  if link.talk then
+    make_sure(link.talk)
+  end
+end
+
+-- One message and who says it. A single table, as there is one message at a time.
+local T = {}
+
+local function note(kind, text)
+  local remark = T.remarks
+  if not remark then
+    remark = { ignored = false }
+    T.remarks = remark
+    memory.note(remarks, T.place, remark)
+  end
+  remark[#remark + 1] = { kind, text }
+  Z.note(T.m.item, kind, text)
+end
+
+local function ignore()
+  T.m.ignored = true
+  if not T.remarks then
+    T.remarks = {}
+    memory.note(remarks, T.place, T.remarks)
+  end
+  T.remarks.ignored = true
+end
+
+local function doubt(party)
+  party.complete = false
+  lanes.doubt(party.numbers)
+end
+
+-- Adds a remark, if there is one, that says that something of the sender was not heard.
+local function missed(kind, text)
+  if text then
+    note(kind, text)
+    T.speaker.complete = false
+  end
+end
+
+-- Handshake ------------------------------------------------------------------------------------------
+
+local function may_be_lowlatency(talk)
+  local one, other = talk.inits[1], talk.inits[2]
+  if one or other then
+    return (one and one.lowlatency) or (other and other.lowlatency) or false
+  end
+  return talk.opened[1] or talk.opened[2] or false
+end
+
+local function switch(from)
+  links.switch(T.link, from, may_be_lowlatency(T.talk))
+end
+
+-- Takes note that messages of a direction were not heard; with `hole` they are not in the capture.
+function links.missed(way, place, hole)
+  local link, talk = way.link, way.link.talk
+  if not talk then
+    return
+  end
+  local now, index = links.latest(link), way.index
+  local session = now.session
+  doubt(session.parties[(index == 1) == not now.flipped and 0 or 1])
+  if hole and session.fsn and talk.inits[index] and talk.opened[3 - index] then
+    -- What is missing may be the other OPEN; what comes behind it is as agreed.
+    links.change(link, place, { ["settled" .. index] = true })
+    links.switch(link, place, may_be_lowlatency(talk))
+  end
+end
+
+-- Is the handshake over? Nodes take no notice of INIT and OPEN then.
+local function too_late()
+  if not (T.talk.opened[1] and T.talk.opened[2]) then
+    return false
+  end
+  ignore()
+  note("place", T.m.name:upper() .. " inside a session")
+  return true
+end
+
+-- What an INIT offers.
+local function offer(m)
+  local ext = m.ext or {}
+  local link = ext.qoslink
+  return {
+    ack = m.A == 1,
+    fsn = m.fsn or BITS_32,
+    rid = m.rid or BITS_32,
+    qos = ext.qos ~= nil
+      or (link ~= nil and ((link.qos or 0) > 0 or (link.has_priorities or 0) > 0 or (link.has_reliability or 0) > 0)),
+    lowlatency = ext.low_latency ~= nil,
+    compression = ext.compression ~= nil,
+    multilink = ext.multi_link ~= nil,
+    patch = ext.patch and tonumber(tostring(ext.patch.patch)) or 0,
+  }
+end
+
+local function agree(session, syn, ack)
+  session.fsn, session.rid = math.min(syn.fsn, ack.fsn), math.min(syn.rid, ack.rid)
+  session.qos = syn.qos and ack.qos
+  session.multilink = syn.multilink and ack.multilink
+  session.patch = math.min(syn.patch, ack.patch)
+  for side = 0, 1 do
+    session.parties[side].numbers.mask = lanes.mask(session.fsn)
+  end
+  links.change(T.link, T.place + 1, {
+    lowlatency = syn.lowlatency and ack.lowlatency,
+    compression = syn.compression and ack.compression,
+  })
+end
+
+local function init()
+  local talk, index = T.talk, T.way.index
+  if not T.first or too_late() then
+    return
+  end
+  local mine = offer(T.m)
+  talk.inits[index] = mine
+  links.change(T.link, T.place + 1, { ["zid" .. index] = T.m.zid })
+  local other = talk.inits[3 - index]
+  local ack = mine.ack and mine or other
+  if ack and ack.ack then
+    -- Where one INIT was not captured: the acceptor names what both will do.
+    local syn = mine.ack and other or mine
+    if syn == nil or syn.ack then
+      syn = ack
+    end
+    agree(T.session, syn, ack)
+    if other then
+      make_sure(talk)
+    end
+  end
+  switch(T.place + 1)
+end
+
+local function milliseconds(m)
+  return (tonumber(tostring(m.lease)) or 0) * (m.T == 1 and 1000 or 1)
+end
+
+-- Is a session still alive, of which another link seems to have come? That a connection has ended is not shown to
+-- a dissector.
+local function is_alive(session, time)
+  return not session.closed and time - session.latest < math.max(session.lease or 0, SHORTEST_LEASE)
+end
+
+-- Finds the session that another link of the same two nodes has begun.
+local function unite()
+  local now = links.latest(T.link)
+  local one, other = now.zid1, now.zid2
+  if not one or not other or one == other then
+    return
+  end
+  local name = one < other and one .. " " .. other or other .. " " .. one
+  local known = pairs_of[name]
+  if not known or not is_alive(known, T.b.time) then
+    pairs_of[name] = T.session
+    T.session.zid0 = one
+    return
+  end
+  if known ~= T.session then
+    links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
+    if T.talk.said > 4 then
+      -- Some messages were taken for those of another session.
+      doubt(known.parties[0])
+      doubt(known.parties[1])
+    end
+  end
+end
+
+local function open()
+  local talk, session, index = T.talk, T.session, T.way.index
+  if not T.first or too_late() then
+    return
+  end
+  lanes.start(T.speaker.numbers, T.m.initial_sn, nil)
+  session.lease = math.max(session.lease or 0, milliseconds(T.m) / 1000)
+  T.speaker.complete = talk.inits[index] ~= nil
+  if session.multilink and midway > 0 then
+    -- The link may join a session whose beginning was not captured.
+    doubt(T.speaker)
+  end
+  talk.opened[index] = true
+  links.change(T.link, T.place + 1, { ["settled" .. index] = true })
+  switch(T.place + 1)
+  if talk.opened[1] and talk.opened[2] and session.multilink then
+    unite()
+  end
+end
+
+local function close()
+  if not T.first then
+    return
+  end
+  if T.link.tcp then
+    -- Messages of the other end may be under way; the end of the connection ends all.
+    T.session.closed = T.m.S == 1 or not T.session.multilink
+    return
+  end
+  T.talk.ended[T.way.index] = true
+  if T.session.multicast or (T.talk.ended[1] and T.talk.ended[2]) then
+    T.talk.over = true
+  end
+end
+
+local function join()
+  if not T.first then
+    return
+  end
+  local session, m, party = T.session, T.m, T.session.parties[0]
+  if not session.multicast then
+    ignore()
+    note("place", "JOIN outside of a group")
+    return
+  end
+  local now = links.latest(T.link)
+  if now.zid1 then
+    -- One JOIN may be something else that looks like it, the same again is none.
+    make_sure(T.talk)
+    return
+  end
+  links.change(T.link, T.place + 1, { zid1 = m.zid, lowlatency = false, compression = now.compressed or false })
+  session.fsn, session.rid = m.fsn or BITS_32, m.rid or BITS_32
+  session.patch = m.ext and m.ext.patch and tonumber(tostring(m.ext.patch.patch)) or 0
+  session.multilink = false
+  party.numbers.mask = lanes.mask(session.fsn)
+  local first = { [DATA * 2 + 1] = m.next_sn_re, [DATA * 2] = m.next_sn_be }
+  local named = m.ext and m.ext.qos and m.ext.qos.lanes
+  session.qos = type(named) == "table"
+  if session.qos then
+    first = {}
+    for i = 1, #named do
+      first[(i - 1) * 2 + 1], first[(i - 1) * 2] = named[i].next_sn_re, named[i].next_sn_be
+    end
+  end
+  lanes.start(party.numbers, nil, first)
+end
+
+-- Lanes ----------------------------------------------------------------------------------------------
+
+local function lane_of(party, number)
+  local lane = party.lanes[number]
+  if not lane then
+    lane = {}
+    party.lanes[number] = lane
+  end
+  return lane
+end
+
+-- Judges the sequence number of a FRAME or FRAGMENT; returns its lane unless receivers drop it.
+local function number(fragment, begins, ends)
+  local m, session = T.m, T.session
+  local priority = m.ext and m.ext.qos and m.ext.qos.priority or DATA
+  m.reliable, m.priority_number = m.R == 1, priority
+  local name = priority * 2 + (m.R == 1 and 1 or 0)
+  if T.first then
+    if priority ~= DATA then
+      if session.qos == false then
+        note("lane", "lane " .. tostring(Z.enums.Priority[priority] or priority) .. " in a session without QoS")
+      elseif session.qos == nil then
+        session.qos = true
+      end
+    end
+    local fresh, kind, text = lanes.take(T.speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink)
+    missed(kind, text)
+    if not fresh then
+      ignore()
+    end
+  end
+  return not m.ignored and lane_of(T.speaker, name) or nil
+end
+
+local function frame()
+  local lane = number(false, true, true)
+  if lane and T.first then
+    missed("fragment", fragments.interrupt(lane, T.m.sn, T.place))
+  end
+end
+
+local function fragment()
+  local m, session, speaker = T.m, T.session, T.speaker
+  local first, drop = m.ext ~= nil and m.ext.first ~= nil, m.ext ~= nil and m.ext.drop ~= nil
+  local lane = number(true, first, drop or m.M ~= 1)
+  m.lane_of_fragments, m.whole = lane, nil
+  if lane and T.first then
+    local whole, remark, kind = fragments.take(lane, session, m, T.place, T.b.number, session.patch,
+      speaker.numbers.mask, speaker.complete)
+    missed(kind, remark)
+    if whole and (whole:byte() or 0) % 32 < NETWORK_IDS then
+      missed("fragment", "the fragments make no network message")
+    end
+  end
+end
+
+-- Returns the bytes of a message, and the packets that brought it, when a FRAGMENT that was heard completes it.
+function Z.reassemble(b, m)
+  local lane, item = m.lane_of_fragments, m.item
+  local chain = lane and fragments.at(lane, m.place)
+  if not chain then
+    return nil
+  end
+  if chain.first ~= b.number then
+    show(item, FIELDS.fragment_of, chain.first)
+  end
+  if not chain.complete then
+    return nil
+  end
+  if m.place ~= chain.to then
+    if chain.complete ~= b.number then
+      show(item, FIELDS.reassembled_in, chain.complete)
+    end
+    return nil
+  end
+  for i = 1, #chain.packets do
+    show(item, FIELDS.fragments, chain.packets[i])
+  end
+  if not chain.data then
+    Z.note(item, "limit", "the message that ends here is not kept any more")
+    return nil
+  end
+  if (chain.data:byte() or 0) % 32 < NETWORK_IDS then
+    return nil
+  end
+  return chain.data, chain.packets
+end
+
+-- Keys -----------------------------------------------------------------------------------------------
+
+local KEYED = { push = true, request = true, response = true, interest = true }
+local DECLARES = { d_keyexpr = "keyexpr", d_subscriber = "subscriber", d_queryable = "queryable", d_token = "token" }
+local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_queryable = "queryable", u_token = "token" }
+
+-- Would a declaration have been heard, had there been one? With several links it may come on another one, later.
+local function certain(party)
+  return party.complete and not T.session.multilink and not T.session.lossy
+end
+
+local function unknown_alias(owner, scope)
+  if T.first and certain(T.session.parties[owner]) then
+    note("alias", string.format("alias %d is not declared", scope))
+  end
+end
+
+-- Finds the full key of a message.
+local function resolve()
+  local m = T.m
+  local keyed, own = m, m.M == 1
+  if m.name == "declare" then
+    keyed = m.body
+    if not keyed then
+      return
+    end
+    if keyed.name == "d_keyexpr" then
+      -- It has no M: what it builds on are aliases of its sender.
+      own = true
+    elseif DECLARES[keyed.name] then
+      own = keyed.M == 1
+    else
+      keyed = UNDECLARES[keyed.name] and keyed.ext and keyed.ext.wire_expr
+      own = keyed and keyed.mapping == 1
+    end
+  elseif not KEYED[m.name] then
+    return
+  end
+  local scope = keyed and keyed.key_scope
+  if type(scope) ~= "number" then
+    return
+  end
+  local suffix = keyed.key_suffix or ""
+  local key, unknown = aliases.resolve(T.session, T.side, scope, suffix, own, T.place)
+  m.keyexpr = key
+  if unknown then
+    unknown_alias(own and T.side or 1 - T.side, scope)
+  elseif not key and T.first then
+    note("limit", "a key that is too long")
+  end
+end
+
+-- Requests and interests -----------------------------------------------------------------------------
+
+-- The end under which requests of the speaker are kept, and whose it answers: in a group nobody can tell.
+local function asks()
+  return T.session.multicast and 0 or T.side
+end
+
+local function answers()
+  return T.session.multicast and 0 or 1 - T.side
+end
+
+local function clock()
+  return T.b.pinfo and T.b.pinfo.rel_ts or T.b.time
+end
+
+-- Opens an exchange, or finds the one that was opened here; returns the one that had its id as well.
+local function ask(owner, kind, name)
+  if not T.first then
+    local found = exchanges.find(T.session.room, owner, kind, name, T.place)
+    T.m.exchange = found and found.from == T.place and found or nil
+    return nil
+  end
+  local exchange = {
+    kind = kind, from = T.place, packet = T.b.number, time = clock(), key = T.m.keyexpr, session = T.session,
+  }
+  T.m.exchange = exchange
+  return exchanges.begin(T.session.room, owner, kind, name, exchange)
+end
+
+local function show_answers(exchange)
+  if exchange and not T.first then
+    for i = 1, #exchange.answers do
+      show(T.m.item, FIELDS.response_in, exchange.answers[i])
+    end
+  end
+end
+
+local function request()
+  local id = T.m.request_id
+  local before = ask(asks(), "query", memory.name(id))
+  if before and not T.session.multicast then
+    note("request", string.format("request id %d is in use since packet %d", id, before.packet))
+  end
+  local exchange = T.m.exchange
+  show_answers(exchange)
+  if exchange and not T.first then
+    show(T.m.item, FIELDS.final_in, exchange.ended)
+  end
+end
+
+local function show_request(exchange)
+  local m = T.m
+  m.exchange = exchange
+  if exchange then
+    local time = clock() - exchange.time
+    m.response_time = time
+    if m.item then
+      show(m.item, FIELDS.request_in, exchange.packet)
+      local seconds = floor(time)
+      show(m.item, FIELDS.response_time, NSTime.new(seconds, floor((time - seconds) * 1e9 + 0.5)))
+    end
+  elseif T.first and certain(T.listener) then
+    note("request", string.format("no open request has the id %d", m.request_id))
+  end
+end
+
+local function response()
+  local exchange, is_open = exchanges.find(T.session.room, answers(), "query", memory.name(T.m.request_id), T.place)
+  if exchange and T.first then
+    exchanges.answer(exchange, T.b.number)
+    if not is_open then
+      -- A final that travels in another lane may overtake what it follows.
+      note("request", "behind the RESPONSE_FINAL of packet " .. exchange.ended)
+    end
+  end
+  show_request(exchange)
+end
+
+local function response_final()
+  local exchange, is_open = exchanges.find(T.session.room, answers(), "query", memory.name(T.m.request_id), T.place)
+  exchange = is_open and exchange or nil
+  if exchange and T.first then
+    exchanges.finish(exchange, T.place, T.b.number)
+  end
+  show_request(exchange)
+end
+
+local function interest()
+  local m = T.m
+  local name = memory.name(m.interest_id)
+  if m.mode == FINAL then
+    local exchange, is_open = exchanges.find(T.session.room, asks(), "interest", name, T.place)
+    if is_open then
+      m.exchange, m.keyexpr = exchange, exchange.key
+      show(m.item, FIELDS.interest_in, exchange.packet)
+      if T.first then
+        exchanges.finish(exchange, T.place, T.b.number)
+      end
+    end
+    return
+  end
+  ask(asks(), "interest", name)
+  if T.first then
+    m.exchange.future = m.mode >= 2
+  end
+  show_answers(m.exchange)
+  if m.exchange and not T.first then
+    show(m.item, FIELDS.final_in, m.exchange.complete)
+  end
+end
+
+-- Declarations ---------------------------------------------------------------------------------------
+
+local SEVERAL = {} -- stands for more than one open declaration without a number
+
+-- The end under which declarations of the speaker are kept: in a group each sender has its own.
+local function declares()
+  return T.session.multicast and T.session.number + 1 or T.side
+end
+
+-- Returns what a declaration is known by: its id, or, where that is 0, as between routers, node and key.
+local function known_as(id, key)
+  if id ~= 0 then
+    return memory.name(id)
+  end
+  local node = T.m.ext and T.m.ext.node_id
+  return (node and tostring(node.node_id) or "0") .. " " .. tostring(key)
+end
+
+local function declared(kind, id)
+  local m, room, owner = T.m, T.session.room, declares()
+  local name = known_as(id, m.keyexpr)
+  local known, is_open = exchanges.find(room, owner, kind, name, T.place)
+  if is_open and (known.key == m.keyexpr) and known.from ~= T.place then
+    -- The same again.
+    m.exchange = known
+    show(m.item, FIELDS.declared_in, known.packet)
+    if T.first then
+      exchanges.answer(known, T.b.number)
+    end
+    return
+  end
+  if T.first and is_open then
+    note("declaration", string.format("%s %s was %q since packet %d", m.body.name:upper(), tostring(id),
+      tostring(known.key), known.packet))
+  end
+  ask(owner, kind, name)
+  if not T.first then
+    if m.exchange then
+      show(m.item, FIELDS.undeclared_in, m.exchange.ended)
+    end
+  elseif id == 0 then
+    -- It may be taken back without its key; then it must be the only one without a number.
+    m.exchange.name_of_key = name
+    local unnamed = T.speaker.unnamed
+    unnamed[kind] = unnamed[kind] and SEVERAL or m.exchange
+  end
+end
+
+-- Finds what is taken back, if that can be said, and tells whether there is anything of that id.
+local function undeclared(kind, id)
+  local m, room, owner = T.m, T.session.room, declares()
+  local found, known
+  if id ~= 0 or m.keyexpr then
+    local exchange, is_open = exchanges.find(room, owner, kind, known_as(id, m.keyexpr), T.place)
+    found = is_open and exchange or nil
+    known = found ~= nil
+  elseif T.first then
+    found = T.speaker.unnamed[kind]
+    known = found ~= nil
+    if found == SEVERAL then
+      found = nil
+    elseif found then
+      memory.note(outcomes, T.place, found)
+    end
+  else
+    found = outcomes.by_place[T.place]
+    known = found ~= nil
+  end
+  m.exchange = found
+  if found then
+    show(m.item, FIELDS.declared_in, found.packet)
+    if T.first then
+      exchanges.finish(found, T.place, T.b.number)
+      if T.speaker.unnamed[kind] == found then
+        T.speaker.unnamed[kind] = nil
+      end
+    end
+  end
+  return known
+end
+
+local function declare()
+  local m, body = T.m, T.m.body
+  if not body then
+    return
+  end
+  if m.I == 1 then
+    local owner, name = answers(), memory.name(m.interest_id)
+    local asked, is_open = exchanges.find(T.session.room, owner, "interest", name, T.place)
+    if is_open then
+      m.interest = asked
+      show(m.item, FIELDS.interest_in, asked.packet)
+      if T.first then
+        exchanges.answer(asked, T.b.number)
+      end
+    end
+  end
+  local kind = DECLARES[body.name]
+  if kind == "keyexpr" then
+    if m.keyexpr then
+      local remark
+      if T.first then
+        remark = aliases.declare(T.session, T.side, body.key_id, m.keyexpr, T.place)
+      else
+        remark = T.remarks
+      end
+      if not remark then
+        declared(kind, body.key_id)
+      elseif T.first then
+        note("alias", remark)
+      end
+    end
+  elseif kind then
+    declared(kind, body.entity_id)
+  elseif body.name == "d_final" then
+    m.exchange = m.interest
+    if m.interest and T.first then
+      m.interest.complete = T.b.number
+      if not m.interest.future then
+        exchanges.finish(m.interest, T.place, T.b.number)
+      end
+    end
+  elseif body.name == "u_keyexpr" then
+    m.keyexpr = aliases.taken_back(T.session, T.side, body.key_id, T.place)
+    if not m.keyexpr then
+      unknown_alias(T.side, body.key_id)
+    elseif T.first then
+      aliases.undeclare(T.session, T.side, body.key_id, T.place)
+    end
+    undeclared(kind or "keyexpr", body.key_id)
+  elseif UNDECLARES[body.name] then
+    -- For those who are interested a node may take back what it never declared here; then it says the key.
+    local named = m.keyexpr ~= nil and m.keyexpr ~= ""
+    local known = undeclared(UNDECLARES[body.name], body.entity_id)
+    if not named and m.exchange then
+      m.keyexpr = m.exchange.key
+    end
+    if T.first and not (known or named) and certain(T.speaker) then
+      note("declaration", string.format("%s of %s, which is not declared", body.name:upper(), tostring(body.entity_id)))
+    end
+  end
+end
+
+-- The tables -----------------------------------------------------------------------------------------
+
+local EFFECTS = {
+  init = init, -- who is there; the second one: what both agree on
+  open = open, -- lease, first sequence number; from here on as agreed; may join a session of several links
+  close = close, -- ends a session on UDP; TCP has an end of its own
+  join = join, -- who sends to a group, and its next sequence numbers
+  frame = frame, -- takes a sequence number, breaks a chain of fragments
+  fragment = fragment, -- takes a sequence number; may complete a network message
+  request = request, -- opens a query
+  response = response, -- answers it
+  response_final = response_final, -- ends it
+  interest = interest, -- opens an interest, or ends it
+  declare = declare, -- answers an interest, if it says so; and by its body
+}
+
+-- Checks, or finds out, whether network messages travel in FRAMEs here.
+local function check_place()
+  local m, now = T.m, T.now
+  if m.within then
+    return
+  end
+  local bare = m.kind == "network"
+  if not bare and m.name ~= "frame" and m.name ~= "fragment" then
+    return
+  end
+  if now.lowlatency == nil then
+    if T.first then
+      links.change(T.link, T.place + 1, { lowlatency = bare })
+      switch(T.place + 1)
+    end
+  elseif now.lowlatency ~= bare and T.first then
+    ignore()
+    note("place", m.name:upper() .. (bare and " outside of a FRAME" or " in a session with low latency"))
+  end
+end
+
+-- Notices that another session begins on UDP, where no connection ends the one before.
+local function renew_if_new(link, m, place)
+  local talk = link.talk
+  if talk.over then
+    return true
+  end
+  if link.tcp or talk.said == 0 or m.refused or m.version ~= VERSION then
+    return false
+  end
+  if m.name == "init" then
+    return m.A == 0
+  end
+  local known = links.latest(link).zid1
+  return m.name == "join" and link.multicast and known and known ~= m.zid
+end
+
+local function show_ends(b, m, now)
+  local index = T.way.index
+  m.srczid = (index == 1 and now.zid1 or index == 2 and now.zid2) or nil
+  m.dstzid = (index == 1 and now.zid2 or index == 2 and now.zid1) or nil
+  if m.within then
+    return
+  end
+  if m.srczid and b.srczid_told ~= m.srczid then
+    b.srczid_told = m.srczid
+    show(b.item, FIELDS.srczid, m.srczid)
+  end
+  if m.dstzid and b.dstzid_told ~= m.dstzid then
+    b.dstzid_told = m.dstzid
+    show(b.item, FIELDS.dstzid, m.dstzid)
+  end
+end
+
+local function hear(b, m)
+  if m.kind == "scouting" then
+    Z.hear_scouting(b, m)
+    show(b.item, FIELDS.srczid, m.srczid)
+    show(b.item, FIELDS.dstzid, m.dstzid)
+    return
+  end
+  local network = m.kind == "network"
+  if not network and m.kind ~= "transport" then
+    return
+  end
+  local way, place = b.way, b.place
+  local link = way.link
+  local first = not b.visited
+  m.place = place
+  T.b, T.m, T.way, T.link, T.place, T.first = b, m, way, link, place, first
+  T.remarks = nil
+  local within = m.within
+  if within then
+    m.ignored, m.reliable, m.priority_number = within.ignored, within.reliable, within.priority_number
+  end
+  local now
+  if first then
+    local talk = link.talk
+    if not talk then
+      talk = begin(link, place)
+      if m.name ~= "init" and not link.multicast then
+        talk.midway, midway = true, midway + 1
+      end
+    elseif renew_if_new(link, m, place) then
+      talk = begin(link, place)
+    end
+    talk.said = talk.said + 1
+    T.talk = talk
+    now = links.latest(link)
+    now.session.latest = b.time
+  else
+    T.remarks = remarks.by_place[place]
+    now = links.at(link, place)
+    m.ignored = m.ignored or (T.remarks and T.remarks.ignored) or nil
+  end
+  local session = now.session
+  if not session then
+    return -- it was forgotten
+  end
+  local side = way.index - 1
+  if now.flipped then
+    side = 1 - side
+  end
+  T.now, T.session, T.side = now, session, side
+  T.speaker, T.listener = session.parties[side], session.parties[1 - side]
+  check_place()
+  resolve()
+  local effect = EFFECTS[m.name]
+  if m.refused then
+    if first then
+      -- What could not be read may have been anything: a declaration, a FRAME.
+      doubt(T.speaker)
+    end
+  elseif effect and not m.ignored then
+    effect()
+  end
+  if not first and T.remarks then
+    for i = 1, #T.remarks do
+      Z.note(m.item, T.remarks[i][1], T.remarks[i][2])
+    end
+  end
+  show_ends(b, m, first and links.latest(link) or links.at(link, place + 1))
+  local item = m.item
+  if item then
+    if m.priority_number then
+      show(item, FIELDS.priority, m.priority_number)
+      show(item, FIELDS.reliability, m.reliable and 1 or 0)
+    end
+    show(item, FIELDS.keyexpr, m.keyexpr)
+  end
+end
+
+Z.listeners[#Z.listeners + 1] = hear
+end
+
+-- payload ---------------------------------------------------------------------------------------------
+
+do
+-- What is inside: payloads go to Wireshark's own dissectors, by the user's table or by their encoding; attachments
+-- that ROS 2 nodes (rmw_zenoh) write are read.
+
+local byte, sub, find = string.byte, string.sub, string.find
+local MOST_CACHED = 2048 -- keys whose place in the user's table is remembered
+local LONGEST_CACHED = 256 -- bytes of such a key
+
+-- Key expressions ------------------------------------------------------------------------------------
+
+-- Two keys intersect when some key without wildcards is matched by both. Verbatim chunks (`@...`) match only
+-- themselves, so what stands between them is compared piece by piece. In a piece the leftmost place for each run of
+-- chunks between two `**` is the best one: there is no search through combinations.
+
+local function split(text, separator)
+  local parts, at = {}, 1
+  while true do
+    local first, last = find(text, separator, at, true)
+    if not first then
+      parts[#parts + 1] = sub(text, at)
+      return parts
+    end
+    parts[#parts + 1] = sub(text, at, first - 1)
+    at = last + 1
+  end
+end
+
+local function taken_apart(key)
+  local apart = { verbatim = {}, between = { {} } }
+  for _, chunk in ipairs(split(key, "/")) do
+    if sub(chunk, 1, 1) == "@" then
+      apart.verbatim[#apart.verbatim + 1] = chunk
+      apart.between[#apart.between + 1] = {}
+    else
+      local piece = apart.between[#apart.between]
+      piece[#piece + 1] = chunk
+      piece.any = piece.any or chunk == "**"
+    end
+  end
+  return apart
+end
+
+-- Tells whether a chunk without wildcards is the parts of another in order, with anything at each `$*`.
+local function chunk_matches(pattern, text)
+  local parts = split(pattern, "$*")
+  local first, last = parts[1], parts[#parts]
+  local stop = #text - #last
+  if #first > stop or sub(text, 1, #first) ~= first or sub(text, stop + 1) ~= last then
+    return false
+  end
+  local at = #first + 1
+  for index = 2, #parts - 1 do
+    local start, behind = find(text, parts[index], at, true)
+    if not start or behind > stop then
+      return false
+    end
+    at = behind + 1
+  end
+  return true
+end
+
+local function agree(a, b)
+  local size = math.min(#a, #b)
+  return sub(a, 1, size) == sub(b, 1, size)
+end
+
+local function agree_backwards(a, b)
+  local size = math.min(#a, #b)
+  return size == 0 or sub(a, -size) == sub(b, -size)
+end
+
+local function chunks_intersect(a, b)
+  if a == b or a == "*" or b == "*" then
+    return true
+  end
+  if not find(a, "$*", 1, true) then
+    return find(b, "$*", 1, true) ~= nil and chunk_matches(b, a)
+  end
+  if not find(b, "$*", 1, true) then
+    return chunk_matches(a, b)
+  end
+  -- Between what both begin and end with, each takes all that the other has.
+  local left, right = split(a, "$*"), split(b, "$*")
+  return agree(left[1], right[1]) and agree_backwards(left[#left], right[#right])
+end
+
+-- Lays chunks from..to of one list over those of another from a place on.
+local function lies_over(run, from, to, chunks, at)
+  for index = from, to do
+    local other = chunks[at + index - from]
+    if not other or not chunks_intersect(run[index], other) then
+      return false
+    end
+  end
+  return true
+end
+
+-- `a` has `**`, `b` has none.
+local function fits(a, b)
+  local runs, from = {}, 1
+  for index = 1, #a + 1 do
+    if index > #a or a[index] == "**" then
+      runs[#runs + 1] = { from, index - 1 }
+      from = index + 1
+    end
+  end
+  local head, tail = runs[1], runs[#runs]
+  local tail_size = tail[2] - tail[1] + 1
+  local at, stop = head[2] + 1, #b - tail_size
+  if at - 1 > stop or not lies_over(a, head[1], head[2], b, 1) or not lies_over(a, tail[1], tail[2], b, stop + 1) then
+    return false
+  end
+  for number = 2, #runs - 1 do
+    local run = runs[number]
+    local size = run[2] - run[1] + 1
+    while at + size - 1 <= stop and not lies_over(a, run[1], run[2], b, at) do
+      at = at + 1
+    end
+    if at + size - 1 > stop then
+      return false
+    end
+    at = at + size
+  end
+  return true
+end
+
+local function pieces_intersect(a, b)
+  if not a.any and not b.any then
+    return #a == #b and lies_over(a, 1, #a, b, 1)
+  end
+  if not b.any then
+    return fits(a, b)
+  end
+  if not a.any then
+    return fits(b, a)
+  end
+  -- In front of the first `**` and behind the last, both must agree as far as both have something.
+  local index = 1
+  while a[index] ~= "**" and b[index] ~= "**" do
+    if not chunks_intersect(a[index], b[index]) then
+      return false
+    end
+    index = index + 1
+  end
+  index = 0
+  while a[#a - index] ~= "**" and b[#b - index] ~= "**" do
+    if not chunks_intersect(a[#a - index], b[#b - index]) then
+      return false
+    end
+    index = index + 1
+  end
+  return true
+end
+
+local function intersects(left, right)
+  if #left.verbatim ~= #right.verbatim then
+    return false
+  end
+  for index, chunk in ipairs(left.verbatim) do
+    if chunk ~= right.verbatim[index] then
+      return false
+    end
+  end
+  for index, piece in ipairs(left.between) do
+    if not pieces_intersect(piece, right.between[index]) then
+      return false
+    end
+  end
+  return true
+end
+
+-- Tells whether two key expressions intersect.
+function Z.keys_intersect(a, b)
+  return a == b or intersects(taken_apart(a), taken_apart(b))
+end
+
+-- Returns why a text is no key expression, nil when it is one.
+local function fault_of_key(text)
+  for _, chunk in ipairs(split(text, "/")) do
+    local rest = string.gsub(chunk, "%$%*", "")
+    if chunk == "" then
+      return "an empty chunk"
+    end
+    if chunk ~= "*" and chunk ~= "**" and find(rest, "[%*%$#?]") then
+      return "'" .. chunk .. "' is no chunk"
+    end
+  end
+  return nil
+end
+
+-- Dissectors -----------------------------------------------------------------------------------------
+
+-- What an encoding is for Wireshark, where it is not listed there under its own name.
+local ALIASES = {
+  ["text/json"] = "application/json",
+  ["text/xml"] = "application/xml",
+  ["zenoh/string"] = "text/plain",
+  ["text/json5"] = "text/plain",
+  ["application/yaml"] = "text/plain",
+  ["application/openmetrics-text"] = "text/plain",
+  ["application/sql"] = "text/plain",
+  ["application/json-seq"] = "text/plain",
+  ["application/jsonpath"] = "text/plain",
+  ["application/jwt"] = "text/plain",
+  ["application/yang"] = "text/plain",
+}
+
+-- Dissectors by name, where there is no media type.
+local NAMED = {
+  ["application/protobuf"] = "protobuf",
+  ["application/cdr"] = "cdr",
+}
+
+-- Payloads need not be what their encoding says. Where that can be told before, no dissector has to fail.
+
+local function begins_with(text)
+  return function(data) return sub(data, 1, #text) == text end
+end
+
+local DEEPEST = 64 -- arrays and maps inside of each other
+
+-- Returns the argument behind the first byte of a CBOR item, and the place behind it; -1 for an indefinite length.
+local function cbor_argument(data, at, low)
+  if low < 24 then
+    return low, at + 1
+  end
+  local size = low < 28 and 2 ^ (low - 24)
+  if not size then
+    return low == 31 and -1 or nil, at + 1
+  end
+  if at + size > #data then
+    return nil
+  end
+  local value = 0
+  for index = at + 1, at + size do
+    value = value * 256 + byte(data, index)
+  end
+  return value, at + 1 + size
+end
+
+-- Tells whether bytes begin with a well-formed CBOR item.
+local function is_cbor(data)
+  local at, open = 1, {} -- items that are missing in each array and map that is open; -1 when a break ends it
+  repeat
+    local first = byte(data, at)
+    if not first then
+      return false
+    end
+    local major, value = (first - first % 32) / 32, nil
+    local left = open[#open]
+    if first == 255 then
+      if left ~= -1 then
+        return false
+      end
+      open[#open], at = nil, at + 1
+    else
+      value, at = cbor_argument(data, at, first % 32)
+      if not value or (value == -1 and (major < 2 or major > 5)) then
+        return false
+      end
+      if left and left > 0 then
+        open[#open] = left - 1
+      end
+      if major == 6 then
+        open[#open + 1] = 1 -- a tag, and what it is about
+      elseif value == -1 then
+        open[#open + 1] = -1
+      elseif major == 2 or major == 3 then
+        at = at + value
+      elseif major == 4 or major == 5 then
+        open[#open + 1] = value * (major - 3)
+      end
+    end
+    if at > #data + 1 or #open > DEEPEST then
+      return false
+    end
+    while open[#open] == 0 do
+      open[#open] = nil
+    end
+  until #open == 0
+  return true
+end
+
+-- Tells whether bytes are fields of Protocol Buffers, to the last one.
+local function is_protobuf(data)
+  local at = 0
+  while at < #data do
+    local tag, _, behind = Z.vle(data, at, #data)
+    local kind = tag and tag % 8
+    if not tag or tag < 8 then
+      return false
+    end
+    at = behind
+    if kind == 0 or kind == 2 then
+      local value, high
+      value, high, behind = Z.vle(data, at, #data)
+      if not value or (kind == 2 and high > 0) then
+        return false
+      end
+      at = kind == 2 and behind + value or behind
+    elseif kind == 1 or kind == 5 then
+      at = at + (kind == 1 and 8 or 4)
+    elseif kind ~= 3 and kind ~= 4 then
+      return false
+    end
+  end
+  return at == #data
+end
+
+local CHECKS = {
+  ["image/png"] = begins_with("\137PNG"),
+  ["image/jpeg"] = begins_with("\255\216"),
+  ["image/gif"] = begins_with("GIF8"),
+  ["application/cbor"] = is_cbor,
+  ["application/protobuf"] = is_protobuf,
+}
+Z.payload_checks = CHECKS
+
+local function dissector_of(name)
+  local found, dissector = pcall(Dissector.get, name)
+  return found and dissector or nil
+end
+
+-- What hands a payload on. `call(tvb, pinfo, tree)` may raise an error.
+local function by_name(name)
+  local dissector = dissector_of(name)
+  return dissector and { call = function(tvb, pinfo, tree) dissector:call(tvb, pinfo, tree) end }
+end
+
+local function by_media_type(name)
+  local dissectors = Z.table_of("media_type")
+  local found, dissector = pcall(function() return dissectors:get_dissector(name) end)
+  if not found or not dissector then
+    return nil
+  end
+  return {
+    name = name,
+    check = CHECKS[name],
+    call = function(tvb, pinfo, tree) dissectors:try(name, tvb, pinfo, tree) end,
+  }
+end
+
+local function protobuf(message)
+  local dissector = dissector_of("protobuf")
+  return dissector and {
+    name = "application/protobuf",
+    check = is_protobuf,
+    call = function(tvb, pinfo, tree)
+      -- How that dissector is told the type of a message.
+      pinfo.private["pb_msg_type"] = message and "message," .. message or nil
+      local done, why = pcall(dissector.call, dissector, tvb, pinfo, tree)
+      pinfo.private["pb_msg_type"] = nil
+      if not done then
+        error(why, 0)
+      end
+    end,
+  }
+end
+
+-- Returns what takes payloads of a media type, nil when nothing does.
+local function of_media_type(name, schema)
+  if NAMED[name] == "protobuf" then
+    return protobuf(schema and string.match(schema, "^[%a_][%w_%.]*$"))
+  end
+  if NAMED[name] then
+    return by_name(NAMED[name]) or by_media_type(name)
+  end
+  local found = by_media_type(name) or (ALIASES[name] and by_media_type(ALIASES[name]))
+  if found then
+    return found
+  end
+  if sub(name, -5) == "+json" then
+    return by_media_type("application/json")
+  end
+  if sub(name, -4) == "+xml" then
+    return by_media_type("application/xml")
+  end
+  return sub(name, 1, 5) == "text/" and by_media_type("text/plain") or nil
+end
+
+local CUSTOM = 65535
+local encoded = {} -- what takes a payload, by the number of its encoding; false for nothing
+
+local function of_encoding(number, schema)
+  if number == CUSTOM then
+    -- Names of one's own are not cached: there is no end of them.
+    local name = schema and string.match(schema, "^%w+/[%w%-%+%.]+")
+    return name and of_media_type(string.lower(name)) or nil
+  end
+  local name = Z.encodings[number]
+  if not name or number == 0 then
+    return nil -- bytes: could be anything
+  end
+  if NAMED[name] == "protobuf" then
+    return of_media_type(name, schema)
+  end
+  if encoded[number] == nil then
+    encoded[number] = of_media_type(name) or false
+  end
+  return encoded[number] or nil
+end
+
+-- The user's table -----------------------------------------------------------------------------------
+
+local rules = {}
+local cached, cached_count = {}, 0
+
+local function target_of(name)
+  if name == "none" then
+    return {}
+  end
+  local dissector, message = string.match(name, "^(protobuf):([%a_][%w_%.]*)$")
+  if dissector then
+    return protobuf(message)
+  end
+  if find(name, "/", 1, true) then
+    return of_media_type(string.lower(name))
+  end
+  return name ~= "zenoh" and by_name(name) or nil
+end
+
+-- Takes entries `KEY=DISSECTOR` with semicolons between them. Returns a sentence for each that cannot be used.
+function Z.set_payload_table(text)
+  rules, cached, cached_count = {}, {}, 0
+  local faults = {}
+  for entry in string.gmatch(text, "[^;]+") do
+    entry = string.match(entry, "^%s*(.-)%s*$")
+    local key, name = string.match(entry, "^(.-)%s*=%s*(.+)$")
+    local fault = key and fault_of_key(key)
+    if entry ~= "" and not key then
+      faults[#faults + 1] = "'" .. entry .. "' is not KEY=DISSECTOR"
+    elseif fault then
+      faults[#faults + 1] = "'" .. key .. "' is no key expression: " .. fault
+    elseif key then
+      local target = target_of(name)
+      if target then
+        rules[#rules + 1] = { key = taken_apart(key), target = target }
+      else
+        faults[#faults + 1] = "there is no dissector and no media type '" .. name .. "'"
+      end
+    end
+  end
+  return faults
+end
+
+local function of_key(key)
+  if #rules == 0 or not key then
+    return nil
+  end
+  local known = cached[key]
+  if known ~= nil then
+    return known or nil
+  end
+  local apart, target = taken_apart(key), false
+  for _, rule in ipairs(rules) do
+    if intersects(rule.key, apart) then
+      target = rule.target
+      break
+    end
+  end
+  if #key <= LONGEST_CACHED then
+    if cached_count >= MOST_CACHED then
+      cached, cached_count = {}, 0
+    end
+    cached[key], cached_count = target, cached_count + 1
+  end
+  return target or nil
+end
+
+-- Handing on -----------------------------------------------------------------------------------------
+
+local inside = false -- a payload is no place for payloads: a key table may name anything
+
+local function dissect(b, item, target, at, size)
+  local pinfo = b.pinfo
+  -- No dissector of a payload may ask the stream for more.
+  local can, length, offset = pinfo.can_desegment, pinfo.desegment_len, pinfo.desegment_offset
+  pinfo.can_desegment = 0
+  inside = true
+  -- Bytes that are not what they should be raise an error there, and are shown as such.
+  pcall(target.call, b.range(at, size):tvb(), pinfo, item)
+  inside = false
+  pinfo.can_desegment, pinfo.desegment_len, pinfo.desegment_offset = can, length, offset
+  pinfo.cols.protocol:set("Zenoh")
+end
+
+-- `value` is what has a payload: PUT, ERR or the body of a QUERY.
+local function show_payload(b, item, key, value, stop)
+  local data = value.data
+  if type(data) ~= "string" or data == "" then
+    return
+  end
+  local target = of_key(key) or of_encoding(value.encoding or 0, value.schema)
+  if not target or not target.call then
+    return
+  end
+  if target.check and not target.check(data) then
+    item:add(b.range(stop - #data, #data), "[Not " .. target.name .. ", so no dissector has it]")
+    return
+  end
+  dissect(b, item, target, stop - #data, #data)
+end
+
+-- Returns where the body of an extension ends: behind the header stands its length.
+local function end_of_body(b, extension)
+  local length, _, at = Z.vle(b.raw, extension.at + 1, #b.raw)
+  return at + length
+end
+
+-- ROS 2 ----------------------------------------------------------------------------------------------
+
+local F = {
+  sequence_number = Z.field("ros2.sequence_number", "int64", "sequence_number"),
+  source_timestamp = Z.field("ros2.source_timestamp", "absolute_time", "source_timestamp"),
+  source_gid = Z.field("ros2.source_gid", "bytes", "source_gid"),
+}
+local GID_BYTES = 16
+local BARE = { "", "", "" }
+local NAMES = { "\15sequence_number", "\16source_timestamp", "\10source_gid" }
+
+-- Returns where the three values are in an attachment, nil when it is another one.
+local function places(raw, names)
+  local at, found = 0, {}
+  for index, name in ipairs(names) do
+    if sub(raw, at + 1, at + #name) ~= name then
+      return nil
+    end
+    at = at + #name
+    found[index] = at
+    at = at + (index < 3 and 8 or 1 + GID_BYTES)
+  end
+  return at == #raw and byte(raw, found[3] + 1) == GID_BYTES and found or nil
+end
+
+-- Nanoseconds of 64 bits, low byte first, as seconds and the rest; numbers do not hold them in one.
+local function time_at(raw, at)
+  local digits, negative = { byte(raw, at + 1, at + 8) }, byte(raw, at + 8) >= 128
+  if negative then
+    local carry = 1
+    for index = 1, 8 do
+      local digit = 255 - digits[index] + carry
+      carry = digit > 255 and 1 or 0
+      digits[index] = digit % 256
+    end
+  end
+  local seconds, rest = 0, 0
+  for index = 8, 1, -1 do
+    local value = rest * 256 + digits[index]
+    rest = value % 1000000000
+    seconds = seconds * 256 + (value - rest) / 1000000000
+  end
+  if negative then
+    return -seconds, -rest
+  end
+  return seconds, rest
+end
+
+-- Returns what an attachment of rmw_zenoh says: places of the three values in it.
+function Z.ros2_places(raw)
+  return places(raw, BARE) or places(raw, NAMES)
+end
+
+local function show_attachment(b, item, attachment)
+  local raw = attachment.attachment
+  local found = type(raw) == "string" and Z.ros2_places(raw)
+  if not found then
+    return
+  end
+  local at = end_of_body(b, attachment) - #raw
+  local sub_item = item:add(b.range(at, #raw), "ROS 2 (rmw_zenoh)")
+  sub_item:add_le(F.sequence_number, b.range(at + found[1], 8))
+  local seconds, nanoseconds = time_at(raw, found[2])
+  sub_item:add(F.source_timestamp, b.range(at + found[2], 8), NSTime.new(seconds, nanoseconds))
+  sub_item:add(F.source_gid, b.range(at + found[3] + 1, GID_BYTES))
+end
+
+-- Messages -------------------------------------------------------------------------------------------
+
+local CARRIES = { push = true, request = true, response = true }
+
+Z.listeners[#Z.listeners + 1] = function(b, m)
+  if not CARRIES[m.name] or inside then
+    return
+  end
+  local value = m.body
+  while value and value.name == "reply" do
+    value = value.body
+  end
+  if not value or value.refused then
+    return
+  end
+  local item, extensions = value.item or m.item, value.ext
+  if not item then
+    return
+  end
+  if extensions and extensions.attachment then
+    show_attachment(b, item, extensions.attachment)
+  end
+  if not Z.settings.payload then
+    return
+  end
+  if value.name == "query" then
+    local body = extensions and extensions.query_body
+    if body then
+      show_payload(b, item, m.keyexpr, body, end_of_body(b, body))
+    end
+  elseif value.data then
+    show_payload(b, item, m.keyexpr, value, value.stop)
+  end
+end
+end
+
+-- statistics ------------------------------------------------------------------------------------------
+
+do
+-- A capture in numbers: `tshark -z zenoh,messages|keys|sessions|requests[,FILTER]`, and Tools > Zenoh in Wireshark.
+--
+-- What a packet says is noted while it is dissected and counted when Wireshark taps it: once for each look at a
+-- capture, however often its packets are dissected, and only those that pass the filter.
+
+local floor, log, exp, min, max = math.floor, math.log, math.exp, math.min, math.max
+local MOST_ROWS = 10000 -- of a table that are told apart
+local MOST_SHOWN = 100
+local MOST_ASKED = 100000 -- requests that wait for their answers
+local LONGEST_TEXT = 64 -- characters of a key that are shown
+local STEP = log(1.02) -- response times are counted in steps of two percent
+
+-- What the packet in work says -------------------------------------------------------------------------
+
+local taps = 0
+local said = { count = 0 }
+
+local function forget()
+  said = { count = 0 }
+end
+
+Z.on_init[#Z.on_init + 1] = forget
+
+Z.listeners[#Z.listeners + 1] = function(b, m)
+  if taps == 0 or m.kind == "data" or m.kind == "declaration" then
+    return
+  end
+  if said.number ~= b.number or said.visited ~= b.visited then
+    said = { count = 0, number = b.number, visited = b.visited }
+  end
+  local count = said.count
+  said[count + 1], said[count + 2], said.count = b, m, count + 2
+end
+
+-- Text -------------------------------------------------------------------------------------------------
+
+local function width_of(text)
+  local _, behind = string.gsub(text, "[\128-\191]", "")
+  return #text - behind
+end
+
+-- A key may be anything: what does not show is replaced, what is long is cut in the middle.
+local function shown(text)
+  if text == "" then
+    return "(no key)"
+  end
+  text = string.gsub(text, "[%c]", "?")
+  if width_of(text) <= LONGEST_TEXT then
+    return text
+  end
+  local half = floor(LONGEST_TEXT / 2) - 2
+  local first = string.gsub(string.sub(text, 1, half), "[\192-\255][\128-\191]*$", "")
+  local last = string.gsub(string.sub(text, -half), "^[\128-\191]+", "")
+  return first .. "..." .. last
+end
+
+local function whole(number)
+  return string.format("%.0f", number)
+end
+
+local function decimal(number)
+  return number and string.format("%.3f", number) or "-"
+end
+
+local function milliseconds(seconds)
+  return seconds and string.format("%.3f", seconds * 1000) or "-"
+end
+
+-- Returns a table as text. The first row has the titles; those that begin with "<" head columns of text.
+local function aligned(title, rows, remarks)
+  local widths, total = {}, -2
+  for _, row in ipairs(rows) do
+    for index, cell in ipairs(row) do
+      widths[index] = max(widths[index] or 0, width_of((string.gsub(cell, "^<", ""))))
+    end
+  end
+  for _, width in ipairs(widths) do
+    total = total + width + 2
+  end
+  local ruler = string.rep("=", max(total, #title))
+  local lines = { ruler, title, "" }
+  local titles = rows[1]
+  for number, row in ipairs(rows) do
+    local cells = {}
+    for index, cell in ipairs(row) do
+      local text = number == 1 and string.gsub(cell, "^<", "") or cell
+      local gap = string.rep(" ", widths[index] - width_of(text))
+      cells[index] = string.sub(titles[index], 1, 1) == "<" and text .. gap or gap .. text
+    end
+    lines[#lines + 1] = (string.gsub(table.concat(cells, "  "), "%s+$", ""))
+    if number == 1 then
+      lines[#lines + 1] = string.rep("-", total)
+    end
+  end
+  for _, remark in ipairs(remarks) do
+    lines[#lines + 1] = remark
+  end
+  lines[#lines + 1] = ruler
+  return table.concat(lines, "\n") .. "\n"
+end
+
+-- Rows that are told apart, up to a bound ---------------------------------------------------------------
+
+local function new_rows(make)
+  return { make = make, by_name = {}, list = {}, left_out = 0 }
+end
+
+-- Returns the row of a name; nil when there are too many, which is counted.
+local function row_of(rows, name)
+  local row = rows.by_name[name]
+  if not row then
+    if #rows.list >= MOST_ROWS then
+      rows.left_out = rows.left_out + 1
+      return nil
+    end
+    row = rows.make()
+    row.name, row.order = name, #rows.list
+    rows.by_name[name] = row
+    rows.list[#rows.list + 1] = row
+  end
+  return row
+end
+
+-- Returns the rows that weigh most, and a remark for what is not among them.
+local function top(rows, weight)
+  local sorted = {}
+  for index, row in ipairs(rows.list) do
+    sorted[index] = row
+  end
+  table.sort(sorted, function(one, other)
+    local left, right = weight(one), weight(other)
+    if left ~= right then
+      return left > right
+    end
+    return one.order < other.order
+  end)
+  local remarks = {}
+  if #sorted > MOST_SHOWN then
+    remarks[1] = whole(#sorted - MOST_SHOWN) .. " more rows are left out."
+  end
+  if rows.left_out > 0 then
+    remarks[#remarks + 1] = whole(rows.left_out) .. " messages are in none of these: too many different ones."
+  end
+  for index = #sorted, MOST_SHOWN + 1, -1 do
+    sorted[index] = nil
+  end
+  return sorted, remarks
+end
+
+-- Messages ---------------------------------------------------------------------------------------------
+
+local function size_of(m)
+  return m.at and m.stop and m.stop - m.at or 0
+end
+
+local function label_of(m)
+  local label = string.upper(m.name)
+  if m.name == "init" or m.name == "open" then
+    return label .. (m.A == 1 and "_ACK" or "_SYN")
+  end
+  return label
+end
+
+local function messages()
+  local rows = new_rows(function() return { count = 0, bytes = 0 } end)
+  local counts = {}
+
+  function counts.take(_, m)
+    local inner = m
+    while inner do
+      local row = row_of(rows, label_of(inner))
+      if row then
+        row.count, row.bytes = row.count + 1, row.bytes + size_of(inner)
+      end
+      inner = inner.body
+    end
+  end
+
+  function counts.text()
+    local sorted, remarks = top(rows, function(row) return row.count end)
+    local lines = { { "<Message", "Count", "Bytes" } }
+    for index, row in ipairs(sorted) do
+      lines[index + 1] = { row.name, whole(row.count), whole(row.bytes) }
+    end
+    remarks[#remarks + 1] = "Bytes of a message are those of what it carries, too."
+    return aligned("Zenoh messages", lines, remarks)
+  end
+
+  return counts
+end
+
+-- Keys -------------------------------------------------------------------------------------------------
+
+-- What carries a value: PUT, DEL, QUERY, ERR, also inside of a REPLY; and the bytes of it.
+local function content_of(m)
+  local value = m.body
+  local inside_reply = value and value.name == "reply"
+  if inside_reply then
+    value = value.body
+  end
+  if not value then
+    return nil
+  end
+  local data = value.data
+  local body = value.ext and value.ext.query_body
+  if body then
+    data = body.data
+  end
+  return inside_reply and "reply" or value.name, type(data) == "string" and #data or 0
+end
+
+local COUNTED = { put = "puts", del = "deletes", query = "queries", reply = "replies", err = "errors" }
+
+local function keys()
+  local rows = new_rows(function()
+    return { weight = 0, puts = 0, deletes = 0, queries = 0, replies = 0, errors = 0, bytes = 0 }
+  end)
+  local counts = {}
+
+  function counts.take(_, m)
+    if m.name ~= "push" and m.name ~= "request" and m.name ~= "response" then
+      return
+    end
+    local kind, bytes = content_of(m)
+    local counted = COUNTED[kind]
+    local row = counted and m.keyexpr and row_of(rows, m.keyexpr)
+    if row then
+      row.weight, row[counted], row.bytes = row.weight + 1, row[counted] + 1, row.bytes + bytes
+    end
+  end
+
+  function counts.text(duration)
+    local sorted, remarks = top(rows, function(row) return row.weight end)
+    local lines = { { "<Key expression", "Puts", "Deletes", "Per second", "Queries", "Replies", "Errors", "Bytes" } }
+    for index, row in ipairs(sorted) do
+      local published = row.puts + row.deletes
+      lines[index + 1] = {
+        shown(row.name), whole(row.puts), whole(row.deletes), duration > 0 and decimal(published / duration) or "-",
+        whole(row.queries), whole(row.replies), whole(row.errors), whole(row.bytes),
+      }
+    end
+    remarks[#remarks + 1] = "Bytes of payloads. What a router forwards counts on each of its links."
+    return aligned("Zenoh keys", lines, remarks)
+  end
+
+  return counts
+end
+
+-- Sessions ---------------------------------------------------------------------------------------------
+
+local PT_UDP = 3
+
+local function locator_of(pinfo, address, port)
+  local text = tostring(address)
+  if string.find(text, ":", 1, true) then
+    text = "[" .. text .. "]"
+  end
+  return (pinfo.port_type == PT_UDP and "udp/" or "tcp/") .. text .. ":" .. tostring(port)
+end
+
+-- Both ends of the link a packet is on, and which of them sent it; the one that sorts first is the first.
+local function ends_of(pinfo)
+  local here = locator_of(pinfo, pinfo.src, pinfo.src_port)
+  local there = locator_of(pinfo, pinfo.dst, pinfo.dst_port)
+  if here <= there then
+    return here, there, "first"
+  end
+  return there, here, "second"
+end
+
+local function of_party(party)
+  if not party.zid then
+    return "-"
+  end
+  local role = party.whatami and Z.enums.WhatAmI[party.whatami]
+  return party.zid .. (role and " " .. role or "")
+end
+
+local function sessions()
+  local rows = new_rows(function() return { messages = 0, bytes = 0, first = {}, second = {} } end)
+  local begun -- when the first packet was seen
+  local counts = {}
+
+  -- Two nodes may open a session more than once between the same ends; a new INIT begins another row.
+  local generation = {}
+
+  local function row_for(m, link)
+    if m.name == "init" and m.A ~= 1 then
+      generation[link] = (generation[link] or 0) + 1
+    end
+    return row_of(rows, link .. " " .. (generation[link] or 0))
+  end
+
+  function counts.take(b, m, pinfo)
+    if m.kind == "scouting" then
+      return
+    end
+    begun = begun or b.time
+    local first, second, side = ends_of(pinfo)
+    local row = row_for(m, first .. " " .. second)
+    if not row then
+      return
+    end
+    if not row.start then
+      row.start, row.first.locator, row.second.locator = b.time, first, second
+      row.opened_by = side
+    end
+    row.finish, row.messages = b.time, row.messages + 1
+    -- What a FRAME carries comes as messages of its own.
+    if m.kind == "transport" or not m.within then
+      row.bytes = row.bytes + size_of(m)
+    end
+    local party = row[side]
+    if m.name == "init" or m.name == "join" then
+      party.zid, party.whatami = m.zid, m.whatami
+    elseif not party.zid then
+      party.zid = m.srczid or b.srczid
+    end
+    if m.name == "close" then
+      row.closed_by, row.closed = side, "CLOSE " .. (Z.enums.CloseReason[m.reason] or tostring(m.reason))
+    end
+  end
+
+  function counts.text()
+    local sorted, remarks = top(rows, function(row) return -row.start end)
+    local lines = {
+      { "<Zid", "<Zid", "<Locator", "<Locator", "Start", "End", "Messages", "Bytes", "<Ended" },
+    }
+    for index, row in ipairs(sorted) do
+      local opener = row.opened_by == "first" and row.first or row.second
+      local other = opener == row.first and row.second or row.first
+      local ended = "not by CLOSE"
+      if row.closed then
+        ended = row.closed .. (row.closed_by == row.opened_by and ", from the left" or ", from the right")
+      end
+      lines[index + 1] = {
+        of_party(opener), of_party(other), opener.locator, other.locator, decimal(row.start - begun),
+        decimal(row.finish - begun), whole(row.messages), whole(row.bytes), ended,
+      }
+    end
+    remarks[#remarks + 1] = "Seconds from the first message. The end that was heard first stands on the left."
+    return aligned("Zenoh sessions", lines, remarks)
+  end
+
+  return counts
+end
+
+-- Requests ---------------------------------------------------------------------------------------------
+
+local function new_spread()
+  return { count = 0, sum = 0, buckets = {} }
+end
+
+local function add_to(spread, seconds)
+  seconds = max(seconds, 0)
+  spread.count, spread.sum = spread.count + 1, spread.sum + seconds
+  spread.least, spread.most = min(spread.least or seconds, seconds), max(spread.most or seconds, seconds)
+  local bucket = floor(log(max(seconds, 1e-9)) / STEP + 0.5)
+  spread.buckets[bucket] = (spread.buckets[bucket] or 0) + 1
+end
+
+-- Returns the value that a share of all values does not exceed, to about one percent.
+local function percentile(spread, share)
+  local numbers = {}
+  for bucket in pairs(spread.buckets) do
+    numbers[#numbers + 1] = bucket
+  end
+  table.sort(numbers)
+  local wanted, seen = spread.count * share, 0
+  for _, bucket in ipairs(numbers) do
+    seen = seen + spread.buckets[bucket]
+    if seen >= wanted then
+      return min(max(exp(bucket * STEP), spread.least), spread.most)
+    end
+  end
+  return nil
+end
+
+local function requests()
+  local rows = new_rows(function()
+    return { asked = 0, replies = 0, errors = 0, finals = 0, to_reply = new_spread(), to_final = new_spread() }
+  end)
+  local asked, asked_count, strays = {}, 0, 0
+  local counts = {}
+
+  local function id_of(link, side, m)
+    return link .. " " .. side .. " " .. tostring(m.request_id)
+  end
+
+  local function answered(pinfo, m)
+    local first, second, side = ends_of(pinfo)
+    return id_of(first .. " " .. second, side == "first" and "second" or "first", m)
+  end
+
+  function counts.take(b, m, pinfo)
+    if m.name == "request" then
+      local row = row_of(rows, m.keyexpr or "?")
+      if row then
+        row.asked = row.asked + 1
+        local first, second, side = ends_of(pinfo)
+        local id = id_of(first .. " " .. second, side, m)
+        if asked_count < MOST_ASKED or asked[id] then
+          asked_count = asked_count + (asked[id] and 0 or 1)
+          asked[id] = { row = row, time = b.time }
+        end
+      end
+    elseif m.name == "response" then
+      local exchange = asked[answered(pinfo, m)]
+      if exchange then
+        local row = exchange.row
+        local counted = m.body and m.body.name == "err" and "errors" or "replies"
+        row[counted] = row[counted] + 1
+        if not exchange.replied then
+          exchange.replied = true
+          add_to(row.to_reply, b.time - exchange.time)
+        end
+      else
+        strays = strays + 1
+      end
+    elseif m.name == "response_final" then
+      local id = answered(pinfo, m)
+      local exchange = asked[id]
+      if exchange then
+        exchange.row.finals = exchange.row.finals + 1
+        add_to(exchange.row.to_final, b.time - exchange.time)
+        asked[id], asked_count = nil, asked_count - 1
+      else
+        strays = strays + 1
+      end
+    end
+  end
+
+  local function times(spread)
+    if spread.count == 0 then
+      return "-", "-", "-", "-"
+    end
+    return milliseconds(spread.least), milliseconds(spread.sum / spread.count), milliseconds(spread.most),
+      milliseconds(percentile(spread, 0.95))
+  end
+
+  function counts.text()
+    local sorted, remarks = top(rows, function(row) return row.asked end)
+    local lines = {
+      { "<Key expression", "Queries", "Replies", "Errors", "Open", "First: min", "avg", "max", "95 %",
+        "Final: min", "avg", "max", "95 %" },
+    }
+    for index, row in ipairs(sorted) do
+      local line = { shown(row.name), whole(row.asked), whole(row.replies), whole(row.errors), whole(row.asked - row.finals) }
+      for _, spread in ipairs({ row.to_reply, row.to_final }) do
+        line[#line + 1], line[#line + 2], line[#line + 3], line[#line + 4] = times(spread)
+      end
+      lines[index + 1] = line
+    end
+    if strays > 0 then
+      remarks[#remarks + 1] = whole(strays) .. " answers to queries that this capture does not have."
+    end
+    remarks[#remarks + 1] = "Milliseconds from the query to its first answer and to its end; 95 % took no longer (to 1 %)."
+    return aligned("Zenoh requests", lines, remarks)
+  end
+
+  return counts
+end
+
+-- Taps -------------------------------------------------------------------------------------------------
+
+local TABLES = {
+  { name = "messages", title = "Messages", make = messages },
+  { name = "keys", title = "Keys", make = keys },
+  { name = "sessions", title = "Sessions", make = sessions },
+  { name = "requests", title = "Requests", make = requests },
+}
+
+-- Counts until `remove` is called; `show(text)` gets the table whenever Wireshark wants to see it.
+local function listen(entry, filter, show)
+  local tap = Listener.new("frame", filter)
+  local counts, first, last = entry.make(), nil, nil
+  taps = taps + 1
+
+  function tap.packet(pinfo)
+    local time = pinfo.abs_ts
+    first, last = min(first or time, time), max(last or time, time)
+    if said.number ~= pinfo.number then
+      return
+    end
+    for index = 1, said.count, 2 do
+      counts.take(said[index], said[index + 1], pinfo)
+    end
+  end
+
+  function tap.draw()
+    show(counts.text(first and last - first or 0))
+  end
+
+  function tap.reset()
+    counts, first, last = entry.make(), nil, nil
+    forget()
+  end
+
+  return function()
+    taps = taps - 1
+    tap:remove()
+  end
+end
+
+local function on_command_line(entry)
+  return function(argument)
+    -- "zenoh,keys" or "zenoh,keys,FILTER"
+    local filter = string.match(argument or "", "^zenoh,%w+,(.+)$")
+    listen(entry, filter, print)
+  end
+end
+
+local function in_window(entry)
+  return function()
+    local window = TextWindow.new("Zenoh " .. string.lower(entry.title))
+    local remove = listen(entry, nil, function(text) window:set(text) end)
+    window:set_atclose(remove)
+    retap_packets()
+  end
+end
+
+for _, entry in ipairs(TABLES) do
+  if register_stat_cmd_arg then
+    pcall(register_stat_cmd_arg, "zenoh," .. entry.name, on_command_line(entry))
+  end
+  if register_menu and gui_enabled and gui_enabled() then
+    pcall(register_menu, "Zenoh/" .. entry.title, in_window(entry), MENU_TOOLS_UNSORTED)
+  end
+end
+end
+
+-- heuristic -------------------------------------------------------------------------------------------
+
+do
+-- What is Zenoh on ports that nobody named. Version, ids, lengths and reserved bits have to fit, and all of them have
+-- to end exactly where the packet does; only then is a conversation claimed.
+
+local byte, sub, find = string.byte, string.sub, string.find
+local VERSION = 9
+local INIT, OPEN, FRAME, JOIN = 1, 2, 5, 7
+local RESPONSE, REQUEST, PUSH = 0x1b, 0x1c, 0x1d
+local SCOUT, HELLO = 1, 2
+local LONGEST_LEASE = 86400000 -- ms, one day
+local MOST_EXTENSIONS = 16
+local MOST_REMEMBERED = 10000 -- ends that asked by SCOUT, links inside of others
+
+-- Shapes: each takes the place behind the header's byte and returns where the message ends, nil when it is none. ---
+
+local function vle(raw, at, stop)
+  local value, scale = 0, 1
+  for index = at, at + 8 do
+    if index >= stop then
+      return nil
+    end
+    local c = byte(raw, index + 1)
+    if c < 128 then
+      return value + c * scale, index + 1
+    end
+    value, scale = value + (c - 128) * scale, scale * 128
+  end
+  return nil
+end
+
+-- Bytes with their count in front.
+local function counted(raw, at, stop, least)
+  local size, behind = vle(raw, at, stop)
+  if not size or size < least or behind + size > stop then
+    return nil
+  end
+  return behind + size, behind
+end
+
+-- `known` are header bytes without Z.
+local function chain(raw, at, stop, known)
+  for _ = 1, MOST_EXTENSIONS do
+    local header = at < stop and byte(raw, at + 1)
+    if not header or not known[header % 128] then
+      return nil
+    end
+    local enc = (header % 128 - header % 32) / 32
+    at = at + 1
+    if enc == 1 then
+      local value, behind = vle(raw, at, stop)
+      at = value and behind
+    elseif enc == 2 then
+      at = counted(raw, at, stop, 0)
+    end
+    if not at or header < 128 then
+      return at
+    end
+  end
+  return nil
+end
+
+local function is_set(header, flag)
+  return header % (2 * flag) >= flag
+end
+
+local function set_of(...)
+  local found = {}
+  for _, value in ipairs({ ... }) do
+    found[value] = true
+  end
+  return found
+end
+
+local OF_INIT = set_of(0x01, 0x21, 0x42, 0x43, 0x44, 0x05, 0x06, 0x27, 0x48)
+local OF_OPEN = set_of(0x01, 0x22, 0x42, 0x43, 0x44, 0x04, 0x05, 0x06, 0x27)
+local OF_FRAME = set_of(0x31)
+local OF_JOIN = set_of(0x51, 0x52, 0x27)
+local NONE = {}
+
+local function extensions(raw, at, stop, header, known)
+  return is_set(header, 0x80) and chain(raw, at, stop, known) or (not is_set(header, 0x80) and at or nil)
+end
+
+-- Version, role and zid, as INIT, JOIN and HELLO have them.
+local function introduction(raw, at, stop)
+  local version, packed = byte(raw, at + 1, at + 2)
+  if version ~= VERSION or not packed or packed % 16 > 2 then
+    return nil -- another version, a reserved bit, or a role that does not exist
+  end
+  local behind = at + 2 + (packed - packed % 16) / 16 + 1
+  -- A zid of zeros is none.
+  if behind > stop or not find(sub(raw, at + 3, behind), "[^%z]") then
+    return nil
+  end
+  return behind
+end
+
+-- Resolutions and batch size.
+local function sizes(raw, at, stop)
+  local resolution, low, high = byte(raw, at + 1, at + 3)
+  if at + 3 > stop or resolution >= 16 or low + high == 0 then
+    return nil
+  end
+  return at + 3
+end
+
+local function init(raw, at, stop)
+  local header = byte(raw, at + 1)
+  at = introduction(raw, at + 1, stop)
+  if at and is_set(header, 0x40) then
+    at = sizes(raw, at, stop)
+  end
+  if at and is_set(header, 0x20) then
+    at = counted(raw, at, stop, 1)
+  end
+  return at and extensions(raw, at, stop, header, OF_INIT)
+end
+
+local function lease(raw, at, stop, header, seconds)
+  local value, behind = vle(raw, at, stop)
+  if not value or value == 0 or value * (is_set(header, seconds) and 1000 or 1) > LONGEST_LEASE then
+    return nil
+  end
+  return behind
+end
+
+-- OpenSyn; OpenAck says too little to be told from anything else.
+local function open(raw, at, stop)
+  local header = byte(raw, at + 1)
+  at = lease(raw, at + 1, stop, header, 0x40)
+  local sn, behind = nil, nil
+  if at then
+    sn, behind = vle(raw, at, stop)
+  end
+  if not sn or sn >= 4294967296 then
+    return nil
+  end
+  at = counted(raw, behind, stop, 8)
+  return at and extensions(raw, at, stop, header, OF_OPEN)
+end
+
+local function join(raw, at, stop)
+  local header = byte(raw, at + 1)
+  at = introduction(raw, at + 1, stop)
+  if at and is_set(header, 0x40) then
+    at = sizes(raw, at, stop)
+  end
+  at = at and lease(raw, at, stop, header, 0x20)
+  for _ = 1, 2 do
+    local sn, behind = nil, nil
+    if at then
+      sn, behind = vle(raw, at, stop)
+    end
+    at = sn and sn < 4294967296 and behind
+  end
+  return at and extensions(raw, at, stop, header, OF_JOIN)
+end
+
+local function scout(raw, at, stop)
+  local header, version, packed = byte(raw, at + 1, at + 3)
+  if version ~= VERSION or not packed or header >= 32 or packed % 8 == 0 then
+    return nil
+  end
+  if packed % 16 < 8 then
+    return packed < 16 and at + 3 or nil -- without a zid there is nothing to be long
+  end
+  local behind = at + 3 + (packed - packed % 16) / 16 + 1
+  if behind > stop or not find(sub(raw, at + 4, behind), "[^%z]") then
+    return nil
+  end
+  return behind
+end
+
+local function hello(raw, at, stop)
+  local header = byte(raw, at + 1)
+  at = not is_set(header, 0x40) and introduction(raw, at + 1, stop)
+  if at and is_set(header, 0x20) then
+    local count, behind = vle(raw, at, stop)
+    at = count and count > 0 and behind
+    for _ = 1, count or 0 do
+      local start
+      if at then
+        at, start = counted(raw, at, stop, 3)
+      end
+      if not at or not find(sub(raw, start + 1, at), "^%l[%w_%-%+%.]*/[%g]+$") then
+        return nil
+      end
+    end
+  end
+  return at and extensions(raw, at, stop, header, NONE)
+end
+
+-- Packets ------------------------------------------------------------------------------------------
+
+-- Asks the reader itself, last.
+local function strict(raw, kind)
+  return Z.strict(raw, kind, true)
+end
+
+-- A batch in mid session: a FRAME whose first message has a key and a body, all of it strictly read.
+local function telling(raw)
+  local header = byte(raw, 1)
+  local sn, at = vle(raw, 1, #raw)
+  if is_set(header, 0x40) or not sn or sn >= 4294967296 then
+    return false
+  end
+  at = extensions(raw, at, #raw, header, OF_FRAME)
+  local number = at and at < #raw and byte(raw, at + 1) % 32
+  return (number == PUSH or number == REQUEST or number == RESPONSE) and strict(raw, "batch")
+end
+
+local function is_first(raw)
+  local number = byte(raw, 1) % 32
+  if number == INIT then
+    return init(raw, 0, #raw) == #raw
+  end
+  return number == OPEN and not is_set(byte(raw, 1), 0x20) and open(raw, 0, #raw) == #raw
+end
+
+-- Tells whether a piece of a stream is batches behind their lengths, to its end, the first of which opens a session
+-- or is unmistakable.
+function Z.looks_like_stream(raw)
+  local at, size = 0, #raw
+  local low, high, header = byte(raw, 1, 3)
+  if not header or low + 256 * high + 2 > size then
+    return false
+  end
+  local number = header % 32
+  if number ~= INIT and number ~= OPEN and number ~= FRAME then
+    return false
+  end
+  local first = nil
+  while at < size do
+    low, high = byte(raw, at + 1, at + 2)
+    local stop = high and at + 2 + low + 256 * high
+    if not stop or stop > size or stop == at + 2 then
+      return false
+    end
+    first = first or sub(raw, at + 3, stop)
+    at = stop
+  end
+  if number == FRAME then
+    return telling(first)
+  end
+  return is_first(first) and strict(first, "batch")
+end
+
+-- Tells what a datagram is: "session", "join", "scout" or "hello", nil for anything else.
+--
+-- group: whether it goes to a multicast group; asked: whether its receiver has sent a SCOUT.
+function Z.looks_like_datagram(raw, group, asked)
+  local header, version = byte(raw, 1, 2)
+  if group and header == 0 and version then
+    -- Compression: stored as it is.
+    return Z.looks_like_datagram(sub(raw, 2), group, asked) == "join" and "join" or nil
+  end
+  if version ~= VERSION then
+    return nil
+  end
+  local number, size = header % 32, #raw
+  if number == JOIN and group then
+    return join(raw, 0, size) == size and strict(raw, "batch") and "join" or nil
+  end
+  if number == SCOUT and group and scout(raw, 0, size) == size then
+    return strict(raw, "scouting") and "scout" or nil
+  end
+  if number == INIT and not group and init(raw, 0, size) == size then
+    -- Bare of sizes and extensions it is too easily met by chance; real nodes say more.
+    return (is_set(header, 0x40) or is_set(header, 0x80)) and strict(raw, "batch") and "session" or nil
+  end
+  if number == HELLO and not group and hello(raw, 0, size) == size then
+    return (asked or is_set(header, 0x20)) and strict(raw, "scouting") and "hello" or nil
+  end
+  return nil
+end
+
+-- Registration -------------------------------------------------------------------------------------
+
+-- What was seen first in which packet: ends that sent a SCOUT, links inside of TLS or WebSocket.
+local since, remembered = {}, 0
+
+Z.on_init[#Z.on_init + 1] = function()
+  since, remembered = {}, 0
+end
+
+local function remember(what, number)
+  if not since[what] and remembered < MOST_REMEMBERED then
+    since[what], remembered = number, remembered + 1
+  end
+end
+
+local function knows(what, number)
+  return since[what] ~= nil and since[what] <= number
+end
+
+local function end_of(address, port)
+  return tostring(address) .. " " .. port
+end
+
+local function is_group(address)
+  local text = tostring(address)
+  local first = tonumber(string.match(text, "^(%d+)%.%d+%.%d+%.%d+$"))
+  return first and first >= 224 and first < 240 or find(text, "^ff%x%x:") ~= nil
+end
+
+-- A conversation that is claimed comes to us by itself from now on.
+local function claim(pinfo)
+  pcall(function() pinfo.conversation = Z.proto end)
+end
+
+local function whole(tvb)
+  return tvb:len() > 0 and tvb:reported_len() == tvb:len()
+end
+
+local function on_stream(tvb, pinfo, tree)
+  if not Z.settings.heuristics or tvb:len() < 5 or not whole(tvb) then
+    return false
+  end
+  -- Most packets end here: no length that fits.
+  local low, high = byte(tvb:raw(0, 2), 1, 2)
+  if low + 256 * high + 2 > tvb:len() or not Z.looks_like_stream(tvb:raw()) then
+    return false
+  end
+  claim(pinfo)
+  return Z.entry.stream(tvb, pinfo, tree) ~= 0
+end
+
+local function on_datagram(tvb, pinfo, tree)
+  if not Z.settings.heuristics or tvb:len() < 3 or not whole(tvb) then
+    return false
+  end
+  -- Most packets end here: the version is not where it has to be.
+  local first, second, third = byte(tvb:raw(0, 3), 1, 3)
+  if second ~= VERSION and (first ~= 0 or third ~= VERSION) then
+    return false
+  end
+  local asked = knows(end_of(pinfo.dst, pinfo.dst_port), pinfo.number)
+  local found = Z.looks_like_datagram(tvb:raw(), is_group(pinfo.dst), asked)
+  if not found then
+    return false
+  end
+  if found == "session" or found == "join" then
+    claim(pinfo)
+  end
+  return Z.entry.datagram(tvb, pinfo, tree) ~= 0
+end
+
+Z.listeners[#Z.listeners + 1] = function(b, m)
+  if m.name == "scout" and not b.visited then
+    remember(end_of(b.pinfo.src, b.pinfo.src_port), b.number)
+  end
+end
+
+-- Inside TLS and WebSocket a conversation belongs to those; what was found is remembered here.
+local function on_inner(entry, looks)
+  return function(tvb, pinfo, tree)
+    if not Z.settings.heuristics or not whole(tvb) then
+      return false
+    end
+    local here, there = end_of(pinfo.src, pinfo.src_port), end_of(pinfo.dst, pinfo.dst_port)
+    local link = entry .. " " .. (here < there and here .. there or there .. here)
+    if not knows(link, pinfo.number) then
+      if not looks(tvb:raw()) then
+        return false
+      end
+      remember(link, pinfo.number)
+    end
+    return Z.entry[entry](tvb, pinfo, tree) ~= 0
+  end
+end
+
+local function opens(raw)
+  return is_first(raw) and strict(raw, "batch")
+end
+
+local LISTS = {
+  { "tcp", on_stream },
+  { "udp", on_datagram },
+  { "tls", on_inner("stream", Z.looks_like_stream) },
+  { "ws", on_inner("message", opens) },
+}
+
+-- Called once, when the protocol has its dissector.
+function Z.register_heuristics()
+  for _, entry in ipairs(LISTS) do
+    -- Which lists there are differs between versions.
+    pcall(function() Z.proto:register_heuristic(entry[1], entry[2]) end)
+  end
+end
+end
+
 -- tail ------------------------------------------------------------------------------------------------
 
 do
@@ -3560,18 +7474,19 @@ local function clause(m)
   return text
 end
 
-local info = { number = -1, said = 0 }
+local info = Z.info
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
   if m.item and m.keyexpr then m.item:append_text(": " .. Z.shown(m.keyexpr)) end
-  if info.number ~= b.number or b.index == 1 then info.number, info.said = b.number, 0 end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
-    b.pinfo.cols.info:append((info.said > 1 and ", " or "") .. clause(m))
+    info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)
   elseif info.said == MOST_CLAUSES + 1 then
-    b.pinfo.cols.info:append(", ...")
+    info.text = info.text .. ", ..."
   end
+  -- Set as a whole: dissectors of payloads write there as well.
+  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info:set(info.text) end
 end
 
 Z.proto.fields = Z.registered
@@ -3586,9 +7501,6 @@ function Z.proto.dissector(tvb, pinfo, tree)
   return Z.entry.stream(tvb, pinfo, tree)
 end
 
-if not Z.ports_registered then
-  DissectorTable.get("tcp.port"):add(7447, Z.proto)
-  DissectorTable.get("udp.port"):add(7447, Z.proto)
-  DissectorTable.get("udp.port"):add(7446, Z.proto)
-end
+Z.apply_preferences()
+Z.register_heuristics()
 end

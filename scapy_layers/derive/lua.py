@@ -19,6 +19,7 @@ from typing import assert_never
 
 from scapy_layers import codes, names, shape
 from scapy_layers.codes import Kind
+from scapy_layers.encodings import NAMES
 
 PRELUDE = Path(__file__).parent / "prelude"
 OUTPUT = Path(__file__).parent.parent / "zenoh.lua"
@@ -27,15 +28,20 @@ BEFORE = ("head", "core")
 """Parts in front of the generated one."""
 
 AFTER = (
+    "preferences",
     "lz4",
+    "memory",
     "links",
-    "conversation",
+    "sync",
+    "lanes",
     "fragments",
-    "payload",
+    "exchanges",
+    "scouts",
+    "conversation",
     "rules",
+    "payload",
     "statistics",
     "heuristic",
-    "preferences",
     "tail",
 )
 """Parts behind it, in this order; listeners are called in it."""
@@ -178,6 +184,8 @@ class _Syntax:
             values = ", ".join(f"[{int(one)}] = {_quoted(str(one.name).lower())}" for one in enumeration)
             yield f"  {enumeration.__name__} = {{ {values} }},"
         yield "}"
+        encodings = ", ".join(f"[{number}] = {_quoted(name)}" for number, name in sorted(NAMES.items()))
+        yield f"Z.encodings = {{ {encodings} }}"
 
     def _fields(self) -> Iterator[str]:
         for named in self._named:

@@ -5,6 +5,7 @@ A unit is what one batch item of the tree shows, or the item of a message that f
 
 from __future__ import annotations
 
+import codecs
 import os
 import subprocess
 import tempfile
@@ -68,7 +69,7 @@ def shown(path: Path, packets: int, *, script: Path = SCRIPT) -> list[Shown]:
     Raises:
         TsharkFailed: It did not come to an end, or says that it failed.
     """
-    command = ["tshark", "-n", "-X", f"lua_script:{script}", "-r", str(path), "-T", "pdml", "-J", "zenoh"]
+    command = ["tshark", "-n", "-X", f"lua_script:{script}", "-r", str(path), "-T", "pdml", "-J", "zenoh _ws.lua _ws.malformed"]
     limit = SECONDS + SECONDS_EACH * packets
     with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         # Nothing of what a person has configured or installed.
@@ -88,27 +89,30 @@ def shown(path: Path, packets: int, *, script: Path = SCRIPT) -> list[Shown]:
 
 
 def units_in(source: IO[bytes]) -> Iterator[Shown]:
-    """Yields all units in PDML.
-
-    Raises:
-        TsharkFailed: A script has failed in some packet.
-    """
+    """Yields all units in PDML; where a script failed in a packet, its reading complains of that."""
+    parser = ElementTree.XMLPullParser(("start", "end"))
     root = None
-    for event, element in ElementTree.iterparse(source, events=("start", "end")):
-        if root is None:
-            root = element
-        if event == "end" and element.tag == "packet":
-            yield from _packet(element)
-            root.clear()
+    for text in codecs.iterdecode(iter(partial(source.read, 1 << 16), b""), "utf-8", "replace"):
+        parser.feed(text)
+        for event, element in parser.read_events():
+            if root is None:
+                root = element
+            if event == "end" and element.tag == "packet":
+                yield from _packet(element)
+                root.clear()
 
 
 def _packet(packet: ElementTree.Element) -> Iterator[Shown]:
-    number = 0
+    number, failure = 0, ""
     for node in packet.iter():
         if node.get("name") == "num":
             number = int(node.get("show", "0"))
-        elif "Lua Error" in node.get("showname", "") or "Lua Error" in node.get("show", ""):
-            raise TsharkFailed(f"packet {number}: {node.get('showname') or node.get('show')}")
+        elif not failure and "Lua Error" in (told := node.get("showname", "") or node.get("show", "")):
+            failure = told
+    if failure:
+        # What the tree shows in front of it counts for nothing.
+        yield Shown(number, False, Reading(complaints=(Complaint(0, "packet", "script", "no failure", failure),)))
+        return
     for batch, fragments in _batches(packet, fragments=False):
         yield Shown(number, fragments, _Batch(batch).reading())
 

@@ -16,6 +16,16 @@ Reader = str
 REFERENCE: Reader = "scapy"
 
 
+BY_DESIGN = {
+    "reserved bits of value 0": "tshark shows reserved bits only when one is set, as they say nothing otherwise",
+    "the end of a FRAME in which something is refused": "nobody knows it",
+    "fields of the refused message": "tshark shows those in front of the fault; columns have rows of whole messages",
+    "the order of extensions": "a row of a table has a column for each",
+    "datagrams without a byte": "Wireshark calls no dissector for them",
+}
+"""What readers may say differently, and why."""
+
+
 class Step(NamedTuple):
     """One thing that a reading says.
 
@@ -104,6 +114,8 @@ def _in_unit(readings: Mapping[Reader, Reading]) -> _Found | None:
     for reader, told in steps.items():
         if reader == REFERENCE:
             continue
+        if readings[reader].complaints and not told:
+            return _complaint(reader, readings[reader])
         expected = columnar if reader == "columns" else steps[REFERENCE]
         for index in range(max(len(expected), len(told))):
             mine = expected[index] if index < len(expected) else None
@@ -132,7 +144,8 @@ def _complaint(reader: Reader, reading: Reading) -> _Found | None:
 
 def _started(reader: Reader, reference: Reading, reading: Reading) -> _Found | None:
     """Compares what is shown of the message that is refused, as far as the other reader shows it."""
-    mine, theirs = reference.started or (), reading.started or ()
+    mine = [entry for entry in reference.started or () if _is_shown(entry)]
+    theirs = [entry for entry in reading.started or () if _is_shown(entry)]
     for index, entry in enumerate(theirs):
         if index >= len(mine) or mine[index] != entry:
             assert reading.refusal is not None
@@ -191,7 +204,7 @@ def columnar_steps(reading: Reading) -> Iterator[Step]:
     """Yields all that columns can say: of each known extension the first, all others as they are."""
     for said in reading.messages:
         yield from _message(reading, said)
-        yield from _entries(said, said.entries)
+        yield from _entries(said, said.entries, reserved=True)
         yield from _columns(said, said.parts)
     yield from _refusal(reading)
 
@@ -207,15 +220,20 @@ def _columns(said: Said, parts: Iterable[Part]) -> Iterator[Step]:
     for layer, part in sorted(known.items()):
         yield Step(said.at, said.name, f"zenoh.{layer}", "there")
         # A struct has one order for all forms of an extension.
-        yield from _entries(said, sorted(part.entries, key=_place))
+        yield from _entries(said, sorted(part.entries, key=_place), reserved=True)
         yield from _columns(said, part.parts)
     for part in others:
         yield Step(said.at, said.name, f"other_extensions {part.header:#04x}", part.body)
 
 
-def _entries(said: Said, entries: Iterable[Entry]) -> Iterator[Step]:
+def _entries(said: Said, entries: Iterable[Entry], *, reserved: bool = False) -> Iterator[Step]:
     for layer, name, value in entries:
-        yield Step(said.at, said.name, f"zenoh.{layer}.{name}", value)
+        if reserved or _is_shown(Entry(layer, name, value)):
+            yield Step(said.at, said.name, f"zenoh.{layer}.{name}", value)
+
+
+def _is_shown(entry: Entry) -> bool:
+    return bool(entry.value) or not entry.name.startswith("reserved")
 
 
 def _place(entry: Entry) -> tuple[str, str]:

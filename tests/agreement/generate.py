@@ -11,6 +11,7 @@ from hypothesis.strategies import SearchStrategy
 from scapy_layers import shape
 from scapy_layers.catalogue import shapes
 from scapy_layers.codes import DataId, Kind, NetworkId
+from scapy_layers.conversation import is_batch
 from scapy_layers.derive import strategies
 from tests.agreement.units import Unit, UnitKind
 from tests.robustness.inputs import inputs
@@ -59,7 +60,7 @@ def cut(each: int, number: int) -> Iterator[Unit]:
     for described in shapes().values():
         strategy = strategies.messages(described.kind, described.id).map(bytes).filter(_is_short)
         for index, raw in enumerate(drawn(strategy, each, number)):
-            for size in range(len(raw)):
+            for size in range(1, len(raw)):
                 about = f"{described.name} {index} of seed {number} cut to {size} bytes"
                 yield _unit(described, raw[:size], about, index)
 
@@ -67,8 +68,9 @@ def cut(each: int, number: int) -> Iterator[Unit]:
 def mutated(count: int, number: int) -> Iterator[Unit]:
     """Yields batches and datagrams of real nodes with something broken, and noise."""
     for index, raw in enumerate(inputs(count, number)):
-        # What was a datagram of scouting, more often than not.
-        kind = UnitKind.SCOUTING if index % 8 == 0 else UnitKind.BATCH
+        # On the port of scouting a whole batch is taken for one.
+        scouting = index % 8 == 0 and raw and not is_batch(raw)
+        kind = UnitKind.SCOUTING if scouting else UnitKind.BATCH
         yield Unit(kind, raw, about=f"mutated {index} of seed {number}")
 
 

@@ -8,7 +8,7 @@ Z.listeners = {}
 Z.on_init = {}
 Z.messages = { scouting = {}, transport = {}, network = {}, declaration = {}, data = {} }
 
-local F, registered, experts, by_id = Z.fields, {}, {}, {}
+local F, registered, experts, by_id, quiet = Z.fields, {}, {}, {}, {}
 Z.registered, Z.experts = registered, experts
 
 -- Makes a field of the description, known as Z.fields[key].
@@ -33,12 +33,15 @@ function Z.expert(id, label, group, severity)
     expert.group[groups[group]], expert.severity[severities[severity]])
   experts[#experts + 1] = made
   by_id[id] = made
+  quiet[id] = severity == "NOTE" or severity == "CHAT"
   return made
 end
 
--- Adds an expert info to a tree item; without one nothing can be said.
+-- Adds an expert info to a tree item; without one nothing can be said. Those of little weight can be switched off.
 function Z.note(item, id, text)
-  if item then item:add_proto_expert_info(by_id[id], text) end
+  if item and not (quiet[id] and Z.settings and not Z.settings.notes) then
+    item:add_proto_expert_info(by_id[id], text)
+  end
 end
 
 local BATCH = Z.field("batch", "none", "Batch")
@@ -337,6 +340,7 @@ function Z.chain(b, m, field, known, at, stop)
     list[index] = e
     ext[e.name] = ext[e.name] or e
     local behind = extension(b, e, desc, at, stop)
+    e.stop = behind or b.at
     if e.item then e.item:set_len((behind or b.at) - at) end
     if not behind then return nil end
     if desc == unknown and low % 32 >= 16 and not known.skips_mandatory then
@@ -478,6 +482,7 @@ end
 -- segment completes and for the rest of the segment; the next pass counts on in the same way.
 
 local PLACES = 1048576 -- messages of one packet
+local MAX_LENGTH = 16777216 -- bytes of a batch with a 4-byte length that are believed
 local calls, current = {}, { number = -1, call = 0, index = 0 }
 
 local function begin_packet(pinfo)
@@ -495,6 +500,8 @@ Z.on_init[#Z.on_init + 1] = function()
 end
 
 local function new_batch(pinfo, root, way, raw, range)
+  -- A place of its own in front of that of its messages: what was agreed until then holds for the batch.
+  current.index = current.index + 1
   return {
     raw = raw, range = range, tvb = range, pinfo = pinfo, root = root, way = way, link = way and way.link,
     number = pinfo.number, time = pinfo.rel_ts, visited = pinfo.visited, total = 0, at = 0,
@@ -548,7 +555,10 @@ end
 
 local function show_protocol(pinfo)
   pinfo.cols.protocol:set("Zenoh")
-  if current.call == 1 then pinfo.cols.info:clear() end
+  if current.call == 1 then
+    pinfo.cols.info:clear()
+    Z.info.text, Z.info.said = "", 0
+  end
 end
 
 local function link_of(pinfo, tvb)
@@ -556,36 +566,46 @@ local function link_of(pinfo, tvb)
 end
 
 Z.entry = {}
+Z.info = { text = "", said = 0 } -- what the Info column says about a packet
 
 -- Batches behind their lengths, in order: TCP, TLS.
 function Z.entry.stream(tvb, pinfo, tree)
   begin_packet(pinfo)
+  local size, at, way = tvb:len(), 0, link_of(pinfo, tvb)
+  if size == 0 then return 0 end
+  local raw = tvb:raw(0, size)
+  if way then
+    at = Z.sync(way, raw, pinfo.number * PLACES + current.call, pinfo.visited)
+    if not at then return 0 end
+  end
   show_protocol(pinfo)
-  local size = tvb:len()
   local root = tree:add(Z.proto, tvb(0, size))
-  local way = link_of(pinfo, tvb)
-  local at = 0
+  if at > 0 then
+    root:add(CONTINUED, tvb(0, at))
+    pinfo.cols.info:set("[in mid batch]")
+  end
   while at < size do
-    local prefix = way and Z.links.prefix(way, pinfo.number * PLACES + current.index, tvb, at) or 2
-    if prefix < 0 then
-      -- It is not known where a batch begins before -prefix bytes.
-      root:add(CONTINUED, tvb(at, -prefix))
-      at = at - prefix
-    else
-      if size - at < prefix then
-        pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
-        return size
-      end
-      local length = prefix == 2 and tvb(at, 2):le_uint() or tvb(at, 4):le_uint()
-      local behind = at + prefix + length
-      if behind > size then
-        pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
-        return size
-      end
-      local range = length > 0 and tvb(at + prefix, length) or tvb(at + prefix - 1, 1)
-      dissect_batch(pinfo, root, way, range, length, "batch", { range = tvb(at, prefix + length), length = tvb(at, prefix) })
-      at = behind
+    local prefix = way and Z.links.prefix(way, pinfo.number * PLACES + current.index + 1, raw, at) or 2
+    if size - at < prefix then
+      pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
+      return size
     end
+    local length = tvb(at, prefix):le_uint()
+    local behind = at + prefix + length
+    if length > MAX_LENGTH then
+      -- No node sends such a batch: what was taken for a length is none.
+      way.broken = true
+      root:add(CONTINUED, tvb(at, size - at))
+      return size
+    end
+    if behind > size then
+      pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
+      return size
+    end
+    local range = length > 0 and tvb(at + prefix, length) or tvb(at + prefix - 1, 1)
+    local here = { range = tvb(at, prefix + length), length = tvb(at, prefix) }
+    dissect_batch(pinfo, root, way, range, length, "batch", here)
+    at = behind
   end
   return size
 end

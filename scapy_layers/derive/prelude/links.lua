@@ -137,7 +137,7 @@ function links.of(pinfo, tvb)
     local at = position(tvb)
     if at then
       if way.next and way.next ~= at then
-        links.doubt(way, pinfo.number * Z.PLACES)
+        links.missed(way, pinfo.number * Z.PLACES, true)
       end
       way.next = at
     end
@@ -152,6 +152,11 @@ end
 -- (what follows OPEN).
 function links.at(link, place)
   return memory.at(link.snapshots, place) or link.snapshots[link.snapshots.first]
+end
+
+-- Returns what holds behind all that was read so far.
+function links.latest(link)
+  return link.snapshots[link.snapshots.last]
 end
 
 -- Notes what holds from a place on. Only while packets are read for the first time.
@@ -216,7 +221,7 @@ end
 -- Sets the framing that was agreed, from a place on: from OPEN_SYN on already, for nothing comes before OPEN_ACK.
 -- `possible`: low latency may be agreed, as far as the handshake was heard.
 function links.switch(link, from, possible)
-  local now = links.at(link, from)
+  local now = links.latest(link)
   local changes = {}
   for index = 1, 2 do
     if now[FRAMINGS[index]] ~= "long" then
@@ -241,6 +246,7 @@ local function unpacked(raw)
   end
   return raw:sub(2)
 end
+links.decompressed = unpacked
 
 -- Tells from its first bytes whether something may be a batch of whole messages.
 local function plausible(raw)
@@ -328,6 +334,8 @@ end
 -- Takes note that something a direction said before a place could not be read, or is not in the capture.
 function links.doubt(way, place)
   if not way.visited then
-    links.missed(way, place)
+    links.missed(way, place, false)
   end
 end
+
+-- (`links.missed` and `links.leave` are in `conversation`, which knows what they mean.)

@@ -210,12 +210,110 @@ local NAMED = {
   ["application/cdr"] = "cdr",
 }
 
--- What an image begins with. Payloads that begin otherwise are none, whatever their encoding says.
-local BEGINNINGS = {
-  ["image/png"] = "\137PNG",
-  ["image/jpeg"] = "\255\216",
-  ["image/gif"] = "GIF8",
+-- Payloads need not be what their encoding says. Where that can be told before, no dissector has to fail.
+
+local function begins_with(text)
+  return function(data) return sub(data, 1, #text) == text end
+end
+
+local DEEPEST = 64 -- arrays and maps inside of each other
+
+-- Returns the argument behind the first byte of a CBOR item, and the place behind it; -1 for an indefinite length.
+local function cbor_argument(data, at, low)
+  if low < 24 then
+    return low, at + 1
+  end
+  local size = low < 28 and 2 ^ (low - 24)
+  if not size then
+    return low == 31 and -1 or nil, at + 1
+  end
+  if at + size > #data then
+    return nil
+  end
+  local value = 0
+  for index = at + 1, at + size do
+    value = value * 256 + byte(data, index)
+  end
+  return value, at + 1 + size
+end
+
+-- Tells whether bytes begin with a well-formed CBOR item.
+local function is_cbor(data)
+  local at, open = 1, {} -- items that are missing in each array and map that is open; -1 when a break ends it
+  repeat
+    local first = byte(data, at)
+    if not first then
+      return false
+    end
+    local major, value = (first - first % 32) / 32, nil
+    local left = open[#open]
+    if first == 255 then
+      if left ~= -1 then
+        return false
+      end
+      open[#open], at = nil, at + 1
+    else
+      value, at = cbor_argument(data, at, first % 32)
+      if not value or (value == -1 and (major < 2 or major > 5)) then
+        return false
+      end
+      if left and left > 0 then
+        open[#open] = left - 1
+      end
+      if major == 6 then
+        open[#open + 1] = 1 -- a tag, and what it is about
+      elseif value == -1 then
+        open[#open + 1] = -1
+      elseif major == 2 or major == 3 then
+        at = at + value
+      elseif major == 4 or major == 5 then
+        open[#open + 1] = value * (major - 3)
+      end
+    end
+    if at > #data + 1 or #open > DEEPEST then
+      return false
+    end
+    while open[#open] == 0 do
+      open[#open] = nil
+    end
+  until #open == 0
+  return true
+end
+
+-- Tells whether bytes are fields of Protocol Buffers, to the last one.
+local function is_protobuf(data)
+  local at = 0
+  while at < #data do
+    local tag, _, behind = Z.vle(data, at, #data)
+    local kind = tag and tag % 8
+    if not tag or tag < 8 then
+      return false
+    end
+    at = behind
+    if kind == 0 or kind == 2 then
+      local value, high
+      value, high, behind = Z.vle(data, at, #data)
+      if not value or (kind == 2 and high > 0) then
+        return false
+      end
+      at = kind == 2 and behind + value or behind
+    elseif kind == 1 or kind == 5 then
+      at = at + (kind == 1 and 8 or 4)
+    elseif kind ~= 3 and kind ~= 4 then
+      return false
+    end
+  end
+  return at == #data
+end
+
+local CHECKS = {
+  ["image/png"] = begins_with("\137PNG"),
+  ["image/jpeg"] = begins_with("\255\216"),
+  ["image/gif"] = begins_with("GIF8"),
+  ["application/cbor"] = is_cbor,
+  ["application/protobuf"] = is_protobuf,
 }
+Z.payload_checks = CHECKS
 
 local function dissector_of(name)
   local found, dissector = pcall(Dissector.get, name)
@@ -235,7 +333,8 @@ local function by_media_type(name)
     return nil
   end
   return {
-    begins = BEGINNINGS[name],
+    name = name,
+    check = CHECKS[name],
     call = function(tvb, pinfo, tree) dissectors:try(name, tvb, pinfo, tree) end,
   }
 end
@@ -243,6 +342,8 @@ end
 local function protobuf(message)
   local dissector = dissector_of("protobuf")
   return dissector and {
+    name = "application/protobuf",
+    check = is_protobuf,
     call = function(tvb, pinfo, tree)
       -- How that dissector is told the type of a message.
       pinfo.private["pb_msg_type"] = message and "message," .. message or nil
@@ -389,9 +490,14 @@ local function show_payload(b, item, key, value, stop)
     return
   end
   local target = of_key(key) or of_encoding(value.encoding or 0, value.schema)
-  if target and target.call and (not target.begins or sub(data, 1, #target.begins) == target.begins) then
-    dissect(b, item, target, stop - #data, #data)
+  if not target or not target.call then
+    return
   end
+  if target.check and not target.check(data) then
+    item:add(b.range(stop - #data, #data), "[Not " .. target.name .. ", so no dissector has it]")
+    return
+  end
+  dissect(b, item, target, stop - #data, #data)
 end
 
 -- Returns where the body of an extension ends: behind the header stands its length.

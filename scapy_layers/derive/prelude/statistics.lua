@@ -41,6 +41,9 @@ end
 
 -- A key may be anything: what does not show is replaced, what is long is cut in the middle.
 local function shown(text)
+  if text == "" then
+    return "(no key)"
+  end
   text = string.gsub(text, "[%c]", "?")
   if width_of(text) <= LONGEST_TEXT then
     return text
@@ -52,9 +55,7 @@ local function shown(text)
 end
 
 local function whole(number)
-  local text = string.format("%.0f", number)
-  local separated = string.gsub(string.reverse(text), "(%d%d%d)", "%1 ")
-  return (string.gsub(string.reverse(separated), "^ ", ""))
+  return string.format("%.0f", number)
 end
 
 local function decimal(number)
@@ -247,14 +248,20 @@ end
 
 -- Sessions ---------------------------------------------------------------------------------------------
 
-local function locator_of(b, address, port)
-  return (b.udp and "udp/" or "tcp/") .. tostring(address) .. ":" .. tostring(port)
+local PT_UDP = 3
+
+local function locator_of(pinfo, address, port)
+  local text = tostring(address)
+  if string.find(text, ":", 1, true) then
+    text = "[" .. text .. "]"
+  end
+  return (pinfo.port_type == PT_UDP and "udp/" or "tcp/") .. text .. ":" .. tostring(port)
 end
 
--- Both ends of the link a batch is on; the one that sorts first is the first.
-local function ends_of(b)
-  local here = locator_of(b, b.pinfo.src, b.pinfo.src_port)
-  local there = locator_of(b, b.pinfo.dst, b.pinfo.dst_port)
+-- Both ends of the link a packet is on, and which of them sent it; the one that sorts first is the first.
+local function ends_of(pinfo)
+  local here = locator_of(pinfo, pinfo.src, pinfo.src_port)
+  local there = locator_of(pinfo, pinfo.dst, pinfo.dst_port)
   if here <= there then
     return here, there, "first"
   end
@@ -277,20 +284,20 @@ local function sessions()
   -- Two nodes may open a session more than once between the same ends; a new INIT begins another row.
   local generation = {}
 
-  local function row_for(b, m, link)
+  local function row_for(m, link)
     if m.name == "init" and m.A ~= 1 then
       generation[link] = (generation[link] or 0) + 1
     end
     return row_of(rows, link .. " " .. (generation[link] or 0))
   end
 
-  function counts.take(b, m)
+  function counts.take(b, m, pinfo)
     if m.kind == "scouting" then
       return
     end
     begun = begun or b.time
-    local first, second, side = ends_of(b)
-    local row = row_for(b, m, first .. " " .. second)
+    local first, second, side = ends_of(pinfo)
+    local row = row_for(m, first .. " " .. second)
     if not row then
       return
     end
@@ -310,7 +317,7 @@ local function sessions()
       party.zid = m.srczid or b.srczid
     end
     if m.name == "close" then
-      row.closed = "CLOSE " .. (Z.enums.CloseReason[m.reason] or tostring(m.reason)) .. " by " .. (party.zid or party.locator)
+      row.closed_by, row.closed = side, "CLOSE " .. (Z.enums.CloseReason[m.reason] or tostring(m.reason))
     end
   end
 
@@ -322,9 +329,13 @@ local function sessions()
     for index, row in ipairs(sorted) do
       local opener = row.opened_by == "first" and row.first or row.second
       local other = opener == row.first and row.second or row.first
+      local ended = "not by CLOSE"
+      if row.closed then
+        ended = row.closed .. (row.closed_by == row.opened_by and ", from the left" or ", from the right")
+      end
       lines[index + 1] = {
         of_party(opener), of_party(other), opener.locator, other.locator, decimal(row.start - begun),
-        decimal(row.finish - begun), whole(row.messages), whole(row.bytes), row.closed or "not by CLOSE",
+        decimal(row.finish - begun), whole(row.messages), whole(row.bytes), ended,
       }
     end
     remarks[#remarks + 1] = "Seconds from the first message. The end that was heard first stands on the left."
@@ -376,17 +387,17 @@ local function requests()
     return link .. " " .. side .. " " .. tostring(m.request_id)
   end
 
-  local function answered(b, m)
-    local first, second, side = ends_of(b)
+  local function answered(pinfo, m)
+    local first, second, side = ends_of(pinfo)
     return id_of(first .. " " .. second, side == "first" and "second" or "first", m)
   end
 
-  function counts.take(b, m)
+  function counts.take(b, m, pinfo)
     if m.name == "request" then
       local row = row_of(rows, m.keyexpr or "?")
       if row then
         row.asked = row.asked + 1
-        local first, second, side = ends_of(b)
+        local first, second, side = ends_of(pinfo)
         local id = id_of(first .. " " .. second, side, m)
         if asked_count < MOST_ASKED or asked[id] then
           asked_count = asked_count + (asked[id] and 0 or 1)
@@ -394,7 +405,7 @@ local function requests()
         end
       end
     elseif m.name == "response" then
-      local exchange = asked[answered(b, m)]
+      local exchange = asked[answered(pinfo, m)]
       if exchange then
         local row = exchange.row
         local counted = m.body and m.body.name == "err" and "errors" or "replies"
@@ -407,7 +418,7 @@ local function requests()
         strays = strays + 1
       end
     elseif m.name == "response_final" then
-      local id = answered(b, m)
+      local id = answered(pinfo, m)
       local exchange = asked[id]
       if exchange then
         exchange.row.finals = exchange.row.finals + 1
@@ -472,7 +483,7 @@ local function listen(entry, filter, show)
       return
     end
     for index = 1, said.count, 2 do
-      counts.take(said[index], said[index + 1])
+      counts.take(said[index], said[index + 1], pinfo)
     end
   end
 

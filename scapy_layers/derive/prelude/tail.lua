@@ -39,18 +39,19 @@ local function clause(m)
   return text
 end
 
-local info = { number = -1, said = 0 }
+local info = Z.info
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
   if m.item and m.keyexpr then m.item:append_text(": " .. Z.shown(m.keyexpr)) end
-  if info.number ~= b.number or b.index == 1 then info.number, info.said = b.number, 0 end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
-    b.pinfo.cols.info:append((info.said > 1 and ", " or "") .. clause(m))
+    info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)
   elseif info.said == MOST_CLAUSES + 1 then
-    b.pinfo.cols.info:append(", ...")
+    info.text = info.text .. ", ..."
   end
+  -- Set as a whole: dissectors of payloads write there as well.
+  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info:set(info.text) end
 end
 
 Z.proto.fields = Z.registered
@@ -65,8 +66,5 @@ function Z.proto.dissector(tvb, pinfo, tree)
   return Z.entry.stream(tvb, pinfo, tree)
 end
 
-if not Z.ports_registered then
-  DissectorTable.get("tcp.port"):add(7447, Z.proto)
-  DissectorTable.get("udp.port"):add(7447, Z.proto)
-  DissectorTable.get("udp.port"):add(7446, Z.proto)
-end
+Z.apply_preferences()
+Z.register_heuristics()
