@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from scapy_layers.commands import export, follow, hex, lint, live, messages, read, samples, shell, stats  # noqa: A004  (a module named like its command)
+from scapy_layers.commands import columns, export, follow, hex, lint, live, messages, read, samples, shell, stats, wireshark  # noqa: A004  (a module named like its command)
 from scapy_layers.commands.terminal import CLOSED_PIPE, INTERRUPTED, WRONG_USE, WrongUseError
 
-COMMANDS = (read, live, lint, samples, follow, export, stats, hex, messages, shell)
+COMMANDS = (read, live, lint, samples, follow, export, stats, hex, messages, columns, wireshark, shell)
 """In the order of the help text."""
 
 

@@ -73,7 +73,6 @@ class _Reading:
     def _begin(self, plan: Plan) -> None:
         self._plan = plan
         self._programs: set[subprocess.Popen[bytes]] = set()
-        _load_types(plan)
 
     def _packets_from_tshark_sync(
         self, packet_count: int | None = None, existing_process: None = None
@@ -86,11 +85,11 @@ class _Reading:
             assert program.stdout is not None
             try:
                 packets = _ek_packets if self._plan.mode == "ek" else _json_packets
-                for number, packet in enumerate(packets(program.stdout, self._plan.table), 1):
+                for number, packet in enumerate(packets(program.stdout, self._plan), 1):
                     yield packet
-                    if number == packet_count:
+                    if number == packet_count or program not in self._programs:
                         return
-                if program in self._programs and program.wait():
+                if program.wait():
                     told.seek(0)
                     raise TsharkError(
                         f"tshark: {complaint(told.read()) or f'ended with {program.returncode}'}"
@@ -169,56 +168,53 @@ class LiveCapture(_Reading, _LiveCapture):
         return [*parameters, *(part for name in self.interfaces for part in ("-i", name))]
 
 
-def _load_types(plan: Plan) -> None:
-    """Tells pyshark the types of the fields of other protocols, and of ours for those who use it directly."""
-    if not MAPPING._protocol_to_mapping:  # noqa: SLF001  (there is no other way)
-        version = ".".join(map(str, plan.program.version))
-        with warnings.catch_warnings():
-            # It leaves closing its files to the interpreter.
-            warnings.simplefilter("ignore", ResourceWarning)
-            try:
-                MAPPING.load_mapping(version, tshark_path=str(plan.program.path))
-            except (OSError, json.JSONDecodeError):
-                # No folder for its cache, or one that another process is writing right now.
-                MAPPING._protocol_to_mapping = get_ek_field_mapping(str(plan.program.path))  # noqa: SLF001
-    MAPPING._protocol_to_mapping[plan.table.protocol] = {  # noqa: SLF001
-        "properties": {
-            key: {"type": _ELASTIC.get(type_, "keyword")} for key, type_ in plan.table.types.items()
-        }
-    }
+class _EkLayer(EkLayer):
+    """A layer of another protocol, which loads pyshark's table of types (half a second) when it is needed."""
+
+    __slots__ = ("_program",)
+
+    def __init__(self, name: str, tree: dict[str, Any], program: Tshark) -> None:
+        super().__init__(name, tree)
+        self._program = program
+
+    def _get_field_value(self, full_field_name: str) -> Any:
+        if not MAPPING._protocol_to_mapping:  # noqa: SLF001  (there is no other way)
+            _load_types(self._program)
+        return super()._get_field_value(full_field_name)
 
 
-_ELASTIC = {
-    **{f"FT_{sign}INT{bits}": "long" for sign in ("", "U") for bits in (8, 16, 24, 32, 40, 48, 56, 64)},
-    "FT_FRAMENUM": "long",
-    "FT_FLOAT": "float",
-    "FT_DOUBLE": "float",
-    "FT_RELATIVE_TIME": "float",
-    "FT_BYTES": "byte",
-}
-"""What Elasticsearch calls types, as far as pyshark knows them."""
+def _load_types(program: Tshark) -> None:
+    with warnings.catch_warnings():
+        # pyshark leaves closing its files to the interpreter.
+        warnings.simplefilter("ignore", ResourceWarning)
+        try:
+            MAPPING.load_mapping(".".join(map(str, program.version)), tshark_path=str(program.path))
+        except (OSError, json.JSONDecodeError):
+            # No folder for its cache, or another process is writing it right now.
+            MAPPING._protocol_to_mapping = get_ek_field_mapping(str(program.path))  # noqa: SLF001
 
 
-def _ek_packets(lines: IO[bytes], table: FieldTable) -> Iterator[Packet]:
+def _ek_packets(lines: IO[bytes], plan: Plan) -> Iterator[Packet]:
+    table = plan.table
     ours = table.protocol
     for line in lines:
         if line.startswith(b'{"index"') or line.isspace():
             # For Elasticsearch; a packet follows.
             continue
-        layers: dict[str, Any] = json.loads(line.decode("utf-8", "replace"))["layers"]
+        layers: Pairs = json.loads(line.decode("utf-8", "replace"), object_pairs_hook=Pairs)["layers"]
         frame = layers.pop("frame")
         found = []
         for name in _in_order(layers, frame.get("frame_frame_protocols", "")):
             trees = [
-                tree for tree in _listed(layers[name]) if isinstance(tree, dict) and "filtered" not in tree
+                tree for tree in _listed(layers[name]) if isinstance(tree, Pairs) and "filtered" not in tree
             ]
             if name == ours and trees:
                 found.append(from_ek(table, trees))
             else:
-                found += [EkLayer(name, tree) for tree in trees]
+                found += [_EkLayer(name, tree, plan.program) for tree in trees]
         yield Packet(
             layers=found,
-            frame_info=EkLayer("frame", frame),
+            frame_info=_EkLayer("frame", frame, plan.program),
             number=int(frame.get("frame_frame_number", 0)),
             length=int(frame.get("frame_frame_len", 0)),
             captured_length=int(frame.get("frame_frame_cap_len", 0)),
@@ -227,20 +223,23 @@ def _ek_packets(lines: IO[bytes], table: FieldTable) -> Iterator[Packet]:
         )
 
 
-def _json_packets(lines: IO[bytes], table: FieldTable) -> Iterator[Packet]:
+def _json_packets(lines: IO[bytes], plan: Plan) -> Iterator[Packet]:
+    table = plan.table
     ours = table.protocol
     for text in _objects(lines):
-        layers: Pairs = json.loads(text.decode("utf-8", "replace"), object_pairs_hook=Pairs)["_source"]["layers"]
+        layers: Pairs = json.loads(text.decode("utf-8", "replace"), object_pairs_hook=Pairs)["_source"][
+            "layers"
+        ]
         frame = layers.pop("frame")
         found: list[Any] = []
         for name in _in_order(layers, frame.get("frame.protocols", "")):
-            trees = [
-                tree for tree in _listed(layers[name]) if isinstance(tree, Pairs) and "filtered" not in tree
-            ]
-            if name == ours and trees:
-                found.append(from_json(table, trees))
-            else:
-                found += [JsonLayer(name, tree) for tree in trees]
+            if name == ours:
+                # A tree without fields is only a name.
+                trees = [tree if isinstance(tree, Pairs) else Pairs([]) for tree in _listed(layers[name])]
+                if "filtered" not in trees[0]:
+                    found.append(from_json(table, trees))
+            elif name != "_ws.lua.fake":
+                found += [JsonLayer(name, tree) for tree in _listed(layers[name]) if "filtered" not in tree]
         yield Packet(
             layers=found,
             frame_info=JsonLayer("frame", frame),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import keyword
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, TextIO, TypeAlias
 
 Value: TypeAlias = int | float | str | bytes | bool
@@ -85,12 +86,29 @@ def _presence(_text: str) -> bool:
     return True
 
 
+def _moment(text: str) -> float:
+    """Returns seconds since 1970: of 2023-11-14T22:13:20.123000000Z, or Nov 14, 2023 22:13:20.123000000 UTC."""
+    date, _, rest = text.partition(".")
+    digits, _, zone = rest.removesuffix("Z").partition(" ")
+    if "T" in date[:11]:
+        whole = datetime.fromisoformat(date).replace(tzinfo=UTC)
+    else:
+        month, day, year, clock = date.replace(",", "").split()[:4]
+        whole = datetime.fromisoformat(f"{year}-{_MONTHS.index(month) // 3 + 1:02}-{day:0>2}T{clock}")
+        # Without a zone that everybody knows it is the time of this machine.
+        whole = whole.replace(tzinfo=UTC) if zone == "UTC" else whole
+    return whole.timestamp() + float(f"0.{digits or 0}")
+
+
+_MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
+
 _READS: dict[str, Callable[[str], Value]] = {
     **{f"FT_{sign}INT{bits}": _integer for sign in ("", "U") for bits in (8, 16, 24, 32, 40, 48, 56, 64)},
     "FT_FRAMENUM": _integer,
     "FT_FLOAT": float,
     "FT_DOUBLE": float,
     "FT_RELATIVE_TIME": float,
+    "FT_ABSOLUTE_TIME": _moment,
     "FT_BYTES": _octets,
     "FT_BOOLEAN": _truth,
     "FT_NONE": _presence,
@@ -237,14 +255,18 @@ class Pairs(dict[str, Any]):
             self.update((name, values) for name, values in several.items() if len(values) > 1)
 
 
-def from_ek(table: FieldTable, trees: Sequence[dict[str, Any]]) -> Fields:
-    """Returns the fields of the trees that a protocol has in one packet, as EK writes them."""
-    if len(trees) == 1 and "_ws_expert" not in trees[0]:
-        # Nearly all packets: nothing to gather.
+def from_ek(table: FieldTable, trees: Sequence[Pairs]) -> Fields:
+    """Returns the fields of the trees that a protocol has in one packet, as EK writes them.
+
+    EK has the values of a field together that stand in branches of the same name, under one name; a field that
+    stands in branches of different names comes several times.
+    """
+    if len(trees) == 1 and "_ws_expert" not in trees[0] and len(trees[0]) == len(trees[0].pairs):
+        # Nothing to gather.
         return Fields(table, trees[0])
     raw: dict[str, Any] = {}
     for tree in trees:
-        _gather(table, tree.items(), raw)
+        _gather(table, tree.pairs, raw)
     return Fields(table, raw)
 
 
@@ -268,8 +290,8 @@ def _gather(table: FieldTable, items: Iterable[tuple[str, Any]], raw: dict[str, 
     """Adds what the fields of a tree are to what is known."""
     for key, found in items:
         for item in found if isinstance(found, list) else (found,):
-            if isinstance(item, dict):
-                _gather(table, item.items(), raw)
+            if isinstance(item, Pairs):
+                _gather(table, item.pairs, raw)
             elif key not in table:
                 continue
             elif key not in raw:

@@ -10,6 +10,8 @@
 flags and packet numbers are int, texts, keys and ZenohIDs str, payloads bytes, times float (seconds); what
 has no value, like a remark of Wireshark (``packet.zenoh.expert...``), is True.
 
+Packets are those of pyshark, and so is everything in them that is not Zenoh.
+
 A packet often holds several messages. A field that occurs once in a packet is that value; one that occurs more
 often is the list of its values in the order of the bytes. ``packet.zenoh.get_field_as_list("put.data")`` is a list
 however often it occurs, and empty when it does not. A field that does not occur raises AttributeError;
@@ -41,7 +43,13 @@ PROTOCOL = "zenoh"
 """Name of the protocol in Wireshark."""
 
 Mode = Literal["ek", "json"]
-"""How tshark hands packets over: ``ek`` is quicker, ``json`` keeps the tree of the other protocols."""
+"""How tshark hands packets over.
+
+``ek`` gives types to the fields of the other protocols too. In it tshark sorts the values of a field by what they
+stand in, so where messages of different kinds have a field in common (``zenoh.keyexpr`` of PUSH and of RESPONSE in
+one packet) the list has all of the one kind first. ``json`` keeps the order of the bytes, and the other protocols
+are text.
+"""
 
 Preference = str | int | bool | Path
 
@@ -89,8 +97,8 @@ def parameters(tshark_path: str | Path | None = None) -> list[str]:
     return ["-X", f"lua_script:{ours}"]
 
 
-MARKER = "-- Installed by zenoh-dissect wireshark install"
-"""What the first line of an installed dissector begins with; the dissector as it is follows."""
+INSTALLED = "Installed by zenoh-dissect wireshark install"
+"""What the first line of an installed file says, behind the mark of a comment; the file as it is follows."""
 
 
 def is_current(path: Path) -> bool:
@@ -99,7 +107,7 @@ def is_current(path: Path) -> bool:
         text = path.read_bytes()
     except OSError:
         return False
-    if text.startswith(MARKER.encode()):
+    if text.startswith(f"-- {INSTALLED}".encode()):
         text = text.partition(b"\n")[2]
     return text == script().read_bytes()
 
@@ -207,7 +215,7 @@ def _plan(
     if mode not in {"ek", "json"}:
         raise ValueError(f"mode is ek or json, not {mode!r}")
     found = tshark(tshark_path)
-    loading = parameters(found.path)
+    loading, table = _loading(found, script().read_bytes())
     wanted = dict(preferences or {})
     if keylog is not None:
         wanted["tls.keylog_file"] = Path(keylog).resolve()
@@ -216,16 +224,17 @@ def _plan(
         arguments += ["-o", f"{name}:{str(value).upper() if isinstance(value, bool) else value}"]
     if layers is not None:
         arguments += ["-J", " ".join(dict.fromkeys(["frame", *layers]))]
-    return Plan(found, mode, arguments, _fields(found, tuple(loading), script().read_bytes()))
+    return Plan(found, mode, arguments, table)
 
 
 @cache
-def _fields(found: Tshark, loading: tuple[str, ...], _dissector: bytes) -> FieldTable:
-    """Returns the fields of our dissector; asked once for each text of it, for tshark needs a moment."""
+def _loading(found: Tshark, _dissector: bytes) -> tuple[list[str], FieldTable]:
+    """Returns what loads our dissector, and its fields; once for each text of it, as tshark takes its time."""
+    loading = parameters(found.path)
     fields = found.fields(PROTOCOL, *loading)
-    if not fields:
+    if f"{PROTOCOL}.frame.sn" not in fields:
         raise TsharkError(
-            f"{found.path} does not know Zenoh although {script()} was loaded: is Lua switched off? "
-            f"(`{found.path} --version` names it)"
+            f"{found.path} does not load {script()}: it has no Lua, or another Zenoh dissector has taken its name; "
+            f"`{found.path} -G plugins {' '.join(loading)}` tells"
         )
-    return FieldTable(fields)
+    return loading, FieldTable(fields)

@@ -43,6 +43,8 @@ do
 -- Numbers and bytes, layers inside layers, what is refused, batches in segments and datagrams.
 
 local byte, sub, find, floor, format = string.byte, string.sub, string.find, math.floor, string.format
+-- As functions: looking up a method of an item takes as long as adding a field.
+local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
 local HIGH = 4294967296
 
 Z.fields = {}
@@ -109,12 +111,14 @@ Z.expert("unknown_mandatory_extension", "A mandatory extension that is not known
 
 -- Numbers: two halves of 32 bits where 64 are possible, for Lua numbers may be doubles.
 
+local SCALES = { 128, 16384, 2097152, nil, 8, 1024, 131072 }
+
 -- Reads a VLE integer: low half, high half, place behind it; nil when the bytes end. The ninth byte has eight bits.
 local function vle(raw, at, stop)
   if at >= stop then return nil end
   local c = byte(raw, at + 1)
   if c < 128 then return c, 0, at + 1 end
-  local lo, hi, scale, index = c - 128, 0, 128, 1
+  local lo, hi, index = c - 128, 0, 1
   while true do
     local place = at + index
     if place >= stop then return nil end
@@ -122,14 +126,13 @@ local function vle(raw, at, stop)
     if index == 8 then return lo, hi + c * 16777216, place + 1 end
     local seven = c % 128
     if index < 4 then
-      lo = lo + seven * scale
+      lo = lo + seven * SCALES[index]
     elseif index == 4 then
-      lo, hi, scale = lo + seven % 16 * 268435456, floor(seven / 16), 1 / 16
+      lo, hi = lo + seven % 16 * 268435456, floor(seven / 16)
     else
-      hi = hi + seven * scale
+      hi = hi + seven * SCALES[index]
     end
     if c < 128 then return lo, hi, place + 1 end
-    scale = scale * 128
     index = index + 1
   end
 end
@@ -157,9 +160,9 @@ end
 -- Adds a VLE integer to the tree.
 function Z.add_vle(item, field, range, at, stop, lo, hi)
   if stop - at == 1 then
-    item:add(field, range(at, 1))
+    add(item, field, range(at, 1))
   else
-    item:add(field, range(at, stop - at), UInt64.new(lo, hi))
+    add(item, field, range(at, stop - at), UInt64.new(lo, hi))
   end
 end
 
@@ -189,35 +192,47 @@ function Z.zid(raw, start, stop)
   return text
 end
 
--- Tells whether bytes are UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
+-- Returns how many bytes the UTF-8 character has that begins at a place above 127; nil when none does: no overlong forms,
+-- no surrogates, nothing above U+10FFFF.
+local function character(text, at)
+  local c, second, more = byte(text, at), byte(text, at + 1) or 0, nil
+  if c >= 194 and c <= 223 then
+    more = 1
+  elseif c >= 224 and c <= 239 and not (c == 224 and second < 160) and not (c == 237 and second > 159) then
+    more = 2
+  elseif c >= 240 and c <= 244 and not (c == 240 and second < 144) and not (c == 244 and second > 143) then
+    more = 3
+  else
+    return nil
+  end
+  for index = 1, more do
+    local follows = byte(text, at + index)
+    if not follows or follows < 128 or follows > 191 then return nil end
+  end
+  return more + 1
+end
+
 local function is_utf8(text)
   local at = find(text, "[\128-\255]")
   while at do
-    local c, more, second = byte(text, at), 0, byte(text, at + 1) or 0
-    if c >= 194 and c <= 223 then
-      more = 1
-    elseif c >= 224 and c <= 239 then
-      more = 2
-      if (c == 224 and second < 160) or (c == 237 and second > 159) then return false end
-    elseif c >= 240 and c <= 244 then
-      more = 3
-      if (c == 240 and second < 144) or (c == 244 and second > 143) then return false end
-    else
-      return false
-    end
-    for index = 1, more do
-      local next_byte = byte(text, at + index)
-      if not next_byte or next_byte < 128 or next_byte > 191 then return false end
-    end
-    at = find(text, "[\128-\255]", at + more + 1)
+    local size = character(text, at)
+    if not size then return false end
+    at = find(text, "[\128-\255]", at + size)
   end
   return true
 end
 
--- Returns text as Wireshark can show it: its strings end at NUL.
+-- Returns text as Wireshark can show it: its strings end at NUL, and what is no UTF-8 harms what reads its output.
 function Z.shown(text)
-  if find(text, "%z") then return (text:gsub("%z", "\226\144\128")) end
-  return text
+  if find(text, "%z") then text = text:gsub("%z", "\226\144\128") end
+  if is_utf8(text) then return text end
+  local parts, at = {}, 1
+  while at <= #text do
+    local size = byte(text, at) < 128 and 1 or character(text, at)
+    parts[#parts + 1] = size and sub(text, at, at + size - 1) or "\239\191\189"
+    at = at + (size or 1)
+  end
+  return table.concat(parts)
 end
 
 Z.vle, Z.number, Z.is_utf8 = vle, number, is_utf8
@@ -226,7 +241,7 @@ Z.vle, Z.number, Z.is_utf8 = vle, number, is_utf8
 
 local function path(m)
   if not m.parent then return m.label end
-  return path(m.parent) .. "." .. m.slot .. (m.index and "[" .. m.index .. "]" or "") ..
+  return path(m.parent) .. "." .. m.slot .. (m.nth and "[" .. m.nth .. "]" or "") ..
     (m.named and "." .. m.label or "")
 end
 
@@ -264,7 +279,7 @@ end
 Z.refuse, Z.fail, Z.cut = refuse, fail, cut
 
 local function undecoded(b, item, at, stop)
-  if item and stop > at then item:add(UNDECODED, b.range(at, stop - at)) end
+  if item and stop > at then add(item, UNDECODED, b.range(at, stop - at)) end
 end
 
 -- Layers inside layers.
@@ -322,7 +337,7 @@ function unknown.read(b, e, at, stop)
     return n
   end
   e.data = sub(b.raw, at + 1, stop)
-  if e.item then e.item:add(F.unknown_extension_data, b.range(at, stop - at)) end
+  if e.item then add(e.item, F.unknown_extension_data, b.range(at, stop - at)) end
   return stop
 end
 
@@ -333,7 +348,7 @@ local function extension(b, e, desc, at, stop)
     if not start then return nil end
     if desc.lenient and not fits(b, e, desc.read, start, behind) then
       e.unread = sub(b.raw, start + 1, behind)
-      if e.item then e.item:add(UNREAD, b.range(start, behind - start)) end
+      if e.item then add(e.item, UNREAD, b.range(start, behind - start)) end
       return behind
     end
     return counted(b, e, desc.read, start, behind)
@@ -371,19 +386,19 @@ function Z.chain(b, m, field, known, at, stop)
       end
     end
     seen[low] = true
-    local e = { name = desc.name, label = desc.label, parent = m, slot = field, index = index, named = true,
+    local e = { name = desc.name, label = desc.label, parent = m, slot = field, nth = index, named = true,
       header = head, enc = enc, at = at }
     if item then
       local here = b.range(at, 1)
-      e.item = item:add(desc.field or F.unknown_extension, here)
-      e.item:add(HEADER, here)
+      e.item = add(item, desc.field or F.unknown_extension, here)
+      add(e.item, HEADER, here)
     end
     index = index + 1
     list[index] = e
     ext[e.name] = ext[e.name] or e
     local behind = extension(b, e, desc, at, stop)
     e.stop = behind or b.at
-    if e.item then e.item:set_len((behind or b.at) - at) end
+    if e.item then set_len(e.item, (behind or b.at) - at) end
     if not behind then return nil end
     if desc == unknown and low % 32 >= 16 and not known.skips_mandatory then
       refuse(b, m, "UnknownMandatoryExtension", field .. "[" .. index - 1 .. "]", at,
@@ -398,11 +413,11 @@ end
 function Z.region(b, m, values, name, slot, desc, item, at, stop)
   local e = { name = desc.name, label = desc.label, parent = m, slot = slot, at = at }
   values[name] = e
-  e.item = item and item:add(desc.field, b.range(at, 0))
+  e.item = item and add(item, desc.field, b.range(at, 0))
   local start, behind = length_of(b, e, at, stop)
   if not start then return nil end
   behind = counted(b, e, desc.read, start, behind)
-  if e.item then e.item:set_len(behind - at) end
+  if e.item then set_len(e.item, behind - at) end
   return behind
 end
 
@@ -417,10 +432,10 @@ function Z.body(b, m, field, messages, ids, at, stop)
   local desc = messages[id]
   local inner = { name = desc.name, label = desc.label, kind = desc.kind, parent = m, slot = field, named = true, at = at }
   m.body = inner
-  inner.item = m.item and m.item:add(desc.field, b.range(at, 1))
+  inner.item = m.item and add(m.item, desc.field, b.range(at, 1))
   local behind = desc.read(b, inner, at, stop)
   inner.stop = behind or b.at
-  if inner.item then inner.item:set_len(inner.stop - at) end
+  if inner.item then set_len(inner.item, inner.stop - at) end
   return behind
 end
 
@@ -433,11 +448,15 @@ local function one(b, parent, desc, at, stop)
   b.place = m.place
   local item = b.item
   if parent then item = parent.item end
-  m.item = item and item:add(desc.field, b.range(at, 1))
+  m.item = item and add(item, desc.field, b.range(at, 1))
   local behind = desc.read(b, m, at, stop)
   m.stop = behind or b.at
-  if m.item then m.item:set_len(m.stop - at) end
+  if m.item then set_len(m.item, m.stop - at) end
   if not m.heard then heard(b, m) end
+  if m.name == "fragment" and not m.refused and not b.dry and Z.reassemble then
+    local whole, numbers = Z.reassemble(b, m)
+    if whole then Z.put_together(b, m, whole, numbers) end
+  end
   return behind
 end
 
@@ -512,12 +531,12 @@ end
 local function conclude(b)
   local wrong = b.error
   if not wrong or not b.item then return end
-  local item = b.item:add(ERROR, b.range(wrong.offset, 0),
+  local item = add(b.item, ERROR, b.range(wrong.offset, 0),
     wrong.field .. " at byte " .. wrong.offset .. ": " .. wrong.found)
   item:set_generated()
-  item:add(ERROR_KIND, wrong.kind):set_generated()
-  item:add(ERROR_FIELD, wrong.field):set_generated()
-  item:add(ERROR_OFFSET, wrong.offset):set_generated()
+  add(item, ERROR_KIND, wrong.kind):set_generated()
+  add(item, ERROR_FIELD, wrong.field):set_generated()
+  add(item, ERROR_OFFSET, wrong.offset):set_generated()
 end
 
 -- The places of messages in a packet. A dissector may be called several times for one packet: for a batch that a
@@ -528,16 +547,18 @@ local MAX_LENGTH = 16777216 -- bytes of a batch with a 4-byte length that are be
 local calls, current = {}, { number = -1, call = 0, index = 0 }
 
 local function begin_packet(pinfo)
-  local known = calls[pinfo.number]
-  if current.number ~= pinfo.number or (pinfo.visited and current.call >= (known or 1)) then
-    current.number, current.call, current.index = pinfo.number, 0, 0
+  local number, visited = pinfo.number, pinfo.visited
+  if current.number ~= number or (visited and current.call >= (calls[number] or 1)) then
+    current.number, current.call, current.index = number, 0, 0
   end
+  current.visited, current.base = visited, number * PLACES
   current.call = current.call + 1
-  if not pinfo.visited and current.call > 1 then calls[pinfo.number] = current.call end
+  if not visited and current.call > 1 then calls[number] = current.call end
 end
 
 Z.on_init[#Z.on_init + 1] = function()
-  calls, current = {}, { number = -1, call = 0, index = 0 }
+  calls = {}
+  current.number, current.call, current.index = -1, 0, 0
   zids, zids_held = {}, 0
 end
 
@@ -546,16 +567,16 @@ local function new_batch(pinfo, root, way, raw, range)
   current.index = current.index + 1
   return {
     raw = raw, range = range, tvb = range, pinfo = pinfo, root = root, way = way, link = way and way.link,
-    number = pinfo.number, time = pinfo.rel_ts, visited = pinfo.visited, total = 0, at = 0,
-    base = pinfo.number * PLACES, index = current.index, place = pinfo.number * PLACES + current.index,
+    number = current.number, time = current.time, visited = current.visited, total = 0, at = 0,
+    base = current.base, index = current.index, place = current.base + current.index,
   }
 end
 
 -- Dissects one batch or datagram: `range` gives the bytes of what was captured.
-local function dissect_batch(pinfo, root, way, range, size, kind, prefix)
-  local item = root:add(BATCH, prefix and prefix.range or range(0, size))
-  if prefix then item:add_le(LENGTH, prefix.length) end
-  local raw = size > 0 and range(0, size):raw() or ""
+local function dissect_batch(pinfo, root, way, range, raw, kind, whole, length)
+  local size = #raw
+  local item = add(root, BATCH, whole)
+  if length then add_le(item, LENGTH, length) end
   local b = new_batch(pinfo, root, way, raw, range)
   b.item = item
   if kind == "batch" and Z.links then
@@ -569,9 +590,9 @@ local function dissect_batch(pinfo, root, way, range, size, kind, prefix)
     if unpacked ~= raw then
       b.raw = unpacked
       if #unpacked == size - 1 then
-        range = range(1, size - 1)
+        range = range:range(1, size - 1):tvb()
       else
-        range = ByteArray.new(unpacked, true):tvb("Decompressed batch"):range()
+        range = ByteArray.new(unpacked, true):tvb("Decompressed batch")
       end
       b.range, b.tvb = range, range
     end
@@ -583,10 +604,10 @@ end
 
 -- Fragments put together: a message in a tab of its own.
 function Z.put_together(b, m, bytes, numbers)
-  local range = ByteArray.new(bytes, true):tvb("Reassembled message"):range()
+  local range = ByteArray.new(bytes, true):tvb("Reassembled message")
   local inner = new_batch(b.pinfo, b.root, b.way, bytes, range)
   inner.index, inner.place, inner.within = b.index, b.place, m
-  inner.item = m.item and m.item:add(BATCH, range)
+  inner.item = m.item and add(m.item, BATCH, range(0, #bytes))
   if inner.item then
     inner.item:set_text("Reassembled from " .. #numbers .. " fragments, " .. #bytes .. " bytes")
   end
@@ -596,9 +617,9 @@ function Z.put_together(b, m, bytes, numbers)
 end
 
 local function show_protocol(pinfo)
-  pinfo.cols.protocol:set("Zenoh")
+  pinfo.cols.protocol = "Zenoh"
+  current.time = pinfo.rel_ts
   if current.call == 1 then
-    pinfo.cols.info:clear()
     Z.info.text, Z.info.said = "", 0
   end
 end
@@ -617,36 +638,37 @@ function Z.entry.stream(tvb, pinfo, tree)
   if size == 0 then return 0 end
   local raw = tvb:raw(0, size)
   if way then
-    at = Z.sync(way, raw, pinfo.number * PLACES + current.call, pinfo.visited)
+    at = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
   end
   show_protocol(pinfo)
-  local root = tree:add(Z.proto, tvb(0, size))
+  local root = add(tree, Z.proto, tvb(0, size))
   if at > 0 then
-    root:add(CONTINUED, tvb(0, at))
-    pinfo.cols.info:set("[in mid batch]")
+    add(root, CONTINUED, tvb(0, at))
+    pinfo.cols.info = "[in mid batch]"
   end
   while at < size do
-    local prefix = way and Z.links.prefix(way, pinfo.number * PLACES + current.index + 1, raw, at) or 2
+    local prefix = way and Z.links.prefix(way, current.base + current.index + 1, raw, at) or 2
     if size - at < prefix then
       pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
       return size
     end
-    local length = tvb(at, prefix):le_uint()
-    local behind = at + prefix + length
+    local length = Z.le(raw, at, prefix, false)
+    local start = at + prefix
+    local behind = start + length
     if length > MAX_LENGTH then
       -- No node sends such a batch: what was taken for a length is none.
       way.broken = true
-      root:add(CONTINUED, tvb(at, size - at))
+      add(root, CONTINUED, tvb(at, size - at))
       return size
     end
     if behind > size then
       pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
       return size
     end
-    local range = length > 0 and tvb(at + prefix, length) or tvb(at + prefix - 1, 1)
-    local here = { range = tvb(at, prefix + length), length = tvb(at, prefix) }
-    dissect_batch(pinfo, root, way, range, length, "batch", here)
+    -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
+    local range = length > 0 and tvb(start, length):tvb() or tvb
+    dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb(at, behind - at), tvb(at, prefix))
     at = behind
   end
   return size
@@ -657,8 +679,10 @@ function Z.entry.message(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = tvb:len()
-  local root = tree:add(Z.proto, tvb(0, size))
-  if size > 0 then dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb(0, size), size, "batch") end
+  local root = add(tree, Z.proto, tvb(0, size))
+  if size > 0 then
+    dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb, tvb:raw(0, size), "batch", tvb(0, size))
+  end
   return size
 end
 
@@ -667,10 +691,11 @@ function Z.entry.datagram(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = tvb:len()
-  local root = tree:add(Z.proto, tvb(0, size))
+  local root = add(tree, Z.proto, tvb(0, size))
   if size == 0 then return 0 end
-  local kind = Z.is_scouting(tvb:raw(0, size), pinfo) and "scouting" or "batch"
-  dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb(0, size), size, kind)
+  local raw = tvb:raw(0, size)
+  local kind = Z.is_scouting(raw, pinfo) and "scouting" or "batch"
+  dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb, raw, kind, tvb(0, size))
   return size
 end
 
@@ -1047,6 +1072,7 @@ local byte, sub, find, floor = string.byte, string.sub, string.find, math.floor
 local F, messages, none = Z.fields, Z.messages, {}
 local vle, number, wide, bits_of, add_vle, le, zid = Z.vle, Z.number, Z.wide, Z.bits_of, Z.add_vle, Z.le, Z.zid
 local shown, is_utf8, note, fail, cut = Z.shown, Z.is_utf8, Z.refuse, Z.fail, Z.cut
+local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
 local chain, region, body, messages_of = Z.chain, Z.region, Z.body, Z.messages_of
 local R, I, C, S = {}, {}, {}, {}
 I.qos_0 = { name = "qos", label = "QoS", field = F.qos, enc = 1 }
@@ -1139,15 +1165,15 @@ R.scout = function(b, m, at, stop)
   m.reserved_5 = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.scout_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.scout_reserved_6, here) end
-    if m.reserved_5 ~= 0 then item:add(F.scout_reserved_5, here) end
+    add(item, F.scout_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.scout_reserved_6, here) end
+    if m.reserved_5 ~= 0 then add(item, F.scout_reserved_5, here) end
   end
   at = at + 1
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "version", at) end
   m.version = c
-  if item then item:add(F.scout_version, range(at, 1)) end
+  if item then add(item, F.scout_version, range(at, 1)) end
   at = at + 1
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "zid_len", at) end
@@ -1156,16 +1182,16 @@ R.scout = function(b, m, at, stop)
   m.what = c % 8
   if item then
     local here = range(at, 1)
-    item:add(F.scout_zid_len, here)
-    item:add(F.scout_I, here)
-    item:add(F.scout_what, here)
+    add(item, F.scout_zid_len, here)
+    add(item, F.scout_I, here)
+    add(item, F.scout_what, here)
   end
   at = at + 1
   if m.I == 1 then
     start, n = at, at + m.zid_len + 1
     if n > stop then return cut(b, m, "zid", at) end
     m.zid = zid(raw, start, n)
-    if item then item:add(F.scout_zid, range(start, n - start), m.zid) end
+    if item then add(item, F.scout_zid, range(start, n - start), m.zid) end
     if m.zid == "0" then note(b, m, "BadValue", "zid", at, "a ZenohID of value 0") end
     at = n
   end
@@ -1186,15 +1212,15 @@ R.hello = function(b, m, at, stop)
   m.L = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.hello_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.hello_reserved_6, here) end
-    item:add(F.hello_L, here)
+    add(item, F.hello_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.hello_reserved_6, here) end
+    add(item, F.hello_L, here)
   end
   at = at + 1
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "version", at) end
   m.version = c
-  if item then item:add(F.hello_version, range(at, 1)) end
+  if item then add(item, F.hello_version, range(at, 1)) end
   at = at + 1
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "zid_len", at) end
@@ -1203,16 +1229,16 @@ R.hello = function(b, m, at, stop)
   m.whatami = c % 4
   if item then
     local here = range(at, 1)
-    item:add(F.hello_zid_len, here)
-    if m.reserved2 ~= 0 then item:add(F.hello_reserved2, here) end
-    item:add(F.hello_whatami, here)
+    add(item, F.hello_zid_len, here)
+    if m.reserved2 ~= 0 then add(item, F.hello_reserved2, here) end
+    add(item, F.hello_whatami, here)
   end
   if m.whatami < 0 or m.whatami > 2 then note(b, m, "BadValue", "whatami", at, m.whatami .. " has no meaning") end
   at = at + 1
   start, n = at, at + m.zid_len + 1
   if n > stop then return cut(b, m, "zid", at) end
   m.zid = zid(raw, start, n)
-  if item then item:add(F.hello_zid, range(start, n - start), m.zid) end
+  if item then add(item, F.hello_zid, range(start, n - start), m.zid) end
   if m.zid == "0" then note(b, m, "BadValue", "zid", at, "a ZenohID of value 0") end
   at = n
   if m.L == 1 then
@@ -1231,7 +1257,7 @@ R.hello = function(b, m, at, stop)
         n = start + lo
         if hi > 0 or n > stop then return cut(b, m, path .. ".locator", at) end
         v.locator = sub(raw, start + 1, n)
-        if item then item:add(F.hello_locator, range(start, n - start), shown(v.locator)) end
+        if item then add(item, F.hello_locator, range(start, n - start), shown(v.locator)) end
         if not is_utf8(v.locator) then note(b, m, "BadValue", path .. ".locator", at, "not UTF-8") end
         if not find(v.locator, "/", 1, true) or find(v.locator, "#", 1, true) then note(b, m, "BadValue", path .. ".locator", at, "no locator (proto/address)") end
         at = n
@@ -1256,7 +1282,7 @@ R.transport_oam = function(b, m, at, stop)
   m.ENC = floor(c / 32) % 4
   if item then
     local here = range(at, 1)
-    item:add(F.transport_oam_Z, here)
+    add(item, F.transport_oam_Z, here)
   end
   if m.ENC < 0 or m.ENC > 2 then note(b, m, "BadValue", "ENC", at, m.ENC .. " has no meaning") end
   at = at + 1
@@ -1282,7 +1308,7 @@ R.transport_oam = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "data", at) end
     m.data = sub(raw, start + 1, n)
-    if item then item:add(F.transport_oam_data, range(start, n - start)) end
+    if item then add(item, F.transport_oam_data, range(start, n - start)) end
     at = n
   end
   return at
@@ -1298,15 +1324,15 @@ R.init = function(b, m, at, stop)
   m.A = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.init_Z, here)
-    item:add(F.init_S, here)
-    item:add(F.init_A, here)
+    add(item, F.init_Z, here)
+    add(item, F.init_S, here)
+    add(item, F.init_A, here)
   end
   at = at + 1
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "version", at) end
   m.version = c
-  if item then item:add(F.init_version, range(at, 1)) end
+  if item then add(item, F.init_version, range(at, 1)) end
   at = at + 1
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "zid_len", at) end
@@ -1315,16 +1341,16 @@ R.init = function(b, m, at, stop)
   m.whatami = c % 4
   if item then
     local here = range(at, 1)
-    item:add(F.init_zid_len, here)
-    if m.reserved2 ~= 0 then item:add(F.init_reserved2, here) end
-    item:add(F.init_whatami, here)
+    add(item, F.init_zid_len, here)
+    if m.reserved2 ~= 0 then add(item, F.init_reserved2, here) end
+    add(item, F.init_whatami, here)
   end
   if m.whatami < 0 or m.whatami > 2 then note(b, m, "BadValue", "whatami", at, m.whatami .. " has no meaning") end
   at = at + 1
   start, n = at, at + m.zid_len + 1
   if n > stop then return cut(b, m, "zid", at) end
   m.zid = zid(raw, start, n)
-  if item then item:add(F.init_zid, range(start, n - start), m.zid) end
+  if item then add(item, F.init_zid, range(start, n - start), m.zid) end
   if m.zid == "0" then note(b, m, "BadValue", "zid", at, "a ZenohID of value 0") end
   at = n
   if m.S == 1 then
@@ -1335,14 +1361,14 @@ R.init = function(b, m, at, stop)
     m.fsn = c % 4
     if item then
       local here = range(at, 1)
-      if m.reserved4 ~= 0 then item:add(F.init_reserved4, here) end
-      item:add(F.init_rid, here)
-      item:add(F.init_fsn, here)
+      if m.reserved4 ~= 0 then add(item, F.init_reserved4, here) end
+      add(item, F.init_rid, here)
+      add(item, F.init_fsn, here)
     end
     at = at + 1
     if stop - at < 2 then return cut(b, m, "batch_size", at) end
     m.batch_size = le(raw, at, 2, false)
-    if item then item:add_le(F.init_batch_size, range(at, 2)) end
+    if item then add_le(item, F.init_batch_size, range(at, 2)) end
     at = at + 2
   end
   if m.A == 1 then
@@ -1352,7 +1378,7 @@ R.init = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "cookie", at) end
     m.cookie = sub(raw, start + 1, n)
-    if item then item:add(F.init_cookie, range(start, n - start)) end
+    if item then add(item, F.init_cookie, range(start, n - start)) end
     at = n
   end
   if m.Z == 1 then
@@ -1372,9 +1398,9 @@ R.open = function(b, m, at, stop)
   m.A = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.open_Z, here)
-    item:add(F.open_T, here)
-    item:add(F.open_A, here)
+    add(item, F.open_Z, here)
+    add(item, F.open_T, here)
+    add(item, F.open_A, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1393,7 +1419,7 @@ R.open = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "cookie", at) end
     m.cookie = sub(raw, start + 1, n)
-    if item then item:add(F.open_cookie, range(start, n - start)) end
+    if item then add(item, F.open_cookie, range(start, n - start)) end
     at = n
   end
   if m.Z == 1 then
@@ -1413,15 +1439,15 @@ R.close = function(b, m, at, stop)
   m.S = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.close_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.close_reserved_6, here) end
-    item:add(F.close_S, here)
+    add(item, F.close_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.close_reserved_6, here) end
+    add(item, F.close_S, here)
   end
   at = at + 1
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "reason", at) end
   m.reason = c
-  if item then item:add(F.close_reason, range(at, 1)) end
+  if item then add(item, F.close_reason, range(at, 1)) end
   at = at + 1
   if m.Z == 1 then
     at = chain(b, m, "extensions", C[5], at, stop)
@@ -1440,9 +1466,9 @@ R.keep_alive = function(b, m, at, stop)
   m.reserved_5 = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.keep_alive_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.keep_alive_reserved_6, here) end
-    if m.reserved_5 ~= 0 then item:add(F.keep_alive_reserved_5, here) end
+    add(item, F.keep_alive_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.keep_alive_reserved_6, here) end
+    if m.reserved_5 ~= 0 then add(item, F.keep_alive_reserved_5, here) end
   end
   at = at + 1
   if m.Z == 1 then
@@ -1462,9 +1488,9 @@ R.frame = function(b, m, at, stop)
   m.R = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.frame_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.frame_reserved_6, here) end
-    item:add(F.frame_R, here)
+    add(item, F.frame_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.frame_reserved_6, here) end
+    add(item, F.frame_R, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1491,9 +1517,9 @@ R.fragment = function(b, m, at, stop)
   m.R = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.fragment_Z, here)
-    item:add(F.fragment_M, here)
-    item:add(F.fragment_R, here)
+    add(item, F.fragment_Z, here)
+    add(item, F.fragment_M, here)
+    add(item, F.fragment_R, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1507,7 +1533,7 @@ R.fragment = function(b, m, at, stop)
   end
   start, n = at, stop
   m.data = sub(raw, start + 1, n)
-  if item then item:add(F.fragment_data, range(start, n - start)) end
+  if item then add(item, F.fragment_data, range(start, n - start)) end
   at = n
   return at
 end
@@ -1522,15 +1548,15 @@ R.join = function(b, m, at, stop)
   m.T = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.join_Z, here)
-    item:add(F.join_S, here)
-    item:add(F.join_T, here)
+    add(item, F.join_Z, here)
+    add(item, F.join_S, here)
+    add(item, F.join_T, here)
   end
   at = at + 1
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "version", at) end
   m.version = c
-  if item then item:add(F.join_version, range(at, 1)) end
+  if item then add(item, F.join_version, range(at, 1)) end
   at = at + 1
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "zid_len", at) end
@@ -1539,16 +1565,16 @@ R.join = function(b, m, at, stop)
   m.whatami = c % 4
   if item then
     local here = range(at, 1)
-    item:add(F.join_zid_len, here)
-    if m.reserved2 ~= 0 then item:add(F.join_reserved2, here) end
-    item:add(F.join_whatami, here)
+    add(item, F.join_zid_len, here)
+    if m.reserved2 ~= 0 then add(item, F.join_reserved2, here) end
+    add(item, F.join_whatami, here)
   end
   if m.whatami < 0 or m.whatami > 2 then note(b, m, "BadValue", "whatami", at, m.whatami .. " has no meaning") end
   at = at + 1
   start, n = at, at + m.zid_len + 1
   if n > stop then return cut(b, m, "zid", at) end
   m.zid = zid(raw, start, n)
-  if item then item:add(F.join_zid, range(start, n - start), m.zid) end
+  if item then add(item, F.join_zid, range(start, n - start), m.zid) end
   if m.zid == "0" then note(b, m, "BadValue", "zid", at, "a ZenohID of value 0") end
   at = n
   if m.S == 1 then
@@ -1559,14 +1585,14 @@ R.join = function(b, m, at, stop)
     m.fsn = c % 4
     if item then
       local here = range(at, 1)
-      if m.reserved4 ~= 0 then item:add(F.join_reserved4, here) end
-      item:add(F.join_rid, here)
-      item:add(F.join_fsn, here)
+      if m.reserved4 ~= 0 then add(item, F.join_reserved4, here) end
+      add(item, F.join_rid, here)
+      add(item, F.join_fsn, here)
     end
     at = at + 1
     if stop - at < 2 then return cut(b, m, "batch_size", at) end
     m.batch_size = le(raw, at, 2, false)
-    if item then item:add_le(F.join_batch_size, range(at, 2)) end
+    if item then add_le(item, F.join_batch_size, range(at, 2)) end
     at = at + 2
   end
   lo, hi, n = vle(raw, at, stop)
@@ -1600,8 +1626,8 @@ R.interest = function(b, m, at, stop)
   m.mode = floor(c / 32) % 4
   if item then
     local here = range(at, 1)
-    item:add(F.interest_Z, here)
-    item:add(F.interest_mode, here)
+    add(item, F.interest_Z, here)
+    add(item, F.interest_mode, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1622,14 +1648,14 @@ R.interest = function(b, m, at, stop)
     m.keyexprs = c % 2
     if item then
       local here = range(at, 1)
-      item:add(F.interest_aggregate, here)
-      item:add(F.interest_M, here)
-      item:add(F.interest_N, here)
-      item:add(F.interest_restricted, here)
-      item:add(F.interest_tokens, here)
-      item:add(F.interest_queryables, here)
-      item:add(F.interest_subscribers, here)
-      item:add(F.interest_keyexprs, here)
+      add(item, F.interest_aggregate, here)
+      add(item, F.interest_M, here)
+      add(item, F.interest_N, here)
+      add(item, F.interest_restricted, here)
+      add(item, F.interest_tokens, here)
+      add(item, F.interest_queryables, here)
+      add(item, F.interest_subscribers, here)
+      add(item, F.interest_keyexprs, here)
     end
     at = at + 1
   end
@@ -1648,7 +1674,7 @@ R.interest = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "key_suffix", at) end
     m.key_suffix = sub(raw, start + 1, n)
-    if item then item:add(F.interest_key_suffix, range(start, n - start), shown(m.key_suffix)) end
+    if item then add(item, F.interest_key_suffix, range(start, n - start), shown(m.key_suffix)) end
     if not is_utf8(m.key_suffix) then note(b, m, "BadValue", "key_suffix", at, "not UTF-8") end
     at = n
   end
@@ -1669,9 +1695,9 @@ R.response_final = function(b, m, at, stop)
   m.reserved_5 = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.response_final_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.response_final_reserved_6, here) end
-    if m.reserved_5 ~= 0 then item:add(F.response_final_reserved_5, here) end
+    add(item, F.response_final_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.response_final_reserved_6, here) end
+    if m.reserved_5 ~= 0 then add(item, F.response_final_reserved_5, here) end
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1697,9 +1723,9 @@ R.response = function(b, m, at, stop)
   m.N = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.response_Z, here)
-    item:add(F.response_M, here)
-    item:add(F.response_N, here)
+    add(item, F.response_Z, here)
+    add(item, F.response_M, here)
+    add(item, F.response_N, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1721,7 +1747,7 @@ R.response = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "key_suffix", at) end
     m.key_suffix = sub(raw, start + 1, n)
-    if item then item:add(F.response_key_suffix, range(start, n - start), shown(m.key_suffix)) end
+    if item then add(item, F.response_key_suffix, range(start, n - start), shown(m.key_suffix)) end
     if not is_utf8(m.key_suffix) then note(b, m, "BadValue", "key_suffix", at, "not UTF-8") end
     at = n
   end
@@ -1744,9 +1770,9 @@ R.request = function(b, m, at, stop)
   m.N = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.request_Z, here)
-    item:add(F.request_M, here)
-    item:add(F.request_N, here)
+    add(item, F.request_Z, here)
+    add(item, F.request_M, here)
+    add(item, F.request_N, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1768,7 +1794,7 @@ R.request = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "key_suffix", at) end
     m.key_suffix = sub(raw, start + 1, n)
-    if item then item:add(F.request_key_suffix, range(start, n - start), shown(m.key_suffix)) end
+    if item then add(item, F.request_key_suffix, range(start, n - start), shown(m.key_suffix)) end
     if not is_utf8(m.key_suffix) then note(b, m, "BadValue", "key_suffix", at, "not UTF-8") end
     at = n
   end
@@ -1791,9 +1817,9 @@ R.push = function(b, m, at, stop)
   m.N = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.push_Z, here)
-    item:add(F.push_M, here)
-    item:add(F.push_N, here)
+    add(item, F.push_Z, here)
+    add(item, F.push_M, here)
+    add(item, F.push_N, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1809,7 +1835,7 @@ R.push = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "key_suffix", at) end
     m.key_suffix = sub(raw, start + 1, n)
-    if item then item:add(F.push_key_suffix, range(start, n - start), shown(m.key_suffix)) end
+    if item then add(item, F.push_key_suffix, range(start, n - start), shown(m.key_suffix)) end
     if not is_utf8(m.key_suffix) then note(b, m, "BadValue", "key_suffix", at, "not UTF-8") end
     at = n
   end
@@ -1832,9 +1858,9 @@ R.declare = function(b, m, at, stop)
   m.I = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.declare_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.declare_reserved_6, here) end
-    item:add(F.declare_I, here)
+    add(item, F.declare_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.declare_reserved_6, here) end
+    add(item, F.declare_I, here)
   end
   at = at + 1
   if m.I == 1 then
@@ -1862,7 +1888,7 @@ R.network_oam = function(b, m, at, stop)
   m.ENC = floor(c / 32) % 4
   if item then
     local here = range(at, 1)
-    item:add(F.network_oam_Z, here)
+    add(item, F.network_oam_Z, here)
   end
   if m.ENC < 0 or m.ENC > 2 then note(b, m, "BadValue", "ENC", at, m.ENC .. " has no meaning") end
   at = at + 1
@@ -1892,7 +1918,7 @@ R.network_oam = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "data", at) end
     m.data = sub(raw, start + 1, n)
-    if item then item:add(F.network_oam_data, range(start, n - start)) end
+    if item then add(item, F.network_oam_data, range(start, n - start)) end
     at = n
   end
   return at
@@ -1908,9 +1934,9 @@ R.d_keyexpr = function(b, m, at, stop)
   m.N = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.d_keyexpr_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.d_keyexpr_reserved_6, here) end
-    item:add(F.d_keyexpr_N, here)
+    add(item, F.d_keyexpr_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.d_keyexpr_reserved_6, here) end
+    add(item, F.d_keyexpr_N, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1931,7 +1957,7 @@ R.d_keyexpr = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "key_suffix", at) end
     m.key_suffix = sub(raw, start + 1, n)
-    if item then item:add(F.d_keyexpr_key_suffix, range(start, n - start), shown(m.key_suffix)) end
+    if item then add(item, F.d_keyexpr_key_suffix, range(start, n - start), shown(m.key_suffix)) end
     if not is_utf8(m.key_suffix) then note(b, m, "BadValue", "key_suffix", at, "not UTF-8") end
     at = n
   end
@@ -1952,9 +1978,9 @@ R.u_keyexpr = function(b, m, at, stop)
   m.reserved_5 = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.u_keyexpr_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.u_keyexpr_reserved_6, here) end
-    if m.reserved_5 ~= 0 then item:add(F.u_keyexpr_reserved_5, here) end
+    add(item, F.u_keyexpr_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.u_keyexpr_reserved_6, here) end
+    if m.reserved_5 ~= 0 then add(item, F.u_keyexpr_reserved_5, here) end
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -1979,9 +2005,9 @@ R.d_subscriber = function(b, m, at, stop)
   m.N = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.d_subscriber_Z, here)
-    item:add(F.d_subscriber_M, here)
-    item:add(F.d_subscriber_N, here)
+    add(item, F.d_subscriber_Z, here)
+    add(item, F.d_subscriber_M, here)
+    add(item, F.d_subscriber_N, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -2002,7 +2028,7 @@ R.d_subscriber = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "key_suffix", at) end
     m.key_suffix = sub(raw, start + 1, n)
-    if item then item:add(F.d_subscriber_key_suffix, range(start, n - start), shown(m.key_suffix)) end
+    if item then add(item, F.d_subscriber_key_suffix, range(start, n - start), shown(m.key_suffix)) end
     if not is_utf8(m.key_suffix) then note(b, m, "BadValue", "key_suffix", at, "not UTF-8") end
     at = n
   end
@@ -2023,9 +2049,9 @@ R.u_subscriber = function(b, m, at, stop)
   m.reserved_5 = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.u_subscriber_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.u_subscriber_reserved_6, here) end
-    if m.reserved_5 ~= 0 then item:add(F.u_subscriber_reserved_5, here) end
+    add(item, F.u_subscriber_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.u_subscriber_reserved_6, here) end
+    if m.reserved_5 ~= 0 then add(item, F.u_subscriber_reserved_5, here) end
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -2050,9 +2076,9 @@ R.d_queryable = function(b, m, at, stop)
   m.N = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.d_queryable_Z, here)
-    item:add(F.d_queryable_M, here)
-    item:add(F.d_queryable_N, here)
+    add(item, F.d_queryable_Z, here)
+    add(item, F.d_queryable_M, here)
+    add(item, F.d_queryable_N, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -2073,7 +2099,7 @@ R.d_queryable = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "key_suffix", at) end
     m.key_suffix = sub(raw, start + 1, n)
-    if item then item:add(F.d_queryable_key_suffix, range(start, n - start), shown(m.key_suffix)) end
+    if item then add(item, F.d_queryable_key_suffix, range(start, n - start), shown(m.key_suffix)) end
     if not is_utf8(m.key_suffix) then note(b, m, "BadValue", "key_suffix", at, "not UTF-8") end
     at = n
   end
@@ -2094,9 +2120,9 @@ R.u_queryable = function(b, m, at, stop)
   m.reserved_5 = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.u_queryable_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.u_queryable_reserved_6, here) end
-    if m.reserved_5 ~= 0 then item:add(F.u_queryable_reserved_5, here) end
+    add(item, F.u_queryable_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.u_queryable_reserved_6, here) end
+    if m.reserved_5 ~= 0 then add(item, F.u_queryable_reserved_5, here) end
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -2121,9 +2147,9 @@ R.d_token = function(b, m, at, stop)
   m.N = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.d_token_Z, here)
-    item:add(F.d_token_M, here)
-    item:add(F.d_token_N, here)
+    add(item, F.d_token_Z, here)
+    add(item, F.d_token_M, here)
+    add(item, F.d_token_N, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -2144,7 +2170,7 @@ R.d_token = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "key_suffix", at) end
     m.key_suffix = sub(raw, start + 1, n)
-    if item then item:add(F.d_token_key_suffix, range(start, n - start), shown(m.key_suffix)) end
+    if item then add(item, F.d_token_key_suffix, range(start, n - start), shown(m.key_suffix)) end
     if not is_utf8(m.key_suffix) then note(b, m, "BadValue", "key_suffix", at, "not UTF-8") end
     at = n
   end
@@ -2165,9 +2191,9 @@ R.u_token = function(b, m, at, stop)
   m.reserved_5 = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.u_token_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.u_token_reserved_6, here) end
-    if m.reserved_5 ~= 0 then item:add(F.u_token_reserved_5, here) end
+    add(item, F.u_token_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.u_token_reserved_6, here) end
+    if m.reserved_5 ~= 0 then add(item, F.u_token_reserved_5, here) end
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -2192,9 +2218,9 @@ R.d_final = function(b, m, at, stop)
   m.reserved_5 = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.d_final_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.d_final_reserved_6, here) end
-    if m.reserved_5 ~= 0 then item:add(F.d_final_reserved_5, here) end
+    add(item, F.d_final_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.d_final_reserved_6, here) end
+    if m.reserved_5 ~= 0 then add(item, F.d_final_reserved_5, here) end
   end
   at = at + 1
   if m.Z == 1 then
@@ -2214,9 +2240,9 @@ R.put = function(b, m, at, stop)
   m.T = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.put_Z, here)
-    item:add(F.put_E, here)
-    item:add(F.put_T, here)
+    add(item, F.put_Z, here)
+    add(item, F.put_E, here)
+    add(item, F.put_T, here)
   end
   at = at + 1
   if m.T == 1 then
@@ -2231,7 +2257,7 @@ R.put = function(b, m, at, stop)
     n = start + lo
     if n > stop then return cut(b, m, "timestamp_id", at) end
     m.timestamp_id = zid(raw, start, n)
-    if item then item:add(F.put_timestamp_id, range(start, n - start), m.timestamp_id) end
+    if item then add(item, F.put_timestamp_id, range(start, n - start), m.timestamp_id) end
     if m.timestamp_id == "0" then note(b, m, "BadValue", "timestamp_id", at, "a ZenohID of value 0") end
     at = n
   end
@@ -2244,9 +2270,9 @@ R.put = function(b, m, at, stop)
     m.S = lo % 2
     if item then
       local here = range(at, n - at)
-      if m.reserved32 ~= 0 then item:add(F.put_reserved32, here, m.reserved32) end
-      item:add(F.put_encoding, here, m.encoding)
-      item:add(F.put_S, here, m.S)
+      if m.reserved32 ~= 0 then add(item, F.put_reserved32, here, m.reserved32) end
+      add(item, F.put_encoding, here, m.encoding)
+      add(item, F.put_S, here, m.S)
     end
     at = n
   end
@@ -2257,7 +2283,7 @@ R.put = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "schema", at) end
     m.schema = sub(raw, start + 1, n)
-    if item then item:add(F.put_schema, range(start, n - start)) end
+    if item then add(item, F.put_schema, range(start, n - start)) end
     at = n
   end
   if m.Z == 1 then
@@ -2271,7 +2297,7 @@ R.put = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "data", at) end
     m.data = sub(raw, start + 1, n)
-    if item then item:add(F.put_data, range(start, n - start)) end
+    if item then add(item, F.put_data, range(start, n - start)) end
     at = n
   end
   if (m.seen or none)[0x12] then
@@ -2284,13 +2310,13 @@ R.put = function(b, m, at, stop)
       m.slices = list
       while index < count do
         local v, path, begun = {}, "slices" .. "[" .. index .. "]", at
-        local sub_item = item and item:add(range(at, 0), "slices[" .. index .. "]")
+        local sub_item = item and add(item, range(at, 0), "slices[" .. index .. "]")
         c = at < stop and byte(raw, at + 1)
         if not c then return cut(b, m, path .. ".kind", at) end
         v.kind = c
         if sub_item then
           local here = range(at, 1)
-          sub_item:add(F.put_kind, here)
+          add(sub_item, F.put_kind, here)
         end
         if v.kind < 0 or v.kind > 1 then note(b, m, "BadValue", path .. ".kind", at, v.kind .. " has no meaning") end
         at = at + 1
@@ -2300,7 +2326,7 @@ R.put = function(b, m, at, stop)
           n = start + lo
           if hi > 0 or n > stop then return cut(b, m, path .. ".slice", at) end
           v.slice = sub(raw, start + 1, n)
-          if sub_item then sub_item:add(F.put_slice, range(start, n - start)) end
+          if sub_item then add(sub_item, F.put_slice, range(start, n - start)) end
           at = n
         end
         if v.kind == 1 then
@@ -2308,7 +2334,7 @@ R.put = function(b, m, at, stop)
           if not at then return nil end
         end
         index = index + 1
-        if sub_item then sub_item:set_len(at - begun) end
+        if sub_item then set_len(sub_item, at - begun) end
         list[index] = v
       end
     end
@@ -2326,9 +2352,9 @@ R.del = function(b, m, at, stop)
   m.T = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.del_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.del_reserved_6, here) end
-    item:add(F.del_T, here)
+    add(item, F.del_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.del_reserved_6, here) end
+    add(item, F.del_T, here)
   end
   at = at + 1
   if m.T == 1 then
@@ -2343,7 +2369,7 @@ R.del = function(b, m, at, stop)
     n = start + lo
     if n > stop then return cut(b, m, "timestamp_id", at) end
     m.timestamp_id = zid(raw, start, n)
-    if item then item:add(F.del_timestamp_id, range(start, n - start), m.timestamp_id) end
+    if item then add(item, F.del_timestamp_id, range(start, n - start), m.timestamp_id) end
     if m.timestamp_id == "0" then note(b, m, "BadValue", "timestamp_id", at, "a ZenohID of value 0") end
     at = n
   end
@@ -2364,9 +2390,9 @@ R.query = function(b, m, at, stop)
   m.C = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.query_Z, here)
-    item:add(F.query_P, here)
-    item:add(F.query_C, here)
+    add(item, F.query_Z, here)
+    add(item, F.query_P, here)
+    add(item, F.query_C, here)
   end
   at = at + 1
   if m.C == 1 then
@@ -2382,7 +2408,7 @@ R.query = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "parameters", at) end
     m.parameters = sub(raw, start + 1, n)
-    if item then item:add(F.query_parameters, range(start, n - start), shown(m.parameters)) end
+    if item then add(item, F.query_parameters, range(start, n - start), shown(m.parameters)) end
     if not is_utf8(m.parameters) then note(b, m, "BadValue", "parameters", at, "not UTF-8") end
     at = n
   end
@@ -2403,9 +2429,9 @@ R.reply = function(b, m, at, stop)
   m.C = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.reply_Z, here)
-    if m.reserved_6 ~= 0 then item:add(F.reply_reserved_6, here) end
-    item:add(F.reply_C, here)
+    add(item, F.reply_Z, here)
+    if m.reserved_6 ~= 0 then add(item, F.reply_reserved_6, here) end
+    add(item, F.reply_C, here)
   end
   at = at + 1
   if m.C == 1 then
@@ -2434,9 +2460,9 @@ R.err = function(b, m, at, stop)
   m.reserved_5 = floor(c / 32) % 2
   if item then
     local here = range(at, 1)
-    item:add(F.err_Z, here)
-    item:add(F.err_E, here)
-    if m.reserved_5 ~= 0 then item:add(F.err_reserved_5, here) end
+    add(item, F.err_Z, here)
+    add(item, F.err_E, here)
+    if m.reserved_5 ~= 0 then add(item, F.err_reserved_5, here) end
   end
   at = at + 1
   if m.E == 1 then
@@ -2448,9 +2474,9 @@ R.err = function(b, m, at, stop)
     m.S = lo % 2
     if item then
       local here = range(at, n - at)
-      if m.reserved32 ~= 0 then item:add(F.err_reserved32, here, m.reserved32) end
-      item:add(F.err_encoding, here, m.encoding)
-      item:add(F.err_S, here, m.S)
+      if m.reserved32 ~= 0 then add(item, F.err_reserved32, here, m.reserved32) end
+      add(item, F.err_encoding, here, m.encoding)
+      add(item, F.err_S, here, m.S)
     end
     at = n
   end
@@ -2461,7 +2487,7 @@ R.err = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "schema", at) end
     m.schema = sub(raw, start + 1, n)
-    if item then item:add(F.err_schema, range(start, n - start)) end
+    if item then add(item, F.err_schema, range(start, n - start)) end
     at = n
   end
   if m.Z == 1 then
@@ -2474,7 +2500,7 @@ R.err = function(b, m, at, stop)
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "data", at) end
   m.data = sub(raw, start + 1, n)
-  if item then item:add(F.err_data, range(start, n - start)) end
+  if item then add(item, F.err_data, range(start, n - start)) end
   at = n
   return at
 end
@@ -2488,8 +2514,8 @@ I.qos_0.read = function(b, m, at, stop)
   m.priority = lo % 8
   if item then
     local here = range(at, n - at)
-    if m.reserved3 ~= 0 then item:add(F.qos_reserved3, here, wide(m.reserved3)) end
-    item:add(F.qos_priority, here, m.priority)
+    if m.reserved3 ~= 0 then add(item, F.qos_reserved3, here, wide(m.reserved3)) end
+    add(item, F.qos_priority, here, m.priority)
   end
   at = n
   return at
@@ -2515,13 +2541,13 @@ I.qoslink_2.read = function(b, m, at, stop)
   m.qos = lo % 2
   if item then
     local here = range(at, n - at)
-    if m.reserved20 ~= 0 then item:add(F.qoslink_reserved20, here, wide(m.reserved20)) end
-    item:add(F.qoslink_reliability, here, m.reliability)
-    item:add(F.qoslink_last_priority, here, m.last_priority)
-    item:add(F.qoslink_first_priority, here, m.first_priority)
-    item:add(F.qoslink_has_reliability, here, m.has_reliability)
-    item:add(F.qoslink_has_priorities, here, m.has_priorities)
-    item:add(F.qoslink_qos, here, m.qos)
+    if m.reserved20 ~= 0 then add(item, F.qoslink_reserved20, here, wide(m.reserved20)) end
+    add(item, F.qoslink_reliability, here, m.reliability)
+    add(item, F.qoslink_last_priority, here, m.last_priority)
+    add(item, F.qoslink_first_priority, here, m.first_priority)
+    add(item, F.qoslink_has_reliability, here, m.has_reliability)
+    add(item, F.qoslink_has_priorities, here, m.has_priorities)
+    add(item, F.qoslink_qos, here, m.qos)
   end
   at = n
   return at
@@ -2576,14 +2602,14 @@ I.pub_key_7.read = function(b, m, at, stop)
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "n", at) end
   m.n = sub(raw, start + 1, n)
-  if item then item:add(F.pub_key_n, range(start, n - start)) end
+  if item then add(item, F.pub_key_n, range(start, n - start)) end
   at = n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "e", at) end
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "e", at) end
   m.e = sub(raw, start + 1, n)
-  if item then item:add(F.pub_key_e, range(start, n - start)) end
+  if item then add(item, F.pub_key_e, range(start, n - start)) end
   at = n
   return at
 end
@@ -2615,21 +2641,21 @@ I.pub_key_10.read = function(b, m, at, stop)
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "n", at) end
   m.n = sub(raw, start + 1, n)
-  if item then item:add(F.pub_key_n, range(start, n - start)) end
+  if item then add(item, F.pub_key_n, range(start, n - start)) end
   at = n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "e", at) end
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "e", at) end
   m.e = sub(raw, start + 1, n)
-  if item then item:add(F.pub_key_e, range(start, n - start)) end
+  if item then add(item, F.pub_key_e, range(start, n - start)) end
   at = n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "nonce", at) end
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "nonce", at) end
   m.nonce = sub(raw, start + 1, n)
-  if item then item:add(F.pub_key_nonce, range(start, n - start)) end
+  if item then add(item, F.pub_key_nonce, range(start, n - start)) end
   at = n
   return at
 end
@@ -2642,14 +2668,14 @@ I.multi_link_11.read = function(b, m, at, stop)
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "n", at) end
   m.n = sub(raw, start + 1, n)
-  if item then item:add(F.multi_link_n, range(start, n - start)) end
+  if item then add(item, F.multi_link_n, range(start, n - start)) end
   at = n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "e", at) end
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "e", at) end
   m.e = sub(raw, start + 1, n)
-  if item then item:add(F.multi_link_e, range(start, n - start)) end
+  if item then add(item, F.multi_link_e, range(start, n - start)) end
   at = n
   return at
 end
@@ -2662,21 +2688,21 @@ I.multi_link_12.read = function(b, m, at, stop)
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "n", at) end
   m.n = sub(raw, start + 1, n)
-  if item then item:add(F.multi_link_n, range(start, n - start)) end
+  if item then add(item, F.multi_link_n, range(start, n - start)) end
   at = n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "e", at) end
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "e", at) end
   m.e = sub(raw, start + 1, n)
-  if item then item:add(F.multi_link_e, range(start, n - start)) end
+  if item then add(item, F.multi_link_e, range(start, n - start)) end
   at = n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "nonce", at) end
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "nonce", at) end
   m.nonce = sub(raw, start + 1, n)
-  if item then item:add(F.multi_link_nonce, range(start, n - start)) end
+  if item then add(item, F.multi_link_nonce, range(start, n - start)) end
   at = n
   return at
 end
@@ -2709,7 +2735,7 @@ I.region_name_16.read = function(b, m, at, stop)
   local start, c, lo, hi, n
   start, n = at, stop
   m.region = sub(raw, start + 1, n)
-  if item then item:add(F.region_name_region, range(start, n - start), shown(m.region)) end
+  if item then add(item, F.region_name_region, range(start, n - start), shown(m.region)) end
   if not is_utf8(m.region) then note(b, m, "BadValue", "region", at, "not UTF-8") end
   at = n
   return at
@@ -2739,7 +2765,7 @@ I.shm_18.read = function(b, m, at, stop)
   m.has_counters = c
   if item then
     local here = range(at, 1)
-    item:add(F.shm_has_counters, here)
+    add(item, F.shm_has_counters, here)
   end
   if m.has_counters < 0 or m.has_counters > 1 then note(b, m, "BadValue", "has_counters", at, m.has_counters .. " has no meaning") end
   at = at + 1
@@ -2773,7 +2799,7 @@ I.shm_19.read = function(b, m, at, stop)
   m.has_counters = c
   if item then
     local here = range(at, 1)
-    item:add(F.shm_has_counters, here)
+    add(item, F.shm_has_counters, here)
   end
   if m.has_counters < 0 or m.has_counters > 1 then note(b, m, "BadValue", "has_counters", at, m.has_counters .. " has no meaning") end
   at = at + 1
@@ -2815,14 +2841,14 @@ I.usr_pwd_21.read = function(b, m, at, stop)
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "user", at) end
   m.user = sub(raw, start + 1, n)
-  if item then item:add(F.usr_pwd_user, range(start, n - start)) end
+  if item then add(item, F.usr_pwd_user, range(start, n - start)) end
   at = n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "hmac", at) end
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "hmac", at) end
   m.hmac = sub(raw, start + 1, n)
-  if item then item:add(F.usr_pwd_hmac, range(start, n - start)) end
+  if item then add(item, F.usr_pwd_hmac, range(start, n - start)) end
   at = n
   return at
 end
@@ -2835,7 +2861,7 @@ I.pub_key_22.read = function(b, m, at, stop)
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "nonce", at) end
   m.nonce = sub(raw, start + 1, n)
-  if item then item:add(F.pub_key_nonce, range(start, n - start)) end
+  if item then add(item, F.pub_key_nonce, range(start, n - start)) end
   at = n
   return at
 end
@@ -2862,7 +2888,7 @@ I.multi_link_25.read = function(b, m, at, stop)
   n = start + lo
   if hi > 0 or n > stop then return cut(b, m, "nonce", at) end
   m.nonce = sub(raw, start + 1, n)
-  if item then item:add(F.multi_link_nonce, range(start, n - start)) end
+  if item then add(item, F.multi_link_nonce, range(start, n - start)) end
   at = n
   return at
 end
@@ -2906,7 +2932,7 @@ I.qos_30.read = function(b, m, at, stop)
     m.lanes = list
     while index < count do
       local v, path, begun = {}, "lanes" .. "[" .. index .. "]", at
-      local sub_item = item and item:add(range(at, 0), "lanes[" .. index .. "]")
+      local sub_item = item and add(item, range(at, 0), "lanes[" .. index .. "]")
       lo, hi, n = vle(raw, at, stop)
       if not lo then return cut(b, m, path .. ".next_sn_re", at) end
       v.next_sn_re = hi == 0 and lo or number(lo, hi)
@@ -2918,7 +2944,7 @@ I.qos_30.read = function(b, m, at, stop)
       if sub_item then add_vle(sub_item, F.qos_next_sn_be, range, at, n, lo, hi) end
       at = n
       index = index + 1
-      if sub_item then sub_item:set_len(at - begun) end
+      if sub_item then set_len(sub_item, at - begun) end
       list[index] = v
     end
   end
@@ -2930,7 +2956,7 @@ I.shm_31.read = function(b, m, at, stop)
   local start, c, lo, hi, n
   start, n = at, stop
   m.data = sub(raw, start + 1, n)
-  if item then item:add(F.shm_data, range(start, n - start)) end
+  if item then add(item, F.shm_data, range(start, n - start)) end
   at = n
   return at
 end
@@ -2947,11 +2973,11 @@ I.qos_32.read = function(b, m, at, stop)
   m.priority = lo % 8
   if item then
     local here = range(at, n - at)
-    if m.reserved6 ~= 0 then item:add(F.qos_reserved6, here, wide(m.reserved6)) end
-    item:add(F.qos_F, here, m.F)
-    item:add(F.qos_E, here, m.E)
-    item:add(F.qos_D, here, m.D)
-    item:add(F.qos_priority, here, m.priority)
+    if m.reserved6 ~= 0 then add(item, F.qos_reserved6, here, wide(m.reserved6)) end
+    add(item, F.qos_F, here, m.F)
+    add(item, F.qos_E, here, m.E)
+    add(item, F.qos_D, here, m.D)
+    add(item, F.qos_priority, here, m.priority)
   end
   at = n
   return at
@@ -2971,7 +2997,7 @@ I.timestamp_33.read = function(b, m, at, stop)
   n = start + lo
   if n > stop then return cut(b, m, "timestamp_id", at) end
   m.timestamp_id = zid(raw, start, n)
-  if item then item:add(F.timestamp_timestamp_id, range(start, n - start), m.timestamp_id) end
+  if item then add(item, F.timestamp_timestamp_id, range(start, n - start), m.timestamp_id) end
   if m.timestamp_id == "0" then note(b, m, "BadValue", "timestamp_id", at, "a ZenohID of value 0") end
   at = n
   return at
@@ -2997,14 +3023,14 @@ I.responder_id_35.read = function(b, m, at, stop)
   m.reserved0 = c % 16
   if item then
     local here = range(at, 1)
-    item:add(F.responder_id_zid_len, here)
-    if m.reserved0 ~= 0 then item:add(F.responder_id_reserved0, here) end
+    add(item, F.responder_id_zid_len, here)
+    if m.reserved0 ~= 0 then add(item, F.responder_id_reserved0, here) end
   end
   at = at + 1
   start, n = at, at + m.zid_len + 1
   if n > stop then return cut(b, m, "zid", at) end
   m.zid = zid(raw, start, n)
-  if item then item:add(F.responder_id_zid, range(start, n - start), m.zid) end
+  if item then add(item, F.responder_id_zid, range(start, n - start), m.zid) end
   if m.zid == "0" then note(b, m, "BadValue", "zid", at, "a ZenohID of value 0") end
   at = n
   lo, hi, n = vle(raw, at, stop)
@@ -3021,7 +3047,7 @@ I.timestamp_stack_36.read = function(b, m, at, stop)
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "conf_flags", at) end
   m.conf_flags = c
-  if item then item:add(F.timestamp_stack_conf_flags, range(at, 1)) end
+  if item then add(item, F.timestamp_stack_conf_flags, range(at, 1)) end
   if m.conf_flags < 1 or m.conf_flags > 255 then note(b, m, "BadValue", "conf_flags", at, m.conf_flags .. " has no meaning") end
   at = at + 1
   do
@@ -3034,7 +3060,7 @@ I.timestamp_stack_36.read = function(b, m, at, stop)
     m.records = list
     while index < count do
       local v, path, begun = {}, "records" .. "[" .. index .. "]", at
-      local sub_item = item and item:add(range(at, 0), "records[" .. index .. "]")
+      local sub_item = item and add(item, range(at, 0), "records[" .. index .. "]")
       c = at < stop and byte(raw, at + 1)
       if not c then return cut(b, m, path .. ".custom", at) end
       v.custom = floor(c / 128)
@@ -3042,9 +3068,9 @@ I.timestamp_stack_36.read = function(b, m, at, stop)
       v.point = c % 8
       if sub_item then
         local here = range(at, 1)
-        sub_item:add(F.timestamp_stack_custom, here)
-        if v.reserved3 ~= 0 then sub_item:add(F.timestamp_stack_reserved3, here) end
-        sub_item:add(F.timestamp_stack_point, here)
+        add(sub_item, F.timestamp_stack_custom, here)
+        if v.reserved3 ~= 0 then add(sub_item, F.timestamp_stack_reserved3, here) end
+        add(sub_item, F.timestamp_stack_point, here)
       end
       at = at + 1
       if v.custom == 1 then
@@ -3053,7 +3079,7 @@ I.timestamp_stack_36.read = function(b, m, at, stop)
         n = start + lo
         if hi > 0 or n > stop then return cut(b, m, path .. ".record", at) end
         v.record = sub(raw, start + 1, n)
-        if sub_item then sub_item:add(F.timestamp_stack_record, range(start, n - start)) end
+        if sub_item then add(sub_item, F.timestamp_stack_record, range(start, n - start)) end
         at = n
       end
       if not (v.custom == 1) then
@@ -3061,7 +3087,7 @@ I.timestamp_stack_36.read = function(b, m, at, stop)
         if not at then return nil end
       end
       index = index + 1
-      if sub_item then sub_item:set_len(at - begun) end
+      if sub_item then set_len(sub_item, at - begun) end
       list[index] = v
     end
   end
@@ -3082,7 +3108,7 @@ I.stamp_37.read = function(b, m, at, stop)
   n = start + lo
   if n > stop then return cut(b, m, "timestamp_id", at) end
   m.timestamp_id = zid(raw, start, n)
-  if item then item:add(F.stamp_timestamp_id, range(start, n - start), m.timestamp_id) end
+  if item then add(item, F.stamp_timestamp_id, range(start, n - start), m.timestamp_id) end
   if m.timestamp_id == "0" then note(b, m, "BadValue", "timestamp_id", at, "a ZenohID of value 0") end
   at = n
   return at
@@ -3134,7 +3160,7 @@ I.linkstate_41.read = function(b, m, at, stop)
     m.records = list
     while index < count do
       local v, path, begun = {}, "records" .. "[" .. index .. "]", at
-      local sub_item = item and item:add(range(at, 0), "records[" .. index .. "]")
+      local sub_item = item and add(item, range(at, 0), "records[" .. index .. "]")
       start, lo, hi, n = at, vle(raw, at, stop)
       if not lo then return cut(b, m, path .. ".gateway", at) end
       v.reserved5 = bits_of(lo, hi, 5, 59)
@@ -3145,12 +3171,12 @@ I.linkstate_41.read = function(b, m, at, stop)
       v.has_zid = lo % 2
       if sub_item then
         local here = range(at, n - at)
-        if v.reserved5 ~= 0 then sub_item:add(F.linkstate_reserved5, here, wide(v.reserved5)) end
-        sub_item:add(F.linkstate_gateway, here, v.gateway)
-        sub_item:add(F.linkstate_has_weights, here, v.has_weights)
-        sub_item:add(F.linkstate_has_locators, here, v.has_locators)
-        sub_item:add(F.linkstate_has_whatami, here, v.has_whatami)
-        sub_item:add(F.linkstate_has_zid, here, v.has_zid)
+        if v.reserved5 ~= 0 then add(sub_item, F.linkstate_reserved5, here, wide(v.reserved5)) end
+        add(sub_item, F.linkstate_gateway, here, v.gateway)
+        add(sub_item, F.linkstate_has_weights, here, v.has_weights)
+        add(sub_item, F.linkstate_has_locators, here, v.has_locators)
+        add(sub_item, F.linkstate_has_whatami, here, v.has_whatami)
+        add(sub_item, F.linkstate_has_zid, here, v.has_zid)
       end
       at = n
       lo, hi, n = vle(raw, at, stop)
@@ -3170,7 +3196,7 @@ I.linkstate_41.read = function(b, m, at, stop)
         n = start + lo
         if n > stop then return cut(b, m, path .. ".zid", at) end
         v.zid = zid(raw, start, n)
-        if sub_item then sub_item:add(F.linkstate_zid, range(start, n - start), v.zid) end
+        if sub_item then add(sub_item, F.linkstate_zid, range(start, n - start), v.zid) end
         if v.zid == "0" then note(b, m, "BadValue", path .. ".zid", at, "a ZenohID of value 0") end
         at = n
       end
@@ -3178,7 +3204,7 @@ I.linkstate_41.read = function(b, m, at, stop)
         c = at < stop and byte(raw, at + 1)
         if not c then return cut(b, m, path .. ".whatami", at) end
         v.whatami = c
-        if sub_item then sub_item:add(F.linkstate_whatami, range(at, 1)) end
+        if sub_item then add(sub_item, F.linkstate_whatami, range(at, 1)) end
         if v.whatami ~= 1 and v.whatami ~= 2 and v.whatami ~= 4 then note(b, m, "BadValue", path .. ".whatami", at, v.whatami .. " has no meaning") end
         at = at + 1
       end
@@ -3198,7 +3224,7 @@ I.linkstate_41.read = function(b, m, at, stop)
             n = start + lo
             if hi > 0 or n > stop then return cut(b, m, path .. ".locator", at) end
             v.locator = sub(raw, start + 1, n)
-            if sub_item then sub_item:add(F.linkstate_locator, range(start, n - start), shown(v.locator)) end
+            if sub_item then add(sub_item, F.linkstate_locator, range(start, n - start), shown(v.locator)) end
             if not is_utf8(v.locator) then note(b, m, "BadValue", path .. ".locator", at, "not UTF-8") end
             if not find(v.locator, "/", 1, true) or find(v.locator, "#", 1, true) then note(b, m, "BadValue", path .. ".locator", at, "no locator (proto/address)") end
             at = n
@@ -3245,7 +3271,7 @@ I.linkstate_41.read = function(b, m, at, stop)
         end
       end
       index = index + 1
-      if sub_item then sub_item:set_len(at - begun) end
+      if sub_item then set_len(sub_item, at - begun) end
       list[index] = v
     end
   end
@@ -3262,9 +3288,9 @@ I.wire_expr_42.read = function(b, m, at, stop)
   m.N = c % 2
   if item then
     local here = range(at, 1)
-    if m.reserved2 ~= 0 then item:add(F.wire_expr_reserved2, here) end
-    item:add(F.wire_expr_mapping, here)
-    item:add(F.wire_expr_N, here)
+    if m.reserved2 ~= 0 then add(item, F.wire_expr_reserved2, here) end
+    add(item, F.wire_expr_mapping, here)
+    add(item, F.wire_expr_N, here)
   end
   at = at + 1
   lo, hi, n = vle(raw, at, stop)
@@ -3276,7 +3302,7 @@ I.wire_expr_42.read = function(b, m, at, stop)
   if m.N == 1 then
     start, n = at, stop
     m.key_suffix = sub(raw, start + 1, n)
-    if item then item:add(F.wire_expr_key_suffix, range(start, n - start), shown(m.key_suffix)) end
+    if item then add(item, F.wire_expr_key_suffix, range(start, n - start), shown(m.key_suffix)) end
     if not is_utf8(m.key_suffix) then note(b, m, "BadValue", "key_suffix", at, "not UTF-8") end
     at = n
   end
@@ -3294,10 +3320,10 @@ I.queryable_info_43.read = function(b, m, at, stop)
   m.complete = lo % 2
   if item then
     local here = range(at, n - at)
-    if m.reserved24 ~= 0 then item:add(F.queryable_info_reserved24, here, wide(m.reserved24)) end
-    item:add(F.queryable_info_distance, here, m.distance)
-    if m.reserved1 ~= 0 then item:add(F.queryable_info_reserved1, here, m.reserved1) end
-    item:add(F.queryable_info_complete, here, m.complete)
+    if m.reserved24 ~= 0 then add(item, F.queryable_info_reserved24, here, wide(m.reserved24)) end
+    add(item, F.queryable_info_distance, here, m.distance)
+    if m.reserved1 ~= 0 then add(item, F.queryable_info_reserved1, here, m.reserved1) end
+    add(item, F.queryable_info_complete, here, m.complete)
   end
   at = n
   return at
@@ -3312,14 +3338,14 @@ I.source_info_44.read = function(b, m, at, stop)
   m.reserved0 = c % 16
   if item then
     local here = range(at, 1)
-    item:add(F.source_info_zid_len, here)
-    if m.reserved0 ~= 0 then item:add(F.source_info_reserved0, here) end
+    add(item, F.source_info_zid_len, here)
+    if m.reserved0 ~= 0 then add(item, F.source_info_reserved0, here) end
   end
   at = at + 1
   start, n = at, at + m.zid_len + 1
   if n > stop then return cut(b, m, "zid", at) end
   m.zid = zid(raw, start, n)
-  if item then item:add(F.source_info_zid, range(start, n - start), m.zid) end
+  if item then add(item, F.source_info_zid, range(start, n - start), m.zid) end
   if m.zid == "0" then note(b, m, "BadValue", "zid", at, "a ZenohID of value 0") end
   at = n
   lo, hi, n = vle(raw, at, stop)
@@ -3346,7 +3372,7 @@ I.attachment_46.read = function(b, m, at, stop)
   local start, c, lo, hi, n
   start, n = at, stop
   m.attachment = sub(raw, start + 1, n)
-  if item then item:add(F.attachment_attachment, range(start, n - start)) end
+  if item then add(item, F.attachment_attachment, range(start, n - start)) end
   at = n
   return at
 end
@@ -3385,7 +3411,7 @@ I.attachment_48.read = function(b, m, at, stop)
   local start, c, lo, hi, n
   start, n = at, stop
   m.attachment = sub(raw, start + 1, n)
-  if item then item:add(F.attachment_attachment, range(start, n - start)) end
+  if item then add(item, F.attachment_attachment, range(start, n - start)) end
   at = n
   return at
 end
@@ -3407,9 +3433,9 @@ I.query_body_50.read = function(b, m, at, stop)
   m.S = lo % 2
   if item then
     local here = range(at, n - at)
-    if m.reserved32 ~= 0 then item:add(F.query_body_reserved32, here, m.reserved32) end
-    item:add(F.query_body_encoding, here, m.encoding)
-    item:add(F.query_body_S, here, m.S)
+    if m.reserved32 ~= 0 then add(item, F.query_body_reserved32, here, m.reserved32) end
+    add(item, F.query_body_encoding, here, m.encoding)
+    add(item, F.query_body_S, here, m.S)
   end
   at = n
   if m.S == 1 then
@@ -3419,12 +3445,12 @@ I.query_body_50.read = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "schema", at) end
     m.schema = sub(raw, start + 1, n)
-    if item then item:add(F.query_body_schema, range(start, n - start)) end
+    if item then add(item, F.query_body_schema, range(start, n - start)) end
     at = n
   end
   start, n = at, stop
   m.data = sub(raw, start + 1, n)
-  if item then item:add(F.query_body_data, range(start, n - start)) end
+  if item then add(item, F.query_body_data, range(start, n - start)) end
   at = n
   return at
 end
@@ -3440,9 +3466,9 @@ I.query_body_51.read = function(b, m, at, stop)
   m.S = lo % 2
   if item then
     local here = range(at, n - at)
-    if m.reserved32 ~= 0 then item:add(F.query_body_reserved32, here, m.reserved32) end
-    item:add(F.query_body_encoding, here, m.encoding)
-    item:add(F.query_body_S, here, m.S)
+    if m.reserved32 ~= 0 then add(item, F.query_body_reserved32, here, m.reserved32) end
+    add(item, F.query_body_encoding, here, m.encoding)
+    add(item, F.query_body_S, here, m.S)
   end
   at = n
   if m.S == 1 then
@@ -3452,7 +3478,7 @@ I.query_body_51.read = function(b, m, at, stop)
     n = start + lo
     if hi > 0 or n > stop then return cut(b, m, "schema", at) end
     m.schema = sub(raw, start + 1, n)
-    if item then item:add(F.query_body_schema, range(start, n - start)) end
+    if item then add(item, F.query_body_schema, range(start, n - start)) end
     at = n
   end
   do
@@ -3464,13 +3490,13 @@ I.query_body_51.read = function(b, m, at, stop)
     m.slices = list
     while index < count do
       local v, path, begun = {}, "slices" .. "[" .. index .. "]", at
-      local sub_item = item and item:add(range(at, 0), "slices[" .. index .. "]")
+      local sub_item = item and add(item, range(at, 0), "slices[" .. index .. "]")
       c = at < stop and byte(raw, at + 1)
       if not c then return cut(b, m, path .. ".kind", at) end
       v.kind = c
       if sub_item then
         local here = range(at, 1)
-        sub_item:add(F.query_body_kind, here)
+        add(sub_item, F.query_body_kind, here)
       end
       if v.kind < 0 or v.kind > 1 then note(b, m, "BadValue", path .. ".kind", at, v.kind .. " has no meaning") end
       at = at + 1
@@ -3480,7 +3506,7 @@ I.query_body_51.read = function(b, m, at, stop)
         n = start + lo
         if hi > 0 or n > stop then return cut(b, m, path .. ".slice", at) end
         v.slice = sub(raw, start + 1, n)
-        if sub_item then sub_item:add(F.query_body_slice, range(start, n - start)) end
+        if sub_item then add(sub_item, F.query_body_slice, range(start, n - start)) end
         at = n
       end
       if v.kind == 1 then
@@ -3488,7 +3514,7 @@ I.query_body_51.read = function(b, m, at, stop)
         if not at then return nil end
       end
       index = index + 1
-      if sub_item then sub_item:set_len(at - begun) end
+      if sub_item then set_len(sub_item, at - begun) end
       list[index] = v
     end
   end
@@ -3500,7 +3526,7 @@ I.attachment_52.read = function(b, m, at, stop)
   local start, c, lo, hi, n
   start, n = at, stop
   m.attachment = sub(raw, start + 1, n)
-  if item then item:add(F.attachment_attachment, range(start, n - start)) end
+  if item then add(item, F.attachment_attachment, range(start, n - start)) end
   at = n
   return at
 end
@@ -3610,26 +3636,28 @@ function Z.table_of(name)
   return found and dissectors or nil
 end
 
+-- Adds the ports that are new and takes back those that are gone. The others stay as they are: users may have told
+-- Wireshark to decode them as something else.
 local function set_ports(entry)
   local dissectors = Z.table_of(entry.name)
   if not dissectors then
     return
   end
-  local texts = {}
+  local wanted = {}
   for _, setting in ipairs(entry.settings) do
-    if Z.settings[setting] ~= "" then
-      texts[#texts + 1] = Z.settings[setting]
+    for port in pairs(ports_of(Z.settings[setting])) do
+      wanted[port] = true
     end
   end
-  local wanted = table.concat(texts, ",")
-  if wanted == entry.current then
-    return
+  for port in pairs(entry.current or {}) do
+    if not wanted[port] then
+      pcall(function() dissectors:remove(port, entry.target) end)
+    end
   end
-  if entry.current and entry.current ~= "" then
-    pcall(dissectors.remove, dissectors, entry.current, entry.target)
-  end
-  if wanted ~= "" then
-    pcall(dissectors.add, dissectors, wanted, entry.target)
+  for port in pairs(wanted) do
+    if not (entry.current and entry.current[port]) then
+      pcall(function() dissectors:add(port, entry.target) end)
+    end
   end
   entry.current = wanted
 end
@@ -3941,24 +3969,24 @@ Z.links = links
 local MOST_LINKS = 16384 -- those that were silent longest are forgotten first
 local MOST_SNAPSHOTS = 64 -- changes of one link that are remembered; a handshake makes five
 local MAX_UNPACKED = 65535 -- bytes of the largest batch, compressed or not
-local INIT, CLOSE, KEEP_ALIVE, FRAME, FRAGMENT, JOIN = 1, 3, 4, 5, 6, 7
-local VERSION = 9
 Z.PLACES = 1048576 -- places of one packet
 
 local byte = string.byte
 
 -- Which link a packet belongs to -------------------------------------------------------------------
 
+-- A link is known by its endpoints. That a connection between the same ports is another one is seen by its number;
+-- the first of two passes of tshark has no fields, then only a new handshake tells.
 local tcp_stream = Field.new("tcp.stream")
-local udp_stream = Field.new("udp.stream")
 local tcp_header = Field.new("tcp")
 local tcp_header_size = Field.new("tcp.hdr_len")
 local tcp_sequence = Field.new("tcp.seq")
+local PT_TCP, PT_UDP = 2, 3
 
-local table_of, ring, count, latest
+local by_ends, by_stream, ring, count, latest
 
 local function forget_all()
-  table_of = { tcp = {}, udp = {}, other = {} }
+  by_ends, by_stream = {}, {}
   ring, count = memory.ring(), 0
   latest = nil
 end
@@ -3968,8 +3996,7 @@ Z.on_init[#Z.on_init + 1] = forget_all
 -- A protocol may stand in a packet more than once, in a tunnel: the innermost is ours.
 local function last(field)
   local found = { field() }
-  local info = found[#found]
-  return info
+  return found[#found]
 end
 
 local function value(field)
@@ -3981,7 +4008,7 @@ local function new_way(link, index)
   return { link = link, index = index, forward = index == 1 }
 end
 
--- Is a datagram for a group? A group does not send, so it is one whose address is multicast.
+-- Is it the address of a group?
 local function is_group(address)
   local text = tostring(address)
   local first = tonumber(text:match("^(%d+)%."))
@@ -3989,57 +4016,95 @@ local function is_group(address)
 end
 links.is_group = is_group
 
-local function new_link(group, key, pinfo)
+-- What is known of a link of which nothing was heard. Until the handshake tells more, both lengths are thought of: the
+-- capture may begin in mid session.
+function links.blank(from)
+  return { from = from, framing1 = "either", framing2 = "either" }
+end
+
+local function new_link(ends, pinfo, stream)
   local link = {
-    tcp = group == "tcp",
-    group = group,
-    key = key,
+    from = pinfo.number * Z.PLACES,
+    tcp = pinfo.port_type ~= PT_UDP,
+    stream = stream,
+    ends = ends,
     address = tostring(pinfo.src),
     port = pinfo.src_port,
     one_port = pinfo.src_port == pinfo.dst_port,
     target = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port),
   }
-  link.multicast = group == "udp" and is_group(pinfo.dst)
+  link.multicast = not link.tcp and is_group(pinfo.dst)
+  -- Without fields nobody can tell that bytes are missing.
+  link.blind = link.tcp and stream == nil
   link.ways = { new_way(link, 1), new_way(link, 2) }
   link.ways[1].opposite, link.ways[2].opposite = link.ways[2], link.ways[1]
   link.snapshots = memory.history()
-  -- Until the handshake tells more, both lengths are thought of: the capture may begin in mid session.
-  memory.append(link.snapshots, { from = 0, framing1 = "either", framing2 = "either" })
+  memory.append(link.snapshots, links.blank(0))
   return link
 end
 
-local function find(pinfo)
-  local group, key = "tcp", value(tcp_stream)
-  if not key then
-    group, key = "udp", value(udp_stream)
-    if not key then
-      local here = tostring(pinfo.src) .. " " .. tostring(pinfo.src_port)
-      local there = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port)
-      group, key = "other", here < there and here .. " " .. there or there .. " " .. here
-    end
+local function ends_of(pinfo)
+  local here = tostring(pinfo.src) .. " " .. tostring(pinfo.src_port)
+  local there = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port)
+  if there < here then
+    here, there = there, here
   end
-  local link = table_of[group][key]
-  if link then
-    if latest ~= link and not pinfo.visited then
-      memory.unlink(link)
-      memory.link(ring, link)
-      latest = link
-    end
-    return link
+  return tostring(pinfo.port_type) .. " " .. here .. " " .. there
+end
+
+local function forget_oldest()
+  local oldest = ring.after
+  memory.unlink(oldest)
+  count = count - 1
+  if oldest.stream then
+    by_stream[oldest.stream] = nil
   end
-  link = new_link(group, key, pinfo)
-  if pinfo.visited then
-    return link -- it was forgotten; what it said then cannot be told again
+  local history = by_ends[oldest.ends]
+  if history[history.first] == oldest then
+    memory.remove_first(history)
   end
-  table_of[group][key] = link
+  if history.first > history.last then
+    by_ends[oldest.ends] = nil
+  end
+  links.leave(oldest)
+end
+
+local function remember(link)
+  local history = by_ends[link.ends] or memory.history()
+  by_ends[link.ends] = history
+  memory.append(history, link)
+  if link.stream then
+    by_stream[link.stream] = link
+  end
   memory.link(ring, link)
   count, latest = count + 1, link
   if count > MOST_LINKS then
-    local oldest = ring.after
-    memory.unlink(oldest)
-    table_of[oldest.group][oldest.key] = nil
-    count = count - 1
-    links.leave(oldest)
+    forget_oldest()
+  end
+end
+
+-- Returns the link of a packet that was read before; one that was forgotten cannot tell again what it said.
+local function find_again(pinfo)
+  local ends = ends_of(pinfo)
+  return memory.at(by_ends[ends], pinfo.number * Z.PLACES) or new_link(ends, pinfo, nil)
+end
+
+local function find(pinfo)
+  local stream = pinfo.port_type == PT_TCP and value(tcp_stream) or nil
+  local link = stream and by_stream[stream]
+  if not link then
+    local ends = ends_of(pinfo)
+    local history = by_ends[ends]
+    link = history and history[history.last]
+    if not link or link.stream ~= stream then
+      link = new_link(ends, pinfo, stream)
+      remember(link)
+    end
+  end
+  if latest ~= link then
+    memory.unlink(link)
+    memory.link(ring, link)
+    latest = link
   end
   return link
 end
@@ -4059,14 +4124,14 @@ end
 
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes.
 function links.of(pinfo, tvb)
-  local link = find(pinfo)
+  local link = pinfo.visited and find_again(pinfo) or find(pinfo)
   local forward = pinfo.src_port == link.port
   if link.one_port then
     forward = tostring(pinfo.src) == link.address
   end
   local way = link.ways[forward and 1 or 2]
   way.visited = pinfo.visited
-  if link.tcp and not pinfo.visited then
+  if link.stream and not pinfo.visited then
     local at = position(tvb)
     if at then
       if way.next and way.next ~= at then
@@ -4092,7 +4157,16 @@ function links.latest(link)
   return link.snapshots[link.snapshots.last]
 end
 
--- Notes what holds from a place on. Only while packets are read for the first time.
+-- Adds what holds from a place on.
+function links.add(link, now)
+  local history = link.snapshots
+  memory.append(history, now)
+  if history.last - history.first >= MOST_SNAPSHOTS then
+    memory.remove_first(history)
+  end
+end
+
+-- Notes what changes from a place on. Only while packets are read for the first time.
 function links.change(link, from, values)
   local history = link.snapshots
   local before = history[history.last]
@@ -4106,13 +4180,10 @@ function links.change(link, from, values)
           now[known] = old
         end
         now.from = from
-        memory.append(history, now)
+        links.add(link, now)
       end
       now[name] = new
     end
-  end
-  if history.last - history.first >= MOST_SNAPSHOTS then
-    memory.remove_first(history)
   end
   return now
 end
@@ -4173,6 +4244,7 @@ end
 
 -- Compression ----------------------------------------------------------------------------------------
 
+-- Returns what is behind the header byte, or nil and why it cannot be read.
 local function unpacked(raw)
   if byte(raw, 1) % 2 == 1 then
     return Z.lz4(raw:sub(2), MAX_UNPACKED)
@@ -4181,45 +4253,7 @@ local function unpacked(raw)
 end
 links.decompressed = unpacked
 
--- Tells from its first bytes whether something may be a batch of whole messages.
-local function plausible(raw)
-  local header, second = byte(raw, 1, 2)
-  if not header then
-    return false
-  end
-  local id = header % 32
-  if id == KEEP_ALIVE then
-    return #raw == 1 and header == KEEP_ALIVE
-  elseif id == CLOSE then
-    return #raw == 2
-  elseif id == INIT or id == JOIN then
-    return second == VERSION
-  elseif id ~= FRAME and id ~= FRAGMENT then
-    return false
-  end
-  -- Behind sequence number and extensions of a FRAME stands a network message.
-  local at = 2
-  while (byte(raw, at) or 0) >= 128 and at < 10 do
-    at = at + 1
-  end
-  at = at + 1
-  local more = header >= 128
-  while more and at <= #raw do
-    local extension = byte(raw, at)
-    more = extension >= 128
-    if extension % 128 == 0x31 then
-      at = at + 1
-    elseif id == FRAME or (extension % 128 ~= 2 and extension % 128 ~= 3) then
-      return false
-    end
-    at = at + 1
-  end
-  if id == FRAGMENT then
-    return at <= #raw
-  end
-  local message = byte(raw, at)
-  return message ~= nil and message % 32 >= 0x19
-end
+links.decompressed = unpacked
 
 -- Tells whether a batch has the header byte of compression, when nobody has said so. As a message such a byte would
 -- begin an OAM, which nodes do not send, or INIT, which is no LZ4 block.
@@ -4228,7 +4262,7 @@ local function is_compressed(raw)
     return false
   end
   local inside = unpacked(raw)
-  return inside ~= nil and plausible(inside)
+  return inside ~= nil and Z.strict(inside, "batch")
 end
 
 -- Returns a batch without what compression puts in front, or nil and why that cannot be done.
@@ -4719,11 +4753,11 @@ function fragments.take(lane, session, m, place, packet, patch, mask, complete)
   if not chain then
     local named = marks and first
     if not named and ((patch or 0) > 0 or not may_begin(lane, sn, mask, complete)) then
-      if not more then
-        finish(lane, sn)
-      end
-      if not remark and complete then
-        remark = "a fragment of a message that never began"
+      if not remark then
+        if not more then
+          finish(lane, sn)
+        end
+        remark = complete and "a fragment of a message that never began" or nil
       end
       return nil, remark, "fragment"
     end
@@ -4877,7 +4911,7 @@ function exchanges.begin(room, owner, kind, name, exchange)
   if before then
     memory.retire(known_exchanges, before)
   end
-  exchange.cost = RECORD + #(exchange.key or "")
+  exchange.cost = RECORD + #(exchange.keyexpr or "")
   exchange.answers, exchange.answered = {}, 0
   memory.keep(known_exchanges, group, name, exchange)
   return before
@@ -5066,6 +5100,7 @@ local function new_session(link)
   local session = {
     number = sessions,
     multicast = link.multicast,
+    links = 1,
     parties = { [0] = new_party(), [1] = new_party() },
     aliases = { [0] = {}, [1] = {} },
   }
@@ -5078,23 +5113,20 @@ local function new_session(link)
   return session
 end
 
-local NOTHING_AGREED = {
-  zid1 = false, zid2 = false, settled1 = false, settled2 = false, flipped = false, compressed = false,
-}
-
 -- Begins to remember a link, or another session on it, from a place on.
 local function begin(link, place)
-  local talk = { inits = {}, opened = {}, ended = {}, said = 0, sure = false }
-  if link.talk then
-    local now = links.latest(link)
-    links.change(link, place, NOTHING_AGREED)
-    now = links.latest(link)
-    now.lowlatency, now.compression = nil, nil
-    now.framing1, now.framing2 = "either", "either"
+  local before, now = links.latest(link), links.blank(place)
+  now.session = new_session(link)
+  if not link.talk then
+    now.framing1, now.framing2 = before.framing1, before.framing2
   end
-  link.talk = talk
-  links.change(link, place, { session = new_session(link) })
-  return talk
+  if not link.talk or link.multicast then
+    -- Whether batches have a header byte was seen in front of the first message.
+    now.compressed = before.compressed
+  end
+  links.add(link, now)
+  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, sure = false }
+  return link.talk
 end
 
 local function make_sure(talk)
@@ -5117,7 +5149,7 @@ local T = {}
 local function note(kind, text)
   local remark = T.remarks
   if not remark then
-    remark = { ignored = false }
+    remark = {}
     T.remarks = remark
     memory.note(remarks, T.place, remark)
   end
@@ -5125,13 +5157,14 @@ local function note(kind, text)
   Z.note(T.m.item, kind, text)
 end
 
-local function ignore()
+-- Receivers drop the message: for its number, or else for where it stands, and then it has no lane either.
+local function ignore(by_number)
   T.m.ignored = true
   if not T.remarks then
     T.remarks = {}
     memory.note(remarks, T.place, T.remarks)
   end
-  T.remarks.ignored = true
+  T.remarks.ignored, T.remarks.by_number = true, by_number
 end
 
 local function doubt(party)
@@ -5267,6 +5300,7 @@ local function unite()
     return
   end
   if known ~= T.session then
+    known.links = known.links + 1
     links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
     if T.talk.said > 4 then
       -- Some messages were taken for those of another session.
@@ -5302,7 +5336,11 @@ local function close()
   end
   if T.link.tcp then
     -- Messages of the other end may be under way; the end of the connection ends all.
-    T.session.closed = T.m.S == 1 or not T.session.multilink
+    if not T.talk.closed then
+      T.talk.closed = true
+      T.session.links = T.session.links - 1
+      T.session.closed = T.m.S == 1 or T.session.links == 0
+    end
     return
   end
   T.talk.ended[T.way.index] = true
@@ -5372,7 +5410,7 @@ local function number(fragment, begins, ends)
     local fresh, kind, text = lanes.take(T.speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink)
     missed(kind, text)
     if not fresh then
-      ignore()
+      ignore(true)
     end
   end
   return not m.ignored and lane_of(T.speaker, name) or nil
@@ -5495,10 +5533,6 @@ local function answers()
   return T.session.multicast and 0 or 1 - T.side
 end
 
-local function clock()
-  return T.b.pinfo and T.b.pinfo.rel_ts or T.b.time
-end
-
 -- Opens an exchange, or finds the one that was opened here; returns the one that had its id as well.
 local function ask(owner, kind, name)
   if not T.first then
@@ -5507,7 +5541,7 @@ local function ask(owner, kind, name)
     return nil
   end
   local exchange = {
-    kind = kind, from = T.place, packet = T.b.number, time = clock(), key = T.m.keyexpr, session = T.session,
+    kind = kind, from = T.place, asked = T.b.number, asked_time = T.b.time, keyexpr = T.m.keyexpr, session = T.session,
   }
   T.m.exchange = exchange
   return exchanges.begin(T.session.room, owner, kind, name, exchange)
@@ -5525,7 +5559,7 @@ local function request()
   local id = T.m.request_id
   local before = ask(asks(), "query", memory.name(id))
   if before and not T.session.multicast then
-    note("request", string.format("request id %d is in use since packet %d", id, before.packet))
+    note("request", string.format("request id %d is in use since packet %d", id, before.asked))
   end
   local exchange = T.m.exchange
   show_answers(exchange)
@@ -5538,10 +5572,10 @@ local function show_request(exchange)
   local m = T.m
   m.exchange = exchange
   if exchange then
-    local time = clock() - exchange.time
+    local time = T.b.time - exchange.asked_time
     m.response_time = time
     if m.item then
-      show(m.item, FIELDS.request_in, exchange.packet)
+      show(m.item, FIELDS.request_in, exchange.asked)
       local seconds = floor(time)
       show(m.item, FIELDS.response_time, NSTime.new(seconds, floor((time - seconds) * 1e9 + 0.5)))
     end
@@ -5577,8 +5611,8 @@ local function interest()
   if m.mode == FINAL then
     local exchange, is_open = exchanges.find(T.session.room, asks(), "interest", name, T.place)
     if is_open then
-      m.exchange, m.keyexpr = exchange, exchange.key
-      show(m.item, FIELDS.interest_in, exchange.packet)
+      m.exchange, m.keyexpr = exchange, exchange.keyexpr
+      show(m.item, FIELDS.interest_in, exchange.asked)
       if T.first then
         exchanges.finish(exchange, T.place, T.b.number)
       end
@@ -5617,10 +5651,10 @@ local function declared(kind, id)
   local m, room, owner = T.m, T.session.room, declares()
   local name = known_as(id, m.keyexpr)
   local known, is_open = exchanges.find(room, owner, kind, name, T.place)
-  if is_open and (known.key == m.keyexpr) and known.from ~= T.place then
+  if is_open and (known.keyexpr == m.keyexpr) and known.from ~= T.place then
     -- The same again.
     m.exchange = known
-    show(m.item, FIELDS.declared_in, known.packet)
+    show(m.item, FIELDS.declared_in, known.asked)
     if T.first then
       exchanges.answer(known, T.b.number)
     end
@@ -5628,7 +5662,7 @@ local function declared(kind, id)
   end
   if T.first and is_open then
     note("declaration", string.format("%s %s was %q since packet %d", m.body.name:upper(), tostring(id),
-      tostring(known.key), known.packet))
+      tostring(known.keyexpr), known.asked))
   end
   ask(owner, kind, name)
   if not T.first then
@@ -5665,7 +5699,7 @@ local function undeclared(kind, id)
   end
   m.exchange = found
   if found then
-    show(m.item, FIELDS.declared_in, found.packet)
+    show(m.item, FIELDS.declared_in, found.asked)
     if T.first then
       exchanges.finish(found, T.place, T.b.number)
       if T.speaker.unnamed[kind] == found then
@@ -5686,7 +5720,7 @@ local function declare()
     local asked, is_open = exchanges.find(T.session.room, owner, "interest", name, T.place)
     if is_open then
       m.interest = asked
-      show(m.item, FIELDS.interest_in, asked.packet)
+      show(m.item, FIELDS.interest_in, asked.asked)
       if T.first then
         exchanges.answer(asked, T.b.number)
       end
@@ -5730,7 +5764,7 @@ local function declare()
     local named = m.keyexpr ~= nil and m.keyexpr ~= ""
     local known = undeclared(UNDECLARES[body.name], body.entity_id)
     if not named and m.exchange then
-      m.keyexpr = m.exchange.key
+      m.keyexpr = m.exchange.keyexpr
     end
     if T.first and not (known or named) and certain(T.speaker) then
       note("declaration", string.format("%s of %s, which is not declared", body.name:upper(), tostring(body.entity_id)))
@@ -5775,13 +5809,13 @@ local function check_place()
   end
 end
 
--- Notices that another session begins on UDP, where no connection ends the one before.
+-- Notices that another session begins where the end of a connection is not seen.
 local function renew_if_new(link, m, place)
   local talk = link.talk
   if talk.over then
     return true
   end
-  if link.tcp or talk.said == 0 or m.refused or m.version ~= VERSION then
+  if (link.tcp and not link.blind) or talk.said == 0 or m.refused or m.version ~= VERSION then
     return false
   end
   if m.name == "init" then
@@ -5841,6 +5875,9 @@ local function hear(b, m)
       talk = begin(link, place)
     end
     talk.said = talk.said + 1
+    if link.blind then
+      links.missed(way, place, false)
+    end
     T.talk = talk
     now = links.latest(link)
     now.session.latest = b.time
@@ -5867,13 +5904,16 @@ local function hear(b, m)
       -- What could not be read may have been anything: a declaration, a FRAME.
       doubt(T.speaker)
     end
-  elseif effect and not m.ignored then
+  elseif effect and (not m.ignored or (T.remarks and T.remarks.by_number)) then
     effect()
   end
   if not first and T.remarks then
     for i = 1, #T.remarks do
       Z.note(m.item, T.remarks[i][1], T.remarks[i][2])
     end
+  end
+  if within and within.name == "fragment" and not m.refused and m.stop and m.stop < #b.raw then
+    Z.note(m.item, "fragment", #b.raw - m.stop .. " bytes behind it, which receivers pass over")
   end
   show_ends(b, m, first and links.latest(link) or links.at(link, place + 1))
   local item = m.item
@@ -6373,7 +6413,11 @@ local function dissect(b, item, target, at, size)
   -- Bytes that are not what they should be raise an error there, and are shown as such.
   pcall(target.call, b.range(at, size):tvb(), pinfo, item)
   inside = false
+  Z.payload_shown = true
   pinfo.can_desegment, pinfo.desegment_len, pinfo.desegment_offset = can, length, offset
+  for _, column in ipairs({ "protocol", "info" }) do
+    pcall(function() pinfo.cols[column]:clear_fence() end)
+  end
   pinfo.cols.protocol:set("Zenoh")
 end
 
@@ -6472,6 +6516,7 @@ end
 local CARRIES = { push = true, request = true, response = true }
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
+  Z.payload_shown = false -- tells `tail` that somebody else wrote into the columns
   if not CARRIES[m.name] or inside then
     return
   end
@@ -7010,29 +7055,37 @@ local function listen(entry, filter, show)
   end
 end
 
+local has_windows = gui_enabled and gui_enabled()
+
+local function open_window(entry, filter)
+  local window = TextWindow.new("Zenoh " .. string.lower(entry.title) .. (filter and ": " .. filter or ""))
+  window:set_atclose(listen(entry, filter, function(text) window:set(text) end))
+  -- The capture may have been read already.
+  retap_packets()
+end
+
 local function on_command_line(entry)
   return function(argument)
     -- "zenoh,keys" or "zenoh,keys,FILTER"
     local filter = string.match(argument or "", "^zenoh,%w+,(.+)$")
-    listen(entry, filter, print)
+    if has_windows then
+      open_window(entry, filter)
+    else
+      listen(entry, filter, print)
+    end
   end
 end
 
-local function in_window(entry)
-  return function()
-    local window = TextWindow.new("Zenoh " .. string.lower(entry.title))
-    local remove = listen(entry, nil, function(text) window:set(text) end)
-    window:set_atclose(remove)
-    retap_packets()
-  end
+local function on_menu(entry)
+  return function() open_window(entry, nil) end
 end
 
 for _, entry in ipairs(TABLES) do
   if register_stat_cmd_arg then
     pcall(register_stat_cmd_arg, "zenoh," .. entry.name, on_command_line(entry))
   end
-  if register_menu and gui_enabled and gui_enabled() then
-    pcall(register_menu, "Zenoh/" .. entry.title, in_window(entry), MENU_TOOLS_UNSORTED)
+  if register_menu and has_windows then
+    pcall(register_menu, "Zenoh/" .. entry.title, on_menu(entry), MENU_TOOLS_UNSORTED)
   end
 end
 end
@@ -7050,6 +7103,7 @@ local RESPONSE, REQUEST, PUSH = 0x1b, 0x1c, 0x1d
 local SCOUT, HELLO = 1, 2
 local LONGEST_LEASE = 86400000 -- ms, one day
 local MOST_EXTENSIONS = 16
+local LARGEST_JOIN = 1024 -- bytes
 local MOST_REMEMBERED = 10000 -- ends that asked by SCOUT, links inside of others
 
 -- Shapes: each takes the place behind the header's byte and returns where the message ends, nil when it is none. ---
@@ -7223,7 +7277,7 @@ local function hello(raw, at, stop)
       if at then
         at, start = counted(raw, at, stop, 3)
       end
-      if not at or not find(sub(raw, start + 1, at), "^%l[%w_%-%+%.]*/[%g]+$") then
+      if not at or not find(sub(raw, start + 1, at), "^%l[%w_%-%+%.]*/[^%c%s]+$") then
         return nil
       end
     end
@@ -7291,9 +7345,12 @@ end
 -- group: whether it goes to a multicast group; asked: whether its receiver has sent a SCOUT.
 function Z.looks_like_datagram(raw, group, asked)
   local header, version = byte(raw, 1, 2)
-  if group and header == 0 and version then
-    -- Compression: stored as it is.
-    return Z.looks_like_datagram(sub(raw, 2), group, asked) == "join" and "join" or nil
+  if group and header and header <= 1 and version then
+    -- With compression each datagram has a byte in front: 0 for stored as it is, 1 for an LZ4 block.
+    local inside = header == 0 and sub(raw, 2) or Z.lz4(sub(raw, 2), LARGEST_JOIN)
+    if inside and #inside > 0 and byte(inside, 1) % 32 == JOIN and join(inside, 0, #inside) == #inside then
+      return strict(inside, "batch") and "join" or nil
+    end
   end
   if version ~= VERSION then
     return nil
@@ -7371,12 +7428,16 @@ local function on_datagram(tvb, pinfo, tree)
     return false
   end
   -- Most packets end here: the version is not where it has to be.
-  local first, second, third = byte(tvb:raw(0, 3), 1, 3)
-  if second ~= VERSION and (first ~= 0 or third ~= VERSION) then
+  local first, second = byte(tvb:raw(0, 2), 1, 2)
+  if second ~= VERSION and first > 1 then
     return false
   end
-  local asked = knows(end_of(pinfo.dst, pinfo.dst_port), pinfo.number)
-  local found = Z.looks_like_datagram(tvb:raw(), is_group(pinfo.dst), asked)
+  local group = is_group(pinfo.dst)
+  if second ~= VERSION and not group then
+    return false
+  end
+  local asked = not group and knows(end_of(pinfo.dst, pinfo.dst_port), pinfo.number)
+  local found = Z.looks_like_datagram(tvb:raw(), group, asked)
   if not found then
     return false
   end
@@ -7435,6 +7496,7 @@ end
 do
 -- The Info column, and all of it into Wireshark.
 
+local append_text = TreeItem.append_text
 local MOST_CLAUSES, MOST_CHARACTERS = 4, 160
 local PT_UDP = 3
 
@@ -7478,7 +7540,7 @@ local info = Z.info
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
-  if m.item and m.keyexpr then m.item:append_text(": " .. Z.shown(m.keyexpr)) end
+  if m.item and m.keyexpr then append_text(m.item, ": " .. Z.shown(m.keyexpr)) end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
     info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)
@@ -7486,7 +7548,7 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
     info.text = info.text .. ", ..."
   end
   -- Set as a whole: dissectors of payloads write there as well.
-  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info:set(info.text) end
+  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info = info.text end
 end
 
 Z.proto.fields = Z.registered

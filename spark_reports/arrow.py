@@ -43,21 +43,18 @@ def fit(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     found = values.type
     if found.equals(wanted):
         return values
-    if pa.types.is_uint64(found):
-        return values.view(pa.int64())
-    if pa.types.is_dictionary(found):
-        return fit(values.dictionary_decode(), wanted)
-    if pa.types.is_timestamp(found):
-        # Not safe means that what is below a microsecond may go; ``time_ns`` has it.
-        return values.cast(wanted, safe=False)
     if pa.types.is_struct(found):
         # flatten() gives nulls to the children of what is null.
         children = [fit(child, wanted.field(at).type) for at, child in enumerate(values.flatten())]
         return pa.StructArray.from_arrays(children, fields=list(wanted), mask=values.is_null())
     if pa.types.is_list(found):
+        if values.offset:
+            # A mask goes only with offsets that begin with the first list.
+            values = pa.concat_arrays([values, values.slice(0, 0)])
         items = fit(values.values, wanted.value_type)
-        mask = values.is_null() if values.null_count and not values.offset else None
-        if values.null_count and values.offset:
-            return fit(pa.concat_arrays([values, values.slice(0, 0)]), wanted)
+        mask = values.is_null() if values.null_count else None
         return pa.ListArray.from_arrays(values.offsets, items, type=wanted, mask=mask)
-    return values.cast(wanted)
+    if pa.types.is_uint64(found):
+        return values.view(pa.int64())
+    # What is below a microsecond may go: ``time_ns`` has it.
+    return values.cast(wanted, safe=not pa.types.is_timestamp(found))

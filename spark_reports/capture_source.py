@@ -30,38 +30,30 @@ same path on every worker.
 """
 
 import glob
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    LessThan,
-    LessThanOrEqual,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from scapy_layers import scan, tables
+from scapy_layers import catalogue, scan, tables
 from scapy_layers.capture import CaptureError
 from spark_reports import messages
 from spark_reports.arrow import fit, fitting_schema
+from spark_reports.bounds import Bounds
 
 SUFFIXES = (".pcap", ".pcapng", ".pcap.gz", ".pcapng.gz", ".cap", ".dump")
 """What counts as a capture in a folder; a file that is named, or that a pattern matches, always does."""
 
-MESSAGES = "messages"
+MESSAGES, ERRORS = "messages", messages.ERRORS
 PERMISSIVE, FAILFAST = "permissive", "failfast"
 FULL, HEADER = "full", "header"
 
@@ -104,7 +96,7 @@ class Options:
             ValueError: One of them cannot be used; says which, and what could be.
         """
         table = given.get("table", MESSAGES)
-        _one_of("table", table, (MESSAGES, *tables.SCHEMAS))
+        _one_of("table", table, (MESSAGES, *tables.names()))
         names = tuple(name.strip() for name in given.get("columns", "").split(",") if name.strip())
         for name in names:
             _one_of("columns", name, full_schema(table).names)
@@ -112,7 +104,9 @@ class Options:
         _one_of("mode", given.get("mode", PERMISSIVE), (PERMISSIVE, FAILFAST))
         split = given.get("split", str(SPLIT))
         if not split.isdigit() or int(split) < LEAST_SPLIT:
-            raise ValueError(f"option split is {split!r}; it must be a number of bytes, at least {LEAST_SPLIT}")
+            raise ValueError(
+                f"option split is {split!r}; it must be a number of bytes, at least {LEAST_SPLIT}"
+            )
         return cls(
             _paths(given),
             table,
@@ -137,7 +131,9 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
         raise ValueError("no captures named: give load() a file, a folder or a pattern")
     for path in found:
         if "://" in path:
-            raise ValueError(f"{path} is not a local path; captures are read from folders that every worker has")
+            raise ValueError(
+                f"{path} is not a local path; captures are read from folders that every worker has"
+            )
     return found
 
 
@@ -179,7 +175,7 @@ class CaptureSource(DataSource):
 class Task(InputPartition):
     """Files, or one part of a file, for one task."""
 
-    def __init__(self, parts: Sequence[tuple[str, "scan.Split | None"]]) -> None:
+    def __init__(self, parts: Sequence[tuple[str, scan.Split | None]]) -> None:
         super().__init__(None)
         self.parts = tuple(parts)
 
@@ -195,6 +191,8 @@ class CaptureReader(DataSourceReader):
         self.options = options
         self.schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         self.bounds = Bounds()
+        # Workers get them from here: they know nothing of Scapy, where they come from.
+        self.shapes = catalogue.shapes()
         whole = full_schema(options.table)
         for column in self.schema:
             _one_of("schema", column.name, whole.names)
@@ -234,10 +232,10 @@ class CaptureReader(DataSourceReader):
         # Spark makes a task of its own when there is none.
         return tasks or [Task([])]
 
-    def _plan(self, path: str) -> "list[scan.Split]":
+    def _plan(self, path: str) -> list[scan.Split]:
         """Returns the parts of a file; none when it is damaged, which the one task that reads it will say."""
         try:
-            return scan.plan(Path(path), self.options.split)
+            return scan.plan(Path(path), self.options.split, shapes=self.shapes)
         except CaptureError:
             return []
 
@@ -254,12 +252,211 @@ class CaptureReader(DataSourceReader):
                 if kept.num_rows:
                     yield kept
 
-    def _read(self, path: str, split: "scan.Split | None") -> Iterator[pa.RecordBatch]:
-        rows = _Messages(self, path) if self.options.table == MESSAGES else _Table(self, path)
+    def _read(self, path: str, split: scan.Split | None) -> Iterator[pa.RecordBatch]:
+        rows: _Rows = _Messages(self, path) if self.options.table == MESSAGES else _Table(self, path)
+        wanted = [*rows.columns, *([ERRORS] if self.options.mode == FAILFAST else [])]
+        if not wanted:
+            return
         try:
-            for found in tables.read(Path(path), tables=rows.tables, columns=rows.columns, split=split):
+            if rows.needs_ends:
+                rows.meet(self._ends(path, split))
+            for found in tables.read(
+                Path(path), tables=wanted, columns=rows.columns, split=split, shapes=self.shapes
+            ):
+                if self.options.mode == FAILFAST:
+                    _check(path, found)
                 yield from rows.take(found)
         except (CaptureError, OSError) as error:
             if self.options.mode == FAILFAST:
                 raise
             yield from rows.damaged(error)
+
+    def _ends(self, path: str, split: scan.Split | None) -> Iterator[scan.Talk]:
+        """Yields the connections of a part of a capture, better known ones later.
+
+        It takes a look at the packets in advance, as the nodes of a connection show themselves in the midst of it.
+        """
+        try:
+            for chunk in scan.chunks(Path(path), split=split, shapes=self.shapes):
+                yield from chunk.open.values()
+                yield from chunk.talks
+        except CaptureError:
+            # Who reads it will say so.
+            return
+
+
+def _check(path: str, found: messages.Tables) -> None:
+    """Raises CaptureError when there is an error that is none of a message, but of the file."""
+    rows = found.get(ERRORS)
+    for row in rows.to_pylist() if rows is not None else []:
+        if row["kind"] == CaptureError.__name__:
+            raise CaptureError(f"{path}: {row['found']}", row["packet"])
+
+
+class _Rows(Protocol):
+    """Makes rows of one capture for Spark.
+
+    Attributes:
+        columns: Which columns of which tables are needed.
+        needs_ends: Who is at the ends of connections is needed as well.
+    """
+
+    columns: dict[str, list[str]]
+    needs_ends: bool
+
+    def meet(self, talks: Iterable[scan.Talk]) -> None:
+        """Takes note of connections."""
+
+    def take(self, found: messages.Tables) -> Iterator[pa.RecordBatch]:
+        """Yields the rows of what was read together."""
+
+    def damaged(self, error: Exception) -> Iterator[pa.RecordBatch]:
+        """Yields the row that says that a file is damaged, if the table has such rows."""
+
+
+class _Table:
+    """Rows of a table of ``scapy_layers.tables``."""
+
+    needs_ends = False
+
+    def __init__(self, reader: CaptureReader, path: str) -> None:
+        self._name = reader.options.table
+        self._schema = reader.schema
+        self._path = path
+        needed = {"time" if name == "time_ns" else name for name in self._schema.names} - {"capture"}
+        inside = {*messages.NETWORK, *(body for bodies in messages.BODIES.values() for body in bodies)}
+        left_out = reader.options.depth == HEADER and self._name in inside
+        self.columns = {} if left_out else {self._name: sorted(needed)}
+
+    def meet(self, talks: Iterable[scan.Talk]) -> None:
+        """Has no use for them."""
+
+    def take(self, found: messages.Tables) -> Iterator[pa.RecordBatch]:
+        rows = found.get(self._name)
+        if rows is not None and rows.num_rows:
+            yield _batch(self._schema, rows.num_rows, {"capture": self._path}, rows)
+
+    def damaged(self, error: Exception) -> Iterator[pa.RecordBatch]:
+        if self._name == ERRORS:
+            said = {"capture": self._path, "kind": type(error).__name__, "found": str(error)}
+            yield _batch(self._schema, 1, said)
+
+
+class _Messages:
+    """Rows of the table ``messages``."""
+
+    def __init__(self, reader: CaptureReader, path: str) -> None:
+        self._schema = reader.schema
+        self._path = path
+        self._links = _Links()
+        bounds, names = reader.bounds, reader.schema.names
+        known = messages.MESSAGES if reader.options.depth == FULL else messages.OUTER
+        self._bodies = bounds.sets.get("body")
+        self._wanted = [name for name in known if bounds.allows("message", name) and self._has_body(name)]
+        self._errors = not {"message", "body"} & set(bounds.sets)
+        self.needs_ends = any(name in _ADDRESSES for name in names)
+        needed = messages.tables_for(self._wanted, names, self._bodies)
+        self.columns = {table: messages.fields_for(table, names) for table in needed}
+        if self._errors:
+            self.columns[ERRORS] = messages.fields_for(ERRORS, names)
+
+    def _has_body(self, message: str) -> bool:
+        return self._bodies is None or any(body in self._bodies for body in messages.BODIES.get(message, ()))
+
+    def meet(self, talks: Iterable[scan.Talk]) -> None:
+        self._links.meet(talks)
+
+    def take(self, found: messages.Tables) -> Iterator[pa.RecordBatch]:
+        for name in self._wanted:
+            if name in found and found[name].num_rows:
+                part = messages.Part(name, found)
+                yield self._finish(part.rows, partial(messages.column, part))
+        if self._errors and ERRORS in found and found[ERRORS].num_rows:
+            rows = found[ERRORS]
+            yield self._finish(rows, partial(messages.error_column, rows))
+
+    def damaged(self, error: Exception) -> Iterator[pa.RecordBatch]:
+        if self._errors:
+            yield _batch(self._schema, 1, {"capture": self._path, "error": str(error)})
+
+    def _finish(self, rows: pa.RecordBatch, make: Callable[[str], pa.Array]) -> pa.RecordBatch:
+        columns = []
+        for name in self._schema.names:
+            if name == "capture":
+                columns.append(pa.repeat(self._path, rows.num_rows))
+            elif name in _ADDRESSES:
+                columns.append(self._links.column(name, rows))
+            else:
+                columns.append(make(name))
+        return pa.RecordBatch.from_arrays(columns, schema=self._schema)
+
+
+class _Links:
+    """Who is at the ends of the connections of a capture."""
+
+    def __init__(self) -> None:
+        self._codes = np.zeros(1, np.int64)
+        self._texts: dict[str, pa.Array] = {name: pa.nulls(2, pa.string()) for name in _ADDRESSES}
+
+    def meet(self, talks: Iterable[scan.Talk]) -> None:
+        """Takes note of connections; what is said of one later counts."""
+        known = {talk.link.number: talk for talk in talks}
+        # Behind the last one, and where there are holes, is what is not known.
+        self._codes = np.zeros(max(known, default=-1) + 2, np.int64)
+        texts: dict[str, list[str | None]] = {name: [None, None] for name in _ADDRESSES}
+        for number, talk in known.items():
+            self._codes[number] = len(texts["source"])
+            ends = str(talk.link.first), str(talk.link.second)
+            zids = talk.session.zids[::-1] if talk.flipped else talk.session.zids
+            for forward in (True, False):
+                source, target = (0, 1) if forward else (1, 0)
+                texts["source"].append(ends[source])
+                texts["target"].append(ends[target])
+                texts["source_zid"].append(zids[source])
+                texts["target_zid"].append(zids[target])
+        self._texts = {name: pa.array(values, pa.string()) for name, values in texts.items()}
+
+    def column(self, name: str, rows: pa.RecordBatch) -> pa.Array:
+        """Returns one end of the connections that some messages came on, as the sender sees it."""
+        connections = pc.fill_null(rows.column("connection"), -1).to_numpy(zero_copy_only=False)
+        connections = np.minimum(connections, len(self._codes) - 1)
+        forward = pc.fill_null(rows.column("forward"), True).to_numpy(zero_copy_only=False)
+        return self._texts[name].take(pa.array(self._codes[connections] + ~forward))
+
+
+def _batch(
+    schema: pa.Schema, size: int, said: Mapping[str, object], rows: pa.RecordBatch | None = None
+) -> pa.RecordBatch:
+    """Makes rows for Spark: what is said of all of them, the columns of some rows, and null for the rest."""
+    columns = []
+    for column in schema:
+        source = "time" if column.name == "time_ns" else column.name
+        if column.name in said:
+            columns.append(pa.repeat(pa.scalar(said[column.name], column.type), size))
+        elif rows is None or source not in rows.schema.names:
+            columns.append(pa.nulls(size, column.type))
+        elif column.name == "time_ns":
+            columns.append(rows.column("time").cast(pa.timestamp("ns", "UTC")).view(pa.int64()))
+        else:
+            columns.append(fit(rows.column(column.name), column.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def find(paths: Sequence[str]) -> list[str]:
+    """Returns the captures that are named, in folders, or match patterns; each once, in order of their names.
+
+    Raises:
+        ValueError: Something is named that is not there; a pattern or folder may have none.
+    """
+    found: set[str] = set()
+    for path in paths:
+        if Path(path).is_dir():
+            inside = (str(one) for one in Path(path).rglob("*") if one.is_file())
+            found.update(one for one in inside if one.lower().endswith(SUFFIXES))
+        elif Path(path).is_file():
+            found.add(path)
+        elif glob.has_magic(path):
+            found.update(one for one in glob.glob(path, recursive=True) if Path(one).is_file())  # noqa: PTH207
+        else:
+            raise ValueError(f"no such capture: {path}")
+    return sorted(found)

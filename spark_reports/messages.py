@@ -6,7 +6,7 @@ FRAME or FRAGMENT says that brought it. Nothing is repeated: a body has no row o
 has a row as well, with ``error`` and no ``message``.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -65,6 +65,9 @@ their tables are; ``value`` is the PUT or DEL of a REPLY; ``priority`` is that o
 TRANSPORT = ("init", "open", "close", "keep_alive", "frame", "fragment", "join", "transport_oam")
 SCOUTING = ("scout", "hello")
 NETWORK = ("push", "request", "response", "response_final", "declare", "interest", "network_oam")
+OUTER = (*SCOUTING, *TRANSPORT)
+"""Messages that can be read without a look at what they carry."""
+
 MESSAGES = (*SCOUTING, *TRANSPORT, *NETWORK)
 
 _DECLARATIONS = ("keyexpr", "subscriber", "queryable", "token")
@@ -131,16 +134,24 @@ _SLICED = {"put": "slices", "query": "query_body.slices"}
 _OFFSET_BITS = 26
 
 
-def tables_for(messages: Iterable[str], columns: Iterable[str]) -> list[str]:
-    """Returns which tables are needed for some columns of some messages."""
+def tables_for(
+    messages: Iterable[str], columns: Iterable[str], only: Collection[str] | None = None
+) -> list[str]:
+    """Returns which tables are needed for some columns of some messages.
+
+    Args:
+        messages: Names of messages.
+        columns: Names of columns.
+        only: The bodies that are of interest; None for all.
+    """
     wanted = set(columns)
     needed: dict[str, None] = {}
     for message in messages:
         needed[message] = None
-        bodies = BODIES.get(message, ())
+        bodies = [body for body in BODIES.get(message, ()) if only is None or body in only]
         if wanted & {"body", "value"} or any(_has(body, wanted) for body in bodies):
             needed |= dict.fromkeys(bodies)
-        if message == "response" and ("value" in wanted or any(_has(value, wanted) for value in VALUES)):
+        if "reply" in bodies and ("value" in wanted or any(_has(value, wanted) for value in VALUES)):
             needed |= dict.fromkeys(("reply", *VALUES))
         if message in NETWORK and wanted & set(_LANE):
             needed |= dict.fromkeys(("frame", "fragment"))
@@ -150,21 +161,30 @@ def tables_for(messages: Iterable[str], columns: Iterable[str]) -> list[str]:
 def fields_for(table: str, columns: Iterable[str]) -> list[str]:
     """Returns which columns of a table are needed for some columns of ``messages``."""
     wanted = set(columns)
+    if table == ERRORS:
+        inside = {"kind", "field", "found"} if "error" in wanted else {"kind"}
+        return sorted(inside | _places(wanted) - {"length"})
     paths = PATHS.get(table, {})
-    found = {"batch", "offset", "pieces", "within"} | (wanted & set(_PLACE))
-    if "time_ns" in wanted:
-        found.add("time")
-    if wanted & {"source", "target", "source_zid", "target_zid"}:
-        found |= {"connection", "forward"}
+    found = {"batch", "offset", "pieces", "within"} | _places(wanted)
     sources = wanted | ({"payload"} if "payload_size" in wanted else set())
     found |= {paths[column].partition(".")[0] for column in sources if column in paths}
     if "payload" in sources and table in _SLICED:
         found.add(_SLICED[table].partition(".")[0])
     if "encoding" in wanted and table in {"put", "err"}:
         found.add("E")
-    if table == "d_keyexpr" and "mapping" in wanted:
-        found.add("key_id")
+    if "mapping" in wanted and "key_scope" in paths:
+        # Where there is no key, M says nothing.
+        found.add(paths["key_scope"].partition(".")[0])
     return sorted(found)
+
+
+def _places(wanted: set[str]) -> set[str]:
+    found = wanted & set(_PLACE)
+    if "time_ns" in wanted:
+        found.add("time")
+    if wanted & {"source", "target", "source_zid", "target_zid"}:
+        found |= {"connection", "forward"}
+    return found
 
 
 def _has(table: str, wanted: set[str]) -> bool:
@@ -195,14 +215,10 @@ class Part:
         return int(self.rows.num_rows)
 
     @cached_property
-    def _keys(self) -> Numbers:
-        return _keys(self.rows, "offset")
-
-    @cached_property
     def bodies(self) -> list[tuple[str, pa.RecordBatch, Numbers]]:
         """Tables with bodies of these messages, and the row here that each body belongs to, -1 for none."""
         return [
-            (name, self._tables[name], _owners(self._keys, _keys(self._tables[name], "within")))
+            (name, self._tables[name], _owners(self.rows, self._tables[name]))
             for name in BODIES.get(self.name, ())
             if name in self._tables and self._tables[name].num_rows
         ]
@@ -214,10 +230,9 @@ class Part:
         for name, replies, owners in self.bodies:
             if name != "reply":
                 continue
-            keys = _keys(replies, "offset")
             for value in VALUES:
                 if value in self._tables and self._tables[value].num_rows:
-                    inside = _owners(keys, _keys(self._tables[value], "within"))
+                    inside = _owners(replies, self._tables[value])
                     found.append((value, self._tables[value], np.where(inside < 0, -1, owners[inside])))
         return found
 
@@ -228,7 +243,7 @@ class Part:
             return []
         found = []
         if (frames := self._tables.get("frame")) is not None and frames.num_rows:
-            found.append(("frame", frames, _owners(_keys(frames, "offset"), _keys(self.rows, "within"))))
+            found.append(("frame", frames, _owners(frames, self.rows)))
         if (pieces := self._tables.get("fragment")) is not None and pieces.num_rows:
             found.append(("fragment", pieces, self._last_pieces(pieces)))
         return found
@@ -240,31 +255,38 @@ class Part:
         mine = _numbers(self.rows.column("batch"))
         at = np.searchsorted(batches, mine, side="right", sorter=order) - 1
         rows: Numbers = np.where(at < 0, -1, order[at]) if len(order) else np.full(len(mine), -1)
-        fits = (rows >= 0) & (batches[rows] == mine) & (_numbers(self.rows.column("pieces")) > 0)
+        fits = (rows >= 0) & (batches[rows] == mine) & _whole(self.rows)
         return np.where(fits, rows, -1)
 
 
-def _keys(rows: pa.RecordBatch, column: str) -> Numbers:
-    """Returns numbers that are equal where a message stands and where its body says it stands; -1 for nowhere."""
-    batches = _numbers(rows.column("batch"))
-    whole = _numbers(rows.column("pieces")) > 0
-    offsets = _numbers(rows.column(column), -1)
-    keys: Numbers = (batches << (_OFFSET_BITS + 1)) + (whole.astype(np.int64) << _OFFSET_BITS) + offsets
-    return np.where(offsets < 0, -1, keys)
+def _owners(owners: pa.RecordBatch, rows: pa.RecordBatch) -> Numbers:
+    """Returns where among ``owners`` the message is that each of ``rows`` stands in; -1 for nowhere."""
+    batches, mine = _numbers(owners.column("batch")), _numbers(rows.column("batch"))
+    offsets, within = _numbers(owners.column("offset")), _numbers(rows.column("within"), -1)
+    if (
+        len(batches) == len(mine)
+        and np.array_equal(batches, mine)
+        and np.array_equal(offsets, within)
+        and np.array_equal(_whole(owners), _whole(rows))
+    ):
+        return np.arange(len(mine))
+    if not len(batches) or not len(mine):
+        return np.full(len(mine), -1)
+    # Batches have large numbers; their ranks leave room for offsets.
+    _, ranks = np.unique(np.concatenate([batches, mine]), return_inverse=True)
+    places = (ranks << (_OFFSET_BITS + 1)) + (
+        np.concatenate([_whole(owners), _whole(rows)]).astype(np.int64) << _OFFSET_BITS
+    )
+    keys, wanted = places[: len(batches)] + offsets, places[len(batches) :] + within
+    order = np.argsort(keys, kind="stable")
+    at = np.minimum(np.searchsorted(keys, wanted, sorter=order), len(keys) - 1)
+    found: Numbers = np.where((keys[order[at]] == wanted) & (within >= 0), order[at], -1)
+    return found
 
 
-def _owners(owners: Numbers, wanted: Numbers) -> Numbers:
-    """Returns where in ``owners`` each of ``wanted`` is, -1 for nowhere."""
-    if len(owners) == len(wanted) and np.array_equal(owners, wanted):
-        return np.arange(len(owners))
-    if not len(owners):
-        return np.full(len(wanted), -1)
-    in_order = bool(np.all(owners[1:] > owners[:-1]))
-    order = None if in_order else np.argsort(owners, kind="stable")
-    at = np.searchsorted(owners, wanted, sorter=order)
-    at = np.minimum(at, len(owners) - 1)
-    rows = at if order is None else order[at]
-    found: Numbers = np.where(owners[rows] == wanted, rows, -1)
+def _whole(rows: pa.RecordBatch) -> npt.NDArray[np.bool_]:
+    """Tells which messages were put together from fragments, and stand in no batch."""
+    found: npt.NDArray[np.bool_] = _numbers(rows.column("pieces")) > 0
     return found
 
 
@@ -296,16 +318,13 @@ def _read(name: str, rows: pa.RecordBatch, column: str) -> pa.Array | None:
     if values is None:
         return None
     wanted = COLUMNS.field(column).type
-    if pa.types.is_boolean(wanted):
-        return values.cast(pa.bool_())
-    values = fit(values, wanted)
+    values = values.cast(wanted) if pa.types.is_boolean(wanted) else fit(values, wanted)
     if column == "encoding" and name in {"put", "err"}:
-        return pc.fill_null(values, 0)
-    if column == "payload" and name in _SLICED:
-        return _with_slices(values, _field(rows, _SLICED[name]))
-    if column == "mapping":
-        scopes = _read(name, rows, "key_scope")
-        return pc.if_else(pc.is_valid(scopes), values, pa.scalar(None, pa.bool_()))
+        values = pc.fill_null(values, 0)
+    elif column == "payload" and name in _SLICED:
+        values = _with_slices(values, _field(rows, _SLICED[name]))
+    elif column == "mapping" and (scopes := _read(name, rows, "key_scope")) is not None:
+        values = pc.if_else(pc.is_valid(scopes), values, pa.scalar(None, pa.bool_()))
     return values
 
 
@@ -322,9 +341,7 @@ def _with_slices(payloads: pa.Array, slices: pa.Array | None) -> pa.Array:
     return pa.array(found, pa.binary())
 
 
-def _spread(
-    parts: Sequence[tuple[pa.Array, Numbers]], size: int, wanted: pa.DataType
-) -> pa.Array:
+def _spread(parts: Sequence[tuple[pa.Array, Numbers]], size: int, wanted: pa.DataType) -> pa.Array:
     """Puts values where they belong.
 
     Args:
@@ -372,7 +389,11 @@ def _lane(part: Part, name: str) -> pa.Array:
     own = _read(part.name, part.rows, name)
     if own is not None:
         return own
-    parts = [_read(source, table, name).take(_maybe(rows)) for source, table, rows in part.lanes]
+    parts = [
+        values.take(_maybe(rows))
+        for source, table, rows in part.lanes
+        if (values := _read(source, table, name)) is not None
+    ]
     if not parts:
         return pa.nulls(part.size, COLUMNS.field(name).type)
     return pc.coalesce(*parts)
@@ -408,3 +429,16 @@ _BUILT: Mapping[str, Callable[[Part], pa.Array]] = {
     "reliable": lambda part: _lane(part, "reliable"),
     "payload_size": _payload_size,
 }
+
+
+def error_column(rows: pa.RecordBatch, name: str) -> pa.Array:
+    """Returns one column of ``messages`` for rows of the table ``errors``."""
+    wanted = COLUMNS.field(name).type
+    if name == "error":
+        parts = [rows.column(part).cast(pa.string()) for part in ("kind", "field", "found")]
+        return pc.binary_join_element_wise(*parts, ": ", null_handling="skip")
+    if name == "time_ns" and "time" in rows.schema.names:
+        return rows.column("time").cast(pa.timestamp("ns", "UTC")).view(pa.int64())
+    if name in _PLACE and name in rows.schema.names:
+        return fit(rows.column(name), wanted)
+    return pa.nulls(rows.num_rows, wanted)

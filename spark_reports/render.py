@@ -41,7 +41,7 @@ def write_report(report: Report, out: Path) -> Path:
     files = {HTML: html(page), MARKDOWN: summary(page), JSON: to_json(report)}
     try:
         for name, text in files.items():
-            _write(out / name, text)
+            write_text(out / name, text)
     except OSError as error:
         raise WrongUse(f"cannot write into {out} ({error.strerror}); name another --out") from error
     return out / HTML
@@ -61,9 +61,9 @@ def check_writable(out: Path) -> None:
         raise WrongUse(f"cannot write into {out} ({error.strerror}); name another --out") from error
 
 
-def html(page: Page) -> str:
-    """Returns the page: self-contained, no script, nothing loaded from elsewhere."""
-    environment = jinja2.Environment(
+def environment() -> jinja2.Environment:
+    """Returns what renders a template: whatever it prints is made visible and escaped."""
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates", encoding="utf-8"),
         autoescape=True,
         finalize=_finalize,
@@ -71,15 +71,16 @@ def html(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "short": short,
-        "css": css_class,
-        "number": _number,
-        "hexdump": _hexdump,
-        "clock": _clock,
-    }
-    environment.globals |= {"GLYPHS": GLYPHS, "STATES": STATES, "limits": page_module, "count": count}
-    return environment.get_template("page.html.j2").render(page=page, report=page.report)
+    made.filters |= {"short": short, "css": css_class, "number": _number}
+    return made
+
+
+def html(page: Page) -> str:
+    """Returns the page: self-contained, no script, nothing loaded from elsewhere."""
+    made = environment()
+    made.filters |= {"hexdump": _hexdump, "clock": _clock}
+    made.globals |= {"GLYPHS": GLYPHS, "STATES": STATES, "limits": page_module, "count": count}
+    return made.get_template("page.html.j2").render(page=page, report=page.report)
 
 
 def to_json(report: Report) -> str:
@@ -204,7 +205,8 @@ def _clock(stamp: str | None) -> str:
     return (stamp or "\N{EN DASH}").replace("T", " ")[:16]
 
 
-def _write(path: Path, text: str) -> None:
+def write_text(path: Path, text: str) -> None:
+    """Writes a file, whole or not at all."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:

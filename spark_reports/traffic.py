@@ -18,6 +18,7 @@ Times are in ns, as ``long``: ``time_ns`` since 1970, ``latency_ns`` a differenc
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -42,8 +43,6 @@ NS = 1_000_000_000
 _AT = ("capture", "connection", "forward", "batch", "pieces", "offset")
 _REFERENCE = ("key_scope", "key_suffix", "mapping")
 _EXCHANGED = ("request", "response", "response_final")
-_GROUP = r"^(22[4-9]|23[0-9])\.|^\[?[fF][fF]"
-"""Addresses of groups."""
 
 
 def register(spark: SparkSession) -> None:
@@ -65,8 +64,8 @@ def links(connections: DataFrame) -> DataFrame:
     first one. ``flipped``: the first end of the session is the second one of this connection. ``room`` is what
     shares request ids: the session or, when ``grouped``, all senders of a multicast group.
     """
-    require(connections, "capture", "connection", "tcp", "target", "multilink", "source_zid", "target_zid")
-    require(connections, "first_packet", "last_packet")
+    require(connections, "capture", "connection", "target", "dport", "multicast", "multilink")
+    require(connections, "source_zid", "target_zid", "first_packet", "last_packet")
     known = sf.col("source_zid").isNotNull() & sf.col("target_zid").isNotNull()
     zids = sf.concat_ws(" ", sf.array_sort(sf.array("source_zid", "target_zid")))
     pair = sf.when(sf.col("multilink") & known, zids).otherwise(sf.col("connection").cast("string"))
@@ -75,7 +74,7 @@ def links(connections: DataFrame) -> DataFrame:
     begins = sf.coalesce(sf.col("first_packet") > ended, sf.lit(True))
     so_far = in_turn.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     leader = sf.when(begins, sf.struct("connection", "source_zid"))
-    group = sf.when(~sf.col("tcp") & sf.col("target").rlike(_GROUP), sf.col("target"))
+    group = sf.when(sf.col("multicast"), _endpoint("target", "dport"))
     own = sf.concat(sf.lit("session "), sf.col("session").cast("string"))
     return (
         connections.withColumn("pair", pair)
@@ -90,21 +89,28 @@ def links(connections: DataFrame) -> DataFrame:
     )
 
 
+def _endpoint(address: str, port: str) -> Column:
+    return sf.concat_ws(":", address, port)
+
+
 def place() -> Column:
-    """Returns where a message stands in its capture: a number that grows from message to message.
+    """Returns where a message stands in its capture: something that grows from message to message.
 
     A message put together from fragments comes behind the others of the batch in which it was completed.
     """
-    batch = sf.shiftleft(sf.col("batch").cast("long"), 27)
-    whole = sf.when(sf.col("pieces") > 0, sf.lit(1 << 26)).otherwise(sf.lit(0))
-    return batch + whole + sf.least(sf.col("offset"), sf.lit((1 << 26) - 1))
+    return sf.struct(
+        sf.col("batch").cast("long").alias("batch"),
+        (sf.col("pieces") > 0).alias("whole"),
+        sf.col("offset").cast("long").alias("offset"),
+    )
 
 
 # Keys ---------------------------------------------------------------------------------------------
 
+PLACE = "struct<batch: long, whole: boolean, offset: long>"
 ALIASES = (
-    "capture string, session long, side boolean, key_id long, alias string, since long, until_own long, "
-    "until long"
+    f"capture string, session long, side boolean, key_id long, alias string, since {PLACE}, until_own {PLACE}, "
+    f"until {PLACE}"
 )
 """What ``aliases`` finds in one session: the end that declared, the number, the key, and the places between which
 its own messages, and those of the other end, may use it."""
@@ -194,9 +200,9 @@ def keys(messages: DataFrame, aliases: DataFrame) -> DataFrame:
 
 def _lifetimes(table: pa.Table) -> pa.Table:
     """Goes through the declarations of one session in order, as ``scapy_layers.conversation.aliases`` does."""
-    found: list[dict[str, object]] = []
-    in_use: dict[tuple[bool, int], dict[str, object]] = {}
-    for row in table.sort_by("place").to_pylist():
+    found: list[dict[str, Any]] = []
+    in_use: dict[tuple[bool, int], dict[str, Any]] = {}
+    for row in sorted(table.to_pylist(), key=_in_order):
         name = row["side"], row["key_id"]
         known = in_use.get(name)
         if not row["declares"]:
@@ -228,6 +234,11 @@ def _lifetimes(table: pa.Table) -> pa.Table:
     return pa.Table.from_pylist(found, schema=_ALIASES)
 
 
+def _in_order(row: dict[str, Any]) -> tuple[int, ...]:
+    return tuple(row["place"].values())
+
+
+_PLACE = pa.struct([("batch", pa.int64()), ("whole", pa.bool_()), ("offset", pa.int64())])
 _ALIASES = pa.schema(
     [
         ("capture", pa.string()),
@@ -235,9 +246,9 @@ _ALIASES = pa.schema(
         ("side", pa.bool_()),
         ("key_id", pa.int64()),
         ("alias", pa.string()),
-        ("since", pa.int64()),
-        ("until_own", pa.int64()),
-        ("until", pa.int64()),
+        ("since", _PLACE),
+        ("until_own", _PLACE),
+        ("until", _PLACE),
     ]
 )
 
@@ -453,3 +464,75 @@ def _step(interval: float) -> int:
     if step <= 0:
         raise ValueError(f"an interval of {interval} s; it must be at least a nanosecond")
     return step
+
+
+# Sessions and gaps --------------------------------------------------------------------------------
+
+
+def sessions(connections: DataFrame, messages: DataFrame) -> DataFrame:
+    """Returns one row for each session: who talks to whom, on how many connections, how much and how long.
+
+    Columns: ``capture session source_zid target_zid ends connections grouped lowlatency compression messages
+    first_ns last_ns``; ``ends`` are the addresses of the first connection.
+    """
+    require(connections, "source", "sport", "lowlatency", "compression")
+    require(messages, "capture", "connection", "message", "time_ns")
+    ends = sf.concat_ws(" -> ", _endpoint("source", "sport"), _endpoint("target", "dport"))
+    first = sf.struct("source_zid", "target_zid", ends.alias("ends"))
+    told = connections.join(links(connections), ["capture", "connection"])
+    of_session = told.groupBy("capture", "session").agg(
+        sf.min_by(first, "connection").alias("first"),
+        sf.count("*").alias("connections"),
+        sf.bool_or("grouped").alias("grouped"),
+        sf.bool_or("lowlatency").alias("lowlatency"),
+        sf.bool_or("compression").alias("compression"),
+    )
+    heard = (
+        messages.where("message is not null")
+        .groupBy("capture", "connection")
+        .agg(
+            sf.count("*").alias("messages"),
+            sf.min("time_ns").alias("first_ns"),
+            sf.max("time_ns").alias("last_ns"),
+        )
+    )
+    counted = (
+        told.select("capture", "connection", "session")
+        .join(heard, ["capture", "connection"])
+        .groupBy("capture", "session")
+        .agg(
+            sf.sum("messages").alias("messages"),
+            sf.min("first_ns").alias("first_ns"),
+            sf.max("last_ns").alias("last_ns"),
+        )
+    )
+    return of_session.join(counted, ["capture", "session"]).select(
+        "capture",
+        "session",
+        "first.source_zid",
+        "first.target_zid",
+        "first.ends",
+        "connections",
+        "grouped",
+        "lowlatency",
+        "compression",
+        "messages",
+        "first_ns",
+        "last_ns",
+    )
+
+
+def gaps(gaps: DataFrame, by: Sequence[str] = ("capture", "connection", "forward")) -> DataFrame:
+    """Returns what is missing, added up, from the table ``gaps``.
+
+    Columns: ``by``, ``gaps``, ``missing_bytes`` as far as known, ``of_unknown_size``, ``skipped_bytes`` (captured,
+    but passed over to find the next batch), ``first_packet`` behind a hole.
+    """
+    require(gaps, "missing", "skipped", "packet", *by)
+    return gaps.groupBy(*by).agg(
+        sf.count("*").alias("gaps"),
+        sf.coalesce(sf.sum("missing"), sf.lit(0)).alias("missing_bytes"),
+        sf.count(sf.when(sf.col("missing").isNull(), True)).alias("of_unknown_size"),
+        sf.coalesce(sf.sum("skipped"), sf.lit(0)).alias("skipped_bytes"),
+        sf.min("packet").alias("first_packet"),
+    )

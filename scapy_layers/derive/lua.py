@@ -319,11 +319,11 @@ class _Syntax:
         sub = place.item
         if lone is None:
             sub = "sub_item"
-            out(f'local sub_item = {place.item} and {place.item}:add(range(at, 0), "{name}[" .. index .. "]")')
+            out(f'local sub_item = {place.item} and add({place.item}, range(at, 0), "{name}[" .. index .. "]")')
         self._shapes(out, described.item, _Place(place.layer, "v", sub, "path"))
         out("index = index + 1")
         if lone is None:
-            out("if sub_item then sub_item:set_len(at - begun) end", "list[index] = v")
+            out("if sub_item then set_len(sub_item, at - begun) end", "list[index] = v")
         else:
             assert not isinstance(lone, shape.Packed | shape.When)
             out(f"list[index] = v.{lone.name}")
@@ -383,7 +383,7 @@ def _packed_byte(out: _Lines, described: shape.Packed, place: _Place) -> None:
         out.open(f"if {place.item} then")
         out("local here = range(at, 1)")
         for bits in shown:
-            add = f"{place.item}:add(F.{place.layer}_{bits.name}, here)"
+            add = f"add({place.item}, F.{place.layer}_{bits.name}, here)"
             out(f"if {place.values}.{bits.name} ~= 0 then {add} end" if bits.reserved else add)
         out.close()
     for bits in described.bits:
@@ -414,7 +414,7 @@ def _packed_vle(out: _Lines, described: shape.Packed, place: _Place, wide: Conta
     for bits in described.bits:
         value = f"{place.values}.{bits.name}"
         key = f"{place.layer}_{bits.name}"
-        add = f"{place.item}:add(F.{key}, here, {f'wide({value})' if key in wide else value})"
+        add = f"add({place.item}, F.{key}, here, {f'wide({value})' if key in wide else value})"
         out(f"if {value} ~= 0 then {add} end" if bits.reserved else add)
     out.close()
     out("at = n")
@@ -431,7 +431,7 @@ def _u8(out: _Lines, described: shape.U8, place: _Place) -> None:
     name, path = f"{place.values}.{described.name}", place.named(described.name)
     out("c = at < stop and byte(raw, at + 1)", f"if not c then return cut(b, m, {path}, at) end")
     out(f"{name} = c")
-    out(f"if {place.item} then {place.item}:add(F.{place.layer}_{described.name}, range(at, 1)) end")
+    out(f"if {place.item} then add({place.item}, F.{place.layer}_{described.name}, range(at, 1)) end")
     _allowed(out, described.allowed, name, path, "at", 255)
     out("at = at + 1")
 
@@ -440,7 +440,7 @@ def _le(out: _Lines, described: shape.Le, place: _Place) -> None:
     path, size = place.named(described.name), described.size
     out(f"if stop - at < {size} then return cut(b, m, {path}, at) end")
     out(f"{place.values}.{described.name} = le(raw, at, {size}, {'true' if described.signed else 'false'})")
-    out(f"if {place.item} then {place.item}:add_le(F.{place.layer}_{described.name}, range(at, {size})) end")
+    out(f"if {place.item} then add_le({place.item}, F.{place.layer}_{described.name}, range(at, {size})) end")
     out(f"at = at + {size}")
 
 
@@ -466,7 +466,7 @@ def _zid(out: _Lines, described: shape.Zid, place: _Place) -> None:
         out(f"if hi > 0 or lo < 1 or lo > 16 then return {wrong} end", "n = start + lo")
     out(f"if n > stop then return cut(b, m, {path}, at) end")
     out(f"{name} = zid(raw, start, n)")
-    out(f"if {place.item} then {place.item}:add(F.{place.layer}_{described.name}, range(start, n - start), {name}) end")
+    out(f"if {place.item} then add({place.item}, F.{place.layer}_{described.name}, range(start, n - start), {name}) end")
     out(f'if {name} == "0" then note(b, m, "BadValue", {path}, at, "a ZenohID of value 0") end')
     out("at = n")
 
@@ -496,11 +496,11 @@ def _bytes(out: _Lines, described: shape.CountedBytes | shape.Rest, place: _Plac
     value, key = f"{place.values}.{described.name}", f"F.{place.layer}_{described.name}"
     out(f"{value} = sub(raw, start + 1, n)")
     if described.text:
-        out(f"if {place.item} then {place.item}:add({key}, range(start, n - start), shown({value})) end")
+        out(f"if {place.item} then add({place.item}, {key}, range(start, n - start), shown({value})) end")
         wrong = f'note(b, m, "BadValue", {place.named(described.name)}, at, "not UTF-8")'
         out(f"if not is_utf8({value}) then {wrong} end")
     else:
-        out(f"if {place.item} then {place.item}:add({key}, range(start, n - start)) end")
+        out(f"if {place.item} then add({place.item}, {key}, range(start, n - start)) end")
 
 
 _LOCALS = """
@@ -508,6 +508,7 @@ local byte, sub, find, floor = string.byte, string.sub, string.find, math.floor
 local F, messages, none = Z.fields, Z.messages, {}
 local vle, number, wide, bits_of, add_vle, le, zid = Z.vle, Z.number, Z.wide, Z.bits_of, Z.add_vle, Z.le, Z.zid
 local shown, is_utf8, note, fail, cut = Z.shown, Z.is_utf8, Z.refuse, Z.fail, Z.cut
+local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
 local chain, region, body, messages_of = Z.chain, Z.region, Z.body, Z.messages_of
 local R, I, C, S = {}, {}, {}, {}"""
 

@@ -1,0 +1,141 @@
+"""Captures into what Zenoh's links carried, many packets at a time: what ``stream`` and ``conversation`` find. No Scapy.
+
+``chunks(path)`` yields the batches and datagrams of a capture piece by piece, with flat memory; ``plan(path)`` cuts a
+large file into parts that can be read apart from each other.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from scapy_layers.capture import CaptureError
+from scapy_layers.scan.carry import Carry, Carried
+from scapy_layers.scan.pieces import Chunk, Damaged, GapRow
+from scapy_layers.scan.plain import Language, Shapes
+from scapy_layers.scan.records import Position, records
+from scapy_layers.scan.scanner import Scanner
+from scapy_layers.scan.watch import Session, Talk, Watch
+
+__all__ = ["Chunk", "Damaged", "GapRow", "Scanner", "Session", "Split", "Talk", "chunks", "plan", "scanner"]
+
+SIZE = 16 << 20
+"""Bytes of a file that are read at a time."""
+
+PART = 64 << 20
+"""Bytes of a part of a large file."""
+
+_GZIP = b"\x1f\x8b"
+
+
+class Split(NamedTuple):
+    """Part of a capture. Can be pickled.
+
+    Attributes:
+        start: Where it begins, in bytes of the file.
+        end: Where it ends; None for the end of the file.
+        packet: Number of its first packet.
+        state: What was known of the connections there.
+    """
+
+    start: int
+    end: int | None
+    packet: int
+    state: bytes
+
+    def restored(self) -> tuple[Scanner, Carry]:
+        """Returns what reads it, and the fragments in front of it."""
+        scanner, carry = pickle.loads(self.state)  # noqa: S301  (made by ``plan``)
+        return scanner, carry
+
+
+def scanner(shapes: Shapes | None = None) -> Scanner:
+    """Returns what reads a capture from its beginning."""
+    return Scanner(Watch(Language(_shapes() if shapes is None else shapes)))
+
+
+def _shapes() -> Shapes:
+    from scapy_layers.catalogue import shapes
+
+    return shapes()
+
+
+def chunks(
+    source: Path | BinaryIO,
+    *,
+    progress: Callable[[int], None] | None = None,
+    size: int = SIZE,
+    split: Split | None = None,
+    shapes: Shapes | None = None,
+    state: Scanner | None = None,
+) -> Iterator[Chunk]:
+    """Yields the batches and datagrams of a capture in the order in which ``stream`` gives them.
+
+    Args:
+        source: A file, or a stream open for reading bytes, which need not be able to seek.
+        progress: Told how many bytes have been read so far, compressed ones if so.
+        size: Bytes of the file that are read at a time; the first pieces are smaller.
+        split: Which part of the file, as ``plan`` says; all of it when None.
+        shapes: Of all messages; those of the catalogue when None.
+        state: What shall read it, to be asked for counts afterwards; made when None.
+
+    Raises:
+        CaptureError: The file is no capture, or damaged; after all whole packets.
+        OSError: The file cannot be read.
+    """
+    reader = state or (scanner(shapes) if split is None else split.restored()[0])
+    end = None if split is None else split.end
+    with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+        if reader.position.offset:
+            file.seek(reader.position.offset)
+        try:
+            for piece in records(file, reader.position, size=size, end=end, progress=progress):
+                yield from reader.take(piece)
+        except CaptureError:
+            yield from reader.finish()
+            raise
+    if end is None:
+        yield from reader.finish()
+
+
+def plan(
+    path: Path, size: int = PART, *, shapes: Shapes | None = None, progress: Callable[[int], None] | None = None
+) -> list[Split]:
+    """Cuts a capture into parts that can be read apart from each other: together they are the whole, exactly.
+
+    Reads the file once, without looking into messages. Gzip cannot be cut, nor can standard input: one part.
+    A file that is damaged is cut up to there; who reads the last part is told.
+
+    Args:
+        path: A file.
+        size: Bytes of a part, about.
+        shapes: Of all messages; those of the catalogue when None.
+        progress: Told how many bytes have been read so far.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    reader, carry = scanner(shapes), Carry()
+    splits = [Split(0, None, 1, _state(reader, carry))]
+    with path.open("rb") as file:
+        if path.stat().st_size <= size or file.read(len(_GZIP)) == _GZIP:
+            return splits
+        file.seek(0)
+        try:
+            for piece in records(file, reader.position, size=min(size, SIZE), progress=progress):
+                for chunk in reader.take(piece):
+                    carry.take(chunk, reader.watch.language)
+                position = reader.position
+                if position.offset - splits[-1].start >= size:
+                    splits[-1] = splits[-1]._replace(end=position.offset)
+                    splits.append(Split(position.offset, None, position.number, _state(reader, carry)))
+        except CaptureError:
+            pass
+    return splits
+
+
+def _state(reader: Scanner, carry: Carry) -> bytes:
+    return pickle.dumps((reader, carry), pickle.HIGHEST_PROTOCOL)

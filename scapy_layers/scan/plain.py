@@ -52,13 +52,6 @@ class Plain:
     own: int = 0
     stopped: bool = False
 
-    def __getattr__(self, name: str) -> Any:
-        # Slots that are unset would come here, too; a field of that name is never meant then.
-        try:
-            return self.fields[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
     def extension(self, name: str, number: int | None = None, enc: Enc | None = None) -> Plain | None:
         """Returns an extension that the message defines; of several equal ones the last counts.
 

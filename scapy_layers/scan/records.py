@@ -19,19 +19,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scapy_layers import capture
-from scapy_layers.capture import CHUNK, MAX_BLOCK, NS, CaptureError
+from scapy_layers.capture import MAX_BLOCK, NS, CaptureError
 
 Array = NDArray[np.int64]
 
 FIRST = 1 << 16
 """Bytes of the first piece; each is four times the one before, so that what begins with a file is known soon."""
 
-_SPAN = 1 << 15
+_SPAN = 1 << 14
 """Bytes that each walk has to go, about."""
+
+_LOOK = 16
+"""So many steps are taken until it is asked whether all have arrived."""
+
+_SHORTEST = 12
+_LONGEST_HEADER = 32
+"""Bytes of a record, and of a header, of either format."""
 
 _LEAST_LANES = 16
 _PROOF = 3
 """So many packets in a row must look like ones where one is guessed to begin."""
+
+_TRIALS = 4
+"""So many places are looked at for each guess."""
 
 _USUAL = 1 << 18
 """Bytes of the largest packet that is guessed."""
@@ -114,7 +124,7 @@ def records(
         source.taken = position.offset
         rest, piece = b"", size
     else:
-        source = capture._Bytes(capture._pieces(file, progress))
+        source = capture._Bytes(capture._pieces(file, progress) if end is None else _some(capture._raw(file, progress), end))
         rest, piece = _header(source, position), min(FIRST, size)
     reader = _Pcap(position) if position.unit else _Pcapng(position)
     want, wrong = reader.least, ""
@@ -160,7 +170,7 @@ def _some(pieces: Iterator[bytes], size: int) -> Iterator[bytes]:
 
 def _header(source: capture._Bytes, position: Position) -> bytes:
     """Reads what a file begins with; returns what has been read behind that."""
-    rest = source.fill(b"", max(CHUNK, 4))
+    rest = source.fill(b"", 4)
     magic = rest[:4]
     if magic in capture._PCAP:
         position.order, position.unit = capture._PCAP[magic]
@@ -193,14 +203,13 @@ class _Pcap:
 
     def take(self, buffer: bytes) -> tuple[Records, int, str]:
         """Returns the packets of a buffer, how many bytes the next one needs, and what is wrong there."""
-        starts = [0]
-        places: list[Array] = []
+        position, walked, begin = self._position, np.empty(0, np.int64), 0
         if len(buffer) >= _LEAST_LANES * _SPAN:
-            starts = _guesses(buffer, self._guess)
-            places = [_in_step(buffer, starts, self._position.order, 8, 16)]
-        found, behind, want = self._hop(buffer, starts[-1] if places and len(places[0]) else 0)
-        places.append(np.array(found, np.int64))
-        position, at = self._position, np.concatenate(places)
+            starts = _guesses(buffer, self._marked(buffer))
+            walked = _in_step(buffer, starts, position.order, 8, 16)
+            begin = int(starts[-1]) if len(walked) else 0
+        found, behind, want = self._hop(buffer, begin)
+        at = np.concatenate((walked, np.array(found, np.int64)))
         header = _gather(buffer, at, self._record)
         start = at + 16
         time = header["seconds"].astype(np.int64) * NS + header["fraction"].astype(np.int64) * position.unit
@@ -220,27 +229,16 @@ class _Pcap:
             at = behind
         return found, at, 16
 
-    def _guess(self, buffer: bytes, at: int, stop: int) -> int:
-        """Returns where a packet seems to begin behind a place, -1 if nothing looks like one."""
-        seconds = self._header(buffer, 0)[0]
-        little = self._position.order == "<"
-        mark, shift = (buffer[2:4], 2) if little else (buffer[0:2], 0)
-        while 0 <= (found := buffer.find(mark, at + shift, stop)):
-            at = found - shift
-            if self._looks(buffer, at, seconds):
-                return at
-            at += 1
-        return -1
+    def _marked(self, buffer: bytes) -> _Marked:
+        """What is looked for: the upper half of the seconds, which stays the same for 18 hours."""
+        return _Marked(buffer[2:4], 2, self._looks) if self._position.order == "<" else _Marked(buffer[:2], 0, self._looks)
 
-    def _looks(self, buffer: bytes, at: int, seconds: int) -> bool:
-        for _ in range(_PROOF):
-            if at + 16 > len(buffer):
-                return False
-            second, fraction, size, length = self._header(buffer, at)
-            if abs(second - seconds) > _NEAR or fraction >= NS or not 0 < size <= min(length, _USUAL):
-                return False
-            at += 16 + size
-        return at + 16 <= len(buffer)
+    def _looks(self, buffer: bytes, at: Array) -> tuple[NDArray[np.bool_], Array]:
+        header = _gather(buffer, at, self._record)
+        seconds = header["seconds"].astype(np.int64) - self._header(buffer, 0)[0]
+        size, length = header["size"].astype(np.int64), header["length"]
+        good = (np.abs(seconds) < _NEAR) & (header["fraction"] < NS) & (size <= length) & (size < _USUAL) & (size > 0)
+        return good, at + 16 + size
 
 
 # pcapng -------------------------------------------------------------------------------------------
@@ -258,12 +256,12 @@ class _Pcapng:
     def take(self, buffer: bytes) -> tuple[Records, int, str]:
         """Returns the packets of a buffer, how many bytes the next block needs, and what is wrong there."""
         if len(buffer) >= _LEAST_LANES * _SPAN and self._position.interfaces:
-            starts = _guesses(buffer, self._guess)
-            if len(starts) > 1:
-                places = _in_step(buffer, starts, self._position.order, 4, 0)
-                if len(places) and (found := self._packets(buffer, places, starts[-1])) is not None:
-                    # The rest of the buffer comes again, with what follows it.
-                    return found, self.least, ""
+            mark = b"\x06\0\0\0" if self._position.order == "<" else b"\0\0\0\x06"
+            starts = _guesses(buffer, _Marked(mark, 0, self._looks))
+            walked = _in_step(buffer, starts, self._position.order, 4, 0)
+            if len(walked) and (found := self._packets(buffer, walked, int(starts[-1]))) is not None:
+                # The rest of the buffer comes again, with what follows it.
+                return found, self.least, ""
         return self._walk(buffer)
 
     def _walk(self, buffer: bytes) -> tuple[Records, int, str]:
@@ -306,7 +304,7 @@ class _Pcapng:
             return None
         ticks = header["high"].astype(np.uint64) << np.uint64(32) | header["low"]
         link, time = np.empty(len(at), np.int64), np.empty(len(at), np.int64)
-        for index in np.unique(interface):
+        for index in np.flatnonzero(np.bincount(interface)).tolist():
             those = interface == index
             described = position.interfaces[index]
             link[those] = described.link
@@ -315,26 +313,14 @@ class _Pcapng:
         length = header["length"].astype(np.int64)
         return Records(buffer, position.number, time, link, start, start + captured, length, behind)
 
-    def _guess(self, buffer: bytes, at: int, stop: int) -> int:
-        mark = b"\x06\0\0\0" if self._position.order == "<" else b"\0\0\0\x06"
-        while 0 <= (found := buffer.find(mark, at, stop)):
-            if self._looks(buffer, found):
-                return found
-            at = found + 1
-        return -1
-
-    def _looks(self, buffer: bytes, at: int) -> bool:
-        for _ in range(_PROOF):
-            if at % 4 or at + capture._SMALLEST_PACKET > len(buffer):
-                return False
-            size = self._section.block(buffer, at)[1]
-            end = at + size
-            if not capture._SMALLEST_PACKET <= size <= _USUAL or end + capture._SMALLEST_PACKET > len(buffer):
-                return False
-            if self._section.word(buffer, end - 4)[0] != size:
-                return False
-            at = end
-        return True
+    def _looks(self, buffer: bytes, at: Array) -> tuple[NDArray[np.bool_], Array]:
+        order = self._position.order
+        size = _gather(buffer, at + 4, np.dtype([("size", order + "u4")]))["size"].astype(np.int64)
+        good = (at & 3 == 0) & (size >= capture._SMALLEST_PACKET) & (size < _USUAL)
+        end = np.where(good, at + size, len(buffer))
+        good &= end <= len(buffer) - 4
+        last = _gather(buffer, np.where(good, end, 4) - 4, np.dtype([("size", order + "u4")]))["size"]
+        return good & (last == size), end
 
 
 def _kept(record: capture.Record) -> capture.Record:
@@ -362,17 +348,48 @@ def _gather(buffer: bytes, at: Array, kind: np.dtype[np.void]) -> NDArray[np.voi
     return everywhere[at].view(kind)
 
 
-def _guesses(buffer: bytes, guess: Callable[[bytes, int, int], int]) -> list[int]:
+class _Marked(NamedTuple):
+    """How records are found in the middle of a file.
+
+    Attributes:
+        mark: Bytes that stand in each record.
+        at: Where they stand.
+        looks: Tells at which of some places records seem to begin, and where these end.
+    """
+
+    mark: bytes
+    at: int
+    looks: Callable[[bytes, Array], tuple[NDArray[np.bool_], Array]]
+
+
+def _guesses(buffer: bytes, marked: _Marked) -> Array:
     """Returns the beginning of the buffer, and places some way apart where records seem to begin."""
-    starts = [0]
-    for lane in range(1, len(buffer) // _SPAN):
-        at = guess(buffer, lane * _SPAN, (lane + 1) * _SPAN)
-        if at > starts[-1]:
-            starts.append(at)
-    return starts
+    find, mark, at = buffer.find, marked.mark, marked.at
+    lanes = np.arange(_SPAN, len(buffer) - _SPAN, _SPAN)
+    places, found = lanes, [np.zeros(1, np.int64)]
+    for _ in range(_TRIALS):
+        places = np.array([find(mark, place + at, place + at + _SPAN) for place in places.tolist()], np.int64) - at
+        places = places[places >= 0]
+        if not len(places):
+            break
+        good = _chained(buffer, places, marked)
+        found.append(places[good])
+        places = places[~good] + 1
+    return np.unique(np.concatenate(found))
 
 
-def _in_step(buffer: bytes, starts: list[int], order: str, size_at: int, more: int) -> Array:
+def _chained(buffer: bytes, places: Array, marked: _Marked) -> NDArray[np.bool_]:
+    """Tells at which places some records in a row seem to begin."""
+    good = np.ones(len(places), np.bool_)
+    at = places
+    for _ in range(_PROOF):
+        good &= at <= len(buffer) - _LONGEST_HEADER
+        looks, at = marked.looks(buffer, np.where(good, at, 0))
+        good &= looks
+    return good & (at <= len(buffer) - _LONGEST_HEADER)
+
+
+def _in_step(buffer: bytes, starts: Array, order: str, size_at: int, more: int) -> Array:
     """Follows records from all places but the last one to the next of them.
 
     Args:
@@ -389,18 +406,18 @@ def _in_step(buffer: bytes, starts: list[int], order: str, size_at: int, more: i
     if len(starts) < _LEAST_LANES:
         return nothing
     sizes = np.ndarray((len(buffer) - 3,), order + "u4", buffer, 0, (1,))[size_at:]
-    at = np.array(starts[:-1], np.int64)
-    limit = np.array(starts[1:], np.int64)
+    at, limit = starts[:-1], starts[1:]
     steps = [at]
-    while True:
-        behind = np.minimum(at + sizes[at] + more, limit + 1)
-        going = at < limit
-        at = np.where(going, behind, at)
-        if (behind <= steps[-1])[going].any():
-            return nothing
-        if not (at < limit).any():
-            break
+    # A record has some bytes: who has not arrived by then never will.
+    for step in range(int((limit - at).max()) // _SHORTEST + 1):
+        behind = at + sizes[at]
+        if more:
+            behind += more
+        # Who has arrived stays there; who goes too far does not arrive.
+        at = np.where(at < limit, np.minimum(behind, limit + 1), at)
         steps.append(at)
+        if step % _LOOK == 0 and (at >= limit).all():
+            break
     if not np.array_equal(at, limit):
         return nothing
     walked = np.stack(steps)

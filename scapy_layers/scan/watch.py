@@ -218,6 +218,7 @@ class Watch:
         talks: The links that are Zenoh, by number.
         over: Those that are no longer remembered; the owner takes them away.
         now: The moment: it grows from unit to unit.
+        begun: How many links turned out to be Zenoh.
         foreign: Links given up because what came on them was no Zenoh after all.
         strange: Batches and datagrams of links that have not shown to be Zenoh, and their bytes.
     """
@@ -227,10 +228,12 @@ class Watch:
         self.talks: dict[int, Talk] = {}
         self.over: list[Talk] = []
         self.now = 0
+        self.begun = 0
         self.foreign = 0
         self.strange = [0, 0]
         self._strangers: OrderedDict[int, int] = OrderedDict()
         self._scouts: OrderedDict[Endpoint, _Scouted] = OrderedDict()
+        self._scouting_links: dict[int, Talk] = {}
         self._pairs: dict[frozenset[str | None], Session] = {}
 
     def at(self, number: int) -> None:
@@ -269,8 +272,9 @@ class Watch:
 
     def finish(self) -> None:
         """Forgets all links."""
-        self.over += self.talks.values()
+        self.over += [*self.talks.values(), *self._scouting_links.values()]
         self.talks.clear()
+        self._scouting_links.clear()
 
     def _passed_over(self, unit: Batch | Datagram) -> Sequence[Heard]:
         self.strange[0] += 1
@@ -323,7 +327,10 @@ class Watch:
                 way.framing = Framing.FOREIGN
 
     def _begin(self, link: Link, sure: bool) -> Talk:
+        self.begun += 1
         talk = self.talks[link.number] = Talk(link, _session(link), sure, used=self.now)
+        if scouting := self._scouting_links.pop(link.number, None):
+            talk.first, talk.last, talk.batches, talk.bytes = scouting.first, scouting.last, scouting.batches, scouting.bytes
         if len(self.talks) > LINKS:
             self._drop(min(self.talks.values(), key=_used))
         return talk
@@ -363,15 +370,25 @@ class Watch:
         self._scouts[way.source] = _Scouted(unit, told)
         if len(self._scouts) > LINKS:
             self._scouts.popitem(last=False)
-        return [_scouting_unit(unit)] if told else ()
+        return [self._told(unit)] if told else ()
 
     def _hello(self, unit: Datagram, hello: Plain) -> Sequence[Heard]:
         scouted = self._scouts.get(unit.way.target)
         if scouted is None or not _may_answer(unit, scouted.unit):
-            return [_scouting_unit(unit)] if hello.fields.get("locators") else ()
-        first = () if scouted.told else (_scouting_unit(scouted.unit),)
+            return [self._told(unit)] if hello.fields.get("locators") else ()
+        first = () if scouted.told else (self._told(scouted.unit),)
         scouted.told = True
-        return [*first, _scouting_unit(unit)]
+        return [*first, self._told(unit)]
+
+    def _told(self, unit: Datagram) -> Heard:
+        """Returns what a datagram of scouting is, and takes note of its link."""
+        way, number, time, data = unit
+        talk = self._scouting_links.pop(way.link.number, None) or Talk(way.link, _session(way.link), True)
+        talk.count(way.forward, number, time, 1, len(data))
+        self._scouting_links[way.link.number] = talk
+        if len(self._scouting_links) > LINKS:
+            self.over.append(self._scouting_links.pop(next(iter(self._scouting_links))))
+        return Heard(way, number, time, data, UnitKind.SCOUTING)
 
     # Batches ------------------------------------------------------------------------------------
 
@@ -537,10 +554,6 @@ def _unpacked(raw: bytes) -> bytes:
 
 def _session(link: Link) -> Session:
     return Session(multicast=not link.tcp and is_group(link.second))
-
-
-def _scouting_unit(unit: Datagram) -> Heard:
-    return Heard(unit.way, unit.number, unit.time, unit.data, UnitKind.SCOUTING)
 
 
 def _may_answer(unit: Datagram, scout: Datagram) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from scapy_layers import names, shape
+from scapy_layers import names, shape, tables
 from scapy_layers.catalogue import shapes
 from scapy_layers.derive import columns
 from tests.agreement.said import Entry, Part, Reading, Refusal, Said
@@ -45,32 +46,54 @@ def readings(units: Sequence[Unit]) -> list[Reading]:
     return assembled(decoded.tables, decoded.errors, len(units))
 
 
-def assembled(tables: Mapping[str, pa.RecordBatch], errors: pa.RecordBatch, count: int) -> list[Reading]:
+def readings_of(path: Path) -> list[tuple[int, Reading]]:
+    """Returns what the tables of a capture say: of each batch, and of what fragments make behind it, with its packet."""
+    messages: dict[tuple[int, bool], list[Said]] = defaultdict(list)
+    refused: dict[tuple[int, bool], Refusal] = {}
+    packets: dict[tuple[int, bool], int] = {}
+    for made in tables.read(path):
+        for name, table in made.items():
+            if name not in _MESSAGES and name != "errors":
+                continue
+            for row in table.to_pylist():
+                unit = row["batch"], row["pieces"] > 0
+                packets[unit] = row["packet"]
+                if name == "errors":
+                    refused[unit] = Refusal(row["offset"], row["kind"], row["field"])
+                else:
+                    messages[unit].append(said(name, row))
+    return [
+        (packets[unit], Reading(tuple(sorted(messages[unit], key=_offset)), refused.get(unit)))
+        for unit in sorted(packets)
+    ]
+
+
+def assembled(made: Mapping[str, pa.RecordBatch], errors: pa.RecordBatch, count: int) -> list[Reading]:
     """Puts rows of all tables back in order, and one unit to one reading."""
     messages: dict[int, list[Said]] = defaultdict(list)
-    for name, table in tables.items():
+    for name, table in made.items():
         for row in table.to_pylist():
             messages[row["unit"]].append(said(name, row))
-    refused = {
-        row["unit"]: Refusal(row["offset"], row["kind"], row["field"]) for row in errors.to_pylist()
-    }
-    return [
-        Reading(tuple(sorted(messages[unit], key=_offset)), refused.get(unit)) for unit in range(count)
-    ]
+    refused = {row["unit"]: Refusal(row["offset"], row["kind"], row["field"]) for row in errors.to_pylist()}
+    return [Reading(tuple(sorted(messages[unit], key=_offset)), refused.get(unit)) for unit in range(count)]
 
 
 def said(name: str, row: Row) -> Said:
     """Makes a message of a row of the table ``name``."""
     described = _MESSAGES[name]
     entries = tuple(_entries(name, described.fields, row))
-    return Said(row["offset"], row["length"], name, row["within"], entries, tuple(_parts(described.fields, row)))
+    return Said(
+        row["offset"], row["length"], name, row["within"], entries, tuple(_parts(described.fields, row))
+    )
 
 
 def _offset(one: Said) -> int:
     return one.at
 
 
-def _entries(layer: str, described: Iterable[shape.Shape], row: Row) -> Iterator[Entry]:
+def _entries(  # noqa: C901, PLR0912  (one match over all kinds of shape)
+    layer: str, described: Iterable[shape.Shape], row: Row
+) -> Iterator[Entry]:
     """Yields what is not null, in wire order."""
     for one in described:
         match one:
@@ -100,19 +123,18 @@ def _entries(layer: str, described: Iterable[shape.Shape], row: Row) -> Iterator
 def _parts(described: Iterable[shape.Shape], row: Row) -> Iterator[Part]:
     """Yields the extensions that are there; only those without a struct have a header."""
     chains = [one for one in shape.walk(tuple(described)) if isinstance(one, shape.Chain)]
-    for chain in chains:
-        forms: dict[str, list[shape.Extension]] = defaultdict(list)
-        for extension in chain.known:
-            forms[names.layer_name(extension)].append(extension)
-        for layer, known in forms.items():
-            if row[layer] is not None:
-                yield _part(layer, known, row[layer])
-        for other in row[OTHERS] or ():
-            yield Part(names.UNKNOWN_EXTENSION, other["header"], other["body"])
+    forms: dict[str, list[shape.Extension]] = defaultdict(list)
+    for extension in (extension for chain in chains for extension in chain.known):
+        forms[names.layer_name(extension)].append(extension)
+    for layer, known in forms.items():
+        if row[layer] is not None:
+            yield _part(layer, known, row[layer])
+    for other in (row[OTHERS] or ()) if chains else ():
+        yield Part(names.UNKNOWN_EXTENSION, other["header"], other["body"])
 
 
 def _part(layer: str, forms: Sequence[shape.Extension], row: Row | bool) -> Part:
-    if row is True:
+    if isinstance(row, bool):
         return Part(layer, 0, b"")  # it has no fields in any form
     # A struct has the fields of all forms of an extension, each once.
     met: set[str] = set()
@@ -120,7 +142,7 @@ def _part(layer: str, forms: Sequence[shape.Extension], row: Row | bool) -> Part
     for form in forms:
         for one in shape.walk(form.fields):
             name = one.bits[0].name if isinstance(one, shape.Packed) else getattr(one, "name", "")
-            if not isinstance(one, shape.When) and name not in met:
+            if isinstance(one, shape.Chain) or (not isinstance(one, shape.When) and name not in met):
                 met.add(name)
                 fields.append(one)
     return Part(layer, 0, b"", tuple(_entries(layer, fields, row)), tuple(_parts(fields, row)))

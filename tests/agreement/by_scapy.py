@@ -93,7 +93,9 @@ def _say(layer: Layer, at: int, within: int | None, said: list[Said]) -> bool:
         return False
     assert isinstance(layer, Message)
     name = names.layer_name(layer.shape())
-    said.append(Said(at, len(layer.original), name, within, *_split(_fields(name, layer.wire_shapes(), layer.fields))))
+    said.append(
+        Said(at, len(layer.original), name, within, *_split(_fields(name, layer.wire_shapes(), layer.fields)))
+    )
     inside = list(_inside(layer))
     begin = at + len(layer.original) - sum(len(inner.original) for inner in inside)
     for inner in inside:
@@ -135,7 +137,7 @@ def _split(said: Iterable[Entry | Part]) -> tuple[tuple[Entry, ...], tuple[Part,
     return tuple(entries), tuple(parts)
 
 
-def _fields(
+def _fields(  # noqa: C901, PLR0912  (one match over all kinds of shape)
     layer: str, shapes: Iterable[shape.Shape], values: dict[str, Any]
 ) -> Iterator[Entry | Part]:
     """Yields the fields of a layer, or of an item of a list, in wire order."""
@@ -227,4 +229,3 @@ def _units(heard: list[Heard]) -> Iterator[Unit]:
     if pending:
         yield Unit(UnitKind.BATCH, pending, heard[0].number)
     yield from behind
-

@@ -9,24 +9,20 @@ import codecs
 import os
 import subprocess
 import tempfile
-from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import IO, Protocol
-from xml.etree import ElementTree
+from typing import IO
+from xml.etree.ElementTree import Element, XMLPullParser
 
 from scapy_layers import names, shape
 from scapy_layers.catalogue import shapes
-from scapy_layers.errors import WireError
-from scapy_layers.names import Type
-from scapy_layers.primitives import Reader, zid_to_text
-from tests.agreement.said import Complaint, Entry, Part, Reading, Refusal, Said, Value
+from tests.agreement.reread import FIELDS, complaint, highlighted, place, value_of
+from tests.agreement.said import Complaint, Entry, Part, Reading, Refusal, Said
 
 SCRIPT = Path(__file__).parents[2] / "scapy_layers" / "zenoh.lua"
 
-FIELDS = names.all_fields(shapes().values())
 _MESSAGES = {names.layer_name(described): described for described in shapes().values()}
 _EXTENSIONS = {names.UNKNOWN_EXTENSION} | {
     names.layer_name(inner)
@@ -52,11 +48,13 @@ class Shown:
     Attributes:
         packet: Number of the packet.
         fragments: It was put together from fragments.
+        datagram: It came by UDP.
         reading: What is said of it.
     """
 
     packet: int
     fragments: bool
+    datagram: bool
     reading: Reading
 
 
@@ -69,14 +67,35 @@ def shown(path: Path, packets: int, *, script: Path = SCRIPT) -> list[Shown]:
     Raises:
         TsharkFailed: It did not come to an end, or says that it failed.
     """
-    command = ["tshark", "-n", "-X", f"lua_script:{script}", "-r", str(path), "-T", "pdml", "-J", "zenoh _ws.lua _ws.malformed"]
+    command = [
+        "tshark",
+        "-n",
+        "-X",
+        f"lua_script:{script}",
+        "-r",
+        str(path),
+        "-T",
+        "pdml",
+        "-J",
+        "zenoh _ws.lua _ws.malformed",
+    ]
     limit = SECONDS + SECONDS_EACH * packets
-    with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryDirectory() as empty,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
         # Nothing of what a person has configured or installed.
         environment = {**os.environ, "WIRESHARK_CONFIG_DIR": empty, "HOME": empty}
         try:
             run = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, timeout=limit, check=False
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                timeout=limit,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise TsharkFailed(f"{path}: no end within {limit:.0f} s") from None
@@ -90,19 +109,16 @@ def shown(path: Path, packets: int, *, script: Path = SCRIPT) -> list[Shown]:
 
 def units_in(source: IO[bytes]) -> Iterator[Shown]:
     """Yields all units in PDML; where a script failed in a packet, its reading complains of that."""
-    parser = ElementTree.XMLPullParser(("start", "end"))
-    root = None
+    parser: XMLPullParser[Element] = XMLPullParser(("end",))
     for text in codecs.iterdecode(iter(partial(source.read, 1 << 16), b""), "utf-8", "replace"):
         parser.feed(text)
-        for event, element in parser.read_events():
-            if root is None:
-                root = element
-            if event == "end" and element.tag == "packet":
+        for *_, element in parser.read_events():
+            if isinstance(element, Element) and element.tag == "packet":
                 yield from _packet(element)
-                root.clear()
+                element.clear()
 
 
-def _packet(packet: ElementTree.Element) -> Iterator[Shown]:
+def _packet(packet: Element) -> Iterator[Shown]:
     number, failure = 0, ""
     for node in packet.iter():
         if node.get("name") == "num":
@@ -111,13 +127,19 @@ def _packet(packet: ElementTree.Element) -> Iterator[Shown]:
             failure = told
     if failure:
         # What the tree shows in front of it counts for nothing.
-        yield Shown(number, False, Reading(complaints=(Complaint(0, "packet", "script", "no failure", failure),)))
+        yield Shown(
+            number,
+            False,
+            False,
+            Reading(complaints=(Complaint(0, "packet", "script", "no failure", failure),)),
+        )
         return
+    datagram = any(layer.get("name") == "udp" for layer in packet)
     for batch, fragments in _batches(packet, fragments=False):
-        yield Shown(number, fragments, _Batch(batch).reading())
+        yield Shown(number, fragments, datagram, _Batch(batch).reading())
 
 
-def _batches(node: ElementTree.Element, *, fragments: bool) -> Iterator[tuple[ElementTree.Element, bool]]:
+def _batches(node: Element, *, fragments: bool) -> Iterator[tuple[Element, bool]]:
     """Yields batch items in the order in which they were read: what fragments make behind their batch."""
     for child in node:
         if child.get("name") == "zenoh.batch":
@@ -125,122 +147,6 @@ def _batches(node: ElementTree.Element, *, fragments: bool) -> Iterator[tuple[El
             yield from _batches(child, fragments=True)
         else:
             yield from _batches(child, fragments=fragments)
-
-
-# Fields -------------------------------------------------------------------------------------------
-
-
-class _Reread(Protocol):
-    """Reads the value of a field from the bytes that are highlighted for it; may raise ``WireError``."""
-
-    def __call__(self, raw: bytes) -> Value: ...
-
-
-def _bits_of_byte(shift: int, size: int, raw: bytes) -> int:
-    (byte,) = raw
-    return byte >> shift & (1 << size) - 1
-
-
-def _bits_of_vle(shift: int, size: int, raw: bytes) -> int:
-    reader = Reader(raw)
-    carrier = reader.vle()
-    if reader.left:
-        raise ValueError("more than the integer is highlighted")
-    return int(carrier) >> shift & (1 << size) - 1
-
-
-def _little_endian(signed: bool, raw: bytes) -> int:
-    return int.from_bytes(raw, "little", signed=signed)
-
-
-def _zid(raw: bytes) -> str:
-    return zid_to_text(raw)
-
-
-def _text(raw: bytes) -> str:
-    return raw.decode("utf-8", "surrogateescape")
-
-
-def _itself(raw: bytes) -> bytes:
-    return raw
-
-
-def _ways(layer: str, described: Iterable[shape.Shape]) -> Iterator[tuple[str, _Reread]]:
-    for one in described:
-        match one:
-            case shape.Packed():
-                of = _bits_of_vle if one.vle else _bits_of_byte
-                for bits in one.bits:
-                    yield f"zenoh.{layer}.{bits.name}", partial(of, bits.shift, bits.size)
-            case shape.U8():
-                yield f"zenoh.{layer}.{one.name}", partial(_bits_of_byte, 0, 8)
-            case shape.Le():
-                yield f"zenoh.{layer}.{one.name}", partial(_little_endian, one.signed)
-            case shape.Vle():
-                yield f"zenoh.{layer}.{one.name}", partial(_bits_of_vle, 0, 64)
-            case shape.Zid():
-                yield f"zenoh.{layer}.{one.name}", _zid
-            case shape.CountedBytes() | shape.Rest():
-                yield f"zenoh.{layer}.{one.name}", _text if one.text else _itself
-            case shape.When():
-                yield from _ways(layer, one.fields)
-            case shape.Many():
-                yield from _ways(layer, one.item)
-            case shape.Region() | shape.Chain() | shape.Body() | shape.Messages():
-                pass
-
-
-def _all_ways() -> dict[str, list[_Reread]]:
-    """Returns how the bytes of each field can be read; extensions that share a name may do it differently."""
-    found: dict[str, list[_Reread]] = defaultdict(list)
-    for described in shapes().values():
-        for layer in (described, *names.inner_layers(described.fields)):
-            for name, way in _ways(names.layer_name(layer), layer.fields):
-                found[name].append(way)
-    found["zenoh.unknown_extension.z64"].append(partial(_bits_of_vle, 0, 64))
-    found["zenoh.unknown_extension.data"].append(_itself)
-    return found
-
-
-_REREAD: dict[str, list[_Reread]] = _all_ways()
-
-
-def _highlighted(node: ElementTree.Element) -> bytes:
-    """Returns the bytes that are highlighted for a field."""
-    return bytes.fromhex(node.get("unmaskedvalue") or node.get("value", ""))
-
-
-def _value(node: ElementTree.Element, kind: Type) -> Value:
-    """Returns the value of a field; text and bytes are what is highlighted, as what is shown may be cut or escaped."""
-    told = node.get("show", "")
-    match kind:
-        case Type.TEXT:
-            return _text(_highlighted(node))
-        case Type.BYTES:
-            return _highlighted(node)
-        case Type.ZID:
-            return told
-        case _:
-            return int(told, 0)
-
-
-def _says_so(node: ElementTree.Element, name: str, value: Value) -> str | None:
-    """Returns what is wrong with the bytes that are highlighted for a value, or with how it is shown."""
-    raw, told = _highlighted(node), node.get("show", "")
-    if len(raw) != int(node.get("size", "0")):
-        return f"{node.get('size')} bytes, of which tshark gives {len(raw)}"
-    if isinstance(value, bytes):
-        return None if told.replace(":", "") == value.hex() else f"shown as {told}"
-    if FIELDS[name].type is Type.TEXT:
-        plain = str(value).isascii() and str(value).isprintable() and "\\" not in str(value)
-        return None if told == value or not plain else f"shown as {told!r}"
-    for way in _REREAD[name]:
-        try:
-            if way(raw) == value:
-                return None
-        except (WireError, ValueError):
-            continue
-    return f"highlighted {raw.hex() or 'nothing'}"
 
 
 # Units --------------------------------------------------------------------------------------------
@@ -261,7 +167,12 @@ class _Found:
 
     def said(self) -> Said:
         return Said(
-            self.at, self.size, self.name, self.within, tuple(self.entries), tuple(p.part() for p in self.parts)
+            self.at,
+            self.size,
+            self.name,
+            self.within,
+            tuple(self.entries),
+            tuple(p.part() for p in self.parts),
         )
 
 
@@ -282,7 +193,7 @@ class _FoundPart:
 class _Batch:
     """One batch item of the tree."""
 
-    def __init__(self, node: ElementTree.Element) -> None:
+    def __init__(self, node: Element) -> None:
         self._node = node
         self._base = 0
         self._messages: list[_Found] = []
@@ -293,7 +204,7 @@ class _Batch:
         """Reads the item."""
         for child in self._node:
             if _layer(child) in _MESSAGES:
-                self._base = _place(child)[0]
+                self._base = _begin(child)
                 break
         for child in self._node:
             if _layer(child) in _MESSAGES:
@@ -317,7 +228,7 @@ class _Batch:
         whole = [
             index
             for index, one in enumerate(self._messages)
-            if one.at <= refusal.offset and (one.within is None or self._named(one.within) == "frame")
+            if (one.within is None or self._named(one.within) == "frame") and self._may_be_about(refusal, one)
         ]
         if not whole:
             return [], ()
@@ -327,18 +238,22 @@ class _Batch:
         ]
         return self._messages[:wrong], tuple(started)
 
+    def _may_be_about(self, refusal: Refusal, one: _Found) -> bool:
+        if one.at != refusal.offset:
+            return one.at < refusal.offset
+        # What ends here may lack something at its end; the path tells whether it is about the first byte of this one.
+        return refusal.field.count(".") == (1 if one.within is None else 3)
+
     def _named(self, at: int) -> str:
         return next(one.name for one in self._messages if one.at == at)
 
-    def _message(self, node: ElementTree.Element, within: int | None) -> None:
-        start, size = _place(node)
+    def _message(self, node: Element, within: int | None) -> None:
+        start, size = _begin(node), place(node)[1]
         found = _Found(start - self._base, size, _layer(node), within, last=(start, start))
         self._messages.append(found)
         self._walk(node, found, None, (start, start + size))
 
-    def _walk(
-        self, node: ElementTree.Element, found: _Found, part: _FoundPart | None, inside: tuple[int, int]
-    ) -> None:
+    def _walk(self, node: Element, found: _Found, part: _FoundPart | None, inside: tuple[int, int]) -> None:
         for child in node:
             name, layer = child.get("name", ""), _layer(child)
             if name == "zenoh.batch":
@@ -354,24 +269,24 @@ class _Batch:
             elif name == "zenoh.extension.header" and part is not None:
                 part.header = int(child.get("show", "0"), 0) & 0x7F
             elif name == "zenoh.unread" and part is not None:
-                part.unread, part.body = True, _highlighted(child)
+                part.unread, part.body = True, highlighted(child)
             else:
                 self._walk(child, found, part, inside)
 
     def _field(
         self,
-        node: ElementTree.Element,
+        node: Element,
         name: str,
         found: _Found,
         part: _FoundPart | None,
         inside: tuple[int, int],
     ) -> None:
         named = FIELDS[name]
-        entry = Entry(named.layer, named.name, _value(node, named.type))
+        entry = Entry(named.layer, named.name, value_of(node, named.type))
         (found if part is None else part).entries.append(entry)
-        start, size = _place(node)
+        start, size = place(node)
         found.begun.append((start + size - self._base, entry))
-        wrong = _says_so(node, name, entry.value)
+        wrong = complaint(node, name, entry.value)
         if wrong is None and not inside[0] <= start <= start + size <= inside[1]:
             wrong = f"highlighted at {start - self._base}, {size} bytes, outside of its message"
         if wrong is None and (start, start + size) != found.last and start < found.last[1]:
@@ -381,13 +296,16 @@ class _Batch:
             self._complaints.append(Complaint(found.at, found.name, name, repr(entry.value), wrong))
 
 
-def _layer(node: ElementTree.Element) -> str:
+def _layer(node: Element) -> str:
     """Returns the layer whose item a node is, empty for other nodes."""
     name = node.get("name", "")
     return name.removeprefix("zenoh.") if name.count(".") == 1 else ""
 
 
-def _place(node: ElementTree.Element) -> tuple[int, int]:
-    return int(node.get("pos", "0")), int(node.get("size", "0"))
+def _begin(node: Element) -> int:
+    """Returns where a message begins: where its first field does.
 
-
+    What PDML says of an item that begins in front of the one around it, as in bytes of another tab, is the sum of both.
+    """
+    first = next(iter(node), None)
+    return place(node if first is None else first)[0]

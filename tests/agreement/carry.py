@@ -32,9 +32,7 @@ class Packets:
 
     def ip(self, protocol: int, source: bytes, target: bytes, payload: bytes) -> None:
         """Adds an IP packet."""
-        head = struct.pack(
-            ">BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 0, 0, 64, protocol, 0, source, target
-        )
+        head = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(payload), 0, 0, 64, protocol, 0, source, target)
         self.frames.append(bytes(12) + b"\x08\x00" + head + payload)
 
     def udp(self, data: bytes, ports: tuple[int, int], ends: tuple[bytes, bytes] = (HERE, THERE)) -> None:
@@ -46,7 +44,9 @@ class Packets:
         """Returns the file; packets are a microsecond apart."""
         parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1)]
         for at, frame in enumerate(self.frames):
-            parts.append(struct.pack("<IIII", 1_700_000_000 + at // 1_000_000, at % 1_000_000, len(frame), len(frame)))
+            parts.append(
+                struct.pack("<IIII", 1_700_000_000 + at // 1_000_000, at % 1_000_000, len(frame), len(frame))
+            )
             parts.append(frame)
         return b"".join(parts)
 
@@ -90,7 +90,7 @@ class Connection:
 
     def say(self, batch: bytes, *, forward: bool = True) -> int:
         """Sends a batch and returns the number of the packet in which it ends."""
-        if self.compressed:
+        if self.compressed and batch:
             batch = _stored_or_packed(batch)
         return self.send(len(batch).to_bytes(self.prefix, "little") + batch, forward=forward)
 
@@ -136,7 +136,9 @@ def _stored_or_packed(batch: bytes) -> bytes:
     return b"\1" + token + batch
 
 
-def carried(units: Iterable[Unit], *, low_latency: bool = False, compression: bool = False) -> tuple[bytes, list[Unit]]:
+def carried(
+    units: Iterable[Unit], *, low_latency: bool = False, compression: bool = False
+) -> tuple[bytes, list[Unit]]:
     """Returns a capture with all units, and the units with the packets in which they end.
 
     Batches travel on one connection, as agreed with the arguments; network messages in FRAGMENTs on another one;
@@ -157,4 +159,3 @@ def carried(units: Iterable[Unit], *, low_latency: bool = False, compression: bo
                 number = packets.number
         placed.append(unit._replace(packet=number))
     return packets.file(), placed
-

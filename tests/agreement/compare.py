@@ -21,6 +21,8 @@ BY_DESIGN = {
     "the end of a FRAME in which something is refused": "nobody knows it",
     "fields of the refused message": "tshark shows those in front of the fault; columns have rows of whole messages",
     "the order of extensions": "a row of a table has a column for each",
+    "datagrams of no session": "tshark shows all on its ports; the others those of a session that was heard to begin",
+    "batches without a message": "columns have no row for them",
     "datagrams without a byte": "Wireshark calls no dissector for them",
 }
 """What readers may say differently, and why."""
@@ -70,9 +72,9 @@ class Difference:
     def __str__(self) -> str:
         """All of it, and the command that shows it again."""
         kind, data = self.unit.kind.value, self.unit.data
+        where = f"{self.unit.about or 'unit'}, packet {self.unit.packet}, unit {self.number}"
         told = [
-            f"{self.unit.about or 'unit'}, packet {self.unit.packet}, unit {self.number}: "
-            f"{self.message} at byte {self.at}, {self.field}",
+            f"{where}: {self.message} at byte {self.at}, {self.field}",
             *(f"  {reader:<8} {value}" for reader, value in self.values.items()),
             f"  bytes    {data.hex()}",
             f"  again    python -m tests.agreement --unit {kind}:{data.hex()}",
@@ -106,11 +108,13 @@ def differences(units: Sequence[Unit], readings: Mapping[Reader, Sequence[Readin
 
 def _in_unit(readings: Mapping[Reader, Reading]) -> _Found | None:
     reference = readings[REFERENCE]
+    # Where a FRAME ends is not known when something in it is refused.
+    whole = all(read.refusal is None for read in readings.values())
     steps = {
-        reader: list(columnar_steps(read) if reader == "columns" else wire_steps(read))
+        reader: list(columnar_steps(read, whole) if reader == "columns" else wire_steps(read, whole))
         for reader, read in readings.items()
     }
-    columnar = list(columnar_steps(reference))
+    columnar = list(columnar_steps(reference, whole))
     for reader, told in steps.items():
         if reader == REFERENCE:
             continue
@@ -146,12 +150,17 @@ def _started(reader: Reader, reference: Reading, reading: Reading) -> _Found | N
     """Compares what is shown of the message that is refused, as far as the other reader shows it."""
     mine = [entry for entry in reference.started or () if _is_shown(entry)]
     theirs = [entry for entry in reading.started or () if _is_shown(entry)]
-    for index, entry in enumerate(theirs):
-        if index >= len(mine) or mine[index] != entry:
+    # Of a list whose item is refused the layers keep only what is in front of that item.
+    for expected, entry in zip(mine, theirs, strict=False):
+        if expected != entry:
             assert reading.refusal is not None
             field = f"zenoh.{entry.layer}.{entry.name}"
-            expected = repr(mine[index]) if index < len(mine) else "nothing"
-            return reading.refusal.offset, "refused message", field, {REFERENCE: expected, reader: repr(entry)}
+            return (
+                reading.refusal.offset,
+                "refused message",
+                field,
+                {REFERENCE: repr(expected), reader: repr(entry)},
+            )
     return None
 
 
@@ -175,19 +184,18 @@ def _shown(step: Step | None, place: tuple[int, str, str]) -> str:
 # Steps --------------------------------------------------------------------------------------------
 
 
-def wire_steps(reading: Reading) -> Iterator[Step]:
+def wire_steps(reading: Reading, whole: bool) -> Iterator[Step]:
     """Yields all that a reading says, extensions as they stand in the chain."""
     for said in reading.messages:
-        yield from _message(reading, said)
+        yield from _message(said, whole)
         yield from _entries(said, said.entries)
         yield from _chain(said, said.parts)
     yield from _refusal(reading)
 
 
-def _message(reading: Reading, said: Said) -> Iterator[Step]:
+def _message(said: Said, whole: bool) -> Iterator[Step]:
     yield Step(said.at, said.name, "within", said.within)
-    if reading.refusal is None or said.name != "frame":
-        # Where a FRAME ends is not known when something in it is refused.
+    if whole or said.name != "frame":
         yield Step(said.at, said.name, "length", said.size)
 
 
@@ -200,10 +208,10 @@ def _chain(said: Said, parts: Iterable[Part]) -> Iterator[Step]:
         yield from _chain(said, part.parts)
 
 
-def columnar_steps(reading: Reading) -> Iterator[Step]:
+def columnar_steps(reading: Reading, whole: bool) -> Iterator[Step]:
     """Yields all that columns can say: of each known extension the first, all others as they are."""
     for said in reading.messages:
-        yield from _message(reading, said)
+        yield from _message(said, whole)
         yield from _entries(said, said.entries, reserved=True)
         yield from _columns(said, said.parts)
     yield from _refusal(reading)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import TypeVar
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.strategies import SearchStrategy
 
 from scapy_layers import shape
-from scapy_layers.catalogue import shapes
+from scapy_layers.catalogue import decode, decode_batch, shapes
 from scapy_layers.codes import DataId, Kind, NetworkId
-from scapy_layers.conversation import is_batch
 from scapy_layers.derive import strategies
+from scapy_layers.errors import WireError
 from tests.agreement.units import Unit, UnitKind
 from tests.robustness.inputs import inputs
 
@@ -29,8 +30,30 @@ _AROUND_DATA = {
     DataId.ERR: _RESPONSE,
 }
 
+MUTATED = 1_500
+"""Mutated units of one seed."""
+
 LONGEST_CUT = 48
 """Bytes of a message that is cut at every place."""
+
+
+def units(count: int, number: int) -> Iterator[Unit]:
+    """Yields so many units of all sorts, some thousands of a seed; ``number`` is the first one."""
+    while count > 0:
+        made = 0
+        for unit in chain(
+            valid(4, number),
+            batches(100, number),
+            wrong(10, number),
+            cut(1, number),
+            mutated(MUTATED, number),
+        ):
+            if made == count:
+                return
+            made += 1
+            yield unit
+        count -= made
+        number += 1
 
 
 def valid(each: int, number: int) -> Iterator[Unit]:
@@ -50,7 +73,9 @@ def batches(count: int, number: int) -> Iterator[Unit]:
 def wrong(each: int, number: int) -> Iterator[Unit]:
     """Yields so many units with one lie in every message."""
     for described in shapes().values():
-        for index, lie in enumerate(drawn(strategies.lies(described.kind, described.id), each, number)):
+        for index, lie in enumerate(
+            drawn(strategies.lies(described.kind, described.id).filter(_is_something), each, number)
+        ):
             about = f"{described.name} {index} of seed {number} with {lie.what}"
             yield _unit(described, lie.raw, about, index)
 
@@ -68,10 +93,23 @@ def cut(each: int, number: int) -> Iterator[Unit]:
 def mutated(count: int, number: int) -> Iterator[Unit]:
     """Yields batches and datagrams of real nodes with something broken, and noise."""
     for index, raw in enumerate(inputs(count, number)):
-        # On the port of scouting a whole batch is taken for one.
-        scouting = index % 8 == 0 and raw and not is_batch(raw)
-        kind = UnitKind.SCOUTING if scouting else UnitKind.BATCH
+        kind = _scouting_or_batch(raw) if index % 8 == 0 else UnitKind.BATCH
         yield Unit(kind, raw, about=f"mutated {index} of seed {number}")
+
+
+def _scouting_or_batch(raw: bytes) -> UnitKind:
+    """What a datagram on the port of scouting is: SCOUT and HELLO have the ids of INIT and OPEN."""
+    if _is_taken(decode, raw, Kind.SCOUTING) or not _is_taken(decode_batch, raw):
+        return UnitKind.SCOUTING
+    return UnitKind.BATCH
+
+
+def _is_taken(strictly: Callable[..., object], *arguments: object) -> bool:
+    try:
+        strictly(*arguments)
+    except WireError:
+        return False
+    return True
 
 
 T = TypeVar("T")
@@ -98,6 +136,11 @@ def drawn(strategy: SearchStrategy[T], count: int, number: int) -> list[T]:
     return found
 
 
+def _is_something(lie: strategies.Lie) -> bool:
+    # A datagram without a byte reaches no dissector.
+    return bool(lie.raw)
+
+
 def _is_short(raw: bytes) -> bool:
     return len(raw) <= LONGEST_CUT
 
@@ -106,7 +149,7 @@ def _unit(described: shape.Message, raw: bytes, about: str, index: int) -> Unit:
     """Puts a message where it may stand; every other network message travels without a FRAME."""
     match described.kind:
         case Kind.SCOUTING:
-            return Unit(UnitKind.SCOUTING, raw, about=about)
+            return Unit(_scouting_or_batch(raw), raw, about=about)
         case Kind.TRANSPORT:
             return Unit(UnitKind.BATCH, raw, about=about)
         case Kind.DECLARATION:

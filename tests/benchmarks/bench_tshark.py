@@ -102,7 +102,11 @@ def run(command: Sequence[str]) -> Needed:
     """Runs a command; what its children need is in it."""
     begin = perf_counter()
     with subprocess.Popen(
-        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT, env=os.environ | {"PYTHONPATH": "."}
+        command,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": "."},
     ) as process:
         assert process.stderr is not None
         said = process.stderr.read()

@@ -91,20 +91,7 @@ def _stream(packets: Packets, port: int, batches: Sequence[bytes], dice: random.
     connection.open(low_latency=dice.random() < 0.2, compression=dice.random() < 0.2)
     begun = own.number
     for raw in batches:
-        forward = dice.random() < 0.6
-        match dice.randrange(12):
-            case 0:
-                connection.send(raw, forward=forward)
-            case 1:
-                connection.send(len(raw).to_bytes(2, "little") + raw[: dice.randrange(len(raw) + 1)], forward=forward)
-            case 2:
-                connection.say_in_fragments(raw)
-            case 3:
-                compressed, connection.compressed = connection.compressed, not connection.compressed
-                connection.say(raw[:0xFFFF], forward=forward)
-                connection.compressed = compressed
-            case _:
-                connection.say(raw[:0xFFF0], forward=forward)
+        _say(connection, raw, dice)
     if dice.random() < 0.3:
         del own.frames[: dice.randrange(begun + 1)]
     for frame in own.frames:
@@ -115,6 +102,25 @@ def _stream(packets: Packets, port: int, batches: Sequence[bytes], dice: random.
             packets.frames.append(frame)
         elif chance > 0.96 and packets.number > 1:
             packets.frames[-2:] = reversed(packets.frames[-2:])
+
+
+def _say(connection: Connection, raw: bytes, dice: random.Random) -> None:
+    forward = dice.random() < 0.6
+    match dice.randrange(12):
+        case 0:
+            connection.send(raw, forward=forward)
+        case 1:
+            connection.send(
+                len(raw).to_bytes(2, "little") + raw[: dice.randrange(len(raw) + 1)], forward=forward
+            )
+        case 2:
+            connection.say_in_fragments(raw)
+        case 3:
+            agreed, connection.compressed = connection.compressed, not connection.compressed
+            connection.say(raw, forward=forward)
+            connection.compressed = agreed
+        case _:
+            connection.say(raw, forward=forward)
 
 
 def _pair(packets: Packets, port: int, datagrams: Sequence[bytes], dice: random.Random) -> None:
@@ -131,7 +137,9 @@ def _pair(packets: Packets, port: int, datagrams: Sequence[bytes], dice: random.
     said = [] if dice.random() < 0.2 else opening
     said += [(dice.random() < 0.6, raw) for raw in datagrams]
     for forward, raw in said:
-        ends, ports = ((HERE, THERE), (port, DEFAULT_PORT)) if forward else ((THERE, HERE), (DEFAULT_PORT, port))
+        ends, ports = (
+            ((HERE, THERE), (port, DEFAULT_PORT)) if forward else ((THERE, HERE), (DEFAULT_PORT, port))
+        )
         packets.udp(raw[:0xFF00], ports, ends)
 
 
@@ -155,29 +163,44 @@ def faults(path: Path, packets: int, *arguments: str) -> Iterator[Fault]:
     """Reads a capture with all details and yields what may not happen."""
     command = ["tshark", "-n", "-X", f"lua_script:{SCRIPT}", "-r", str(path), "-V", *arguments]
     limit = SECONDS + SECONDS_EACH * packets
-    with tempfile.TemporaryDirectory() as empty, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryDirectory() as empty,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
         # Nothing of what a person has configured or installed.
         environment = {**os.environ, "WIRESHARK_CONFIG_DIR": empty, "HOME": empty}
         try:
             status = subprocess.run(
-                command, stdout=out, stderr=err, stdin=subprocess.DEVNULL, timeout=limit, check=False, env=environment
+                command,
+                stdout=out,
+                stderr=err,
+                stdin=subprocess.DEVNULL,
+                timeout=limit,
+                check=False,
+                env=environment,
             ).returncode
         except subprocess.TimeoutExpired:
             yield Fault(f"no end within {limit:.0f} s")
             return
         out.seek(0)
-        number = 0
+        number, told = 0, 0
         for line in out:
             if found := FRAME.match(line):
                 number = int(found[1])
-            elif BAD.search(line):
-                yield Fault(line.strip().decode(errors="replace")[:300], number)
+            elif number != told and BAD.search(line):
+                told = number
+                yield Fault(_text(line), number)
         err.seek(0)
         for line in err:
             if BAD.search(line):
-                yield Fault(line.strip().decode(errors="replace")[:300])
+                yield Fault(_text(line))
         if status:
             yield Fault(f"exit status {status}")
+
+
+def _text(line: bytes) -> str:
+    return line.strip().decode(errors="replace")[:300]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -186,7 +209,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--inputs", type=int, default=100_000, help="in all (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--two-pass", action="store_true", help="as Wireshark does it: every packet twice")
-    parser.add_argument("--keep", type=Path, default=Path(), help="folder for captures that show a fault")
+    parser.add_argument(
+        "--keep",
+        type=Path,
+        default=Path(tempfile.gettempdir()),
+        help="folder for captures that show a fault (default: %(default)s)",
+    )
     arguments = parser.parse_args(argv)
     if not is_there():
         parser.error("tshark is not there, or scapy_layers/zenoh.lua was not written")
@@ -208,7 +236,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         failed += len(found)
         read += count
         packets += made.number
-        print(f"{read} inputs, {packets} packets, {failed} faults, {packets / spent:.0f} packets/s", flush=True)
+        print(
+            f"{read} inputs, {packets} packets, {failed} faults, {packets / spent:.0f} packets/s", flush=True
+        )
     return 1 if failed else 0
 
 

@@ -1,11 +1,10 @@
 """DataFrame functions over messages: on a few rows, and against the passive reader on every capture."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
 
 from spark_reports import traffic
 from spark_reports.columns import MissingColumns
@@ -18,16 +17,20 @@ MESSAGE = (
 LINK = "capture string, connection int, session int, flipped boolean, room string, grouped boolean"
 
 Rows = list[dict[str, Any]]
+Make = Callable[..., DataFrame]
+
+
+def frame_of(spark: SparkSession, columns: str, rows: Rows) -> DataFrame:
+    names = [column.split()[0] for column in columns.split(", ")]
+    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], columns)
 
 
 @pytest.fixture(scope="session")
-def messages(spark: SparkSession) -> Callable[..., DataFrame]:
-    """Makes messages of one capture: batch by batch, in the order given."""
+def messages(spark: SparkSession) -> Make:
+    """Makes messages of captures by their names: batch by batch, in the order given."""
 
-    def make(*rows: dict[str, Any]) -> DataFrame:
-        schema = StructType.fromDDL(MESSAGE)
+    def make(captures: Mapping[str, Rows]) -> DataFrame:
         standard = {
-            "capture": "a.pcap",
             "connection": 0,
             "forward": True,
             "pieces": 0,
@@ -36,10 +39,12 @@ def messages(spark: SparkSession) -> Callable[..., DataFrame]:
             "target_zid": "b2",
         }
         filled: list[dict[str, Any]] = []
-        for number, row in enumerate(rows):
-            at = {"batch": number, "packet": number + 1, "time_ns": number * 1_000}
-            filled.append({**standard, **at, **row})
-        return spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in filled], schema)
+        for capture, rows in captures.items():
+            for number, row in enumerate(rows):
+                # Batches are numbered with holes, and beyond 32 bits.
+                at = {"batch": number + 1 << 40, "packet": number + 1, "time_ns": number * 1_000}
+                filled.append({**standard, "capture": capture, **at, **row})
+        return frame_of(spark, MESSAGE, filled)
 
     return make
 
@@ -72,242 +77,278 @@ def final(number: int, **more: Any) -> dict[str, Any]:
     return {"message": "response_final", "request_id": number, "forward": False, **more}
 
 
-def rows_of(frame: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in frame.select(*columns).collect()]
-
-
-def keys_of(messages: DataFrame, links: DataFrame | None = None) -> list[str | None]:
-    keyed = traffic.keys(messages, traffic.aliases(messages, links))
-    return [row.keyexpr for row in keyed.orderBy("batch", "offset").collect()]
+def links_for(captures: Mapping[str, Rows], special: Mapping[str, Rows]) -> Rows:
+    """Every connection is a session, where nothing else is said."""
+    found: Rows = []
+    for capture, rows in captures.items():
+        alone = {
+            row.get("connection", 0): {
+                "session": row.get("connection", 0),
+                "flipped": False,
+                "room": str(row.get("connection", 0)),
+                "grouped": False,
+            }
+            for row in rows
+        }
+        for row in special.get(capture, []):
+            alone[row["connection"]] |= row
+        found += [{"capture": capture, "connection": number} | row for number, row in alone.items()]
+    return found
 
 
 # Keys ---------------------------------------------------------------------------------------------
 
+LONG = "x" * (traffic.LONGEST_KEY - 1)
 
-def test_alias_is_used_key_is_full(messages: Callable[..., DataFrame]) -> None:
-    frame = messages(d_keyexpr(5, "robot/1"), push(5), push(5, "/pose"), push(0, "plain"), push(6))
-    assert keys_of(frame) == ["robot/1", "robot/1", "robot/1/pose", "plain", None]
+KEYS: dict[str, tuple[Rows, list[str | None]]] = {
+    "an alias stands for its key": (
+        [d_keyexpr(5, "robot/1"), push(5), push(5, "/pose"), push(0, "plain"), push(6)],
+        ["robot/1", "robot/1", "robot/1/pose", "plain", None],
+    ),
+    "an alias of the other end is meant when M is clear": (
+        [
+            d_keyexpr(5, "ours"),
+            d_keyexpr(5, "theirs", forward=False),
+            push(5),
+            push(5, mapping=False),
+            push(5, forward=False),
+            push(5, mapping=False, forward=False),
+        ],
+        ["ours", "theirs", "ours", "theirs", "theirs", "ours"],
+    ),
+    "an alias of an alias keeps its key": (
+        [d_keyexpr(1, "a"), d_keyexpr(2, "/b", scope=1), u_keyexpr(1), push(2, "/c"), push(1)],
+        ["a", "a/b", "a", "a/b/c", None],
+    ),
+    "an alias of what is not declared is none": (
+        [d_keyexpr(2, "/b", scope=1), push(2), u_keyexpr(2), u_keyexpr(3)],
+        [None, None, None, None],
+    ),
+    "an undeclared alias still holds for the other end, until it is declared again": (
+        [
+            d_keyexpr(1, "old"),
+            u_keyexpr(1),
+            push(1),
+            push(1, mapping=False, forward=False),
+            d_keyexpr(1, "new"),
+            push(1),
+            push(1, mapping=False, forward=False),
+        ],
+        ["old", "old", None, "old", "new", "new", "new"],
+    ),
+    "an alias in use stays": (
+        [d_keyexpr(1, "first"), d_keyexpr(1, "second"), push(1)],
+        ["first", "second", "first"],
+    ),
+    "connections are apart": (
+        [
+            d_keyexpr(1, "here"),
+            push(1, connection=1),
+            d_keyexpr(1, "there", connection=1),
+            push(1, connection=1),
+        ],
+        ["here", None, "there", "there"],
+    ),
+    "captures are apart": ([push(1)], [None]),
+    "in a batch the offset is the order": (
+        [push(1, batch=7, offset=3), d_keyexpr(1, "k", batch=7, offset=20), push(1, batch=7, offset=40)],
+        [None, "k", "k"],
+    ),
+    "what came in fragments comes behind its batch": (
+        [d_keyexpr(1, "k", batch=7, offset=20), push(1, batch=7, offset=0, pieces=3)],
+        ["k", "k"],
+    ),
+    "a session of two links has one set of aliases": (
+        [
+            d_keyexpr(1, "k"),
+            push(1, connection=1, forward=False),
+            push(1, connection=1, mapping=False),
+            push(1, connection=1),
+        ],
+        ["k", "k", "k", None],
+    ),
+    "an endless alias of aliases is not made": (
+        [d_keyexpr(1, LONG), d_keyexpr(2, "yz", scope=1), push(2), push(1, "yz"), push(1, "y")],
+        [LONG, None, None, None, LONG + "y"],
+    ),
+    "no key is none": (
+        [push(0), {"message": "response_final", "request_id": 1}, push(2, key_scope=None)],
+        ["", None, None],
+    ),
+}
+TWO_LINKS: Rows = [{"connection": 1, "session": 0, "flipped": True, "room": "0"}]
 
 
-def test_alias_of_the_other_end_is_meant_when_mapping_is_clear(messages: Callable[..., DataFrame]) -> None:
-    frame = messages(
-        d_keyexpr(5, "ours"),
-        d_keyexpr(5, "theirs", forward=False),
-        push(5),
-        push(5, mapping=False),
-        push(5, forward=False),
-        push(5, mapping=False, forward=False),
-    )
-    assert keys_of(frame)[2:] == ["ours", "theirs", "theirs", "ours"]
+@pytest.fixture(scope="module")
+def found_keys(spark: SparkSession, messages: Make) -> dict[str, list[str | None]]:
+    captures = {name: rows for name, (rows, _) in KEYS.items()}
+    frame = messages(captures)
+    links = links_for(captures, {"a session of two links has one set of aliases": TWO_LINKS})
+    linked = frame_of(spark, LINK, links)
+    keyed = traffic.keys(frame, traffic.aliases(frame, linked))
+    found: dict[str, list[str | None]] = {}
+    for row in keyed.orderBy("capture", "batch", "pieces", "offset").collect():
+        found.setdefault(row.capture, []).append(row.keyexpr)
+    return found
 
 
-def test_alias_of_an_alias_is_full_and_keeps_its_key(messages: Callable[..., DataFrame]) -> None:
-    frame = messages(d_keyexpr(1, "a"), d_keyexpr(2, "/b", scope=1), u_keyexpr(1), push(2, "/c"), push(1))
-    assert keys_of(frame) == ["a", "a/b", "a", "a/b/c", None]
-
-
-def test_undeclared_alias_still_holds_for_messages_of_the_other_end(
-    messages: Callable[..., DataFrame],
-) -> None:
-    frame = messages(
-        d_keyexpr(1, "old"),
-        u_keyexpr(1),
-        push(1),
-        push(1, mapping=False, forward=False),
-        d_keyexpr(1, "new"),
-        push(1),
-        push(1, mapping=False, forward=False),
-    )
-    assert keys_of(frame)[2:] == [None, "old", "new", "new", "new"]
-
-
-def test_alias_in_use_is_declared_again_first_key_stays(messages: Callable[..., DataFrame]) -> None:
-    frame = messages(d_keyexpr(1, "first"), d_keyexpr(1, "second"), push(1))
-    assert keys_of(frame)[2] == "first"
-
-
-def test_two_captures_and_connections_aliases_are_apart(messages: Callable[..., DataFrame]) -> None:
-    frame = messages(
-        d_keyexpr(1, "here"),
-        push(1, connection=1),
-        push(1, capture="b.pcap"),
-        d_keyexpr(1, "there", connection=1),
-        push(1, connection=1),
-    )
-    assert keys_of(frame)[1:] == [None, None, "there", "there"]
-
-
-def test_several_messages_in_a_batch_order_is_by_offset(messages: Callable[..., DataFrame]) -> None:
-    frame = messages(
-        push(1, batch=7, offset=40), d_keyexpr(1, "k", batch=7, offset=20), push(1, batch=7, offset=3)
-    )
-    assert keys_of(frame) == [None, "k", "k"]
-
-
-def test_session_of_two_links_alias_holds_on_both(
-    spark: SparkSession, messages: Callable[..., DataFrame]
-) -> None:
-    links = spark.createDataFrame(
-        [("a.pcap", 0, 0, False, "0", False), ("a.pcap", 1, 0, True, "0", False)], LINK
-    )
-    frame = messages(
-        d_keyexpr(1, "k"),
-        push(1, connection=1, forward=False),
-        push(1, connection=1, mapping=False),
-        push(1, connection=1),
-    )
-    assert keys_of(frame, links) == ["k", "k", "k", None]
-
-
-def test_endless_alias_of_aliases_is_not_made(messages: Callable[..., DataFrame]) -> None:
-    long = "x" * (traffic.LONGEST_KEY - 1)
-    frame = messages(d_keyexpr(1, long), d_keyexpr(2, "yz", scope=1), push(2), push(1, "yz"), push(1, "y"))
-    assert [key if key is None else len(key) for key in keys_of(frame)] == [
-        len(long),
-        None,
-        None,
-        None,
-        len(long) + 1,
-    ]
+@pytest.mark.parametrize("name", KEYS)
+def test_message_refers_to_a_key_it_is_full(name: str, found_keys: dict[str, list[str | None]]) -> None:
+    assert found_keys[name] == KEYS[name][1]
 
 
 # Requests -----------------------------------------------------------------------------------------
 
-
-def keyed(frame: DataFrame) -> DataFrame:
-    return traffic.keys(frame, traffic.aliases(frame))
-
-
-def test_request_is_answered_times_are_told(messages: Callable[..., DataFrame]) -> None:
-    frame = traffic.requests(keyed(messages(request(7), response(7), response(7, "err"), final(7))))
-    assert rows_of(frame, "packet", "keyexpr", "replies", "errors", "first_answer_ns", "final_ns", "finals") == [
-        (1, "q", 1, 1, 1_000, 3_000, 1)
-    ]
-
-
-def test_id_is_used_again_each_request_has_its_answers(messages: Callable[..., DataFrame]) -> None:
-    frame = messages(
-        request(7), response(7), final(7), response(7), final(7), request(7), final(7), request(7)
-    )
-    found = traffic.requests(keyed(frame)).orderBy("packet")
-    assert rows_of(found, "packet", "replies", "final_ns", "finals") == [
-        (1, 2, 2_000, 2),
-        (6, 0, 1_000, 1),
-        (8, 0, None, 0),
-    ]
-    told = traffic.latencies(found)
-    assert rows_of(told, "sent", "answered", "unanswered", "finals_without_request") == [(3, 2, 1, 1)]
-    assert rows_of(told, "first_answer_count", "final_min", "final_max") == [(1, 1_000, 2_000)]
+REQUESTS: dict[str, tuple[Rows, list[tuple[Any, ...]]]] = {
+    "answers and end": (
+        [request(7), response(7), response(7, "err"), final(7)],
+        [(1, "q", 1, 1, 1_000, 3_000, 1)],
+    ),
+    "an id is used again": (
+        [request(7), response(7), final(7), response(7), final(7), request(7), final(7), request(7)],
+        [(1, "q", 2, 0, 1_000, 2_000, 2), (6, "q", 0, 0, None, 1_000, 1), (8, "q", 0, 0, None, None, 0)],
+    ),
+    "both ends ask under one id": (
+        [request(7), request(7, forward=False), response(7, forward=True), final(7), final(7, forward=True)],
+        [(1, "q", 0, 0, None, 3_000, 1), (2, "q", 1, 0, 1_000, 3_000, 1)],
+    ),
+    "the request was not captured": ([response(9), final(9)], [(None, None, 1, 0, None, None, 1)]),
+    "a group answers": (
+        [request(3), response(3, connection=1, forward=True), final(3, connection=1, forward=True)],
+        [(1, "q", 1, 0, 1_000, 2_000, 1)],
+    ),
+    "the answer comes on another link": (
+        [request(3), response(3, connection=1, forward=True), final(3, connection=1, forward=True)],
+        [(1, "q", 1, 0, 1_000, 2_000, 1)],
+    ),
+}
 
 
-def test_both_ends_ask_under_one_id_they_are_apart(messages: Callable[..., DataFrame]) -> None:
-    frame = messages(
-        request(7), request(7, forward=False), response(7, forward=True), final(7), final(7, forward=True)
-    )
-    found = traffic.requests(keyed(frame)).orderBy("packet")
-    assert rows_of(found, "packet", "replies", "final_ns") == [(1, 0, 3_000), (2, 1, 3_000)]
+@pytest.fixture(scope="module")
+def exchanged(spark: SparkSession, messages: Make) -> tuple[DataFrame, DataFrame]:
+    captures = {name: rows for name, (rows, _) in REQUESTS.items()}
+    group: Rows = [{"connection": number, "room": "224.0.0.1", "grouped": True} for number in (0, 1)]
+    links = links_for(captures, {"a group answers": group, "the answer comes on another link": TWO_LINKS})
+    linked = frame_of(spark, LINK, links)
+    frame = messages(captures)
+    return traffic.keys(frame, traffic.aliases(frame, linked)), linked
 
 
-def test_request_was_not_captured_answer_has_a_row_without_times(messages: Callable[..., DataFrame]) -> None:
-    found = traffic.requests(keyed(messages(response(9), final(9))))
-    assert rows_of(found, "packet", "connection", "replies", "first_answer_ns", "final_ns") == [
-        (None, 0, 1, None, None)
-    ]
-    assert rows_of(traffic.latencies(found), "sent", "finals_without_request", "final_max") == [(0, 1, None)]
+@pytest.fixture(scope="module")
+def found_requests(exchanged: tuple[DataFrame, DataFrame]) -> Rows:
+    return [row.asDict() for row in traffic.requests(*exchanged).orderBy("capture", "packet").collect()]
 
 
-def test_group_answers_come_from_any_sender(spark: SparkSession, messages: Callable[..., DataFrame]) -> None:
-    links = spark.createDataFrame([("a.pcap", n, n, False, "224.0.0.1:7447", True) for n in (0, 1)], LINK)
-    frame = messages(request(3), response(3, connection=1, forward=True), final(3, connection=1, forward=True))
-    found = traffic.requests(keyed(frame), links)
-    assert rows_of(found, "packet", "connection", "replies", "final_ns") == [(1, 0, 1, 2_000)]
+@pytest.mark.parametrize("name", REQUESTS)
+def test_request_is_seen_its_answers_and_times_are_told(name: str, found_requests: Rows) -> None:
+    columns = ("packet", "keyexpr", "replies", "errors", "first_answer_ns", "final_ns", "finals")
+    found = [tuple(row[column] for column in columns) for row in found_requests if row["capture"] == name]
+    assert found == REQUESTS[name][1]
+
+
+def test_requests_are_added_up(exchanged: tuple[DataFrame, DataFrame]) -> None:
+    told = traffic.latencies(traffic.requests(*exchanged)).collect()[0]
+    assert (told.sent, told.answered, told.unanswered, told.finals_without_request) == (8, 7, 1, 2)
+    assert (told.first_answer_count, told.first_answer_min, told.first_answer_max) == (5, 1_000, 1_000)
+    assert (told.final_count, told.final_min, told.final_median, told.final_max) == (7, 1_000, 2_000, 3_000)
 
 
 # Events and rates ---------------------------------------------------------------------------------
 
-
-def test_error_names_no_key_event_has_that_of_the_request(messages: Callable[..., DataFrame]) -> None:
-    frame = keyed(messages(request(7), response(7, "err"), final(7), push(0, "k"), push(0, "k", body="del")))
-    assert sorted(rows_of(traffic.events(frame), "event", "keyexpr")) == [
-        ("delete", "k"),
-        ("put", "k"),
-        ("query", "q"),
-        ("reply_err", "q"),
-    ]
+SECOND = 1_000_000_000
 
 
-def test_rates_count_by_interval(messages: Callable[..., DataFrame]) -> None:
-    second = 1_000_000_000
-    times = [0, second - 1, second, 3 * second + 5]
-    frame = keyed(messages(*(push(0, "k", time_ns=1_700_000_000 * second + time) for time in times)))
-    found = traffic.rates(traffic.events(frame), 1.0).orderBy("start")
+@pytest.fixture(scope="module")
+def events(messages: Make) -> DataFrame:
+    start = 1_700_000_000 * SECOND
+    frame = messages(
+        {
+            "a": [
+                request(7, time_ns=start),
+                response(7, "err", time_ns=start),
+                final(7, time_ns=start),
+                push(0, "k", time_ns=start),
+                push(0, "k", time_ns=start + SECOND - 1),
+                push(0, "k", time_ns=start + SECOND, body="del", payload_size=None),
+                push(0, "k", time_ns=start + 3 * SECOND + 5),
+                push(9, "unknown", time_ns=start),
+            ]
+        }
+    )
+    return traffic.events(traffic.keys(frame, traffic.aliases(frame))).localCheckpoint()
+
+
+def test_error_names_no_key_event_has_that_of_the_request(events: DataFrame) -> None:
+    found = events.groupBy("event", "keyexpr").count().collect()
+    assert {(row.event, row.keyexpr): row["count"] for row in found} == {
+        ("query", "q"): 1,
+        ("reply_err", "q"): 1,
+        ("put", "k"): 3,
+        ("delete", "k"): 1,
+        ("put", None): 1,
+    }
+
+
+def test_rates_count_by_interval_and_key(events: DataFrame) -> None:
+    found = traffic.rates(events.where("keyexpr = 'k'"), 1.0).orderBy("start").collect()
     assert [
-        (row.start.timestamp(), row.keyexpr, row.puts, row.payload_bytes, row.per_second)
-        for row in found.collect()
+        (row.start.timestamp(), row.puts, row.deletes, row.events, row.payload_bytes, row.per_second)
+        for row in found
     ] == [
-        (1_700_000_000.0, "k", 2, 8, 2.0),
-        (1_700_000_001.0, "k", 1, 4, 1.0),
-        (1_700_000_003.0, "k", 1, 4, 1.0),
+        (1_700_000_000.0, 2, 0, 2, 8, 2.0),
+        (1_700_000_001.0, 0, 1, 1, 0, 1.0),
+        (1_700_000_003.0, 1, 0, 1, 4, 1.0),
     ]
-    by_node = traffic.rates(traffic.events(frame), 2.0, by=("source_zid",)).orderBy("start")
-    assert rows_of(by_node, "source_zid", "events", "per_second") == [("a1", 3, 1.5), ("a1", 1, 0.5)]
 
 
-def test_interval_is_nothing_says_so(messages: Callable[..., DataFrame]) -> None:
+def test_rates_count_by_node(events: DataFrame) -> None:
+    found = traffic.rates(events, 2.0, by=("source_zid",)).orderBy("start").collect()
+    assert [(row.source_zid, row.events, row.per_second) for row in found] == [("a1", 6, 3.0), ("a1", 1, 0.5)]
+
+
+@pytest.mark.parametrize("interval", [0, -1.0, 1e-10])
+def test_interval_is_nothing_error_says_so(interval: float, events: DataFrame) -> None:
     with pytest.raises(ValueError, match="at least a nanosecond"):
-        traffic.rates(traffic.events(keyed(messages(push(0, "k")))), 0)
+        traffic.rates(events, interval)
 
 
-def test_column_is_missing_error_names_it(messages: Callable[..., DataFrame]) -> None:
+def test_column_is_missing_error_names_it(messages: Make) -> None:
     with pytest.raises(MissingColumns, match="no column key_id"):
-        traffic.aliases(messages(push(0)).drop("key_id"))
+        traffic.aliases(messages({"a": [push(0)]}).drop("key_id"))
 
 
 # Links --------------------------------------------------------------------------------------------
 
 CONNECTION = (
-    "capture string, connection int, tcp boolean, target string, multilink boolean, source_zid string, "
-    "target_zid string, first_packet long, last_packet long"
+    "connection int, multicast boolean, target string, dport int, multilink boolean, source_zid string, target_zid string, "
+    "first_packet long, last_packet long, capture string"
 )
 
 
-def links_of(spark: SparkSession, rows: Iterable[tuple[Any, ...]]) -> Rows:
-    frame = traffic.links(spark.createDataFrame([("a.pcap", *row) for row in rows], CONNECTION))
-    return [row.asDict() for row in frame.orderBy("connection").collect()]
-
-
-def test_links_with_multilink_that_overlap_are_one_session(spark: SparkSession) -> None:
-    found = links_of(
-        spark,
-        [
-            (0, True, "10.0.0.2", True, "a1", "b2", 1, 50),
-            (1, True, "10.0.0.1", True, "b2", "a1", 20, 90),
-            (2, True, "10.0.0.2", True, "a1", "b2", 91, 99),
-            (3, True, "10.0.0.2", False, "a1", "b2", 1, 99),
-            (4, True, "10.0.0.2", None, None, None, 1, 99),
-        ],
-    )
-    assert [(row["session"], row["flipped"]) for row in found] == [
+def test_links_belong_together_as_sessions_and_rooms(spark: SparkSession) -> None:
+    rows = [
+        (0, False, "10.0.0.2", 7447, True, "a1", "b2", 1, 50, "multilink"),
+        (1, False, "10.0.0.1", 7447, True, "b2", "a1", 20, 90, "multilink"),
+        (2, False, "10.0.0.2", 7447, True, "a1", "b2", 91, 99, "multilink"),
+        (3, False, "10.0.0.2", 7447, False, "a1", "b2", 1, 99, "multilink"),
+        (4, False, "10.0.0.2", 7447, None, None, None, 1, 99, "multilink"),
+        (0, True, "224.0.0.224", 7447, None, "a1", None, 1, 2, "groups"),
+        (1, True, "224.0.0.224", 7447, None, "b2", None, 1, 2, "groups"),
+        (2, True, "ff02::1", 7447, None, "b2", None, 1, 2, "groups"),
+        (3, False, "10.0.0.1", 7447, None, "b2", "a1", 1, 2, "groups"),
+        (4, False, "10.0.0.1", 7447, None, "b2", "a1", 1, 2, "groups"),
+    ]
+    found = traffic.links(spark.createDataFrame(rows, CONNECTION)).orderBy("capture", "connection").collect()
+    united = [row for row in found if row.capture == "multilink"]
+    assert [(row.session, row.flipped) for row in united] == [
         (0, False),
         (0, True),
         (2, False),
         (3, False),
         (4, False),
     ]
-    assert found[0]["room"] == found[1]["room"] != found[2]["room"]
-
-
-def test_senders_of_a_group_share_a_room(spark: SparkSession) -> None:
-    found = links_of(
-        spark,
-        [
-            (0, False, "224.0.0.224:7447", None, "a1", None, 1, 2),
-            (1, False, "224.0.0.224:7447", None, "b2", None, 1, 2),
-            (2, False, "[ff02::1]:7447", None, "b2", None, 1, 2),
-            (3, False, "10.0.0.1:7447", None, "b2", "a1", 1, 2),
-            (4, True, "10.0.0.1:7447", None, "b2", "a1", 1, 2),
-        ],
-    )
-    assert [row["grouped"] for row in found] == [True, True, True, False, False]
-    assert found[0]["room"] == found[1]["room"]
-    assert len({row["room"] for row in found}) == 4
+    assert united[0].room == united[1].room != united[2].room
+    groups = [row for row in found if row.capture == "groups"]
+    assert [row.grouped for row in groups] == [True, True, True, False, False]
+    assert groups[0].room == groups[1].room
+    assert len({row.room for row in groups}) == 4

@@ -76,11 +76,11 @@ class Lists:
 
     Attributes:
         counts: How many items each row has.
-        items: All items, row by row.
+        items: All items, row by row; None when there are none.
     """
 
     counts: Places
-    items: Column
+    items: Column | None
     present: Mask | None = None
 
 
@@ -124,12 +124,18 @@ def pick(column: Column, rows: Places) -> Column:
         case Spans():
             return Spans(column.form, column.start.take(rows), column.end.take(rows), present)
         case Struct():
-            return Struct(len(rows), {name: pick(child, rows) for name, child in column.children.items()}, present)
+            return Struct(
+                len(rows), {name: pick(child, rows) for name, child in column.children.items()}, present
+            )
         case Lists():
             counts = column.counts.take(rows)
+            if column.items is None:
+                return Lists(counts, None, present)
             first = (np.cumsum(column.counts) - column.counts).take(rows)
             shift = first - (np.cumsum(counts) - counts)
-            return Lists(counts, pick(column.items, np.repeat(shift, counts) + np.arange(counts.sum())), present)
+            return Lists(
+                counts, pick(column.items, np.repeat(shift, counts) + np.arange(counts.sum())), present
+            )
 
 
 def join(parts: Sequence[tuple[Column | None, int]]) -> Column | None:
@@ -142,9 +148,9 @@ def join(parts: Sequence[tuple[Column | None, int]]) -> Column | None:
         present = np.concatenate([_presence(column, rows) for column, rows in parts])
 
     def all_of(name: str, kind: Any) -> Any:
-        return np.concatenate([
-            np.zeros(rows, kind) if column is None else getattr(column, name) for column, rows in parts
-        ])
+        return np.concatenate(
+            [np.zeros(rows, kind) if column is None else getattr(column, name) for column, rows in parts]
+        )
 
     match first:
         case Numbers():
@@ -152,12 +158,16 @@ def join(parts: Sequence[tuple[Column | None, int]]) -> Column | None:
         case Spans():
             return Spans(first.form, all_of("start", np.int64), all_of("end", np.int64), present)
         case Struct():
-            structs = [(column if isinstance(column, Struct) else Struct(rows, {}), rows) for column, rows in parts]
+            structs = [
+                (column if isinstance(column, Struct) else Struct(rows, {}), rows) for column, rows in parts
+            ]
             return Struct(sum(rows for _, rows in parts), join_all(structs), present)
         case Lists():
             lists = [column for column, _ in parts if isinstance(column, Lists)]
-            items = join([(column.items, int(column.counts.sum())) for column in lists])
-            assert items is not None
+            # Parts without items take no rows, so only others are joined.
+            items = join(
+                [(column.items, int(column.counts.sum())) for column in lists if column.items is not None]
+            )
             return Lists(all_of("counts", np.int64), items, present)
 
 

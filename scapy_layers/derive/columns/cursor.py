@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from scapy_layers.derive.columns.units import Bytes, Mask, Places
 
-Ints = NDArray[np.unsignedinteger]
+Ints = NDArray[np.integer]
 """Values that were read, in the narrowest type that was at hand."""
 
 Spanned = tuple[Places, Places]
@@ -42,28 +42,31 @@ class Cursor:
         return len(self.pos)
 
     def leave(self, rows: Mask) -> None:
-        """Leaves rows out, and keeps their positions within bounds."""
-        self.out = rows if self.out is None else self.out | rows
-        self.pos = np.minimum(self.pos, self.end)
+        """Leaves rows out, if any, and keeps their positions within bounds."""
+        if rows.any():
+            self.out = rows if self.out is None else self.out | rows
+            self.pos = np.minimum(self.pos, self.end)
 
-    def pick(self, rows: Places) -> Cursor:
-        """Returns a cursor of some rows."""
+    def pick(self, rows: Places | None) -> Cursor:
+        """Returns a cursor of some rows; None for this one."""
+        if rows is None:
+            return self
         out = None if self.out is None else self.out.take(rows)
         return Cursor(self.data, self.pos.take(rows), self.end.take(rows), out)
 
-    def put(self, rows: Places, other: Cursor) -> None:
-        """Takes over where another cursor arrived with some rows."""
+    def put(self, rows: Places | None, other: Cursor) -> None:
+        """Takes over where a cursor that was picked arrived."""
+        if rows is None:
+            return
         self.pos = self.pos.copy()
         self.pos[rows] = other.pos
-        if other.out is not None and other.out.any():
+        if other.out is not None:
             self.out = np.zeros(len(self), bool) if self.out is None else self.out.copy()
             self.out[rows] |= other.out
 
     def peek(self) -> Bytes:
         """Returns the next byte of each row without moving."""
-        over = self.pos >= self.end
-        if over.any():
-            self.leave(over)
+        self.leave(self.pos >= self.end)
         return self.data.take(self.pos, mode="clip")
 
     def u8(self) -> Bytes:
@@ -79,9 +82,9 @@ class Cursor:
         byte = self.u8()
         if byte.max(initial=0) < _CONTINUES:
             return byte
-        return self._vle_from(byte, 0)
+        return self.vle_from(byte, 0)
 
-    def _vle_from(self, byte: Bytes, shift: int) -> Ints:
+    def vle_from(self, byte: Bytes, shift: int) -> NDArray[np.uint64]:
         """Returns the value of what begins with some bytes; only rows that go on read on."""
         value = byte.astype(np.uint64)
         if shift == _NINTH:
@@ -91,10 +94,10 @@ class Cursor:
         if shift:
             value <<= np.uint64(shift)
         if len(rows) == len(byte):
-            value |= self._vle_from(self.u8(), shift + 7)
+            value |= self.vle_from(self.u8(), shift + 7)
         elif len(rows):
             some = self.pick(rows)
-            value[rows] |= some._vle_from(some.u8(), shift + 7)
+            value[rows] |= some.vle_from(some.u8(), shift + 7)
             self.put(rows, some)
         return value
 
@@ -131,6 +134,4 @@ class Cursor:
         """Leaves out what a cursor within this one left out, or did not read to its end."""
         if inner.out is not None:
             self.leave(inner.out)
-        unread = inner.pos != inner.end
-        if unread.any():
-            self.leave(unread)
+        self.leave(inner.pos != inner.end)

@@ -4,10 +4,14 @@ The walk over all messages at once leaves to this what is not worth a wave of it
 ``reading``, as in the Scapy layers; only what has fields inside is done here, because there it becomes layers.
 """
 
+# ruff: noqa: ARG001  (every step has the same arguments)
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, assert_never
+
+import pyarrow as pa
 
 from scapy_layers import names, reading, shape
 from scapy_layers.codes import Enc, Kind
@@ -24,7 +28,7 @@ from scapy_layers.primitives import Reader, zid_to_text
 from scapy_layers.reading import Findings
 
 Values = dict[str, Any]
-"""The fields of a layer by name, as Arrow takes them."""
+"""The fields of a layer by name, as Arrow takes them (see ``fit``)."""
 
 
 class Row(NamedTuple):
@@ -88,14 +92,17 @@ class Rowwise:
     def _prepare(self, shapes: tuple[shape.Shape, ...]) -> tuple[Step, ...]:
         return tuple(step for described in shapes for step in self._step(described))
 
-    def _step(self, described: shape.Shape) -> list[Step]:
+    def _step(self, described: shape.Shape) -> list[Step]:  # noqa: PLR0911  (one match over all kinds)
         match described:
             case shape.Packed() | shape.U8() | shape.Le() | shape.Vle():
                 return [_plain(described)]
             case shape.Zid():
                 return [_plain(described), _as_text(described.name, zid_to_text)]
             case shape.CountedBytes() | shape.Rest():
-                return [_plain(described), *([_as_text(described.name, bytes.decode)] if described.text else [])]
+                return [
+                    _plain(described),
+                    *([_as_text(described.name, bytes.decode)] if described.text else []),
+                ]
             case shape.When():
                 return [_when(described.conditions, self._prepare(described.fields))]
             case shape.Many():
@@ -134,9 +141,9 @@ def unknown(kind: Kind, number: int, at: int) -> WireError:
     return UnknownMessage("header", f"id {number:#04x} is no {kind.name.lower()} message", at)
 
 
-def nothing() -> WireError:
+def nothing(at: int) -> WireError:
     """Returns the error for a message without a byte."""
-    return Truncated("header", "no byte at all", 0)
+    return Truncated("header", "no byte at all", at)
 
 
 def _plain(described: shape.Shape) -> Step:
@@ -243,11 +250,8 @@ def _region(described: shape.Region, inside: tuple[Step, ...]) -> Step:
 
 def _chain(described: shape.Chain, bodies: list[tuple[Step, ...]]) -> Step:
     known: dict[int, list[tuple[shape.Extension, str, tuple[Step, ...]]]] = {}
-    fields: dict[str, bool] = {}
     for extension, steps in zip(described.known, bodies, strict=True):
-        name = names.layer_name(extension)
-        known.setdefault(extension.header, []).append((extension, name, steps))
-        fields[name] = fields.get(name, False) or bool(extension.fields)
+        known.setdefault(extension.header, []).append((extension, names.layer_name(extension), steps))
 
     def step(values: Values, reader: Reader, state: State) -> None:
         headers: set[int] = set()
@@ -263,7 +267,9 @@ def _chain(described: shape.Chain, bodies: list[tuple[Step, ...]]) -> Step:
             if head & 0x60 == Enc.RESERVED << 5:
                 raise BadValue(place, "an extension with the reserved encoding 3", at)
             header = head & 0x7F
-            chosen = next((one for one in known.get(header, ()) if _hold(one[0].conditions, values, headers)), None)
+            chosen = next(
+                (one for one in known.get(header, ()) if _hold(one[0].conditions, values, headers)), None
+            )
             headers.add(header)
             reader.at += 1
             try:
@@ -276,7 +282,7 @@ def _chain(described: shape.Chain, bodies: list[tuple[Step, ...]]) -> Step:
             if chosen is None or inside is None or chosen[1] in values:
                 others.append({"header": header, "body": raw})
             else:
-                values[chosen[1]] = inside if fields[chosen[1]] else True
+                values[chosen[1]] = inside
             index, more = index + 1, head & 0x80 != 0
         values[_HEADERS] = headers
         values[OTHER] = others or None
@@ -316,3 +322,12 @@ def _extension(
     for step in chosen[2]:
         step(values, reader, state)
     return reader.data[at : reader.at], values
+
+
+def fit(value: Any, kind: pa.DataType) -> Any:
+    """Returns a value as Arrow takes it for a type: without the fields that are no columns."""
+    if value is None or not pa.types.is_nested(kind):
+        return True if pa.types.is_boolean(kind) and value is not None else value
+    if pa.types.is_list(kind):
+        return [fit(item, kind.value_type) for item in value]
+    return {field.name: fit(value.get(field.name), field.type) for field in kind}

@@ -31,14 +31,16 @@ PLACE = (
 """First columns of every table of messages: index of the unit, where the message begins in it, how many bytes it
 takes with all that is inside, where the message begins that it stands in."""
 
-ERRORS = pa.schema([
-    pa.field("unit", pa.int64(), nullable=False),
-    pa.field("offset", pa.int32(), nullable=False),
-    pa.field("field", pa.string(), nullable=False),
-    pa.field("kind", pa.string(), nullable=False),
-    pa.field("found", pa.string(), nullable=False),
-    pa.field("rest", pa.binary(), nullable=False),
-])
+ERRORS = pa.schema(
+    [
+        pa.field("unit", pa.int64(), nullable=False),
+        pa.field("offset", pa.int32(), nullable=False),
+        pa.field("field", pa.string(), nullable=False),
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("found", pa.string(), nullable=False),
+        pa.field("rest", pa.binary(), nullable=False),
+    ]
+)
 """One row for each unit that strict decoding refuses: what a WireError says, and the bytes that gave no row."""
 
 _ARROW = {
@@ -66,7 +68,7 @@ class Typed:
         """Returns the types of the fields of a message."""
         return self.layer(names.layer_name(described), described.fields)
 
-    def layer(self, layer: str, shapes: Iterable[shape.Shape]) -> Types:
+    def layer(self, layer: str, shapes: Iterable[shape.Shape]) -> Types:  # noqa: C901  (one match over all kinds)
         """Returns the types of some fields of a layer."""
         found: Types = {}
         for described in shapes:
@@ -82,7 +84,9 @@ class Typed:
                     item = next(iter(inside.values())) if len(described.item) == 1 else as_struct(inside)
                     found[described.name] = pa.list_(item)
                 case shape.Region():
-                    found[described.name] = as_struct(self.layer(names.layer_name(described), described.fields))
+                    found[described.name] = as_struct(
+                        self.layer(names.layer_name(described), described.fields)
+                    )
                 case shape.Chain():
                     _merge(found, self._chain(described))
                 case shape.Body() | shape.Messages():

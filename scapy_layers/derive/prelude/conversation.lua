@@ -78,6 +78,7 @@ local function new_session(link)
   local session = {
     number = sessions,
     multicast = link.multicast,
+    links = 1,
     parties = { [0] = new_party(), [1] = new_party() },
     aliases = { [0] = {}, [1] = {} },
   }
@@ -90,23 +91,20 @@ local function new_session(link)
   return session
 end
 
-local NOTHING_AGREED = {
-  zid1 = false, zid2 = false, settled1 = false, settled2 = false, flipped = false, compressed = false,
-}
-
 -- Begins to remember a link, or another session on it, from a place on.
 local function begin(link, place)
-  local talk = { inits = {}, opened = {}, ended = {}, said = 0, sure = false }
-  if link.talk then
-    local now = links.latest(link)
-    links.change(link, place, NOTHING_AGREED)
-    now = links.latest(link)
-    now.lowlatency, now.compression = nil, nil
-    now.framing1, now.framing2 = "either", "either"
+  local before, now = links.latest(link), links.blank(place)
+  now.session = new_session(link)
+  if not link.talk then
+    now.framing1, now.framing2 = before.framing1, before.framing2
   end
-  link.talk = talk
-  links.change(link, place, { session = new_session(link) })
-  return talk
+  if not link.talk or link.multicast then
+    -- Whether batches have a header byte was seen in front of the first message.
+    now.compressed = before.compressed
+  end
+  links.add(link, now)
+  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, sure = false }
+  return link.talk
 end
 
 local function make_sure(talk)
@@ -129,7 +127,7 @@ local T = {}
 local function note(kind, text)
   local remark = T.remarks
   if not remark then
-    remark = { ignored = false }
+    remark = {}
     T.remarks = remark
     memory.note(remarks, T.place, remark)
   end
@@ -137,13 +135,14 @@ local function note(kind, text)
   Z.note(T.m.item, kind, text)
 end
 
-local function ignore()
+-- Receivers drop the message: for its number, or else for where it stands, and then it has no lane either.
+local function ignore(by_number)
   T.m.ignored = true
   if not T.remarks then
     T.remarks = {}
     memory.note(remarks, T.place, T.remarks)
   end
-  T.remarks.ignored = true
+  T.remarks.ignored, T.remarks.by_number = true, by_number
 end
 
 local function doubt(party)
@@ -279,6 +278,7 @@ local function unite()
     return
   end
   if known ~= T.session then
+    known.links = known.links + 1
     links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
     if T.talk.said > 4 then
       -- Some messages were taken for those of another session.
@@ -314,7 +314,11 @@ local function close()
   end
   if T.link.tcp then
     -- Messages of the other end may be under way; the end of the connection ends all.
-    T.session.closed = T.m.S == 1 or not T.session.multilink
+    if not T.talk.closed then
+      T.talk.closed = true
+      T.session.links = T.session.links - 1
+      T.session.closed = T.m.S == 1 or T.session.links == 0
+    end
     return
   end
   T.talk.ended[T.way.index] = true
@@ -384,7 +388,7 @@ local function number(fragment, begins, ends)
     local fresh, kind, text = lanes.take(T.speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink)
     missed(kind, text)
     if not fresh then
-      ignore()
+      ignore(true)
     end
   end
   return not m.ignored and lane_of(T.speaker, name) or nil
@@ -507,10 +511,6 @@ local function answers()
   return T.session.multicast and 0 or 1 - T.side
 end
 
-local function clock()
-  return T.b.pinfo and T.b.pinfo.rel_ts or T.b.time
-end
-
 -- Opens an exchange, or finds the one that was opened here; returns the one that had its id as well.
 local function ask(owner, kind, name)
   if not T.first then
@@ -519,7 +519,7 @@ local function ask(owner, kind, name)
     return nil
   end
   local exchange = {
-    kind = kind, from = T.place, packet = T.b.number, time = clock(), key = T.m.keyexpr, session = T.session,
+    kind = kind, from = T.place, asked = T.b.number, asked_time = T.b.time, keyexpr = T.m.keyexpr, session = T.session,
   }
   T.m.exchange = exchange
   return exchanges.begin(T.session.room, owner, kind, name, exchange)
@@ -537,7 +537,7 @@ local function request()
   local id = T.m.request_id
   local before = ask(asks(), "query", memory.name(id))
   if before and not T.session.multicast then
-    note("request", string.format("request id %d is in use since packet %d", id, before.packet))
+    note("request", string.format("request id %d is in use since packet %d", id, before.asked))
   end
   local exchange = T.m.exchange
   show_answers(exchange)
@@ -550,10 +550,10 @@ local function show_request(exchange)
   local m = T.m
   m.exchange = exchange
   if exchange then
-    local time = clock() - exchange.time
+    local time = T.b.time - exchange.asked_time
     m.response_time = time
     if m.item then
-      show(m.item, FIELDS.request_in, exchange.packet)
+      show(m.item, FIELDS.request_in, exchange.asked)
       local seconds = floor(time)
       show(m.item, FIELDS.response_time, NSTime.new(seconds, floor((time - seconds) * 1e9 + 0.5)))
     end
@@ -589,8 +589,8 @@ local function interest()
   if m.mode == FINAL then
     local exchange, is_open = exchanges.find(T.session.room, asks(), "interest", name, T.place)
     if is_open then
-      m.exchange, m.keyexpr = exchange, exchange.key
-      show(m.item, FIELDS.interest_in, exchange.packet)
+      m.exchange, m.keyexpr = exchange, exchange.keyexpr
+      show(m.item, FIELDS.interest_in, exchange.asked)
       if T.first then
         exchanges.finish(exchange, T.place, T.b.number)
       end
@@ -629,10 +629,10 @@ local function declared(kind, id)
   local m, room, owner = T.m, T.session.room, declares()
   local name = known_as(id, m.keyexpr)
   local known, is_open = exchanges.find(room, owner, kind, name, T.place)
-  if is_open and (known.key == m.keyexpr) and known.from ~= T.place then
+  if is_open and (known.keyexpr == m.keyexpr) and known.from ~= T.place then
     -- The same again.
     m.exchange = known
-    show(m.item, FIELDS.declared_in, known.packet)
+    show(m.item, FIELDS.declared_in, known.asked)
     if T.first then
       exchanges.answer(known, T.b.number)
     end
@@ -640,7 +640,7 @@ local function declared(kind, id)
   end
   if T.first and is_open then
     note("declaration", string.format("%s %s was %q since packet %d", m.body.name:upper(), tostring(id),
-      tostring(known.key), known.packet))
+      tostring(known.keyexpr), known.asked))
   end
   ask(owner, kind, name)
   if not T.first then
@@ -677,7 +677,7 @@ local function undeclared(kind, id)
   end
   m.exchange = found
   if found then
-    show(m.item, FIELDS.declared_in, found.packet)
+    show(m.item, FIELDS.declared_in, found.asked)
     if T.first then
       exchanges.finish(found, T.place, T.b.number)
       if T.speaker.unnamed[kind] == found then
@@ -698,7 +698,7 @@ local function declare()
     local asked, is_open = exchanges.find(T.session.room, owner, "interest", name, T.place)
     if is_open then
       m.interest = asked
-      show(m.item, FIELDS.interest_in, asked.packet)
+      show(m.item, FIELDS.interest_in, asked.asked)
       if T.first then
         exchanges.answer(asked, T.b.number)
       end
@@ -742,7 +742,7 @@ local function declare()
     local named = m.keyexpr ~= nil and m.keyexpr ~= ""
     local known = undeclared(UNDECLARES[body.name], body.entity_id)
     if not named and m.exchange then
-      m.keyexpr = m.exchange.key
+      m.keyexpr = m.exchange.keyexpr
     end
     if T.first and not (known or named) and certain(T.speaker) then
       note("declaration", string.format("%s of %s, which is not declared", body.name:upper(), tostring(body.entity_id)))
@@ -787,13 +787,13 @@ local function check_place()
   end
 end
 
--- Notices that another session begins on UDP, where no connection ends the one before.
+-- Notices that another session begins where the end of a connection is not seen.
 local function renew_if_new(link, m, place)
   local talk = link.talk
   if talk.over then
     return true
   end
-  if link.tcp or talk.said == 0 or m.refused or m.version ~= VERSION then
+  if (link.tcp and not link.blind) or talk.said == 0 or m.refused or m.version ~= VERSION then
     return false
   end
   if m.name == "init" then
@@ -853,6 +853,9 @@ local function hear(b, m)
       talk = begin(link, place)
     end
     talk.said = talk.said + 1
+    if link.blind then
+      links.missed(way, place, false)
+    end
     T.talk = talk
     now = links.latest(link)
     now.session.latest = b.time
@@ -879,13 +882,16 @@ local function hear(b, m)
       -- What could not be read may have been anything: a declaration, a FRAME.
       doubt(T.speaker)
     end
-  elseif effect and not m.ignored then
+  elseif effect and (not m.ignored or (T.remarks and T.remarks.by_number)) then
     effect()
   end
   if not first and T.remarks then
     for i = 1, #T.remarks do
       Z.note(m.item, T.remarks[i][1], T.remarks[i][2])
     end
+  end
+  if within and within.name == "fragment" and not m.refused and m.stop and m.stop < #b.raw then
+    Z.note(m.item, "fragment", #b.raw - m.stop .. " bytes behind it, which receivers pass over")
   end
   show_ends(b, m, first and links.latest(link) or links.at(link, place + 1))
   local item = m.item

@@ -1,6 +1,8 @@
 -- Numbers and bytes, layers inside layers, what is refused, batches in segments and datagrams.
 
 local byte, sub, find, floor, format = string.byte, string.sub, string.find, math.floor, string.format
+-- As functions: looking up a method of an item takes as long as adding a field.
+local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
 local HIGH = 4294967296
 
 Z.fields = {}
@@ -67,12 +69,14 @@ Z.expert("unknown_mandatory_extension", "A mandatory extension that is not known
 
 -- Numbers: two halves of 32 bits where 64 are possible, for Lua numbers may be doubles.
 
+local SCALES = { 128, 16384, 2097152, nil, 8, 1024, 131072 }
+
 -- Reads a VLE integer: low half, high half, place behind it; nil when the bytes end. The ninth byte has eight bits.
 local function vle(raw, at, stop)
   if at >= stop then return nil end
   local c = byte(raw, at + 1)
   if c < 128 then return c, 0, at + 1 end
-  local lo, hi, scale, index = c - 128, 0, 128, 1
+  local lo, hi, index = c - 128, 0, 1
   while true do
     local place = at + index
     if place >= stop then return nil end
@@ -80,14 +84,13 @@ local function vle(raw, at, stop)
     if index == 8 then return lo, hi + c * 16777216, place + 1 end
     local seven = c % 128
     if index < 4 then
-      lo = lo + seven * scale
+      lo = lo + seven * SCALES[index]
     elseif index == 4 then
-      lo, hi, scale = lo + seven % 16 * 268435456, floor(seven / 16), 1 / 16
+      lo, hi = lo + seven % 16 * 268435456, floor(seven / 16)
     else
-      hi = hi + seven * scale
+      hi = hi + seven * SCALES[index]
     end
     if c < 128 then return lo, hi, place + 1 end
-    scale = scale * 128
     index = index + 1
   end
 end
@@ -115,9 +118,9 @@ end
 -- Adds a VLE integer to the tree.
 function Z.add_vle(item, field, range, at, stop, lo, hi)
   if stop - at == 1 then
-    item:add(field, range(at, 1))
+    add(item, field, range(at, 1))
   else
-    item:add(field, range(at, stop - at), UInt64.new(lo, hi))
+    add(item, field, range(at, stop - at), UInt64.new(lo, hi))
   end
 end
 
@@ -147,35 +150,47 @@ function Z.zid(raw, start, stop)
   return text
 end
 
--- Tells whether bytes are UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF.
+-- Returns how many bytes the UTF-8 character has that begins at a place above 127; nil when none does: no overlong forms,
+-- no surrogates, nothing above U+10FFFF.
+local function character(text, at)
+  local c, second, more = byte(text, at), byte(text, at + 1) or 0, nil
+  if c >= 194 and c <= 223 then
+    more = 1
+  elseif c >= 224 and c <= 239 and not (c == 224 and second < 160) and not (c == 237 and second > 159) then
+    more = 2
+  elseif c >= 240 and c <= 244 and not (c == 240 and second < 144) and not (c == 244 and second > 143) then
+    more = 3
+  else
+    return nil
+  end
+  for index = 1, more do
+    local follows = byte(text, at + index)
+    if not follows or follows < 128 or follows > 191 then return nil end
+  end
+  return more + 1
+end
+
 local function is_utf8(text)
   local at = find(text, "[\128-\255]")
   while at do
-    local c, more, second = byte(text, at), 0, byte(text, at + 1) or 0
-    if c >= 194 and c <= 223 then
-      more = 1
-    elseif c >= 224 and c <= 239 then
-      more = 2
-      if (c == 224 and second < 160) or (c == 237 and second > 159) then return false end
-    elseif c >= 240 and c <= 244 then
-      more = 3
-      if (c == 240 and second < 144) or (c == 244 and second > 143) then return false end
-    else
-      return false
-    end
-    for index = 1, more do
-      local next_byte = byte(text, at + index)
-      if not next_byte or next_byte < 128 or next_byte > 191 then return false end
-    end
-    at = find(text, "[\128-\255]", at + more + 1)
+    local size = character(text, at)
+    if not size then return false end
+    at = find(text, "[\128-\255]", at + size)
   end
   return true
 end
 
--- Returns text as Wireshark can show it: its strings end at NUL.
+-- Returns text as Wireshark can show it: its strings end at NUL, and what is no UTF-8 harms what reads its output.
 function Z.shown(text)
-  if find(text, "%z") then return (text:gsub("%z", "\226\144\128")) end
-  return text
+  if find(text, "%z") then text = text:gsub("%z", "\226\144\128") end
+  if is_utf8(text) then return text end
+  local parts, at = {}, 1
+  while at <= #text do
+    local size = byte(text, at) < 128 and 1 or character(text, at)
+    parts[#parts + 1] = size and sub(text, at, at + size - 1) or "\239\191\189"
+    at = at + (size or 1)
+  end
+  return table.concat(parts)
 end
 
 Z.vle, Z.number, Z.is_utf8 = vle, number, is_utf8
@@ -184,7 +199,7 @@ Z.vle, Z.number, Z.is_utf8 = vle, number, is_utf8
 
 local function path(m)
   if not m.parent then return m.label end
-  return path(m.parent) .. "." .. m.slot .. (m.index and "[" .. m.index .. "]" or "") ..
+  return path(m.parent) .. "." .. m.slot .. (m.nth and "[" .. m.nth .. "]" or "") ..
     (m.named and "." .. m.label or "")
 end
 
@@ -222,7 +237,7 @@ end
 Z.refuse, Z.fail, Z.cut = refuse, fail, cut
 
 local function undecoded(b, item, at, stop)
-  if item and stop > at then item:add(UNDECODED, b.range(at, stop - at)) end
+  if item and stop > at then add(item, UNDECODED, b.range(at, stop - at)) end
 end
 
 -- Layers inside layers.
@@ -280,7 +295,7 @@ function unknown.read(b, e, at, stop)
     return n
   end
   e.data = sub(b.raw, at + 1, stop)
-  if e.item then e.item:add(F.unknown_extension_data, b.range(at, stop - at)) end
+  if e.item then add(e.item, F.unknown_extension_data, b.range(at, stop - at)) end
   return stop
 end
 
@@ -291,7 +306,7 @@ local function extension(b, e, desc, at, stop)
     if not start then return nil end
     if desc.lenient and not fits(b, e, desc.read, start, behind) then
       e.unread = sub(b.raw, start + 1, behind)
-      if e.item then e.item:add(UNREAD, b.range(start, behind - start)) end
+      if e.item then add(e.item, UNREAD, b.range(start, behind - start)) end
       return behind
     end
     return counted(b, e, desc.read, start, behind)
@@ -329,19 +344,19 @@ function Z.chain(b, m, field, known, at, stop)
       end
     end
     seen[low] = true
-    local e = { name = desc.name, label = desc.label, parent = m, slot = field, index = index, named = true,
+    local e = { name = desc.name, label = desc.label, parent = m, slot = field, nth = index, named = true,
       header = head, enc = enc, at = at }
     if item then
       local here = b.range(at, 1)
-      e.item = item:add(desc.field or F.unknown_extension, here)
-      e.item:add(HEADER, here)
+      e.item = add(item, desc.field or F.unknown_extension, here)
+      add(e.item, HEADER, here)
     end
     index = index + 1
     list[index] = e
     ext[e.name] = ext[e.name] or e
     local behind = extension(b, e, desc, at, stop)
     e.stop = behind or b.at
-    if e.item then e.item:set_len((behind or b.at) - at) end
+    if e.item then set_len(e.item, (behind or b.at) - at) end
     if not behind then return nil end
     if desc == unknown and low % 32 >= 16 and not known.skips_mandatory then
       refuse(b, m, "UnknownMandatoryExtension", field .. "[" .. index - 1 .. "]", at,
@@ -356,11 +371,11 @@ end
 function Z.region(b, m, values, name, slot, desc, item, at, stop)
   local e = { name = desc.name, label = desc.label, parent = m, slot = slot, at = at }
   values[name] = e
-  e.item = item and item:add(desc.field, b.range(at, 0))
+  e.item = item and add(item, desc.field, b.range(at, 0))
   local start, behind = length_of(b, e, at, stop)
   if not start then return nil end
   behind = counted(b, e, desc.read, start, behind)
-  if e.item then e.item:set_len(behind - at) end
+  if e.item then set_len(e.item, behind - at) end
   return behind
 end
 
@@ -375,10 +390,10 @@ function Z.body(b, m, field, messages, ids, at, stop)
   local desc = messages[id]
   local inner = { name = desc.name, label = desc.label, kind = desc.kind, parent = m, slot = field, named = true, at = at }
   m.body = inner
-  inner.item = m.item and m.item:add(desc.field, b.range(at, 1))
+  inner.item = m.item and add(m.item, desc.field, b.range(at, 1))
   local behind = desc.read(b, inner, at, stop)
   inner.stop = behind or b.at
-  if inner.item then inner.item:set_len(inner.stop - at) end
+  if inner.item then set_len(inner.item, inner.stop - at) end
   return behind
 end
 
@@ -391,11 +406,15 @@ local function one(b, parent, desc, at, stop)
   b.place = m.place
   local item = b.item
   if parent then item = parent.item end
-  m.item = item and item:add(desc.field, b.range(at, 1))
+  m.item = item and add(item, desc.field, b.range(at, 1))
   local behind = desc.read(b, m, at, stop)
   m.stop = behind or b.at
-  if m.item then m.item:set_len(m.stop - at) end
+  if m.item then set_len(m.item, m.stop - at) end
   if not m.heard then heard(b, m) end
+  if m.name == "fragment" and not m.refused and not b.dry and Z.reassemble then
+    local whole, numbers = Z.reassemble(b, m)
+    if whole then Z.put_together(b, m, whole, numbers) end
+  end
   return behind
 end
 
@@ -470,12 +489,12 @@ end
 local function conclude(b)
   local wrong = b.error
   if not wrong or not b.item then return end
-  local item = b.item:add(ERROR, b.range(wrong.offset, 0),
+  local item = add(b.item, ERROR, b.range(wrong.offset, 0),
     wrong.field .. " at byte " .. wrong.offset .. ": " .. wrong.found)
   item:set_generated()
-  item:add(ERROR_KIND, wrong.kind):set_generated()
-  item:add(ERROR_FIELD, wrong.field):set_generated()
-  item:add(ERROR_OFFSET, wrong.offset):set_generated()
+  add(item, ERROR_KIND, wrong.kind):set_generated()
+  add(item, ERROR_FIELD, wrong.field):set_generated()
+  add(item, ERROR_OFFSET, wrong.offset):set_generated()
 end
 
 -- The places of messages in a packet. A dissector may be called several times for one packet: for a batch that a
@@ -486,16 +505,18 @@ local MAX_LENGTH = 16777216 -- bytes of a batch with a 4-byte length that are be
 local calls, current = {}, { number = -1, call = 0, index = 0 }
 
 local function begin_packet(pinfo)
-  local known = calls[pinfo.number]
-  if current.number ~= pinfo.number or (pinfo.visited and current.call >= (known or 1)) then
-    current.number, current.call, current.index = pinfo.number, 0, 0
+  local number, visited = pinfo.number, pinfo.visited
+  if current.number ~= number or (visited and current.call >= (calls[number] or 1)) then
+    current.number, current.call, current.index = number, 0, 0
   end
+  current.visited, current.base = visited, number * PLACES
   current.call = current.call + 1
-  if not pinfo.visited and current.call > 1 then calls[pinfo.number] = current.call end
+  if not visited and current.call > 1 then calls[number] = current.call end
 end
 
 Z.on_init[#Z.on_init + 1] = function()
-  calls, current = {}, { number = -1, call = 0, index = 0 }
+  calls = {}
+  current.number, current.call, current.index = -1, 0, 0
   zids, zids_held = {}, 0
 end
 
@@ -504,16 +525,16 @@ local function new_batch(pinfo, root, way, raw, range)
   current.index = current.index + 1
   return {
     raw = raw, range = range, tvb = range, pinfo = pinfo, root = root, way = way, link = way and way.link,
-    number = pinfo.number, time = pinfo.rel_ts, visited = pinfo.visited, total = 0, at = 0,
-    base = pinfo.number * PLACES, index = current.index, place = pinfo.number * PLACES + current.index,
+    number = current.number, time = current.time, visited = current.visited, total = 0, at = 0,
+    base = current.base, index = current.index, place = current.base + current.index,
   }
 end
 
 -- Dissects one batch or datagram: `range` gives the bytes of what was captured.
-local function dissect_batch(pinfo, root, way, range, size, kind, prefix)
-  local item = root:add(BATCH, prefix and prefix.range or range(0, size))
-  if prefix then item:add_le(LENGTH, prefix.length) end
-  local raw = size > 0 and range(0, size):raw() or ""
+local function dissect_batch(pinfo, root, way, range, raw, kind, whole, length)
+  local size = #raw
+  local item = add(root, BATCH, whole)
+  if length then add_le(item, LENGTH, length) end
   local b = new_batch(pinfo, root, way, raw, range)
   b.item = item
   if kind == "batch" and Z.links then
@@ -527,9 +548,9 @@ local function dissect_batch(pinfo, root, way, range, size, kind, prefix)
     if unpacked ~= raw then
       b.raw = unpacked
       if #unpacked == size - 1 then
-        range = range(1, size - 1)
+        range = range:range(1, size - 1):tvb()
       else
-        range = ByteArray.new(unpacked, true):tvb("Decompressed batch"):range()
+        range = ByteArray.new(unpacked, true):tvb("Decompressed batch")
       end
       b.range, b.tvb = range, range
     end
@@ -541,10 +562,10 @@ end
 
 -- Fragments put together: a message in a tab of its own.
 function Z.put_together(b, m, bytes, numbers)
-  local range = ByteArray.new(bytes, true):tvb("Reassembled message"):range()
+  local range = ByteArray.new(bytes, true):tvb("Reassembled message")
   local inner = new_batch(b.pinfo, b.root, b.way, bytes, range)
   inner.index, inner.place, inner.within = b.index, b.place, m
-  inner.item = m.item and m.item:add(BATCH, range)
+  inner.item = m.item and add(m.item, BATCH, range(0, #bytes))
   if inner.item then
     inner.item:set_text("Reassembled from " .. #numbers .. " fragments, " .. #bytes .. " bytes")
   end
@@ -554,9 +575,9 @@ function Z.put_together(b, m, bytes, numbers)
 end
 
 local function show_protocol(pinfo)
-  pinfo.cols.protocol:set("Zenoh")
+  pinfo.cols.protocol = "Zenoh"
+  current.time = pinfo.rel_ts
   if current.call == 1 then
-    pinfo.cols.info:clear()
     Z.info.text, Z.info.said = "", 0
   end
 end
@@ -575,36 +596,37 @@ function Z.entry.stream(tvb, pinfo, tree)
   if size == 0 then return 0 end
   local raw = tvb:raw(0, size)
   if way then
-    at = Z.sync(way, raw, pinfo.number * PLACES + current.call, pinfo.visited)
+    at = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
   end
   show_protocol(pinfo)
-  local root = tree:add(Z.proto, tvb(0, size))
+  local root = add(tree, Z.proto, tvb(0, size))
   if at > 0 then
-    root:add(CONTINUED, tvb(0, at))
-    pinfo.cols.info:set("[in mid batch]")
+    add(root, CONTINUED, tvb(0, at))
+    pinfo.cols.info = "[in mid batch]"
   end
   while at < size do
-    local prefix = way and Z.links.prefix(way, pinfo.number * PLACES + current.index + 1, raw, at) or 2
+    local prefix = way and Z.links.prefix(way, current.base + current.index + 1, raw, at) or 2
     if size - at < prefix then
       pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
       return size
     end
-    local length = tvb(at, prefix):le_uint()
-    local behind = at + prefix + length
+    local length = Z.le(raw, at, prefix, false)
+    local start = at + prefix
+    local behind = start + length
     if length > MAX_LENGTH then
       -- No node sends such a batch: what was taken for a length is none.
       way.broken = true
-      root:add(CONTINUED, tvb(at, size - at))
+      add(root, CONTINUED, tvb(at, size - at))
       return size
     end
     if behind > size then
       pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
       return size
     end
-    local range = length > 0 and tvb(at + prefix, length) or tvb(at + prefix - 1, 1)
-    local here = { range = tvb(at, prefix + length), length = tvb(at, prefix) }
-    dissect_batch(pinfo, root, way, range, length, "batch", here)
+    -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
+    local range = length > 0 and tvb(start, length):tvb() or tvb
+    dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb(at, behind - at), tvb(at, prefix))
     at = behind
   end
   return size
@@ -615,8 +637,10 @@ function Z.entry.message(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = tvb:len()
-  local root = tree:add(Z.proto, tvb(0, size))
-  if size > 0 then dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb(0, size), size, "batch") end
+  local root = add(tree, Z.proto, tvb(0, size))
+  if size > 0 then
+    dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb, tvb:raw(0, size), "batch", tvb(0, size))
+  end
   return size
 end
 
@@ -625,10 +649,11 @@ function Z.entry.datagram(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = tvb:len()
-  local root = tree:add(Z.proto, tvb(0, size))
+  local root = add(tree, Z.proto, tvb(0, size))
   if size == 0 then return 0 end
-  local kind = Z.is_scouting(tvb:raw(0, size), pinfo) and "scouting" or "batch"
-  dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb(0, size), size, kind)
+  local raw = tvb:raw(0, size)
+  local kind = Z.is_scouting(raw, pinfo) and "scouting" or "batch"
+  dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb, raw, kind, tvb(0, size))
   return size
 end
 

@@ -108,7 +108,7 @@ function exchanges.begin(room, owner, kind, name, exchange)
   if before then
     memory.retire(known_exchanges, before)
   end
-  exchange.cost = RECORD + #(exchange.key or "")
+  exchange.cost = RECORD + #(exchange.keyexpr or "")
   exchange.answers, exchange.answered = {}, 0
   memory.keep(known_exchanges, group, name, exchange)
   return before

@@ -119,11 +119,11 @@ function fragments.take(lane, session, m, place, packet, patch, mask, complete)
   if not chain then
     local named = marks and first
     if not named and ((patch or 0) > 0 or not may_begin(lane, sn, mask, complete)) then
-      if not more then
-        finish(lane, sn)
-      end
-      if not remark and complete then
-        remark = "a fragment of a message that never began"
+      if not remark then
+        if not more then
+          finish(lane, sn)
+        end
+        remark = complete and "a fragment of a message that never began" or nil
       end
       return nil, remark, "fragment"
     end

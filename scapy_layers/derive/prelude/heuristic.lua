@@ -8,6 +8,7 @@ local RESPONSE, REQUEST, PUSH = 0x1b, 0x1c, 0x1d
 local SCOUT, HELLO = 1, 2
 local LONGEST_LEASE = 86400000 -- ms, one day
 local MOST_EXTENSIONS = 16
+local LARGEST_JOIN = 1024 -- bytes
 local MOST_REMEMBERED = 10000 -- ends that asked by SCOUT, links inside of others
 
 -- Shapes: each takes the place behind the header's byte and returns where the message ends, nil when it is none. ---
@@ -181,7 +182,7 @@ local function hello(raw, at, stop)
       if at then
         at, start = counted(raw, at, stop, 3)
       end
-      if not at or not find(sub(raw, start + 1, at), "^%l[%w_%-%+%.]*/[%g]+$") then
+      if not at or not find(sub(raw, start + 1, at), "^%l[%w_%-%+%.]*/[^%c%s]+$") then
         return nil
       end
     end
@@ -249,9 +250,12 @@ end
 -- group: whether it goes to a multicast group; asked: whether its receiver has sent a SCOUT.
 function Z.looks_like_datagram(raw, group, asked)
   local header, version = byte(raw, 1, 2)
-  if group and header == 0 and version then
-    -- Compression: stored as it is.
-    return Z.looks_like_datagram(sub(raw, 2), group, asked) == "join" and "join" or nil
+  if group and header and header <= 1 and version then
+    -- With compression each datagram has a byte in front: 0 for stored as it is, 1 for an LZ4 block.
+    local inside = header == 0 and sub(raw, 2) or Z.lz4(sub(raw, 2), LARGEST_JOIN)
+    if inside and #inside > 0 and byte(inside, 1) % 32 == JOIN and join(inside, 0, #inside) == #inside then
+      return strict(inside, "batch") and "join" or nil
+    end
   end
   if version ~= VERSION then
     return nil
@@ -329,12 +333,16 @@ local function on_datagram(tvb, pinfo, tree)
     return false
   end
   -- Most packets end here: the version is not where it has to be.
-  local first, second, third = byte(tvb:raw(0, 3), 1, 3)
-  if second ~= VERSION and (first ~= 0 or third ~= VERSION) then
+  local first, second = byte(tvb:raw(0, 2), 1, 2)
+  if second ~= VERSION and first > 1 then
     return false
   end
-  local asked = knows(end_of(pinfo.dst, pinfo.dst_port), pinfo.number)
-  local found = Z.looks_like_datagram(tvb:raw(), is_group(pinfo.dst), asked)
+  local group = is_group(pinfo.dst)
+  if second ~= VERSION and not group then
+    return false
+  end
+  local asked = not group and knows(end_of(pinfo.dst, pinfo.dst_port), pinfo.number)
+  local found = Z.looks_like_datagram(tvb:raw(), group, asked)
   if not found then
     return false
   end

@@ -8,24 +8,24 @@ Z.links = links
 local MOST_LINKS = 16384 -- those that were silent longest are forgotten first
 local MOST_SNAPSHOTS = 64 -- changes of one link that are remembered; a handshake makes five
 local MAX_UNPACKED = 65535 -- bytes of the largest batch, compressed or not
-local INIT, CLOSE, KEEP_ALIVE, FRAME, FRAGMENT, JOIN = 1, 3, 4, 5, 6, 7
-local VERSION = 9
 Z.PLACES = 1048576 -- places of one packet
 
 local byte = string.byte
 
 -- Which link a packet belongs to -------------------------------------------------------------------
 
+-- A link is known by its endpoints. That a connection between the same ports is another one is seen by its number;
+-- the first of two passes of tshark has no fields, then only a new handshake tells.
 local tcp_stream = Field.new("tcp.stream")
-local udp_stream = Field.new("udp.stream")
 local tcp_header = Field.new("tcp")
 local tcp_header_size = Field.new("tcp.hdr_len")
 local tcp_sequence = Field.new("tcp.seq")
+local PT_TCP, PT_UDP = 2, 3
 
-local table_of, ring, count, latest
+local by_ends, by_stream, ring, count, latest
 
 local function forget_all()
-  table_of = { tcp = {}, udp = {}, other = {} }
+  by_ends, by_stream = {}, {}
   ring, count = memory.ring(), 0
   latest = nil
 end
@@ -35,8 +35,7 @@ Z.on_init[#Z.on_init + 1] = forget_all
 -- A protocol may stand in a packet more than once, in a tunnel: the innermost is ours.
 local function last(field)
   local found = { field() }
-  local info = found[#found]
-  return info
+  return found[#found]
 end
 
 local function value(field)
@@ -48,7 +47,7 @@ local function new_way(link, index)
   return { link = link, index = index, forward = index == 1 }
 end
 
--- Is a datagram for a group? A group does not send, so it is one whose address is multicast.
+-- Is it the address of a group?
 local function is_group(address)
   local text = tostring(address)
   local first = tonumber(text:match("^(%d+)%."))
@@ -56,57 +55,95 @@ local function is_group(address)
 end
 links.is_group = is_group
 
-local function new_link(group, key, pinfo)
+-- What is known of a link of which nothing was heard. Until the handshake tells more, both lengths are thought of: the
+-- capture may begin in mid session.
+function links.blank(from)
+  return { from = from, framing1 = "either", framing2 = "either" }
+end
+
+local function new_link(ends, pinfo, stream)
   local link = {
-    tcp = group == "tcp",
-    group = group,
-    key = key,
+    from = pinfo.number * Z.PLACES,
+    tcp = pinfo.port_type ~= PT_UDP,
+    stream = stream,
+    ends = ends,
     address = tostring(pinfo.src),
     port = pinfo.src_port,
     one_port = pinfo.src_port == pinfo.dst_port,
     target = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port),
   }
-  link.multicast = group == "udp" and is_group(pinfo.dst)
+  link.multicast = not link.tcp and is_group(pinfo.dst)
+  -- Without fields nobody can tell that bytes are missing.
+  link.blind = link.tcp and stream == nil
   link.ways = { new_way(link, 1), new_way(link, 2) }
   link.ways[1].opposite, link.ways[2].opposite = link.ways[2], link.ways[1]
   link.snapshots = memory.history()
-  -- Until the handshake tells more, both lengths are thought of: the capture may begin in mid session.
-  memory.append(link.snapshots, { from = 0, framing1 = "either", framing2 = "either" })
+  memory.append(link.snapshots, links.blank(0))
   return link
 end
 
-local function find(pinfo)
-  local group, key = "tcp", value(tcp_stream)
-  if not key then
-    group, key = "udp", value(udp_stream)
-    if not key then
-      local here = tostring(pinfo.src) .. " " .. tostring(pinfo.src_port)
-      local there = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port)
-      group, key = "other", here < there and here .. " " .. there or there .. " " .. here
-    end
+local function ends_of(pinfo)
+  local here = tostring(pinfo.src) .. " " .. tostring(pinfo.src_port)
+  local there = tostring(pinfo.dst) .. " " .. tostring(pinfo.dst_port)
+  if there < here then
+    here, there = there, here
   end
-  local link = table_of[group][key]
-  if link then
-    if latest ~= link and not pinfo.visited then
-      memory.unlink(link)
-      memory.link(ring, link)
-      latest = link
-    end
-    return link
+  return tostring(pinfo.port_type) .. " " .. here .. " " .. there
+end
+
+local function forget_oldest()
+  local oldest = ring.after
+  memory.unlink(oldest)
+  count = count - 1
+  if oldest.stream then
+    by_stream[oldest.stream] = nil
   end
-  link = new_link(group, key, pinfo)
-  if pinfo.visited then
-    return link -- it was forgotten; what it said then cannot be told again
+  local history = by_ends[oldest.ends]
+  if history[history.first] == oldest then
+    memory.remove_first(history)
   end
-  table_of[group][key] = link
+  if history.first > history.last then
+    by_ends[oldest.ends] = nil
+  end
+  links.leave(oldest)
+end
+
+local function remember(link)
+  local history = by_ends[link.ends] or memory.history()
+  by_ends[link.ends] = history
+  memory.append(history, link)
+  if link.stream then
+    by_stream[link.stream] = link
+  end
   memory.link(ring, link)
   count, latest = count + 1, link
   if count > MOST_LINKS then
-    local oldest = ring.after
-    memory.unlink(oldest)
-    table_of[oldest.group][oldest.key] = nil
-    count = count - 1
-    links.leave(oldest)
+    forget_oldest()
+  end
+end
+
+-- Returns the link of a packet that was read before; one that was forgotten cannot tell again what it said.
+local function find_again(pinfo)
+  local ends = ends_of(pinfo)
+  return memory.at(by_ends[ends], pinfo.number * Z.PLACES) or new_link(ends, pinfo, nil)
+end
+
+local function find(pinfo)
+  local stream = pinfo.port_type == PT_TCP and value(tcp_stream) or nil
+  local link = stream and by_stream[stream]
+  if not link then
+    local ends = ends_of(pinfo)
+    local history = by_ends[ends]
+    link = history and history[history.last]
+    if not link or link.stream ~= stream then
+      link = new_link(ends, pinfo, stream)
+      remember(link)
+    end
+  end
+  if latest ~= link then
+    memory.unlink(link)
+    memory.link(ring, link)
+    latest = link
   end
   return link
 end
@@ -126,14 +163,14 @@ end
 
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes.
 function links.of(pinfo, tvb)
-  local link = find(pinfo)
+  local link = pinfo.visited and find_again(pinfo) or find(pinfo)
   local forward = pinfo.src_port == link.port
   if link.one_port then
     forward = tostring(pinfo.src) == link.address
   end
   local way = link.ways[forward and 1 or 2]
   way.visited = pinfo.visited
-  if link.tcp and not pinfo.visited then
+  if link.stream and not pinfo.visited then
     local at = position(tvb)
     if at then
       if way.next and way.next ~= at then
@@ -159,7 +196,16 @@ function links.latest(link)
   return link.snapshots[link.snapshots.last]
 end
 
--- Notes what holds from a place on. Only while packets are read for the first time.
+-- Adds what holds from a place on.
+function links.add(link, now)
+  local history = link.snapshots
+  memory.append(history, now)
+  if history.last - history.first >= MOST_SNAPSHOTS then
+    memory.remove_first(history)
+  end
+end
+
+-- Notes what changes from a place on. Only while packets are read for the first time.
 function links.change(link, from, values)
   local history = link.snapshots
   local before = history[history.last]
@@ -173,13 +219,10 @@ function links.change(link, from, values)
           now[known] = old
         end
         now.from = from
-        memory.append(history, now)
+        links.add(link, now)
       end
       now[name] = new
     end
-  end
-  if history.last - history.first >= MOST_SNAPSHOTS then
-    memory.remove_first(history)
   end
   return now
 end
@@ -240,6 +283,7 @@ end
 
 -- Compression ----------------------------------------------------------------------------------------
 
+-- Returns what is behind the header byte, or nil and why it cannot be read.
 local function unpacked(raw)
   if byte(raw, 1) % 2 == 1 then
     return Z.lz4(raw:sub(2), MAX_UNPACKED)
@@ -248,45 +292,7 @@ local function unpacked(raw)
 end
 links.decompressed = unpacked
 
--- Tells from its first bytes whether something may be a batch of whole messages.
-local function plausible(raw)
-  local header, second = byte(raw, 1, 2)
-  if not header then
-    return false
-  end
-  local id = header % 32
-  if id == KEEP_ALIVE then
-    return #raw == 1 and header == KEEP_ALIVE
-  elseif id == CLOSE then
-    return #raw == 2
-  elseif id == INIT or id == JOIN then
-    return second == VERSION
-  elseif id ~= FRAME and id ~= FRAGMENT then
-    return false
-  end
-  -- Behind sequence number and extensions of a FRAME stands a network message.
-  local at = 2
-  while (byte(raw, at) or 0) >= 128 and at < 10 do
-    at = at + 1
-  end
-  at = at + 1
-  local more = header >= 128
-  while more and at <= #raw do
-    local extension = byte(raw, at)
-    more = extension >= 128
-    if extension % 128 == 0x31 then
-      at = at + 1
-    elseif id == FRAME or (extension % 128 ~= 2 and extension % 128 ~= 3) then
-      return false
-    end
-    at = at + 1
-  end
-  if id == FRAGMENT then
-    return at <= #raw
-  end
-  local message = byte(raw, at)
-  return message ~= nil and message % 32 >= 0x19
-end
+links.decompressed = unpacked
 
 -- Tells whether a batch has the header byte of compression, when nobody has said so. As a message such a byte would
 -- begin an OAM, which nodes do not send, or INIT, which is no LZ4 block.
@@ -295,7 +301,7 @@ local function is_compressed(raw)
     return false
   end
   local inside = unpacked(raw)
-  return inside ~= nil and plausible(inside)
+  return inside ~= nil and Z.strict(inside, "batch")
 end
 
 -- Returns a batch without what compression puts in front, or nil and why that cannot be done.

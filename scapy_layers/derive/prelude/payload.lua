@@ -479,7 +479,11 @@ local function dissect(b, item, target, at, size)
   -- Bytes that are not what they should be raise an error there, and are shown as such.
   pcall(target.call, b.range(at, size):tvb(), pinfo, item)
   inside = false
+  Z.payload_shown = true
   pinfo.can_desegment, pinfo.desegment_len, pinfo.desegment_offset = can, length, offset
+  for _, column in ipairs({ "protocol", "info" }) do
+    pcall(function() pinfo.cols[column]:clear_fence() end)
+  end
   pinfo.cols.protocol:set("Zenoh")
 end
 
@@ -578,6 +582,7 @@ end
 local CARRIES = { push = true, request = true, response = true }
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
+  Z.payload_shown = false -- tells `tail` that somebody else wrote into the columns
   if not CARRIES[m.name] or inside then
     return
   end

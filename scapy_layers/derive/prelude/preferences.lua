@@ -68,26 +68,28 @@ function Z.table_of(name)
   return found and dissectors or nil
 end
 
+-- Adds the ports that are new and takes back those that are gone. The others stay as they are: users may have told
+-- Wireshark to decode them as something else.
 local function set_ports(entry)
   local dissectors = Z.table_of(entry.name)
   if not dissectors then
     return
   end
-  local texts = {}
+  local wanted = {}
   for _, setting in ipairs(entry.settings) do
-    if Z.settings[setting] ~= "" then
-      texts[#texts + 1] = Z.settings[setting]
+    for port in pairs(ports_of(Z.settings[setting])) do
+      wanted[port] = true
     end
   end
-  local wanted = table.concat(texts, ",")
-  if wanted == entry.current then
-    return
+  for port in pairs(entry.current or {}) do
+    if not wanted[port] then
+      pcall(function() dissectors:remove(port, entry.target) end)
+    end
   end
-  if entry.current and entry.current ~= "" then
-    pcall(dissectors.remove, dissectors, entry.current, entry.target)
-  end
-  if wanted ~= "" then
-    pcall(dissectors.add, dissectors, wanted, entry.target)
+  for port in pairs(wanted) do
+    if not (entry.current and entry.current[port]) then
+      pcall(function() dissectors:add(port, entry.target) end)
+    end
   end
   entry.current = wanted
 end

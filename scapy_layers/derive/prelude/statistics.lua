@@ -502,28 +502,36 @@ local function listen(entry, filter, show)
   end
 end
 
+local has_windows = gui_enabled and gui_enabled()
+
+local function open_window(entry, filter)
+  local window = TextWindow.new("Zenoh " .. string.lower(entry.title) .. (filter and ": " .. filter or ""))
+  window:set_atclose(listen(entry, filter, function(text) window:set(text) end))
+  -- The capture may have been read already.
+  retap_packets()
+end
+
 local function on_command_line(entry)
   return function(argument)
     -- "zenoh,keys" or "zenoh,keys,FILTER"
     local filter = string.match(argument or "", "^zenoh,%w+,(.+)$")
-    listen(entry, filter, print)
+    if has_windows then
+      open_window(entry, filter)
+    else
+      listen(entry, filter, print)
+    end
   end
 end
 
-local function in_window(entry)
-  return function()
-    local window = TextWindow.new("Zenoh " .. string.lower(entry.title))
-    local remove = listen(entry, nil, function(text) window:set(text) end)
-    window:set_atclose(remove)
-    retap_packets()
-  end
+local function on_menu(entry)
+  return function() open_window(entry, nil) end
 end
 
 for _, entry in ipairs(TABLES) do
   if register_stat_cmd_arg then
     pcall(register_stat_cmd_arg, "zenoh," .. entry.name, on_command_line(entry))
   end
-  if register_menu and gui_enabled and gui_enabled() then
-    pcall(register_menu, "Zenoh/" .. entry.title, in_window(entry), MENU_TOOLS_UNSORTED)
+  if register_menu and has_windows then
+    pcall(register_menu, "Zenoh/" .. entry.title, on_menu(entry), MENU_TOOLS_UNSORTED)
   end
 end

@@ -1,5 +1,6 @@
 -- The Info column, and all of it into Wireshark.
 
+local append_text = TreeItem.append_text
 local MOST_CLAUSES, MOST_CHARACTERS = 4, 160
 local PT_UDP = 3
 
@@ -43,7 +44,7 @@ local info = Z.info
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
-  if m.item and m.keyexpr then m.item:append_text(": " .. Z.shown(m.keyexpr)) end
+  if m.item and m.keyexpr then append_text(m.item, ": " .. Z.shown(m.keyexpr)) end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
     info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)
@@ -51,7 +52,7 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
     info.text = info.text .. ", ..."
   end
   -- Set as a whole: dissectors of payloads write there as well.
-  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info:set(info.text) end
+  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info = info.text end
 end
 
 Z.proto.fields = Z.registered

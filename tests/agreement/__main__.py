@@ -1,0 +1,90 @@
+"""Compares all readers at length: ``python -m tests.agreement --examples 100000 --seed 7``.
+
+With captures as arguments those are compared; with ``--unit`` one unit, as a difference names it. Ends with status 1
+when readers differ.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from tests.agreement.compare import Difference, differences
+from tests.agreement.generate import units
+from tests.agreement.readers import Read, has_tshark, read_capture, read_units
+from tests.agreement.units import Unit, UnitKind
+
+EACH = 5_000
+"""Units that one process of tshark gets."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m tests.agreement", description=__doc__)
+    parser.add_argument("captures", nargs="*", type=Path, metavar="CAPTURE")
+    parser.add_argument("--examples", type=int, default=10_000, help="units to make (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--unit", type=_unit, metavar="KIND:HEX", help="read one unit: batch:8409, scouting:0109"
+    )
+    parser.add_argument(
+        "--low-latency", action="store_true", help="batches travel in a session with low latency"
+    )
+    parser.add_argument("--compression", action="store_true", help="batches travel compressed")
+    parser.add_argument(
+        "--all", action="store_true", help="print a difference for each field, not just the first"
+    )
+    arguments = parser.parse_args(argv)
+    if not has_tshark():
+        print("tshark is not there: only the others are compared", file=sys.stderr)
+    carrier = {"low_latency": arguments.low_latency, "compression": arguments.compression}
+    if arguments.captures:
+        read: Iterable[Read] = map(read_capture, arguments.captures)
+    elif arguments.unit:
+        read = [read_units([arguments.unit], **carrier)]
+    else:
+        read = (read_units(some, **carrier) for some in _shares(units(arguments.examples, arguments.seed)))
+    return _report(read, only_first=not arguments.all)
+
+
+def _report(read: Iterable[Read], *, only_first: bool) -> int:
+    met: Counter[tuple[str, str]] = Counter()
+    count, began = 0, time.monotonic()
+    for one in read:
+        count += len(one.units)
+        for difference in differences(one.units, one.readings):
+            place = _place(difference)
+            met[place] += 1
+            if met[place] == 1 and (not only_first or len(met) == 1):
+                print(difference, end="\n\n", flush=True)
+        if met and only_first:
+            break
+    spent = time.monotonic() - began
+    print(f"{count} units, {met.total()} read differently, {count / max(spent, 0.001):.0f} units/s")
+    if not only_first:
+        for (message, field), number in met.most_common():
+            print(f"{number:>8} {message} {field}")
+    return 1 if met else 0
+
+
+def _place(difference: Difference) -> tuple[str, str]:
+    return difference.message, difference.field.split("[")[0]
+
+
+def _shares(source: Iterator[Unit]) -> Iterator[list[Unit]]:
+    while share := list(islice(source, EACH)):
+        yield share
+
+
+def _unit(text: str) -> Unit:
+    kind, _, data = text.partition(":")
+    return Unit(UnitKind(kind), bytes.fromhex(data), about="the unit")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

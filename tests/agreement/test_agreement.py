@@ -1,0 +1,202 @@
+"""Scapy = tshark with zenoh.lua = columns, field for field: on all captures and on units of every kind.
+
+More of it: ``python -m tests.agreement --examples 100000 --seed 7``.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from tests.agreement import by_scapy, by_tshark, generate
+from tests.agreement.carry import carried
+from tests.agreement.compare import first_difference
+from tests.agreement.readers import Read, has_tshark, read_capture, read_units
+from tests.agreement.said import Entry, Reading
+from tests.agreement.units import Unit, UnitKind
+
+PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
+
+SEED = 7
+
+needs_tshark = pytest.mark.skipif(not has_tshark(), reason="tshark is not there")
+
+
+def assert_agreement(read: Read) -> None:
+    difference = first_difference(read.units, read.readings)
+    assert difference is None, f"\n{difference}"
+
+
+# Agreement ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", PCAPS, ids=lambda path: path.stem)
+def test_capture_of_real_nodes_is_read_alike(path: Path) -> None:
+    assert_agreement(read_capture(path))
+
+
+def test_valid_units_of_every_kind_are_read_alike() -> None:
+    units = [*generate.valid(12, SEED), *generate.batches(120, SEED)]
+    assert {unit.kind for unit in units} == set(UnitKind)
+    assert_agreement(read_units(units))
+
+
+def test_units_with_one_lie_are_read_alike() -> None:
+    assert_agreement(read_units(list(generate.wrong(20, SEED))))
+
+
+def test_truncated_units_are_read_alike() -> None:
+    assert_agreement(read_units(list(generate.cut(3, SEED))))
+
+
+def test_mutated_units_are_read_alike() -> None:
+    assert_agreement(read_units(list(generate.mutated(3_000, SEED))))
+
+
+@needs_tshark
+@pytest.mark.parametrize("session", ["low_latency", "compression"])
+def test_units_in_another_kind_of_session_are_read_alike(session: str) -> None:
+    units = [unit for unit in _some(SEED + 1) if unit.kind is UnitKind.BATCH]
+    assert_agreement(read_units(units, **{session: True}))
+
+
+def _some(seed: int) -> Iterator[Unit]:
+    return chain(generate.valid(2, seed), generate.wrong(3, seed), generate.mutated(400, seed))
+
+
+# The comparison itself ----------------------------------------------------------------------------
+
+PUT = bytes.fromhex("25053d05026b79010474657874")
+"""A FRAME with a PUSH of a PUT: scope 5, suffix ``ky``, data ``text``."""
+
+
+def planted(reading: Reading, message: int, change: Entry) -> Reading:
+    """Gives a field of a message another value."""
+    messages = list(reading.messages)
+    entries = [change if entry[:2] == change[:2] else entry for entry in messages[message].entries]
+    messages[message] = replace(messages[message], entries=tuple(entries))
+    return replace(reading, messages=tuple(messages))
+
+
+def test_planted_difference_is_named_with_all_it_takes_to_see_it_again() -> None:
+    units = [
+        Unit(UnitKind.BATCH, bytes.fromhex("04")),
+        Unit(UnitKind.BATCH, PUT, packet=12, about="planted"),
+    ]
+    right = [by_scapy.reading(unit) for unit in units]
+    wrong = [right[0], planted(right[1], 1, Entry("push", "key_scope", 6))]
+
+    difference = first_difference(units, {"scapy": right, "tshark": wrong, "columns": right})
+
+    assert difference is not None
+    assert (difference.number, difference.at, difference.message) == (1, 2, "push")
+    assert difference.values == {"scapy": "5", "tshark": "6", "columns": "5"}
+    assert str(difference).splitlines() == [
+        "planted, packet 12, unit 1: push at byte 2, zenoh.push.key_scope",
+        "  scapy    5",
+        "  tshark   6",
+        "  columns  5",
+        f"  bytes    {PUT.hex()}",
+        f"  again    python -m tests.agreement --unit batch:{PUT.hex()}",
+    ]
+
+
+@pytest.mark.parametrize("reader", ["tshark", "columns"])
+@pytest.mark.parametrize(
+    ("raw", "spoil", "field"),
+    [
+        (PUT, lambda one: replace(one, messages=one.messages[:-1]), "within"),
+        (PUT[:-1], lambda one: replace(one, refusal=None), "kind"),
+        (PUT[:-1], lambda one: replace(one, refusal=one.refusal._replace(offset=9)), "kind"),
+        (PUT[:-1], lambda one: replace(one, refusal=one.refusal._replace(field="PUT.data")), "field"),
+        (PUT, lambda one: planted(one, 2, Entry("put", "data", b"tex")), "zenoh.put.data"),
+        (PUT, lambda one: planted(one, 2, Entry("put", "data", "text")), "zenoh.put.data"),
+    ],
+    ids=["a message less", "not refused", "elsewhere", "another field", "other bytes", "text for bytes"],
+)
+def test_any_planted_difference_is_found(
+    reader: str, raw: bytes, spoil: Callable[[Reading], Reading], field: str
+) -> None:
+    unit = Unit(UnitKind.BATCH, raw)
+    right = by_scapy.reading(unit)
+
+    difference = first_difference([unit], {"scapy": [right], reader: [spoil(right)]})
+
+    assert difference is not None
+    assert difference.field == field
+    assert difference.values["scapy"] != difference.values[reader]
+
+
+SHOWN = """<?xml version="1.0"?>
+<pdml><packet>
+  <proto name="geninfo"><field name="num" pos="0" show="3" size="0"/></proto>
+  <proto name="zenoh" pos="54" size="15">
+    <field name="zenoh.batch" pos="54" size="15" show="" value="">
+      <field name="zenoh.batch.length" pos="54" size="2" show="13" value="0d00"/>
+      <field name="zenoh.frame" pos="56" size="13" show="" value="">
+        <field name="zenoh.frame.Z" pos="56" size="1" show="0" value="0" unmaskedvalue="25"/>
+        <field name="zenoh.frame.R" pos="56" size="1" show="1" value="1" unmaskedvalue="25"/>
+        <field name="zenoh.frame.sn" pos="57" size="1" show="5" value="05"/>
+        <field name="zenoh.push" pos="58" size="11" show="" value="">
+          <field name="zenoh.push.Z" pos="58" size="1" show="0" value="0" unmaskedvalue="3d"/>
+          <field name="zenoh.push.M" pos="58" size="1" show="0" value="0" unmaskedvalue="3d"/>
+          <field name="zenoh.push.N" pos="58" size="1" show="1" value="1" unmaskedvalue="3d"/>
+          <field name="zenoh.push.key_scope" pos="59" size="1" show="5" value="05"/>
+          <field name="zenoh.push.key_suffix" pos="61" size="2" show="ky" value="6b79"/>
+          <field name="zenoh.put" pos="63" size="6" show="" value="">
+            <field name="zenoh.put.Z" pos="63" size="1" show="0" value="0" unmaskedvalue="01"/>
+            <field name="zenoh.put.E" pos="63" size="1" show="0" value="0" unmaskedvalue="01"/>
+            <field name="zenoh.put.T" pos="63" size="1" show="0" value="0" unmaskedvalue="01"/>
+            <field name="zenoh.put.data" pos="65" size="4" show="74:65:78:74" value="74657874"/>
+          </field>
+        </field>
+      </field>
+    </field>
+  </proto>
+</packet></pdml>"""
+"""``PUT`` as tshark shows it."""
+
+
+def shown_difference(old: str = "", new: str = "") -> str:
+    """Compares ``SHOWN`` with something replaced; empty when it is right."""
+    assert old in SHOWN
+    (shown,) = by_tshark.units_in(io.BytesIO(SHOWN.replace(old, new).encode()))
+    unit = Unit(UnitKind.BATCH, PUT, packet=shown.packet)
+    difference = first_difference([unit], {"scapy": [by_scapy.reading(unit)], "tshark": [shown.reading]})
+    return "" if difference is None else f"{difference.field}: {difference.values['tshark']}"
+
+
+def test_what_tshark_shows_is_read_back() -> None:
+    assert shown_difference() == ""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ('show="5" value="05"/>\n          <', 'show="6" value="05"/>\n          <', "zenoh.push.key_scope: 6"),
+        ('pos="59" size="1" show="5" value="05"', 'pos="59" size="1" show="5" value="06"', "key_scope: highlighted 06"),
+        ('pos="65" size="4"', 'pos="66" size="4"', "zenoh.put.data: highlighted at 10, 4 bytes, outside of its message"),
+        ('pos="61" size="2"', 'pos="58" size="2"', "highlighted at 2, which belongs to the field in front of it"),
+        ('show="74:65:78:74"', 'show="74:65:78"', "zenoh.put.data: shown as 74:65:78"),
+        ('name="zenoh.put" pos="63" size="6"', 'name="zenoh.put" pos="63" size="5"', "length: 5"),
+        ('name="zenoh.put.T"', 'name="zenoh.put.S"', "zenoh.put.T: "),
+        ('<proto name="zenoh"', '<field showname="Lua Error: x"/><proto name="zenoh"', "script: Lua Error: x"),
+    ],
+)  # fmt: skip
+def test_wrong_highlight_or_value_of_tshark_is_found(old: str, new: str, found: str) -> None:
+    assert found in shown_difference(old, new)
+
+
+def test_units_travel_in_a_capture_as_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "units.pcap"
+    batches = [unit for unit in _some(SEED) if unit.kind is UnitKind.BATCH]
+    for session in ({}, {"low_latency": True}, {"compression": True}):
+        capture, placed = carried(batches, **session)
+        path.write_bytes(capture)
+        heard = {unit.packet: unit.data for unit in by_scapy.units_of(path) if unit.kind is UnitKind.BATCH}
+        assert [heard[unit.packet] for unit in placed] == [unit.data for unit in batches], session

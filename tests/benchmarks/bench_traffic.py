@@ -1,0 +1,142 @@
+"""How fast Spark counts what travelled, by key, beside one core without it: ``bench_traffic.py [PACKETS]``.
+
+A capture of one session is made in a temporary folder (10 million packets of 100 bytes, 1.2 GB, unless told
+otherwise) and removed afterwards. Each packet is a batch with one PUT on one of 400 keys, said by alias and suffix.
+The figure to watch is the ratio, measured in the same run: the machine may be busy. Spark has two cores, ``local[2]``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import numpy as np
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from scapy_layers import scan, tables
+from scapy_layers.declarations import DeclareKeyExpr
+from scapy_layers.network import Declare
+from scapy_layers.transport import Frame
+from spark_reports import traffic
+from spark_reports.java import find_java
+from spark_reports.session import spark_session
+from tests.benchmarks._common import Rate, frame, handshake, pcap, prefixed, table
+
+PACKETS = 10_000_000
+SIZE = 100
+ALIASES, SUFFIXES = 8, 50
+FIRST_SN = 1 << 21
+"""From here on a number takes four bytes, up to 2**28."""
+
+SOME = 1 << 18
+"""Packets that are made at a time."""
+
+RECORD = 16
+
+
+def capture(path: Path, packets: int) -> None:
+    """Writes the handshake, the declarations, and the packets, which differ in time, number, key and sequence."""
+    frames, seq, back = handshake()
+    for number in range(1, ALIASES + 1):
+        body = DeclareKeyExpr(key_id=number, key_suffix=f"robot/{number}/sensor")
+        data = prefixed(bytes(Frame(R=1, sn=FIRST_SN + number - 1, messages=[Declare(body=body)])))
+        frames.append(frame(data, seq, ack=back))
+        seq += len(data)
+    pcap(path, frames)
+    before = 54 + 12
+    message = bytes(4) + b"\x7d\x01\x04/000\x01"
+    payload = bytes(SIZE - before - 2 - 1 - len(message) - 1)
+    data = prefixed(b"\x25" + message + bytes([len(payload)]) + payload)
+    one = np.frombuffer(SIZE.to_bytes(4, "little").rjust(12, b"\0") + SIZE.to_bytes(4, "little"), np.uint8)
+    template = np.concatenate([one, np.frombuffer(frame(data, 0, ack=back), np.uint8)])
+    at = RECORD + before
+    with path.open("ab") as file:
+        for first in range(0, packets, SOME):
+            index = np.arange(first, min(first + SOME, packets), dtype=np.int64)
+            rows = np.tile(template, (len(index), 1))
+            _put(rows, 0, 1 + index // 1_000_000, "<u4")
+            _put(rows, 4, index % 1_000_000, "<u4")
+            _put(rows, RECORD + 38, seq + index * len(data), ">u4")
+            sn = FIRST_SN + ALIASES + index
+            for byte in range(4):
+                rows[:, at + 3 + byte] = (sn >> 7 * byte & 0x7F) | (0x80 if byte < 3 else 0)
+            rows[:, at + 8] = 1 + index % ALIASES
+            suffix = index // ALIASES % SUFFIXES
+            for digit in range(3):
+                rows[:, at + 11 + digit] = ord("0") + suffix // 10 ** (2 - digit) % 10
+            file.write(rows.tobytes())
+
+
+def _put(rows: np.ndarray, at: int, values: np.ndarray, kind: str) -> None:
+    size = np.dtype(kind).itemsize
+    rows[:, at : at + size] = (values & (1 << 8 * size) - 1).astype(kind).view(np.uint8).reshape(-1, size)
+
+
+def timed(name: str, packets: int, run: Callable[[], object]) -> Rate:
+    """Runs something once: it takes long enough."""
+    begin = perf_counter()
+    found = run()
+    seconds = perf_counter() - begin
+    print(f"{name}: {seconds:.1f} s, {found}", file=sys.stderr, flush=True)
+    return Rate(name, packets / seconds)
+
+
+def one_core(path: Path) -> int:
+    """Reads the same columns that Spark gets, and counts rows."""
+    wanted = {"push": ["key_scope", "key_suffix", "M"]}
+    return sum(found["push"].num_rows for found in tables.read(path, tables=wanted) if "push" in found)
+
+
+def messages(spark: SparkSession, path: Path, columns: str) -> DataFrame:
+    """Returns some columns of all messages."""
+    return spark.read.format("zenoh").option("columns", columns).load(str(path))
+
+
+def by_wire_key(spark: SparkSession, path: Path) -> int:
+    """Groups by the key as it was said."""
+    frame = messages(spark, path, "message,key_scope,key_suffix").where("message = 'push'")
+    return len(frame.groupBy("key_scope", "key_suffix").agg(sf.count("*")).collect())
+
+
+def by_full_key(spark: SparkSession, path: Path) -> int:
+    """Groups by the full key."""
+    frame = messages(
+        spark,
+        path,
+        "capture,connection,forward,batch,pieces,offset,message,body,key_scope,key_suffix,mapping,key_id",
+    )
+    pushed = frame.where("message = 'push'")
+    keyed = traffic.keys(pushed, traffic.aliases(frame))
+    return len(keyed.groupBy("keyexpr").agg(sf.count("*")).collect())
+
+
+def main() -> None:
+    packets = int(sys.argv[1]) if len(sys.argv) > 1 else PACKETS
+    with tempfile.TemporaryDirectory(prefix="bench-traffic-") as folder:
+        path = Path(folder) / "capture.pcap"
+        capture(path, packets)
+        print(f"{path.stat().st_size / 1e6:,.0f} MB", file=sys.stderr)
+        rates = [
+            timed("columns, one core", packets, lambda: one_core(path)),
+            timed("planning", packets, lambda: len(scan.plan(path, 64 << 20))),
+        ]
+        with spark_session(find_java(os.environ), os.environ, master="local[2]", fast=False) as spark:
+            traffic.register(spark)
+            spark.range(1000).selectExpr("sum(id)").collect()
+            rates += [
+                timed("Spark, count", packets, lambda: messages(spark, path, "message").count()),
+                timed("Spark, by key as said", packets, lambda: by_wire_key(spark, path)),
+                timed("Spark, by full key", packets, lambda: by_full_key(spark, path)),
+            ]
+    print(table(f"{packets:,} packets of {SIZE} bytes", rates, against="columns, one core"))
+
+
+if __name__ == "__main__":
+    main()

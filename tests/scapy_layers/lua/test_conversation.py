@@ -1,0 +1,320 @@
+"""What ``zenoh.lua`` remembers of a conversation, as tshark shows it, against ``scapy_layers.conversation``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from scapy_layers import capture, catalogue, names
+from scapy_layers.codes import Kind
+from scapy_layers.conversation import Exchange, Heard, listen
+from scapy_layers.conversation.heard import Unread
+from scapy_layers.derive.lua import OUTPUT
+from scapy_layers.transport import Fragment
+from tests.scapy_layers.lua.made import Anything, save
+
+PCAPS = Path(__file__).parents[3] / "pcaps"
+CAPTURES = sorted(path.stem for path in PCAPS.glob("*.pcapng"))
+LUA = Path(os.environ.get("ZENOH_LUA", OUTPUT))
+MESSAGES = {
+    f"zenoh.{names.layer_name(described)}"
+    for (kind, _), described in catalogue.shapes().items()
+    if kind in {Kind.SCOUTING, Kind.TRANSPORT, Kind.NETWORK}
+}
+EXPERTS = "place range gap loss duplicate old lane fragment alias request declaration limit".split()
+"""The expert infos of the conversation; others say what strict decoding refuses."""
+
+ASIDE = {"dropped", "unresponsive"}
+"""Captures in which a sender gives a message up half way, or a node is stopped: there is something to be said."""
+
+pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
+
+
+@dataclass
+class Told:
+    """What is said of one message.
+
+    Attributes:
+        number: Of the packet.
+        name: ``zenoh.push`` ...
+        fields: Of the conversation, by name without ``zenoh.``: all values.
+        experts: Ids of the expert infos.
+    """
+
+    number: int
+    name: str
+    fields: dict[str, list[str]] = field(default_factory=dict)
+    experts: list[str] = field(default_factory=list)
+
+    def one(self, name: str) -> str | None:
+        """Returns the only value of a field."""
+        values = self.fields.get(name, [])
+        assert len(values) <= 1, f"{self}: {name} more than once"
+        return values[0] if values else None
+
+    def numbers(self, name: str) -> list[int]:
+        """Returns packet numbers."""
+        return [int(value) for value in self.fields.get(name, [])]
+
+
+# tshark -------------------------------------------------------------------------------------------
+
+_NO_TEXT = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
+"""What XML cannot say."""
+
+
+def tshark(path: Path, *options: str) -> list[Told]:
+    """Returns what tshark says of the messages of a capture."""
+    command = ["tshark", "-X", f"lua_script:{LUA}", "-r", str(path), "-T", "pdml", "-J", "zenoh", "-n", *options]
+    done = subprocess.run(command, capture_output=True, check=True, timeout=60)
+    assert b"Lua" not in done.stderr, done.stderr.decode()
+    found: list[Told] = []
+    for packet in ET.fromstring(_NO_TEXT.sub(b"?", done.stdout)):
+        number = int(packet.find("proto[@name='geninfo']/field[@name='num']").attrib["show"])  # type: ignore[union-attr]
+        for proto in packet.findall("proto"):
+            if proto.get("name", "").startswith("zenoh"):
+                found += _messages(proto, number, {})
+    return found
+
+
+def _messages(node: ET.Element, number: int, ends: dict[str, list[str]]) -> Iterator[Told]:
+    own = {
+        name: [child.attrib["show"] for child in node if child.get("name") == f"zenoh.{name}"]
+        for name in ("srczid", "dstzid")
+    }
+    ends = {name: values or ends.get(name, []) for name, values in own.items()}
+    for child in node:
+        name = child.get("name", "")
+        if name in MESSAGES:
+            told = Told(number, name, dict(ends))
+            for inner in child:
+                label = inner.get("name", "")
+                if label.count(".") == 1:
+                    told.fields.setdefault(label.removeprefix("zenoh."), []).append(inner.get("show", ""))
+                told.experts += [
+                    one.get("name", "").rpartition(".")[2]
+                    for one in inner.iter()
+                    if one.get("name", "").startswith("zenoh.expert.") and label == "_ws.expert"
+                ]
+            told.experts = [one for one in told.experts if one in EXPERTS]
+            yield told
+        yield from _messages(child, number, ends)
+
+
+DECODE_AS = {"packed_multicast": "udp.port==57861,zenoh", "unicast_scouting": "udp.port==42638,zenoh"}
+"""Captures of which a single packet does not show what it is: users would say so, too."""
+
+_POOL = ThreadPoolExecutor(2)
+
+
+ONCE = ("query_lanes", "undeclarations", "interleaved", "lowlatency", "compression", "joins", "meeting", "mesh")
+"""Captures that are read in one pass as well."""
+
+
+_runs: dict[tuple[str, bool], Future[list[Told]]] = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _begun(request: pytest.FixtureRequest) -> None:
+    """Begins all runs at once that the selected tests need: tshark takes most of its time to start."""
+    params = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
+    chosen = {one.params["name"] for one in params if one is not None and "name" in one.params}
+    for name in CAPTURES:
+        for twice in (True, False) if name in ONCE else (True,):
+            if name in chosen:
+                _runs[name, twice] = _POOL.submit(tshark, PCAPS / f"{name}.pcapng", *_options(name, twice))
+
+
+def _options(name: str, twice: bool) -> list[str]:
+    given = ["-2"] if twice else []
+    if name in DECODE_AS:
+        given += ["-d", DECODE_AS[name]]
+    return [*given, "-Y", "zenoh"]
+
+
+def dissected(name: str, *, twice: bool = True) -> list[Told]:
+    """Returns what tshark says of a capture, read in one pass or in two."""
+    return _runs[name, twice].result()
+
+
+# scapy_layers -------------------------------------------------------------------------------------
+
+
+@cache
+def heard(path: Path) -> list[tuple[str, Heard]]:
+    """Returns what ``listen`` says of a capture, in order of packets, with the name of each message in tshark."""
+    return list(_named(listen(capture.read(path))))
+
+
+def _named(told: Iterable[object]) -> Iterator[tuple[str, Heard]]:
+    messages = [one for one in told if isinstance(one, Heard) and not isinstance(one.message, Unread)]
+    for one in sorted(messages, key=_number):
+        described = catalogue.shapes()[one.message.kind, type(one.message).id]
+        yield f"zenoh.{names.layer_name(described)}", one
+
+
+def _number(one: Heard) -> int:
+    return one.number
+
+
+Pairs: TypeAlias = list[tuple[Told, Heard]]
+
+
+def _pairs(name: str) -> Pairs:
+    """Returns every message of a capture as both see it."""
+    return _matched(dissected(name), heard(PCAPS / f"{name}.pcapng"))
+
+
+def _matched(ours: list[Told], theirs: list[tuple[str, Heard]]) -> Pairs:
+    known = {(one.number, called) for called, one in theirs}
+    # A CLOSE behind the end of a session on UDP is no part of anything that ``listen`` would tell.
+    ours = [told for told in ours if told.name != "zenoh.close" or (told.number, told.name) in known]
+    assert [(one.number, one.name) for one in ours] == [(one.number, called) for called, one in theirs]
+    return [(one, other) for one, (_, other) in zip(ours, theirs, strict=True)]
+
+
+def _check_keys(pairs: Pairs) -> None:
+    for told, one in pairs:
+        assert told.one("keyexpr") == one.keyexpr, told
+        assert (told.one("srczid"), told.one("dstzid")) == (one.source_zid, one.target_zid), told
+        lane = None if one.lane is None else (str(int(one.lane.priority)), str(int(one.lane.reliable)))
+        assert (told.one("priority"), told.one("reliability")) == (lane or (None, None)), told
+
+
+def _check_links(pairs: Pairs) -> None:
+    begun: set[int] = set()
+    for told, one in pairs:
+        assert _links(told) == _expected_links(told.name, one, id(one.exchange) not in begun), told
+        begun.add(id(one.exchange))
+
+
+def _check_remarks(pairs: Pairs) -> None:
+    for told, one in pairs:
+        expected = [str(remark.kind) for remark in one.remarks if remark.kind in EXPERTS]
+        assert sorted(told.experts) == sorted(expected), told
+
+
+def _check_fragments(pairs: Pairs) -> None:
+    packets: list[int] = []
+    for told, one in pairs:
+        if isinstance(one.message, Fragment):
+            packets = told.numbers("fragments")
+        elif one.pieces:
+            assert tuple(packets) == one.pieces, told
+            packets = []
+
+
+# Every capture ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_capture_gives_the_messages_keys_and_ends_that_the_layers_give(name: str) -> None:
+    _check_keys(_pairs(name))
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_capture_links_what_belongs_together(name: str) -> None:
+    _check_links(_pairs(name))
+
+
+def _links(told: Told) -> dict[str, list[int]]:
+    known = ("request_in", "response_in", "final_in", "declared_in", "undeclared_in", "interest_in", "scout_in")
+    found = {link: told.numbers(link) for link in (*known, "hello_in")}
+    return {link: numbers for link, numbers in found.items() if numbers}
+
+
+def _expected_links(name: str, one: Heard, begins: bool) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    exchange, interest = one.exchange, one.interest
+    if interest:
+        found["interest_in"] = [interest.asked]
+    if exchange and name in {"zenoh.response", "zenoh.response_final"}:
+        found["request_in"] = [exchange.asked]
+    elif exchange and name == "zenoh.hello":
+        found["scout_in"] = [exchange.asked]
+    elif exchange and name == "zenoh.scout":
+        found["hello_in"] = _answers(exchange)
+    elif exchange and name == "zenoh.request":
+        found["response_in"] = _answers(exchange)
+        found["final_in"] = _if_any(exchange.ended)
+    elif exchange and name == "zenoh.interest" and one.message.fields["mode"]:
+        found["response_in"] = _answers(exchange)
+        found["final_in"] = _if_any(exchange.complete)
+    elif exchange and name == "zenoh.interest":
+        found["interest_in"] = [exchange.asked]
+    elif exchange and exchange is not interest:
+        if begins:
+            found["undeclared_in"] = _if_any(exchange.ended)
+        else:
+            found["declared_in"] = [exchange.asked]
+    return {link: numbers for link, numbers in found.items() if numbers}
+
+
+def _answers(exchange: Exchange) -> list[int]:
+    """Packet numbers of the answers; one is named once for its packet."""
+    return list(dict.fromkeys(answer.number for answer in exchange.answers))
+
+
+def _if_any(number: int | None) -> list[int]:
+    return [] if number is None else [number]
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_capture_tells_the_time_between_request_and_response(name: str) -> None:
+    for told, one in _pairs(name):
+        answers = told.name in {"zenoh.response", "zenoh.response_final"} and one.exchange
+        expected = (one.time - one.exchange.asked_time) / 1e9 if answers and one.exchange else None
+        measured = told.one("response_time")
+        assert (measured is None) == (expected is None), told
+        if measured is not None and expected is not None:
+            assert float(measured) == pytest.approx(expected, abs=1e-8)
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_capture_puts_fragments_together(name: str) -> None:
+    _check_fragments(_pairs(name))
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_capture_is_remarked_on_as_the_layers_do(name: str) -> None:
+    pairs = _pairs(name)
+    _check_remarks(pairs)
+    if name not in ASIDE:
+        assert not any(told.experts for told, _ in pairs)
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_one_pass_tells_the_same_but_for_what_is_to_come(name: str) -> None:
+    to_come = {"response_in", "final_in", "undeclared_in", "hello_in", "reassembled_in"}
+    for once, twice in zip(dissected(name, twice=False), dissected(name), strict=True):
+        later = {key: values for key, values in twice.fields.items() if key not in to_come}
+        assert (once.number, once.name, once.fields, once.experts) == (
+            twice.number,
+            twice.name,
+            later,
+            twice.experts,
+        )
+
+
+# Anything -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_anything_is_taken_as_the_layers_take_it(seed: int, tmp_path: Path) -> None:
+    made = save(tmp_path / "made.pcap", *Anything(seed).talks(25))
+    pairs = _matched(tshark(made, "-2", "-Y", "zenoh"), heard(made))
+    _check_keys(pairs)
+    _check_links(pairs)
+    _check_remarks(pairs)
+    _check_fragments(pairs)

@@ -1,0 +1,415 @@
+"""Payloads in Wireshark's own dissectors, by encoding and by key; attachments of ROS 2 nodes."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scapy_layers.codes import Encoding
+from scapy_layers.data import Del, Err, Put, Query, Reply
+from scapy_layers.extensions import DelAttachment, PutAttachment, QueryAttachment, QueryBody
+from scapy_layers.keyexpr import canonical, intersects
+from scapy_layers.message import Message
+from scapy_layers.network import Request, Response
+from scapy_layers.transport import Fragment
+from tests.scapy_layers.lua.parts import VERSIONS, Runtime, part, runtime
+from tests.scapy_layers.lua.wire import PCAPS, Talk, count, fields, needs_tshark, packets_of, push, run, tshark, values
+
+pytestmark = needs_tshark
+JSON = b'{"speed": 12.5}'
+PNG = (
+    b"\x89PNG\r\n\x1a\n"
+    + struct.pack(">I4sIIBBBBB", 13, b"IHDR", 7, 5, 8, 0, 0, 0, 0)
+    + struct.pack(">I", zlib.crc32(b"IHDR" + struct.pack(">IIBBBBB", 7, 5, 8, 0, 0, 0, 0)))
+    + struct.pack(">I4sI", 0, b"IEND", zlib.crc32(b"IEND"))
+)
+GIF = bytes.fromhex(
+    "474946383961 07000500800000 000000ffffff 21f9040100000000 2c00000000010001000002024401003b"
+)
+CBOR = bytes.fromhex("a1657370656564187b")  # {"speed": 123}
+PROTOBUF = bytes.fromhex("089601")  # field 1: 150
+
+
+def capture(tmp_path: Path, *bodies: Message, key: str = "demo/a") -> Path:
+    return Talk().open().frame(*(push(key, body) for body in bodies)).save(tmp_path / "t.pcap")
+
+
+# By encoding --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("encoding", "schema", "data", "name", "expected"),
+    [
+        (Encoding.APPLICATION_JSON, None, JSON, "json.key", "speed"),
+        (Encoding.TEXT_JSON, None, JSON, "json.value.number", "12.5"),
+        (Encoding.APPLICATION_JSON, b"my.schema", JSON, "json.key", "speed"),
+        (Encoding.APPLICATION_JSON_PATCH_JSON, None, JSON, "json.key", "speed"),
+        (Encoding.APPLICATION_CBOR, None, CBOR, "cbor.type.uint", "123"),
+        (Encoding.APPLICATION_XML, None, b"<a><b>c</b></a>", "xml.cdata", "c"),
+        (Encoding.TEXT_XML, None, b"<a>c</a>", "xml.cdata", "c"),
+        (Encoding.APPLICATION_SOAP_XML, None, b"<a>c</a>", "xml.cdata", "c"),
+        (Encoding.IMAGE_PNG, None, PNG, "png.ihdr.width", "7"),
+        (Encoding.IMAGE_GIF, None, GIF, "image-gif.screen.width", "7"),
+        (Encoding.APPLICATION_PROTOBUF, None, PROTOBUF, "protobuf.field.value", "9601"),
+        (Encoding.TEXT_PLAIN, None, b"hello", "data-text-lines", "hello"),
+        (Encoding.TEXT_MARKDOWN, None, b"# hello", "data-text-lines", "# hello"),
+        (Encoding.ZENOH_STRING, None, b"hello", "data-text-lines", "hello"),
+        (Encoding.APPLICATION_YAML, None, b"a: 1", "data-text-lines", "a: 1"),
+        (Encoding.CUSTOM, b"application/geo+json", JSON, "json.key", "speed"),
+        (Encoding.CUSTOM, b"Application/JSON;charset=utf-8", JSON, "json.key", "speed"),
+    ],
+)
+def test_payload_goes_to_the_dissector_of_its_encoding(
+    tmp_path: Path, encoding: Encoding, schema: bytes | None, data: bytes, name: str, expected: str
+) -> None:
+    put = Put(encoding=encoding, data=data) if schema is None else Put(encoding=encoding, schema=schema, data=data)
+    path = capture(tmp_path, put)
+    if name == "data-text-lines":
+        assert expected in tshark(path, "-V", "-Y", name)
+    else:
+        assert expected in values(path, name)
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        Put(data=JSON),
+        Put(encoding=Encoding.APPLICATION_OCTET_STREAM, data=JSON),
+        Put(encoding=Encoding.CUSTOM, schema=b"json", data=JSON),
+        Put(encoding=400, data=JSON),
+        Put(encoding=Encoding.APPLICATION_JSON, data=b""),
+    ],
+    ids=["default", "octets", "own name", "unknown number", "empty"],
+)
+def test_payload_of_no_known_type_stays_bytes(tmp_path: Path, put: Put) -> None:
+    path = capture(tmp_path, put)
+    assert count(path, "zenoh.put") == 1
+    assert count(path, "json || data-text-lines") == 0
+
+
+def test_highlighted_bytes_are_those_of_the_payload(tmp_path: Path) -> None:
+    path = capture(tmp_path, Put(encoding=Encoding.APPLICATION_JSON, data=JSON))
+    [layers] = packets_of(path, "-x", "-Y", "json")
+    assert layers["zenoh"]["zenoh.batch"]  # the payload stands inside of our tree
+    raw = json.dumps(layers)
+    assert raw.count(f'"{JSON.hex()}", ') >= 2  # the field of ours and the object of theirs
+
+
+def test_bodies_of_queries_replies_and_errors_are_dissected(tmp_path: Path) -> None:
+    kind = Encoding.APPLICATION_JSON
+    asked = Request(
+        request_id=1,
+        N=1,
+        M=1,
+        key_suffix="q",
+        body=Query(extensions=[QueryBody(encoding=kind, data=b'{"a": 1}')]),
+    )
+    answers = [
+        Response(request_id=1, N=1, M=1, key_suffix="q", body=Reply(body=Put(encoding=kind, data=b'{"b": 2}'))),
+        Response(request_id=1, N=1, M=1, key_suffix="q", body=Err(encoding=kind, data=b'{"c": 3}')),
+    ]
+    path = Talk().open().frame(asked).frame(*answers, back=True).save(tmp_path / "t.pcap")
+    assert values(path, "json.key") == ["a", "b", "c"]
+
+
+def test_payload_of_fragments_is_dissected(tmp_path: Path) -> None:
+    text = b'{"speed": "' + b"x" * 300 + b'"}'
+    whole = bytes(push("demo/a", Put(encoding=Encoding.APPLICATION_JSON, data=text)))
+    talk = Talk().open()
+    talk.batch(Fragment(R=1, M=1, sn=1, data=whole[:100]))
+    talk.batch(Fragment(R=1, M=1, sn=2, data=whole[100:250]))
+    talk.batch(Fragment(R=1, M=0, sn=3, data=whole[250:]))
+    path = talk.save(tmp_path / "t.pcap")
+    assert values(path, "json.key") == ["speed"]
+    assert values(path, "json.value.string") == ["x" * 300]
+
+
+# What does not fit --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("encoding", "data"),
+    [
+        (Encoding.APPLICATION_CBOR, b"\x5f\x5f\x5f"),
+        (Encoding.APPLICATION_CBOR, CBOR[:-1]),
+        (Encoding.APPLICATION_PROTOBUF, b"\x0a\x7fabc"),
+        (Encoding.APPLICATION_PROTOBUF, b"text"),
+        (Encoding.IMAGE_PNG, b"no image"),
+        (Encoding.IMAGE_JPEG, b"no image"),
+        (Encoding.IMAGE_GIF, b"no image"),
+        (Encoding.APPLICATION_JSON, b"[[[}"),
+        (Encoding.APPLICATION_XML, b"<a><"),
+    ],
+)
+def test_payload_that_is_not_what_it_says_harms_nothing(tmp_path: Path, encoding: Encoding, data: bytes) -> None:
+    path = capture(tmp_path, Put(encoding=encoding, data=data), Put(data=b"behind"))
+    assert count(path, "_ws.malformed || _ws.lua.error") == 0
+    assert values(path, "zenoh.put.data") == [data.hex(), b"behind".hex()]
+
+
+def test_dissector_that_fails_leaves_the_next_messages_alone(tmp_path: Path) -> None:
+    broken = PNG[:20]
+    path = capture(tmp_path, Put(encoding=Encoding.IMAGE_PNG, data=broken), Put(data=b"behind"))
+    assert values(path, "zenoh.put.data") == [broken.hex(), b"behind".hex()]
+
+
+# Settings -----------------------------------------------------------------------------------------
+
+
+def test_payloads_can_be_left_alone(tmp_path: Path) -> None:
+    path = capture(tmp_path, Put(encoding=Encoding.APPLICATION_JSON, data=JSON))
+    assert count(path, "json") == 1
+    assert count(path, "json", "-o", "zenoh.payload:FALSE") == 0
+
+
+def by_key(table: str) -> tuple[str, str]:
+    return "-o", f"zenoh.payload_dissectors:{table}"
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "found"),
+    [
+        ("demo/**=json", "demo/a/b", True),
+        ("demo/**=application/json", "demo/a/b", True),
+        (" demo/* = json ; ", "demo/a", True),
+        ("demo/*=json", "demo/a/b", False),
+        ("demo/a$*/end=json", "demo/abc/end", True),
+        ("demo/a$*/end=json", "demo/bc/end", False),
+        ("other=xml; **=json", "demo/a", True),
+        ("**=none; **=json", "demo/a", False),
+        ("**=json", "demo/@adv/a", False),
+        ("**/@adv/**=json", "demo/@adv/a", True),
+        ("", "demo/a", False),
+    ],
+)
+def test_key_table_names_the_dissector(tmp_path: Path, table: str, key: str, found: bool) -> None:
+    path = capture(tmp_path, Put(data=JSON), key=key)
+    assert count(path, "json", *by_key(table)) == int(found)
+
+
+def test_key_table_decides_before_the_encoding(tmp_path: Path) -> None:
+    path = capture(tmp_path, Put(encoding=Encoding.APPLICATION_JSON, data=JSON))
+    assert count(path, "json", *by_key("demo/**=none")) == 0
+
+
+@pytest.fixture
+def demo_point(tmp_path: Path) -> tuple[str, str]:
+    """Tells the dissector of Protocol Buffers about a message, as a user would."""
+    (tmp_path / "demo.proto").write_text('syntax = "proto3"; package demo; message Point { int32 x = 1; }')
+    return "-o", f'uat:protobuf_search_paths:"{tmp_path}","TRUE"'
+
+
+@pytest.mark.parametrize(
+    ("put", "table"),
+    [
+        (Put(encoding=Encoding.APPLICATION_PROTOBUF, schema=b"demo.Point", data=PROTOBUF), ""),
+        (Put(data=PROTOBUF), "demo/**=protobuf:demo.Point"),
+    ],
+    ids=["schema", "key table"],
+)
+def test_protobuf_is_dissected_as_the_message_it_is(
+    tmp_path: Path, demo_point: tuple[str, str], put: Put, table: str
+) -> None:
+    path = capture(tmp_path, put)
+    options = [*demo_point, *by_key(table)]
+    assert values(path, "protobuf.message.name", options=options) == ["demo.Point"]
+    assert values(path, "protobuf.field.name", options=options) == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("demo", "'demo' is not KEY=DISSECTOR"),
+        ("demo//a=json", "'demo//a' is no key expression: an empty chunk"),
+        ("demo/a*=json", "'demo/a*' is no key expression: 'a*' is no chunk"),
+        ("demo=jason", "no dissector and no media type 'jason'"),
+        ("demo=zenoh", "no dissector and no media type 'zenoh'"),
+    ],
+)
+def test_key_table_that_makes_no_sense_is_told(tmp_path: Path, table: str, said: str) -> None:
+    path = capture(tmp_path, Put(data=JSON))
+    done = run(path, *by_key(f"{table}; **=json"), "-Y", "json")
+    assert done.returncode == 0
+    assert said in done.stderr + done.stdout
+    assert len(done.stdout.splitlines()) >= 1  # the entry that makes sense is in force
+
+
+def test_columns_stay_ours_whatever_dissects_payloads(tmp_path: Path) -> None:
+    path = capture(tmp_path, Put(data=b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), Put(data=JSON))
+    rows = fields(path, "_ws.col.Protocol", "_ws.col.Info", where="zenoh.put", options=by_key("demo/**=http"))
+    assert count(path, "http", *by_key("demo/**=http")) == 1
+    assert rows[0][0] == "Zenoh"
+    assert rows[0][1].startswith("PUSH demo/a PUT")
+    assert "HTTP" not in rows[0][1]
+
+
+def test_dissector_that_wants_more_of_the_stream_gets_no_more(tmp_path: Path) -> None:
+    http = b"POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\nabc"
+    talk = Talk().open().frame(push("demo/a", Put(data=http))).frame(push("demo/b", Put(data=b"behind")), sn=2)
+    path = talk.save(tmp_path / "t.pcap")
+    assert values(path, "zenoh.put.data", options=by_key("demo/a=http")) == [http.hex(), b"behind".hex()]
+
+
+# ROS 2 --------------------------------------------------------------------------------------------
+
+GID = bytes(range(16))
+BARE = struct.pack("<qq", 7, 1_700_000_000_123_456_789) + b"\x10" + GID
+NAMED = (
+    b"\x0fsequence_number"
+    + BARE[:8]
+    + b"\x10source_timestamp"
+    + BARE[8:16]
+    + b"\x0asource_gid"
+    + BARE[16:]
+)
+ROS2 = ("zenoh.ros2.sequence_number", "zenoh.ros2.source_timestamp", "zenoh.ros2.source_gid")
+EPOCH = ("-t", "e")
+
+
+@pytest.mark.parametrize("attachment", [BARE, NAMED], ids=["bare", "named"])
+@pytest.mark.parametrize(
+    "carrier",
+    [
+        lambda raw: push("chatter", Put(extensions=[PutAttachment(attachment=raw)], data=b"x")),
+        lambda raw: push("chatter", Del(extensions=[DelAttachment(attachment=raw)])),
+        lambda raw: Request(
+            request_id=1, N=1, M=1, key_suffix="q", body=Query(extensions=[QueryAttachment(attachment=raw)])
+        ),
+    ],
+    ids=["put", "del", "query"],
+)
+def test_attachment_of_rmw_zenoh_has_typed_fields(tmp_path: Path, attachment: bytes, carrier: object) -> None:
+    assert callable(carrier)
+    path = Talk().open().frame(carrier(attachment)).save(tmp_path / "t.pcap")
+    [[number, time, gid]] = fields(path, *ROS2, where="zenoh.ros2.sequence_number > 6")
+    assert number == "7"
+    assert "22:13:20.123456789" in time
+    assert gid.replace(":", "") == GID.hex()
+
+
+def test_sequence_number_and_time_may_be_negative(tmp_path: Path) -> None:
+    raw = struct.pack("<qq", -2, -1_500_000_000) + b"\x10" + GID
+    path = Talk().open().frame(push("a", Put(extensions=[PutAttachment(attachment=raw)], data=b"x")))
+    saved = path.save(tmp_path / "t.pcap")
+    assert values(saved, ROS2[0]) == ["-2"]
+    assert count(saved, f'{ROS2[1]} < "1970-01-01 00:00:00"') == 1
+
+
+@pytest.mark.parametrize("raw", [b"", BARE[:-1], BARE + b"x", BARE[:16] + b"\x0f" + GID, NAMED[:-1], b"\xff" * 33])
+def test_other_attachments_stay_bytes(tmp_path: Path, raw: bytes) -> None:
+    path = Talk().open().frame(push("a", Put(extensions=[PutAttachment(attachment=raw)], data=b"x")))
+    assert count(path.save(tmp_path / "t.pcap"), ROS2[0]) == 0
+
+
+def test_attachments_of_the_ros2_capture_are_read() -> None:
+    path = PCAPS / "ros2.pcapng"
+    assert count(path, ROS2[0]) > 3
+    assert len(values(path, ROS2[2])) == len(values(path, ROS2[0]))
+
+
+def test_payloads_of_real_nodes_raise_no_alarm() -> None:
+    path = PCAPS / "encodings.pcapng"
+    assert count(path, "_ws.malformed || _ws.lua.error") == 0
+    assert count(path, "json") > 0
+
+
+# The parts of it, under every Lua -------------------------------------------------------------------
+
+_STUB = """
+local any = setmetatable({}, { __index = function() return function() return {} end end })
+ProtoField, ProtoExpert, TreeItem, base = any, any, any, {}
+expert = { group = {}, severity = {} }
+Z = { prefix = "zenoh", proto = {} }
+"""
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def lua(request: pytest.FixtureRequest) -> Runtime:
+    made = runtime(request.param)
+    part(made, "core", _STUB)
+    part(made, "payload", "")
+    return made
+
+
+CHUNKS = st.sampled_from(["a", "b", "ab", "abc", "*", "**", "a$*", "$*b", "a$*c", "$*a$*b$*", "@v", "@w"])
+
+
+@st.composite
+def key_expressions(draw: st.DrawFn) -> str:
+    return canonical("/".join(draw(st.lists(CHUNKS, min_size=1, max_size=6))))
+
+
+def test_keys_intersect_by_the_rules_of_zenoh(lua: Runtime) -> None:
+    @settings(max_examples=400)
+    @given(key_expressions(), key_expressions())
+    def agrees(one: str, other: str) -> None:
+        found = lua.execute("return Z.keys_intersect(...)", one.encode(), other.encode())
+        assert found == intersects(one, other), (one, other)
+
+    agrees()
+
+
+def test_long_keys_are_compared_in_time(lua: Runtime) -> None:
+    # A search through combinations would not come back.
+    long = "/".join(["a"] * 20_000)
+    patterns = ["**/a/**/a/**/a/**/b", "**/*/**/*/b/**", "/".join(["**/a"] * 30) + "/b"]
+    for pattern in patterns:
+        assert not lua.execute("return Z.keys_intersect(...)", pattern.encode(), long.encode())
+    chunk = "a" * 60_000
+    assert not lua.execute("return Z.keys_intersect(...)", b"$*a$*a$*a$*b", chunk.encode())
+
+
+WELL_FORMED = """
+00 17 1818 1903e8 1a000f4240 1bffffffffffffffff 20 3903e7 f90000 fa47c35000 fb3ff199999999999a f4 f6 f820
+c074323031332d30332d32315432303a30343a30305a d74401020304 40 4401020304 60 62225c 63e6b0b4 80 83010203
+8301820203820405 98190102030405060708090a0b0c0d0e0f101112131415161718181819 a0 a201020304
+a26161016162820203 5f42010243030405ff 7f657374726561646d696e67ff 9fff 9f018202039f0405ffff 83018202039f0405ff
+bf61610161629f0203ffff 826161bf61626163ff
+""".split()
+
+
+@pytest.mark.parametrize("digits", WELL_FORMED)
+def test_cbor_is_recognised_whole_and_only_whole(lua: Runtime, digits: str) -> None:
+    check = "return Z.payload_checks['application/cbor'](...)"
+    raw = bytes.fromhex(digits)
+    assert lua.execute(check, raw)
+    assert lua.execute(check, raw + b"\x00")  # a sequence: its first item is shown
+    assert not any(lua.execute(check, raw[:size]) for size in range(len(raw)))
+
+
+@pytest.mark.parametrize("digits", ["ff", "1c", "1f", "3f", "df", "81ff", "9f", "5c", "a1", "c0", "9b7fffffffffffffff"])
+def test_what_is_no_cbor_is_refused(lua: Runtime, digits: str) -> None:
+    assert not lua.execute("return Z.payload_checks['application/cbor'](...)", bytes.fromhex(digits))
+
+
+def test_cbor_of_any_depth_is_refused_or_understood(lua: Runtime) -> None:
+    check = "return Z.payload_checks['application/cbor'](...)"
+    assert not lua.execute(check, b"\x81" * 100_000 + b"\x00")
+    assert lua.execute(check, b"\x81" * 60 + b"\x00")
+
+
+@pytest.mark.parametrize(
+    ("digits", "good"),
+    [("", True), ("0801", True), ("0a0161", True), ("0900000000000000001500000000", True), ("0b0c", True)]
+    + [(each, False) for each in ("00", "08", "0a0561", "0f", "09000000", "0a", "08ff", "0affffffffffffffff7f")],
+)
+def test_protocol_buffers_are_recognised_to_the_last_byte(lua: Runtime, digits: str, good: bool) -> None:
+    assert lua.execute("return Z.payload_checks['application/protobuf'](...)", bytes.fromhex(digits)) is good
+
+
+def test_any_bytes_are_checked_without_an_error(lua: Runtime) -> None:
+    @settings(max_examples=300)
+    @given(st.binary(max_size=40))
+    def survives(raw: bytes) -> None:
+        for name in ("application/cbor", "application/protobuf", "image/png"):
+            found = lua.execute("local name, raw = ... return Z.payload_checks[name](raw)", name.encode(), raw)
+            assert found in {True, False}
+        lua.execute("Z.ros2_places(...)", raw)
+
+    survives()

@@ -1,0 +1,200 @@
+"""The tables of ``tshark -z zenoh,...``, held against what ``zenoh-dissect stats`` counts."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scapy_layers.data import Del, Err, Put, Query, Reply
+from scapy_layers.network import Request, Response, ResponseFinal
+from scapy_layers.transport import Close
+from tests.scapy_layers.lua.wire import ASKER, PCAPS, ZIDS, Talk, needs_tshark, push, tshark
+
+pytestmark = needs_tshark
+
+Rows = dict[str, dict[str, str]]
+
+
+def printed(path: Path, name: str, *options: str) -> list[str]:
+    """Returns the lines of a table between its rulers."""
+    lines = tshark(path, "-q", "-z", f"zenoh,{name}", *options).splitlines()
+    rulers = [number for number, line in enumerate(lines) if set(line) == {"="}]
+    assert len(rulers) == 2, lines
+    return lines[rulers[0] + 1 : rulers[1]]
+
+
+def rows_of(path: Path, name: str, *options: str) -> list[list[str]]:
+    """Returns titles and rows of a table."""
+    lines = printed(path, name, *options)
+    rule = next(number for number, line in enumerate(lines) if set(line) == {"-"})
+    width = len(lines[rule])
+    rows = [lines[rule - 1], *lines[rule + 1 :]]
+    assert max(map(len, rows[:-1])) <= width
+    return [re.split(r" {2,}", row.strip()) for row in rows]
+
+
+def table(path: Path, name: str, *options: str) -> Rows:
+    """Returns the rows of a table by the text in their first column."""
+    titles, *rows = rows_of(path, name, *options)
+    return {row[0]: dict(zip(titles[1:], row[1:], strict=True)) for row in rows if len(row) == len(titles)}
+
+
+@cache
+def counted(name: str) -> dict[str, Any]:
+    """Returns what our own statistics say about a capture."""
+    command = [sys.executable, "-m", "scapy_layers", "stats", str(PCAPS / f"{name}.pcapng")]
+    done = subprocess.run([*command, "--format", "json", "--top", "1000"], check=True, capture_output=True)
+    data: dict[str, Any] = json.loads(done.stdout)
+    return data
+
+
+CAPTURES = ("query", "put_delete", "lanes", "mixed", "multicast", "lowlatency", "compression", "meeting")
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_messages_are_counted_as_our_statistics_do(name: str) -> None:
+    rows = table(PCAPS / f"{name}.pcapng", "messages")
+    assert {message: int(row["Count"]) for message, row in rows.items()} == counted(name)["counts"]
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_keys_are_counted_as_our_statistics_do(name: str) -> None:
+    rows = table(PCAPS / f"{name}.pcapng", "keys")
+    data = counted(name)
+    expected = {
+        row["keyexpr"]: [row[each] for each in ("puts", "deletes", "queries", "replies", "errors", "payload_bytes")]
+        for row in data["keys"]["listed"]
+        if row["keyexpr"] and len(row["keyexpr"]) <= 60
+    }
+    titles = ("Puts", "Deletes", "Queries", "Replies", "Errors", "Bytes")
+    found = {
+        key: [int(row[title]) for title in titles] for key, row in rows.items() if key in expected or len(key) <= 60
+    }
+    found.pop("(no key)", None)
+    assert found == expected
+    duration = data["duration"] / 1e9
+    for row in rows.values():
+        published = int(row["Puts"]) + int(row["Deletes"])
+        assert float(row["Per second"]) == pytest.approx(published / duration, abs=0.002)
+
+
+@pytest.mark.parametrize("name", ["query", "query_lanes", "targets", "unanswered"])
+def test_requests_are_timed_as_our_statistics_do(name: str) -> None:
+    titles, *rows = rows_of(PCAPS / f"{name}.pcapng", "requests")
+    rows = [row for row in rows if len(row) == len(titles)]
+    data = counted(name)["requests"]
+    assert sum(int(row[1]) for row in rows) == data["sent"]
+    assert sum(int(row[4]) for row in rows) == data["unanswered"]
+    for first, total in ((5, data["to_first_reply"]), (9, data["to_final"])):
+        least = [float(row[first]) for row in rows if row[first] != "-"]
+        most = [float(row[first + 2]) for row in rows if row[first] != "-"]
+        assert min(least) == pytest.approx(total["min"] / 1e6, abs=0.001)
+        assert max(most) == pytest.approx(total["max"] / 1e6, abs=0.001)
+
+
+def asked(number: int, key: str = "q") -> Request:
+    return Request(request_id=number, N=1, M=1, key_suffix=key, body=Query())
+
+
+def answer(number: int, body: Reply | Err, key: str = "q") -> Response:
+    return Response(request_id=number, N=1, M=1, key_suffix=key, body=body)
+
+
+def test_times_of_requests_are_those_of_the_packets(tmp_path: Path) -> None:
+    talk = Talk().open()
+    for number in range(1, 21):
+        talk.frame(asked(number))
+        for _ in range(number):
+            talk.batch(b"\x04")  # KEEP_ALIVE: a millisecond each
+        talk.frame(answer(number, Reply(body=Put(data=b"x"))), back=True)
+        talk.frame(ResponseFinal(request_id=number), back=True)
+    talk.frame(asked(99, "never"))
+    titles, *rows = rows_of(talk.save(tmp_path / "t.pcap"), "requests")
+    assert titles[:5] == ["Key expression", "Queries", "Replies", "Errors", "Open"]
+    [key, queries, replies, errors, still_open, *times] = rows[0]
+    assert (key, queries, replies, errors, still_open) == ("q", "20", "20", "0", "0")
+    assert [float(time) for time in times] == pytest.approx(
+        [2.0, 11.5, 21.0, 20.0, 3.0, 12.5, 22.0, 21.0], rel=0.011
+    )
+    assert rows[1] == ["never", "1", "0", "0", "1", *["-"] * 8]
+
+
+def test_answers_without_a_question_are_told(tmp_path: Path) -> None:
+    talk = Talk().open().frame(answer(7, Err(data=b"no")), ResponseFinal(request_id=7), back=True)
+    path = talk.save(tmp_path / "t.pcap")
+    assert "2 answers to queries that this capture does not have." in printed(path, "requests")
+
+
+def test_keys_tell_what_was_done_with_them(tmp_path: Path) -> None:
+    talk = Talk().open()
+    talk.frame(push("a/b", Put(data=b"12345")), push("a/b", Put(data=b"678")), push("a/b", Del()))
+    talk.frame(asked(1, "a/*"))
+    talk.frame(
+        answer(1, Reply(body=Put(data=b"12")), "a/b"), answer(1, Err(data=b"123"), "a/*"), back=True
+    )
+    rows = table(talk.save(tmp_path / "t.pcap"), "keys")
+    columns = ("Puts", "Deletes", "Queries", "Replies", "Errors", "Bytes")
+    assert [rows["a/b"][one] for one in columns] == ["2", "1", "0", "1", "0", "10"]
+    assert [rows["a/*"][one] for one in columns] == ["0", "0", "1", "0", "1", "3"]
+
+
+def test_sessions_tell_who_talked_and_how_it_ended(tmp_path: Path) -> None:
+    talk = Talk().open().frame(push("a", Put(data=b"x"))).batch(Close(S=1, reason=5), back=True)
+    titles, row, *_ = rows_of(talk.save(tmp_path / "t.pcap"), "sessions")
+    assert titles == ["Zid", "Zid", "Locator", "Locator", "Start", "End", "Messages", "Bytes", "Ended"]
+    assert row[:2] == [f"{ZIDS[0]} client", f"{ZIDS[1]} router"]
+    assert row[2:4] == [f"tcp/{ASKER}:50000", "tcp/10.0.0.2:7447"]
+    assert row[4:7] == ["0.000", "0.005", "7"]
+    assert row[8] == "CLOSE expired, from the right"
+
+
+def test_two_sessions_of_the_same_ends_are_two_rows(tmp_path: Path) -> None:
+    talk = Talk().open().batch(Close(S=1, reason=0)).open()
+    rows = [row for row in rows_of(talk.save(tmp_path / "t.pcap"), "sessions") if row[0].startswith(ZIDS[0])]
+    assert [row[8] for row in rows] == ["CLOSE generic, from the left", "not by CLOSE"]
+
+
+def test_filter_leaves_packets_out(tmp_path: Path) -> None:
+    talk = Talk().open().frame(push("a", Put(data=b"x"))).frame(push("b", Put(data=b"x")))
+    path = talk.save(tmp_path / "t.pcap")
+    assert set(table(path, "keys")) == {"a", "b"}
+    assert set(table(path, 'keys,zenoh.keyexpr == "a"')) == {"a"}
+
+
+def test_two_passes_count_once(tmp_path: Path) -> None:
+    path = Talk().frame(push("a", Put(data=b"x"))).save(tmp_path / "t.pcap")
+    assert table(path, "messages", "-2")["PUT"]["Count"] == "1"
+    assert table(PCAPS / "query.pcapng", "messages", "-2") == table(PCAPS / "query.pcapng", "messages")
+
+
+def test_many_keys_are_bounded_and_told(tmp_path: Path) -> None:
+    talk = Talk().open()
+    for start in range(0, 300, 50):
+        talk.frame(*(push(f"key/{number}", Put(data=b"x")) for number in range(start, start + 50)))
+    talk.frame(push("key/299", Put(data=b"x")))
+    lines = printed(talk.save(tmp_path / "t.pcap"), "keys")
+    assert lines[4].startswith("key/299")  # what weighs most comes first
+    assert "200 more rows are left out." in lines
+
+
+def test_keys_that_do_not_show_stay_in_their_column(tmp_path: Path) -> None:
+    long = "long/" + "ä" * 200 + "/end"
+    talk = Talk().open().frame(push("schön/\tda", Put(data=b"x")), push(long, Put(data=b"x")))
+    rows = printed(talk.save(tmp_path / "t.pcap"), "keys")[4:6]
+    assert rows[0].startswith("schön/?da ")
+    assert rows[1].startswith("long/ä")
+    assert "..." in rows[1]
+    assert len(rows[0]) == len(rows[1])
+
+
+def test_nothing_to_count_is_an_empty_table(tmp_path: Path) -> None:
+    path = Talk(port=80).raw(b"nothing of ours").save(tmp_path / "t.pcap")
+    for name in ("messages", "keys", "sessions", "requests"):
+        assert len(rows_of(path, name)) == 2

@@ -1,0 +1,270 @@
+"""The data source: what it plans and reads, alone and under Spark."""
+
+import pickle
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import EqualTo, In
+
+from scapy_layers import tables
+from spark_reports import messages, traffic
+from spark_reports.capture_source import CaptureReader, CaptureSource, Options, find
+from tests.benchmarks._common import frame, handshake, pcap, prefixed, put
+
+PCAPS = Path(__file__).parents[2] / "pcaps"
+KEYS = PCAPS / "keys.pcapng"
+
+Read = Callable[..., list[dict[str, Any]]]
+
+
+def reader_of(*paths: Path, **options: str) -> CaptureReader:
+    """Returns a reader as a worker gets it: pickled."""
+    given = {"paths": pa_json([str(path) for path in paths])} | options
+    source = CaptureSource(given)
+    found: CaptureReader = pickle.loads(pickle.dumps(source.reader(source.schema())))
+    return found
+
+
+def pa_json(paths: list[str]) -> str:
+    return "[" + ", ".join(f'"{path}"' for path in paths) + "]"
+
+
+def rows_of(reader: CaptureReader) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for task in reader.partitions():
+        for batch in reader.read(pickle.loads(pickle.dumps(task))):
+            assert batch.schema.equals(reader.schema)
+            found += batch.to_pylist()
+    return found
+
+
+@pytest.fixture
+def stream(tmp_path: Path) -> Path:
+    """A capture of a few MB: one session that puts 30 000 times."""
+    path = tmp_path / "stream.pcap"
+
+    def frames() -> Iterator[bytes]:
+        opening, seq, back = handshake()
+        yield from opening
+        for sn in range(30_000):
+            data = prefixed(put(100 + sn, sn.to_bytes(4, "big")))
+            yield frame(data, seq, ack=back)
+            seq += len(data)
+
+    pcap(path, frames())
+    return path
+
+
+# Options and files --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "no captures named"),
+        ({"path": "s3://bucket/a.pcap"}, "not a local path"),
+        ({"path": "a", "table": "pushes"}, "option table is 'pushes'; it must be one of messages, .*push"),
+        (
+            {"path": "a", "columns": "packet,key"},
+            "option columns is 'key'; it must be one of capture, packet",
+        ),
+        ({"path": "a", "depth": "deep"}, "must be one of full, header"),
+        ({"path": "a", "mode": "strict"}, "must be one of permissive, failfast"),
+        ({"path": "a", "split": "64MB"}, "must be a number of bytes"),
+        ({"path": "a", "split": "5"}, "at least 1048576"),
+    ],
+)
+def test_wrong_option_error_says_what_could_be(options: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Options.of(options)
+
+
+def test_files_folders_and_patterns_are_found_once(tmp_path: Path) -> None:
+    for name in ("b.pcap", "a.pcapng", "deep/c.PCAP.gz", "notes.txt", "trace"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    folder = str(tmp_path)
+    assert [Path(path).name for path in find([folder])] == ["a.pcapng", "b.pcap", "c.PCAP.gz"]
+    assert [Path(path).name for path in find([f"{folder}/*.pcap*", f"{folder}/b.pcap"])] == [
+        "a.pcapng",
+        "b.pcap",
+    ]
+    assert [Path(path).name for path in find([f"{folder}/trace"])] == ["trace"]
+    assert find([f"{folder}/*.none"]) == []
+    with pytest.raises(ValueError, match="no such capture"):
+        find([f"{folder}/missing.pcap"])
+
+
+def test_schema_that_the_table_has_not_is_refused() -> None:
+    source = CaptureSource({"path": str(KEYS)})
+    schema = source.schema()
+    assert CaptureReader(Options.of({"path": str(KEYS)}), schema["packet", "body"]).schema.names == [
+        "packet",
+        "body",
+    ]
+    put_schema = CaptureSource({"path": str(KEYS), "table": "put"}).schema()
+    with pytest.raises(ValueError, match="option schema is"):
+        source.reader(put_schema)
+
+
+# Tasks --------------------------------------------------------------------------------------------
+
+
+def test_many_small_files_are_one_task(tmp_path: Path) -> None:
+    for number in range(40):
+        shutil.copy(KEYS, tmp_path / f"{number}.pcapng")
+    tasks = reader_of(tmp_path).partitions()
+    assert [len(task.parts) for task in tasks] == [40]
+
+
+def test_splits_are_the_whole(stream: Path) -> None:
+    columns = {
+        "columns": "capture,packet,batch,offset,message,body,sn,key_suffix,payload,source,source_zid,error"
+    }
+    whole, parts = reader_of(stream, **columns), reader_of(stream, split=str(1 << 20), **columns)
+    assert len(whole.partitions()) == 1
+    assert len(parts.partitions()) > 1
+    found = rows_of(parts)
+    assert found == rows_of(whole)
+    assert len(found) == 60_004
+    assert found[-1]["payload"] == (29_999).to_bytes(4, "big")
+    assert {row["source"] for row in found} == {"127.0.0.1:50000", "127.0.0.1:7447"}
+    assert {row["source_zid"] for row in found} == {"7060504030201", "17161514131211"}
+
+
+def test_split_is_read_without_scapy(stream: Path) -> None:
+    """A worker gets everything pickled; here one that refuses to import Scapy."""
+    import subprocess
+
+    reader = reader_of(stream, split=str(1 << 20), columns="message,payload")
+    (task, *_) = reader.partitions()
+    code = (
+        "import sys, pickle; sys.modules['scapy'] = None\n"
+        "reader, task = pickle.load(sys.stdin.buffer)\n"
+        "print(sum(batch.num_rows for batch in reader.read(task)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        input=pickle.dumps((reader, task)),
+        capture_output=True,
+        check=False,
+        cwd=Path(__file__).parents[2],
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert int(done.stdout) > 1000
+
+
+# Filters ------------------------------------------------------------------------------------------
+
+
+def test_filter_on_capture_opens_no_other_file(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        shutil.copy(KEYS, tmp_path / f"{name}.pcapng")
+    reader = reader_of(tmp_path)
+    one = EqualTo(("capture",), str(tmp_path / "a.pcapng"))
+    assert list(reader.pushFilters([one])) == [one]
+    assert [task.parts for task in reader.partitions()] == [((str(tmp_path / "a.pcapng"), None),)]
+
+
+def test_filter_on_message_and_body_makes_no_other_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    real = tables.read
+
+    def spy(*args: Any, **more: Any) -> Any:
+        asked.append(more["columns"])
+        return real(*args, **more)
+
+    monkeypatch.setattr(tables, "read", spy)
+    reader = reader_of(KEYS, columns="message,body,key_id,key_suffix")
+    reader.pushFilters([In(("body",), ("d_keyexpr", "u_keyexpr"))])
+    found = rows_of(reader)
+    assert {row["body"] for row in found} <= {"d_keyexpr", "u_keyexpr"}
+    assert found
+    assert set(asked[0]) == {"declare", "d_keyexpr", "u_keyexpr"}
+    reader = reader_of(KEYS, columns="message,sn")
+    reader.pushFilters([EqualTo(("message",), "keep_alive")])
+    rows_of(reader)
+    assert set(asked[1]) == {"keep_alive"}
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("table", ["messages", *tables.names()])
+def test_every_table_has_the_schema_that_it_says(table: str) -> None:
+    reader = reader_of(PCAPS / "mixed.pcapng", PCAPS / "fragments.pcapng", table=table)
+    for row in rows_of(reader):
+        assert list(row) == reader.schema.names
+        assert Path(row["capture"]).parent == PCAPS
+
+
+def test_header_depth_has_messages_of_the_transport_alone() -> None:
+    found = {row["message"] for row in rows_of(reader_of(KEYS, depth="header"))}
+    assert {"init", "open", "frame"} <= found <= set(messages.OUTER)
+    assert rows_of(reader_of(KEYS, depth="header", table="put")) == []
+
+
+def test_nanoseconds_are_kept() -> None:
+    found = rows_of(reader_of(KEYS, table="push", columns="time,time_ns"))
+    assert found
+    for row in found:
+        assert row["time_ns"] // 1_000 == round(row["time"].timestamp() * 1e6)
+
+
+def damaged(tmp_path: Path) -> tuple[Path, Path]:
+    cut, none = tmp_path / "cut.pcapng", tmp_path / "none.pcap"
+    cut.write_bytes(KEYS.read_bytes()[:-30])
+    none.write_bytes(b"this is no capture at all")
+    return cut, none
+
+
+def test_damaged_files_among_others_are_read_as_far_as_they_are_whole(tmp_path: Path) -> None:
+    cut, none = damaged(tmp_path)
+    shutil.copy(KEYS, tmp_path / "whole.pcapng")
+    found = rows_of(reader_of(tmp_path, columns="capture,message,error"))
+    wrong = {Path(row["capture"]).name: row["error"] for row in found if row["error"]}
+    assert set(wrong) == {cut.name, none.name}
+    assert "the file ends inside" in wrong[cut.name]
+    assert "neither pcap nor pcapng" in wrong[none.name]
+    counts = [sum(Path(row["capture"]).name == name for row in found) for name in (cut.name, "whole.pcapng")]
+    assert counts[1] > 100
+    assert abs(counts[1] - counts[0]) < 10
+    errors = rows_of(reader_of(tmp_path, table="errors"))
+    assert {Path(row["capture"]).name: row["kind"] for row in errors} == dict.fromkeys(wrong, "CaptureError")
+
+
+def test_damaged_file_fails_fast_when_asked_to(tmp_path: Path) -> None:
+    for path in damaged(tmp_path):
+        with pytest.raises(ValueError, match=r"ends inside|neither pcap"):
+            rows_of(reader_of(path, mode="failfast", columns="message"))
+
+
+# Spark --------------------------------------------------------------------------------------------
+
+
+def test_spark_reads_filters_and_selects(spark: SparkSession, tmp_path: Path) -> None:
+    traffic.register(spark)
+    cut, none = damaged(tmp_path)
+    source = spark.read.format("zenoh").option("columns", "capture,message,body,time,packet,payload")
+    read = source.load([str(KEYS), str(cut), str(none)])
+    plan = read.where("message = 'push' and packet > 3")
+    found = plan.groupBy("message", "body").count().collect()
+    assert {(row.message, row.body) for row in found} <= {("push", "put"), ("push", "del")}
+    expected = [
+        row
+        for row in rows_of(reader_of(KEYS, cut, none, columns="message,packet"))
+        if row["message"] == "push" and row["packet"] > 3
+    ]
+    assert sum(row["count"] for row in found) == len(expected) > 0
+
+
+def test_error_in_an_option_is_told_by_spark(spark: SparkSession) -> None:
+    traffic.register(spark)
+    with pytest.raises(PySparkException, match="option table is 'nothing'"):
+        spark.read.format("zenoh").option("table", "nothing").load(str(KEYS))
