@@ -182,6 +182,9 @@ class _EkLayer(EkLayer):
             _load_types(self._program)
         return super()._get_field_value(full_field_name)
 
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return _EkLayer, (self._layer_name, self._fields_dict, self._program)
+
 
 def _load_types(program: Tshark) -> None:
     with warnings.catch_warnings():

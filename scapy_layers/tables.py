@@ -45,60 +45,68 @@ number of the connection, from its source to its target, ordinal of the batch in
 _UNIT = PLACE[0].name
 
 SCHEMAS: dict[str, pa.Schema] = {
-    CONNECTIONS: pa.schema([
-        pa.field("connection", pa.int32(), nullable=False),
-        pa.field("tcp", pa.bool_(), nullable=False),
-        pa.field("source", pa.string(), nullable=False),
-        pa.field("sport", pa.int32(), nullable=False),
-        pa.field("target", pa.string(), nullable=False),
-        pa.field("dport", pa.int32(), nullable=False),
-        pa.field("source_zid", pa.string()),
-        pa.field("target_zid", pa.string()),
-        pa.field("source_whatami", pa.string()),
-        pa.field("target_whatami", pa.string()),
-        pa.field("certain", pa.bool_(), nullable=False),
-        pa.field("multicast", pa.bool_(), nullable=False),
-        pa.field("lowlatency", pa.bool_()),
-        pa.field("compression", pa.bool_()),
-        pa.field("qos", pa.bool_()),
-        pa.field("shm", pa.bool_()),
-        pa.field("multilink", pa.bool_()),
-        pa.field("fsn_bits", pa.int32()),
-        pa.field("rid_bits", pa.int32()),
-        pa.field("batch_size", pa.int32()),
-        pa.field("patch", pa.int32()),
-        pa.field("first_packet", pa.int64()),
-        pa.field("first_time", _TIME),
-        pa.field("last_packet", pa.int64()),
-        pa.field("last_time", _TIME),
-        pa.field("batches_forward", pa.int64(), nullable=False),
-        pa.field("batches_backward", pa.int64(), nullable=False),
-        pa.field("bytes_forward", pa.int64(), nullable=False),
-        pa.field("bytes_backward", pa.int64(), nullable=False),
-    ]),
-    GAPS: pa.schema([
-        *(field for field in _WHERE if field.name != "pieces"),
-        pa.field("missing", pa.int64()),
-        pa.field("skipped", pa.int64(), nullable=False),
-        pa.field("why", pa.string(), nullable=False),
-    ]),
-    ERRORS_TABLE: pa.schema([
-        *_WHERE,
-        *(field.with_nullable(True) for field in ERRORS if field.name != _UNIT),
-    ]),
-    CAPTURE: pa.schema([
-        pa.field("packets", pa.int64(), nullable=False),
-        pa.field("other_packets", pa.int64(), nullable=False),
-        pa.field("links", pa.int64(), nullable=False),
-        pa.field("connections", pa.int64(), nullable=False),
-        pa.field("foreign", pa.int64(), nullable=False),
-        pa.field("batches", pa.int64(), nullable=False),
-        pa.field("strange_batches", pa.int64(), nullable=False),
-        pa.field("strange_bytes", pa.int64(), nullable=False),
-        pa.field("gaps", pa.int64(), nullable=False),
-        pa.field("skipped_bytes", pa.int64(), nullable=False),
-        pa.field("damage", pa.string()),
-    ]),
+    CONNECTIONS: pa.schema(
+        [
+            pa.field("connection", pa.int32(), nullable=False),
+            pa.field("tcp", pa.bool_(), nullable=False),
+            pa.field("source", pa.string(), nullable=False),
+            pa.field("sport", pa.int32(), nullable=False),
+            pa.field("target", pa.string(), nullable=False),
+            pa.field("dport", pa.int32(), nullable=False),
+            pa.field("source_zid", pa.string()),
+            pa.field("target_zid", pa.string()),
+            pa.field("source_whatami", pa.string()),
+            pa.field("target_whatami", pa.string()),
+            pa.field("certain", pa.bool_(), nullable=False),
+            pa.field("multicast", pa.bool_(), nullable=False),
+            pa.field("lowlatency", pa.bool_()),
+            pa.field("compression", pa.bool_()),
+            pa.field("qos", pa.bool_()),
+            pa.field("shm", pa.bool_()),
+            pa.field("multilink", pa.bool_()),
+            pa.field("fsn_bits", pa.int32()),
+            pa.field("rid_bits", pa.int32()),
+            pa.field("batch_size", pa.int32()),
+            pa.field("patch", pa.int32()),
+            pa.field("first_packet", pa.int64()),
+            pa.field("first_time", _TIME),
+            pa.field("last_packet", pa.int64()),
+            pa.field("last_time", _TIME),
+            pa.field("batches_forward", pa.int64(), nullable=False),
+            pa.field("batches_backward", pa.int64(), nullable=False),
+            pa.field("bytes_forward", pa.int64(), nullable=False),
+            pa.field("bytes_backward", pa.int64(), nullable=False),
+        ]
+    ),
+    GAPS: pa.schema(
+        [
+            *(field for field in _WHERE if field.name != "pieces"),
+            pa.field("missing", pa.int64()),
+            pa.field("skipped", pa.int64(), nullable=False),
+            pa.field("why", pa.string(), nullable=False),
+        ]
+    ),
+    ERRORS_TABLE: pa.schema(
+        [
+            *_WHERE,
+            *(field.with_nullable(True) for field in ERRORS if field.name != _UNIT),
+        ]
+    ),
+    CAPTURE: pa.schema(
+        [
+            pa.field("packets", pa.int64(), nullable=False),
+            pa.field("other_packets", pa.int64(), nullable=False),
+            pa.field("links", pa.int64(), nullable=False),
+            pa.field("connections", pa.int64(), nullable=False),
+            pa.field("foreign", pa.int64(), nullable=False),
+            pa.field("batches", pa.int64(), nullable=False),
+            pa.field("strange_batches", pa.int64(), nullable=False),
+            pa.field("strange_bytes", pa.int64(), nullable=False),
+            pa.field("gaps", pa.int64(), nullable=False),
+            pa.field("skipped_bytes", pa.int64(), nullable=False),
+            pa.field("damage", pa.string()),
+        ]
+    ),
 }
 """The schemas of what is no message."""
 
@@ -173,7 +181,9 @@ class Selection:
             kept = columns.get(name, whole.names)
             wrong = [column for column in kept if column not in whole.names]
             if wrong:
-                raise KeyError(f"there is no column {wrong[0]!r} in {name}; there are {', '.join(whole.names)}")
+                raise KeyError(
+                    f"there is no column {wrong[0]!r} in {name}; there are {', '.join(whole.names)}"
+                )
             self.schemas[name] = pa.schema([field for field in whole if field.name in kept])
 
     @cached_property
@@ -195,9 +205,7 @@ class Selection:
         return Decoder(self.shapes, wanted)
 
 
-def _selection(
-    tables: Collection[str] | None, columns: Mapping[str, Collection[str]] | None
-) -> Selection:
+def _selection(tables: Collection[str] | None, columns: Mapping[str, Collection[str]] | None) -> Selection:
     """Returns a selection, and remembers a few: many small captures are read in the same way."""
     kept = None if columns is None else tuple((name, tuple(columns[name])) for name in sorted(columns))
     return _remembered(None if tables is None else tuple(tables), kept)
@@ -247,7 +255,7 @@ def read(
     """
     selection = _selection(tables, columns) if shapes is None else Selection(tables, columns, shapes)
     if split is None:
-        scanner, carry = scan.scanner(selection.shapes), scan.Carry()
+        scanner, carry = scan.begin(selection.shapes), scan.Carry()
     else:
         scanner, carry = split.restored()
     reader = _Reader(selection, scanner, carry)
@@ -284,8 +292,8 @@ class _Where:
         """Returns where messages came from that were put together."""
         where = cls(chunk)
         units = np.array([whole.unit for whole in wholes], np.int64)
-        where._columns = {name: column[units] for name, column in where._columns.items()}  # noqa: SLF001
-        where._columns["pieces"] = np.array([whole.pieces for whole in wholes], np.int32)  # noqa: SLF001
+        where._columns = {name: column[units] for name, column in where._columns.items()}
+        where._columns["pieces"] = np.array([whole.pieces for whole in wholes], np.int32)
         return where
 
     def column(self, name: str, units: NDArray[np.int64]) -> pa.Array:
@@ -394,7 +402,8 @@ class _Reader:
         units = table.column(_UNIT).to_numpy()
         own = set(table.schema.names)
         arrays = [
-            table.column(field.name) if field.name in own else where.column(field.name, units) for field in made
+            table.column(field.name) if field.name in own else where.column(field.name, units)
+            for field in made
         ]
         rows.setdefault(name, []).append(pa.RecordBatch.from_arrays(arrays, schema=made))
 
@@ -413,7 +422,9 @@ class _Reader:
             parts += _parts(chunk, frames, chosen)
         parts.sort(key=_place)
         wholes = [
-            whole for _, part in parts if (whole := self._reassembly.take(part, talks.get(part.lane[0]))) is not None
+            whole
+            for _, part in parts
+            if (whole := self._reassembly.take(part, talks.get(part.lane[0]))) is not None
         ]
         if not wholes:
             return
@@ -434,19 +445,21 @@ class _Reader:
             start, end = int(chunk.units.start[unit]), int(chunk.units.end[unit])
             connection, forward = int(chunk.connection[unit]), bool(chunk.forward[unit])
             self._reassembly.doubts.add((connection, forward))
-            values.append({
-                "packet": int(chunk.packet[unit]),
-                "time": int(chunk.time[unit]),
-                "connection": connection,
-                "forward": forward,
-                "batch": int(chunk.batch[unit]),
-                "pieces": 0,
-                "offset": error.offset,
-                "field": error.field,
-                "kind": type(error).__name__,
-                "found": error.found,
-                "rest": chunk.units.data[start:end].tobytes(),
-            })
+            values.append(
+                {
+                    "packet": int(chunk.packet[unit]),
+                    "time": int(chunk.time[unit]),
+                    "connection": connection,
+                    "forward": forward,
+                    "batch": int(chunk.batch[unit]),
+                    "pieces": 0,
+                    "offset": error.offset,
+                    "field": error.field,
+                    "kind": type(error).__name__,
+                    "found": error.found,
+                    "rest": chunk.units.data[start:end].tobytes(),
+                }
+            )
         self._add(rows, ERRORS_TABLE, values)
 
     def _gaps(self, chunk: Chunk, rows: dict[str, list[pa.RecordBatch]]) -> None:
@@ -477,7 +490,9 @@ def _parts(
     fragment = "data" in names_
     columns = {name: table.column(name).to_pylist() for name in (_UNIT, "offset", *_FRAME_COLUMNS)}
     empty = [None] * table.num_rows
-    rest = {name: table.column(name).to_pylist() if name in names_ else empty for name in _FRAGMENT_COLUMNS[3:]}
+    rest = {
+        name: table.column(name).to_pylist() if name in names_ else empty for name in _FRAGMENT_COLUMNS[3:]
+    }
     for unit, offset, r, sn, qos, m, first, drop, data in zip(*columns.values(), *rest.values(), strict=True):
         of = unit if chosen is None else int(chosen[unit])
         priority = _DATA_LANE if qos is None else qos["priority"]

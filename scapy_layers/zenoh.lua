@@ -640,6 +640,10 @@ function Z.entry.stream(tvb, pinfo, tree)
   if way then
     at = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
+    if at < 0 then
+      pinfo.desegment_offset, pinfo.desegment_len = 0, DESEGMENT_ONE_MORE_SEGMENT
+      return size
+    end
   end
   show_protocol(pinfo)
   local root = add(tree, Z.proto, tvb(0, size))
@@ -4321,6 +4325,8 @@ local LEAST_PROOF = 8 -- bytes of whole batches that show where batches begin
 local WORK = 8 -- bytes read for each byte that is looked through
 local CLOSE, KEEP_ALIVE = 3, 4
 local VERSION = 9
+local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
+local LEAST_BYTES = 4 -- that tell an INIT
 
 -- May a batch begin with this byte? Compressed ones begin with 0 or 1.
 local possible = { [0] = true, [1] = true }
@@ -4370,8 +4376,7 @@ end
 -- Does a direction begin here?
 local function begins(way, raw)
   local first, second, id, version = byte(raw, 1, 4)
-  if not id then return id == nil and #raw < 3 end
-  if id % 32 == 1 and version == VERSION and first + second * 256 >= 5 then return true end
+  if id % 32 == 1 and version == VERSION and first + second * 256 >= SHORTEST_INIT then return true end
   -- Who is asked to INIT may CLOSE instead; whoever speaks to somebody who speaks Zenoh does so too.
   return way.opposite.begun and possible[id] and proves(raw, 0, id % 32 == CLOSE and 2 or 1)
 end
@@ -4390,7 +4395,7 @@ local function seek(raw)
 end
 
 -- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when the direction is
--- something else. `key` is a number of its own for each call of the dissector.
+-- something else; -1 when there are too few bytes to tell. `key` is a number of its own for each call of the dissector.
 function Z.sync(way, raw, key, visited)
   if visited then
     if way.foreign and key >= way.foreign then return nil end
@@ -4399,6 +4404,7 @@ function Z.sync(way, raw, key, visited)
   if way.foreign then return nil end
   if way.begun and not way.broken then return 0 end
   local size = #raw
+  if not way.begun and size < LEAST_BYTES and not way.opposite.begun then return -1 end
   if not way.begun and begins(way, raw) then
     way.begun, way.broken = true, false
     return 0
@@ -6164,7 +6170,7 @@ local function cbor_argument(data, at, low)
   if at + size > #data then
     return nil
   end
-  local value = 0
+  local value = 0.0 -- integers of Lua 5.3 would wrap
   for index = at + 1, at + size do
     value = value * 256 + byte(data, index)
   end
@@ -6404,6 +6410,12 @@ end
 
 local inside = false -- a payload is no place for payloads: a key table may name anything
 
+-- What dissectors of payloads may look at: pinfo.private["zenoh.keyexpr"] and so on.
+local function tell(pinfo, key, encoding, schema)
+  local private = pinfo.private
+  private["zenoh.keyexpr"], private["zenoh.encoding"], private["zenoh.schema"] = key, encoding, schema
+end
+
 local function dissect(b, item, target, at, size)
   local pinfo = b.pinfo
   -- No dissector of a payload may ask the stream for more.
@@ -6435,7 +6447,9 @@ local function show_payload(b, item, key, value, stop)
     item:add(b.range(stop - #data, #data), "[Not " .. target.name .. ", so no dissector has it]")
     return
   end
+  tell(b.pinfo, key, Z.encodings[value.encoding or 0], value.schema)
   dissect(b, item, target, stop - #data, #data)
+  tell(b.pinfo, nil, nil, nil)
 end
 
 -- Returns where the body of an extension ends: behind the header stands its length.

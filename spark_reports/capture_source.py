@@ -44,7 +44,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
-from scapy_layers import catalogue, scan, tables
+from scapy_layers import scan, tables
 from scapy_layers.capture import CaptureError
 from spark_reports import messages
 from spark_reports.arrow import fit, fitting_schema
@@ -191,7 +191,9 @@ class CaptureReader(DataSourceReader):
         self.options = options
         self.schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         self.bounds = Bounds()
-        # Workers get them from here: they know nothing of Scapy, where they come from.
+        from scapy_layers import catalogue
+
+        # Workers get them from here and need no Scapy, which the catalogue is made of.
         self.shapes = catalogue.shapes()
         whole = full_schema(options.table)
         for column in self.schema:
@@ -254,14 +256,16 @@ class CaptureReader(DataSourceReader):
 
     def _read(self, path: str, split: scan.Split | None) -> Iterator[pa.RecordBatch]:
         rows: _Rows = _Messages(self, path) if self.options.table == MESSAGES else _Table(self, path)
-        wanted = [*rows.columns, *([ERRORS] if self.options.mode == FAILFAST else [])]
-        if not wanted:
+        columns = rows.columns
+        if columns and self.options.mode == FAILFAST:
+            columns = columns | {ERRORS: sorted({"kind", "found", "packet", *columns.get(ERRORS, ())})}
+        if not columns:
             return
         try:
             if rows.needs_ends:
                 rows.meet(self._ends(path, split))
             for found in tables.read(
-                Path(path), tables=wanted, columns=rows.columns, split=split, shapes=self.shapes
+                Path(path), tables=list(columns), columns=columns, split=split, shapes=self.shapes
             ):
                 if self.options.mode == FAILFAST:
                     _check(path, found)
@@ -384,6 +388,9 @@ class _Messages:
         for name in self._schema.names:
             if name == "capture":
                 columns.append(pa.repeat(self._path, rows.num_rows))
+            elif name == "source_zid" and "zid" in rows.schema.names:
+                # HELLO comes without a session; it says whose it is.
+                columns.append(rows.column("zid"))
             elif name in _ADDRESSES:
                 columns.append(self._links.column(name, rows))
             else:

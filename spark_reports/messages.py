@@ -166,6 +166,8 @@ def fields_for(table: str, columns: Iterable[str]) -> list[str]:
         return sorted(inside | _places(wanted) - {"length"})
     paths = PATHS.get(table, {})
     found = {"batch", "offset", "pieces", "within"} | _places(wanted)
+    if table == "hello" and "source_zid" in wanted:
+        found.add("zid")
     sources = wanted | ({"payload"} if "payload_size" in wanted else set())
     found |= {paths[column].partition(".")[0] for column in sources if column in paths}
     if "payload" in sources and table in _SLICED:

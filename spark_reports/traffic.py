@@ -472,6 +472,8 @@ def _step(interval: float) -> int:
 def sessions(connections: DataFrame, messages: DataFrame) -> DataFrame:
     """Returns one row for each session: who talks to whom, on how many connections, how much and how long.
 
+    Scouting is no session.
+
     Columns: ``capture session source_zid target_zid ends connections grouped lowlatency compression messages
     first_ns last_ns``; ``ends`` are the addresses of the first connection.
     """
@@ -488,7 +490,7 @@ def sessions(connections: DataFrame, messages: DataFrame) -> DataFrame:
         sf.bool_or("compression").alias("compression"),
     )
     heard = (
-        messages.where("message is not null")
+        messages.where("message not in ('scout', 'hello')")
         .groupBy("capture", "connection")
         .agg(
             sf.count("*").alias("messages"),

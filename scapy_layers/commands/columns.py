@@ -30,8 +30,8 @@ EXAMPLES = """\
 examples:
   zenoh-dissect columns capture.pcapng --out tables
   zenoh-dissect columns *.pcap.gz --out tables --tables push,put,connections
-  zenoh-dissect columns big.pcap --out tables --columns push.time,push.batch,push.suffix
-  duckdb -c "select suffix, count(*) from 'tables/push/*.parquet' group by suffix"
+  zenoh-dissect columns big.pcap --out tables --columns push.time,push.batch,push.key_suffix
+  duckdb -c "select key_suffix, count(*) from 'tables/push/*.parquet' group by 1"
   python -c "import pandas; print(pandas.read_parquet('tables/put'))"
 """
 
@@ -61,7 +61,10 @@ def add(commands: Subparsers) -> None:
         "--out", required=True, metavar="DIR", type=Path, help="folder to write to; made if it is not there"
     )
     parser.add_argument(
-        "--tables", metavar="NAMES", type=_listed, help="tables to write, with commas between them (default: all)"
+        "--tables",
+        metavar="NAMES",
+        type=_listed,
+        help="tables to write, with commas between them (default: all)",
     )
     parser.add_argument(
         "--columns",
@@ -141,7 +144,9 @@ def _convert(source: Source, files: _Files, columns: Mapping[str, Collection[str
     kept = {name: named for name, named in columns.items() if name not in tables.SCHEMAS}
     try:
         file, size = _opened(source)
-        for made in tables.read(file, tables=sorted(looked_at), columns=kept, progress=screen.progress(source.name, size)):
+        for made in tables.read(
+            file, tables=sorted(looked_at), columns=kept, progress=screen.progress(source.name, size)
+        ):
             for name, rows in made.items():
                 messages += 0 if name in tables.SCHEMAS else rows.num_rows
                 errors += rows.num_rows if name == tables.ERRORS_TABLE else 0
@@ -157,11 +162,12 @@ def _convert(source: Source, files: _Files, columns: Mapping[str, Collection[str
     finally:
         screen.done()
     files.finish()
-    seconds = max(os.times().elapsed - begin, 1e-3)
+    seconds = os.times().elapsed - begin
     packets = int(summary["packets"] or 0)
+    speed = f"; {packets / seconds:,.0f} packets a second" if seconds >= 1 else ""
     screen.line(
-        f"{source.name}: {packets:,} packets, {messages:,} messages in {summary['batches']:,} batches, {errors:,} errors, "
-        f"{summary['gaps']:,} gaps; {packets / seconds:,.0f} packets/s"
+        f"{source.name}: {packets:,} packets, {messages:,} messages in {summary['batches']:,} batches, "
+        f"{errors:,} errors, {summary['gaps']:,} gaps{speed}"
     )
     if summary["damage"]:
         sources.fail(f"{source.name}: {summary['damage']}", REFUSED)

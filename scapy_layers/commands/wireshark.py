@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.metadata
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -196,9 +196,9 @@ def _path(_arguments: argparse.Namespace) -> int:
 
 def _install(arguments: argparse.Namespace) -> int:
     program = _tshark(arguments)
-    plugin, settings = _deliveries(arguments, program)
-    deliveries = [plugin, *settings]
-    states = {delivery: delivery.state() for delivery in deliveries}
+    folders = {} if program is None else program.folders()
+    plugin, settings = _deliveries(arguments, folders)
+    states = {delivery: delivery.state() for delivery in (plugin, *settings)}
     if states[plugin] in {State.FOREIGN, State.CHANGED} and not arguments.force:
         why = "is not ours" if states[plugin] is State.FOREIGN else "was changed since it was installed"
         raise WrongUseError(f"{plugin.target} {why}: move it away, or --force overwrites it")
@@ -212,10 +212,12 @@ def _install(arguments: argparse.Namespace) -> int:
         else:
             delivery.write()
             _say(f"{'written' if state is State.MISSING else 'renewed'}: {delivery.target}")
-    for other in _others(program, plugin.target):
+    beside = [folders[name].resolve() for name in PLUGIN_FOLDERS if name in folders]
+    together = any(plugin.target.resolve().is_relative_to(folder) for folder in beside)
+    for other in _others(plugin.target.resolve(), beside if together else []):
         _say(f"another Zenoh dissector is there, move one of the two away: {other}")
         status = REFUSED
-    if program is not None and not _is_loaded(program, plugin.target):
+    if program is not None and together and not _is_loaded(program, plugin.target.resolve()):
         _say(
             "tshark does not load plugins from that folder (some versions never do as root);\n"
             f"give it the dissector instead: tshark -X lua_script:{_script()}"
@@ -226,13 +228,14 @@ def _install(arguments: argparse.Namespace) -> int:
 
 
 def _remove(arguments: argparse.Namespace) -> int:
-    plugin, settings = _deliveries(arguments, _tshark(arguments))
+    program = _tshark(arguments)
+    plugin, settings = _deliveries(arguments, {} if program is None else program.folders())
     status = 0
     for delivery in (plugin, *settings):
         state = delivery.state()
         if state is State.MISSING:
             continue
-        if state in {State.FOREIGN, State.CHANGED} and not (arguments.force and state is State.CHANGED):
+        if state is State.FOREIGN or (state is State.CHANGED and not arguments.force):
             why = "not ours" if state is State.FOREIGN else "changed since, --force removes it"
             _say(f"left as it is ({why}): {delivery.target}")
             status = REFUSED
@@ -255,9 +258,10 @@ def _remove_folder(folder: Path) -> None:
         folder.rmdir()
 
 
-def _deliveries(arguments: argparse.Namespace, program: Tshark | None) -> tuple[Delivery, list[Delivery]]:
+def _deliveries(
+    arguments: argparse.Namespace, folders: Mapping[str, Path]
+) -> tuple[Delivery, list[Delivery]]:
     """Returns the plugin, and the files of the profile if that is wanted."""
-    folders = {} if program is None else program.folders()
     folder: Path | None = arguments.dir or folders.get(PLUGIN_FOLDERS[0])
     if folder is None:
         raise WrongUseError(
@@ -276,29 +280,18 @@ def _deliveries(arguments: argparse.Namespace, program: Tshark | None) -> tuple[
     return plugin, [Delivery(source / name, personal / "profiles" / PROFILE / name, "#") for name in SETTINGS]
 
 
-def _others(program: Tshark | None, ours: Path) -> Iterator[Path]:
-    """Yields the other files that look like a Zenoh dissector and would be loaded together with ours."""
-    beside = [] if program is None else _plugin_folders(program)
-    seen = {ours.resolve()}
-    found = [ours.parent.glob("*")]
-    if any(ours.resolve().is_relative_to(folder) for folder in beside):
-        found += [folder.rglob("*") for folder in beside]
-    for path in (path for paths in found for path in sorted(paths)):
-        if "zenoh" in path.name.lower() and path.is_file() and path.resolve() not in seen:
-            seen.add(path.resolve())
-            yield path
+def _others(ours: Path, beside: Iterable[Path]) -> Iterator[Path]:
+    """Yields the other files that look like a Zenoh dissector: next to ours, and in folders with their folders."""
+    seen = {ours}
+    for paths in (ours.parent.glob("*"), *(folder.rglob("*") for folder in beside)):
+        for path in sorted(paths):
+            if "zenoh" in path.name.lower() and path.is_file() and path.resolve() not in seen:
+                seen.add(path.resolve())
+                yield path
 
 
 def _is_loaded(program: Tshark, plugin: Path) -> bool:
-    """Tells whether tshark loads a plugin; taken for granted in a folder that is none of its own."""
-    if not any(plugin.resolve().is_relative_to(folder) for folder in _plugin_folders(program)):
-        return True
-    return any(loaded.path.resolve() == plugin.resolve() for loaded in program.plugins())
-
-
-def _plugin_folders(program: Tshark) -> list[Path]:
-    folders = program.folders()
-    return [folders[name].resolve() for name in PLUGIN_FOLDERS if name in folders]
+    return any(loaded.path.resolve() == plugin for loaded in program.plugins())
 
 
 def _tshark(arguments: argparse.Namespace) -> Tshark | None:

@@ -13,14 +13,27 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from scapy_layers.capture import CaptureError
-from scapy_layers.scan.carry import Carry, Carried
+from scapy_layers.scan.carry import Carried, Carry
 from scapy_layers.scan.pieces import Chunk, Damaged, GapRow
 from scapy_layers.scan.plain import Language, Shapes
-from scapy_layers.scan.records import Position, records
+from scapy_layers.scan.records import records
 from scapy_layers.scan.scanner import Scanner
 from scapy_layers.scan.watch import Session, Talk, Watch
 
-__all__ = ["Chunk", "Damaged", "GapRow", "Scanner", "Session", "Split", "Talk", "chunks", "plan", "scanner"]
+__all__ = [
+    "Carried",
+    "Carry",
+    "Chunk",
+    "Damaged",
+    "GapRow",
+    "Scanner",
+    "Session",
+    "Split",
+    "Talk",
+    "chunks",
+    "plan",
+    "scanner",
+]
 
 SIZE = 16 << 20
 """Bytes of a file that are read at a time."""
@@ -52,7 +65,7 @@ class Split(NamedTuple):
         return scanner, carry
 
 
-def scanner(shapes: Shapes | None = None) -> Scanner:
+def begin(shapes: Shapes | None = None) -> Scanner:
     """Returns what reads a capture from its beginning."""
     return Scanner(Watch(Language(_shapes() if shapes is None else shapes)))
 
@@ -86,7 +99,7 @@ def chunks(
         CaptureError: The file is no capture, or damaged; after all whole packets.
         OSError: The file cannot be read.
     """
-    reader = state or (scanner(shapes) if split is None else split.restored()[0])
+    reader = state or (begin(shapes) if split is None else split.restored()[0])
     end = None if split is None else split.end
     with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
         if reader.position.offset:
@@ -102,7 +115,11 @@ def chunks(
 
 
 def plan(
-    path: Path, size: int = PART, *, shapes: Shapes | None = None, progress: Callable[[int], None] | None = None
+    path: Path,
+    size: int = PART,
+    *,
+    shapes: Shapes | None = None,
+    progress: Callable[[int], None] | None = None,
 ) -> list[Split]:
     """Cuts a capture into parts that can be read apart from each other: together they are the whole, exactly.
 
@@ -118,7 +135,7 @@ def plan(
     Raises:
         OSError: The file cannot be read.
     """
-    reader, carry = scanner(shapes), Carry()
+    reader, carry = begin(shapes), Carry()
     splits = [Split(0, None, 1, _state(reader, carry))]
     with path.open("rb") as file:
         if path.stat().st_size <= size or file.read(len(_GZIP)) == _GZIP:

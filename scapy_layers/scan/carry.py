@@ -53,7 +53,9 @@ class Carry:
         units = chunk.units
         if len(units.start):
             head = units.data[np.minimum(units.start, len(units.data) - 1)]
-            those = np.flatnonzero((head & 0x1F == TransportId.FRAGMENT) & (units.end > units.start) & (units.kind == 0))
+            those = np.flatnonzero(
+                (head & 0x1F == TransportId.FRAGMENT) & (units.end > units.start) & (units.kind == 0)
+            )
             for index in those.tolist():
                 data = units.data[units.start[index] : units.end[index]].tobytes()
                 self._fragment(int(chunk.connection[index]), bool(chunk.forward[index]), data, language)

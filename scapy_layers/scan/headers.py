@@ -42,7 +42,18 @@ _IP_HEADER, _IP_6_HEADER, _TCP_HEADER = 20, 40, 20
 
 _HEADER = np.dtype(
     {
-        "names": ["first", "total", "fragment", "protocol", "source", "target", "ports", "seq", "words", "flags"],
+        "names": [
+            "first",
+            "total",
+            "fragment",
+            "protocol",
+            "source",
+            "target",
+            "ports",
+            "seq",
+            "words",
+            "flags",
+        ],
         "formats": ["u1", ">u2", ">u2", "u1", "u4", "u4", "u4", ">u4", "u1", "u1"],
         "offsets": [0, 2, 6, 9, 12, 16, 20, 24, 32, 33],
         "itemsize": _IP_HEADER + _TCP_HEADER,
@@ -93,7 +104,11 @@ def headers(records: Records) -> Headers:
     ip = np.full(count, -1, np.int64)
     version = np.zeros(count, np.int8)
     odd = np.zeros(count, np.bool_)
-    links = [int(records.link[0])] if count and (records.link == records.link[0]).all() else np.unique(records.link)
+    links = (
+        [int(records.link[0])]
+        if count and (records.link == records.link[0]).all()
+        else np.unique(records.link)
+    )
     for link in links:
         those = slice(None) if len(links) == 1 else np.flatnonzero(records.link == link)
         _link_layer(buffer, int(link), start, end, those, ip, version, odd)
@@ -123,7 +138,14 @@ def _view(buffer: bytes, kind: np.dtype[np.void] | str, size: int) -> NDArray[np
 
 
 def _link_layer(
-    buffer: bytes, link: int, start: Array, end: Array, those: Array | slice, ip: Array, version: NDArray[np.int8], odd: Mask
+    buffer: bytes,
+    link: int,
+    start: Array,
+    end: Array,
+    those: Array | slice,
+    ip: Array,
+    version: NDArray[np.int8],
+    odd: Mask,
 ) -> None:
     """Finds the IP header of packets of one link type."""
     if link not in _IP_AT:

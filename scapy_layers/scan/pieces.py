@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from scapy_layers.errors import WireError
 from scapy_layers.links import Gap
 from scapy_layers.scan.records import Array
 from scapy_layers.scan.watch import Heard, Talk
+
+Columns: TypeAlias = dict[str, NDArray[Any]]
+"""What is known of units, an item each."""
 
 GAP = 255
 """Stands for a gap where the kind of a unit stands."""
@@ -124,7 +127,9 @@ class Pieces:
         if isinstance(unit, Heard):
             self.extra += len(unit.data)
 
-    def chunk(self, upto: int, batch: int, talks: Sequence[Talk], open_: dict[int, Talk]) -> tuple[Chunk, int]:
+    def chunk(
+        self, upto: int, batch: int, talks: Sequence[Talk], open_: dict[int, Talk]
+    ) -> tuple[Chunk, int]:
         """Takes away what was brought by the packets before ``upto``, in order; also returns how many units.
 
         Args:
@@ -164,13 +169,13 @@ class Pieces:
         self.extra = 0
         return chunk, count
 
-    def _columns(self, upto: int, singles: list[Heard | Gap], source: int) -> dict[str, NDArray[np.generic]]:
-        found: dict[str, list[NDArray[np.generic]]] = {name: [] for name in _TYPES}
+    def _columns(self, upto: int, singles: list[Heard | Gap], source: int) -> Columns:
+        found: dict[str, list[NDArray[Any]]] = {name: [] for name in _TYPES}
         for many in self._many:
             now = slice(None) if many.trigger[-1] < upto else many.trigger < upto
             trigger = many.trigger[now]
             count = len(trigger)
-            row: tuple[NDArray[np.generic], ...] = (
+            row: tuple[NDArray[Any], ...] = (
                 trigger,
                 np.full(count, many.source),
                 trigger + self.number,
@@ -200,13 +205,24 @@ class Pieces:
                 for one in singles
             ]
             number, time, connection, forward, kind, tcp = zip(*rows, strict=True)
-            values = (triggers, [source] * len(singles), number, time, connection, forward, ends - sizes, ends, kind, tcp)
-            for (name, type_), column in zip(_TYPES.items(), values, strict=True):
-                found[name].append(np.array(column, type_))
+            values = (
+                triggers,
+                [source] * len(singles),
+                number,
+                time,
+                connection,
+                forward,
+                ends - sizes,
+                ends,
+                kind,
+                tcp,
+            )
+            for (name, type_), listed in zip(_TYPES.items(), values, strict=True):
+                found[name].append(np.array(listed, type_))
         return {name: _one(columns, _TYPES[name]) for name, columns in found.items()}
 
     def _rest(
-        self, singles: list[Heard | Gap], columns: dict[str, NDArray[np.generic]], batch: int, units: NDArray[np.bool_]
+        self, singles: list[Heard | Gap], columns: Columns, batch: int, units: NDArray[np.bool_]
     ) -> tuple[list[GapRow], list[Damaged]]:
         """Finds the places of gaps, and of units that are damaged, among the units."""
         gaps: list[GapRow] = []
@@ -238,13 +254,13 @@ _TYPES: dict[str, type[np.generic]] = {
 }
 
 
-def _one(columns: list[NDArray[np.generic]], kind: type[np.generic]) -> NDArray[np.generic]:
+def _one(columns: list[NDArray[Any]], kind: type[np.generic]) -> NDArray[Any]:
     if not columns:
         return np.empty(0, kind)
     return (np.concatenate(columns) if len(columns) > 1 else columns[0]).astype(kind, copy=False)
 
 
-def _ascends(numbers: NDArray[np.generic]) -> bool:
+def _ascends(numbers: NDArray[Any]) -> bool:
     return bool((numbers[1:] >= numbers[:-1]).all())
 
 
@@ -259,7 +275,7 @@ def _after(many: Many, upto: int) -> Many:
     )
 
 
-def _laid_out(buffers: list[bytes], columns: dict[str, NDArray[np.generic]]) -> Units:
+def _laid_out(buffers: list[bytes], columns: Columns) -> Units:
     """Puts units that may lie in several buffers into one, in their order."""
     source, start, end, kind = (columns[name] for name in ("source", "start", "end", "kind"))
     if not len(start) or (source == 0).all():

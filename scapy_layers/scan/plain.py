@@ -5,16 +5,19 @@ fields, which of them a strict decoder refuses, and where nothing can follow. Th
 are those of ``reading``; what has messages or extensions inside is put together here.
 """
 
-# ruff: noqa: ARG001, SLF001  (every step has the same arguments; the steps of single fields are shared)
+# ruff: noqa: SLF001  (every step has the same arguments; the steps of single fields are shared)
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scapy_layers import reading, shape
 from scapy_layers.codes import Enc, Kind
+from scapy_layers.derive.columns import Decoder, Units
 from scapy_layers.errors import BadValue, Overlong, UnknownMandatoryExtension, UnknownMessage, WireError
 from scapy_layers.primitives import Reader
 from scapy_layers.reading import Findings, Program, Step, Values
@@ -62,28 +65,36 @@ class Plain:
         """
         found: Plain | None = None
         for one in self.fields.get("extensions") or ():
-            if one.name == name and number in {None, one.fields["ext_id"]} and enc in {None, one.fields["ENC"]}:
+            if (
+                one.name == name
+                and number in {None, one.fields["ext_id"]}
+                and enc in {None, one.fields["ENC"]}
+            ):
                 found = one
         return found
 
 
 class Language:
-    """Reads messages as some shapes describe them. Can be pickled."""
+    """Reads messages as some shapes describe them. Can be pickled.
+
+    Attributes:
+        shapes: The descriptions.
+    """
 
     def __init__(self, shapes: Shapes) -> None:
-        self._shapes = shapes
+        self.shapes = shapes
         self._programs: dict[tuple[Kind, int], tuple[str, Program]] = {}
         self._unknown = self._program(_UNKNOWN)
-        self._inner: dict[int, tuple[shape.Extension | shape.Region, Program]] = {}
+        self._decoder: Decoder | None = None
 
     def __reduce__(self) -> tuple[type[Language], tuple[dict[tuple[Kind, int], shape.Message]]]:
-        return Language, (dict(self._shapes),)
+        return Language, (dict(self.shapes),)
 
     def read(self, kind: Kind, number: int, reader: Reader) -> Plain | None:
         """Reads one message, tolerantly; the reader moves behind it. None when there is none of that id."""
         known = self._programs.get((kind, number))
         if known is None:
-            described = self._shapes.get((kind, number))
+            described = self.shapes.get((kind, number))
             if described is None:
                 return None
             known = self._programs[kind, number] = described.name, self._program(described.fields)
@@ -99,7 +110,7 @@ class Language:
         reader = Reader(raw)
         while reader.left:
             number = reader.peek() & 0x1F
-            kind = Kind.NETWORK if (Kind.NETWORK, number) in self._shapes else Kind.TRANSPORT
+            kind = Kind.NETWORK if (Kind.NETWORK, number) in self.shapes else Kind.TRANSPORT
             message = self.read(kind, number, reader)
             if message is None:
                 yield Plain("UNREAD", refused=1, own=1, stopped=True)
@@ -124,12 +135,19 @@ class Language:
         message = self.read(Kind.SCOUTING, raw[0] & 0x1F, reader) if raw else None
         return message if message is not None and not message.refused and not reader.left else None
 
+    def refused(self, units: Units) -> NDArray[np.int64]:
+        """Returns which of many units a strict decoder refuses."""
+        if self._decoder is None:
+            self._decoder = Decoder(self.shapes, {})
+        found: NDArray[np.int64] = self._decoder.decode(units).errors.column("unit").to_numpy()
+        return found
+
     # From shapes to steps -----------------------------------------------------------------------
 
     def _program(self, shapes: tuple[shape.Shape, ...]) -> Program:
         return tuple((self._step(described), reading._name(described)) for described in shapes)
 
-    def _step(self, described: shape.Shape) -> Step:
+    def _step(self, described: shape.Shape) -> Step:  # noqa: PLR0911  (one match over all kinds of shape)
         match described:
             case shape.When():
                 return self._when(described)
@@ -153,7 +171,9 @@ class Language:
         except WireError as error:
             _stop(layer, error, reader, errors)
 
-    def _inside(self, layer: Plain, program: Program, enforced: bool, inside: Reader, errors: Findings) -> None:
+    def _inside(
+        self, layer: Plain, program: Program, enforced: bool, inside: Reader, errors: Findings
+    ) -> None:
         """Reads a body within its length; what is behind it can be read, whatever is in it."""
         start = inside.at
         found = errors if enforced else Findings()
@@ -163,7 +183,9 @@ class Language:
             found.add(error)
             whole = False
         if whole and inside.left:
-            found.note(BadValue, "length", f"{inside.left} bytes behind the last field of the body", inside.at)
+            found.note(
+                BadValue, "length", f"{inside.left} bytes behind the last field of the body", inside.at
+            )
         layer.stopped = False
         if found.total and not enforced:
             for name in [name for name in layer.fields if name not in _HEADER]:

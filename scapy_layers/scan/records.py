@@ -124,7 +124,9 @@ def records(
         source.taken = position.offset
         rest, piece = b"", size
     else:
-        source = capture._Bytes(capture._pieces(file, progress) if end is None else _some(capture._raw(file, progress), end))
+        source = capture._Bytes(
+            capture._pieces(file, progress) if end is None else _some(capture._raw(file, progress), end)
+        )
         rest, piece = _header(source, position), min(FIRST, size)
     reader = _Pcap(position) if position.unit else _Pcapng(position)
     want, wrong = reader.least, ""
@@ -215,7 +217,13 @@ class _Pcap:
         time = header["seconds"].astype(np.int64) * NS + header["fraction"].astype(np.int64) * position.unit
         link = np.full(len(at), position.link, np.int64)
         end = start + header["size"]
-        return Records(buffer, position.number, time, link, start, end, header["length"].astype(np.int64), behind), want, ""
+        return (
+            Records(
+                buffer, position.number, time, link, start, end, header["length"].astype(np.int64), behind
+            ),
+            want,
+            "",
+        )
 
     def _hop(self, buffer: bytes, at: int) -> tuple[list[int], int, int]:
         sizes, last, limit = self._sizes, len(buffer) - 16, len(buffer)
@@ -231,13 +239,23 @@ class _Pcap:
 
     def _marked(self, buffer: bytes) -> _Marked:
         """What is looked for: the upper half of the seconds, which stays the same for 18 hours."""
-        return _Marked(buffer[2:4], 2, self._looks) if self._position.order == "<" else _Marked(buffer[:2], 0, self._looks)
+        return (
+            _Marked(buffer[2:4], 2, self._looks)
+            if self._position.order == "<"
+            else _Marked(buffer[:2], 0, self._looks)
+        )
 
     def _looks(self, buffer: bytes, at: Array) -> tuple[NDArray[np.bool_], Array]:
         header = _gather(buffer, at, self._record)
         seconds = header["seconds"].astype(np.int64) - self._header(buffer, 0)[0]
         size, length = header["size"].astype(np.int64), header["length"]
-        good = (np.abs(seconds) < _NEAR) & (header["fraction"] < NS) & (size <= length) & (size < _USUAL) & (size > 0)
+        good = (
+            (np.abs(seconds) < _NEAR)
+            & (header["fraction"] < NS)
+            & (size <= length)
+            & (size < _USUAL)
+            & (size > 0)
+        )
         return good, at + 16 + size
 
 
@@ -368,7 +386,9 @@ def _guesses(buffer: bytes, marked: _Marked) -> Array:
     lanes = np.arange(_SPAN, len(buffer) - _SPAN, _SPAN)
     places, found = lanes, [np.zeros(1, np.int64)]
     for _ in range(_TRIALS):
-        places = np.array([find(mark, place + at, place + at + _SPAN) for place in places.tolist()], np.int64) - at
+        places = (
+            np.array([find(mark, place + at, place + at + _SPAN) for place in places.tolist()], np.int64) - at
+        )
         places = places[places >= 0]
         if not len(places):
             break

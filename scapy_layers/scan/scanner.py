@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 from scapy_layers import stream
 from scapy_layers.capture import ETHERTYPE_IP, FRAGMENTED, HEADERS, PLAIN_IP, PLAIN_TCP, PROTOCOL_TCP
 from scapy_layers.codes import TransportId
+from scapy_layers.derive.columns import Units
 from scapy_layers.framing import Framing
 from scapy_layers.ip import Decoder, LinkType
 from scapy_layers.links import Batch, Gap, Limits
 from scapy_layers.scan.headers import Headers, Mask, headers
 from scapy_layers.scan.pieces import Chunk, Many, Pieces
 from scapy_layers.scan.records import Array, Position, Records
-from scapy_layers.scan.watch import LINKS, MISSES, Heard, Talk, Watch
+from scapy_layers.scan.watch import LINKS, MISSES, Talk, Watch
 from scapy_layers.tcp import PIECE, SEQUENCE
 
 BLOCK = 1 << 14
@@ -151,7 +152,9 @@ class Scanner:
 
     # Blocks ---------------------------------------------------------------------------------------
 
-    def _block(self, records: Records, parsed: Headers, begin: int, stop: int, pieces: Pieces) -> Iterator[Chunk]:
+    def _block(
+        self, records: Records, parsed: Headers, begin: int, stop: int, pieces: Pieces
+    ) -> Iterator[Chunk]:
         quick = self._quick(records, parsed, begin, stop, pieces)
         slow = np.arange(begin, stop) if quick is None else begin + np.flatnonzero(~quick)
         between = _SOME < len(slow) / (stop - begin) < _MOST
@@ -173,7 +176,7 @@ class Scanner:
             if pieces.extra > MOST_EXTRA:
                 yield self._chunk(pieces, index + 1)
 
-    def _packet(
+    def _packet(  # noqa: C901  (one packet by the short way of ``stream``)
         self,
         number: int,
         time: int,
@@ -189,7 +192,9 @@ class Scanner:
         reader, watch = self.reader, self.watch
         watch.at(number)
         if link == _ETHERNET and end - begin >= HEADERS.size:
-            kind, first, total, fragment, protocol, ends, seq, _, words, flags = HEADERS.unpack_from(buffer, begin)
+            kind, first, total, fragment, protocol, ends, seq, _, words, flags = HEADERS.unpack_from(
+                buffer, begin
+            )
             flow = reader.tcp.get(ends)
             at, stop = begin + 34 + (words >> 4) * 4, begin + 14 + total
             if (
@@ -262,7 +267,7 @@ class Scanner:
         if slow and self._crowded(slow, int(size.sum())):
             return None
         data = np.flatnonzero(quick & (size > 0) & (known.mode[flow] == Mode.ARMED))
-        found = self._batches(records.buffer, at, end, flow, data, known, begin)
+        found = self._batches(records.buffer, at, end, flow, data, known)
         refused = [number for number in found.refused if number >= 0]
         if refused:
             quick &= ~np.isin(pair, refused)
@@ -302,16 +307,20 @@ class Scanner:
     ) -> Mask:
         """Tells which packets are as their flow expects them, if all packets in front are."""
         mode = known.mode[flow]
-        fine: Mask = plain & (
-            (mode == Mode.FOREIGN) | ((size == 0) & (mode == Mode.QUIET))
-        )
+        fine: Mask = plain & ((mode == Mode.FOREIGN) | ((size == 0) & (mode == Mode.QUIET)))
         armed = np.flatnonzero((mode == Mode.ARMED) & (flow >= 0))
         if not len(armed):
             return fine
         behind = seq + size.astype(np.uint32)
         of = flow[armed]
         only = (of == of[0]).all()
-        order = armed if only else armed[np.argsort(of.astype(np.uint16 if len(known.flows) < 65536 else np.int64), kind="stable")]
+        order = (
+            armed
+            if only
+            else armed[
+                np.argsort(of.astype(np.uint16 if len(known.flows) < 65536 else np.int64), kind="stable")
+            ]
+        )
         of = flow[order]
         expected = np.empty(len(order), np.uint32)
         expected[1:] = behind[order[:-1]]
@@ -321,7 +330,7 @@ class Scanner:
         return fine
 
     def _batches(
-        self, buffer: bytes, at: Array, stop: Array, flow: Array, data: Array, known: _Flows, begin: int
+        self, buffer: bytes, at: Array, stop: Array, flow: Array, data: Array, known: _Flows
     ) -> _Found:
         """Cuts the data of some packets into batches.
 
@@ -332,7 +341,6 @@ class Scanner:
             flow: Of each packet.
             data: The packets to cut, in order, counted in the block.
             known: What is known of the flows.
-            begin: Number of the first packet of the block in the piece.
         """
         found = _Found([], [], {}, [], {}, {})
         if not len(data):
@@ -356,7 +364,9 @@ class Scanner:
             which, first, last = which[clean], first[clean], last[clean]
             for index in np.flatnonzero(dirty).tolist():
                 own = np.flatnonzero(of == index)
-                found.streams.append(_joined(known.flows[index], index, buffer, start[own], limit[own], data[own]))
+                found.streams.append(
+                    _joined(known.flows[index], index, buffer, start[own], limit[own], data[own])
+                )
         found.many.append(_Cut(0, buffer, of[which], data[which], first, last))
         for index in touched[~dirty[touched]].tolist():
             left = int(rest[final[index]])
@@ -386,37 +396,80 @@ class Scanner:
             opens = (cut.end[those] > starts) & ((head <= 1) | np.isin(head & 0x1F, _OPENING))
             if opens.any():
                 found.refused.extend(np.unique(known.pair[cut.flow[those[opens]]]).tolist())
-        doubtful: dict[int, list[tuple[int, int, bytes, int, int]]] = {}
+        self._doubt(known, found)
+
+    def _doubt(self, known: _Flows, found: _Found) -> None:
+        """Finds the connections that may be given up: too many batches in a row that cannot be read."""
+        doubtful: dict[int, list[_Cut]] = {}
         for cut in found.many:
             for index in _present(cut.flow, len(known.flows)).tolist():
                 talk, pair = self._talk(known, index), int(known.pair[index])
-                if talk.sure or pair in found.refused:
-                    continue
-                own = np.flatnonzero(cut.flow == index)
-                batches = doubtful.setdefault(pair, [])
-                rows = zip(cut.trigger[own].tolist(), cut.start[own].tolist(), cut.end[own].tolist(), strict=True)
-                batches += [(trigger, len(batches), cut.buffer, a, b) for trigger, a, b in rows]
-                found.talks[pair] = talk
-        for pair, batches in doubtful.items():
-            batches.sort(key=_when)
-            if not self._believed(found.talks[pair], [buffer[a:b] for *_, buffer, a, b in batches], found, pair):
+                if not talk.sure and pair not in found.refused:
+                    found.talks[pair] = talk
+                    cuts = doubtful.setdefault(pair, [])
+                    if not cuts or cuts[-1] is not cut:
+                        cuts.append(cut)
+        alone = [pair for pair, cuts in doubtful.items() if len(cuts) == 1 and cuts[0].source == 0]
+        looked = self._sampled(known, found, alone) if alone else {}
+        for pair, cuts in doubtful.items():
+            misses = looked.get(pair)
+            if misses is None:
+                rows: list[tuple[int, int, bytes, int, int]] = []
+                for cut in cuts:
+                    own = np.flatnonzero(known.pair[cut.flow] == pair)
+                    columns = cut.trigger[own].tolist(), cut.start[own].tolist(), cut.end[own].tolist()
+                    rows += [
+                        (trigger, start, cut.buffer, start, end)
+                        for trigger, start, end in zip(*columns, strict=True)
+                    ]
+                rows.sort(key=_when)
+                misses = self._misses(found.talks[pair].misses, [buffer[a:b] for *_, buffer, a, b in rows])
+            if misses < MISSES:
+                found.misses[pair] = misses
+            else:
                 found.refused.append(pair)
 
-    def _believed(self, talk: Talk, batches: Sequence[bytes], found: _Found, pair: int) -> bool:
-        """Tells whether fewer batches in a row than count are refused; every third has to be looked at for that."""
-        at = MISSES - 1 - talk.misses
-        last = -1
+    def _sampled(self, known: _Flows, found: _Found, pairs: list[int]) -> dict[int, int]:
+        """Looks at every third batch of some connections: when these can be read, no three in a row cannot.
+
+        Returns:
+            For connections of which all that was looked at can be read: the batches since then that cannot.
+        """
+        cut = found.many[0]
+        of = known.pair[cut.flow]
+        own = {pair: np.flatnonzero(of == pair) for pair in pairs}
+        samples = {pair: own[pair][MISSES - 1 - found.talks[pair].misses :: MISSES] for pair in pairs}
+        those = np.sort(np.concatenate(list(samples.values())))
+        if len(those) < _FEW:
+            return {}
+        kind = np.zeros(len(those), np.uint8)
+        units = Units(np.frombuffer(cut.buffer, np.uint8), cut.start[those], cut.end[those], kind)
+        refused = those[self.watch.language.refused(units)]
+        bad = set(of[refused].tolist())
+        looked: dict[int, int] = {}
+        for pair in pairs:
+            if pair in bad or not len(samples[pair]):
+                continue
+            rest = own[pair][own[pair] > samples[pair][-1]]
+            raw = [
+                cut.buffer[a:b] for a, b in zip(cut.start[rest].tolist(), cut.end[rest].tolist(), strict=True)
+            ]
+            looked[pair] = self._misses(0, raw)
+        return looked
+
+    def _misses(self, misses: int, batches: Sequence[bytes]) -> int:
+        """Returns how many batches in a row cannot be read at the end; no less than MISSES when it was as many before."""
+        at, last = MISSES - 1 - misses, -1
         while at < len(batches):
             good = next((one for one in range(at, last, -1) if self._reads(batches[one])), None)
             if good is None:
-                return False
+                return MISSES
             last = good
             at = last + MISSES
-        misses = talk.misses if last < 0 else 0
+        count = misses if last < 0 else 0
         for one in range(last + 1, len(batches)):
-            misses = 0 if self._reads(batches[one]) else misses + 1
-        found.misses[pair] = misses
-        return misses < MISSES
+            count = 0 if self._reads(batches[one]) else count + 1
+        return count
 
     def _reads(self, raw: bytes) -> bool:
         return not any(message.refused for message in self.watch.language.messages(raw))
@@ -493,7 +546,9 @@ class Scanner:
                 number = records.number + place
                 link[index], forward[index] = one.way.link.number, one.way.forward
                 before = talk.last
-                talk.count(one.way.forward, number, int(records.time[place]), int(numbers[index]), int(sizes[index]))
+                talk.count(
+                    one.way.forward, number, int(records.time[place]), int(numbers[index]), int(sizes[index])
+                )
                 talk.last = max(talk.last, before)
                 talk.said += int(numbers[index])
                 self.watch.at(number)
@@ -604,10 +659,10 @@ def _walk(buffer: bytes, at: Array, stop: Array) -> tuple[Array, Array, Array, A
         at = at.copy() if len(parts) == 1 else at
         at[active] = end[more]
     for one in active.tolist():
-        starts, place = _hop(buffer, int(at[one]), int(stop[one]))
-        ends = np.array([*starts[1:], place + 2], np.int64) - 2
+        starts, behind = _hop(buffer, int(at[one]), int(stop[one]))
+        ends = np.array([*starts[1:], behind + 2], np.int64) - 2
         parts.append((np.full(len(starts), one), np.array(starts, np.int64), ends[: len(starts)]))
-        rest[one] = stop[one] - place
+        rest[one] = stop[one] - behind
     if len(parts) == 1:
         return (*parts[0], rest)
     which, start, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))

@@ -13,12 +13,20 @@ from ipaddress import ip_address
 from typing import NamedTuple
 
 from scapy_layers import lz4
-from scapy_layers.codes import DEFAULT_BATCH_SIZE, DEFAULT_PORT, PROTOCOL_VERSION, SCOUTING_PORT, Enc, Kind
-from scapy_layers.codes import NetworkId, Resolution, ScoutingId, TransportId
+from scapy_layers.codes import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_PORT,
+    PROTOCOL_VERSION,
+    SCOUTING_PORT,
+    Kind,
+    Resolution,
+    ScoutingId,
+    TransportId,
+)
 from scapy_layers.derive.columns.units import UnitKind
 from scapy_layers.errors import WireError
-from scapy_layers.links import Batch, Datagram, Endpoint, Gap, Link, Unit, Way
 from scapy_layers.framing import Framing
+from scapy_layers.links import Batch, Datagram, Endpoint, Gap, Link, Unit, Way
 from scapy_layers.scan.plain import Language, Plain
 
 LINKS = 4096
@@ -123,7 +131,9 @@ def _offers_qos(init: Plain) -> bool:
     if init.extension("QoS") is not None:
         return True
     link = init.extension("QoSLink")
-    return link is not None and any(link.fields.get(name) for name in ("qos", "has_priorities", "has_reliability"))
+    return link is not None and any(
+        link.fields.get(name) for name in ("qos", "has_priorities", "has_reliability")
+    )
 
 
 @dataclass(slots=True, eq=False)
@@ -176,6 +186,11 @@ class Talk:
             and not session.compression
             and not (session.compression is None and self.compressed)
         )
+
+    @property
+    def settled_for_good(self) -> bool:
+        """No message can change anything any more."""
+        return self.sure and self.link.tcp and all(self.opened) and self.session.lowlatency is not None
 
     def count(self, forward: bool, number: int, time: int, batches: int, size: int) -> None:
         """Takes note of some batches, the last of which ended in a packet."""
@@ -330,7 +345,12 @@ class Watch:
         self.begun += 1
         talk = self.talks[link.number] = Talk(link, _session(link), sure, used=self.now)
         if scouting := self._scouting_links.pop(link.number, None):
-            talk.first, talk.last, talk.batches, talk.bytes = scouting.first, scouting.last, scouting.batches, scouting.bytes
+            talk.first, talk.last, talk.batches, talk.bytes = (
+                scouting.first,
+                scouting.last,
+                scouting.batches,
+                scouting.bytes,
+            )
         if len(self.talks) > LINKS:
             self._drop(min(self.talks.values(), key=_used))
         return talk
@@ -404,7 +424,7 @@ class Watch:
         raw, damage = self._unpacked(talk, index, packed)
         talk.count(way.forward, number, time, 1, len(raw))
         refused = damage is not None
-        if damage is None and not (talk.sure and talk.link.tcp and all(talk.opened) and talk.session.lowlatency is not None):
+        if damage is None and not talk.settled_for_good:
             for message in self.language.messages(raw):
                 self._renew_if_new(talk, message, raw)
                 talk.said += 1

@@ -158,6 +158,7 @@ def _unit(described: shape.Message, raw: bytes, about: str, index: int) -> Unit:
             raw = _AROUND_DATA[DataId(described.id)] + raw
         case Kind.NETWORK:
             pass
-    if index % 3 == 2:
+    # What fragments make is given up when it is no network message.
+    if index % 3 == 2 and raw and raw[0] & 0x1F in set(NetworkId):
         return Unit(UnitKind.NETWORK, raw, about=about)
     return Unit(UnitKind.BATCH, _FRAME + raw if index % 2 else raw, about=about)

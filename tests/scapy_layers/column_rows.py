@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from scapy_layers import shape
 from scapy_layers.batch import contents
 from scapy_layers.catalogue import decode_batch, decode_one, shapes
 from scapy_layers.codes import Enc, Kind
-from scapy_layers.derive.columns import Decoded, Decoder, UnitKind, Units
+from scapy_layers.derive.columns import Decoded, Decoder, UnitKind, Units, decoder
 from scapy_layers.errors import WireError
 from scapy_layers.message import Extension, Layer, Message, Region, UnknownExtension
 from scapy_layers.names import SAID, layer_name
@@ -165,16 +166,25 @@ def _body(extension: Layer) -> bytes:
     return bytes(reader.rest())
 
 
-def difference(units: Sequence[Unit], decoded: Decoded) -> str | None:
-    """Returns the first difference between columns and Scapy layers in words, None when there is none."""
+def expected_of(units: Sequence[Unit]) -> list[Plain]:
+    """Returns what columns have to say about each unit, worked out from the Scapy layers."""
+    expected = []
     for number, (raw, kind) in enumerate(units):
         rows, behind = rows_of(raw, kind)
         error = error_of(raw, kind)
-        expected: Plain = {"messages": rows, "error": error}
         if error is not None:
-            expected["error"] = {"unit": number, **error, "rest": raw[behind:]}
-        found = {"messages": decoded.rows(number), "error": decoded.error(number)}
-        where = first_difference(expected, found)
+            error |= {"unit": number, "rest": raw[behind:]}
+        expected.append({"messages": rows, "error": error})
+    return expected
+
+
+def difference(units: Sequence[Unit], expected: Sequence[Plain], decoded: Decoded) -> str | None:
+    """Returns the first difference between columns and what is expected in words, None when there is none."""
+    rows = decoded.all_rows()
+    errors = {row["unit"]: row for row in decoded.errors.to_pylist()}
+    for number, (raw, kind) in enumerate(units):
+        found = {"messages": rows.get(number, []), "error": errors.get(number)}
+        where = first_difference(expected[number], found)
         if where:
             return f"unit {number} ({kind.name} {raw.hex(' ')}): {where}"
     return None
@@ -202,14 +212,19 @@ def first_difference(expected: Any, found: Any, place: str = "") -> str | None:
     return None if same else f"{place}: expected {expected!r}, found {found!r}"
 
 
-def assert_same(units: Sequence[Unit], *, between: bytes = b"", copies: int = 1) -> None:
-    """Asserts that columns say the same as Scapy layers.
+def assert_same(units: Sequence[Unit], *, between: bytes = b"") -> None:
+    """Asserts that columns say the same as Scapy layers, when everything is read in waves and when nothing is.
 
     Args:
         units: What is decoded, all at once.
         between: Bytes between the units, which must not matter.
-        copies: How often each unit stands there; so many that they are read in waves, or one.
     """
-    many = [unit for unit in units for _ in range(copies)]
-    where = difference(many, DECODER.decode(units_from(many, between)))
-    assert where is None, where
+    expected = expected_of(units)
+    for few in (0, 1 << 30, decoder.FEW):
+        with patch.object(decoder, "FEW", few):
+            decoded = DECODER.decode(units_from(units, between))
+        for name, table in decoded.tables.items():
+            table.validate(full=True)
+            assert table.schema == DECODER.schemas[name]
+        where = difference(units, expected, decoded)
+        assert where is None, f"{'in waves' if not few else 'one by one'}: {where}"

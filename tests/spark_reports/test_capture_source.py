@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import EqualTo, In
+from pyspark.sql.types import StringType, StructField, StructType
 
 from scapy_layers import tables
 from spark_reports import messages, traffic
@@ -42,6 +43,10 @@ def rows_of(reader: CaptureReader) -> list[dict[str, Any]]:
             assert batch.schema.equals(reader.schema)
             found += batch.to_pylist()
     return found
+
+
+def place(row: dict[str, Any]) -> tuple[int, int]:
+    return row["batch"], row["offset"]
 
 
 @pytest.fixture
@@ -103,11 +108,11 @@ def test_files_folders_and_patterns_are_found_once(tmp_path: Path) -> None:
 
 def test_schema_that_the_table_has_not_is_refused() -> None:
     source = CaptureSource({"path": str(KEYS)})
-    schema = source.schema()
-    assert CaptureReader(Options.of({"path": str(KEYS)}), schema["packet", "body"]).schema.names == [
-        "packet",
-        "body",
-    ]
+    whole = source.schema()
+    some = StructType([whole["packet"], whole["body"]])
+    assert source.reader(some).schema.names == ["packet", "body"]
+    with pytest.raises(ValueError, match="column packet is int64, not string"):
+        source.reader(StructType([StructField("packet", StringType())]))
     put_schema = CaptureSource({"path": str(KEYS), "table": "put"}).schema()
     with pytest.raises(ValueError, match="option schema is"):
         source.reader(put_schema)
@@ -130,8 +135,8 @@ def test_splits_are_the_whole(stream: Path) -> None:
     whole, parts = reader_of(stream, **columns), reader_of(stream, split=str(1 << 20), **columns)
     assert len(whole.partitions()) == 1
     assert len(parts.partitions()) > 1
-    found = rows_of(parts)
-    assert found == rows_of(whole)
+    found = sorted(rows_of(parts), key=place)
+    assert found == sorted(rows_of(whole), key=place)
     assert len(found) == 60_004
     assert found[-1]["payload"] == (29_999).to_bytes(4, "big")
     assert {row["source"] for row in found} == {"127.0.0.1:50000", "127.0.0.1:7447"}
@@ -233,7 +238,7 @@ def test_damaged_files_among_others_are_read_as_far_as_they_are_whole(tmp_path: 
     assert "the file ends inside" in wrong[cut.name]
     assert "neither pcap nor pcapng" in wrong[none.name]
     counts = [sum(Path(row["capture"]).name == name for row in found) for name in (cut.name, "whole.pcapng")]
-    assert counts[1] > 100
+    assert counts[1] > 50
     assert abs(counts[1] - counts[0]) < 10
     errors = rows_of(reader_of(tmp_path, table="errors"))
     assert {Path(row["capture"]).name: row["kind"] for row in errors} == dict.fromkeys(wrong, "CaptureError")

@@ -29,27 +29,35 @@ class Decoded:
 
         What follows a FRAME stands in its ``messages``, what another message carries in its ``body``.
         """
-        found: dict[int, Plain] = {}
+        chosen = {name: _of_unit(table, unit) for name, table in self.tables.items()}
+        return Decoded(chosen, self.errors).all_rows().get(unit, [])
+
+    def all_rows(self) -> dict[int, list[Plain]]:
+        """Returns the messages of every unit that has any, as ``rows`` does."""
+        found: dict[int, dict[int, Plain]] = {}
         for name, table in self.tables.items():
-            for row in _of_unit(table, unit).to_pylist():
-                found[row["offset"]] = {"name": name} | without_nothing(row)
-        top: list[Plain] = []
-        for offset in sorted(found):
-            row = found[offset]
-            del row["unit"]
-            outer = found.get(row.pop("within", -1))
-            if outer is None:
-                top.append(row)
-            elif outer["name"] == "frame":
-                outer.setdefault("messages", []).append(row)
-            else:
-                outer["body"] = row
-        return top
+            for row in table.to_pylist():
+                unit = row.pop("unit")
+                found.setdefault(unit, {})[row["offset"]] = {"name": name} | without_nothing(row)
+        return {unit: _nested(found[unit]) for unit in sorted(found)}
 
     def error(self, unit: int) -> Plain | None:
         """Returns why a unit is refused; None when it is not."""
         found = _of_unit(self.errors, unit).to_pylist()
         return found[0] if found else None
+
+
+def _nested(by_offset: dict[int, Plain]) -> list[Plain]:
+    top: list[Plain] = []
+    for _, row in sorted(by_offset.items()):
+        outer = by_offset.get(row.pop("within", -1))
+        if outer is None:
+            top.append(row)
+        elif outer["name"] == "frame":
+            outer.setdefault("messages", []).append(row)
+        else:
+            outer["body"] = row
+    return top
 
 
 def _of_unit(table: pa.RecordBatch, unit: int) -> pa.RecordBatch:

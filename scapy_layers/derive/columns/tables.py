@@ -15,6 +15,7 @@ from scapy_layers.derive.columns.decoded import Decoded
 from scapy_layers.derive.columns.rowwise import Row, fit
 from scapy_layers.derive.columns.schema import ERRORS, PLACE
 from scapy_layers.derive.columns.scope import Part
+from scapy_layers.derive.columns.text import as_array
 from scapy_layers.derive.columns.units import Places, Units
 from scapy_layers.errors import WireError
 
@@ -171,9 +172,9 @@ class Tables:
             at = np.concatenate([piece.at for piece in pieces])
             order = np.argsort(at, kind="stable")
             at, units = at.take(order), np.concatenate([piece.units for piece in pieces]).take(order)
-            batch = pa.concat_batches([piece.batch for piece in pieces]).take(pa.array(order))
+            batch = pa.concat_batches([piece.batch for piece in pieces]).take(as_array(order, pa.int64()))
         if name in self._holders:
-            length = pa.array((self._ends(units, at) - at).astype(np.int32))
+            length = as_array((self._ends(units, at) - at).astype(np.int32), pa.int32())
             batch = batch.set_column(
                 batch.schema.get_field_index(_LENGTH), batch.schema.field(_LENGTH), length
             )

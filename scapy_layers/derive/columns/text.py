@@ -9,14 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from scapy_layers.derive.columns.column import Spans
+from scapy_layers.derive.columns.cursor import Ints
 from scapy_layers.derive.columns.units import Bytes, Mask, Places
 
 _ASCII = 0x80
 
 
+def as_array(values: Ints, kind: pa.DataType) -> pa.Array:
+    """Returns numbers as an Arrow array of the same type, without a copy; ``pa.array`` would import pandas."""
+    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
+
+
 @cache
 def _even(size: int) -> pa.Array:
-    return pa.array(np.arange(0, 2 * size, 2, dtype=np.int32))
+    return as_array(np.arange(0, 2 * size, 2, dtype=np.int32), pa.int32())
 
 
 def even(count: int) -> pa.Array:

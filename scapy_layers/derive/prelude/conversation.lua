@@ -50,6 +50,7 @@ Z.expert("request", "A request id in use, or a response to no request", "PROTOCO
 Z.expert("declaration", "An undeclaration of nothing, or an id that changes its key", "PROTOCOL", "WARN")
 Z.expert("limit", "Something was too large to be remembered", "PROTOCOL", "NOTE")
 
+-- Adds what stands nowhere in the bytes.
 local function show(item, field, value)
   if item and value ~= nil then
     item:add(field, value):set_generated()
@@ -527,8 +528,8 @@ end
 
 local function show_answers(exchange)
   if exchange and not T.first then
-    for i = 1, #exchange.answers do
-      show(T.m.item, FIELDS.response_in, exchange.answers[i])
+    for i = 1, #exchange do
+      show(T.m.item, FIELDS.response_in, exchange[i])
     end
   end
 end
@@ -896,7 +897,7 @@ local function hear(b, m)
   show_ends(b, m, first and links.latest(link) or links.at(link, place + 1))
   local item = m.item
   if item then
-    if m.priority_number then
+    if m.priority_number and not within then
       show(item, FIELDS.priority, m.priority_number)
       show(item, FIELDS.reliability, m.reliable and 1 or 0)
     end

@@ -598,6 +598,10 @@ function Z.entry.stream(tvb, pinfo, tree)
   if way then
     at = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
+    if at < 0 then
+      pinfo.desegment_offset, pinfo.desegment_len = 0, DESEGMENT_ONE_MORE_SEGMENT
+      return size
+    end
   end
   show_protocol(pinfo)
   local root = add(tree, Z.proto, tvb(0, size))

@@ -5,7 +5,7 @@ local memory = Z.memory
 local MIB = 1048576
 local MOST_ALIASES = 32 * MIB -- bytes
 local MOST_EXCHANGES = 64 * MIB -- bytes
-local RECORD = 384 -- bytes that a record costs besides its key
+local RECORD = 1024 -- bytes that a record costs besides its key
 local ANSWER = 16
 local MOST_ANSWERS = 64 -- answers that one exchange lists
 local LONGEST = 65536 -- bytes of a key; a longer one cannot be said without an alias
@@ -97,7 +97,7 @@ local function of_kind(room, owner, kind)
   return group
 end
 
--- Opens an exchange; returns the one that was open under the same name and is now replaced.
+-- Opens an exchange: a table that lists the packets of its first answers; returns the one that was open under the same name and is now replaced.
 function exchanges.begin(room, owner, kind, name, exchange)
   local group = of_kind(room, owner, kind)
   local history = group[name]
@@ -109,7 +109,7 @@ function exchanges.begin(room, owner, kind, name, exchange)
     memory.retire(known_exchanges, before)
   end
   exchange.cost = RECORD + #(exchange.keyexpr or "")
-  exchange.answers, exchange.answered = {}, 0
+  exchange.answered = 0
   memory.keep(known_exchanges, group, name, exchange)
   return before
 end
@@ -123,8 +123,9 @@ end
 
 function exchanges.answer(exchange, packet)
   exchange.answered = exchange.answered + 1
-  if #exchange.answers < MOST_ANSWERS and exchange.answers[#exchange.answers] ~= packet then
-    exchange.answers[#exchange.answers + 1] = packet
+  local count = #exchange
+  if count < MOST_ANSWERS and exchange[count] ~= packet then
+    exchange[count + 1] = packet
     memory.charge(known_exchanges, exchange, ANSWER)
   end
 end

@@ -17,9 +17,7 @@ local byte = string.byte
 -- A link is known by its endpoints. That a connection between the same ports is another one is seen by its number;
 -- the first of two passes of tshark has no fields, then only a new handshake tells.
 local tcp_stream = Field.new("tcp.stream")
-local tcp_header = Field.new("tcp")
-local tcp_header_size = Field.new("tcp.hdr_len")
-local tcp_sequence = Field.new("tcp.seq")
+local tcp_next = Field.new("tcp.nxtseq")
 local PT_TCP, PT_UDP = 2, 3
 
 local by_ends, by_stream, ring, count, latest
@@ -33,13 +31,12 @@ forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
 
 -- A protocol may stand in a packet more than once, in a tunnel: the innermost is ours.
-local function last(field)
-  local found = { field() }
-  return found[#found]
-end
-
 local function value(field)
-  local info = last(field)
+  local info, more = field()
+  if more then
+    local found = { field() }
+    info = found[#found]
+  end
   return info and info.value
 end
 
@@ -148,17 +145,10 @@ local function find(pinfo)
   return link
 end
 
--- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted, UDP).
+-- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted).
 local function position(tvb)
-  local offset = tvb:offset()
-  if offset == 0 then
-    return nil
-  end
-  local header, size, sequence = last(tcp_header), value(tcp_header_size), value(tcp_sequence)
-  if not header or not size or not sequence then
-    return nil
-  end
-  return sequence + offset - header.offset - size
+  local behind = tvb:offset() > 0 and value(tcp_next)
+  return behind and behind - tvb:len()
 end
 
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes.

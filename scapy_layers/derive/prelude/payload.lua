@@ -230,7 +230,7 @@ local function cbor_argument(data, at, low)
   if at + size > #data then
     return nil
   end
-  local value = 0
+  local value = 0.0 -- integers of Lua 5.3 would wrap
   for index = at + 1, at + size do
     value = value * 256 + byte(data, index)
   end
@@ -470,6 +470,12 @@ end
 
 local inside = false -- a payload is no place for payloads: a key table may name anything
 
+-- What dissectors of payloads may look at: pinfo.private["zenoh.keyexpr"] and so on.
+local function tell(pinfo, key, encoding, schema)
+  local private = pinfo.private
+  private["zenoh.keyexpr"], private["zenoh.encoding"], private["zenoh.schema"] = key, encoding, schema
+end
+
 local function dissect(b, item, target, at, size)
   local pinfo = b.pinfo
   -- No dissector of a payload may ask the stream for more.
@@ -501,7 +507,9 @@ local function show_payload(b, item, key, value, stop)
     item:add(b.range(stop - #data, #data), "[Not " .. target.name .. ", so no dissector has it]")
     return
   end
+  tell(b.pinfo, key, Z.encodings[value.encoding or 0], value.schema)
   dissect(b, item, target, stop - #data, #data)
+  tell(b.pinfo, nil, nil, nil)
 end
 
 -- Returns where the body of an extension ends: behind the header stands its length.

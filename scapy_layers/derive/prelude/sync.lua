@@ -8,6 +8,8 @@ local LEAST_PROOF = 8 -- bytes of whole batches that show where batches begin
 local WORK = 8 -- bytes read for each byte that is looked through
 local CLOSE, KEEP_ALIVE = 3, 4
 local VERSION = 9
+local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
+local LEAST_BYTES = 4 -- that tell an INIT
 
 -- May a batch begin with this byte? Compressed ones begin with 0 or 1.
 local possible = { [0] = true, [1] = true }
@@ -57,8 +59,7 @@ end
 -- Does a direction begin here?
 local function begins(way, raw)
   local first, second, id, version = byte(raw, 1, 4)
-  if not id then return id == nil and #raw < 3 end
-  if id % 32 == 1 and version == VERSION and first + second * 256 >= 5 then return true end
+  if id % 32 == 1 and version == VERSION and first + second * 256 >= SHORTEST_INIT then return true end
   -- Who is asked to INIT may CLOSE instead; whoever speaks to somebody who speaks Zenoh does so too.
   return way.opposite.begun and possible[id] and proves(raw, 0, id % 32 == CLOSE and 2 or 1)
 end
@@ -77,7 +78,7 @@ local function seek(raw)
 end
 
 -- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when the direction is
--- something else. `key` is a number of its own for each call of the dissector.
+-- something else; -1 when there are too few bytes to tell. `key` is a number of its own for each call of the dissector.
 function Z.sync(way, raw, key, visited)
   if visited then
     if way.foreign and key >= way.foreign then return nil end
@@ -86,6 +87,7 @@ function Z.sync(way, raw, key, visited)
   if way.foreign then return nil end
   if way.begun and not way.broken then return 0 end
   local size = #raw
+  if not way.begun and size < LEAST_BYTES and not way.opposite.begun then return -1 end
   if not way.begun and begins(way, raw) then
     way.begun, way.broken = true, false
     return 0

@@ -165,9 +165,9 @@ local function add(self, little, what, ...)
   local item = setmetatable({ children = {}, experts = {} }, item_meta)
   self.children[#self.children + 1] = item
   local position = 1
-  if type(what) == "table" and what.proto then
+  if type(what) == "table" and rawget(what, "proto") then
     item.name = what.proto
-  elseif type(what) == "table" and what.field then
+  elseif type(what) == "table" and rawget(what, "field") then
     assert(what.registered, "not registered: " .. what.field)
     item.field, item.name = what, what.field
   else
@@ -251,7 +251,7 @@ DissectorTable = { get = function(name)
 end, list = function() return {} end, heuristic_list = function() return {} end }
 Dissector = { get = function() return nil end, list = function() return {} end }
 Listener = { new = function() local tap = {} stub.listeners[#stub.listeners + 1] = tap return tap end }
-NSTime = { new = function(seconds, nanoseconds) return { seconds, nanoseconds } end }
+NSTime = { new = function(seconds, nanoseconds) return seconds + (nanoseconds or 0) / 1e9 end }
 TextWindow = { new = function() error("no windows here") end }
 
 -- Packets

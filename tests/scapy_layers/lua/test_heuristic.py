@@ -106,7 +106,9 @@ def test_stream_of_batches_is_taken_whole_and_only_whole(lua: Runtime, batches: 
         (HELLO, False, b"hello"),
     ],
 )
-def test_datagram_is_taken_whole_and_only_whole(lua: Runtime, message: Message, group: bool, found: bytes) -> None:
+def test_datagram_is_taken_whole_and_only_whole(
+    lua: Runtime, message: Message, group: bool, found: bytes
+) -> None:
     raw = bytes(message)
     assert sort(lua, raw, group=group) == found
     assert sort(lua, raw, group=not group) is None
@@ -193,9 +195,9 @@ def test_names_asked_for_by_any_id_are_left_alone(lua: Runtime) -> None:
     for flags in (b"\x01\x00", b"\x81\x80", b"\x84\x00", b"\x00\x00"):
         for number in range(0, 1 << 16, 13):
             assert sort(lua, struct.pack(">H", number) + flags + dns()[4:], group=number % 2 > 0) is None
-    for first in range(256):
-        for flags in range(0, 1 << 16, 1021):
-            raw = bytes([first, 9]) + struct.pack(">H", flags) + dns()[4:]
+    for first_byte in range(256):
+        for value in range(0, 1 << 16, 1021):
+            raw = bytes([first_byte, 9]) + struct.pack(">H", value) + dns()[4:]
             assert sort(lua, raw, asked=True) is None
 
 
@@ -273,11 +275,12 @@ def test_streams_of_others_are_left_alone(tmp_path: Path) -> None:
 
 
 @needs_tshark
-@pytest.mark.parametrize("name", ["quic", "quic_by_udp", "quic_datagrams", "quic_streams", "tls", "mutual_tls"])
+@pytest.mark.parametrize(
+    "name", ["quic", "quic_by_udp", "quic_datagrams", "quic_streams", "tls", "mutual_tls"]
+)
 def test_ciphered_captures_are_left_alone(name: str) -> None:
     path = PCAPS / f"{name}.pcapng"
-    [[packets]] = [[str(count(path, "frame"))]]
-    assert int(packets) > 10
+    assert count(path, "frame") > 10
     assert count(path) == 0
 
 
@@ -383,7 +386,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("openssl") is None:
         pytest.skip("openssl makes the certificate, and is not installed")
     path = tmp_path_factory.mktemp("tls") / "node.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+    ]
     command += ["-subj", "/CN=node", "-days", "1", "-keyout", str(path), "-out", str(path) + ".crt"]
     subprocess.run(command, check=True, capture_output=True)
     path.write_bytes(path.read_bytes() + Path(f"{path}.crt").read_bytes())

@@ -19,7 +19,18 @@ from scapy_layers.message import Message
 from scapy_layers.network import Request, Response
 from scapy_layers.transport import Fragment
 from tests.scapy_layers.lua.parts import VERSIONS, Runtime, part, runtime
-from tests.scapy_layers.lua.wire import PCAPS, Talk, count, fields, needs_tshark, packets_of, push, run, tshark, values
+from tests.scapy_layers.lua.wire import (
+    PCAPS,
+    Talk,
+    count,
+    fields,
+    needs_tshark,
+    packets_of,
+    push,
+    run,
+    tshark,
+    values,
+)
 
 pytestmark = needs_tshark
 JSON = b'{"speed": 12.5}'
@@ -68,7 +79,11 @@ def capture(tmp_path: Path, *bodies: Message, key: str = "demo/a") -> Path:
 def test_payload_goes_to_the_dissector_of_its_encoding(
     tmp_path: Path, encoding: Encoding, schema: bytes | None, data: bytes, name: str, expected: str
 ) -> None:
-    put = Put(encoding=encoding, data=data) if schema is None else Put(encoding=encoding, schema=schema, data=data)
+    put = (
+        Put(encoding=encoding, data=data)
+        if schema is None
+        else Put(encoding=encoding, schema=schema, data=data)
+    )
     path = capture(tmp_path, put)
     if name == "data-text-lines":
         assert expected in tshark(path, "-V", "-Y", name)
@@ -111,7 +126,9 @@ def test_bodies_of_queries_replies_and_errors_are_dissected(tmp_path: Path) -> N
         body=Query(extensions=[QueryBody(encoding=kind, data=b'{"a": 1}')]),
     )
     answers = [
-        Response(request_id=1, N=1, M=1, key_suffix="q", body=Reply(body=Put(encoding=kind, data=b'{"b": 2}'))),
+        Response(
+            request_id=1, N=1, M=1, key_suffix="q", body=Reply(body=Put(encoding=kind, data=b'{"b": 2}'))
+        ),
         Response(request_id=1, N=1, M=1, key_suffix="q", body=Err(encoding=kind, data=b'{"c": 3}')),
     ]
     path = Talk().open().frame(asked).frame(*answers, back=True).save(tmp_path / "t.pcap")
@@ -147,7 +164,9 @@ def test_payload_of_fragments_is_dissected(tmp_path: Path) -> None:
         (Encoding.APPLICATION_XML, b"<a><"),
     ],
 )
-def test_payload_that_is_not_what_it_says_harms_nothing(tmp_path: Path, encoding: Encoding, data: bytes) -> None:
+def test_payload_that_is_not_what_it_says_harms_nothing(
+    tmp_path: Path, encoding: Encoding, data: bytes
+) -> None:
     path = capture(tmp_path, Put(encoding=encoding, data=data), Put(data=b"behind"))
     assert count(path, "_ws.malformed || _ws.lua.error") == 0
     assert values(path, "zenoh.put.data") == [data.hex(), b"behind".hex()]
@@ -240,6 +259,27 @@ def test_key_table_that_makes_no_sense_is_told(tmp_path: Path, table: str, said:
     assert len(done.stdout.splitlines()) >= 1  # the entry that makes sense is in force
 
 
+_CDR = """
+local cdr = Proto("cdr", "Common Data Representation")
+local text = ProtoField.string("cdr.told", "told")
+cdr.fields = { text }
+function cdr.dissector(tvb, pinfo, tree)
+  local private = pinfo.private
+  local told = private["zenoh.keyexpr"] .. " " .. private["zenoh.encoding"] .. " " .. private["zenoh.schema"]
+  tree:add(cdr, tvb()):add(text, tvb(0, 4), told)
+end
+"""
+
+
+def test_dissector_of_others_gets_cdr_and_is_told_what_it_is(tmp_path: Path) -> None:
+    (tmp_path / "cdr.lua").write_text(_CDR)
+    put = Put(encoding=Encoding.APPLICATION_CDR, schema=b"std_msgs/Int32", data=bytes(8))
+    path = capture(tmp_path, put, Put(data=b"behind"))
+    assert count(path, "zenoh.put.data") == 1
+    loaded = ("-X", f"lua_script:{tmp_path / 'cdr.lua'}")
+    assert values(path, "cdr.told", options=loaded) == ["demo/a application/cdr std_msgs/Int32"]
+
+
 def test_columns_stay_ours_whatever_dissects_payloads(tmp_path: Path) -> None:
     path = capture(tmp_path, Put(data=b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), Put(data=JSON))
     rows = fields(path, "_ws.col.Protocol", "_ws.col.Info", where="zenoh.put", options=by_key("demo/**=http"))
@@ -251,7 +291,9 @@ def test_columns_stay_ours_whatever_dissects_payloads(tmp_path: Path) -> None:
 
 def test_dissector_that_wants_more_of_the_stream_gets_no_more(tmp_path: Path) -> None:
     http = b"POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\nabc"
-    talk = Talk().open().frame(push("demo/a", Put(data=http))).frame(push("demo/b", Put(data=b"behind")), sn=2)
+    talk = (
+        Talk().open().frame(push("demo/a", Put(data=http))).frame(push("demo/b", Put(data=b"behind")), sn=2)
+    )
     path = talk.save(tmp_path / "t.pcap")
     assert values(path, "zenoh.put.data", options=by_key("demo/a=http")) == [http.hex(), b"behind".hex()]
 
@@ -261,12 +303,7 @@ def test_dissector_that_wants_more_of_the_stream_gets_no_more(tmp_path: Path) ->
 GID = bytes(range(16))
 BARE = struct.pack("<qq", 7, 1_700_000_000_123_456_789) + b"\x10" + GID
 NAMED = (
-    b"\x0fsequence_number"
-    + BARE[:8]
-    + b"\x10source_timestamp"
-    + BARE[8:16]
-    + b"\x0asource_gid"
-    + BARE[16:]
+    b"\x0fsequence_number" + BARE[:8] + b"\x10source_timestamp" + BARE[8:16] + b"\x0asource_gid" + BARE[16:]
 )
 ROS2 = ("zenoh.ros2.sequence_number", "zenoh.ros2.source_timestamp", "zenoh.ros2.source_gid")
 EPOCH = ("-t", "e")
@@ -301,7 +338,9 @@ def test_sequence_number_and_time_may_be_negative(tmp_path: Path) -> None:
     assert count(saved, f'{ROS2[1]} < "1970-01-01 00:00:00"') == 1
 
 
-@pytest.mark.parametrize("raw", [b"", BARE[:-1], BARE + b"x", BARE[:16] + b"\x0f" + GID, NAMED[:-1], b"\xff" * 33])
+@pytest.mark.parametrize(
+    "raw", [b"", BARE[:-1], BARE + b"x", BARE[:16] + b"\x0f" + GID, NAMED[:-1], b"\xff" * 33]
+)
 def test_other_attachments_stay_bytes(tmp_path: Path, raw: bytes) -> None:
     path = Talk().open().frame(push("a", Put(extensions=[PutAttachment(attachment=raw)], data=b"x")))
     assert count(path.save(tmp_path / "t.pcap"), ROS2[0]) == 0
@@ -371,7 +410,7 @@ c074323031332d30332d32315432303a30343a30305a d74401020304 40 4401020304 60 62225
 8301820203820405 98190102030405060708090a0b0c0d0e0f101112131415161718181819 a0 a201020304
 a26161016162820203 5f42010243030405ff 7f657374726561646d696e67ff 9fff 9f018202039f0405ffff 83018202039f0405ff
 bf61610161629f0203ffff 826161bf61626163ff
-""".split()
+""".split()  # noqa: SIM905  (examples of RFC 8949; as a list a line each)
 
 
 @pytest.mark.parametrize("digits", WELL_FORMED)
@@ -383,7 +422,9 @@ def test_cbor_is_recognised_whole_and_only_whole(lua: Runtime, digits: str) -> N
     assert not any(lua.execute(check, raw[:size]) for size in range(len(raw)))
 
 
-@pytest.mark.parametrize("digits", ["ff", "1c", "1f", "3f", "df", "81ff", "9f", "5c", "a1", "c0", "9b7fffffffffffffff"])
+@pytest.mark.parametrize(
+    "digits", ["ff", "1c", "1f", "3f", "df", "81ff", "9f", "5c", "a1", "c0", "9b7fffffffffffffff"]
+)
 def test_what_is_no_cbor_is_refused(lua: Runtime, digits: str) -> None:
     assert not lua.execute("return Z.payload_checks['application/cbor'](...)", bytes.fromhex(digits))
 
@@ -397,7 +438,10 @@ def test_cbor_of_any_depth_is_refused_or_understood(lua: Runtime) -> None:
 @pytest.mark.parametrize(
     ("digits", "good"),
     [("", True), ("0801", True), ("0a0161", True), ("0900000000000000001500000000", True), ("0b0c", True)]
-    + [(each, False) for each in ("00", "08", "0a0561", "0f", "09000000", "0a", "08ff", "0affffffffffffffff7f")],
+    + [
+        (each, False)
+        for each in ("00", "08", "0a0561", "0f", "09000000", "0a", "08ff", "0affffffffffffffff7f")
+    ],
 )
 def test_protocol_buffers_are_recognised_to_the_last_byte(lua: Runtime, digits: str, good: bool) -> None:
     assert lua.execute("return Z.payload_checks['application/protobuf'](...)", bytes.fromhex(digits)) is good
@@ -408,7 +452,9 @@ def test_any_bytes_are_checked_without_an_error(lua: Runtime) -> None:
     @given(st.binary(max_size=40))
     def survives(raw: bytes) -> None:
         for name in ("application/cbor", "application/protobuf", "image/png"):
-            found = lua.execute("local name, raw = ... return Z.payload_checks[name](raw)", name.encode(), raw)
+            found = lua.execute(
+                "local name, raw = ... return Z.payload_checks[name](raw)", name.encode(), raw
+            )
             assert found in {True, False}
         lua.execute("Z.ros2_places(...)", raw)
 

@@ -69,13 +69,17 @@ def test_keys_are_counted_as_our_statistics_do(name: str) -> None:
     rows = table(PCAPS / f"{name}.pcapng", "keys")
     data = counted(name)
     expected = {
-        row["keyexpr"]: [row[each] for each in ("puts", "deletes", "queries", "replies", "errors", "payload_bytes")]
+        row["keyexpr"]: [
+            row[each] for each in ("puts", "deletes", "queries", "replies", "errors", "payload_bytes")
+        ]
         for row in data["keys"]["listed"]
         if row["keyexpr"] and len(row["keyexpr"]) <= 60
     }
     titles = ("Puts", "Deletes", "Queries", "Replies", "Errors", "Bytes")
     found = {
-        key: [int(row[title]) for title in titles] for key, row in rows.items() if key in expected or len(key) <= 60
+        key: [int(row[title]) for title in titles]
+        for key, row in rows.items()
+        if key in expected or len(key) <= 60
     }
     found.pop("(no key)", None)
     assert found == expected
@@ -136,9 +140,7 @@ def test_keys_tell_what_was_done_with_them(tmp_path: Path) -> None:
     talk = Talk().open()
     talk.frame(push("a/b", Put(data=b"12345")), push("a/b", Put(data=b"678")), push("a/b", Del()))
     talk.frame(asked(1, "a/*"))
-    talk.frame(
-        answer(1, Reply(body=Put(data=b"12")), "a/b"), answer(1, Err(data=b"123"), "a/*"), back=True
-    )
+    talk.frame(answer(1, Reply(body=Put(data=b"12")), "a/b"), answer(1, Err(data=b"123"), "a/*"), back=True)
     rows = table(talk.save(tmp_path / "t.pcap"), "keys")
     columns = ("Puts", "Deletes", "Queries", "Replies", "Errors", "Bytes")
     assert [rows["a/b"][one] for one in columns] == ["2", "1", "0", "1", "0", "10"]

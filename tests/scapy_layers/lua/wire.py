@@ -81,7 +81,12 @@ def prefixed(*messages: Message | bytes) -> bytes:
 
 
 def datagram(
-    data: Message | bytes, *, to: str = ANSWERER, sport: int = 50_000, dport: int = 50_001, source: str = ASKER
+    data: Message | bytes,
+    *,
+    to: str = ANSWERER,
+    sport: int = 50_000,
+    dport: int = 50_001,
+    source: str = ASKER,
 ) -> Packet:
     """A packet with one UDP datagram."""
     link = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")

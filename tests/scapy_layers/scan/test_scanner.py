@@ -1,0 +1,321 @@
+"""The units of a capture, many packets at a time, are those that a passive reader hears."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import pickle
+import random
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from scapy_layers import capture, scan
+from scapy_layers.capture import CaptureError
+from scapy_layers.scan import Split, pieces, scanner
+from scapy_layers.scan.scanner import Scanner
+from tests.benchmarks._common import frame, prefixed, put
+from tests.scapy_layers.scan.heard import (
+    Packet,
+    batch_stream,
+    packets,
+    quickly,
+    rows,
+    said,
+    same,
+    slowly,
+    timed,
+    written,
+)
+
+CAPTURES = sorted((Path(__file__).parents[3] / "pcaps").glob("*.pcapng"))
+SMALL = [path for path in CAPTURES if path.stat().st_size < 20_000]
+PUTS = [put(sn, bytes([sn & 0xFF]) * (sn % 50)) for sn in range(600)]
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_capture_of_real_nodes_gives_what_is_heard(path: Path) -> None:
+    data = path.read_bytes()
+    expected = slowly(data)
+    assert quickly(data) == expected
+    assert quickly(data, size=2000, block=7) == expected
+    assert quickly(data, block=40) == expected
+
+
+# Streams ------------------------------------------------------------------------------------------
+
+
+def cut(stream: bytes, size: int) -> list[bytes]:
+    return [stream[at : at + size] for at in range(0, len(stream), size)]
+
+
+def many(batches: list[bytes], each: int) -> list[bytes]:
+    return [batch_stream(batches[at : at + each]) for at in range(0, len(batches), each)]
+
+
+LONG = [put(sn, bytes(3000 + sn)) for sn in range(80)]
+
+STREAMS = {
+    "one batch each": many(PUTS, 1),
+    "several each": many(PUTS, 7),
+    "all in a few": many(PUTS, 300),
+    "cut anywhere": cut(batch_stream(PUTS), 97),
+    "cut inside lengths": cut(batch_stream(PUTS), 1),
+    "over many segments": cut(batch_stream(LONG), 1448),
+    "large ones between small ones": many([*PUTS[:200], *LONG[:9], *PUTS[200:]], 3),
+    "an empty batch": [*many(PUTS[:100], 1), b"\0\0", *many(PUTS[100:], 1)],
+}
+
+
+@pytest.fixture
+def slow_packets(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of the packets that are looked at alone."""
+    numbers: list[int] = []
+    whole = Scanner._packet
+
+    def packet(self: Scanner, number: int, *rest: object) -> None:
+        numbers.append(number)
+        whole(self, number, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Scanner, "_packet", packet)
+    return numbers
+
+
+@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("name", STREAMS)
+def test_stream_in_order_is_taken_together(
+    name: str, opened: bool, answered: bool, slow_packets: list[int]
+) -> None:
+    frames = said(STREAMS[name], opened=opened, answered=answered)
+    data = written(timed(frames))
+    found = same(data, block=64)
+    assert len(found) >= len(PUTS if "over" not in name else LONG)
+    if len(frames) > 300 and name != "cut inside lengths":
+        assert len(slow_packets) < 160
+
+
+def test_connections_that_take_turns_are_taken_together(slow_packets: list[int]) -> None:
+    talks = [said(many(PUTS, 1 + which % 3), port=50_000 + which) for which in range(9)]
+    frames = [each for turn in zip(*(talk[:200] for talk in talks), strict=True) for each in turn]
+    found = same(written(timed(frames)))
+    assert len(found) == 9 * 4 + 194 * (3 * 1 + 3 * 2 + 3 * 3)
+    assert len(slow_packets) < 300
+
+
+def sll(each: bytes) -> bytes:
+    return b"\0\0\0\1\0\6" + bytes(8) + each[12:]
+
+
+def sll2(each: bytes) -> bytes:
+    return each[12:14] + bytes(18) + each[14:]
+
+
+def loopback(each: bytes) -> bytes:
+    return b"\2\0\0\0" + each[14:]
+
+
+def raw(each: bytes) -> bytes:
+    return each[14:]
+
+
+def version_6(each: bytes) -> bytes:
+    """Ethernet with IPv6 around the same segment."""
+    segment = each[34:]
+    hosts = (bytes(15) + b"\1", bytes(15) + b"\2")
+    source, target = hosts if segment[2:4] == (7447).to_bytes(2, "big") else hosts[::-1]
+    return bytes(12) + b"\x86\xdd" + struct.pack(">IHBB", 6 << 28, len(segment), 6, 64) + source + target + segment
+
+
+def tagged(each: bytes) -> bytes:
+    return each[:12] + b"\x81\0\0\5" + each[12:]
+
+
+@pytest.mark.parametrize(
+    ("link", "dress", "together"),
+    [
+        (113, sll, True),
+        (276, sll2, True),
+        (0, loopback, True),
+        (101, raw, True),
+        (1, version_6, True),
+        (1, tagged, False),
+    ],
+)
+def test_link_layer_makes_no_difference(
+    link: int, dress: Callable[[bytes], bytes], together: bool, slow_packets: list[int]
+) -> None:
+    frames = [dress(each) for each in said(many(PUTS, 1), answered=True)]
+    found = same(written(timed(frames, link), link))
+    assert len(found) == len(PUTS) + 4
+    assert (len(slow_packets) < 200) is together
+
+
+# What goes wrong ----------------------------------------------------------------------------------
+
+
+def test_link_in_mid_session_is_given_up_after_three_batches_that_cannot_be_read() -> None:
+    good, bad = many(PUTS[:300], 1), prefixed(b"\x25\x01\x3d\xff\xff")
+    for nonsense in (2, 3, 4):
+        frames = said([*good, *[bad] * nonsense, *good], opened=False)
+        found, foreign = quickly(written(timed(frames)))
+        assert (found, foreign) == slowly(written(timed(frames)))
+        assert foreign == (nonsense >= 3)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_damaged_capture_gives_what_is_heard(seed: int) -> None:
+    rng = random.Random(seed)
+    given = packets(rng.choice(SMALL).read_bytes())
+    if seed % 3 == 0:
+        pieces_ = rng.choice(list(STREAMS.values()))[:150]
+        given = timed(said(pieces_, opened=rng.random() < 0.6, answered=rng.random() < 0.5))
+    for _ in range(6):
+        changed = mutated(given, rng)
+        data = written(changed, changed[0][1] if changed else 1)
+        same(data[: rng.randrange(len(data))] if rng.random() < 0.1 else data, block=rng.choice([5, 64, 1 << 14]))
+
+
+def mutated(given: list[Packet], rng: random.Random) -> list[Packet]:
+    """Lost, repeated, late, cut and wrong packets."""
+    changed = list(given)
+    for _ in range(rng.choice([1, 2, 5])):
+        if not changed:
+            break
+        at, other = rng.randrange(len(changed)), rng.randrange(len(changed))
+        time, link, data, length = changed[at]
+        match rng.randrange(7):
+            case 0:
+                del changed[at : at + rng.choice([1, 3])]
+            case 1:
+                changed.insert(at, changed[other])
+            case 2:
+                changed.insert(at, changed.pop(other))
+            case 3:
+                spoiled = bytearray(data)
+                for _ in range(rng.choice([1, 1, 6])):
+                    if spoiled:
+                        spoiled[rng.randrange(len(spoiled))] = rng.choice([0, 0xFF, rng.randrange(256)])
+                changed[at] = time, link, bytes(spoiled), length
+            case 4:
+                changed[at] = time, link, data[: rng.randrange(len(data) + 1)], length
+            case 5:
+                del changed[: at // 2]
+            case _:
+                del changed[at:]
+    return changed
+
+
+def test_file_that_ends_inside_a_packet_gives_all_in_front_and_an_error() -> None:
+    data = written(timed(said(many(PUTS, 1))))
+    found = []
+    with pytest.raises(CaptureError, match="the file ends inside a packet"):
+        for chunk in scan.chunks(io.BytesIO(data[:-3])):
+            found.append(chunk)
+    assert len(rows(found)) == len(PUTS) + 3
+
+
+def test_memory_is_bounded_when_small_packets_hold_large_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Compressed zeros: each batch is 60 KB, each packet some hundred bytes.
+    packed = b"\x01\x1f\x04\x01\0" + b"\xff" * 234 + b"\0\x50\4\4\4\4\4"
+    path = next(path for path in CAPTURES if path.stem == "compression")
+    frames = [each[2] for each in packets(path.read_bytes())]
+    del frames
+    monkeypatch.setattr(scanner, "MOST_EXTRA", 100_000)
+    data = written(timed(said([prefixed(packed)] * 50, opened=False)))
+    chunks = list(scan.chunks(io.BytesIO(data)))
+    assert rows(chunks) == slowly(data)[0]
+    assert max(len(chunk.units.data) for chunk in chunks) < 300_000
+
+
+# Sources ------------------------------------------------------------------------------------------
+
+
+class Pipe(io.RawIOBase):
+    """A stream that cannot seek, and gives what it likes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = io.BytesIO(data)
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        return self._data.read(min(size, 777))
+
+
+def test_pipe_and_gzip_give_the_same_as_the_file() -> None:
+    data = written(timed(said(many(PUTS, 2))))
+    expected = slowly(data)[0]
+    source: BinaryIO = Pipe(data)  # type: ignore[assignment]
+    assert rows(scan.chunks(source)) == expected
+    assert rows(scan.chunks(io.BytesIO(gzip.compress(data)))) == expected
+
+
+# Parts --------------------------------------------------------------------------------------------
+
+
+def parts(path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> list[Split]:
+    """Cuts a small file as if it were a large one."""
+    monkeypatch.setattr(capture, "CHUNK", 300)
+    monkeypatch.setattr(scan, "SIZE", 300)
+    splits = scan.plan(path, size)
+    again: list[Split] = pickle.loads(pickle.dumps(splits))  # noqa: S301
+    return again
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_parts_of_a_capture_are_together_the_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = rows(scan.chunks(path))
+    splits = parts(path, max(600, path.stat().st_size // 12), monkeypatch)
+    assert rows([chunk for split in splits for chunk in scan.chunks(path, split=split)]) == whole
+    assert [split.start for split in splits[1:]] == [split.end for split in splits[:-1]]
+    assert len(splits) > 1 or path.stat().st_size < 1200
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("opened", [False, True])
+def test_parts_of_a_stream_are_together_the_whole(
+    name: str, opened: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(written(timed(said(STREAMS[name][:150], opened=opened))))
+    whole = rows(scan.chunks(path))
+    splits = parts(path, path.stat().st_size // 20, monkeypatch)
+    assert len(splits) > 5
+    assert rows([chunk for split in splits for chunk in scan.chunks(path, split=split)]) == whole
+
+
+def test_gzip_is_one_part(tmp_path: Path) -> None:
+    path = tmp_path / "x.pcap.gz"
+    path.write_bytes(gzip.compress(written(timed(said(many(PUTS, 1)))), 0))
+    assert [(split.start, split.end) for split in scan.plan(path, 1000)] == [(0, None)]
+
+
+def test_last_part_of_a_damaged_file_tells_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.pcap"
+    path.write_bytes(written(timed(said(many(PUTS, 1))))[:-3])
+    splits = parts(path, 5000, monkeypatch)
+    for split in splits[:-1]:
+        list(scan.chunks(path, split=split))
+    with pytest.raises(CaptureError, match="ends inside"):
+        list(scan.chunks(path, split=splits[-1]))
+
+
+def test_counts_tell_what_was_passed_over() -> None:
+    frames = said(many(PUTS, 1))
+    arp = bytes(12) + b"\x08\x06" + bytes(28)
+    dns = frame(b"", 1)[:23] + b"\x11" + frame(b"", 1)[24:34] + struct.pack(">HHHH", 5353, 53, 12, 0) + b"abcd"
+    dns = dns[:16] + struct.pack(">H", 32) + dns[18:]
+    state = scan.begin()
+    found = rows(scan.chunks(io.BytesIO(written(timed([arp, *frames, dns, arp]))), state=state))
+    assert len(found) == len(PUTS) + 4 == state.batches
+    assert (state.packets, state.other, state.links, state.watch.begun) == (len(frames) + 3, 2, 2, 1)
+    assert state.watch.strange == [1, 4]
+
+
+def test_units_of_several_buffers_keep_their_order() -> None:
+    assert pieces.GAP not in {0, 1, 2}
