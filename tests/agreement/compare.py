@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from scapy_layers import names
+from scapy_layers import names, shape
+from scapy_layers.catalogue import shapes
 from tests.agreement.said import Entry, Part, Reading, Said
 from tests.agreement.units import Unit
 
@@ -20,6 +21,7 @@ BY_DESIGN = {
     "reserved bits of value 0": "tshark shows reserved bits only when one is set, as they say nothing otherwise",
     "the end of a FRAME in which something is refused": "nobody knows it",
     "fields of the refused message": "tshark shows those in front of the fault; columns have rows of whole messages",
+    "items of a list in which something is refused": "the layers keep none of the list",
     "the order of extensions": "a row of a table has a column for each",
     "datagrams of no session": "tshark shows all on its ports; the others those of a session that was heard to begin",
     "batches without a message": "columns have no row for them",
@@ -150,35 +152,38 @@ def _started(reader: Reader, reference: Reading, reading: Reading) -> _Found | N
     """Compares what is shown of the message that is refused, as far as the other reader shows it."""
     mine = [entry for entry in reference.started or () if _is_shown(entry)]
     theirs = [entry for entry in reading.started or () if _is_shown(entry)]
-    # Of a list whose item is refused the layers keep only what is in front of that item.
-    for expected, entry in zip(mine, theirs, strict=False):
-        if expected != entry:
+    for entry in theirs:
+        if not mine:
+            break
+        if mine[0] == entry:
+            mine.pop(0)
+        elif entry[:2] not in _LISTED:
             assert reading.refusal is not None
             field = f"zenoh.{entry.layer}.{entry.name}"
             return (
                 reading.refusal.offset,
                 "refused message",
                 field,
-                {REFERENCE: repr(expected), reader: repr(entry)},
+                {REFERENCE: repr(mine[0]), reader: repr(entry)},
             )
     return None
 
 
-def _value_at(steps: Sequence[Step], place: tuple[int, str, str], near: int) -> str:
-    """Returns what is said about a place; of several the one nearest to an index."""
-    fits = [index for index, step in enumerate(steps) if step.place == place]
-    if not fits:
-        return "nothing"
-    return _shown(steps[min(fits, key=lambda index: abs(index - near))], place)
+def _listed() -> Iterator[tuple[str, str]]:
+    """Yields the fields that stand in items of lists: of a refused list the layers keep only what is in front of it."""
+    for message in shapes().values():
+        for layer in (message, *names.inner_layers(message.fields)):
+            for described in shape.walk(layer.fields):
+                if isinstance(described, shape.Many):
+                    inside = [(names.layer_name(layer), described.item)]
+                    inside += [
+                        (names.layer_name(one), one.fields) for one in names.inner_layers(described.item)
+                    ]
+                    for name, fields in inside:
+                        yield from ((name, field.name) for field in names.fields_of(name, fields))
 
 
-def _shown(step: Step | None, place: tuple[int, str, str]) -> str:
-    if step is None:
-        return "nothing"
-    value = step.value.hex() if isinstance(step.value, bytes) else repr(step.value)
-    if step.place == place:
-        return value
-    return f"{step.message} at byte {step.at}, {step.field} {value}"
+_LISTED = frozenset(_listed())
 
 
 # Steps --------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from scapy_layers import names, shape
-from scapy_layers.derive.columns.arrow import to_arrow
+from scapy_layers.derive.columns.arrow import nulls, to_arrow
 from scapy_layers.derive.columns.column import Numbers, Struct, join, join_all, pick
 from scapy_layers.derive.columns.decoded import Decoded
 from scapy_layers.derive.columns.rowwise import Row, fit
@@ -99,8 +99,13 @@ class Tables:
             self._join(name)
         self._convert()
         tables = {name: self._whole(name) for name in self._schemas if name in self._pieces}
+        return Decoded(tables, self._refused())
+
+    def _refused(self) -> pa.RecordBatch:
+        if not self._errors:
+            return pa.RecordBatch.from_arrays([nulls(field.type, 0) for field in ERRORS], schema=ERRORS)
         self._errors.sort(key=_unit_of)
-        return Decoded(tables, pa.RecordBatch.from_pylist(self._errors, ERRORS))
+        return pa.RecordBatch.from_pylist(self._errors, ERRORS)
 
     def _name(self, described: shape.Message) -> str | None:
         """Returns the table of a message, None when it is not wanted."""

@@ -95,7 +95,7 @@ def test_stream_in_order_is_taken_together(
     found = same(data, block=64)
     assert len(found) >= len(PUTS if "over" not in name else LONG)
     if len(frames) > 300 and name != "cut inside lengths":
-        assert len(slow_packets) < 160
+        assert len(slow_packets) < len(frames) / 2
 
 
 def test_connections_that_take_turns_are_taken_together(slow_packets: list[int]) -> None:
