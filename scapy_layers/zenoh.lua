@@ -3982,9 +3982,7 @@ local byte = string.byte
 -- A link is known by its endpoints. That a connection between the same ports is another one is seen by its number;
 -- the first of two passes of tshark has no fields, then only a new handshake tells.
 local tcp_stream = Field.new("tcp.stream")
-local tcp_header = Field.new("tcp")
-local tcp_header_size = Field.new("tcp.hdr_len")
-local tcp_sequence = Field.new("tcp.seq")
+local tcp_next = Field.new("tcp.nxtseq")
 local PT_TCP, PT_UDP = 2, 3
 
 local by_ends, by_stream, ring, count, latest
@@ -3998,13 +3996,12 @@ forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
 
 -- A protocol may stand in a packet more than once, in a tunnel: the innermost is ours.
-local function last(field)
-  local found = { field() }
-  return found[#found]
-end
-
 local function value(field)
-  local info = last(field)
+  local info, more = field()
+  if more then
+    local found = { field() }
+    info = found[#found]
+  end
   return info and info.value
 end
 
@@ -4113,17 +4110,10 @@ local function find(pinfo)
   return link
 end
 
--- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted, UDP).
+-- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted).
 local function position(tvb)
-  local offset = tvb:offset()
-  if offset == 0 then
-    return nil
-  end
-  local header, size, sequence = last(tcp_header), value(tcp_header_size), value(tcp_sequence)
-  if not header or not size or not sequence then
-    return nil
-  end
-  return sequence + offset - header.offset - size
+  local behind = tvb:offset() > 0 and value(tcp_next)
+  return behind and behind - tvb:len()
 end
 
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes.
@@ -4321,9 +4311,11 @@ do
 local byte = string.byte
 
 local MOST_SOUGHT = 262144 -- bytes of a direction that are looked through before it counts as foreign
-local LEAST_PROOF = 8 -- bytes of whole batches that show where batches begin
+local LEAST_PROOF = 8 -- bytes of whole batches that show where batches begin on a link known to be Zenoh
+local STRANGER_PROOF = 20 -- and on one that is not known
 local WORK = 8 -- bytes read for each byte that is looked through
-local CLOSE, KEEP_ALIVE = 3, 4
+local SMALL = 2 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
+local CLOSE = 3
 local VERSION = 9
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local LEAST_BYTES = 4 -- that tell an INIT
@@ -4359,7 +4351,7 @@ local function follow(raw, at, prefix)
       return proven
     end
     if budget < 0 or not is_batch(raw:sub(start + 1, start + length)) then return nil end
-    proven = proven + length
+    if length > SMALL then proven = proven + length end
     at = start + length
   end
   return proven
@@ -4378,63 +4370,74 @@ local function begins(way, raw)
   local first, second, id, version = byte(raw, 1, 4)
   if id % 32 == 1 and version == VERSION and first + second * 256 >= SHORTEST_INIT then return true end
   -- Who is asked to INIT may CLOSE instead; whoever speaks to somebody who speaks Zenoh does so too.
-  return way.opposite.begun and possible[id] and proves(raw, 0, id % 32 == CLOSE and 2 or 1)
+  if not way.opposite.begun or not possible[id] then return false end
+  budget = WORK * #raw + 4096
+  return follow(raw, 0, 2) ~= nil
 end
 
-local function seek(raw)
+-- What may stand on our ports instead: TLS records, WebSocket upgrades and other HTTP.
+local function is_other(raw)
+  local first, second, third = byte(raw, 1, 3)
+  if first == 22 and second == 3 and third <= 4 then return true end
+  return raw:find("^GET /") ~= nil or raw:find("^HTTP/") ~= nil
+end
+
+local function seek(raw, least)
   budget = WORK * #raw + 4096
   local most = math.min(#raw, 65536)
   for at = 0, most - 3 do
     local id = byte(raw, at + 3)
     if possible[id] or possible[byte(raw, at + 5) or -1] then
-      if proves(raw, at, LEAST_PROOF) then return at end
+      if proves(raw, at, least) then return at end
       if budget < 0 then return nil end
     end
   end
   return nil
 end
 
--- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when the direction is
--- something else; -1 when there are too few bytes to tell. `key` is a number of its own for each call of the dissector.
+-- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when it is not known to
+-- be Zenoh, so others may look at it; -1 when there are too few bytes to tell. `key` is a number of its own for each call
+-- of the dissector.
 function Z.sync(way, raw, key, visited)
   if visited then
     if way.foreign and key >= way.foreign then return nil end
-    return way.skipped and way.skipped[key] or 0
+    local skipped = way.skipped and way.skipped[key]
+    if skipped == false then return nil end
+    return skipped or 0
   end
   if way.foreign then return nil end
   if way.begun and not way.broken then return 0 end
-  local size = #raw
-  if not way.begun and size < LEAST_BYTES and not way.opposite.begun then return -1 end
+  local size, known = #raw, way.begun or way.opposite.begun
+  if not known and size < LEAST_BYTES then return -1 end
   if not way.begun and begins(way, raw) then
     way.begun, way.broken = true, false
     return 0
   end
+  if not known and is_other(raw) then
+    way.foreign, way.opposite.foreign = key, key
+    return nil
+  end
   local at
-  if way.begun or way.opposite.begun then
+  if known then
     -- After a hole most often a batch begins with the segment.
     budget = WORK * size + 4096
     if proves(raw, 0, 1) then at = 0 end
   end
-  at = at or seek(raw)
+  at = at or seek(raw, known and LEAST_PROOF or STRANGER_PROOF)
+  local answer = at
   if at then
-    way.begun, way.broken = true, false
-    way.sought = 0
+    way.begun, way.broken, way.sought = true, false, 0
   else
     way.sought = (way.sought or 0) + size
-    if not way.begun and not way.opposite.begun and way.sought == size and size > 0 then
-      -- The first bytes are no Zenoh: let others look at them.
-      way.foreign = key
-      return nil
-    end
     if way.sought > MOST_SOUGHT then way.foreign = key end
-    at = size
+    if known then answer = size end
   end
-  if at > 0 then
+  if answer ~= 0 then
     way.skipped = way.skipped or {}
-    way.skipped[key] = at
-    Z.links.doubt(way, way.place or 0)
+    way.skipped[key] = answer or false
+    if answer then Z.links.doubt(way, key) end
   end
-  return at
+  return answer
 end
 end
 
@@ -4812,9 +4815,9 @@ do
 local memory = Z.memory
 
 local MIB = 1048576
-local MOST_ALIASES = 32 * MIB -- bytes
-local MOST_EXCHANGES = 64 * MIB -- bytes
-local RECORD = 384 -- bytes that a record costs besides its key
+local MOST_ALIASES = 64 * MIB -- bytes
+local MOST_EXCHANGES = 128 * MIB -- bytes
+local RECORD = 1024 -- bytes that a record costs besides its key
 local ANSWER = 16
 local MOST_ANSWERS = 64 -- answers that one exchange lists
 local LONGEST = 65536 -- bytes of a key; a longer one cannot be said without an alias
@@ -4906,7 +4909,7 @@ local function of_kind(room, owner, kind)
   return group
 end
 
--- Opens an exchange; returns the one that was open under the same name and is now replaced.
+-- Opens an exchange: a table that lists the packets of its first answers; returns the one that was open under the same name and is now replaced.
 function exchanges.begin(room, owner, kind, name, exchange)
   local group = of_kind(room, owner, kind)
   local history = group[name]
@@ -4918,7 +4921,7 @@ function exchanges.begin(room, owner, kind, name, exchange)
     memory.retire(known_exchanges, before)
   end
   exchange.cost = RECORD + #(exchange.keyexpr or "")
-  exchange.answers, exchange.answered = {}, 0
+  exchange.answered = 0
   memory.keep(known_exchanges, group, name, exchange)
   return before
 end
@@ -4932,8 +4935,9 @@ end
 
 function exchanges.answer(exchange, packet)
   exchange.answered = exchange.answered + 1
-  if #exchange.answers < MOST_ANSWERS and exchange.answers[#exchange.answers] ~= packet then
-    exchange.answers[#exchange.answers + 1] = packet
+  local count = #exchange
+  if count < MOST_ANSWERS and exchange[count] ~= packet then
+    exchange[count + 1] = packet
     memory.charge(known_exchanges, exchange, ANSWER)
   end
 end
@@ -5078,6 +5082,7 @@ Z.expert("request", "A request id in use, or a response to no request", "PROTOCO
 Z.expert("declaration", "An undeclaration of nothing, or an id that changes its key", "PROTOCOL", "WARN")
 Z.expert("limit", "Something was too large to be remembered", "PROTOCOL", "NOTE")
 
+-- Adds what stands nowhere in the bytes.
 local function show(item, field, value)
   if item and value ~= nil then
     item:add(field, value):set_generated()
@@ -5555,8 +5560,8 @@ end
 
 local function show_answers(exchange)
   if exchange and not T.first then
-    for i = 1, #exchange.answers do
-      show(T.m.item, FIELDS.response_in, exchange.answers[i])
+    for i = 1, #exchange do
+      show(T.m.item, FIELDS.response_in, exchange[i])
     end
   end
 end
@@ -5924,7 +5929,7 @@ local function hear(b, m)
   show_ends(b, m, first and links.latest(link) or links.at(link, place + 1))
   local item = m.item
   if item then
-    if m.priority_number then
+    if m.priority_number and not within then
       show(item, FIELDS.priority, m.priority_number)
       show(item, FIELDS.reliability, m.reliable and 1 or 0)
     end

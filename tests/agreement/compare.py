@@ -186,6 +186,23 @@ def _listed() -> Iterator[tuple[str, str]]:
 _LISTED = frozenset(_listed())
 
 
+def _value_at(steps: Sequence[Step], place: tuple[int, str, str], near: int) -> str:
+    """Returns what is said about a place; of several the one nearest to an index."""
+    fits = [index for index, step in enumerate(steps) if step.place == place]
+    if not fits:
+        return "nothing"
+    return _shown(steps[min(fits, key=lambda index: abs(index - near))], place)
+
+
+def _shown(step: Step | None, place: tuple[int, str, str]) -> str:
+    if step is None:
+        return "nothing"
+    value = step.value.hex() if isinstance(step.value, bytes) else repr(step.value)
+    if step.place == place:
+        return value
+    return f"{step.message} at byte {step.at}, {step.field} {value}"
+
+
 # Steps --------------------------------------------------------------------------------------------
 
 

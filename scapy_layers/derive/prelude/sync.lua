@@ -4,9 +4,11 @@
 local byte = string.byte
 
 local MOST_SOUGHT = 262144 -- bytes of a direction that are looked through before it counts as foreign
-local LEAST_PROOF = 8 -- bytes of whole batches that show where batches begin
+local LEAST_PROOF = 8 -- bytes of whole batches that show where batches begin on a link known to be Zenoh
+local STRANGER_PROOF = 20 -- and on one that is not known
 local WORK = 8 -- bytes read for each byte that is looked through
-local CLOSE, KEEP_ALIVE = 3, 4
+local SMALL = 2 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
+local CLOSE = 3
 local VERSION = 9
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local LEAST_BYTES = 4 -- that tell an INIT
@@ -42,7 +44,7 @@ local function follow(raw, at, prefix)
       return proven
     end
     if budget < 0 or not is_batch(raw:sub(start + 1, start + length)) then return nil end
-    proven = proven + length
+    if length > SMALL then proven = proven + length end
     at = start + length
   end
   return proven
@@ -61,61 +63,72 @@ local function begins(way, raw)
   local first, second, id, version = byte(raw, 1, 4)
   if id % 32 == 1 and version == VERSION and first + second * 256 >= SHORTEST_INIT then return true end
   -- Who is asked to INIT may CLOSE instead; whoever speaks to somebody who speaks Zenoh does so too.
-  return way.opposite.begun and possible[id] and proves(raw, 0, id % 32 == CLOSE and 2 or 1)
+  if not way.opposite.begun or not possible[id] then return false end
+  budget = WORK * #raw + 4096
+  return follow(raw, 0, 2) ~= nil
 end
 
-local function seek(raw)
+-- What may stand on our ports instead: TLS records, WebSocket upgrades and other HTTP.
+local function is_other(raw)
+  local first, second, third = byte(raw, 1, 3)
+  if first == 22 and second == 3 and third <= 4 then return true end
+  return raw:find("^GET /") ~= nil or raw:find("^HTTP/") ~= nil
+end
+
+local function seek(raw, least)
   budget = WORK * #raw + 4096
   local most = math.min(#raw, 65536)
   for at = 0, most - 3 do
     local id = byte(raw, at + 3)
     if possible[id] or possible[byte(raw, at + 5) or -1] then
-      if proves(raw, at, LEAST_PROOF) then return at end
+      if proves(raw, at, least) then return at end
       if budget < 0 then return nil end
     end
   end
   return nil
 end
 
--- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when the direction is
--- something else; -1 when there are too few bytes to tell. `key` is a number of its own for each call of the dissector.
+-- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when it is not known to
+-- be Zenoh, so others may look at it; -1 when there are too few bytes to tell. `key` is a number of its own for each call
+-- of the dissector.
 function Z.sync(way, raw, key, visited)
   if visited then
     if way.foreign and key >= way.foreign then return nil end
-    return way.skipped and way.skipped[key] or 0
+    local skipped = way.skipped and way.skipped[key]
+    if skipped == false then return nil end
+    return skipped or 0
   end
   if way.foreign then return nil end
   if way.begun and not way.broken then return 0 end
-  local size = #raw
-  if not way.begun and size < LEAST_BYTES and not way.opposite.begun then return -1 end
+  local size, known = #raw, way.begun or way.opposite.begun
+  if not known and size < LEAST_BYTES then return -1 end
   if not way.begun and begins(way, raw) then
     way.begun, way.broken = true, false
     return 0
   end
+  if not known and is_other(raw) then
+    way.foreign, way.opposite.foreign = key, key
+    return nil
+  end
   local at
-  if way.begun or way.opposite.begun then
+  if known then
     -- After a hole most often a batch begins with the segment.
     budget = WORK * size + 4096
     if proves(raw, 0, 1) then at = 0 end
   end
-  at = at or seek(raw)
+  at = at or seek(raw, known and LEAST_PROOF or STRANGER_PROOF)
+  local answer = at
   if at then
-    way.begun, way.broken = true, false
-    way.sought = 0
+    way.begun, way.broken, way.sought = true, false, 0
   else
     way.sought = (way.sought or 0) + size
-    if not way.begun and not way.opposite.begun and way.sought == size and size > 0 then
-      -- The first bytes are no Zenoh: let others look at them.
-      way.foreign = key
-      return nil
-    end
     if way.sought > MOST_SOUGHT then way.foreign = key end
-    at = size
+    if known then answer = size end
   end
-  if at > 0 then
+  if answer ~= 0 then
     way.skipped = way.skipped or {}
-    way.skipped[key] = at
-    Z.links.doubt(way, way.place or 0)
+    way.skipped[key] = answer or false
+    if answer then Z.links.doubt(way, key) end
   end
-  return at
+  return answer
 end

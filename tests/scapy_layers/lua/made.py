@@ -20,7 +20,17 @@ from scapy_layers.declarations import (
     UndeclareSubscriber,
     UndeclareToken,
 )
-from scapy_layers.extensions import Compression, Drop, First, Lane, LowLatency, NodeId, Patch, QoSOffer, WireExpr
+from scapy_layers.extensions import (
+    Compression,
+    Drop,
+    First,
+    Lane,
+    LowLatency,
+    NodeId,
+    Patch,
+    QoSOffer,
+    WireExpr,
+)
 from scapy_layers.message import Extension, Message
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
@@ -29,6 +39,8 @@ COOKIE = bytes(8)
 ZIDS = b"\xa1\x01", b"\xb2\x02"
 MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF)
 SYN, PSH, ACK = 2, 8, 16
+_SEQUENCE = 14 + 20 + 4
+"""Where the numbers of TCP stand in a packet."""
 
 
 class Talk:
@@ -73,6 +85,13 @@ class Talk:
         ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, size, 1, 0, 64, 6, 0, here, there)
         self.packets.append(bytes(12) + b"\x08\0" + ip + tcp + data)
         self._next[back] += len(data)
+
+    def restart(self, number: int) -> None:
+        """Moves all sequence numbers, as those of another connection between the same ports."""
+        for at, packet in enumerate(self.packets):
+            seq, ack = struct.unpack_from(">II", packet, _SEQUENCE)
+            moved = struct.pack(">II", seq + number, ack + number)
+            self.packets[at] = packet[:_SEQUENCE] + moved + packet[_SEQUENCE + 8 :]
 
     def lose(self, *messages: Message | bytes, back: bool = False) -> None:
         """One batch that is not in the capture."""
@@ -156,7 +175,11 @@ class Anything:
         return talk
 
     def _numbered(
-        self, lane: tuple[int | None, bool], numbers: dict[tuple[int | None, bool], int], start: int, mask: int
+        self,
+        lane: tuple[int | None, bool],
+        numbers: dict[tuple[int | None, bool], int],
+        start: int,
+        mask: int,
     ) -> Iterator[Message]:
         """A FRAME, or the FRAGMENTs of a message, with numbers that are right most of the time."""
         random = self.random
@@ -221,14 +244,24 @@ class Anything:
     def _request(self) -> Message:
         mapping, scope, suffix = self._key()
         return Request(
-            M=mapping, N=int(bool(suffix)), request_id=self._id(), key_scope=scope, key_suffix=suffix, body=Query()
+            M=mapping,
+            N=int(bool(suffix)),
+            request_id=self._id(),
+            key_scope=scope,
+            key_suffix=suffix,
+            body=Query(),
         )
 
     def _response(self) -> Message:
         mapping, scope, suffix = self._key()
         body = Reply(body=Put(data=b"r")) if self.random.random() < 0.8 else Err(data=b"no")
         return Response(
-            M=mapping, N=int(bool(suffix)), request_id=self._id(), key_scope=scope, key_suffix=suffix, body=body
+            M=mapping,
+            N=int(bool(suffix)),
+            request_id=self._id(),
+            key_scope=scope,
+            key_suffix=suffix,
+            body=body,
         )
 
     def _final(self) -> Message:

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,9 +20,13 @@ from scapy_layers import capture, catalogue, names
 from scapy_layers.codes import Kind
 from scapy_layers.conversation import Exchange, Heard, listen
 from scapy_layers.conversation.heard import Unread
+from scapy_layers.data import Put, Query, Reply
+from scapy_layers.declarations import UndeclareKeyExpr
 from scapy_layers.derive.lua import OUTPUT
-from scapy_layers.transport import Fragment
-from tests.scapy_layers.lua.made import Anything, save
+from scapy_layers.extensions import Compression, First, LowLatency, Patch
+from scapy_layers.network import Declare, Request, Response, ResponseFinal
+from scapy_layers.transport import Close, Fragment, Frame, KeepAlive
+from tests.scapy_layers.lua.made import Anything, Talk, alias, frame, put, save
 
 PCAPS = Path(__file__).parents[3] / "pcaps"
 CAPTURES = sorted(path.stem for path in PCAPS.glob("*.pcapng"))
@@ -32,8 +36,24 @@ MESSAGES = {
     for (kind, _), described in catalogue.shapes().items()
     if kind in {Kind.SCOUTING, Kind.TRANSPORT, Kind.NETWORK}
 }
-EXPERTS = "place range gap loss duplicate old lane fragment alias request declaration limit".split()
+EXPERTS = [
+    "place",
+    "range",
+    "gap",
+    "loss",
+    "duplicate",
+    "old",
+    "lane",
+    "fragment",
+    "alias",
+    "request",
+    "declaration",
+    "limit",
+]
 """The expert infos of the conversation; others say what strict decoding refuses."""
+
+NUMBERED = {"zenoh.frame", "zenoh.fragment"}
+"""What shows priority and reliability, for all that it carries."""
 
 ASIDE = {"dropped", "unresponsive"}
 """Captures in which a sender gives a message up half way, or a node is stopped: there is something to be said."""
@@ -76,7 +96,19 @@ _NO_TEXT = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
 
 def tshark(path: Path, *options: str) -> list[Told]:
     """Returns what tshark says of the messages of a capture."""
-    command = ["tshark", "-X", f"lua_script:{LUA}", "-r", str(path), "-T", "pdml", "-J", "zenoh", "-n", *options]
+    command = [
+        "tshark",
+        "-X",
+        f"lua_script:{LUA}",
+        "-r",
+        str(path),
+        "-T",
+        "pdml",
+        "-J",
+        "zenoh",
+        "-n",
+        *options,
+    ]
     done = subprocess.run(command, capture_output=True, check=True, timeout=60)
     assert b"Lua" not in done.stderr, done.stderr.decode()
     found: list[Told] = []
@@ -118,7 +150,16 @@ DECODE_AS = {"packed_multicast": "udp.port==57861,zenoh", "unicast_scouting": "u
 _POOL = ThreadPoolExecutor(2)
 
 
-ONCE = ("query_lanes", "undeclarations", "interleaved", "lowlatency", "compression", "joins", "meeting", "mesh")
+ONCE = (
+    "query_lanes",
+    "undeclarations",
+    "interleaved",
+    "lowlatency",
+    "compression",
+    "joins",
+    "meeting",
+    "mesh",
+)
 """Captures that are read in one pass as well."""
 
 
@@ -188,7 +229,8 @@ def _check_keys(pairs: Pairs) -> None:
     for told, one in pairs:
         assert told.one("keyexpr") == one.keyexpr, told
         assert (told.one("srczid"), told.one("dstzid")) == (one.source_zid, one.target_zid), told
-        lane = None if one.lane is None else (str(int(one.lane.priority)), str(int(one.lane.reliable)))
+        numbered = one.lane if told.name in NUMBERED else None
+        lane = None if numbered is None else (str(int(numbered.priority)), str(int(numbered.reliable)))
         assert (told.one("priority"), told.one("reliability")) == (lane or (None, None)), told
 
 
@@ -229,7 +271,15 @@ def test_capture_links_what_belongs_together(name: str) -> None:
 
 
 def _links(told: Told) -> dict[str, list[int]]:
-    known = ("request_in", "response_in", "final_in", "declared_in", "undeclared_in", "interest_in", "scout_in")
+    known = (
+        "request_in",
+        "response_in",
+        "final_in",
+        "declared_in",
+        "undeclared_in",
+        "interest_in",
+        "scout_in",
+    )
     found = {link: told.numbers(link) for link in (*known, "hello_in")}
     return {link: numbers for link, numbers in found.items() if numbers}
 
@@ -307,14 +357,167 @@ def test_one_pass_tells_the_same_but_for_what_is_to_come(name: str) -> None:
         )
 
 
-# Anything -----------------------------------------------------------------------------------------
+# Made up ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
+def _of(path: Path, *talks: Talk, options: Sequence[str] = ("-Y", "zenoh")) -> list[Told]:
+    return tshark(save(path / "made.pcap", *talks), *options)
+
+
+def _keys(told: Iterable[Told]) -> list[str | None]:
+    return [one.one("keyexpr") for one in told if one.name == "zenoh.push"]
+
+
+def _experts(told: Iterable[Told]) -> list[tuple[int, str]]:
+    return [(one.number, expert) for one in told for expert in one.experts]
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_anything_is_taken_as_the_layers_take_it(seed: int, tmp_path: Path) -> None:
-    made = save(tmp_path / "made.pcap", *Anything(seed).talks(25))
+    made = save(tmp_path / "made.pcap", *Anything(seed).talks(15))
     pairs = _matched(tshark(made, "-2", "-Y", "zenoh"), heard(made))
     _check_keys(pairs)
     _check_links(pairs)
     _check_remarks(pairs)
     _check_fragments(pairs)
+
+
+def test_broken_sequence_is_noticed(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake(fsn=1)  # packets 3 to 6
+    for sn in (10, 11, 14, 14, 12, 0x4000, 15):
+        talk.say(frame(sn, put("a")))
+    talk.answer(Frame(R=0, sn=25, messages=[put("b")]))
+    assert _experts(_of(tmp_path, talk)) == [
+        (9, "gap"),
+        (10, "duplicate"),
+        (11, "old"),
+        (12, "range"),
+        (14, "loss"),
+    ]
+
+
+def test_what_is_lost_from_the_capture_raises_no_alarm(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.say(frame(10, alias(1, "a"), Request(request_id=1, N=1, key_suffix="q", body=Query())))
+    talk.lose(frame(11, alias(2, "b")))
+    talk.say(frame(12, put(scope=2), put(scope=1)))
+    talk.lose(frame(20, Response(request_id=1, N=1, key_suffix="q", body=Reply(body=Put()))), back=True)
+    talk.answer(frame(21, ResponseFinal(request_id=2), put(scope=2, own=False)))
+    told = _of(tmp_path, talk)
+    assert _experts(told) == []
+    assert _keys(told) == [None, "a", None]
+
+
+def test_first_of_two_passes_without_fields_raises_no_alarm_for_what_is_lost(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.say(frame(10, alias(1, "a")))
+    talk.lose(frame(11, put("b")))
+    talk.say(frame(12, put(scope=1)))
+    told = _of(tmp_path, talk, options=("-2",))
+    assert _experts(told) == []
+    assert _keys(told) == ["a"]
+
+
+@pytest.mark.parametrize("name", ["query_lanes", "undeclarations", "interleaved", "lowlatency", "multilink"])
+def test_two_passes_without_a_filter_tell_the_same(name: str) -> None:
+    path = PCAPS / f"{name}.pcapng"
+    once, twice = tshark(path, "-2"), tshark(path, "-2", "-Y", "zenoh")
+    assert [(one.number, one.name, one.fields) for one in once] == [
+        (one.number, one.name, one.fields) for one in twice
+    ]
+
+
+def test_alias_means_what_it_meant_at_the_time_whenever_it_is_read(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    sn = 10
+    for key in ("a", "b", "c"):
+        talk.say(frame(sn, alias(1, key)))
+        talk.say(frame(sn + 1, put("/x", scope=1)))
+        talk.say(frame(sn + 2, Declare(body=UndeclareKeyExpr(key_id=1))))
+        talk.answer(frame(20 + (sn - 10) // 3, put(scope=1, own=False)))  # it was under way
+        sn += 3
+    expected = ["a/x", "a", "b/x", "b", "c/x", "c"]
+    assert _keys(_of(tmp_path, talk)) == expected
+    assert _keys(_of(tmp_path, talk, options=("-2", "-Y", "zenoh"))) == expected
+
+
+def test_request_id_that_is_used_again_leads_to_the_latest_request(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    for turn in range(3):
+        talk.say(frame(10 + turn, Request(request_id=7, N=1, key_suffix="q", body=Query())))  # 7, 10, 13
+        talk.answer(frame(20 + 2 * turn, Response(request_id=7, N=1, key_suffix="q", body=Reply(body=Put()))))
+        talk.answer(frame(21 + 2 * turn, ResponseFinal(request_id=7)))
+    told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh"))
+    links = [(one.number, _links(one)) for one in told if _links(one)]
+    assert links == [
+        link
+        for at in (7, 10, 13)
+        for link in (
+            (at, {"response_in": [at + 1], "final_in": [at + 2]}),
+            (at + 1, {"request_in": [at]}),
+            (at + 2, {"request_in": [at]}),
+        )
+    ]
+
+
+@pytest.mark.parametrize("heard_of", ["all", "nothing of OPEN", "nothing of the handshake"])
+def test_low_latency_is_followed_whatever_was_captured_of_the_handshake(
+    heard_of: str, tmp_path: Path
+) -> None:
+    talk = Talk()
+    talk.handshake(LowLatency())
+    if heard_of != "all":
+        del talk.packets[{"nothing of OPEN": slice(4, 6), "nothing of the handshake": slice(0, 6)}[heard_of]]
+    talk.say(put("a"))
+    talk.answer(put("b"))
+    talk.say(KeepAlive())
+    talk.say(put("c"))
+    talk.say(Close(S=0, reason=0))
+    talk.raw(b"\x02\0\x03\0")  # as real nodes leave
+    told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh", "-d", "tcp.port==7447,zenoh"))
+    assert _keys(told) == ["a", "b", "c"]
+    assert [one.name for one in told][-2:] == ["zenoh.close", "zenoh.close"]
+    assert _experts(told) == []
+
+
+def test_compression_is_followed_as_agreed(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake(Compression())
+    talk.say(frame(10, alias(1, "key/of/the/alias")))
+    plain = bytes(frame(11, put("/x", scope=1)))
+    talk.packed = False
+    talk.say(b"\1" + bytes([len(plain) << 4]) + plain)
+    talk.answer(b"\1\xff")
+    assert _keys(_of(tmp_path, talk, options=("-2", "-Y", "zenoh"))) == ["key/of/the/alias/x"]
+
+
+def test_connection_between_the_same_ports_begins_anew(tmp_path: Path) -> None:
+    first, second = Talk(), Talk()
+    for talk, key in ((first, "a"), (second, "b")):
+        talk.handshake()
+        talk.say(frame(10, alias(1, key), put(scope=1)))
+    second.restart(5_000_000)
+    for options in ((), ("-2",), ("-2", "-Y", "zenoh")):
+        told = _of(tmp_path, first, second, options=options)
+        assert _keys(told) == ["a", "b"]
+        assert _experts(told) == []
+
+
+def test_fragments_name_each_other(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake(Patch(patch=1))
+    whole = bytes(put("key/of/many/bytes"))
+    for at, piece in enumerate((whole[:4], whole[4:9], whole[9:])):
+        marks = [First()] if at == 0 else []
+        talk.say(Fragment(R=1, M=int(at < 2), sn=10 + at, extensions=marks, data=piece))
+    told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh"))[4:]
+    assert [one.name for one in told] == ["zenoh.fragment"] * 3 + ["zenoh.push"]
+    assert [one.numbers("fragment_of") for one in told] == [[], [7], [7], []]
+    assert [one.numbers("reassembled_in") for one in told] == [[9], [9], [], []]
+    assert [one.numbers("fragments") for one in told] == [[], [], [7, 8, 9], []]
+    assert _keys(told) == ["key/of/many/bytes"]
