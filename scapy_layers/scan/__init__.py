@@ -16,7 +16,7 @@ from scapy_layers.capture import CaptureError
 from scapy_layers.scan.carry import Carried, Carry
 from scapy_layers.scan.pieces import Chunk, Damaged, GapRow
 from scapy_layers.scan.plain import Language, Shapes
-from scapy_layers.scan.records import records
+from scapy_layers.scan.records import read_records
 from scapy_layers.scan.scanner import Scanner
 from scapy_layers.scan.watch import Session, Talk, Watch
 
@@ -105,7 +105,7 @@ def chunks(
         if reader.position.offset:
             file.seek(reader.position.offset)
         try:
-            for piece in records(file, reader.position, size=size, end=end, progress=progress):
+            for piece in read_records(file, reader.position, size=size, end=end, progress=progress):
                 yield from reader.take(piece)
         except CaptureError:
             yield from reader.finish()
@@ -142,7 +142,7 @@ def plan(
             return splits
         file.seek(0)
         try:
-            for piece in records(file, reader.position, size=min(size, SIZE), progress=progress):
+            for piece in read_records(file, reader.position, size=min(size, SIZE), progress=progress):
                 for chunk in reader.take(piece):
                     carry.take(chunk, reader.watch.language)
                 position = reader.position

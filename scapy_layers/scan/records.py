@@ -98,7 +98,7 @@ class Position:
     interfaces: list[capture._Interface] = field(default_factory=list)
 
 
-def records(
+def read_records(
     file: BinaryIO,
     position: Position,
     *,

@@ -11,10 +11,12 @@ from scapy_layers.batch import contents
 from scapy_layers.catalogue import decode_batch, decode_one
 from scapy_layers.codes import Kind
 from scapy_layers.conversation import Conversations, Heard, Unread, is_batch
+from scapy_layers.conversation.identify import is_scouted
 from scapy_layers.errors import WireError
 from scapy_layers.message import Extension, Layer, Message, UnknownExtension, message_class
 from scapy_layers.primitives import Reader, zid_to_text
 from scapy_layers.reading import holds
+from scapy_layers.scouting import Scout
 from scapy_layers.transport import Frame
 from tests.agreement.said import Entry, Part, Reading, Refusal, Said, Value
 from tests.agreement.units import Unit, UnitKind
@@ -221,7 +223,8 @@ def _units(heard: list[Heard]) -> Iterator[Unit]:
         message = one.message
         raw = bytes(message.data) if isinstance(message, Unread) else bytes(message.original)
         if isinstance(message, Message) and message.kind is Kind.SCOUTING:
-            yield Unit(UnitKind.SCOUTING, raw, one.number)
+            belated = isinstance(message, Scout) and not is_scouted(one.way.target)
+            yield Unit(UnitKind.SCOUTING, raw, one.number, belated=belated)
         elif one.within is None:
             pending += raw
         elif one.pieces:

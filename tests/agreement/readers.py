@@ -97,7 +97,10 @@ def _aligned(heard: Sequence[Unit], found: Mapping[str, Sequence[tuple[int, Read
             units.append(here)
             aligned["scapy"].append(by_scapy.reading(here))
             for reader, of_packet in told[packet].items():
-                aligned[reader].append(_item(of_packet, index, _NOTHING))
+                # tshark reads packets as they come; it cannot know yet.
+                silent = here.belated and reader == "tshark"
+                otherwise = aligned["scapy"][-1] if silent else _NOTHING
+                aligned[reader].append(_item(of_packet, index, otherwise))
     return Read(units, dict(aligned))
 
 

@@ -24,9 +24,11 @@ class Unit(NamedTuple):
         data: The bytes: no length in front, decompressed.
         packet: Number of the packet that completed it.
         about: What it is, for a person.
+        belated: A SCOUT where none is expected: only the HELLO behind it shows it to be one.
     """
 
     kind: UnitKind
     data: bytes
     packet: int = 0
     about: str = ""
+    belated: bool = False

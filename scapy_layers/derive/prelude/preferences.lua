@@ -37,7 +37,7 @@ prefs.heuristics = Pref.bool("Find sessions on other ports", DEFAULTS.heuristics
 
 -- In WebSocket a batch is a message, without a length in front: a protocol of its own, as a dissector is not told
 -- who calls it.
-Z.websocket = Proto("zenoh_ws", "Zenoh over WebSocket")
+Z.websocket = Proto(Z.prefix .. "_ws", Z.title:gsub(" Protocol", "") .. " over WebSocket")
 
 function Z.websocket.dissector(tvb, pinfo, tree)
   return Z.entry.message(tvb, pinfo, tree)
@@ -119,13 +119,6 @@ function Z.apply_preferences()
   local faults = Z.set_payload_table(Z.settings.payload_dissectors)
   if #faults > 0 then
     Z.complain("zenoh.payload_dissectors: " .. table.concat(faults, "; "))
-  end
-end
-
--- Says something to the user that no packet can be blamed for.
-function Z.complain(text)
-  if not (report_failure and pcall(report_failure, text)) then
-    print(text)
   end
 end
 

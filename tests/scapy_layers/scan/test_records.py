@@ -12,7 +12,7 @@ import pytest
 
 from scapy_layers import capture
 from scapy_layers.scan import records as module
-from scapy_layers.scan.records import Position, records
+from scapy_layers.scan.records import Position, read_records
 
 PCAPS = Path(__file__).parents[3] / "pcaps"
 LATEST = (1 << 63) - 1
@@ -33,7 +33,7 @@ def in_step(data: bytes, size: int = 1 << 24) -> tuple[list[Any], object]:
     found: list[Any] = []
     position = Position()
     try:
-        for piece in records(io.BytesIO(data), position, size=size):
+        for piece in read_records(io.BytesIO(data), position, size=size):
             assert piece.number == len(found) + 1
             columns = (piece.time, piece.link, piece.start, piece.end, piece.length)
             for time, link, start, end, length in zip(*(column.tolist() for column in columns), strict=True):
