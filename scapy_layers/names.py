@@ -13,7 +13,6 @@ from enum import Enum
 from typing import assert_never
 
 from scapy_layers import shape
-from scapy_layers.codes import Kind
 
 PREFIX = "zenoh"
 """Of every name in Wireshark."""
@@ -78,7 +77,7 @@ def layer_name(described: shape.Message | shape.Extension | shape.Region) -> str
     return re.sub(r"(?<=[a-z])(?=[A-Z][a-z])", "_", spaced).lower()
 
 
-def fields_of(layer: str, shapes: Iterable[shape.Shape]) -> Iterator[Named]:
+def fields_of(layer: str, shapes: Iterable[shape.Shape]) -> Iterator[Named]:  # noqa: C901, PLR0912  (one match over all kinds of shape)
     """Yields the fields of a layer in wire order: those of list items too, reserved bits too.
 
     What has fields of its own is left out: chains, bodies, messages, regions.
@@ -155,7 +154,10 @@ def all_fields(messages: Iterable[shape.Message]) -> dict[str, Named]:
     """
     found: dict[str, Named] = {}
     for message in messages:
-        layers: list[shape.Message | shape.Extension | shape.Region] = [message, *inner_layers(message.fields)]
+        layers: list[shape.Message | shape.Extension | shape.Region] = [
+            message,
+            *inner_layers(message.fields),
+        ]
         for described in layers:
             for field in fields_of(layer_name(described), described.fields):
                 known = found.get(field.filter)

@@ -153,7 +153,9 @@ class _Syntax:
 
     def __init__(self, messages: Mapping[tuple[Kind, int], shape.Message]) -> None:
         self._messages = messages
-        inner = dict.fromkeys(one for message in messages.values() for one in names.inner_layers(message.fields))
+        inner = dict.fromkeys(
+            one for message in messages.values() for one in names.inner_layers(message.fields)
+        )
         self._inner = {one: f"{names.layer_name(one)}_{index}" for index, one in enumerate(inner)}
         layers = [*messages.values(), *inner]
         walked = [described for layer in layers for described in shape.walk(layer.fields)]
@@ -219,7 +221,9 @@ class _Syntax:
                 parts += [] if inner.enforced else ["lenient = true"]
                 parts += [] if inner.bounded else ["unbounded = true"]
                 if inner.conditions:
-                    parts.append(f"fits = function(m, seen) return {_conditions(inner.conditions, 'm', 'seen')} end")
+                    parts.append(
+                        f"fits = function(m, seen) return {_conditions(inner.conditions, 'm', 'seen')} end"
+                    )
             yield f"I.{name} = {{ {', '.join(parts)} }}"
         for chain, index in self._chains.items():
             known: dict[int, list[str]] = {}
@@ -259,7 +263,7 @@ class _Syntax:
         for described in shapes:
             self._shape(out, described, place)
 
-    def _shape(self, out: _Lines, described: shape.Shape, place: _Place) -> None:  # noqa: C901  (one match over all kinds of shape)
+    def _shape(self, out: _Lines, described: shape.Shape, place: _Place) -> None:  # noqa: C901, PLR0912  (one match over all kinds of shape)
         match described:
             case shape.Packed():
                 if described.vle:
@@ -288,7 +292,9 @@ class _Syntax:
                 where = f"{place.values}, {_quoted(described.name)}, {place.named(described.name)}"
                 _go_on(out, f"region(b, m, {where}, I.{self._inner[described]}, {place.item}, at, stop)")
             case shape.Chain():
-                _go_on(out, f"chain(b, m, {place.named(described.name)}, C[{self._chains[described]}], at, stop)")
+                _go_on(
+                    out, f"chain(b, m, {place.named(described.name)}, C[{self._chains[described]}], at, stop)"
+                )
             case shape.Body():
                 ids = f"messages.{described.kind.name.lower()}, S[{self._sets[described.ids]}]"
                 _go_on(out, f"body(b, m, {place.named(described.name)}, {ids}, at, stop)")
@@ -319,7 +325,9 @@ class _Syntax:
         sub = place.item
         if lone is None:
             sub = "sub_item"
-            out(f'local sub_item = {place.item} and add({place.item}, range(at, 0), "{name}[" .. index .. "]")')
+            out(
+                f'local sub_item = {place.item} and add({place.item}, range(at, 0), "{name}[" .. index .. "]")'
+            )
         self._shapes(out, described.item, _Place(place.layer, "v", sub, "path"))
         out("index = index + 1")
         if lone is None:
@@ -342,7 +350,11 @@ def _conditions(conditions: shape.Conditions, values: str, seen: str) -> str:
     for need in conditions:
         match need:
             case shape.Condition():
-                test = f"{values}.{need.field} ~= 0" if need.equals is None else f"{values}.{need.field} == {need.equals}"
+                test = (
+                    f"{values}.{need.field} ~= 0"
+                    if need.equals is None
+                    else f"{values}.{need.field} == {need.equals}"
+                )
             case shape.Carries():
                 test = f"({seen} or none)[0x{need.header:02x}]"
             case _:
@@ -374,7 +386,9 @@ def _extracted(carrier: str, bits: shape.Bits, total: int) -> str:
 
 def _packed_byte(out: _Lines, described: shape.Packed, place: _Place) -> None:
     first = next(bits.name for bits in described.bits if not bits.reserved)
-    out("c = at < stop and byte(raw, at + 1)", f"if not c then return cut(b, m, {place.named(first)}, at) end")
+    out(
+        "c = at < stop and byte(raw, at + 1)", f"if not c then return cut(b, m, {place.named(first)}, at) end"
+    )
     for bits in described.bits:
         if bits.name not in names.SAID or bits.name == "ENC":
             out(f"{place.values}.{bits.name} = {_extracted('c', bits, 8)}")
@@ -395,7 +409,10 @@ def _packed_byte(out: _Lines, described: shape.Packed, place: _Place) -> None:
 
 def _packed_vle(out: _Lines, described: shape.Packed, place: _Place, wide: Container[str]) -> None:
     first = next(bits.name for bits in described.bits if not bits.reserved)
-    out("start, lo, hi, n = at, vle(raw, at, stop)", f"if not lo then return cut(b, m, {place.named(first)}, at) end")
+    out(
+        "start, lo, hi, n = at, vle(raw, at, stop)",
+        f"if not lo then return cut(b, m, {place.named(first)}, at) end",
+    )
     if described.enforced is not None:
         wrong = f'note(b, m, "Overlong", {place.named(first)}, at, "more than {described.enforced} bits")'
         out(f"if {_above(described.enforced)} then {wrong} end")
@@ -408,7 +425,14 @@ def _packed_vle(out: _Lines, described: shape.Packed, place: _Place, wide: Conta
         else:
             value = f"bits_of(lo, hi, {bits.shift}, {bits.size})"
         out(f"{place.values}.{bits.name} = {value}")
-        _allowed(out, bits.allowed, f"{place.values}.{bits.name}", place.named(bits.name), "at", (1 << bits.size) - 1)
+        _allowed(
+            out,
+            bits.allowed,
+            f"{place.values}.{bits.name}",
+            place.named(bits.name),
+            "at",
+            (1 << bits.size) - 1,
+        )
     out.open(f"if {place.item} then")
     out("local here = range(at, n - at)")
     for bits in described.bits:
@@ -424,7 +448,13 @@ def _above(bits: int) -> str:
     """The Lua expression that tells whether a VLE integer needs more bits."""
     if bits >= 64:
         return "false"
-    return f"hi >= {1 << bits - 32}" if bits > 32 else "hi > 0" if bits == 32 else f"(hi > 0 or lo >= {1 << bits})"
+    return (
+        f"hi >= {1 << bits - 32}"
+        if bits > 32
+        else "hi > 0"
+        if bits == 32
+        else f"(hi > 0 or lo >= {1 << bits})"
+    )
 
 
 def _u8(out: _Lines, described: shape.U8, place: _Place) -> None:
@@ -448,11 +478,15 @@ def _vle(out: _Lines, described: shape.Vle, place: _Place) -> None:
     name, path = f"{place.values}.{described.name}", place.named(described.name)
     out("lo, hi, n = vle(raw, at, stop)", f"if not lo then return cut(b, m, {path}, at) end")
     out(f"{name} = hi == 0 and lo or number(lo, hi)")
-    out(f"if {place.item} then add_vle({place.item}, F.{place.layer}_{described.name}, range, at, n, lo, hi) end")
+    out(
+        f"if {place.item} then add_vle({place.item}, F.{place.layer}_{described.name}, range, at, n, lo, hi) end"
+    )
     if described.enforced and described.z < 64:
-        out(f'if {_above(described.z)} then note(b, m, "Overlong", {path}, at, "more than {described.z} bits") end')
+        out(
+            f'if {_above(described.z)} then note(b, m, "Overlong", {path}, at, "more than {described.z} bits") end'
+        )
     if described.allowed is not None:
-        _allowed(out, described.allowed, f"(lo + hi * 4294967296)", path, "at", 1 << 64)
+        _allowed(out, described.allowed, "(lo + hi * 4294967296)", path, "at", 1 << 64)
     out("at = n")
 
 
@@ -466,7 +500,9 @@ def _zid(out: _Lines, described: shape.Zid, place: _Place) -> None:
         out(f"if hi > 0 or lo < 1 or lo > 16 then return {wrong} end", "n = start + lo")
     out(f"if n > stop then return cut(b, m, {path}, at) end")
     out(f"{name} = zid(raw, start, n)")
-    out(f"if {place.item} then add({place.item}, F.{place.layer}_{described.name}, range(start, n - start), {name}) end")
+    out(
+        f"if {place.item} then add({place.item}, F.{place.layer}_{described.name}, range(start, n - start), {name}) end"
+    )
     out(f'if {name} == "0" then note(b, m, "BadValue", {path}, at, "a ZenohID of value 0") end')
     out("at = n")
 
@@ -475,7 +511,9 @@ def _counted(out: _Lines, described: shape.CountedBytes, place: _Place) -> None:
     path = place.named(described.name)
     out("lo, hi, start = vle(raw, at, stop)", f"if not lo then return cut(b, m, {path}, at) end")
     if described.enforced and described.z < 64:
-        out(f'if {_above(described.z)} then return fail(b, m, "Overlong", {path}, at, "a length of " .. lo + hi * 4294967296) end')
+        out(
+            f'if {_above(described.z)} then return fail(b, m, "Overlong", {path}, at, "a length of " .. lo + hi * 4294967296) end'
+        )
     out("n = start + lo", f"if hi > 0 or n > stop then return cut(b, m, {path}, at) end")
     _bytes(out, described, place)
     if described.locator:
@@ -518,8 +556,12 @@ def main(arguments: list[str] | None = None) -> int:
     from scapy_layers.catalogue import shapes
 
     parser = argparse.ArgumentParser(prog="python -m scapy_layers.derive.lua", description=main.__doc__)
-    parser.add_argument("--out", type=Path, default=OUTPUT, help="where to write (default: zenoh.lua of the package)")
-    parser.add_argument("parts", nargs="*", default=AFTER, help="parts behind the generated one (default: all)")
+    parser.add_argument(
+        "--out", type=Path, default=OUTPUT, help="where to write (default: zenoh.lua of the package)"
+    )
+    parser.add_argument(
+        "parts", nargs="*", default=AFTER, help="parts behind the generated one (default: all)"
+    )
     chosen = parser.parse_args(arguments)
     chosen.out.write_text(generate(shapes(), chosen.parts), encoding="utf-8")
     return 0

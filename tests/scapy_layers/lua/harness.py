@@ -62,7 +62,14 @@ class Wireshark:
         return self.stub[b"protos"][b"zenoh"]
 
     def dissect(
-        self, data: bytes, *, port_type: int = TCP, sport: int = 50000, dport: int = 7447, visited: bool = False, stream: int = 0
+        self,
+        data: bytes,
+        *,
+        port_type: int = TCP,
+        sport: int = 50000,
+        dport: int = 7447,
+        visited: bool = False,
+        stream: int = 0,
     ) -> tuple[Item, Any]:
         """Dissects what one packet carries; returns the tree and the packet."""
         if not visited:
@@ -72,7 +79,9 @@ class Wireshark:
         values = self.stub[b"values"]
         values[b"tcp.stream"] = stream if port_type == TCP else None
         values[b"udp.stream"] = stream if port_type == UDP else None
-        packet = self.stub[b"new_packet"](self.number, port_type, b"10.0.0.1", sport, b"10.0.0.2", dport, visited)
+        packet = self.stub[b"new_packet"](
+            self.number, port_type, b"10.0.0.1", sport, b"10.0.0.2", dport, visited
+        )
         tree = self.stub[b"new_tree"]()
         self.proto[b"dissector"](self.stub[b"new_tvb"](data), packet, tree)
         return self._item(tree), packet

@@ -57,7 +57,9 @@ def refusal(tree: Item) -> tuple[object, ...] | None:
     errors = tree.all("zenoh.error")
     if not errors:
         return None
-    kind, field, offset = (errors[0].all(f"zenoh.error.{name}")[0].value for name in ("kind", "field", "offset"))
+    kind, field, offset = (
+        errors[0].all(f"zenoh.error.{name}")[0].value for name in ("kind", "field", "offset")
+    )
     assert isinstance(kind, bytes)
     assert isinstance(field, bytes)
     return offset, kind.decode(), field.decode()
@@ -98,7 +100,9 @@ def test_every_version_of_lua_reads_what_scapy_reads(version: str) -> None:
         expected = reading.refusal and (reading.refusal.offset, reading.refusal.kind, reading.refusal.field)
         assert refusal(tree) == expected, f"{version}: {unit}"
         if expected is None:
-            entries = ((f"zenoh.{entry.layer}.{entry.name}", entry.value) for entry in of_scapy(reading.messages))
+            entries = (
+                (f"zenoh.{entry.layer}.{entry.name}", entry.value) for entry in of_scapy(reading.messages)
+            )
             wanted = by_name((name, value) for name, value in entries if "reserved" not in name)
             assert by_name(of_lua(tree)) == wanted, f"{version}: {unit}"
             read += 1
@@ -114,7 +118,9 @@ def test_any_bytes_are_survived(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_loaded_twice_says_so_and_the_first_one_stays(version: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_loaded_twice_says_so_and_the_first_one_stays(
+    version: str, capfd: pytest.CaptureFixture[str]
+) -> None:
     wireshark = Wireshark(version)
     wireshark.load(ZENOH)
     assert "loaded twice" in capfd.readouterr().out

@@ -1,0 +1,202 @@
+"""Captures as Arrow tables: the rows are the messages that a passive reader hears, and nothing is lost in between."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from scapy_layers import capture, scan, stream, tables
+from scapy_layers.capture import CaptureError
+from scapy_layers.conversation import Conversations, Unread, is_batch
+from scapy_layers.names import layer_name
+from scapy_layers.tables import SCHEMAS, read
+from tests.benchmarks._common import prefixed, put
+from tests.scapy_layers.scan.heard import batch_stream, said, timed, written
+
+CAPTURES = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
+FRAGMENTED = [path for path in CAPTURES if b"fragment" in path.name.encode()] + [
+    path
+    for path in CAPTURES
+    if path.stem in {"dropped", "interleaved", "joins", "oversized", "packed_datagrams", "tcp6", "websocket"}
+]
+BODIES = {"put", "del", "query", "reply", "err"}
+PUTS = [put(sn, b"x" * (sn % 9)) for sn in range(200)]
+
+
+def all_of(found: Iterable[tables.Tables]) -> dict[str, list[dict[str, Any]]]:
+    """Every row of every table."""
+    rows: dict[str, list[dict[str, Any]]] = {}
+    for made in found:
+        for name, batch in made.items():
+            assert batch.num_rows
+            rows.setdefault(name, []).extend(batch.to_pylist())
+    return rows
+
+
+def of(data: bytes, **how: Any) -> dict[str, list[dict[str, Any]]]:
+    return all_of(read(io.BytesIO(data), **how))
+
+
+def heard(path: Path) -> Counter[tuple[Any, ...]]:
+    """The messages of a capture as ``conversation`` tells them, bodies aside."""
+    found: Counter[tuple[Any, ...]] = Counter()
+    conversations = Conversations()
+    for unit in stream.units_of(path, plausible=is_batch):
+        for one in conversations.hear(unit):
+            if isinstance(one.message, Unread) or one.refused:
+                continue
+            name = layer_name(type(one.message).shape())  # type: ignore[attr-defined]
+            link = one.way.link.number
+            found[name, one.number, one.time, link, one.way.forward, len(one.pieces)] += 1
+    return found
+
+
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_rows_are_the_messages_that_are_heard(path: Path) -> None:
+    found: Counter[tuple[Any, ...]] = Counter()
+    for made in read(path):
+        for name, batch in made.items():
+            assert batch.schema == tables.schema(name)
+            if name in SCHEMAS or name in BODIES or name.startswith(("d_", "u_")):
+                continue
+            columns = [batch.column(column) for column in ("packet", "time", "connection", "forward", "pieces")]
+            columns[1] = columns[1].cast(pa.int64())
+            found.update((name, *row) for row in zip(*(column.to_pylist() for column in columns), strict=True))
+    assert found == heard(path)
+
+
+@pytest.mark.parametrize("path", FRAGMENTED, ids=lambda path: path.stem)
+def test_messages_in_fragments_have_their_payload(path: Path) -> None:
+    expected = []
+    conversations = Conversations()
+    for unit in stream.units_of(path, plausible=is_batch):
+        for one in conversations.hear(unit):
+            body = one.message.fields.get("body")
+            if one.pieces and body is not None and "data" in body.fields:
+                expected.append((one.number, len(one.pieces), bytes(body.data)))
+    found = all_of(read(path)).get("put", [])
+    pieced = [(row["packet"], row["pieces"], row["data"]) for row in found if row["pieces"]]
+    assert sorted(pieced) == sorted(expected)
+    assert pieced
+
+
+@pytest.mark.parametrize("path", [*FRAGMENTED[:4], *CAPTURES[:3]], ids=lambda path: path.stem)
+def test_parts_have_together_the_rows_of_the_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = all_of(read(path))
+    monkeypatch.setattr(capture, "CHUNK", 300)
+    monkeypatch.setattr(scan, "SIZE", 300)
+    splits = pickle.loads(pickle.dumps(scan.plan(path, path.stat().st_size // 10)))  # noqa: S301
+    assert len(splits) > 2
+    together: dict[str, list[dict[str, Any]]] = {}
+    for split in splits:
+        for name, rows in all_of(read(path, split=split)).items():
+            together.setdefault(name, []).extend(rows)
+    assert together == whole
+
+
+# What is wrong is told ----------------------------------------------------------------------------
+
+
+def test_batch_that_is_refused_has_a_row_in_errors() -> None:
+    bad = b"\x25\x05\x3d\x00\x02a"
+    rows = of(written(timed(said([prefixed(one) for one in (*PUTS[:3], bad, *PUTS[3:])]))))
+    (error,) = rows["errors"]
+    assert (error["packet"], error["batch"], error["connection"], error["forward"]) == (10, 7, 0, True)
+    assert (error["kind"], error["offset"], error["pieces"]) == ("Truncated", 4, 0)
+    assert error["rest"].endswith(bad[2:])
+    assert len(rows["put"]) == len(PUTS)
+
+
+def test_block_that_cannot_be_decompressed_has_a_row_in_errors() -> None:
+    path = next(path for path in CAPTURES if path.stem == "compression")
+    frames = [buffer[start:end] for buffer, records in capture.runs(path) for _, _, start, end, _ in records]
+    spoiled = [frame.replace(b"\x01\xff", b"\x01\x0f") if len(frame) > 200 else frame for frame in frames]
+    damaged = [index for index, (one, other) in enumerate(zip(frames, spoiled, strict=True), 1) if one != other]
+    if not damaged:
+        spoiled = [
+            frame[:68] + b"\x01\x0f\xff\xff" + frame[72:] if len(frame) > 300 else frame for frame in frames
+        ]
+    rows = of(written(timed(spoiled)))
+    assert any(error["field"].startswith("batch.") for error in rows["errors"])
+    assert all(error["rest"] for error in rows["errors"])
+
+
+def test_gap_has_a_row() -> None:
+    frames = said([prefixed(one) for one in PUTS])
+    rows = of(written(timed([*frames[:50], *frames[51:]])))
+    (gap,) = rows["gaps"]
+    assert (gap["packet"], gap["batch"], gap["connection"], gap["missing"], gap["skipped"]) == (51, 48, 0, 33, 0)
+    assert len(rows["put"]) == len(PUTS) - 1
+    assert rows["capture"][0]["gaps"] == 1
+
+
+def test_file_that_is_damaged_gives_all_in_front_and_a_row() -> None:
+    data = written(timed(said([prefixed(one) for one in PUTS])))
+    rows = of(data[:-2])
+    (error,) = rows["errors"]
+    assert (error["kind"], error["field"], error["packet"]) == ("CaptureError", "capture", len(PUTS) + 6)
+    assert error["connection"] is error["time"] is None
+    assert "ends inside a packet" in error["found"]
+    assert len(rows["put"]) == len(PUTS) - 1
+    assert rows["capture"][0]["damage"] == error["found"]
+
+
+def test_what_is_no_capture_is_an_exception() -> None:
+    with pytest.raises(CaptureError, match="neither pcap nor pcapng"):
+        of(b"no capture at all")
+
+
+def test_connection_has_a_row_when_it_is_over() -> None:
+    (row,) = of(written(timed(said([prefixed(one) for one in PUTS]))))["connections"]
+    assert (row["source"], row["sport"], row["target"], row["dport"]) == ("127.0.0.1", 50_000, "127.0.0.1", 7447)
+    assert (row["source_zid"], row["target_zid"]) == ("7060504030201", "17161514131211")
+    assert (row["source_whatami"], row["target_whatami"]) == ("client", "peer")
+    assert (row["certain"], row["lowlatency"], row["compression"], row["fsn_bits"]) == (True, False, False, 32)
+    assert (row["batches_forward"], row["batches_backward"]) == (len(PUTS) + 2, 2)
+    assert (row["first_packet"], row["last_packet"]) == (3, len(PUTS) + 6)
+
+
+# What is wanted -----------------------------------------------------------------------------------
+
+
+def test_only_what_is_wanted_is_made() -> None:
+    data = written(timed(said([batch_stream(PUTS)])))
+    rows = of(data, tables=["put", "connections"], columns={"put": ["data", "packet", "within"]})
+    assert set(rows) == {"put", "connections"}
+    assert set(rows["put"][0]) == {"packet", "within", "data"}
+    assert [row["data"] for row in rows["put"]] == [b"x" * (sn % 9) for sn in range(200)]
+
+
+def test_table_of_fragments_is_not_needed_for_messages_in_fragments() -> None:
+    rows = all_of(read(FRAGMENTED[0], tables=["put"], columns={"put": ["pieces"]}))
+    assert set(rows) == {"put"}
+    assert any(row["pieces"] > 1 for row in rows["put"])
+
+
+@pytest.mark.parametrize(("how", "word"), [({"tables": ["puts"]}, "puts"), ({"columns": {"put": ["x"]}}, "'x'")])
+def test_name_that_does_not_exist_is_told_with_those_that_do(how: dict[str, Any], word: str) -> None:
+    with pytest.raises(KeyError, match=word) as told:
+        of(written([]), **how)
+    assert "put" in str(told.value) or "data" in str(told.value)
+
+
+def test_names_and_schemas_are_those_of_all_messages() -> None:
+    assert {"put", "transport_oam", "d_keyexpr", "connections", "gaps", "errors", "capture"} <= set(tables.names())
+    for name in tables.names():
+        assert tables.schema(name).names
+        if name not in SCHEMAS:
+            assert tables.schema(name).names[:6] == ["packet", "time", "connection", "forward", "batch", "pieces"]
+
+
+def test_capture_without_zenoh_says_so() -> None:
+    rows = of(written(timed([bytes(12) + b"\x08\x06" + bytes(28)] * 3)))
+    assert set(rows) == {"capture"}
+    (row,) = rows["capture"]
+    assert (row["packets"], row["other_packets"], row["links"], row["connections"]) == (3, 3, 0, 0)
