@@ -23,8 +23,14 @@ Options:
     ``permissive`` (the default): of a file that is damaged or no capture all that is whole is read, and a row of
     ``messages`` (with ``error``) and of ``errors`` says what is wrong. ``failfast``: it fails the job.
 
-Filters on ``message``, ``body``, ``capture``, ``connection``, ``packet``, ``time`` and ``time_ns`` are applied before
-rows leave Python; on ``capture`` before a file is opened, on ``message`` and ``body`` before anything is decoded.
+``message``, ``body``
+    Names with commas between: only these rows of ``messages``, and nothing else is made of the packets.
+``pushdown``
+    ``true``: filters on ``message``, ``body``, ``capture``, ``connection``, ``packet``, ``time`` and ``time_ns`` are
+    applied before rows leave Python; on ``capture`` before a file is opened, on ``message`` and ``body`` before
+    tables are made. Not by default: Spark 4.3 gives what was filtered last to everything else that is made of the
+    same ``load()``, which then lacks rows. With this option use what one ``load()`` returns with one filter only.
+
 Rows come in no particular order: ``capture, batch, pieces, offset`` is the one of the wire. The files must have the
 same path on every worker.
 """
@@ -79,6 +85,9 @@ class Options:
         depth: ``full`` or ``header``.
         split: Bytes.
         mode: ``permissive`` or ``failfast``.
+        message: Messages wanted, none for all.
+        body: Bodies wanted, none for all, and for messages without one.
+        pushdown: Filters are taken from Spark.
     """
 
     paths: tuple[str, ...]
@@ -87,6 +96,9 @@ class Options:
     depth: str = FULL
     split: int = SPLIT
     mode: str = PERMISSIVE
+    message: tuple[str, ...] = ()
+    body: tuple[str, ...] = ()
+    pushdown: bool = False
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> "Options":
@@ -97,9 +109,7 @@ class Options:
         """
         table = given.get("table", MESSAGES)
         _one_of("table", table, (MESSAGES, *tables.names()))
-        names = tuple(name.strip() for name in given.get("columns", "").split(",") if name.strip())
-        for name in names:
-            _one_of("columns", name, full_schema(table).names)
+        _one_of("pushdown", given.get("pushdown", "false").lower(), ("true", "false"))
         _one_of("depth", given.get("depth", FULL), (FULL, HEADER))
         _one_of("mode", given.get("mode", PERMISSIVE), (PERMISSIVE, FAILFAST))
         split = given.get("split", str(SPLIT))
@@ -110,11 +120,21 @@ class Options:
         return cls(
             _paths(given),
             table,
-            names,
+            _several("columns", given, full_schema(table).names),
             given.get("depth", FULL),
             int(split),
             given.get("mode", PERMISSIVE),
+            _several("message", given, messages.MESSAGES),
+            _several("body", given, [body for bodies in messages.BODIES.values() for body in bodies]),
+            given.get("pushdown", "false").lower() == "true",
         )
+
+
+def _several(option: str, given: Mapping[str, str], known: Iterable[str]) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in given.get(option, "").split(",") if name.strip())
+    for name in names:
+        _one_of(option, name, known)
+    return names
 
 
 def _one_of(option: str, value: str, known: Iterable[str]) -> None:
@@ -169,7 +189,8 @@ class CaptureSource(DataSource):
 
     def reader(self, schema: StructType) -> "CaptureReader":
         """Returns what reads the columns of a schema."""
-        return CaptureReader(self._options, schema)
+        made = FilteredReader if self._options.pushdown else CaptureReader
+        return made(self._options, schema)
 
 
 class Task(InputPartition):
@@ -191,6 +212,9 @@ class CaptureReader(DataSourceReader):
         self.options = options
         self.schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         self.bounds = Bounds()
+        for name in ("message", "body"):
+            if wanted := getattr(options, name):
+                self.bounds.sets[name] = frozenset(wanted)
         from scapy_layers import catalogue
 
         # Workers get them from here and need no Scapy, which the catalogue is made of.
@@ -201,12 +225,6 @@ class CaptureReader(DataSourceReader):
             wanted = whole.field(column.name).type
             if not wanted.equals(column.type):
                 raise ValueError(f"column {column.name} is {wanted}, not {column.type}")
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
-        """Takes note of filters; Spark applies all of them again, which costs little."""
-        for one in filters:
-            self.bounds.take(one)
-        return filters
 
     def partitions(self) -> Sequence[Task]:
         """Returns the tasks: parts of large files, several small files together.
@@ -287,6 +305,16 @@ class CaptureReader(DataSourceReader):
         except CaptureError:
             # Who reads it will say so.
             return
+
+
+class FilteredReader(CaptureReader):
+    """Takes filters from Spark, all of which Spark applies again, for that costs little."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802  (Spark's name)
+        """Takes note of filters, and hands all of them back."""
+        for one in filters:
+            self.bounds.take(one)
+        return filters
 
 
 def _check(path: str, found: messages.Tables) -> None:

@@ -46,9 +46,10 @@ _EXCHANGED = ("request", "response", "response_final")
 
 
 def register(spark: SparkSession) -> None:
-    """Makes ``spark.read.format("zenoh")`` known to a session, with filters pushed down."""
+    """Makes ``spark.read.format("zenoh")`` known to a session; see ``capture_source`` for its options."""
     from spark_reports.capture_source import CaptureSource
 
+    # Without it Spark refuses sources that take filters, which ours does when asked to.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
     spark.dataSource.register(CaptureSource)
 

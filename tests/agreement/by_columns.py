@@ -62,6 +62,11 @@ def readings_of(path: Path) -> list[tuple[int, Reading]]:
                     refused[unit] = Refusal(row["offset"], row["kind"], row["field"])
                 else:
                     messages[unit].append(said(name, row))
+    for unit in [
+        unit for unit in packets if unit[1] and not messages[unit] and refused[unit].field == "header"
+    ]:
+        # What fragments make is no network message: the others give it up.
+        del packets[unit]
     return [
         (packets[unit], Reading(tuple(sorted(messages[unit], key=_offset)), refused.get(unit)))
         for unit in sorted(packets)

@@ -11,6 +11,7 @@ from scapy_layers.batch import contents
 from scapy_layers.catalogue import decode_batch, decode_one
 from scapy_layers.codes import Kind
 from scapy_layers.conversation import Conversations, Heard, Unread, is_batch
+from scapy_layers.conversation.batches import unpack
 from scapy_layers.conversation.identify import is_scouted
 from scapy_layers.errors import WireError
 from scapy_layers.message import Extension, Layer, Message, UnknownExtension, message_class
@@ -53,7 +54,9 @@ def _started(layers: list[tuple[int, Message]]) -> Iterator[Entry]:
 def _layers(unit: Unit) -> tuple[list[tuple[int, Message]], Refusal | None]:
     """Reads tolerantly; what is refused is asked for strictly, and both have to say the same."""
     raw = unit.data
-    if unit.kind is UnitKind.BATCH:
+    if unit.kind is UnitKind.PACKED:
+        layers, error = [], None
+    elif unit.kind is UnitKind.BATCH:
         found = contents(raw)
         places = [len(raw) - len(found.rest) - sum(len(m.original) for m in found.messages)]
         for message in found.messages:
@@ -76,12 +79,14 @@ def _layers(unit: Unit) -> tuple[list[tuple[int, Message]], Refusal | None]:
 
 def _strictly(unit: Unit) -> WireError | None:
     try:
-        if unit.kind is UnitKind.BATCH:
+        if unit.kind is UnitKind.PACKED:
+            unpack(unit.data)
+        elif unit.kind is UnitKind.BATCH:
             decode_batch(unit.data)
         else:
             decode_one(unit.data, KINDS[unit.kind])
     except WireError as error:
-        return error
+        return error.within("batch") if unit.kind is UnitKind.PACKED else error
     return None
 
 
@@ -225,6 +230,8 @@ def _units(heard: list[Heard]) -> Iterator[Unit]:
         if isinstance(message, Message) and message.kind is Kind.SCOUTING:
             belated = isinstance(message, Scout) and not is_scouted(one.way.target)
             yield Unit(UnitKind.SCOUTING, raw, one.number, belated=belated)
+        elif isinstance(message, Unread) and not pending and _is_packed(one):
+            yield Unit(UnitKind.PACKED, raw, one.number)
         elif one.within is None:
             pending += raw
         elif one.pieces:
@@ -232,3 +239,8 @@ def _units(heard: list[Heard]) -> Iterator[Unit]:
     if pending:
         yield Unit(UnitKind.BATCH, pending, heard[0].number)
     yield from behind
+
+
+def _is_packed(heard: Heard) -> bool:
+    """Tells whether a batch could not be decompressed."""
+    return any((remark.field or "").startswith("batch.") for remark in heard.remarks)

@@ -14,6 +14,8 @@ class UnitKind(Enum):
     """One datagram; what is behind the message is passed over."""
     NETWORK = "network"
     """One network message; what is behind it is passed over."""
+    PACKED = "packed"
+    """A compressed batch that cannot be decompressed, as it came."""
 
 
 class Unit(NamedTuple):

@@ -94,26 +94,23 @@ def one_core(path: Path) -> int:
     return sum(found["push"].num_rows for found in tables.read(path, tables=wanted) if "push" in found)
 
 
-def messages(spark: SparkSession, path: Path, columns: str) -> DataFrame:
-    """Returns some columns of all messages."""
-    return spark.read.format("zenoh").option("columns", columns).load(str(path))
+def messages(spark: SparkSession, path: Path, columns: str, **options: str) -> DataFrame:
+    """Returns some columns of messages."""
+    return spark.read.format("zenoh").options(columns=columns, **options).load(str(path))
 
 
 def by_wire_key(spark: SparkSession, path: Path) -> int:
     """Groups by the key as it was said."""
-    frame = messages(spark, path, "message,key_scope,key_suffix").where("message = 'push'")
-    return len(frame.groupBy("key_scope", "key_suffix").agg(sf.count("*")).collect())
+    pushed = messages(spark, path, "key_scope,key_suffix", message="push")
+    return len(pushed.groupBy("key_scope", "key_suffix").agg(sf.count("*")).collect())
 
 
 def by_full_key(spark: SparkSession, path: Path) -> int:
-    """Groups by the full key."""
-    frame = messages(
-        spark,
-        path,
-        "capture,connection,forward,batch,pieces,offset,message,body,key_scope,key_suffix,mapping,key_id",
-    )
-    pushed = frame.where("message = 'push'")
-    keyed = traffic.keys(pushed, traffic.aliases(frame))
+    """Groups by the full key, for which the declarations are looked for first."""
+    columns = "capture,connection,forward,batch,pieces,offset,body,key_scope,key_suffix,mapping,key_id"
+    declared = messages(spark, path, columns, body="d_keyexpr,u_keyexpr")
+    pushed = messages(spark, path, columns, message="push")
+    keyed = traffic.keys(pushed, traffic.aliases(declared))
     return len(keyed.groupBy("keyexpr").agg(sf.count("*")).collect())
 
 

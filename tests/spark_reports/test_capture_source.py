@@ -3,25 +3,25 @@
 import pickle
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 from pyspark.sql.datasource import EqualTo, In
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scapy_layers import tables
 from spark_reports import messages, traffic
-from spark_reports.capture_source import CaptureReader, CaptureSource, Options, find
+from spark_reports.capture_source import CaptureReader, CaptureSource, FilteredReader, Options, find
 from tests.benchmarks._common import frame, handshake, pcap, prefixed, put
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 KEYS = PCAPS / "keys.pcapng"
-
-Read = Callable[..., list[dict[str, Any]]]
 
 
 def reader_of(*paths: Path, **options: str) -> CaptureReader:
@@ -43,6 +43,12 @@ def rows_of(reader: CaptureReader) -> list[dict[str, Any]]:
             assert batch.schema.equals(reader.schema)
             found += batch.to_pylist()
     return found
+
+
+def filtered(*paths: Path, **options: str) -> FilteredReader:
+    reader = reader_of(*paths, pushdown="true", **options)
+    assert isinstance(reader, FilteredReader)
+    return reader
 
 
 def place(row: dict[str, Any]) -> tuple[int, int]:
@@ -81,6 +87,9 @@ def stream(tmp_path: Path) -> Path:
         ),
         ({"path": "a", "depth": "deep"}, "must be one of full, header"),
         ({"path": "a", "mode": "strict"}, "must be one of permissive, failfast"),
+        ({"path": "a", "message": "push,frames"}, "option message is 'frames'"),
+        ({"path": "a", "body": "put,push"}, "option body is 'push'"),
+        ({"path": "a", "pushdown": "yes"}, "must be one of true, false"),
         ({"path": "a", "split": "64MB"}, "must be a number of bytes"),
         ({"path": "a", "split": "5"}, "at least 1048576"),
     ],
@@ -171,7 +180,7 @@ def test_split_is_read_without_scapy(stream: Path) -> None:
 def test_filter_on_capture_opens_no_other_file(tmp_path: Path) -> None:
     for name in ("a", "b"):
         shutil.copy(KEYS, tmp_path / f"{name}.pcapng")
-    reader = reader_of(tmp_path)
+    reader = filtered(tmp_path)
     one = EqualTo(("capture",), str(tmp_path / "a.pcapng"))
     assert list(reader.pushFilters([one])) == [one]
     assert [task.parts for task in reader.partitions()] == [((str(tmp_path / "a.pcapng"), None),)]
@@ -186,16 +195,17 @@ def test_filter_on_message_and_body_makes_no_other_table(monkeypatch: pytest.Mon
         return real(*args, **more)
 
     monkeypatch.setattr(tables, "read", spy)
-    reader = reader_of(KEYS, columns="message,body,key_id,key_suffix")
+    reader = filtered(KEYS, columns="message,body,key_id,key_suffix")
     reader.pushFilters([In(("body",), ("d_keyexpr", "u_keyexpr"))])
     found = rows_of(reader)
     assert {row["body"] for row in found} <= {"d_keyexpr", "u_keyexpr"}
     assert found
     assert set(asked[0]) == {"declare", "d_keyexpr", "u_keyexpr"}
-    reader = reader_of(KEYS, columns="message,sn")
-    reader.pushFilters([EqualTo(("message",), "keep_alive")])
-    rows_of(reader)
+    rows_of(reader_of(KEYS, columns="message,sn", message="keep_alive"))
     assert set(asked[1]) == {"keep_alive"}
+    found = rows_of(reader_of(KEYS, columns="body,key_suffix", body="d_keyexpr"))
+    assert {row["body"] for row in found} == {"d_keyexpr"}
+    assert set(asked[2]) == {"declare", "d_keyexpr"}
 
 
 # Rows ---------------------------------------------------------------------------------------------
@@ -256,17 +266,24 @@ def test_damaged_file_fails_fast_when_asked_to(tmp_path: Path) -> None:
 def test_spark_reads_filters_and_selects(spark: SparkSession, tmp_path: Path) -> None:
     traffic.register(spark)
     cut, none = damaged(tmp_path)
-    source = spark.read.format("zenoh").option("columns", "capture,message,body,time,packet,payload")
-    read = source.load([str(KEYS), str(cut), str(none)])
-    plan = read.where("message = 'push' and packet > 3")
-    found = plan.groupBy("message", "body").count().collect()
-    assert {(row.message, row.body) for row in found} <= {("push", "put"), ("push", "del")}
-    expected = [
-        row
-        for row in rows_of(reader_of(KEYS, cut, none, columns="message,packet"))
-        if row["message"] == "push" and row["packet"] > 3
-    ]
-    assert sum(row["count"] for row in found) == len(expected) > 0
+    columns = "capture,message,body,packet"
+    source = spark.read.format("zenoh").option("columns", columns)
+    paths = [str(KEYS), str(cut), str(none)]
+    rows = rows_of(reader_of(KEYS, cut, none, columns=columns))
+    counts = Counter((row["message"], row["packet"] > 30) for row in rows)
+
+    def told(frame: DataFrame) -> Counter[tuple[str, bool]]:
+        grouped = frame.groupBy("message", (sf.col("packet") > 30).alias("late")).count().collect()
+        return Counter({(row.message, row.late): row["count"] for row in grouped if row.message})
+
+    pushed = source.option("pushdown", "true").load(paths).where("message = 'push' and packet > 30")
+    assert told(pushed) == {("push", True): counts["push", True]}
+    # One frame with several filters is safe as it is read without that option.
+    read = source.option("pushdown", "false").load(paths)
+    both = read.where("message = 'push'").union(read.where("message = 'frame'"))
+    assert told(both) == Counter(
+        {name: number for name, number in counts.items() if name[0] in {"push", "frame"}}
+    )
 
 
 def test_error_in_an_option_is_told_by_spark(spark: SparkSession) -> None:
