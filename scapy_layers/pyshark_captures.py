@@ -7,10 +7,12 @@ takes two turns of the loop for each packet. Here the output is read line by lin
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -75,12 +77,12 @@ class _Reading:
         self._programs: set[subprocess.Popen[bytes]] = set()
 
     def _packets_from_tshark_sync(
-        self, packet_count: int | None = None, existing_process: None = None
-    ) -> Iterator[Packet]:
+        self, packet_count: int | None = None, existing_process: None = None, duration: float | None = None
+    ) -> Generator[Packet, None, None]:
         """Yields packets; this is what all of pyshark's ways to get some are made of."""
         assert existing_process is None
         with tempfile.TemporaryFile() as told:
-            program = subprocess.Popen(self._command(), stdout=subprocess.PIPE, stderr=told)
+            program = subprocess.Popen(self._command(duration), stdout=subprocess.PIPE, stderr=told)
             self._programs.add(program)
             assert program.stdout is not None
             try:
@@ -97,10 +99,14 @@ class _Reading:
             finally:
                 self._end(program)
 
-    def _command(self) -> list[str]:
-        # Live packets are wanted at once, those of a file as quickly as possible.
-        flush = ["-l"] if isinstance(self, LiveCapture) else []
-        return [str(self._plan.program.path), "-n", *flush, "-T", self._plan.mode, *self.get_parameters()]
+    def _command(self, duration: float | None = None) -> list[str]:
+        command = [str(self._plan.program.path), "-n", "-T", self._plan.mode, *self.get_parameters()]
+        if isinstance(self, LiveCapture):
+            # These packets are wanted at once, those of a file as quickly as possible.
+            command.append("-l")
+            if duration is not None:
+                command += ["-a", f"duration:{math.ceil(duration)}"]
+        return command
 
     def _end(self, program: subprocess.Popen[bytes]) -> None:
         self._programs.discard(program)
@@ -115,19 +121,24 @@ class _Reading:
             program.wait()
 
     def apply_on_packets(
-        self, callback: Callable[[Packet], object], timeout: None = None, packet_count: int | None = None
+        self,
+        callback: Callable[[Packet], object],
+        timeout: float | None = None,
+        packet_count: int | None = None,
     ) -> None:
-        """Calls a function with each packet until there are no more, or it raises pyshark's StopCapture."""
-        if timeout is not None:
-            raise ValueError("no timeout here: stop after a number of packets, or raise StopCapture")
-        packets = self._packets_from_tshark_sync(packet_count or None)
-        try:
-            for packet in packets:
-                callback(packet)
-        except StopCapture:
-            pass
-        finally:
-            packets.close()  # type: ignore[attr-defined]
+        """Calls a function with each packet until there are no more, or it raises pyshark's StopCapture.
+
+        Args:
+            callback: Takes a packet.
+            timeout: Seconds after which a live capture ends, in whole ones; a file is read to its end.
+            packet_count: How many packets at most; all when None or 0.
+        """
+        with closing(self._packets_from_tshark_sync(packet_count or None, duration=timeout)) as packets:
+            try:
+                for packet in packets:
+                    callback(packet)
+            except StopCapture:
+                pass
 
     def close(self) -> None:
         """Ends every tshark that still runs for this capture."""

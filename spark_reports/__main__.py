@@ -186,7 +186,7 @@ def _traffic(arguments: argparse.Namespace) -> int:
     with spark_session(java, os.environ, master=arguments.master, fast=size < FAST_LIMIT_BYTES // 8) as spark:
         _say(f"reading {count(len(captures), 'capture')}, {size / 1e6:.1f} MB")
         with traffic_report.frames(*traffic_report.read(spark, captures)) as made:
-            result = traffic_report.collect(made, arguments.interval, _say)
+            result = traffic_report.collect(made, arguments.interval, _say, captures)
             _say("tables")
             traffic_report.write_tables(made, arguments.interval, out.absolute(), arguments.format)
     path = traffic_page.write(result, out)

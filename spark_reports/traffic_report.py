@@ -307,22 +307,25 @@ def frames(messages: DataFrame, connections: DataFrame, gaps: DataFrame) -> Iter
         )
 
 
-def collect(made: Frames, interval: float, say: Callable[[str], None]) -> Traffic:
+def collect(made: Frames, interval: float, say: Callable[[str], None], read: Sequence[str] = ()) -> Traffic:
     """Asks Spark for everything a report says.
 
     Args:
         made: The frames.
         interval: Least width of the columns of a picture over time, s.
         say: Told what is being done, a few words each.
+        read: All captures, for those that have no row.
 
     Raises:
         NothingToReport: There is no Zenoh in the captures.
     """
     fetch = Fetcher()
     say("messages")
-    captures = [
-        CaptureLine(**row) for row in fetch(_captures(made.messages), "capture", what="captures", limit=ROWS)
-    ]
+    found = fetch(_captures(made.messages), "capture", what="captures", limit=max(ROWS, len(read)))
+    captures = [CaptureLine(**row) for row in found]
+    without = sorted(set(read) - {line.capture for line in captures})
+    nothing: dict[str, Any] = {"messages": 0, "refused": 0, "first_ns": None, "last_ns": None, "damage": None}
+    captures += [CaptureLine(capture=capture, **nothing) for capture in without]
     if not any(line.messages or line.refused for line in captures):
         damage = next((f"{line.capture}: {line.damage}" for line in captures if line.damage), None)
         raise NothingToReport(damage or "no Zenoh in these captures")

@@ -38,7 +38,7 @@ _IP_AT = {
     LinkType.IPV6: 0,
 }
 
-_IP_HEADER, _IP_6_HEADER, _TCP_HEADER = 20, 40, 20
+_IP_HEADER, _IP_6_HEADER, _TCP_HEADER, _UDP_HEADER = 20, 40, 20, 8
 
 _HEADER = np.dtype(
     {
@@ -86,6 +86,8 @@ class Headers(NamedTuple):
         flow: The same number for packets of one flow, -1 where that is not known.
         keys: The ends of each flow as ``Segment.ends`` has them.
         odd: What may be TCP but cannot be told which flow it belongs to.
+        datagram: A UDP datagram without anything unusual in its headers, captured whole; ``at`` and ``stop`` are
+            those of its payload.
     """
 
     plain: Mask
@@ -95,6 +97,7 @@ class Headers(NamedTuple):
     flow: Array
     keys: list[bytes]
     odd: Mask
+    datagram: Mask
 
 
 def headers(records: Records) -> Headers:
@@ -117,7 +120,7 @@ def headers(records: Records) -> Headers:
     known = np.zeros(count, np.bool_)
     width = 6 if (version == 6).any() else 3
     words = [np.zeros(count, np.uint64) for _ in range(width)]
-    parts = Headers(plain, at, stop, seq, np.full(count, -1, np.int64), [], odd)
+    parts = Headers(plain, at, stop, seq, np.full(count, -1, np.int64), [], odd, np.zeros(count, np.bool_))
     _version_4(buffer, ip, end, _where(version == 4), known, words, parts)
     if width > 3:
         _version_6(buffer, ip, end, np.flatnonzero(version == 6), known, words, parts)
@@ -195,6 +198,9 @@ def _version_4(
     out.seq[those] = header["seq"]
     for word, name in zip(words, ("source", "target", "ports"), strict=False):
         word[those] = header[name]
+    udp = long & (protocol == _UDP) & usual & (header["total"] > 0)
+    if udp.any():
+        _datagrams(buffer, place + _IP_HEADER, stop, limit, udp, those, out)
 
 
 def _version_6(
@@ -219,6 +225,22 @@ def _version_6(
     for word, name in zip(words, ("a", "b", "ports", "c", "d"), strict=False):
         word[those] = header[name]
     words[5][those] = 6
+    udp = long & (header["next"] == _UDP) & (header["size"] > 0)
+    if udp.any():
+        _datagrams(buffer, place + _IP_6_HEADER, stop, limit, udp, those, out)
+
+
+def _datagrams(
+    buffer: bytes, place: Array, stop: Array, limit: Array, udp: Mask, those: Array | slice, out: Headers
+) -> None:
+    """Notes where UDP headers begin at some places, and IP ends behind them."""
+    size = _view(buffer, ">u2", 2)[np.where(udp, place + 4, 0)].astype(np.int64)
+    end = np.where(size > 0, np.minimum(stop, place + size), stop)
+    at = place + _UDP_HEADER
+    good = udp & (at <= end) & (stop <= limit)
+    out.datagram[those] = good
+    out.at[those] = np.where(good, at, out.at[those])
+    out.stop[those] = np.where(good, end, out.stop[those])
 
 
 def _flows(known: Mask, words: list[Words], flow: Array) -> Array:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from scapy_layers import reading, shape
 from scapy_layers.codes import Enc, Kind
-from scapy_layers.derive.columns import Decoder, Units
+from scapy_layers.derive.columns import Decoded, Decoder, Units
 from scapy_layers.errors import BadValue, Overlong, UnknownMandatoryExtension, UnknownMessage, WireError
 from scapy_layers.primitives import Reader
 from scapy_layers.reading import Findings, Program, Step, Values
@@ -137,10 +137,21 @@ class Language:
 
     def refused(self, units: Units) -> NDArray[np.int64]:
         """Returns which of many units a strict decoder refuses."""
-        if self._decoder is None:
-            self._decoder = Decoder(self.shapes, {})
-        found: NDArray[np.int64] = self._decoder.decode(units).errors.column("unit").to_numpy()
+        found: NDArray[np.int64] = self._decoded(units).errors.column("unit").to_numpy()
         return found
+
+    def harmless(self, units: Units) -> NDArray[np.bool_]:
+        """Tells which of many units a strict decoder takes, and hold nothing that begins or ends a session."""
+        decoded = self._decoded(units)
+        good = np.ones(len(units.start), np.bool_)
+        for table in (decoded.errors, *decoded.tables.values()):
+            good[table.column("unit").to_numpy()] = False
+        return good
+
+    def _decoded(self, units: Units) -> Decoded:
+        if self._decoder is None:
+            self._decoder = Decoder(self.shapes, dict.fromkeys(("init", "open", "close", "join"), ()))
+        return self._decoder.decode(units)
 
     # From shapes to steps -----------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ through ``stream.Reader`` and ``Watch``, in the order of the capture.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -37,9 +37,13 @@ BLOCK = 1 << 14
 _LEAST_BLOCK = 1 << 7
 """And at least: where much has to go the exact way, small blocks let the rest find its way back sooner."""
 
+_SMALL_BLOCK = 1 << 10
 _SOME = 1 / 16
 _MOST = 15 / 16
-"""Parts of a block that went the exact way between which blocks become smaller."""
+"""Parts of a block that went the exact way between which blocks become smaller, down to that."""
+
+_BEHIND = 16
+"""So many packets behind one that is not as expected its connection may be as expected again."""
 
 BLOCK_BYTES = 8 << 20
 """Bytes of them, about."""
@@ -131,8 +135,7 @@ class Scanner:
         while begin < count:
             bytes_end = int(np.searchsorted(records.start, records.start[begin] + BLOCK_BYTES))
             stop = min(max(bytes_end, begin + 1), begin + self.block, count)
-            yield from self._block(records, parsed, begin, stop, pieces)
-            begin = stop
+            begin = yield from self._block(records, parsed, begin, stop, pieces)
         yield self._chunk(pieces, begin)
 
     def finish(self) -> Iterator[Chunk]:
@@ -154,13 +157,13 @@ class Scanner:
 
     def _block(
         self, records: Records, parsed: Headers, begin: int, stop: int, pieces: Pieces
-    ) -> Iterator[Chunk]:
-        quick = self._quick(records, parsed, begin, stop, pieces)
+    ) -> Generator[Chunk, None, int]:
+        """Takes the packets of a block, or fewer; returns where the next one begins."""
+        quick, stop = self._quick(records, parsed, begin, stop, pieces)
         slow = np.arange(begin, stop) if quick is None else begin + np.flatnonzero(~quick)
-        between = _SOME < len(slow) / (stop - begin) < _MOST
-        self.block = max(self.block // 2, _LEAST_BLOCK) if between else min(self.block * 2, BLOCK)
         if not len(slow):
-            return
+            return stop
+        harmless = self._harmless(records.buffer, parsed, slow)
         columns = zip(
             slow.tolist(),
             records.time[slow].tolist(),
@@ -168,13 +171,27 @@ class Scanner:
             records.start[slow].tolist(),
             records.end[slow].tolist(),
             records.length[slow].tolist(),
+            harmless.tolist(),
             strict=True,
         )
-        first, buffer = records.number, records.buffer
-        for index, time, link, start, end, length in columns:
+        first, buffer, watch = records.number, records.buffer, self.watch
+        for index, time, link, start, end, length, watch.harmless in columns:
             self._packet(first + index, time, link, buffer, start, end, length, index, pieces)
             if pieces.extra > MOST_EXTRA:
                 yield self._chunk(pieces, index + 1)
+        watch.harmless = False
+        return stop
+
+    def _harmless(self, buffer: bytes, parsed: Headers, packets: Array) -> Mask:
+        """Tells which packets are datagrams that need not be looked at, if there are enough of them to ask."""
+        found = np.zeros(len(packets), np.bool_)
+        those = np.flatnonzero(parsed.datagram[packets])
+        if len(those) < _FEW or all(talk.link.tcp for talk in self.watch.talks.values()):
+            return found
+        kind = np.zeros(len(those), np.uint8)
+        start, end = parsed.at[packets[those]], parsed.stop[packets[those]]
+        found[those] = self.watch.language.harmless(Units(np.frombuffer(buffer, np.uint8), start, end, kind))
+        return found
 
     def _packet(  # noqa: C901  (one packet by the short way of ``stream``)
         self,
@@ -243,36 +260,54 @@ class Scanner:
 
     # Many at once ---------------------------------------------------------------------------------
 
-    def _quick(self, records: Records, parsed: Headers, begin: int, stop: int, pieces: Pieces) -> Mask | None:
-        """Takes the packets of a block that can be taken together; returns which these are, None for none."""
-        flow = parsed.flow[begin:stop]
-        plain = parsed.plain[begin:stop]
+    def _quick(
+        self, records: Records, parsed: Headers, begin: int, stop: int, pieces: Pieces
+    ) -> tuple[Mask | None, int]:
+        """Takes the packets of a block that can be taken together.
+
+        Returns:
+            Which these are, None for none, and where the block ends: earlier, when much behind could be taken
+            together with the next one.
+        """
+        flow, plain = parsed.flow[begin:stop], parsed.plain[begin:stop]
         if not plain.any():
-            return None
+            self.block = min(self.block * 2, BLOCK)
+            return None, stop
         at, end = parsed.at[begin:stop], parsed.stop[begin:stop]
         known = self._flows(parsed, flow)
         size = np.where(plain, end - at, 0)
-        bad = ~self._changes_nothing(known, flow, plain, size, parsed.seq[begin:stop])
-        odd = np.flatnonzero(parsed.odd[begin:stop])
-        first_bad = np.full(known.pairs, odd[0] if len(odd) else len(flow), np.int64)
+        fine = self._changes_nothing(known, flow, plain, size, parsed.seq[begin:stop])
         pair = np.where(flow >= 0, known.pair[flow], -1)
-        places = np.flatnonzero(bad & (flow >= 0))
-        # Backwards, so that the first one of each connection is the one that stays.
-        places = places[::-1]
-        earliest = np.full(known.pairs, len(flow), np.int64)
-        earliest[pair[places]] = places
-        first_bad = np.minimum(first_bad, earliest)
-        quick = ~bad & (flow >= 0) & (np.arange(len(flow)) < first_bad[pair])
+        first_bad, broken = self._first_bad(known, fine, pair, flow, parsed.odd[begin:stop])
+        if broken + _BEHIND < len(flow) // 2:
+            self.block = max(2 * (broken + _BEHIND), _LEAST_BLOCK)
+            return self._quick(records, parsed, begin, begin + broken + _BEHIND, pieces)
+        quick = fine & (flow >= 0) & (np.arange(len(flow)) < first_bad[pair])
         slow = len(flow) - int(quick.sum())
+        between = _SOME < slow / len(flow) < _MOST
+        self.block = (
+            max(self.block // 2, min(_SMALL_BLOCK, self.block)) if between else min(self.block * 2, BLOCK)
+        )
         if slow and self._crowded(slow, int(size.sum())):
-            return None
+            return None, stop
         data = np.flatnonzero(quick & (size > 0) & (known.mode[flow] == Mode.ARMED))
         found = self._batches(records.buffer, at, end, flow, data, known)
-        refused = [number for number in found.refused if number >= 0]
-        if refused:
-            quick &= ~np.isin(pair, refused)
+        if found.refused:
+            quick &= ~np.isin(pair, found.refused)
         self._commit(records, parsed, begin, known, quick, flow, found, pieces)
-        return quick
+        return quick, stop
+
+    def _first_bad(self, known: _Flows, fine: Mask, pair: Array, flow: Array, odd: Mask) -> tuple[Array, int]:
+        """Returns the first packet of each connection that is not as expected, and the first of those in order."""
+        count = len(flow)
+        first = np.full(known.pairs, count, np.int64)
+        # Backwards, so that the first one of each connection is the one that stays.
+        places = np.flatnonzero(~fine & (flow >= 0))[::-1]
+        first[pair[places]] = places
+        barrier = int(np.argmax(odd)) if odd.any() else count
+        np.minimum(first, barrier, out=first)
+        armed = np.unique(known.pair[known.mode == Mode.ARMED])
+        return first, int(first[armed].min(initial=count))
 
     def _crowded(self, slow: int, size: int) -> bool:
         """Tells whether something may have to be forgotten in this block: then order is all."""

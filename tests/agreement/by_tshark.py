@@ -110,7 +110,7 @@ def shown(path: Path, packets: int, *, script: Path = SCRIPT) -> list[Shown]:
 def units_in(source: IO[bytes]) -> Iterator[Shown]:
     """Yields all units in PDML; where a script failed in a packet, its reading complains of that."""
     parser: XMLPullParser[Element] = XMLPullParser(("end",))
-    for text in codecs.iterdecode(iter(partial(source.read, 1 << 16), b""), "utf-8", "replace"):
+    for text in codecs.iterdecode(iter(partial(source.read, 1 << 16), b""), "utf-8", "strict"):
         parser.feed(text)
         for *_, element in parser.read_events():
             if isinstance(element, Element) and element.tag == "packet":

@@ -60,11 +60,16 @@ def _of_units(units: Sequence[Unit], found: Sequence[by_tshark.Shown]) -> list[R
     ]
 
 
-def read_capture(path: Path) -> Read:
-    """Reads a capture: what is carried, put together and decompressed in it."""
+def read_capture(path: Path, *, tshark: bool = True) -> Read:
+    """Reads a capture: what is carried, put together and decompressed in it.
+
+    Args:
+        path: The capture.
+        tshark: Ask tshark as well, when it is there.
+    """
     heard = [unit._replace(about=path.name) for unit in by_scapy.units_of(path) if unit.data]
     found: dict[str, list[tuple[int, Reading]]] = {"columns": by_columns.readings_of(path)}
-    if has_tshark():
+    if tshark and has_tshark():
         wanted = {unit.packet for unit in heard}
         found["tshark"] = [
             (one.packet, one.reading)

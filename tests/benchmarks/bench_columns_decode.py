@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
 
 from scapy_layers.catalogue import decode_batch, shapes
 from scapy_layers.derive.columns import Decoder, UnitKind, Units
 from scapy_layers.errors import WireError
-
-sys.path.insert(0, str(Path(__file__).parent))
-from _common import Rate, best, exhaust, put, table, vle
+from tests.benchmarks._common import Rate, best, exhaust, put, table, vle
 
 COUNT = 1 << 16
 SCAPY_COUNT = 2_000
@@ -57,7 +58,7 @@ def measure(title: str, batches: Sequence[bytes]) -> str:
     given, few = units(batches), batches[:SCAPY_COUNT]
     rates: list[Rate] = [best("Scapy", len(few), lambda: exhaust(map(strictly, few)), runs=3)]
     for name, decoder in (("no tables", Decoder(shapes(), {})), ("all tables", Decoder(shapes()))):
-        rates.append(best(name, len(batches), lambda decoder=decoder: decoder.decode(given)))
+        rates.append(best(name, len(batches), partial(decoder.decode, given)))
     return table(f"{title}, {len(given.data) / len(batches):.0f} bytes", rates, against="Scapy")
 
 

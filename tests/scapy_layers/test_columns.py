@@ -162,7 +162,9 @@ def test_any_bytes_say_the_same(raws: list[bytes], kind: UnitKind) -> None:
 
 
 def test_a_put_has_its_values_in_three_tables() -> None:
-    raw = bytes.fromhex("a5 ac02 31 05 bd 02 04 642f6162 21 0d 61 b9e0 808080808080 40 02 0a00 09 01 73 02 6869")
+    raw = bytes.fromhex(
+        "a5 ac02 31 05 bd 02 04 642f6162 21 0d 61 b9e0 808080808080 40 02 0a00 09 01 73 02 6869"
+    )
     decoded = DECODER.decode(units_from([batch(raw), batch(raw)]))
     frame, push, put = (decoded.tables[name].to_pylist()[1] for name in ("frame", "push", "put"))
     assert decoded.errors.num_rows == 0
@@ -340,6 +342,26 @@ def test_a_buffer_that_arrow_cannot_count_is_bad_use() -> None:
     nothing = np.zeros(0, np.int64)
     with pytest.raises(ValueError, match="decode it in parts"):
         DECODER.decode(Units(data, nothing, nothing, nothing.astype(np.uint8)))
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "kind"),
+    [
+        ([0], [11], [0]),
+        ([-1], [3], [0]),
+        ([4], [3], [0]),
+        ([0, 2], [3, 5], [0, 0]),
+        ([5, 0], [6, 1], [0, 0]),
+        ([0], [3], [3]),
+        ([0, 1], [1], [0]),
+    ],
+)
+def test_units_that_do_not_lie_in_the_bytes_are_bad_use(
+    start: list[int], end: list[int], kind: list[int]
+) -> None:
+    units = Units(np.zeros(10, np.uint8), np.array(start), np.array(end), np.array(kind, np.uint8))
+    with pytest.raises(ValueError, match="^unit|units begin"):
+        DECODER.decode(units)
 
 
 def test_columns_nobody_fills_share_their_zeros() -> None:

@@ -66,9 +66,13 @@ def test_rows_are_the_messages_that_are_heard(path: Path) -> None:
             assert batch.schema == tables.schema(name)
             if name in SCHEMAS or name in BODIES or name.startswith(("d_", "u_")):
                 continue
-            columns = [batch.column(column) for column in ("packet", "time", "connection", "forward", "pieces")]
+            columns = [
+                batch.column(column) for column in ("packet", "time", "connection", "forward", "pieces")
+            ]
             columns[1] = columns[1].cast(pa.int64())
-            found.update((name, *row) for row in zip(*(column.to_pylist() for column in columns), strict=True))
+            found.update(
+                (name, *row) for row in zip(*(column.to_pylist() for column in columns), strict=True)
+            )
     assert found == heard(path)
 
 
@@ -92,7 +96,7 @@ def test_parts_have_together_the_rows_of_the_whole(path: Path, monkeypatch: pyte
     whole = all_of(read(path))
     monkeypatch.setattr(capture, "CHUNK", 300)
     monkeypatch.setattr(scan, "SIZE", 300)
-    splits = pickle.loads(pickle.dumps(scan.plan(path, path.stat().st_size // 10)))  # noqa: S301
+    splits = pickle.loads(pickle.dumps(scan.plan(path, path.stat().st_size // 10)))
     assert len(splits) > 1
     together: dict[str, list[dict[str, Any]]] = {}
     for split in splits:
@@ -118,7 +122,9 @@ def test_block_that_cannot_be_decompressed_has_a_row_in_errors() -> None:
     path = next(path for path in CAPTURES if path.stem == "compression")
     frames = [buffer[start:end] for buffer, records in capture.runs(path) for _, _, start, end, _ in records]
     spoiled = [frame.replace(b"\x01\xff", b"\x01\x0f") if len(frame) > 200 else frame for frame in frames]
-    damaged = [index for index, (one, other) in enumerate(zip(frames, spoiled, strict=True), 1) if one != other]
+    damaged = [
+        index for index, (one, other) in enumerate(zip(frames, spoiled, strict=True), 1) if one != other
+    ]
     if not damaged:
         spoiled = [
             frame[:68] + b"\x01\x0f\xff\xff" + frame[72:] if len(frame) > 300 else frame for frame in frames
@@ -132,7 +138,13 @@ def test_gap_has_a_row() -> None:
     frames = said([prefixed(one) for one in PUTS])
     rows = of(written(timed([*frames[:50], *frames[51:]])))
     (gap,) = rows["gaps"]
-    assert (gap["packet"], gap["batch"], gap["connection"], gap["missing"], gap["skipped"]) == (51, 48, 0, len(prefixed(PUTS[44])), 0)
+    assert (gap["packet"], gap["batch"], gap["connection"], gap["missing"], gap["skipped"]) == (
+        51,
+        48,
+        0,
+        len(prefixed(PUTS[44])),
+        0,
+    )
     assert len(rows["put"]) == len(PUTS) - 1
     assert rows["capture"][0]["gaps"] == 1
 
@@ -155,10 +167,20 @@ def test_what_is_no_capture_is_an_exception() -> None:
 
 def test_connection_has_a_row_when_it_is_over() -> None:
     (row,) = of(written(timed(said([prefixed(one) for one in PUTS]))))["connections"]
-    assert (row["source"], row["sport"], row["target"], row["dport"]) == ("127.0.0.1", 50_000, "127.0.0.1", 7447)
+    assert (row["source"], row["sport"], row["target"], row["dport"]) == (
+        "127.0.0.1",
+        50_000,
+        "127.0.0.1",
+        7447,
+    )
     assert (row["source_zid"], row["target_zid"]) == ("7060504030201", "17161514131211")
     assert (row["source_whatami"], row["target_whatami"]) == ("client", "client")
-    assert (row["certain"], row["lowlatency"], row["compression"], row["fsn_bits"]) == (True, False, False, 32)
+    assert (row["certain"], row["lowlatency"], row["compression"], row["fsn_bits"]) == (
+        True,
+        False,
+        False,
+        32,
+    )
     assert (row["batches_forward"], row["batches_backward"]) == (len(PUTS) + 2, 2)
     assert (row["first_packet"], row["last_packet"]) == (3, len(PUTS) + 6)
 
@@ -180,7 +202,9 @@ def test_table_of_fragments_is_not_needed_for_messages_in_fragments() -> None:
     assert any(row["pieces"] > 1 for row in rows["put"])
 
 
-@pytest.mark.parametrize(("how", "word"), [({"tables": ["puts"]}, "puts"), ({"columns": {"put": ["x"]}}, "'x'")])
+@pytest.mark.parametrize(
+    ("how", "word"), [({"tables": ["puts"]}, "puts"), ({"columns": {"put": ["x"]}}, "'x'")]
+)
 def test_name_that_does_not_exist_is_told_with_those_that_do(how: dict[str, Any], word: str) -> None:
     with pytest.raises(KeyError, match=word) as told:
         of(written([]), **how)
@@ -188,11 +212,20 @@ def test_name_that_does_not_exist_is_told_with_those_that_do(how: dict[str, Any]
 
 
 def test_names_and_schemas_are_those_of_all_messages() -> None:
-    assert {"put", "transport_oam", "d_keyexpr", "connections", "gaps", "errors", "capture"} <= set(tables.names())
+    assert {"put", "transport_oam", "d_keyexpr", "connections", "gaps", "errors", "capture"} <= set(
+        tables.names()
+    )
     for name in tables.names():
         assert tables.schema(name).names
         if name not in SCHEMAS:
-            assert tables.schema(name).names[:6] == ["packet", "time", "connection", "forward", "batch", "pieces"]
+            assert tables.schema(name).names[:6] == [
+                "packet",
+                "time",
+                "connection",
+                "forward",
+                "batch",
+                "pieces",
+            ]
 
 
 def test_capture_without_zenoh_says_so() -> None:

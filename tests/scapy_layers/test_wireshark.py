@@ -253,6 +253,23 @@ def test_live_packets_come_one_by_one(talk: str, tmp_path: Path) -> None:
     assert not running("tshark")
 
 
+def test_live_capture_ends_when_its_time_is_over(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    header = bytes.fromhex("d4c3b2a1020004000000000000000000000004000100 0000")
+    with (
+        wireshark.live(str(pipe)) as capture,
+        subprocess.Popen(["sh", "-c", f"exec 3> '{pipe}'; cat >&3"], stdin=subprocess.PIPE) as writer,
+    ):
+        assert writer.stdin is not None
+        writer.stdin.write(header)
+        writer.stdin.flush()
+        # The writer holds the pipe open: without the limit this would not come back.
+        capture.sniff(timeout=0.5)
+        assert len(capture) == 0
+        writer.stdin.close()
+
+
 # Wrong use ----------------------------------------------------------------------------------------
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -77,6 +79,43 @@ def _nulls(kind: pa.DataType, size: int) -> pa.Array:
 @cache
 def _zeros(size: int) -> pa.Buffer:
     return pa.py_buffer(bytes(8 * (size + 1)))
+
+
+def of_values(values: list[Any], kind: pa.DataType) -> pa.Array:
+    """Returns the Python values of messages that were read alone as an Arrow array.
+
+    An extension without fields is an empty dictionary there and true here, unless another form of it has fields.
+    """
+    if all(value is None for value in values):
+        return nulls(kind, len(values))
+    convert = _conversion(kind)
+    return pa.array(
+        [value if value is None else convert(value) for value in values] if convert else values, kind
+    )
+
+
+@cache
+def _conversion(kind: pa.DataType) -> Callable[[Any], Any] | None:
+    """Returns what makes values fit for Arrow, None when they are."""
+    if pa.types.is_boolean(kind):
+        return _true
+    if pa.types.is_list(kind):
+        of_item = _conversion(kind.value_type)
+        return of_item and (lambda items: [of_item(item) for item in items])
+    inside = {child.name: convert for child in _children(kind) if (convert := _conversion(child.type))}
+
+    def fit(value: dict[str, Any]) -> dict[str, Any]:
+        return value | {name: convert(value[name]) for name, convert in inside.items() if name in value}
+
+    return fit if inside else None
+
+
+def _children(kind: pa.DataType) -> list[pa.Field]:
+    return list(kind) if pa.types.is_struct(kind) else []
+
+
+def _true(value: object) -> bool:  # noqa: ARG001  (that there is one is all there is to know)
+    return True
 
 
 def nulls(kind: pa.DataType, count: int) -> pa.Array:

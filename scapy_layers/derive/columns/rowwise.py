@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, assert_never
 
-import pyarrow as pa
-
 from scapy_layers import names, reading, shape
 from scapy_layers.codes import Enc, Kind
 from scapy_layers.derive.columns.schema import OTHER, Shapes
@@ -28,7 +26,7 @@ from scapy_layers.primitives import Reader, zid_to_text
 from scapy_layers.reading import Findings
 
 Values = dict[str, Any]
-"""The fields of a layer by name, as Arrow takes them (see ``fit``)."""
+"""The fields of a layer by name, as Arrow takes them, but for extensions without fields (see ``arrow.of_values``)."""
 
 
 class Row(NamedTuple):
@@ -322,12 +320,3 @@ def _extension(
     for step in chosen[2]:
         step(values, reader, state)
     return reader.data[at : reader.at], values
-
-
-def fit(value: Any, kind: pa.DataType) -> Any:
-    """Returns a value as Arrow takes it for a type: without the fields that are no columns."""
-    if value is None or not pa.types.is_nested(kind):
-        return True if pa.types.is_boolean(kind) and value is not None else value
-    if pa.types.is_list(kind):
-        return [fit(item, kind.value_type) for item in value]
-    return {field.name: fit(value.get(field.name), field.type) for field in kind}

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from scapy_layers import names, shape
-from scapy_layers.derive.columns.arrow import nulls, to_arrow
-from scapy_layers.derive.columns.column import Numbers, Struct, join, join_all, pick
+from scapy_layers.derive.columns.arrow import nulls, of_values, to_arrow
+from scapy_layers.derive.columns.column import Column, Numbers, Struct, join, join_all, pick
 from scapy_layers.derive.columns.decoded import Decoded
-from scapy_layers.derive.columns.rowwise import Row, fit
+from scapy_layers.derive.columns.rowwise import Row
 from scapy_layers.derive.columns.schema import ERRORS, PLACE
 from scapy_layers.derive.columns.scope import Part
 from scapy_layers.derive.columns.text import as_array
@@ -20,6 +20,8 @@ from scapy_layers.derive.columns.units import Places, Units
 from scapy_layers.errors import WireError
 
 _UNIT, _OFFSET, _LENGTH, _WITHIN = (field.name for field in PLACE)
+
+_SAID = ERRORS.names
 
 _MOST_PARTS = 256
 """So many parts of a table are joined, so that a batch of many small messages does not leave thousands of tiny arrays."""
@@ -91,7 +93,7 @@ class Tables:
         """Takes the error of a unit, with its offset in the buffer, and the bytes from the refused message on."""
         offset = error.offset - int(self._units.start[unit])
         said = (unit, offset, error.field, type(error).__name__, error.found, rest)
-        self._errors.append(dict(zip(ERRORS.names, said, strict=True)))
+        self._errors.append(dict(zip(_SAID, said, strict=True)))
 
     def finish(self) -> Decoded:
         """Makes the tables."""
@@ -156,13 +158,23 @@ class Tables:
             rows.sort(key=_begin_of)
             units = np.array([unit for unit, _ in rows], np.int64)
             at = np.array([row.at for _, row in rows], np.int64)
-            begins = self._units.start.take(units).tolist()
-            plain = [_plain(unit, row, begin) for (unit, row), begin in zip(rows, begins, strict=True)]
+            start = self._units.start.take(units)
+            end = np.array([row.end for _, row in rows], np.int64)
+            within = np.array([-1 if row.within is None else row.within for _, row in rows], np.int64)
+            columns: dict[str, Column] = {
+                _UNIT: Numbers(units),
+                _OFFSET: Numbers(at - start),
+                _LENGTH: Numbers(end - at),
+                _WITHIN: Numbers(within - start, within >= 0),
+            }
             schema = self._schemas[name]
-            fitting = [
-                {field.name: fit(row.get(field.name), field.type) for field in schema} for row in plain
+            arrays = [
+                to_arrow(columns[field.name], field.type, len(rows), self._units.data)
+                if field.name in columns
+                else of_values([row.values.get(field.name) for _, row in rows], field.type)
+                for field in schema
             ]
-            batch = pa.RecordBatch.from_pylist(fitting, schema)
+            batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
             self._pieces.setdefault(name, []).append(_Piece(batch, units, at))
         self._rows.clear()
         self._row_bytes = 0
@@ -198,11 +210,6 @@ class Tables:
 
 def _one_behind_the_other(arrays: list[Places]) -> Places:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
-
-
-def _plain(unit: int, row: Row, begin: int) -> dict[str, Any]:
-    within = None if row.within is None else row.within - begin
-    return row.values | {_UNIT: unit, _OFFSET: row.at - begin, _LENGTH: row.end - row.at, _WITHIN: within}
 
 
 def _unit_of(error: dict[str, Any]) -> int:

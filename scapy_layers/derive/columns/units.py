@@ -41,3 +41,27 @@ class Units(NamedTuple):
     start: Places
     end: Places
     kind: NDArray[np.uint8]
+
+    def checked(self) -> Units:
+        """Returns the same with the types that are promised; nothing is copied that has them.
+
+        Raises:
+            ValueError: The units do not lie in the bytes one behind the other, or the bytes are too many.
+        """
+        data = np.ascontiguousarray(self.data, np.uint8) if len(self.data) <= MOST_BYTES else self.data
+        start, end = np.asarray(self.start, np.int64), np.asarray(self.end, np.int64)
+        kind = np.asarray(self.kind, np.uint8)
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"a buffer of {len(data)} bytes, at most {MOST_BYTES}: decode it in parts")
+        if not len(start) == len(end) == len(kind):
+            raise ValueError(f"{len(start)} units begin, {len(end)} end and {len(kind)} have a kind")
+        # Bounds are a matter of safety: behind the buffer is somebody else's memory.
+        behind = np.concatenate([end[:0], [0], end[:-1]]) if len(end) else end
+        wrong = np.flatnonzero((start < behind) | (end < start) | (end > len(data)) | (kind >= len(UnitKind)))
+        if len(wrong):
+            unit = int(wrong[0])
+            raise ValueError(
+                f"unit {unit}, bytes {start[unit]} to {end[unit]}, kind {kind[unit]}: not behind the unit before, "
+                f"not within {len(data)} bytes, or of no kind"
+            )
+        return Units(data, start, end, kind)

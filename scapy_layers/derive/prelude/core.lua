@@ -648,6 +648,13 @@ function Z.entry.message(tvb, pinfo, tree)
   return size
 end
 
+-- Has a session begun on a link? Then all on it belongs to that, whatever it looks like.
+local function in_session(way)
+  if not way then return false end
+  local now = Z.links.at(way.link, current.base + current.index)
+  return (now.session or now.zid1 or now.zid2) ~= nil
+end
+
 -- A datagram: of scouting, or of a session.
 function Z.entry.datagram(tvb, pinfo, tree)
   begin_packet(pinfo)
@@ -656,8 +663,9 @@ function Z.entry.datagram(tvb, pinfo, tree)
   local root = add(tree, Z.proto, tvb(0, size))
   if size == 0 then return 0 end
   local raw = tvb:raw(0, size)
-  local kind = Z.is_scouting(raw, pinfo) and "scouting" or "batch"
-  dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb, raw, kind, tvb(0, size))
+  local way = link_of(pinfo, tvb)
+  local kind = not in_session(way) and Z.is_scouting(raw, pinfo) and "scouting" or "batch"
+  dissect_batch(pinfo, root, way, tvb, raw, kind, tvb(0, size))
   return size
 end
 

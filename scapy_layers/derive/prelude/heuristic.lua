@@ -383,7 +383,7 @@ end
 local LISTS = {
   { "tcp", on_stream },
   { "udp", on_datagram },
-  { "tls", on_inner("stream", Z.looks_like_stream) },
+  { "tls", on_inner("tls", Z.looks_like_stream) },
   { "ws", on_inner("message", opens) },
 }
 

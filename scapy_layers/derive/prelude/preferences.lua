@@ -35,19 +35,31 @@ prefs.heuristics = Pref.bool("Find sessions on other ports", DEFAULTS.heuristics
 
 -- Ports --------------------------------------------------------------------------------------------
 
--- In WebSocket a batch is a message, without a length in front: a protocol of its own, as a dissector is not told
--- who calls it.
-Z.websocket = Proto(Z.prefix .. "_ws", Z.title:gsub(" Protocol", "") .. " over WebSocket")
-
-function Z.websocket.dissector(tvb, pinfo, tree)
-  return Z.entry.message(tvb, pinfo, tree)
+-- A dissector is not told who calls it, so what TLS and WebSocket carry goes to protocols of their own.
+local function over(suffix, name, dissect)
+  local proto = Proto(Z.prefix .. suffix, Z.title:gsub(" Protocol", "") .. " over " .. name)
+  proto.dissector = dissect
+  return proto
 end
+
+-- Batches inside of TLS. That the connection itself was taken for something else does not count for them; from its
+-- first record on Wireshark gives it to TLS, and we see no more of it.
+function Z.entry.tls(tvb, pinfo, tree)
+  local way = Z.links.of(pinfo, tvb)
+  way.foreign, way.opposite.foreign = nil, nil
+  return Z.entry.stream(tvb, pinfo, tree)
+end
+
+Z.tls = over("_tls", "TLS", function(tvb, pinfo, tree) return Z.entry.tls(tvb, pinfo, tree) end)
+
+-- In WebSocket a batch is a message, without a length in front.
+Z.websocket = over("_ws", "WebSocket", function(tvb, pinfo, tree) return Z.entry.message(tvb, pinfo, tree) end)
 
 -- Each table of ports, the settings that fill it, and who takes what arrives there.
 local TABLES = {
   { name = "tcp.port", settings = { "tcp_ports" }, target = Z.proto },
   { name = "udp.port", settings = { "udp_ports", "scouting_ports" }, target = Z.proto },
-  { name = "tls.port", settings = { "tcp_ports" }, target = Z.proto },
+  { name = "tls.port", settings = { "tcp_ports" }, target = Z.tls },
   { name = "ws.port", settings = { "tcp_ports" }, target = Z.websocket },
 }
 
@@ -128,10 +140,11 @@ end
 
 -- Decode As -----------------------------------------------------------------------------------------
 
-for _, name in ipairs({ "tcp.port", "udp.port", "tls.port" }) do
-  local dissectors = Z.table_of(name)
+for _, entry in ipairs(TABLES) do
+  -- That of WebSocket has no Decode As.
+  local dissectors = entry.target ~= Z.websocket and Z.table_of(entry.name)
   if dissectors then
     -- Without this function the table offers every protocol, or none: nothing to be done about it.
-    pcall(function() dissectors:add_for_decode_as(Z.proto) end)
+    pcall(function() dissectors:add_for_decode_as(entry.target) end)
   end
 end

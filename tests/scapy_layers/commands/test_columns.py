@@ -47,7 +47,9 @@ def test_only_what_is_wanted_is_written(capture: str, tmp_path: Path) -> None:
 
 
 def test_columns_of_what_is_no_message_can_be_chosen(capture: str, tmp_path: Path) -> None:
-    assert main(["columns", capture, "--out", str(tmp_path / "out"), "--columns", "connections.source_zid"]) == 0
+    assert (
+        main(["columns", capture, "--out", str(tmp_path / "out"), "--columns", "connections.source_zid"]) == 0
+    )
     table = parquet.read_table(tmp_path / "out" / "connections" / "x.pcap.parquet")
     assert table.to_pydict() == {"source_zid": ["1a1"]}
 
@@ -125,9 +127,6 @@ def test_folder_that_cannot_be_made_is_told(
 def test_interruption_leaves_nothing_behind(
     capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(_files: object, _name: str) -> None:
-        raise KeyboardInterrupt
-
     monkeypatch.setattr(columns, "ROWS", 1)
     whole = columns._Files._write
 
@@ -151,7 +150,9 @@ def test_standard_input_is_read(capture: str, tmp_path: Path, monkeypatch: pytes
 def test_missing_package_is_told_with_what_to_install(
     capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in [name for name in sys.modules if name.startswith(("scapy_layers.tables", "scapy_layers.scan"))]:
+    for name in [
+        name for name in sys.modules if name.startswith(("scapy_layers.tables", "scapy_layers.scan"))
+    ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delattr("scapy_layers.tables")
     monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -47,14 +47,14 @@ class Talk:
     """A TCP connection between two addresses, packet after packet.
 
     Attributes:
-        packets: Ethernet frames.
+        packets: Ethernet frames; of several connections, when they share them.
         prefix: Bytes of the lengths in front of batches.
         packed: Batches have the header byte of compression.
     """
 
-    def __init__(self, port: int = 50_000, *, prefix: int = 2) -> None:
-        self.packets: list[bytes] = []
-        self.prefix = prefix
+    def __init__(self, port: int = 50_000, *, beside: Talk | None = None) -> None:
+        self.packets: list[bytes] = [] if beside is None else beside.packets
+        self.prefix = 2
         self.packed = False
         self._port = port
         self._next = [1_000, 900_000]
@@ -112,11 +112,11 @@ class Talk:
         self.packed = self.prefix == 2 and any(isinstance(one, Compression) for one in own)
 
 
-def save(path: Path, *talks: Talk) -> Path:
-    """Writes what was said as a pcap, 1 ms between packets."""
+def save(path: Path, *talks: Talk, step: int = 1) -> Path:
+    """Writes what was said as a pcap, so many milliseconds between packets."""
     parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1)]
     for index, packet in enumerate(packet for talk in talks for packet in talk.packets):
-        seconds, part = divmod(index, 1000)
+        seconds, part = divmod(index * step, 1000)
         parts += [struct.pack("<IIII", seconds, part * 1000, len(packet), len(packet)), packet]
     path.write_bytes(b"".join(parts))
     return path

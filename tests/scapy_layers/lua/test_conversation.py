@@ -23,10 +23,10 @@ from scapy_layers.conversation.heard import Unread
 from scapy_layers.data import Put, Query, Reply
 from scapy_layers.declarations import UndeclareKeyExpr
 from scapy_layers.derive.lua import OUTPUT
-from scapy_layers.extensions import Compression, First, LowLatency, Patch
+from scapy_layers.extensions import Compression, First, LowLatency, MultiLinkInitAck, MultiLinkInitSyn, Patch
 from scapy_layers.network import Declare, Request, Response, ResponseFinal
-from scapy_layers.transport import Close, Fragment, Frame, KeepAlive
-from tests.scapy_layers.lua.made import Anything, Talk, alias, frame, put, save
+from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
+from tests.scapy_layers.lua.made import COOKIE, ZIDS, Anything, Talk, alias, frame, put, save
 
 PCAPS = Path(__file__).parents[3] / "pcaps"
 CAPTURES = sorted(path.stem for path in PCAPS.glob("*.pcapng"))
@@ -506,6 +506,42 @@ def test_connection_between_the_same_ports_begins_anew(tmp_path: Path) -> None:
         told = _of(tmp_path, first, second, options=options)
         assert _keys(told) == ["a", "b"]
         assert _experts(told) == []
+
+
+def _multilink(talk: Talk) -> None:
+    proof = {"n": b"\1" * 64, "e": b"\3"}
+    talk.say(Init(S=1, whatami=1, zid=ZIDS[0], extensions=[MultiLinkInitSyn(**proof)]))
+    talk.answer(Init(S=1, A=1, whatami=1, zid=ZIDS[1], cookie=COOKIE, extensions=[MultiLinkInitAck(**proof)]))
+    talk.say(Open(T=1, lease=10, initial_sn=10, cookie=COOKIE))
+    talk.answer(Open(A=1, T=1, lease=10, initial_sn=20))
+
+
+def test_links_of_one_session_share_aliases_requests_and_numbers(tmp_path: Path) -> None:
+    first = Talk()
+    second = Talk(50_001, beside=first)
+    for talk in (first, second):
+        _multilink(talk)
+    first.say(frame(10, alias(1, "a")))
+    second.say(frame(12, put("/x", scope=1)))
+    first.say(frame(11, put("/y", scope=1), Request(request_id=1, N=1, key_suffix="q", body=Query())))
+    second.answer(frame(20, put("/z", scope=1, own=False), ResponseFinal(request_id=1)))
+    told = _of(tmp_path, first, options=("-2", "-Y", "zenoh"))
+    assert _keys(told) == ["a/x", "a/y", "a/z"]
+    assert _experts(told) == []
+    assert told[-1].numbers("request_in") == [15]
+
+
+@pytest.mark.parametrize("step", [1, 4000])
+def test_session_of_several_links_that_ended_leaves_nothing_to_the_next(step: int, tmp_path: Path) -> None:
+    first, second = Talk(), Talk(50_001)
+    for talk, key in ((first, "a"), (second, "b")):
+        _multilink(talk)
+        talk.say(frame(10, alias(1, key), put(scope=1)))
+        if step == 1:  # else it falls silent for longer than its lease
+            talk.say(Close(S=0, reason=0))
+    told = tshark(save(tmp_path / "made.pcap", first, second, step=step), "-2", "-Y", "zenoh")
+    assert _keys(told) == ["a", "b"]
+    assert _experts(told) == []
 
 
 def test_fragments_name_each_other(tmp_path: Path) -> None:

@@ -406,7 +406,7 @@ class Ciphered:
     """A TLS connection in memory, captured, with its keys in a file."""
 
     def __init__(self, talk: Talk, certificate: Path, keys: Path) -> None:
-        self.talk = talk
+        self.talk = talk.syn()
         client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
         client.keylog_filename = str(keys)
@@ -457,3 +457,4 @@ def test_batches_inside_tls_are_read_with_the_keys(tmp_path: Path, certificate: 
     with_keys = ("-o", f"tls.keylog_file:{keys}")
     assert values(path, "zenoh.push.key_suffix", options=with_keys) == ["demo/a"]
     assert count(path, "zenoh.init && tls", *with_keys) == 2
+    assert values(path, "zenoh.push.key_suffix", options=("-2", *with_keys)) == ["demo/a"]

@@ -28,7 +28,6 @@ from tests.scapy_layers.lua.wire import (
     packets_of,
     push,
     run,
-    tshark,
     values,
 )
 
@@ -384,7 +383,7 @@ def key_expressions(draw: st.DrawFn) -> str:
 
 
 def test_keys_intersect_by_the_rules_of_zenoh(lua: Runtime) -> None:
-    @settings(max_examples=400)
+    @settings(max_examples=150)
     @given(key_expressions(), key_expressions())
     def agrees(one: str, other: str) -> None:
         found = lua.execute("return Z.keys_intersect(...)", one.encode(), other.encode())
@@ -447,7 +446,7 @@ def test_protocol_buffers_are_recognised_to_the_last_byte(lua: Runtime, digits: 
 
 
 def test_any_bytes_are_checked_without_an_error(lua: Runtime) -> None:
-    @settings(max_examples=300)
+    @settings(max_examples=150)
     @given(st.binary(max_size=40))
     def survives(raw: bytes) -> None:
         for name in ("application/cbor", "application/protobuf", "image/png"):

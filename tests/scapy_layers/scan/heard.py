@@ -155,7 +155,12 @@ def written(given: Iterable[Packet], link: int = 1) -> bytes:
 
 
 def said(
-    pieces: Iterable[bytes], *, opened: bool = True, answered: bool = False, port: int = 50_000, start: int = 1
+    pieces: Iterable[bytes],
+    *,
+    opened: bool = True,
+    answered: bool = False,
+    port: int = 50_000,
+    start: int = 1,
 ) -> list[bytes]:
     """Ethernet frames of a client that says some bytes, piece by piece."""
     frames, seq, back = handshake()

@@ -16,7 +16,7 @@ from scapy_layers.derive.columns import Units
 from scapy_layers.scan.plain import Language
 
 PCAPS = Path(__file__).parents[3] / "pcaps"
-LANGUAGE: Language = pickle.loads(pickle.dumps(Language(shapes())))  # noqa: S301
+LANGUAGE: Language = pickle.loads(pickle.dumps(Language(shapes())))
 
 
 def batches() -> list[bytes]:
@@ -60,7 +60,9 @@ def test_batches_of_real_nodes_whole_and_spoiled_read_the_same() -> None:
         for _ in range(2):
             spoiled = bytearray(raw)
             for _ in range(rng.choice([1, 1, 3])):
-                spoiled[rng.randrange(min(len(spoiled), 60))] = rng.choice([0, 0xFF, 0x80, rng.randrange(256)])
+                spoiled[rng.randrange(min(len(spoiled), 60))] = rng.choice(
+                    [0, 0xFF, 0x80, rng.randrange(256)]
+                )
             given = bytes(spoiled[: rng.randrange(len(spoiled) + 1)] if rng.random() < 0.3 else spoiled)
             assert plainly(given) == by_layers(given), given.hex()
 

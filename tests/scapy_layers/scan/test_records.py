@@ -133,7 +133,9 @@ def test_damage_is_told_at_the_same_place(name: str) -> None:
         assert in_step(bytes(data)) == one_by_one(bytes(data))
 
 
-@pytest.mark.parametrize("data", [b"", b"abc", b"abcdefgh", b"\x0a\x0d\x0d\x0a", b"\xd4\xc3\xb2\xa1", b"\x1f\x8bxx"])
+@pytest.mark.parametrize(
+    "data", [b"", b"abc", b"abcdefgh", b"\x0a\x0d\x0d\x0a", b"\xd4\xc3\xb2\xa1", b"\x1f\x8bxx"]
+)
 def test_what_is_no_capture_is_refused_in_the_same_words(data: bytes) -> None:
     found = in_step(data)
     assert found == one_by_one(data)

@@ -126,7 +126,14 @@ def version_6(each: bytes) -> bytes:
     segment = each[34:]
     hosts = (bytes(15) + b"\1", bytes(15) + b"\2")
     source, target = hosts if segment[2:4] == (7447).to_bytes(2, "big") else hosts[::-1]
-    return bytes(12) + b"\x86\xdd" + struct.pack(">IHBB", 6 << 28, len(segment), 6, 64) + source + target + segment
+    return (
+        bytes(12)
+        + b"\x86\xdd"
+        + struct.pack(">IHBB", 6 << 28, len(segment), 6, 64)
+        + source
+        + target
+        + segment
+    )
 
 
 def tagged(each: bytes) -> bytes:
@@ -175,7 +182,10 @@ def test_damaged_capture_gives_what_is_heard(seed: int) -> None:
     for _ in range(4):
         changed = mutated(given, rng)
         data = written(changed, changed[0][1] if changed else 1)
-        same(data[: rng.randrange(len(data))] if rng.random() < 0.1 else data, block=rng.choice([5, 64, 1 << 14]))
+        same(
+            data[: rng.randrange(len(data))] if rng.random() < 0.1 else data,
+            block=rng.choice([5, 64, 1 << 14]),
+        )
 
 
 def mutated(given: list[Packet], rng: random.Random) -> list[Packet]:
@@ -259,7 +269,7 @@ def parts(path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> list[Split]
     monkeypatch.setattr(capture, "CHUNK", 300)
     monkeypatch.setattr(scan, "SIZE", 300)
     splits = scan.plan(path, size)
-    again: list[Split] = pickle.loads(pickle.dumps(splits))  # noqa: S301
+    again: list[Split] = pickle.loads(pickle.dumps(splits))
     return again
 
 
@@ -304,7 +314,9 @@ def test_last_part_of_a_damaged_file_tells_so(tmp_path: Path, monkeypatch: pytes
 def test_counts_tell_what_was_passed_over() -> None:
     frames = said(many(PUTS, 1))
     arp = bytes(12) + b"\x08\x06" + bytes(28)
-    dns = frame(b"", 1)[:23] + b"\x11" + frame(b"", 1)[24:34] + struct.pack(">HHHH", 5353, 53, 12, 0) + b"abcd"
+    dns = (
+        frame(b"", 1)[:23] + b"\x11" + frame(b"", 1)[24:34] + struct.pack(">HHHH", 5353, 53, 12, 0) + b"abcd"
+    )
     dns = dns[:16] + struct.pack(">H", 32) + dns[18:]
     state = scan.begin()
     found = rows(scan.chunks(io.BytesIO(written(timed([arp, *frames, dns, arp]))), state=state))
