@@ -7,7 +7,20 @@ import os
 import sys
 from collections.abc import Sequence
 
-from scapy_layers.commands import columns, export, follow, hex, lint, live, messages, read, samples, shell, stats, wireshark  # noqa: A004  (a module named like its command)
+from scapy_layers.commands import (
+    columns,
+    export,
+    follow,
+    hex,  # noqa: A004  (a module named like its command)
+    lint,
+    live,
+    messages,
+    read,
+    samples,
+    shell,
+    stats,
+    wireshark,
+)
 from scapy_layers.commands.terminal import CLOSED_PIPE, INTERRUPTED, WRONG_USE, WrongUseError
 
 COMMANDS = (read, live, lint, samples, follow, export, stats, hex, messages, columns, wireshark, shell)

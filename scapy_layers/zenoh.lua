@@ -3773,22 +3773,23 @@ local function text(out, count)
   return table.concat(pieces)
 end
 
--- Returns what a block without a size header holds, or nil and why it is refused: it is cut, copies from before its
--- start, or holds more than `most` bytes. Takes time linear in block and output.
+-- Returns what a block without a size header holds. When it is refused, nil and why: the text, then kind, field and
+-- place as strict decoding names them (it is cut, copies from before its start, or holds more than `most` bytes).
+-- Takes time linear in block and output.
 function Z.lz4(block, most)
   local out, count, at, stop = {}, 0, 1, #block
   while at <= stop do
-    local token = byte(block, at)
+    local start, token = at, byte(block, at)
     local literals, matched = floor(token / 16), token % 16
     literals, at = length(block, literals, at + 1)
     if not literals then
-      return nil, "a length goes on behind the end of the block"
+      return nil, "a length goes on behind the end of the block", "Truncated", "length", stop
     end
     if literals > stop - at + 1 then
-      return nil, "literals go on behind the end of the block"
+      return nil, literals .. " bytes, " .. stop - at + 1 .. " left", "Truncated", "literals", start - 1
     end
     if count + literals > most then
-      return nil, "more than " .. most .. " bytes of output"
+      return nil, "more than " .. most .. " bytes of output", "Overlong", "block", start - 1
     end
     for from = at, at + literals - 1, RUN do
       local bytes = { byte(block, from, min(from + RUN, at + literals) - 1) }
@@ -3803,26 +3804,26 @@ function Z.lz4(block, most)
     end
     local low, high = byte(block, at, at + 1)
     if not high then
-      return nil, "the offset of a match is cut"
+      return nil, "the offset has two bytes", "Truncated", "match", at - 1
     end
     local back = low + 256 * high
     if back == 0 or back > count then
-      return nil, "an offset of " .. back .. " behind " .. count .. " bytes of output"
+      return nil, "an offset of " .. back .. " behind " .. count .. " bytes of output", "BadValue", "match", at - 1
     end
     matched, at = length(block, matched, at + 2)
     if not matched then
-      return nil, "a length goes on behind the end of the block"
+      return nil, "a length goes on behind the end of the block", "Truncated", "length", stop
     end
     matched = matched + MIN_MATCH
     if count + matched > most then
-      return nil, "more than " .. most .. " bytes of output"
+      return nil, "more than " .. most .. " bytes of output", "Overlong", "block", start - 1
     end
     for i = count + 1, count + matched do
       out[i] = out[i - back]
     end
     count = count + matched
   end
-  return nil, "a block ends with literals"
+  return nil, "a block ends with literals", "Truncated", "token", stop
 end
 end
 
@@ -4166,6 +4167,11 @@ function links.at(link, place)
   return memory.at(link.snapshots, place) or link.snapshots[link.snapshots.first]
 end
 
+-- Was something of a session heard on a link, in front of a place?
+function links.has_session(way, place)
+  return links.at(way.link, place).session ~= nil
+end
+
 -- Returns what holds behind all that was read so far.
 function links.latest(link)
   return link.snapshots[link.snapshots.last]
@@ -4279,7 +4285,7 @@ local function is_compressed(raw)
   return inside ~= nil and Z.strict(inside, "batch")
 end
 
--- Returns a batch without what compression puts in front, or nil and why that cannot be done.
+-- Returns a batch without what compression puts in front, or nil and why that cannot be done, as `Z.lz4` does.
 function links.unpack(way, place, raw)
   local link = way.link
   if way.next and not way.visited then
@@ -4304,12 +4310,11 @@ function links.unpack(way, place, raw)
   if not packed then
     return raw
   end
-  local inside, why = unpacked(raw)
+  local inside, why, kind, field, at = unpacked(raw)
   if not inside then
     links.doubt(way, place)
-    return nil, why
   end
-  return inside
+  return inside, why, kind, field, at
 end
 
 -- Takes note that something a direction said before a place could not be read, or is not in the capture.
@@ -4836,7 +4841,7 @@ local memory = Z.memory
 
 local MIB = 1048576
 local MOST_ALIASES = 64 * MIB -- bytes
-local MOST_EXCHANGES = 128 * MIB -- bytes
+local MOST_EXCHANGES = 64 * MIB -- bytes
 local RECORD = 1024 -- bytes that a record costs besides its key
 local ANSWER = 16
 local MOST_ANSWERS = 64 -- answers that one exchange lists
@@ -5702,7 +5707,6 @@ local function declared(kind, id)
     end
   elseif id == 0 then
     -- It may be taken back without its key; then it must be the only one without a number.
-    m.exchange.name_of_key = name
     local unnamed = T.speaker.unnamed
     unnamed[kind] = unnamed[kind] and SEVERAL or m.exchange
   end
@@ -7394,14 +7398,13 @@ end
 local function dissect(b, item, target, at, size)
   local pinfo = b.pinfo
   -- No dissector of a payload may ask the stream for more.
-  local can, length, offset = pinfo.can_desegment, pinfo.desegment_len, pinfo.desegment_offset
-  pinfo.can_desegment = 0
+  local length, offset = pinfo.desegment_len, pinfo.desegment_offset
   inside = true
   -- Bytes that are not what they should be raise an error there, and are shown as such.
   pcall(target.call, b.range(at, size):tvb(), pinfo, item)
   inside = false
   Z.payload_shown = true
-  pinfo.can_desegment, pinfo.desegment_len, pinfo.desegment_offset = can, length, offset
+  pinfo.desegment_len, pinfo.desegment_offset = length, offset
   for _, column in ipairs({ "protocol", "info" }) do
     pcall(function() pinfo.cols[column]:clear_fence() end)
   end
@@ -7528,7 +7531,7 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
   end
   if value.name == "query" then
     local body = extensions and extensions.query_body
-    if body then
+    if body and type(body.data) == "string" then
       show_payload(b, item, m.keyexpr, body, end_of_body(b, body))
     end
   elseif value.data then

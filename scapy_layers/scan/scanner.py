@@ -279,7 +279,7 @@ class Scanner:
         fine = self._changes_nothing(known, flow, plain, size, parsed.seq[begin:stop])
         pair = np.where(flow >= 0, known.pair[flow], -1)
         first_bad, broken = self._first_bad(known, fine, pair, flow, parsed.odd[begin:stop])
-        if broken + _BEHIND < len(flow) // 2:
+        if broken + 4 * _BEHIND < len(flow):
             self.block = max(2 * (broken + _BEHIND), _LEAST_BLOCK)
             return self._quick(records, parsed, begin, begin + broken + _BEHIND, pieces)
         quick = fine & (flow >= 0) & (np.arange(len(flow)) < first_bad[pair])

@@ -5,13 +5,11 @@ A unit is what one batch item of the tree shows, or the item of a message that f
 
 from __future__ import annotations
 
-import codecs
 import os
 import subprocess
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import IO
 from xml.etree.ElementTree import Element, XMLPullParser
@@ -110,12 +108,21 @@ def shown(path: Path, packets: int, *, script: Path = SCRIPT) -> list[Shown]:
 def units_in(source: IO[bytes]) -> Iterator[Shown]:
     """Yields all units in PDML; where a script failed in a packet, its reading complains of that."""
     parser: XMLPullParser[Element] = XMLPullParser(("end",))
-    for text in codecs.iterdecode(iter(partial(source.read, 1 << 16), b""), "utf-8", "strict"):
-        parser.feed(text)
+    for line in source:
+        parser.feed(_decoded(line))
         for *_, element in parser.read_events():
             if isinstance(element, Element) and element.tag == "packet":
                 yield from _packet(element)
                 element.clear()
+
+
+def _decoded(line: bytes) -> str:
+    """Decodes a line of PDML; a field of ours that is no UTF-8, and so no XML, is marked with ``broken``."""
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        # What Wireshark's own dissectors make of a payload is not ours.
+        return line.replace(b'<field name="zenoh.', b'<field broken="" name="zenoh.').decode(errors="replace")
 
 
 def _packet(packet: Element) -> Iterator[Shown]:
@@ -125,6 +132,8 @@ def _packet(packet: Element) -> Iterator[Shown]:
             number = int(node.get("show", "0"))
         elif not failure and "Lua Error" in (told := node.get("showname", "") or node.get("show", "")):
             failure = told
+        elif not failure and "broken" in node.attrib:
+            failure = f"{node.get('name')} is no UTF-8: {node.get('show')}"
     if failure:
         # What the tree shows in front of it counts for nothing.
         yield Shown(

@@ -360,7 +360,7 @@ def test_units_that_do_not_lie_in_the_bytes_are_bad_use(
     start: list[int], end: list[int], kind: list[int]
 ) -> None:
     units = Units(np.zeros(10, np.uint8), np.array(start), np.array(end), np.array(kind, np.uint8))
-    with pytest.raises(ValueError, match="^unit|units begin"):
+    with pytest.raises(ValueError, match=r"^unit|units begin"):
         DECODER.decode(units)
 
 

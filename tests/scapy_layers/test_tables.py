@@ -52,7 +52,7 @@ def heard(path: Path) -> Counter[tuple[Any, ...]]:
         for one in conversations.hear(unit):
             if isinstance(one.message, Unread) or one.refused:
                 continue
-            name = layer_name(type(one.message).shape())  # type: ignore[attr-defined]
+            name = layer_name(type(one.message).shape())
             link = one.way.link.number
             found[name, one.number, one.time, link, one.way.forward, len(one.pieces)] += 1
     return found

@@ -313,6 +313,13 @@ def test_without_pyshark_the_error_says_what_to_install(talk: str, monkeypatch: 
         wireshark.open(talk)
 
 
+@pytest.mark.parametrize("text", ["1795272686.700211465", "2026-11-21T14:51:26.700211465Z"])
+def test_time_of_a_packet_is_told_by_all_versions(text: str) -> None:
+    from scapy_layers.pyshark_captures import _epoch
+
+    assert _epoch(text) == "1795272686.700211465"
+
+
 def test_module_imports_neither_pyshark_nor_scapy() -> None:
     code = "import sys, scapy_layers.wireshark; sys.exit('pyshark' in sys.modules or 'scapy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -56,7 +56,7 @@ class Units(NamedTuple):
         if not len(start) == len(end) == len(kind):
             raise ValueError(f"{len(start)} units begin, {len(end)} end and {len(kind)} have a kind")
         # Bounds are a matter of safety: behind the buffer is somebody else's memory.
-        behind = np.concatenate([end[:0], [0], end[:-1]]) if len(end) else end
+        behind = np.concatenate(([0], end))[:-1]
         wrong = np.flatnonzero((start < behind) | (end < start) | (end > len(data)) | (kind >= len(UnitKind)))
         if len(wrong):
             unit = int(wrong[0])

@@ -650,7 +650,6 @@ local function declared(kind, id)
     end
   elseif id == 0 then
     -- It may be taken back without its key; then it must be the only one without a number.
-    m.exchange.name_of_key = name
     local unnamed = T.speaker.unnamed
     unnamed[kind] = unnamed[kind] and SEVERAL or m.exchange
   end

@@ -4,7 +4,7 @@ local memory = Z.memory
 
 local MIB = 1048576
 local MOST_ALIASES = 64 * MIB -- bytes
-local MOST_EXCHANGES = 128 * MIB -- bytes
+local MOST_EXCHANGES = 64 * MIB -- bytes
 local RECORD = 1024 -- bytes that a record costs besides its key
 local ANSWER = 16
 local MOST_ANSWERS = 64 -- answers that one exchange lists

@@ -181,6 +181,11 @@ function links.at(link, place)
   return memory.at(link.snapshots, place) or link.snapshots[link.snapshots.first]
 end
 
+-- Was something of a session heard on a link, in front of a place?
+function links.has_session(way, place)
+  return links.at(way.link, place).session ~= nil
+end
+
 -- Returns what holds behind all that was read so far.
 function links.latest(link)
   return link.snapshots[link.snapshots.last]
@@ -294,7 +299,7 @@ local function is_compressed(raw)
   return inside ~= nil and Z.strict(inside, "batch")
 end
 
--- Returns a batch without what compression puts in front, or nil and why that cannot be done.
+-- Returns a batch without what compression puts in front, or nil and why that cannot be done, as `Z.lz4` does.
 function links.unpack(way, place, raw)
   local link = way.link
   if way.next and not way.visited then
@@ -319,12 +324,11 @@ function links.unpack(way, place, raw)
   if not packed then
     return raw
   end
-  local inside, why = unpacked(raw)
+  local inside, why, kind, field, at = unpacked(raw)
   if not inside then
     links.doubt(way, place)
-    return nil, why
   end
-  return inside
+  return inside, why, kind, field, at
 end
 
 -- Takes note that something a direction said before a place could not be read, or is not in the capture.

@@ -32,22 +32,23 @@ local function text(out, count)
   return table.concat(pieces)
 end
 
--- Returns what a block without a size header holds, or nil and why it is refused: it is cut, copies from before its
--- start, or holds more than `most` bytes. Takes time linear in block and output.
+-- Returns what a block without a size header holds. When it is refused, nil and why: the text, then kind, field and
+-- place as strict decoding names them (it is cut, copies from before its start, or holds more than `most` bytes).
+-- Takes time linear in block and output.
 function Z.lz4(block, most)
   local out, count, at, stop = {}, 0, 1, #block
   while at <= stop do
-    local token = byte(block, at)
+    local start, token = at, byte(block, at)
     local literals, matched = floor(token / 16), token % 16
     literals, at = length(block, literals, at + 1)
     if not literals then
-      return nil, "a length goes on behind the end of the block"
+      return nil, "a length goes on behind the end of the block", "Truncated", "length", stop
     end
     if literals > stop - at + 1 then
-      return nil, "literals go on behind the end of the block"
+      return nil, literals .. " bytes, " .. stop - at + 1 .. " left", "Truncated", "literals", start - 1
     end
     if count + literals > most then
-      return nil, "more than " .. most .. " bytes of output"
+      return nil, "more than " .. most .. " bytes of output", "Overlong", "block", start - 1
     end
     for from = at, at + literals - 1, RUN do
       local bytes = { byte(block, from, min(from + RUN, at + literals) - 1) }
@@ -62,24 +63,24 @@ function Z.lz4(block, most)
     end
     local low, high = byte(block, at, at + 1)
     if not high then
-      return nil, "the offset of a match is cut"
+      return nil, "the offset has two bytes", "Truncated", "match", at - 1
     end
     local back = low + 256 * high
     if back == 0 or back > count then
-      return nil, "an offset of " .. back .. " behind " .. count .. " bytes of output"
+      return nil, "an offset of " .. back .. " behind " .. count .. " bytes of output", "BadValue", "match", at - 1
     end
     matched, at = length(block, matched, at + 2)
     if not matched then
-      return nil, "a length goes on behind the end of the block"
+      return nil, "a length goes on behind the end of the block", "Truncated", "length", stop
     end
     matched = matched + MIN_MATCH
     if count + matched > most then
-      return nil, "more than " .. most .. " bytes of output"
+      return nil, "more than " .. most .. " bytes of output", "Overlong", "block", start - 1
     end
     for i = count + 1, count + matched do
       out[i] = out[i - back]
     end
     count = count + matched
   end
-  return nil, "a block ends with literals"
+  return nil, "a block ends with literals", "Truncated", "token", stop
 end

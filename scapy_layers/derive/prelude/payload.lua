@@ -479,14 +479,13 @@ end
 local function dissect(b, item, target, at, size)
   local pinfo = b.pinfo
   -- No dissector of a payload may ask the stream for more.
-  local can, length, offset = pinfo.can_desegment, pinfo.desegment_len, pinfo.desegment_offset
-  pinfo.can_desegment = 0
+  local length, offset = pinfo.desegment_len, pinfo.desegment_offset
   inside = true
   -- Bytes that are not what they should be raise an error there, and are shown as such.
   pcall(target.call, b.range(at, size):tvb(), pinfo, item)
   inside = false
   Z.payload_shown = true
-  pinfo.can_desegment, pinfo.desegment_len, pinfo.desegment_offset = can, length, offset
+  pinfo.desegment_len, pinfo.desegment_offset = length, offset
   for _, column in ipairs({ "protocol", "info" }) do
     pcall(function() pinfo.cols[column]:clear_fence() end)
   end
@@ -613,7 +612,7 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
   end
   if value.name == "query" then
     local body = extensions and extensions.query_body
-    if body then
+    if body and type(body.data) == "string" then
       show_payload(b, item, m.keyexpr, body, end_of_body(b, body))
     end
   elseif value.data then

@@ -469,18 +469,19 @@ def test_request_id_that_is_used_again_leads_to_the_latest_request(tmp_path: Pat
 def test_low_latency_is_followed_whatever_was_captured_of_the_handshake(
     heard_of: str, tmp_path: Path
 ) -> None:
+    long = "key/that/tells/more" * 5  # else nobody can know in mid session that it is one
     talk = Talk()
     talk.handshake(LowLatency())
     if heard_of != "all":
         del talk.packets[{"nothing of OPEN": slice(4, 6), "nothing of the handshake": slice(0, 6)}[heard_of]]
-    talk.say(put("a"))
-    talk.answer(put("b"))
+    talk.say(put(f"{long}/a"))
+    talk.answer(put(f"{long}/b"))
     talk.say(KeepAlive())
-    talk.say(put("c"))
+    talk.say(put(f"{long}/c"))
     talk.say(Close(S=0, reason=0))
     talk.raw(b"\x02\0\x03\0")  # as real nodes leave
     told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh", "-d", "tcp.port==7447,zenoh"))
-    assert _keys(told) == ["a", "b", "c"]
+    assert _keys(told) == [f"{long}/{end}" for end in "abc"]
     assert [one.name for one in told][-2:] == ["zenoh.close", "zenoh.close"]
     assert _experts(told) == []
 

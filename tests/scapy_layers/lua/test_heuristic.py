@@ -334,6 +334,16 @@ def test_udp_session_is_recognised_by_its_init(tmp_path: Path) -> None:
 
 
 @needs_tshark
+def test_hello_without_locators_is_recognised_behind_its_scout(tmp_path: Path) -> None:
+    asked = datagram(SCOUT, to=GROUP, sport=40_000, dport=7446)
+    hello = Hello(version=9, zid=ZIDS[1], whatami=0)
+    answer = datagram(hello, source=ANSWERER, to=ASKER, sport=41_000, dport=40_000)
+    path = save(tmp_path / "t.pcap", [answer.copy(), asked, answer])
+    assert values(path, "frame.number", where="zenoh.hello") == ["3"]
+    assert values(path, "frame.number", where="zenoh.hello", options=["-2"]) == ["3"]
+
+
+@needs_tshark
 def test_recognising_can_be_switched_off(tmp_path: Path) -> None:
     path = Talk(port=40_000).open().save(tmp_path / "t.pcap")
     assert count(path, "zenoh", "-o", "zenoh.heuristics:FALSE") == 0

@@ -293,13 +293,26 @@ def test_columns_stay_ours_whatever_dissects_payloads(tmp_path: Path) -> None:
     assert "HTTP" not in rows[0][1]
 
 
+_GREEDY = """
+local greedy = Proto("greedy", "Wants more")
+function greedy.dissector(tvb, pinfo, tree)
+  tree:add(greedy, tvb())
+  pinfo.desegment_offset, pinfo.desegment_len = 0, 20
+  return tvb:len()
+end
+"""
+
+
 def test_dissector_that_wants_more_of_the_stream_gets_no_more(tmp_path: Path) -> None:
-    http = b"POST / HTTP/1.1\r\nContent-Length: 5000\r\n\r\nabc"
+    (tmp_path / "greedy.lua").write_text(_GREEDY)
     talk = (
-        Talk().open().frame(push("demo/a", Put(data=http))).frame(push("demo/b", Put(data=b"behind")), sn=2)
+        Talk().open().frame(push("demo/a", Put(data=b"abc"))).frame(push("demo/b", Put(data=b"behind")), sn=2)
     )
     path = talk.save(tmp_path / "t.pcap")
-    assert values(path, "zenoh.put.data", options=by_key("demo/a=http")) == [http.hex(), b"behind".hex()]
+    options = ("-X", f"lua_script:{tmp_path / 'greedy.lua'}", *by_key("demo/a=greedy"))
+    rows = fields(path, "greedy", "zenoh.put.data", where="zenoh.put", options=options)
+    assert [row[1] for row in rows] == [b"abc".hex(), b"behind".hex()]
+    assert rows[0][0]
 
 
 # ROS 2 --------------------------------------------------------------------------------------------

@@ -160,7 +160,6 @@ def said(
     opened: bool = True,
     answered: bool = False,
     port: int = 50_000,
-    start: int = 1,
 ) -> list[bytes]:
     """Ethernet frames of a client that says some bytes, piece by piece."""
     frames, seq, back = handshake()

@@ -7,7 +7,7 @@ import io
 import pickle
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,8 +16,10 @@ import pytest
 from scapy_layers import capture, scan
 from scapy_layers.capture import CaptureError
 from scapy_layers.scan import Split, scanner
+from scapy_layers.scan.plain import Language, Plain
 from scapy_layers.scan.scanner import Scanner
 from tests.benchmarks._common import frame, prefixed, put
+from tests.scapy_layers.packets import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, ethernet, ipv4, udp
 from tests.scapy_layers.scan.heard import (
     Packet,
     batch_stream,
@@ -188,7 +190,7 @@ def test_damaged_capture_gives_what_is_heard(seed: int) -> None:
         )
 
 
-def mutated(given: list[Packet], rng: random.Random) -> list[Packet]:
+def mutated(given: list[Packet], rng: random.Random) -> list[Packet]:  # noqa: C901  (a list of faults)
     """Lost, repeated, late, cut and wrong packets."""
     changed = list(given)
     for _ in range(rng.choice([1, 2, 5])):
@@ -220,10 +222,9 @@ def mutated(given: list[Packet], rng: random.Random) -> list[Packet]:
 
 def test_file_that_ends_inside_a_packet_gives_all_in_front_and_an_error() -> None:
     data = written(timed(said(many(PUTS, 1))))
-    found = []
+    found: list[scan.Chunk] = []
     with pytest.raises(CaptureError, match="the file ends inside a packet"):
-        for chunk in scan.chunks(io.BytesIO(data[:-3])):
-            found.append(chunk)
+        found.extend(scan.chunks(io.BytesIO(data[:-3])))
     assert len(rows(found)) == len(PUTS) + 3
 
 
@@ -323,3 +324,36 @@ def test_counts_tell_what_was_passed_over() -> None:
     assert len(found) == len(PUTS) + 4 == state.batches
     assert (state.packets, state.other, state.links, state.watch.begun) == (len(frames) + 3, 2, 2, 1)
     assert state.watch.strange == [1, 4]
+
+
+def datagram(data: bytes, *, back: bool = False) -> bytes:
+    """Ethernet with UDP between the usual ports."""
+    packet = ethernet(ipv4(udp(data, sport=50_000, dport=7447), protocol=17))
+    if not back:
+        return packet
+    return packet[:26] + packet[30:34] + packet[26:30] + packet[36:38] + packet[34:36] + packet[38:]
+
+
+def test_datagrams_are_judged_together_and_sessions_follow_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opening = [
+        datagram(INIT_SYN),
+        datagram(INIT_ACK, back=True),
+        datagram(OPEN_SYN),
+        datagram(OPEN_ACK, back=True),
+    ]
+    session = [*opening, *map(datagram, PUTS[:80]), datagram(b"\x25\x01\x3d\xff"), datagram(b"\x03\0")]
+    ending = [datagram(b"\x03\0", back=True)]
+    frames = [*session, *ending, *session, *session[4:], *map(datagram, PUTS[:60])]
+    read: list[str] = []
+    whole = Language.messages
+
+    def messages(self: Language, raw: bytes) -> Iterator[Plain]:
+        read.append("one")
+        return whole(self, raw)
+
+    expected = slowly(written(timed(frames)))
+    monkeypatch.setattr(Language, "messages", messages)
+    assert quickly(written(timed(frames))) == expected
+    assert len(read) < len(frames) / 3
