@@ -4934,7 +4934,8 @@ local function of_kind(room, owner, kind)
   return group
 end
 
--- Opens an exchange: a table that lists the packets of its first answers; returns the one that was open under the same name and is now replaced.
+-- Opens an exchange: a table that lists the packets of its first answers. Returns
+-- the one that was open under the same name and is now replaced.
 function exchanges.begin(room, owner, kind, name, exchange)
   local group = of_kind(room, owner, kind)
   local history = group[name]

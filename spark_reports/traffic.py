@@ -99,16 +99,26 @@ def place() -> Column:
 
     A message put together from fragments comes behind the others of the batch in which it was completed.
     """
-    return sf.struct(
-        sf.col("batch").cast("long").alias("batch"),
-        (sf.col("pieces") > 0).alias("whole"),
-        sf.col("offset").cast("long").alias("offset"),
+    return sf.struct(sf.col("batch").cast("long").alias("batch"), _at().alias("at"))
+
+
+def _at() -> Column:
+    """Returns where a message stands in its batch."""
+    offset = sf.col("offset").cast("long")
+    return sf.when(sf.col("pieces") > 0, offset + sf.lit(1 << 40)).otherwise(offset)
+
+
+def _behind(place: str) -> Column:
+    """Tells whether a message stands behind a place; plain numbers are compared faster than structs."""
+    batch = sf.col("batch").cast("long")
+    return (batch > sf.col(f"{place}.batch")) | (
+        (batch == sf.col(f"{place}.batch")) & (_at() > sf.col(f"{place}.at"))
     )
 
 
 # Keys ---------------------------------------------------------------------------------------------
 
-PLACE = "struct<batch: long, whole: boolean, offset: long>"
+PLACE = "struct<batch: long, at: long>"
 ALIASES = (
     f"capture string, session long, side boolean, key_id long, alias string, since {PLACE}, until_own {PLACE}, "
     f"until {PLACE}"
@@ -182,14 +192,14 @@ def keys(messages: DataFrame, aliases: DataFrame) -> DataFrame:
             sf.col("until").alias("_until"),
         )
     )
-    until = sf.when(sf.col("_own"), sf.col("_until_own")).otherwise(sf.col("_until"))
+    over = sf.when(sf.col("_own"), _behind("_until_own")).otherwise(_behind("_until"))
     fits = (
         (sf.col("capture") == sf.col("_capture"))
         & (sf.col("connection") == sf.col("_connection"))
         & (sf.col("_number") == sf.col("_key_id"))
         & ((sf.col("forward") == sf.col("_own")) == sf.col("_owner"))
-        & (place() > sf.col("_since"))
-        & (until.isNull() | (place() <= until))
+        & _behind("_since")
+        & ~sf.coalesce(over, sf.lit(False))
     )
     suffix = sf.coalesce(sf.col("key_suffix"), sf.lit(""))
     length = sf.length("_alias") + sf.length(suffix)
@@ -239,7 +249,7 @@ def _in_order(row: dict[str, Any]) -> tuple[int, ...]:
     return tuple(row["place"].values())
 
 
-_PLACE = pa.struct([("batch", pa.int64()), ("whole", pa.bool_()), ("offset", pa.int64())])
+_PLACE = pa.struct([("batch", pa.int64()), ("at", pa.int64())])
 _ALIASES = pa.schema(
     [
         ("capture", pa.string()),
