@@ -586,9 +586,9 @@ local function dissect_batch(pinfo, root, way, range, raw, kind, whole, length)
   local b = new_batch(pinfo, root, way, raw, range)
   b.item = item
   if kind == "batch" and Z.links then
-    local unpacked, why = Z.links.unpack(way, b.place, raw)
+    local unpacked, why, wrong, field, at = Z.links.unpack(way, b.place, raw)
     if not unpacked then
-      refuse(b, nil, "BadValue", "batch", 0, why or "no LZ4 block")
+      refuse(b, nil, wrong, "batch." .. field, at, why)
       undecoded(b, item, 0, size)
       conclude(b)
       return
@@ -696,13 +696,6 @@ function Z.entry.message(tvb, pinfo, tree)
   return size
 end
 
--- Has a session begun on a link? Then all on it belongs to that, whatever it looks like.
-local function in_session(way)
-  if not way then return false end
-  local now = Z.links.at(way.link, current.base + current.index)
-  return (now.session or now.zid1 or now.zid2) ~= nil
-end
-
 -- A datagram: of scouting, or of a session.
 function Z.entry.datagram(tvb, pinfo, tree)
   begin_packet(pinfo)
@@ -712,7 +705,9 @@ function Z.entry.datagram(tvb, pinfo, tree)
   if size == 0 then return 0 end
   local raw = tvb:raw(0, size)
   local way = link_of(pinfo, tvb)
-  local kind = not in_session(way) and Z.is_scouting(raw, pinfo) and "scouting" or "batch"
+  -- All on a link with a session belongs to that, whatever it looks like.
+  local known = way and Z.links.has_session(way, current.base + current.index)
+  local kind = not known and Z.is_scouting(raw, pinfo) and "scouting" or "batch"
   dissect_batch(pinfo, root, way, tvb, raw, kind, tvb(0, size))
   return size
 end
@@ -5060,6 +5055,9 @@ do
 -- Each message is heard once for good, when its packet is read for the first time; whenever it is read again, what is
 -- said of it is looked up by its place.
 
+-- As functions: looking up a method of an item takes as long as adding a field.
+local add, set_generated = TreeItem.add, TreeItem.set_generated
+
 local memory, links, lanes, fragments = Z.memory, Z.links, Z.lanes, Z.fragments
 local aliases, exchanges = Z.aliases, Z.exchanges
 
@@ -5111,7 +5109,7 @@ Z.expert("limit", "Something was too large to be remembered", "PROTOCOL", "NOTE"
 -- Adds what stands nowhere in the bytes.
 local function show(item, field, value)
   if item and value ~= nil then
-    item:add(field, value):set_generated()
+    set_generated(add(item, field, value))
   end
 end
 

@@ -120,11 +120,11 @@ class Reassembly:
         bits = None if session is None or session.fsn is None else _BITS[session.fsn]
         lane, sn = part.lane, part.sn
         chain = self._chains.get(lane)
+        if _is_old(sn, self._ends.get(lane) if chain is None else chain.last, bits):
+            return None
         if part.data is None:
             self._end(lane, sn)
             return None
-        if (chain is not None and sn == chain.last) or self._ends.get(lane) == sn:
-            return None  # the same again
         if chain is not None and (
             (part.first and patch != 0) or not _follows(sn, chain.last, bits) or (patch and not chain.size)
         ):
@@ -182,6 +182,15 @@ def _after(sn: int, bits: int | None) -> tuple[int, ...]:
     if bits is not None and bits < _BITS[-1]:
         return (sn + 1 & (1 << bits) - 1,)
     return (sn + 1, 0) if sn in _WRAPS else (sn + 1,)
+
+
+def _is_old(sn: int, last: int | None, bits: int | None) -> bool:
+    """Tells whether receivers drop a number: it came before, or lies behind what came."""
+    if last is None or bits is None or bits == _BITS[-1]:
+        return sn == last
+    mask = (1 << bits) - 1
+    step = sn - last & mask
+    return step == 0 or step > mask >> 1
 
 
 def _follows(sn: int, last: int, bits: int | None) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from tests.agreement.compare import Difference, differences
+from tests.agreement.compare import BY_DESIGN, Difference, differences
 from tests.agreement.generate import units
 from tests.agreement.readers import Read, has_tshark, read_capture, read_units
 from tests.agreement.units import Unit, UnitKind
@@ -39,7 +39,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--all", action="store_true", help="print a difference for each field, not just the first"
     )
+    parser.add_argument(
+        "--by-design", action="store_true", help="print what readers may say differently, and why"
+    )
     arguments = parser.parse_args(argv)
+    if arguments.by_design:
+        for what, why in BY_DESIGN.items():
+            print(f"{what}: {why}")
+        return 0
     if not has_tshark():
         print("tshark is not there: only the others are compared", file=sys.stderr)
     carrier = {"low_latency": arguments.low_latency, "compression": arguments.compression}

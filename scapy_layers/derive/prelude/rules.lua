@@ -133,7 +133,8 @@ end
 -- What is kept ---------------------------------------------------------------------------------------
 
 local MOST_TOLD = 65536 -- broken requirements that are said again when their packets are read again
-local MOST = 4096 -- scouts, cookies, samples
+local MOST = 4096 -- scouts, cookies, keys
+local MOST_SAMPLES = 16384
 local SLACK = 0.15 -- seconds that a busy machine may be late
 local UNDER_WAY = 1 -- seconds in which a node can have sent something before it had read the CLOSE of the other end
 local LATE = 0.5 -- seconds that an answer may be late
@@ -142,7 +143,7 @@ local BITS_32, LARGEST_BATCH = 2, 65535 -- what holds when INIT does not say
 local ROUTER, TO_SELF, LAST_REASON, LAST_CONSOLIDATION = 0, 7, 7, 3
 local NEVER = math.huge
 
-local told, scouts, scouting, cookies, samples, judged
+local told, scouts, scouting, cookies, judged, samples
 
 -- A table that forgets: two generations, the older one goes when the younger one is full.
 local function recent()
@@ -165,7 +166,7 @@ end
 
 local function forget_all()
   told = memory.notes(MOST_TOLD)
-  scouts, scouting, cookies, samples, judged = recent(), recent(), recent(), recent(), recent()
+  scouts, scouting, cookies, judged, samples = recent(), recent(), recent(), recent(), recent()
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
@@ -508,8 +509,8 @@ local function is_certain(b)
 end
 
 -- Would what is answered have been heard, had it been said?
-local function would_be_known(session, party)
-  return party.complete and not session.multilink and not session.lossy
+local function would_be_known(b, session, party)
+  return party.complete and not session.multilink and not session.lossy and not knows_more(b)
 end
 
 local function has(message, ...)
@@ -785,16 +786,39 @@ local function without_shm(b)
   return agreed and not agreed.shm
 end
 
--- Returns what makes a sample unique: its source and number, or its timestamp.
-local function mark_of(b, body)
-  local source = body.ext and body.ext.source_info
+local MARK = 18 -- bytes of a timestamp: 9 of time, the length of the id, 8 or more of it
+
+-- Returns what makes a sample unique: its source and number, or its timestamp as it is in the bytes.
+local function mark_of(b, body, ext)
+  local source = ext and ext.source_info
   if source then
     return table.concat({ source.zid, tostring(source.eid), tostring(source.source_sn) }, " ")
   end
-  if body.T ~= 1 then return nil end
-  local raw, at = b.raw, body.at + 1
-  local _, _, behind = Z.vle(raw, at, #raw)
-  return sub(raw, at + 1, behind + 1 + byte(raw, behind + 1))
+  return sub(b.raw, body.at + 2, body.at + 1 + MARK)
+end
+
+-- Judges that a sample does not go back to where it came from. Kept by session and end, so that no name is made for each
+-- sample; two generations in all.
+local function check_back(b, m, mark)
+  local session, _, _, side = ends(b)
+  local key, mine = m.keyexpr, side + 1
+  local young, old = samples.young[session], samples.old[session]
+  if (young and young[3 - mine][mark] == key) or (old and old[3 - mine][mark] == key) then
+    if not ((young and young[mine][mark]) or (old and old[mine][mark])) then
+      broken(m, "rte_013", "what the other end has sent goes back")
+    end
+    return
+  end
+  if samples.count > MOST_SAMPLES then
+    samples.young, samples.old, samples.count = {}, samples.young, 0
+    young = nil
+  end
+  if not young then
+    young = { {}, {} }
+    samples.young[session] = young
+  end
+  samples.count = samples.count + 1
+  young[mine][mark] = key
 end
 
 function TALK.push(b, m)
@@ -802,14 +826,7 @@ function TALK.push(b, m)
   local ext = body.ext
   if ext and ext.shm and without_shm(b) then broken(m, "put_004", "Shm without an agreement on it") end
   if (body.T == 1 or (ext and ext.source_info)) and m.keyexpr and not b.link.multicast then
-    local session, _, _, side = ends(b)
-    local name = table.concat({ session.number, m.keyexpr, mark_of(b, body) }, "\0")
-    local before = recall(samples, name)
-    if before and before.side ~= side then
-      broken(m, "rte_013", format("what came in packet %d goes back", before.packet))
-    else
-      remember(samples, name, { side = side, packet = b.number })
-    end
+    check_back(b, m, mark_of(b, body, ext))
   end
 end
 
@@ -853,7 +870,7 @@ function TALK.response_final(b, m)
     return
   end
   local session, _, listener, side = ends(b)
-  if not would_be_known(session, listener) then return end
+  if not would_be_known(b, session, listener) then return end
   local owner = session.multicast and 0 or 1 - side
   local before = exchanges.find(session.room, owner, "query", memory.name(m.request_id), m.place)
   if not before then
@@ -904,7 +921,7 @@ function TALK.declare(b, m)
   end
   -- With id 0 peers say unasked that all they had to declare at the beginning is told.
   local session, _, listener, side = ends(b)
-  if m.interest_id == 0 or session.multicast or not would_be_known(session, listener) or not notes_of(b.link).live then
+  if m.interest_id == 0 or session.multicast or not would_be_known(b, session, listener) or not notes_of(b.link).live then
     return
   end
   if not exchanges.find(session.room, 1 - side, "interest", memory.name(m.interest_id), m.place) then
@@ -934,7 +951,6 @@ local function hear(b, m)
     return
   end
   if m.kind ~= "scouting" then
-    if not links.latest(b.link).session then return end
     if not m.within then hear_outermost(b, m) end
     if ext and ext.qos and ext.qos.F == 1 and not m.refused then check_block_first(b, m) end
   end

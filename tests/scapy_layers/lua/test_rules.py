@@ -8,41 +8,51 @@ import shutil
 import struct
 import subprocess
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import pytest
 
 from scapy_layers.catalogue import decode_batch
+from scapy_layers.codes import SCOUTING_PORT
+from scapy_layers.declarations import DeclareQueryable, DeclareToken
 from scapy_layers.derive.lua import OUTPUT, PRELUDE
 from scapy_layers.errors import WireError
-from scapy_layers.extensions import Compression, LowLatency
+from scapy_layers.extensions import Compression, Drop, LowLatency, Patch
 from scapy_layers.lint import RULES, findings
-from scapy_layers.stream import Batch, Datagram, End, Endpoint, Gap, units_of
-from scapy_layers.transport import Init
+from scapy_layers.message import UnknownExtension
+from scapy_layers.network import Declare, ResponseFinal
+from scapy_layers.scouting import Hello, Scout
+from scapy_layers.stream import Batch, Datagram, Endpoint, Gap, Link, Unit, units_of
+from scapy_layers.transport import Fragment, Init, Join, Open
 from tests.scapy_layers.test_lint import (
     CASES,
     CLIENT,
     MORE,
+    ROUTER,
     SECOND,
     Story,
     agreed,
     client,
+    group,
     interest,
+    link,
     opened,
     ordinary,
-    put,
     request,
-    response,
     router,
+    scouting,
 )
 
 LUA = Path(os.environ.get("ZENOH_LUA", OUTPUT))
 PCAPS = Path(__file__).parents[3] / "pcaps"
+CAPTURES = sorted(path.stem for path in PCAPS.glob("*.pcapng"))
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 
@@ -103,6 +113,8 @@ NOT_HERE = {
 
 # Captures of stories --------------------------------------------------------------------------------
 
+Address: TypeAlias = "tuple[bytes, int]"
+
 
 @dataclass
 class Connection:
@@ -112,101 +124,105 @@ class Connection:
     batches: list[int] = field(default_factory=lambda: [0, 0])
     inits: list[Init] = field(default_factory=list)
 
-    def both_offer(self, kind: type[LowLatency] | type[Compression]) -> bool:
-        """Tells whether both sides offer something, once the OPEN of the first one was said."""
-        offers = [any(type(one) is kind for one in init.extensions) for init in self.inits]
-        return len(offers) == 2 and all(offers) and self.batches[0] >= 2
-
     def framed(self, data: bytes, side: int) -> bytes:
         """Returns a batch as it travels."""
-        low = self.both_offer(LowLatency)
-        if self.both_offer(Compression) and not low and self.batches[side] >= 2:
+        low = self._both_offer(LowLatency)
+        if self._both_offer(Compression) and not low and self.batches[side] >= 2:
             data = b"\0" + data
         self.batches[side] += 1
         if self.batches[side] == 1:
-            try:
+            with suppress(WireError):
                 self.inits += [one for one in decode_batch(data) if isinstance(one, Init)]
-            except WireError:
-                pass
         return len(data).to_bytes(4 if low else 2, "little") + data
+
+    def _both_offer(self, kind: type[LowLatency] | type[Compression]) -> bool:
+        """Tells whether both ends have offered something and the first one has said OPEN."""
+        offers = [any(type(one) is kind for one in init.extensions) for init in self.inits]
+        return len(offers) == 2 and all(offers) and self.batches[0] >= 2
+
+
+class Told(NamedTuple):
+    """Which unit of which story a packet carries."""
+
+    story: int
+    unit: int
 
 
 @dataclass
 class Capture:
-    """Stories as packets, one story behind the other, each between addresses of its own."""
+    """Stories as packets, one behind the other, each between addresses of its own.
+
+    Attributes:
+        packets: Time in ns and bytes of each.
+        units: For each packet what it carries.
+    """
 
     packets: list[tuple[int, bytes]] = field(default_factory=list)
-    spans: list[range] = field(default_factory=list)
+    units: list[Told] = field(default_factory=list)
     _begin: int = 0
+    _now: Told = Told(-1, 0)
 
     def add(self, story: Story) -> None:
         """Adds a story."""
-        first, index = len(self.packets) + 1, len(self.spans)
         connections: dict[int, Connection] = {}
+        number = self._now.story + 1
         for unit in story.units:
-            link, side = unit.way.link, int(not unit.way.forward)
-            source, target = (self._end(end, index, link.number) for end in (unit.way.source, unit.way.target))
-            time = self._begin + unit.time
+            self._now = Told(number, unit.number)
+            on = unit.way.link
+            ends = self._end(unit.way.source, on), self._end(unit.way.target, on)
+            time, side = self._begin + unit.time, int(not unit.way.forward)
             if isinstance(unit, Datagram):
-                data = self._own(unit.data, index)
-                self._packet(time, 17, source, target, struct.pack(">HH", 8 + len(data), 0) + data)
+                data = self._own(unit.data)
+                self._packet(time, 17, ends, struct.pack(">HH", 8 + len(data), 0) + data)
                 continue
-            connection = connections.get(link.number)
-            if connection is None:
-                connection = connections[link.number] = Connection()
-                ends = (source, target) if unit.way.forward else (target, source)
-                for back in (0, 1):
-                    self._segment(time, connection, back, ends[::-1] if back else ends, b"", 18 if back else 2)
-                    connection.next[back] += 1
+            if on.number not in connections:
+                connections[on.number] = Connection()
+                first = ends[:: -1 if side else 1]
+                self._segment(time, connections[on.number], 0, first, 2)
+                self._segment(time, connections[on.number], 1, first[::-1], 18)
+            connection = connections[on.number]
             if isinstance(unit, Gap):
                 connection.next[side] += unit.missing
-            elif isinstance(unit, End):
-                self._segment(time, connection, side, (source, target), b"", 17)
             elif isinstance(unit, Batch):
-                data = connection.framed(self._own(unit.data, index), side)
-                self._segment(time, connection, side, (source, target), data, 24)
-                connection.next[side] += len(data)
+                self._segment(time, connection, side, ends, 24, connection.framed(self._own(unit.data), side))
+            else:
+                self._segment(time, connection, side, ends, 17)
         self._begin += story.time + SECOND
-        self.spans.append(range(first, len(self.packets) + 1))
 
-    def save(self, path: Path) -> Path:
-        """Writes a pcap."""
+    def save(self, path: Path, without: Container[int] = ()) -> Path:
+        """Writes a pcap; packets of some numbers are empty."""
         parts = [struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 1 << 18, 1)]
-        for time, packet in self.packets:
-            parts += [struct.pack("<IIII", *divmod(time, SECOND), len(packet), len(packet)), packet]
+        for number, (time, packet) in enumerate(self.packets, 1):
+            kept = bytes(14) if number in without else packet
+            parts += [struct.pack("<IIII", *divmod(time, SECOND), len(kept), len(kept)), kept]
         path.write_bytes(b"".join(parts))
         return path
 
-    @staticmethod
-    def _own(data: bytes, index: int) -> bytes:
+    def _own(self, data: bytes) -> bytes:
         """Gives each story cookies of its own."""
-        return data.replace(b"cook", b"%04d" % index)
+        return data.replace(b"cook", b"%04d" % self._now.story)
 
-    @staticmethod
-    def _end(end: Endpoint, index: int, number: int) -> tuple[bytes, int]:
-        address = IPv4Address(end.address)
-        if not address.is_multicast:
-            address = IPv4Address(int(IPv4Address("10.1.0.0")) + index * 256 + int(address) % 256)
-        return address.packed, end.port + (number if end.port == 50_000 and index and number == 1 else 0)
+    def _end(self, end: Endpoint, on: Link) -> Address:
+        address = int(IPv4Address(end.address))
+        if not IPv4Address(address).is_multicast:
+            address = int(IPv4Address("10.1.0.0")) + self._now.story * 256 + address % 256
+        # Each connection has a port of its own; what comes from the port of scouting is scouting, however wrong.
+        port = {40_000: SCOUTING_PORT, 50_000: 50_000 + on.number * on.tcp}.get(end.port, end.port)
+        return address.to_bytes(4, "big"), port
 
     def _segment(
-        self,
-        time: int,
-        connection: Connection,
-        side: int,
-        ends: tuple[tuple[bytes, int], tuple[bytes, int]],
-        data: bytes,
-        flags: int,
+        self, time: int, connection: Connection, side: int, ends: tuple[Address, ...], flags: int, data: bytes = b""
     ) -> None:
-        words = connection.next[side], connection.next[1 - side] if flags != 2 else 0
-        self._packet(time, 6, *ends, struct.pack(">IIBBHHH", *words, 5 << 4, flags, 512, 0, 0) + data)
+        acknowledged = 0 if flags == 2 else connection.next[1 - side]
+        words = struct.pack(">IIBBHHH", connection.next[side], acknowledged, 5 << 4, flags, 512, 0, 0)
+        self._packet(time, 6, ends, words + data)
+        connection.next[side] += len(data) + (flags in {2, 18})
 
-    def _packet(self, time: int, protocol: int, source: tuple[bytes, int], target: tuple[bytes, int], rest: bytes) -> None:
-        size = 24 + len(rest)
-        ends = source[0] + target[0]
-        ip = struct.pack(">BBHHHBBH", 0x45, 0, size, 1, 0, 64, protocol, 0) + ends
-        ports = struct.pack(">HH", source[1], target[1])
-        self.packets.append((time, bytes(12) + b"\x08\0" + ip + ports + rest))
+    def _packet(self, time: int, protocol: int, ends: tuple[Address, ...], rest: bytes) -> None:
+        (source, sport), (target, dport) = ends
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 24 + len(rest), 1, 0, 64, protocol, 0) + source + target
+        self.packets.append((time, bytes(12) + b"\x08\0" + ip + struct.pack(">HH", sport, dport) + rest))
+        self.units.append(self._now)
 
 
 # Both sides -----------------------------------------------------------------------------------------
@@ -225,76 +241,202 @@ SEVERITIES = {"2097152": "chat", "4194304": "note", "6291456": "warn", "8388608"
 DECODE_AS = {"packed_multicast": "udp.port==57861,zenoh", "unicast_scouting": "udp.port==42638,zenoh"}
 """Captures of which a single packet does not show what it is: users would say so, too."""
 
+_NO_TEXT = re.compile(rb"[\0-\x08\x0b\x0c\x0e-\x1f]")
+"""What XML cannot say."""
 
-def experts(path: Path, *options: str) -> list[Said]:
+
+def experts(path: Path, *options: str, where: str = "zenoh && _ws.expert") -> list[Said]:
     """Returns what tshark says of a capture."""
     if path.stem in DECODE_AS:
         options = (*options, "-d", DECODE_AS[path.stem])
-    if "-2" not in options:
-        options = (*options, "-Y", "zenoh && _ws.expert")
+    if where:
+        options = (*options, "-Y", where)
     command = ["tshark", "-n", "-X", f"lua_script:{LUA}", "-r", str(path), "-T", "pdml", "-J", "zenoh", *options]
     done = subprocess.run(command, capture_output=True, check=True, timeout=60)
     assert b"Lua" not in done.stderr, done.stderr.decode()
-    said = []
-    for packet in ET.fromstring(re.sub(rb"[\0-\x08\x0b\x0c\x0e-\x1f]", b"?", done.stdout)):
+    return list(_said(ET.fromstring(_NO_TEXT.sub(b"?", done.stdout))))
+
+
+def _said(packets: Iterable[ET.Element]) -> Iterator[Said]:
+    for packet in packets:
         number = int(packet.find("proto[@name='geninfo']/field[@name='num']").attrib["show"])  # type: ignore[union-attr]
         for one in packet.iter("field"):
-            if one.get("name") == "_ws.expert":
-                inside = {inner.get("name", ""): inner.get("show", "") for inner in one}
-                (name,) = [name for name in inside if name.startswith("zenoh.expert.")]
+            if one.get("name") != "_ws.expert":
+                continue
+            inside = {inner.get("name", ""): inner.get("show", "") for inner in one}
+            names = [name for name in inside if name.startswith("zenoh.expert.")]
+            if names:
                 severity = SEVERITIES[inside["_ws.expert.severity"]]
-                text = inside["_ws.expert.message"]
-                said.append(Said(number, name.removeprefix("zenoh.expert."), text, severity))
-    return said
+                name = names[0].removeprefix("zenoh.expert.")
+                yield Said(number, name, inside["_ws.expert.message"], severity)
+
+
+ALSO = {"lane": "ZN-INIT-049", "unknown_mandatory_extension": "ZN-EXT-103"}
+"""Expert infos of others about half of what a requirement says."""
 
 
 def requirement(name: str) -> str:
-    """Returns the id of the requirement that an expert info is named after."""
-    return "ZN-" + name.upper().replace("_", "-")
+    """Returns the id of the requirement that an expert info is about."""
+    return ALSO.get(name) or "ZN-" + name.upper().replace("_", "-")
 
 
-def own(said: Sequence[Said]) -> set[tuple[int, str]]:
-    """Returns packets and requirements of the expert infos that have one."""
+def own(said: Iterable[Said]) -> set[tuple[int, str]]:
+    """Returns packets and requirements."""
     return {(one.packet, requirement(one.name)) for one in said if requirement(one.name) in OWN}
 
 
-def linted(path: Path) -> set[tuple[int, str]]:
+def linted(units: Iterable[Unit]) -> set[tuple[int, str]]:
     """Returns packets and requirements that the linter finds broken, of those that have an expert info.
 
     What is known of an implementation and breaks no MUST is normal traffic.
     """
     return {
         (one.packet, one.rule.ids[0])
-        for one in findings(units_of(path))
+        for one in findings(units)
         if one.rule.ids[0] in OWN and (one.known is None or one.rule.level.startswith("MUST"))
     }
 
 
-# Tests ----------------------------------------------------------------------------------------------
+# Broken on purpose ----------------------------------------------------------------------------------
 
-STORIES = [*CASES, *MORE]
+
+def old(*said: Init) -> Story:
+    """A handshake over UDP: in a stream, nodes of another version are not taken for Zenoh."""
+    story = Story(link(tcp=False))
+    for at, message in enumerate(said):
+        story.say(at % 2, message)
+    return story
+
+
+def wrong() -> list[UnknownExtension]:
+    """An extension chain in which a known extension has another encoding."""
+    return [UnknownExtension(ext_id=1, data=b"?")]
+
+
+RARE: list[tuple[str, Story]] = [
+    ("ZN-SCT-018", scouting((0, Scout(version=8)))),
+    ("ZN-HLO-010", scouting((0, Scout()), (1, Hello(zid=CLIENT, whatami=0, version=8)))),
+    ("ZN-INIT-045", old(Init(zid=CLIENT, version=8), Init(A=1, zid=ROUTER, whatami=0, cookie=b"cook"))),
+    ("ZN-INIT-043", opened().say(0, Fragment(R=1, sn=10, M=1, extensions=[Drop()], data=b""))),
+    ("ZN-JOIN-002", group(Join(zid=CLIENT, version=8))),
+    ("ZN-OPEN-022", opened(open_syn=Open(cookie=b"cook", initial_sn=10, extensions=[LowLatency()]))),
+    ("ZN-OPEN-023", opened(open_syn=Open(cookie=b"cook", initial_sn=10, extensions=[Compression()]))),
+    ("ZN-FRG-005", agreed(Patch(patch=1)).say(0, Fragment(R=1, sn=10, M=1, extensions=[UnknownExtension(ext_id=2, z64=1)]))),
+    ("ZN-FIN-006", router(client(opened(), request()), ResponseFinal(request_id=1, extensions=wrong()))),
+    ("ZN-INT-006", client(opened(), interest(extensions=wrong()))),
+    ("ZN-DCL-003", client(opened(), Declare(body=DeclareToken(entity_id=1, key_suffix="a"), extensions=wrong()))),
+    ("ZN-DCL-105", client(opened(), Declare(body=DeclareQueryable(entity_id=1, key_suffix="a", extensions=wrong())))),
+]  # fmt: skip
+
+STORIES = [*CASES, *MORE, *RARE, *(("", story) for story in ordinary())]
+"""What must be found, and in what; the last ones are in order."""
+
+SILENT = {
+    # The linter takes an OPEN that it cannot read for one that was not sent.
+    ("ZN-OPEN-002", "ZN-INIT-001"),
+}
+"""What the linter says of a story, and the dissector does not."""
+
+IDS = [f"{at}-{number or 'ordinary'}" for at, (number, _) in enumerate(STORIES)]
+_POOL = ThreadPoolExecutor(2)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Capture, Path]:
+def made() -> Capture:
     """All stories in one capture."""
     capture = Capture()
     for _, story in STORIES:
         capture.add(story)
-    return capture, capture.save(tmp_path_factory.mktemp("rules") / "stories.pcap")
+    return capture
 
 
 @pytest.fixture(scope="module")
-def told(made: tuple[Capture, Path]) -> list[Said]:
-    """What tshark says of them, in one run."""
-    return experts(made[1])
+def path(made: Capture, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where it is."""
+    return made.save(tmp_path_factory.mktemp("rules") / "stories.pcap")
+
+
+@pytest.fixture(scope="module")
+def said(path: Path) -> list[Said]:
+    """What tshark says of it, in one run."""
+    return experts(path)
+
+
+@pytest.mark.parametrize("at", range(len(STORIES)), ids=IDS)
+def test_broken_requirement_has_an_expert_info_of_its_name(at: int, made: Capture, said: list[Said]) -> None:
+    number, story = STORIES[at]
+    here = [one for one in said if made.units[one.packet - 1].story == at]
+    expected = {one for one in linted(story.units) if (number, one[1]) not in SILENT}
+    assert {(made.units[packet - 1].unit, found) for packet, found in own(here)} == expected
+    names = {one.name for one in here}
+    if number in OF_CONVERSATION:
+        assert OF_CONVERSATION[number] & names
+    elif number in OF_DECODING:
+        assert REFUSED & names
+    elif number == "":
+        assert not here
 
 
 def test_rules_are_those_of_the_linter_or_left_out_with_a_reason() -> None:
     levels = {rule.ids[0]: rule.level for rule in reversed(RULES)}
     assert {number: levels.get(number) for number in OWN} == OWN
-    assert levels.keys() - OWN.keys() - OF_CONVERSATION.keys() - OF_DECODING - NOT_HERE.keys() == set()
+    assert levels.keys() - OWN.keys() - OF_CONVERSATION.keys() - OF_DECODING == NOT_HERE.keys()
 
 
-def x(made,told):
-    pass
+def test_every_rule_was_seen_broken(said: list[Said]) -> None:
+    assert {found for _, found in own(said)} == OWN.keys()
+
+
+def test_severity_is_that_of_the_level(said: list[Said]) -> None:
+    for one in said:
+        level = OWN.get(requirement(one.name))
+        if level and one.name not in ALSO:
+            assert one.severity == ("note" if level == "SHOULD" else "warn"), one
+
+
+def test_expert_info_says_the_requirement_and_what_was_seen(path: Path) -> None:
+    (found,) = experts(path, where="zenoh.expert.hlo_008")
+    assert found.text == "ZN-HLO-008 bits 3:2 of HELLO's packed byte are zero: HELLO: bits 0x1 at 2"
+    (found,) = experts(path, where="zenoh.expert.init_047")
+    assert found.text == "ZN-INIT-047 InitAck raises neither FSN nor RID: fsn 32 bit after a proposal of 16 bit"
+
+
+def test_packets_that_are_read_again_say_the_same(path: Path, said: list[Said]) -> None:
+    assert experts(path, "-2") == said
+
+
+def test_first_pass_without_fields_says_less_and_nothing_else(path: Path, said: list[Said]) -> None:
+    # Without a filter, tshark has no fields in the first of two passes: whether bytes are missing is not known then.
+    assert own(experts(path, "-2", where="")) <= own(said)
+
+
+@pytest.mark.parametrize("lost", range(1, 8))
+def test_what_is_not_in_the_capture_accuses_nobody(lost: int, made: Capture, said: list[Said], tmp_path: Path) -> None:
+    """One packet of each story is missing: its number within the story."""
+    begins = [next(at for at, unit in enumerate(made.units, 1) if unit.story == story) for story in range(len(STORIES))]
+    holed = made.save(tmp_path / "holed.pcap", without={first + lost for first in begins})
+    whole = {(made.units[packet - 1].story, found) for packet, found in own(said)}
+    rest = {(made.units[packet - 1].story, found) for packet, found in own(experts(holed))}
+    assert rest - whole == set()
+
+
+# Real nodes -----------------------------------------------------------------------------------------
+
+
+@cache
+def _real() -> dict[str, Future[list[Said]]]:
+    return {stem: _POOL.submit(experts, PCAPS / f"{stem}.pcapng") for stem in CAPTURES}
+
+
+@pytest.mark.parametrize("stem", CAPTURES)
+def test_real_traffic_breaks_what_the_linter_says(stem: str) -> None:
+    _real()
+    expected = linted(units_of(PCAPS / f"{stem}.pcapng"))
+    assert own(_real()[stem].result()) == expected
+    # Nodes were halted, had leases of seconds, or were told to scout one address; all others talk as usual.
+    assert not expected or stem in {"dropped", "leases", "unicast_scouting"}
+
+
+@pytest.mark.parametrize("stem", ["dropped", "leases"])
+def test_real_traffic_that_is_read_again_says_the_same(stem: str) -> None:
+    assert experts(PCAPS / f"{stem}.pcapng", "-2") == _real()[stem].result()
