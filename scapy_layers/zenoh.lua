@@ -58,7 +58,7 @@ Z.listeners = {}
 Z.on_init = {}
 Z.messages = { scouting = {}, transport = {}, network = {}, declaration = {}, data = {} }
 
-local F, registered, experts, by_id, quiet = Z.fields, {}, {}, {}, {}
+local F, registered, layers, experts, by_id, quiet = Z.fields, {}, {}, {}, {}, {}
 Z.registered, Z.experts = registered, experts
 
 -- Makes a field of the description, known as Z.fields[key].
@@ -66,6 +66,7 @@ function Z.syntax(name, key, kind, ...)
   local made = ProtoField[kind](Z.prefix .. "." .. name, ...)
   F[key] = made
   registered[#registered + 1] = made
+  layers[#registered] = name:match("^[^.]*")
   return made
 end
 
@@ -104,6 +105,49 @@ local ERROR_KIND = Z.field("error.kind", "string", "kind")
 local ERROR_FIELD = Z.field("error.field", "string", "field")
 local ERROR_OFFSET = Z.field("error.offset", "uint32", "offset", base.DEC)
 local CONTINUED = Z.field("continuation", "bytes", "in mid batch")
+
+-- What is wanted of the tree. Where nobody looks at it (tshark without -V, with -T fields, with a filter), only fields
+-- that somebody asks for are added, and messages without any stand for themselves in no item: `item` of a layer is then
+-- that of its batch, `shown` is nil. In the GUI, which asks anew at any time, all is added.
+
+local WHOLE = Z.field("whole", "none", "never added: referenced only when all is")
+local wanted = { all = true, fields = {}, layers = {} }
+local asked_at
+
+local function ask(tree, number)
+  if asked_at and number >= asked_at and not wanted.all then
+    asked_at = number
+    return
+  end
+  local known, all = pcall(tree.referenced, tree, WHOLE)
+  wanted.all = not known or all or gui_enabled()
+  asked_at = number
+  if wanted.all then return end
+  wanted.fields, wanted.layers = {}, {}
+  for index = 1, #registered do
+    if tree:referenced(registered[index]) then
+      wanted.fields[registered[index]], wanted.layers[layers[index]] = true, true
+    end
+  end
+end
+
+-- Does somebody want this field?
+function Z.wants(field)
+  return wanted.all or wanted.fields[field]
+end
+
+-- Adds the item of a layer; returns it, and again when its fields are wanted.
+local function open(b, outer, desc, range)
+  if wanted.all then
+    local item = add(outer, desc.field or F.unknown_extension, range)
+    return item, item
+  end
+  if not wanted.layers[desc.name] then return b.item, nil end
+  local item = add(b.item, desc.field or F.unknown_extension, range)
+  return item, item
+end
+
+Z.on_init[#Z.on_init + 1] = function() asked_at = nil end
 
 local EXPERTS = {
   Truncated = "truncated", Overlong = "overlong", BadValue = "bad_value", UnknownMessage = "unknown_message",
@@ -339,11 +383,11 @@ function unknown.read(b, e, at, stop)
     local lo, hi, n = vle(b.raw, at, stop)
     if not lo then return cut(b, e, "z64", at) end
     e.z64 = number(lo, hi)
-    if e.item then Z.add_vle(e.item, F.unknown_extension_z64, b.range, at, n, lo, hi) end
+    if e.shown then Z.add_vle(e.shown, F.unknown_extension_z64, b.range, at, n, lo, hi) end
     return n
   end
   e.data = sub(b.raw, at + 1, stop)
-  if e.item then add(e.item, F.unknown_extension_data, b.range(at, stop - at)) end
+  if e.shown then add(e.shown, F.unknown_extension_data, b.range(at, stop - at)) end
   return stop
 end
 
@@ -396,15 +440,15 @@ function Z.chain(b, m, field, known, at, stop)
       header = head, enc = enc, at = at }
     if item then
       local here = b.range(at, 1)
-      e.item = add(item, desc.field or F.unknown_extension, here)
-      add(e.item, HEADER, here)
+      e.item, e.shown = open(b, item, desc, here)
+      if wanted.all or wanted.fields[HEADER] then add(e.item, HEADER, here) end
     end
     index = index + 1
     list[index] = e
     ext[e.name] = ext[e.name] or e
     local behind = extension(b, e, desc, at, stop)
     e.stop = behind or b.at
-    if e.item then set_len(e.item, (behind or b.at) - at) end
+    if e.shown then set_len(e.shown, (behind or b.at) - at) end
     if not behind then return nil end
     if desc == unknown and low % 32 >= 16 and not known.skips_mandatory then
       refuse(b, m, "UnknownMandatoryExtension", field .. "[" .. index - 1 .. "]", at,
@@ -419,11 +463,11 @@ end
 function Z.region(b, m, values, name, slot, desc, item, at, stop)
   local e = { name = desc.name, label = desc.label, parent = m, slot = slot, at = at }
   values[name] = e
-  e.item = item and add(item, desc.field, b.range(at, 0))
+  if item then e.item, e.shown = open(b, item, desc, b.range(at, 0)) end
   local start, behind = length_of(b, e, at, stop)
   if not start then return nil end
   behind = counted(b, e, desc.read, start, behind)
-  if e.item then set_len(e.item, behind - at) end
+  if e.shown then set_len(e.shown, behind - at) end
   return behind
 end
 
@@ -438,10 +482,10 @@ function Z.body(b, m, field, messages, ids, at, stop)
   local desc = messages[id]
   local inner = { name = desc.name, label = desc.label, kind = desc.kind, parent = m, slot = field, named = true, at = at }
   m.body = inner
-  inner.item = m.item and add(m.item, desc.field, b.range(at, 1))
+  if m.item then inner.item, inner.shown = open(b, m.item, desc, b.range(at, 1)) end
   local behind = desc.read(b, inner, at, stop)
   inner.stop = behind or b.at
-  if inner.item then set_len(inner.item, inner.stop - at) end
+  if inner.shown then set_len(inner.shown, inner.stop - at) end
   return behind
 end
 
@@ -454,10 +498,10 @@ local function one(b, parent, desc, at, stop)
   b.place = m.place
   local item = b.item
   if parent then item = parent.item end
-  m.item = item and add(item, desc.field, b.range(at, 1))
+  if item then m.item, m.shown = open(b, item, desc, b.range(at, 1)) end
   local behind = desc.read(b, m, at, stop)
   m.stop = behind or b.at
-  if m.item then set_len(m.item, m.stop - at) end
+  if m.shown then set_len(m.shown, m.stop - at) end
   if not m.heard then heard(b, m) end
   if m.name == "fragment" and not m.refused and not b.dry and Z.reassemble then
     local whole, numbers = Z.reassemble(b, m)
@@ -581,8 +625,11 @@ end
 -- Dissects one batch or datagram: `range` gives the bytes of what was captured.
 local function dissect_batch(pinfo, root, way, range, raw, kind, whole, length)
   local size = #raw
-  local item = add(root, BATCH, whole)
-  if length then add_le(item, LENGTH, length) end
+  local item = root
+  if wanted.all or wanted.layers.batch then
+    item = add(root, BATCH, whole)
+    if length then add_le(item, LENGTH, length) end
+  end
   local b = new_batch(pinfo, root, way, raw, range)
   b.item = item
   if kind == "batch" and Z.links then
@@ -613,8 +660,8 @@ function Z.put_together(b, m, bytes, numbers)
   local range = ByteArray.new(bytes, true):tvb("Reassembled message")
   local inner = new_batch(b.pinfo, b.root, b.way, bytes, range)
   inner.index, inner.place, inner.within = b.index, b.place, m
-  inner.item = m.item and add(m.item, BATCH, range(0, #bytes))
-  if inner.item then
+  inner.item = m.item and (wanted.all or wanted.layers.batch) and add(m.item, BATCH, range(0, #bytes)) or m.item
+  if inner.item and wanted.all then
     inner.item:set_text("Reassembled from " .. #numbers .. " fragments, " .. #bytes .. " bytes")
   end
   one_of(inner, network, #bytes)
@@ -653,6 +700,7 @@ function Z.entry.stream(tvb, pinfo, tree)
   end
   show_protocol(pinfo)
   local root = add(tree, Z.proto, tvb(0, size))
+  ask(root, current.number)
   if at > 0 then
     add(root, CONTINUED, tvb(0, at))
     pinfo.cols.info = "[in mid batch]"
@@ -690,6 +738,7 @@ function Z.entry.message(tvb, pinfo, tree)
   show_protocol(pinfo)
   local size = tvb:len()
   local root = add(tree, Z.proto, tvb(0, size))
+  ask(root, current.number)
   if size > 0 then
     dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb, tvb:raw(0, size), "batch", tvb(0, size))
   end
@@ -702,6 +751,7 @@ function Z.entry.datagram(tvb, pinfo, tree)
   show_protocol(pinfo)
   local size = tvb:len()
   local root = add(tree, Z.proto, tvb(0, size))
+  ask(root, current.number)
   if size == 0 then return 0 end
   local raw = tvb:raw(0, size)
   local way = link_of(pinfo, tvb)
@@ -1169,7 +1219,7 @@ S[3] = { [0x01] = true, [0x02] = true }
 S[4] = { [0x00] = true, [0x01] = true, [0x02] = true, [0x03] = true, [0x04] = true, [0x05] = true, [0x06] = true, [0x07] = true, [0x1a] = true }
 
 R.scout = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1216,7 +1266,7 @@ R.scout = function(b, m, at, stop)
 end
 
 R.hello = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1287,7 +1337,7 @@ R.hello = function(b, m, at, stop)
 end
 
 R.transport_oam = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1328,7 +1378,7 @@ R.transport_oam = function(b, m, at, stop)
 end
 
 R.init = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1402,7 +1452,7 @@ R.init = function(b, m, at, stop)
 end
 
 R.open = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1443,7 +1493,7 @@ R.open = function(b, m, at, stop)
 end
 
 R.close = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1470,7 +1520,7 @@ R.close = function(b, m, at, stop)
 end
 
 R.keep_alive = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1492,7 +1542,7 @@ R.keep_alive = function(b, m, at, stop)
 end
 
 R.frame = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1521,7 +1571,7 @@ R.frame = function(b, m, at, stop)
 end
 
 R.fragment = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1552,7 +1602,7 @@ R.fragment = function(b, m, at, stop)
 end
 
 R.join = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1631,7 +1681,7 @@ R.join = function(b, m, at, stop)
 end
 
 R.interest = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1699,7 +1749,7 @@ R.interest = function(b, m, at, stop)
 end
 
 R.response_final = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1727,7 +1777,7 @@ R.response_final = function(b, m, at, stop)
 end
 
 R.response = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1774,7 +1824,7 @@ R.response = function(b, m, at, stop)
 end
 
 R.request = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1821,7 +1871,7 @@ R.request = function(b, m, at, stop)
 end
 
 R.push = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1862,7 +1912,7 @@ R.push = function(b, m, at, stop)
 end
 
 R.declare = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1893,7 +1943,7 @@ R.declare = function(b, m, at, stop)
 end
 
 R.network_oam = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1922,7 +1972,7 @@ R.network_oam = function(b, m, at, stop)
     at = n
   end
   if m.ENC == 2 and m.oam_id == 1 then
-    at = region(b, m, m, "linkstate", "linkstate", I.linkstate_41, item, at, stop)
+    at = region(b, m, m, "linkstate", "linkstate", I.linkstate_41, item or m.item, at, stop)
     if not at then return nil end
   end
   if m.ENC == 2 and not (m.oam_id == 1) then
@@ -1938,7 +1988,7 @@ R.network_oam = function(b, m, at, stop)
 end
 
 R.d_keyexpr = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -1982,7 +2032,7 @@ R.d_keyexpr = function(b, m, at, stop)
 end
 
 R.u_keyexpr = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2009,7 +2059,7 @@ R.u_keyexpr = function(b, m, at, stop)
 end
 
 R.d_subscriber = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2053,7 +2103,7 @@ R.d_subscriber = function(b, m, at, stop)
 end
 
 R.u_subscriber = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2080,7 +2130,7 @@ R.u_subscriber = function(b, m, at, stop)
 end
 
 R.d_queryable = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2124,7 +2174,7 @@ R.d_queryable = function(b, m, at, stop)
 end
 
 R.u_queryable = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2151,7 +2201,7 @@ R.u_queryable = function(b, m, at, stop)
 end
 
 R.d_token = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2195,7 +2245,7 @@ R.d_token = function(b, m, at, stop)
 end
 
 R.u_token = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2222,7 +2272,7 @@ R.u_token = function(b, m, at, stop)
 end
 
 R.d_final = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2244,7 +2294,7 @@ R.d_final = function(b, m, at, stop)
 end
 
 R.put = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2343,7 +2393,7 @@ R.put = function(b, m, at, stop)
           at = n
         end
         if v.kind == 1 then
-          at = region(b, m, v, "reference", path .. ".reference", I.reference_47, sub_item, at, stop)
+          at = region(b, m, v, "reference", path .. ".reference", I.reference_47, sub_item or m.item, at, stop)
           if not at then return nil end
         end
         index = index + 1
@@ -2356,7 +2406,7 @@ R.put = function(b, m, at, stop)
 end
 
 R.del = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2394,7 +2444,7 @@ R.del = function(b, m, at, stop)
 end
 
 R.query = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2433,7 +2483,7 @@ R.query = function(b, m, at, stop)
 end
 
 R.reply = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2464,7 +2514,7 @@ R.reply = function(b, m, at, stop)
 end
 
 R.err = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "Z", at) end
@@ -2519,7 +2569,7 @@ R.err = function(b, m, at, stop)
 end
 
 I.qos_0.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, lo, hi, n = at, vle(raw, at, stop)
   if not lo then return cut(b, m, "priority", at) end
@@ -2535,13 +2585,13 @@ I.qos_0.read = function(b, m, at, stop)
 end
 
 I.qos_1.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.qoslink_2.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, lo, hi, n = at, vle(raw, at, stop)
   if not lo then return cut(b, m, "reliability", at) end
@@ -2567,7 +2617,7 @@ I.qoslink_2.read = function(b, m, at, stop)
 end
 
 I.shm_3.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "segment_id", at) end
@@ -2578,7 +2628,7 @@ I.shm_3.read = function(b, m, at, stop)
 end
 
 I.shm_4.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "challenge", at) end
@@ -2594,7 +2644,7 @@ I.shm_4.read = function(b, m, at, stop)
 end
 
 I.auth_5.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   at = chain(b, m, "extensions", C[19], at, stop)
   if not at then return nil end
@@ -2602,13 +2652,13 @@ I.auth_5.read = function(b, m, at, stop)
 end
 
 I.usr_pwd_6.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.pub_key_7.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "n", at) end
@@ -2628,7 +2678,7 @@ I.pub_key_7.read = function(b, m, at, stop)
 end
 
 I.auth_8.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   at = chain(b, m, "extensions", C[20], at, stop)
   if not at then return nil end
@@ -2636,7 +2686,7 @@ I.auth_8.read = function(b, m, at, stop)
 end
 
 I.usr_pwd_9.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "nonce", at) end
@@ -2647,7 +2697,7 @@ I.usr_pwd_9.read = function(b, m, at, stop)
 end
 
 I.pub_key_10.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "n", at) end
@@ -2674,7 +2724,7 @@ I.pub_key_10.read = function(b, m, at, stop)
 end
 
 I.multi_link_11.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "n", at) end
@@ -2694,7 +2744,7 @@ I.multi_link_11.read = function(b, m, at, stop)
 end
 
 I.multi_link_12.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "n", at) end
@@ -2721,19 +2771,19 @@ I.multi_link_12.read = function(b, m, at, stop)
 end
 
 I.low_latency_13.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.compression_14.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.patch_15.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "patch", at) end
@@ -2744,7 +2794,7 @@ I.patch_15.read = function(b, m, at, stop)
 end
 
 I.region_name_16.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, n = at, stop
   m.region = sub(raw, start + 1, n)
@@ -2755,7 +2805,7 @@ I.region_name_16.read = function(b, m, at, stop)
 end
 
 I.shm_17.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "challenge", at) end
@@ -2766,7 +2816,7 @@ I.shm_17.read = function(b, m, at, stop)
 end
 
 I.shm_18.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "challenge", at) end
@@ -2805,7 +2855,7 @@ I.shm_18.read = function(b, m, at, stop)
 end
 
 I.shm_19.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "has_counters", at) end
@@ -2839,7 +2889,7 @@ I.shm_19.read = function(b, m, at, stop)
 end
 
 I.auth_20.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   at = chain(b, m, "extensions", C[21], at, stop)
   if not at then return nil end
@@ -2847,7 +2897,7 @@ I.auth_20.read = function(b, m, at, stop)
 end
 
 I.usr_pwd_21.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "user", at) end
@@ -2867,7 +2917,7 @@ I.usr_pwd_21.read = function(b, m, at, stop)
 end
 
 I.pub_key_22.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "nonce", at) end
@@ -2880,7 +2930,7 @@ I.pub_key_22.read = function(b, m, at, stop)
 end
 
 I.auth_23.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   at = chain(b, m, "extensions", C[22], at, stop)
   if not at then return nil end
@@ -2888,13 +2938,13 @@ I.auth_23.read = function(b, m, at, stop)
 end
 
 I.pub_key_24.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.multi_link_25.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "nonce", at) end
@@ -2907,13 +2957,13 @@ I.multi_link_25.read = function(b, m, at, stop)
 end
 
 I.multi_link_ack_26.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.remote_bound_27.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "bound", at) end
@@ -2924,19 +2974,19 @@ I.remote_bound_27.read = function(b, m, at, stop)
 end
 
 I.first_28.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.drop_29.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.qos_30.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   do
     local first, count = at, nil
@@ -2965,7 +3015,7 @@ I.qos_30.read = function(b, m, at, stop)
 end
 
 I.shm_31.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, n = at, stop
   m.data = sub(raw, start + 1, n)
@@ -2975,7 +3025,7 @@ I.shm_31.read = function(b, m, at, stop)
 end
 
 I.qos_32.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, lo, hi, n = at, vle(raw, at, stop)
   if not lo then return cut(b, m, "F", at) end
@@ -2997,7 +3047,7 @@ I.qos_32.read = function(b, m, at, stop)
 end
 
 I.timestamp_33.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "timestamp", at) end
@@ -3017,7 +3067,7 @@ I.timestamp_33.read = function(b, m, at, stop)
 end
 
 I.node_id_34.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "node_id", at) end
@@ -3028,7 +3078,7 @@ I.node_id_34.read = function(b, m, at, stop)
 end
 
 I.responder_id_35.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "zid_len", at) end
@@ -3055,7 +3105,7 @@ I.responder_id_35.read = function(b, m, at, stop)
 end
 
 I.timestamp_stack_36.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "conf_flags", at) end
@@ -3096,7 +3146,7 @@ I.timestamp_stack_36.read = function(b, m, at, stop)
         at = n
       end
       if not (v.custom == 1) then
-        at = region(b, m, v, "stamp", path .. ".stamp", I.stamp_37, sub_item, at, stop)
+        at = region(b, m, v, "stamp", path .. ".stamp", I.stamp_37, sub_item or m.item, at, stop)
         if not at then return nil end
       end
       index = index + 1
@@ -3108,7 +3158,7 @@ I.timestamp_stack_36.read = function(b, m, at, stop)
 end
 
 I.stamp_37.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "timestamp", at) end
@@ -3128,7 +3178,7 @@ I.stamp_37.read = function(b, m, at, stop)
 end
 
 I.query_target_38.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "target", at) end
@@ -3140,7 +3190,7 @@ I.query_target_38.read = function(b, m, at, stop)
 end
 
 I.budget_39.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "budget", at) end
@@ -3151,7 +3201,7 @@ I.budget_39.read = function(b, m, at, stop)
 end
 
 I.timeout_40.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "timeout", at) end
@@ -3162,7 +3212,7 @@ I.timeout_40.read = function(b, m, at, stop)
 end
 
 I.linkstate_41.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   do
     local first, count = at, nil
@@ -3292,7 +3342,7 @@ I.linkstate_41.read = function(b, m, at, stop)
 end
 
 I.wire_expr_42.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "mapping", at) end
@@ -3323,7 +3373,7 @@ I.wire_expr_42.read = function(b, m, at, stop)
 end
 
 I.queryable_info_43.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, lo, hi, n = at, vle(raw, at, stop)
   if not lo then return cut(b, m, "distance", at) end
@@ -3343,7 +3393,7 @@ I.queryable_info_43.read = function(b, m, at, stop)
 end
 
 I.source_info_44.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "zid_len", at) end
@@ -3375,13 +3425,13 @@ I.source_info_44.read = function(b, m, at, stop)
 end
 
 I.shm_45.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.attachment_46.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, n = at, stop
   m.attachment = sub(raw, start + 1, n)
@@ -3391,7 +3441,7 @@ I.attachment_46.read = function(b, m, at, stop)
 end
 
 I.reference_47.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   lo, hi, n = vle(raw, at, stop)
   if not lo then return cut(b, m, "size", at) end
@@ -3420,7 +3470,7 @@ I.reference_47.read = function(b, m, at, stop)
 end
 
 I.attachment_48.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, n = at, stop
   m.attachment = sub(raw, start + 1, n)
@@ -3430,13 +3480,13 @@ I.attachment_48.read = function(b, m, at, stop)
 end
 
 I.query_body_shm_49.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   return at
 end
 
 I.query_body_50.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, lo, hi, n = at, vle(raw, at, stop)
   if not lo then return cut(b, m, "encoding", at) end
@@ -3469,7 +3519,7 @@ I.query_body_50.read = function(b, m, at, stop)
 end
 
 I.query_body_51.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, lo, hi, n = at, vle(raw, at, stop)
   if not lo then return cut(b, m, "encoding", at) end
@@ -3523,7 +3573,7 @@ I.query_body_51.read = function(b, m, at, stop)
         at = n
       end
       if v.kind == 1 then
-        at = region(b, m, v, "reference", path .. ".reference", I.reference_47, sub_item, at, stop)
+        at = region(b, m, v, "reference", path .. ".reference", I.reference_47, sub_item or m.item, at, stop)
         if not at then return nil end
       end
       index = index + 1
@@ -3535,7 +3585,7 @@ I.query_body_51.read = function(b, m, at, stop)
 end
 
 I.attachment_52.read = function(b, m, at, stop)
-  local raw, range, item = b.raw, b.range, m.item
+  local raw, range, item = b.raw, b.range, m.shown
   local start, c, lo, hi, n
   start, n = at, stop
   m.attachment = sub(raw, start + 1, n)
@@ -4428,7 +4478,7 @@ function Z.sync(way, raw, key, visited)
   if way.foreign then return nil end
   if way.begun and not way.broken then return 0 end
   local size, known = #raw, way.begun or way.opposite.begun
-  if not known and size < LEAST_BYTES then return -1 end
+  if not way.begun and size < LEAST_BYTES then return -1 end
   if not way.begun and begins(way, raw) then
     way.begun, way.broken = true, false
     return 0
@@ -5056,7 +5106,7 @@ do
 -- said of it is looked up by its place.
 
 -- As functions: looking up a method of an item takes as long as adding a field.
-local add, set_generated = TreeItem.add, TreeItem.set_generated
+local add, set_generated, wants = TreeItem.add, TreeItem.set_generated, Z.wants
 
 local memory, links, lanes, fragments = Z.memory, Z.links, Z.lanes, Z.fragments
 local aliases, exchanges = Z.aliases, Z.exchanges
@@ -5108,7 +5158,7 @@ Z.expert("limit", "Something was too large to be remembered", "PROTOCOL", "NOTE"
 
 -- Adds what stands nowhere in the bytes.
 local function show(item, field, value)
-  if item and value ~= nil then
+  if item and value ~= nil and wants(field) then
     set_generated(add(item, field, value))
   end
 end
@@ -5956,7 +6006,7 @@ local function hear(b, m)
       show(item, FIELDS.priority, m.priority_number)
       show(item, FIELDS.reliability, m.reliable and 1 or 0)
     end
-    show(item, FIELDS.keyexpr, m.keyexpr)
+    show(item, FIELDS.keyexpr, m.keyexpr and Z.shown(m.keyexpr))
   end
 end
 
@@ -6101,7 +6151,9 @@ end
 -- What is kept ---------------------------------------------------------------------------------------
 
 local MOST_TOLD = 65536 -- broken requirements that are said again when their packets are read again
-local MOST = 4096 -- scouts, cookies, samples
+local MOST = 4096 -- scouts, cookies, keys
+local MOST_SAMPLES = 16384
+local LONGEST = 1024 -- bytes of a cookie or a key of which all is remembered
 local SLACK = 0.15 -- seconds that a busy machine may be late
 local UNDER_WAY = 1 -- seconds in which a node can have sent something before it had read the CLOSE of the other end
 local LATE = 0.5 -- seconds that an answer may be late
@@ -6110,7 +6162,7 @@ local BITS_32, LARGEST_BATCH = 2, 65535 -- what holds when INIT does not say
 local ROUTER, TO_SELF, LAST_REASON, LAST_CONSOLIDATION = 0, 7, 7, 3
 local NEVER = math.huge
 
-local told, scouts, scouting, cookies, samples, judged
+local told, scouts, scouting, cookies, judged, samples
 
 -- A table that forgets: two generations, the older one goes when the younger one is full.
 local function recent()
@@ -6133,7 +6185,7 @@ end
 
 local function forget_all()
   told = memory.notes(MOST_TOLD)
-  scouts, scouting, cookies, samples, judged = recent(), recent(), recent(), recent(), recent()
+  scouts, scouting, cookies, judged, samples = recent(), recent(), recent(), recent(), recent()
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
@@ -6271,7 +6323,7 @@ local function check_key(m)
   local found = judged.young[key]
   if found == nil then
     found = judge(key)
-    if #key <= 256 then remember(judged, key, found) end
+    if #key <= LONGEST then remember(judged, key, found) end
   end
   if found then say(m.item, found[1], found[2]) end
 end
@@ -6476,8 +6528,8 @@ local function is_certain(b)
 end
 
 -- Would what is answered have been heard, had it been said?
-local function would_be_known(session, party)
-  return party.complete and not session.multilink and not session.lossy
+local function would_be_known(b, session, party)
+  return party.complete and not session.multilink and not session.lossy and not knows_more(b)
 end
 
 local function has(message, ...)
@@ -6487,6 +6539,11 @@ local function has(message, ...)
   return false
 end
 
+-- Returns what stands for a cookie, which may have 64 KiB.
+local function abridged(cookie)
+  return #cookie <= LONGEST and cookie or sub(cookie, 1, LONGEST) .. #cookie
+end
+
 -- What is worth remembering of INIT and OPEN.
 local function memo(m)
   local ext = {}
@@ -6494,7 +6551,7 @@ local function memo(m)
   return {
     S = m.S, fsn = m.fsn or BITS_32, rid = m.rid or BITS_32, batch_size = m.batch_size or LARGEST_BATCH,
     patch = m.ext and m.ext.patch and number(m.ext.patch.patch) or 0,
-    zid = m.zid, version = m.version, cookie = m.cookie, initial_sn = m.initial_sn, ext = ext,
+    zid = m.zid, version = m.version, cookie = m.cookie and abridged(m.cookie), initial_sn = m.initial_sn, ext = ext,
     mandatory = m.refused ~= nil,
   }
 end
@@ -6549,7 +6606,7 @@ local function check_answer(m, syn, ack)
   end
   if syn.ext.qos and not syn.ext.qoslink and ack.ext.qoslink then broken(m, "init_032", "QoSLink in answer to QoS") end
   if ack.patch > syn.patch then
-    broken(m, "init_040", format("patch %d after an offer of %d", ack.patch, syn.patch))
+    broken(m, "init_040", format("patch %.0f after an offer of %.0f", ack.patch, syn.patch))
   end
   if ack.ext.low_latency and has(ack, "qos", "qoslink") then broken(m, "init_051", "InitAck accepts both") end
 end
@@ -6573,9 +6630,9 @@ function TALK.init(b, m)
   check_accepted(b, m, notes)
   if m.A == 1 and notes.syn and b.way.index ~= notes.initiator then check_answer(m, notes.syn, mine) end
   if m.cookie and m.cookie ~= "" and not notes.ack then
-    local before = recall(cookies, m.cookie)
+    local before = recall(cookies, mine.cookie)
     if before then broken(m, "init_031", "the cookie of packet " .. before .. " again") end
-    remember(cookies, m.cookie, b.number)
+    remember(cookies, mine.cookie, b.number)
   end
   notes.roles[b.way.index] = m.whatami
   if m.A == 0 then
@@ -6622,8 +6679,8 @@ function TALK.open(b, m)
   local answers, from_initiator = m.A == 1, notes.initiator == index
   check_order(b, m, notes, answers and 4 or 3)
   check_accepted(b, m, notes)
-  if not m.refused and ack and ack.cookie and not answers and from_initiator and m.cookie ~= ack.cookie then
-    broken(m, "init_029", format("%d bytes that are not the %d of InitAck", #m.cookie, #ack.cookie))
+  if not m.refused and ack and ack.cookie and not answers and from_initiator and abridged(m.cookie) ~= ack.cookie then
+    broken(m, "init_029", format("%d bytes that are not those of InitAck", #m.cookie))
   end
   if answers and not from_initiator and asked and ack and ack.cookie and asked.cookie and asked.cookie ~= ack.cookie then
     broken(m, "open_005", "accepted all the same")
@@ -6690,7 +6747,7 @@ end
 local function check_behind_close(b, m, notes)
   if m.name == "close" or m.name == "join" or b.link.multicast then return end
   local index = b.way.index
-  if notes.closed[index] and b.link.tcp then broken(m, "cls_004", m.label .. " behind the sender's own CLOSE") end
+  if notes.closed[index] and is_whole(b) then broken(m, "cls_004", m.label .. " behind the sender's own CLOSE") end
   local other = notes.closed[3 - index]
   if other and b.time - other > UNDER_WAY then
     broken(m, "cls_102", format("%s %.1f s after the other end's CLOSE", m.label, b.time - other))
@@ -6753,31 +6810,47 @@ local function without_shm(b)
   return agreed and not agreed.shm
 end
 
--- Returns what makes a sample unique: its source and number, or its timestamp.
-local function mark_of(b, body)
-  local source = body.ext and body.ext.source_info
+local MARK = 18 -- bytes of a timestamp: 9 of time, the length of the id, 8 or more of it
+
+-- Returns what makes a sample unique: its source and number, or its timestamp as it is in the bytes.
+local function mark_of(b, body, ext)
+  local source = ext and ext.source_info
   if source then
     return table.concat({ source.zid, tostring(source.eid), tostring(source.source_sn) }, " ")
   end
-  if body.T ~= 1 then return nil end
-  local raw, at = b.raw, body.at + 1
-  local _, _, behind = Z.vle(raw, at, #raw)
-  return sub(raw, at + 1, behind + 1 + byte(raw, behind + 1))
+  return sub(b.raw, body.at + 2, body.at + 1 + MARK)
+end
+
+-- Judges that a sample does not go back to where it came from. Kept by session and end, so that no name is made for each
+-- sample; two generations in all.
+local function check_back(b, m, mark)
+  local session, _, _, side = ends(b)
+  local key, mine = m.keyexpr, side + 1
+  local young, old = samples.young[session], samples.old[session]
+  if (young and young[3 - mine][mark] == key) or (old and old[3 - mine][mark] == key) then
+    if not ((young and young[mine][mark]) or (old and old[mine][mark])) then
+      broken(m, "rte_013", "what the other end has sent goes back")
+    end
+    return
+  end
+  if samples.count > MOST_SAMPLES then
+    samples.young, samples.old, samples.count = {}, samples.young, 0
+    young = nil
+  end
+  if not young then
+    young = { {}, {} }
+    samples.young[session] = young
+  end
+  samples.count = samples.count + 1
+  young[mine][mark] = key
 end
 
 function TALK.push(b, m)
   local body = m.body
   local ext = body.ext
   if ext and ext.shm and without_shm(b) then broken(m, "put_004", "Shm without an agreement on it") end
-  if (body.T == 1 or (ext and ext.source_info)) and m.keyexpr and not b.link.multicast then
-    local session, _, _, side = ends(b)
-    local name = table.concat({ session.number, m.keyexpr, mark_of(b, body) }, "\0")
-    local before = recall(samples, name)
-    if before and before.side ~= side then
-      broken(m, "rte_013", format("what came in packet %d goes back", before.packet))
-    else
-      remember(samples, name, { side = side, packet = b.number })
-    end
+  if (body.T == 1 or (ext and ext.source_info)) and m.keyexpr and #m.keyexpr <= LONGEST and not b.link.multicast then
+    check_back(b, m, mark_of(b, body, ext))
   end
 end
 
@@ -6821,7 +6894,7 @@ function TALK.response_final(b, m)
     return
   end
   local session, _, listener, side = ends(b)
-  if not would_be_known(session, listener) then return end
+  if not would_be_known(b, session, listener) then return end
   local owner = session.multicast and 0 or 1 - side
   local before = exchanges.find(session.room, owner, "query", memory.name(m.request_id), m.place)
   if not before then
@@ -6872,7 +6945,7 @@ function TALK.declare(b, m)
   end
   -- With id 0 peers say unasked that all they had to declare at the beginning is told.
   local session, _, listener, side = ends(b)
-  if m.interest_id == 0 or session.multicast or not would_be_known(session, listener) or not notes_of(b.link).live then
+  if m.interest_id == 0 or session.multicast or not would_be_known(b, session, listener) or not notes_of(b.link).live then
     return
   end
   if not exchanges.find(session.room, 1 - side, "interest", memory.name(m.interest_id), m.place) then
@@ -6902,11 +6975,11 @@ local function hear(b, m)
     return
   end
   if m.kind ~= "scouting" then
-    if not links.latest(b.link).session then return end
     if not m.within then hear_outermost(b, m) end
     if ext and ext.qos and ext.qos.F == 1 and not m.refused then check_block_first(b, m) end
   end
-  local talk = TALK[m.name]
+  -- (The conversation has not looked at what receivers drop.)
+  local talk = not m.ignored and TALK[m.name]
   if talk and (not m.refused or (HANDSHAKE[m.name] and is_readable(m))) then talk(b, m) end
 end
 
@@ -8531,7 +8604,7 @@ local info = Z.info
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
-  if m.item and m.keyexpr then append_text(m.item, ": " .. Z.shown(m.keyexpr)) end
+  if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shown(m.keyexpr)) end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
     info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)

@@ -253,7 +253,7 @@ class _Syntax:
         out.depth = 0
         out("")
         out.open(f"{'R.' + name if table == 'R' else f'I.{name}.read'} = function(b, m, at, stop)")
-        out("local raw, range, item = b.raw, b.range, m.item", "local start, c, lo, hi, n")
+        out("local raw, range, item = b.raw, b.range, m.shown", "local start, c, lo, hi, n")
         self._shapes(out, described.fields, place)
         out("return at")
         out.close()
@@ -290,7 +290,7 @@ class _Syntax:
                 self._many(out, described, place)
             case shape.Region():
                 where = f"{place.values}, {_quoted(described.name)}, {place.named(described.name)}"
-                _go_on(out, f"region(b, m, {where}, I.{self._inner[described]}, {place.item}, at, stop)")
+                _go_on(out, f"region(b, m, {where}, I.{self._inner[described]}, {place.item} or m.item, at, stop)")
             case shape.Chain():
                 _go_on(
                     out, f"chain(b, m, {place.named(described.name)}, C[{self._chains[described]}], at, stop)"

@@ -3,7 +3,7 @@
 -- said of it is looked up by its place.
 
 -- As functions: looking up a method of an item takes as long as adding a field.
-local add, set_generated = TreeItem.add, TreeItem.set_generated
+local add, set_generated, wants = TreeItem.add, TreeItem.set_generated, Z.wants
 
 local memory, links, lanes, fragments = Z.memory, Z.links, Z.lanes, Z.fragments
 local aliases, exchanges = Z.aliases, Z.exchanges
@@ -55,7 +55,7 @@ Z.expert("limit", "Something was too large to be remembered", "PROTOCOL", "NOTE"
 
 -- Adds what stands nowhere in the bytes.
 local function show(item, field, value)
-  if item and value ~= nil then
+  if item and value ~= nil and wants(field) then
     set_generated(add(item, field, value))
   end
 end
@@ -903,7 +903,7 @@ local function hear(b, m)
       show(item, FIELDS.priority, m.priority_number)
       show(item, FIELDS.reliability, m.reliable and 1 or 0)
     end
-    show(item, FIELDS.keyexpr, m.keyexpr)
+    show(item, FIELDS.keyexpr, m.keyexpr and Z.shown(m.keyexpr))
   end
 end
 

@@ -10,7 +10,7 @@ Z.listeners = {}
 Z.on_init = {}
 Z.messages = { scouting = {}, transport = {}, network = {}, declaration = {}, data = {} }
 
-local F, registered, experts, by_id, quiet = Z.fields, {}, {}, {}, {}
+local F, registered, layers, experts, by_id, quiet = Z.fields, {}, {}, {}, {}, {}
 Z.registered, Z.experts = registered, experts
 
 -- Makes a field of the description, known as Z.fields[key].
@@ -18,6 +18,7 @@ function Z.syntax(name, key, kind, ...)
   local made = ProtoField[kind](Z.prefix .. "." .. name, ...)
   F[key] = made
   registered[#registered + 1] = made
+  layers[#registered] = name:match("^[^.]*")
   return made
 end
 
@@ -56,6 +57,49 @@ local ERROR_KIND = Z.field("error.kind", "string", "kind")
 local ERROR_FIELD = Z.field("error.field", "string", "field")
 local ERROR_OFFSET = Z.field("error.offset", "uint32", "offset", base.DEC)
 local CONTINUED = Z.field("continuation", "bytes", "in mid batch")
+
+-- What is wanted of the tree. Where nobody looks at it (tshark without -V, with -T fields, with a filter), only fields
+-- that somebody asks for are added, and messages without any stand for themselves in no item: `item` of a layer is then
+-- that of its batch, `shown` is nil. In the GUI, which asks anew at any time, all is added.
+
+local WHOLE = Z.field("whole", "none", "never added: referenced only when all is")
+local wanted = { all = true, fields = {}, layers = {} }
+local asked_at
+
+local function ask(tree, number)
+  if asked_at and number >= asked_at and not wanted.all then
+    asked_at = number
+    return
+  end
+  local known, all = pcall(tree.referenced, tree, WHOLE)
+  wanted.all = not known or all or gui_enabled()
+  asked_at = number
+  if wanted.all then return end
+  wanted.fields, wanted.layers = {}, {}
+  for index = 1, #registered do
+    if tree:referenced(registered[index]) then
+      wanted.fields[registered[index]], wanted.layers[layers[index]] = true, true
+    end
+  end
+end
+
+-- Does somebody want this field?
+function Z.wants(field)
+  return wanted.all or wanted.fields[field]
+end
+
+-- Adds the item of a layer; returns it, and again when its fields are wanted.
+local function open(b, outer, desc, range)
+  if wanted.all then
+    local item = add(outer, desc.field or F.unknown_extension, range)
+    return item, item
+  end
+  if not wanted.layers[desc.name] then return b.item, nil end
+  local item = add(b.item, desc.field or F.unknown_extension, range)
+  return item, item
+end
+
+Z.on_init[#Z.on_init + 1] = function() asked_at = nil end
 
 local EXPERTS = {
   Truncated = "truncated", Overlong = "overlong", BadValue = "bad_value", UnknownMessage = "unknown_message",
@@ -291,11 +335,11 @@ function unknown.read(b, e, at, stop)
     local lo, hi, n = vle(b.raw, at, stop)
     if not lo then return cut(b, e, "z64", at) end
     e.z64 = number(lo, hi)
-    if e.item then Z.add_vle(e.item, F.unknown_extension_z64, b.range, at, n, lo, hi) end
+    if e.shown then Z.add_vle(e.shown, F.unknown_extension_z64, b.range, at, n, lo, hi) end
     return n
   end
   e.data = sub(b.raw, at + 1, stop)
-  if e.item then add(e.item, F.unknown_extension_data, b.range(at, stop - at)) end
+  if e.shown then add(e.shown, F.unknown_extension_data, b.range(at, stop - at)) end
   return stop
 end
 
@@ -348,15 +392,15 @@ function Z.chain(b, m, field, known, at, stop)
       header = head, enc = enc, at = at }
     if item then
       local here = b.range(at, 1)
-      e.item = add(item, desc.field or F.unknown_extension, here)
-      add(e.item, HEADER, here)
+      e.item, e.shown = open(b, item, desc, here)
+      if wanted.all or wanted.fields[HEADER] then add(e.item, HEADER, here) end
     end
     index = index + 1
     list[index] = e
     ext[e.name] = ext[e.name] or e
     local behind = extension(b, e, desc, at, stop)
     e.stop = behind or b.at
-    if e.item then set_len(e.item, (behind or b.at) - at) end
+    if e.shown then set_len(e.shown, (behind or b.at) - at) end
     if not behind then return nil end
     if desc == unknown and low % 32 >= 16 and not known.skips_mandatory then
       refuse(b, m, "UnknownMandatoryExtension", field .. "[" .. index - 1 .. "]", at,
@@ -371,11 +415,11 @@ end
 function Z.region(b, m, values, name, slot, desc, item, at, stop)
   local e = { name = desc.name, label = desc.label, parent = m, slot = slot, at = at }
   values[name] = e
-  e.item = item and add(item, desc.field, b.range(at, 0))
+  if item then e.item, e.shown = open(b, item, desc, b.range(at, 0)) end
   local start, behind = length_of(b, e, at, stop)
   if not start then return nil end
   behind = counted(b, e, desc.read, start, behind)
-  if e.item then set_len(e.item, behind - at) end
+  if e.shown then set_len(e.shown, behind - at) end
   return behind
 end
 
@@ -390,10 +434,10 @@ function Z.body(b, m, field, messages, ids, at, stop)
   local desc = messages[id]
   local inner = { name = desc.name, label = desc.label, kind = desc.kind, parent = m, slot = field, named = true, at = at }
   m.body = inner
-  inner.item = m.item and add(m.item, desc.field, b.range(at, 1))
+  if m.item then inner.item, inner.shown = open(b, m.item, desc, b.range(at, 1)) end
   local behind = desc.read(b, inner, at, stop)
   inner.stop = behind or b.at
-  if inner.item then set_len(inner.item, inner.stop - at) end
+  if inner.shown then set_len(inner.shown, inner.stop - at) end
   return behind
 end
 
@@ -406,10 +450,10 @@ local function one(b, parent, desc, at, stop)
   b.place = m.place
   local item = b.item
   if parent then item = parent.item end
-  m.item = item and add(item, desc.field, b.range(at, 1))
+  if item then m.item, m.shown = open(b, item, desc, b.range(at, 1)) end
   local behind = desc.read(b, m, at, stop)
   m.stop = behind or b.at
-  if m.item then set_len(m.item, m.stop - at) end
+  if m.shown then set_len(m.shown, m.stop - at) end
   if not m.heard then heard(b, m) end
   if m.name == "fragment" and not m.refused and not b.dry and Z.reassemble then
     local whole, numbers = Z.reassemble(b, m)
@@ -533,8 +577,11 @@ end
 -- Dissects one batch or datagram: `range` gives the bytes of what was captured.
 local function dissect_batch(pinfo, root, way, range, raw, kind, whole, length)
   local size = #raw
-  local item = add(root, BATCH, whole)
-  if length then add_le(item, LENGTH, length) end
+  local item = root
+  if wanted.all or wanted.layers.batch then
+    item = add(root, BATCH, whole)
+    if length then add_le(item, LENGTH, length) end
+  end
   local b = new_batch(pinfo, root, way, raw, range)
   b.item = item
   if kind == "batch" and Z.links then
@@ -565,8 +612,8 @@ function Z.put_together(b, m, bytes, numbers)
   local range = ByteArray.new(bytes, true):tvb("Reassembled message")
   local inner = new_batch(b.pinfo, b.root, b.way, bytes, range)
   inner.index, inner.place, inner.within = b.index, b.place, m
-  inner.item = m.item and add(m.item, BATCH, range(0, #bytes))
-  if inner.item then
+  inner.item = m.item and (wanted.all or wanted.layers.batch) and add(m.item, BATCH, range(0, #bytes)) or m.item
+  if inner.item and wanted.all then
     inner.item:set_text("Reassembled from " .. #numbers .. " fragments, " .. #bytes .. " bytes")
   end
   one_of(inner, network, #bytes)
@@ -605,6 +652,7 @@ function Z.entry.stream(tvb, pinfo, tree)
   end
   show_protocol(pinfo)
   local root = add(tree, Z.proto, tvb(0, size))
+  ask(root, current.number)
   if at > 0 then
     add(root, CONTINUED, tvb(0, at))
     pinfo.cols.info = "[in mid batch]"
@@ -642,6 +690,7 @@ function Z.entry.message(tvb, pinfo, tree)
   show_protocol(pinfo)
   local size = tvb:len()
   local root = add(tree, Z.proto, tvb(0, size))
+  ask(root, current.number)
   if size > 0 then
     dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb, tvb:raw(0, size), "batch", tvb(0, size))
   end
@@ -654,6 +703,7 @@ function Z.entry.datagram(tvb, pinfo, tree)
   show_protocol(pinfo)
   local size = tvb:len()
   local root = add(tree, Z.proto, tvb(0, size))
+  ask(root, current.number)
   if size == 0 then return 0 end
   local raw = tvb:raw(0, size)
   local way = link_of(pinfo, tvb)

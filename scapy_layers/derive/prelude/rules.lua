@@ -135,6 +135,7 @@ end
 local MOST_TOLD = 65536 -- broken requirements that are said again when their packets are read again
 local MOST = 4096 -- scouts, cookies, keys
 local MOST_SAMPLES = 16384
+local LONGEST = 1024 -- bytes of a cookie or a key of which all is remembered
 local SLACK = 0.15 -- seconds that a busy machine may be late
 local UNDER_WAY = 1 -- seconds in which a node can have sent something before it had read the CLOSE of the other end
 local LATE = 0.5 -- seconds that an answer may be late
@@ -304,7 +305,7 @@ local function check_key(m)
   local found = judged.young[key]
   if found == nil then
     found = judge(key)
-    if #key <= 256 then remember(judged, key, found) end
+    if #key <= LONGEST then remember(judged, key, found) end
   end
   if found then say(m.item, found[1], found[2]) end
 end
@@ -520,6 +521,11 @@ local function has(message, ...)
   return false
 end
 
+-- Returns what stands for a cookie, which may have 64 KiB.
+local function abridged(cookie)
+  return #cookie <= LONGEST and cookie or sub(cookie, 1, LONGEST) .. #cookie
+end
+
 -- What is worth remembering of INIT and OPEN.
 local function memo(m)
   local ext = {}
@@ -527,7 +533,7 @@ local function memo(m)
   return {
     S = m.S, fsn = m.fsn or BITS_32, rid = m.rid or BITS_32, batch_size = m.batch_size or LARGEST_BATCH,
     patch = m.ext and m.ext.patch and number(m.ext.patch.patch) or 0,
-    zid = m.zid, version = m.version, cookie = m.cookie, initial_sn = m.initial_sn, ext = ext,
+    zid = m.zid, version = m.version, cookie = m.cookie and abridged(m.cookie), initial_sn = m.initial_sn, ext = ext,
     mandatory = m.refused ~= nil,
   }
 end
@@ -582,7 +588,7 @@ local function check_answer(m, syn, ack)
   end
   if syn.ext.qos and not syn.ext.qoslink and ack.ext.qoslink then broken(m, "init_032", "QoSLink in answer to QoS") end
   if ack.patch > syn.patch then
-    broken(m, "init_040", format("patch %d after an offer of %d", ack.patch, syn.patch))
+    broken(m, "init_040", format("patch %.0f after an offer of %.0f", ack.patch, syn.patch))
   end
   if ack.ext.low_latency and has(ack, "qos", "qoslink") then broken(m, "init_051", "InitAck accepts both") end
 end
@@ -606,9 +612,9 @@ function TALK.init(b, m)
   check_accepted(b, m, notes)
   if m.A == 1 and notes.syn and b.way.index ~= notes.initiator then check_answer(m, notes.syn, mine) end
   if m.cookie and m.cookie ~= "" and not notes.ack then
-    local before = recall(cookies, m.cookie)
+    local before = recall(cookies, mine.cookie)
     if before then broken(m, "init_031", "the cookie of packet " .. before .. " again") end
-    remember(cookies, m.cookie, b.number)
+    remember(cookies, mine.cookie, b.number)
   end
   notes.roles[b.way.index] = m.whatami
   if m.A == 0 then
@@ -655,8 +661,8 @@ function TALK.open(b, m)
   local answers, from_initiator = m.A == 1, notes.initiator == index
   check_order(b, m, notes, answers and 4 or 3)
   check_accepted(b, m, notes)
-  if not m.refused and ack and ack.cookie and not answers and from_initiator and m.cookie ~= ack.cookie then
-    broken(m, "init_029", format("%d bytes that are not the %d of InitAck", #m.cookie, #ack.cookie))
+  if not m.refused and ack and ack.cookie and not answers and from_initiator and abridged(m.cookie) ~= ack.cookie then
+    broken(m, "init_029", format("%d bytes that are not those of InitAck", #m.cookie))
   end
   if answers and not from_initiator and asked and ack and ack.cookie and asked.cookie and asked.cookie ~= ack.cookie then
     broken(m, "open_005", "accepted all the same")
@@ -723,7 +729,7 @@ end
 local function check_behind_close(b, m, notes)
   if m.name == "close" or m.name == "join" or b.link.multicast then return end
   local index = b.way.index
-  if notes.closed[index] and b.link.tcp then broken(m, "cls_004", m.label .. " behind the sender's own CLOSE") end
+  if notes.closed[index] and is_whole(b) then broken(m, "cls_004", m.label .. " behind the sender's own CLOSE") end
   local other = notes.closed[3 - index]
   if other and b.time - other > UNDER_WAY then
     broken(m, "cls_102", format("%s %.1f s after the other end's CLOSE", m.label, b.time - other))
@@ -825,7 +831,7 @@ function TALK.push(b, m)
   local body = m.body
   local ext = body.ext
   if ext and ext.shm and without_shm(b) then broken(m, "put_004", "Shm without an agreement on it") end
-  if (body.T == 1 or (ext and ext.source_info)) and m.keyexpr and not b.link.multicast then
+  if (body.T == 1 or (ext and ext.source_info)) and m.keyexpr and #m.keyexpr <= LONGEST and not b.link.multicast then
     check_back(b, m, mark_of(b, body, ext))
   end
 end
@@ -955,6 +961,8 @@ local function hear(b, m)
     if ext and ext.qos and ext.qos.F == 1 and not m.refused then check_block_first(b, m) end
   end
   local talk = TALK[m.name]
+  -- (Into network messages that receivers drop, the conversation has not looked.)
+  if m.ignored and m.kind == "network" then talk = nil end
   if talk and (not m.refused or (HANDSHAKE[m.name] and is_readable(m))) then talk(b, m) end
 end
 

@@ -101,7 +101,7 @@ function Z.sync(way, raw, key, visited)
   if way.foreign then return nil end
   if way.begun and not way.broken then return 0 end
   local size, known = #raw, way.begun or way.opposite.begun
-  if not known and size < LEAST_BYTES then return -1 end
+  if not way.begun and size < LEAST_BYTES then return -1 end
   if not way.begun and begins(way, raw) then
     way.begun, way.broken = true, false
     return 0

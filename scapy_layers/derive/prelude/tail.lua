@@ -44,7 +44,7 @@ local info = Z.info
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
-  if m.item and m.keyexpr then append_text(m.item, ": " .. Z.shown(m.keyexpr)) end
+  if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shown(m.keyexpr)) end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
     info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)

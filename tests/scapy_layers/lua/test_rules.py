@@ -60,7 +60,9 @@ pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark i
 
 OWN = {
     f"ZN-{number}": level
-    for number, level in re.findall(r'^  \{ "([A-Z]+-\d+)", "([A-Z ]+)"', (PRELUDE / "rules.lua").read_text(), re.M)
+    for number, level in re.findall(
+        r'\n  \{ "([A-Z]+-\d+)", "([A-Z ]+)"', (PRELUDE / "rules.lua").read_text()
+    )
 }
 """Requirements that have an expert info of their own, and their levels."""
 
@@ -89,9 +91,30 @@ REFUSED = {"truncated", "overlong", "bad_value", "unknown_message", "unknown_man
 OF_DECODING = {
     f"ZN-{number}"
     for number in (
-        "SCT-013 HLO-006 OAM-001 INIT-013 INIT-019 OPEN-002 CLS-005 KA-002 FRM-004 FRG-001 JOIN-004 INT-003 RSP-007 "
-        "REQ-005 PUSH-006 DCL-004 OAM-005 MSG-010 EXT-104"
-    ).split()
+        *(
+            "SCT-013",
+            "HLO-006",
+            "OAM-001",
+            "INIT-013",
+            "INIT-019",
+            "OPEN-002",
+            "CLS-005",
+            "KA-002",
+            "FRM-004",
+        ),
+        *(
+            "FRG-001",
+            "JOIN-004",
+            "INT-003",
+            "RSP-007",
+            "REQ-005",
+            "PUSH-006",
+            "DCL-004",
+            "OAM-005",
+            "MSG-010",
+        ),
+        "EXT-104",
+    )
 }
 """Requirements that strict decoding holds to."""
 
@@ -135,7 +158,7 @@ class Connection:
                 self.inits += [one for one in decode_batch(data) if isinstance(one, Init)]
         return len(data).to_bytes(4 if low else 2, "little") + data
 
-    def _both_offer(self, kind: type[LowLatency] | type[Compression]) -> bool:
+    def _both_offer(self, kind: type[LowLatency | Compression]) -> bool:
         """Tells whether both ends have offered something and the first one has said OPEN."""
         offers = [any(type(one) is kind for one in init.extensions) for init in self.inits]
         return len(offers) == 2 and all(offers) and self.batches[0] >= 2
@@ -160,7 +183,7 @@ class Capture:
     packets: list[tuple[int, bytes]] = field(default_factory=list)
     units: list[Told] = field(default_factory=list)
     _begin: int = 0
-    _now: Told = Told(-1, 0)
+    _now: Told = field(default=Told(-1, 0))
 
     def add(self, story: Story) -> None:
         """Adds a story."""
@@ -182,7 +205,7 @@ class Capture:
                 self._segment(time, connections[on.number], 1, first[::-1], 18)
             connection = connections[on.number]
             if isinstance(unit, Gap):
-                connection.next[side] += unit.missing
+                connection.next[side] += unit.missing or 0
             elif isinstance(unit, Batch):
                 self._segment(time, connection, side, ends, 24, connection.framed(self._own(unit.data), side))
             else:
@@ -211,7 +234,13 @@ class Capture:
         return address.to_bytes(4, "big"), port
 
     def _segment(
-        self, time: int, connection: Connection, side: int, ends: tuple[Address, ...], flags: int, data: bytes = b""
+        self,
+        time: int,
+        connection: Connection,
+        side: int,
+        ends: tuple[Address, ...],
+        flags: int,
+        data: bytes = b"",
     ) -> None:
         acknowledged = 0 if flags == 2 else connection.next[1 - side]
         words = struct.pack(">IIBBHHH", connection.next[side], acknowledged, 5 << 4, flags, 512, 0, 0)
@@ -251,7 +280,19 @@ def experts(path: Path, *options: str, where: str = "zenoh && _ws.expert") -> li
         options = (*options, "-d", DECODE_AS[path.stem])
     if where:
         options = (*options, "-Y", where)
-    command = ["tshark", "-n", "-X", f"lua_script:{LUA}", "-r", str(path), "-T", "pdml", "-J", "zenoh", *options]
+    command = [
+        "tshark",
+        "-n",
+        "-X",
+        f"lua_script:{LUA}",
+        "-r",
+        str(path),
+        "-T",
+        "pdml",
+        "-J",
+        "zenoh",
+        *options,
+    ]
     done = subprocess.run(command, capture_output=True, check=True, timeout=60)
     assert b"Lua" not in done.stderr, done.stderr.decode()
     return list(_said(ET.fromstring(_NO_TEXT.sub(b"?", done.stdout))))
@@ -337,6 +378,15 @@ SILENT = {
 }
 """What the linter says of a story, and the dissector does not."""
 
+BEYOND = {
+    # The linter takes datagrams of another version for something else; the dissector goes by the port.
+    "ZN-SCT-018": {(1, "ZN-SCT-018")},
+    "ZN-HLO-010": {(2, "ZN-HLO-010")},
+    "ZN-JOIN-002": {(1, "ZN-JOIN-002")},
+    "ZN-INIT-045": {(1, "ZN-INIT-014"), (2, "ZN-INIT-045")},
+}
+"""What the dissector says of a story, by unit, and the linter does not."""
+
 IDS = [f"{at}-{number or 'ordinary'}" for at, (number, _) in enumerate(STORIES)]
 _POOL = ThreadPoolExecutor(2)
 
@@ -366,7 +416,9 @@ def said(path: Path) -> list[Said]:
 def test_broken_requirement_has_an_expert_info_of_its_name(at: int, made: Capture, said: list[Said]) -> None:
     number, story = STORIES[at]
     here = [one for one in said if made.units[one.packet - 1].story == at]
-    expected = {one for one in linted(story.units) if (number, one[1]) not in SILENT}
+    expected = {one for one in linted(story.units) if (number, one[1]) not in SILENT} | BEYOND.get(
+        number, set()
+    )
     assert {(made.units[packet - 1].unit, found) for packet, found in own(here)} == expected
     names = {one.name for one in here}
     if number in OF_CONVERSATION:
@@ -398,7 +450,9 @@ def test_expert_info_says_the_requirement_and_what_was_seen(path: Path) -> None:
     (found,) = experts(path, where="zenoh.expert.hlo_008")
     assert found.text == "ZN-HLO-008 bits 3:2 of HELLO's packed byte are zero: HELLO: bits 0x1 at 2"
     (found,) = experts(path, where="zenoh.expert.init_047")
-    assert found.text == "ZN-INIT-047 InitAck raises neither FSN nor RID: fsn 32 bit after a proposal of 16 bit"
+    assert (
+        found.text == "ZN-INIT-047 InitAck raises neither FSN nor RID: fsn 32 bit after a proposal of 16 bit"
+    )
 
 
 def test_packets_that_are_read_again_say_the_same(path: Path, said: list[Said]) -> None:
@@ -411,9 +465,14 @@ def test_first_pass_without_fields_says_less_and_nothing_else(path: Path, said: 
 
 
 @pytest.mark.parametrize("lost", range(1, 8))
-def test_what_is_not_in_the_capture_accuses_nobody(lost: int, made: Capture, said: list[Said], tmp_path: Path) -> None:
+def test_what_is_not_in_the_capture_accuses_nobody(
+    lost: int, made: Capture, said: list[Said], tmp_path: Path
+) -> None:
     """One packet of each story is missing: its number within the story."""
-    begins = [next(at for at, unit in enumerate(made.units, 1) if unit.story == story) for story in range(len(STORIES))]
+    begins = [
+        next(at for at, unit in enumerate(made.units, 1) if unit.story == story)
+        for story in range(len(STORIES))
+    ]
     holed = made.save(tmp_path / "holed.pcap", without={first + lost for first in begins})
     whole = {(made.units[packet - 1].story, found) for packet, found in own(said)}
     rest = {(made.units[packet - 1].story, found) for packet, found in own(experts(holed))}
