@@ -375,6 +375,9 @@ local function fits(b, e, read, at, stop)
 end
 
 local unknown = { name = "unknown_extension", label = "unknown extension" }
+
+function unknown.new() return { name = unknown.name, label = unknown.label } end
+
 local Z64 = 1
 local ZBUF = 2
 
@@ -436,8 +439,8 @@ function Z.chain(b, m, field, known, at, stop)
       end
     end
     seen[low] = true
-    local e = { name = desc.name, label = desc.label, parent = m, slot = field, nth = index, named = true,
-      header = head, enc = enc, at = at }
+    local e = desc.new()
+    e.parent, e.slot, e.nth, e.named, e.header, e.enc, e.at = m, field, index, true, head, enc, at
     if item then
       local here = b.range(at, 1)
       e.item, e.shown = open(b, item, desc, here)
@@ -480,9 +483,13 @@ function Z.body(b, m, field, messages, ids, at, stop)
     return fail(b, m, "UnknownMessage", field, at, format("id 0x%02x may not stand here", id))
   end
   local desc = messages[id]
-  local inner = { name = desc.name, label = desc.label, kind = desc.kind, parent = m, slot = field, named = true, at = at }
+  local inner = desc.new()
+  inner.whole, inner.parent, inner.slot, inner.named, inner.at = nil, m, field, true, at
   m.body = inner
-  if m.item then inner.item, inner.shown = open(b, m.item, desc, b.range(at, 1)) end
+  if m.item then
+    inner.here = b.range(at, 1)
+    inner.item, inner.shown = open(b, m.item, desc, inner.here)
+  end
   local behind = desc.read(b, inner, at, stop)
   inner.stop = behind or b.at
   if inner.shown then set_len(inner.shown, inner.stop - at) end
@@ -491,14 +498,18 @@ end
 
 -- Reads a message of a link; it is heard as soon as all but the messages inside is read.
 local function one(b, parent, desc, at, stop)
-  local m = { name = desc.name, label = desc.label, kind = desc.kind, at = at, whole = true, within = b.within }
+  local m = desc.new()
+  m.at, m.within = at, b.within
   if parent then m.parent, m.slot, m.named, m.within = parent, "messages", true, parent end
   b.index = b.index + 1
   m.place = b.base + b.index
   b.place = m.place
   local item = b.item
   if parent then item = parent.item end
-  if item then m.item, m.shown = open(b, item, desc, b.range(at, 1)) end
+  if item then
+    m.here = b.range(at, 1)
+    m.item, m.shown = open(b, item, desc, m.here)
+  end
   local behind = desc.read(b, m, at, stop)
   m.stop = behind or b.at
   if m.shown then set_len(m.shown, m.stop - at) end
@@ -1138,59 +1149,59 @@ local shown, is_utf8, note, fail, cut = Z.shown, Z.is_utf8, Z.refuse, Z.fail, Z.
 local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
 local chain, region, body, messages_of = Z.chain, Z.region, Z.body, Z.messages_of
 local R, I, C, S = {}, {}, {}, {}
-I.qos_0 = { name = "qos", label = "QoS", field = F.qos, enc = 1 }
-I.qos_1 = { name = "qos", label = "QoS", field = F.qos, enc = 0 }
-I.qoslink_2 = { name = "qoslink", label = "QoSLink", field = F.qoslink, enc = 1 }
-I.shm_3 = { name = "shm", label = "Shm", field = F.shm, enc = 2, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.shm_4 = { name = "shm", label = "Shm", field = F.shm, enc = 2, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.auth_5 = { name = "auth", label = "Auth", field = F.auth, enc = 2, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.usr_pwd_6 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 0 }
-I.pub_key_7 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2 }
-I.auth_8 = { name = "auth", label = "Auth", field = F.auth, enc = 2, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.usr_pwd_9 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 1 }
-I.pub_key_10 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2 }
-I.multi_link_11 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.multi_link_12 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.low_latency_13 = { name = "low_latency", label = "LowLatency", field = F.low_latency, enc = 0 }
-I.compression_14 = { name = "compression", label = "Compression", field = F.compression, enc = 0 }
-I.patch_15 = { name = "patch", label = "Patch", field = F.patch, enc = 1 }
-I.region_name_16 = { name = "region_name", label = "RegionName", field = F.region_name, enc = 2 }
-I.shm_17 = { name = "shm", label = "Shm", field = F.shm, enc = 1 }
-I.shm_18 = { name = "shm", label = "Shm", field = F.shm, enc = 2, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.shm_19 = { name = "shm", label = "Shm", field = F.shm, enc = 2, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.auth_20 = { name = "auth", label = "Auth", field = F.auth, enc = 2, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.usr_pwd_21 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 2 }
-I.pub_key_22 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2 }
-I.auth_23 = { name = "auth", label = "Auth", field = F.auth, enc = 2, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.pub_key_24 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 0 }
-I.multi_link_25 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, lenient = true }
-I.multi_link_ack_26 = { name = "multi_link_ack", label = "MultiLinkAck", field = F.multi_link_ack, enc = 0 }
-I.remote_bound_27 = { name = "remote_bound", label = "RemoteBound", field = F.remote_bound, enc = 1 }
-I.first_28 = { name = "first", label = "First", field = F.first, enc = 0 }
-I.drop_29 = { name = "drop", label = "Drop", field = F.drop, enc = 0 }
-I.qos_30 = { name = "qos", label = "QoS", field = F.qos, enc = 2 }
-I.shm_31 = { name = "shm", label = "Shm", field = F.shm, enc = 2 }
-I.qos_32 = { name = "qos", label = "QoS", field = F.qos, enc = 1 }
-I.timestamp_33 = { name = "timestamp", label = "Timestamp", field = F.timestamp, enc = 2 }
-I.node_id_34 = { name = "node_id", label = "NodeId", field = F.node_id, enc = 1 }
-I.responder_id_35 = { name = "responder_id", label = "ResponderId", field = F.responder_id, enc = 2 }
-I.timestamp_stack_36 = { name = "timestamp_stack", label = "TimestampStack", field = F.timestamp_stack, enc = 2 }
+I.qos_0 = { name = "qos", label = "QoS", field = F.qos, enc = 1, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved3 = nil, priority = nil } end }
+I.qos_1 = { name = "qos", label = "QoS", field = F.qos, enc = 0, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.qoslink_2 = { name = "qoslink", label = "QoSLink", field = F.qoslink, enc = 1, new = function() return { name = "qoslink", label = "QoSLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved20 = nil, reliability = nil, last_priority = nil, first_priority = nil, has_reliability = nil, has_priorities = nil, qos = nil } end }
+I.shm_3 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, segment_id = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.shm_4 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, challenge = nil, segment_id = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.auth_5 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, extensions = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.usr_pwd_6 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 0, new = function() return { name = "usr_pwd", label = "UsrPwd", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.pub_key_7 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, n = nil, e = nil } end }
+I.auth_8 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, extensions = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.usr_pwd_9 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 1, new = function() return { name = "usr_pwd", label = "UsrPwd", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, nonce = nil } end }
+I.pub_key_10 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, n = nil, e = nil, nonce = nil } end }
+I.multi_link_11 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, new = function() return { name = "multi_link", label = "MultiLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, n = nil, e = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.multi_link_12 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, new = function() return { name = "multi_link", label = "MultiLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, n = nil, e = nil, nonce = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.low_latency_13 = { name = "low_latency", label = "LowLatency", field = F.low_latency, enc = 0, new = function() return { name = "low_latency", label = "LowLatency", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.compression_14 = { name = "compression", label = "Compression", field = F.compression, enc = 0, new = function() return { name = "compression", label = "Compression", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.patch_15 = { name = "patch", label = "Patch", field = F.patch, enc = 1, new = function() return { name = "patch", label = "Patch", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, patch = nil } end }
+I.region_name_16 = { name = "region_name", label = "RegionName", field = F.region_name, enc = 2, new = function() return { name = "region_name", label = "RegionName", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, region = nil } end }
+I.shm_17 = { name = "shm", label = "Shm", field = F.shm, enc = 1, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, challenge = nil } end }
+I.shm_18 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, challenge = nil, has_counters = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.shm_19 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, has_counters = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.auth_20 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, extensions = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.usr_pwd_21 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 2, new = function() return { name = "usr_pwd", label = "UsrPwd", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, user = nil, hmac = nil } end }
+I.pub_key_22 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, nonce = nil } end }
+I.auth_23 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, extensions = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.pub_key_24 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 0, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.multi_link_25 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, new = function() return { name = "multi_link", label = "MultiLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, nonce = nil } end, lenient = true }
+I.multi_link_ack_26 = { name = "multi_link_ack", label = "MultiLinkAck", field = F.multi_link_ack, enc = 0, new = function() return { name = "multi_link_ack", label = "MultiLinkAck", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.remote_bound_27 = { name = "remote_bound", label = "RemoteBound", field = F.remote_bound, enc = 1, new = function() return { name = "remote_bound", label = "RemoteBound", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, bound = nil } end }
+I.first_28 = { name = "first", label = "First", field = F.first, enc = 0, new = function() return { name = "first", label = "First", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.drop_29 = { name = "drop", label = "Drop", field = F.drop, enc = 0, new = function() return { name = "drop", label = "Drop", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.qos_30 = { name = "qos", label = "QoS", field = F.qos, enc = 2, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, lanes = nil } end }
+I.shm_31 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, data = nil } end }
+I.qos_32 = { name = "qos", label = "QoS", field = F.qos, enc = 1, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved6 = nil, F = nil, E = nil, D = nil, priority = nil } end }
+I.timestamp_33 = { name = "timestamp", label = "Timestamp", field = F.timestamp, enc = 2, new = function() return { name = "timestamp", label = "Timestamp", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, timestamp = nil, timestamp_id = nil } end }
+I.node_id_34 = { name = "node_id", label = "NodeId", field = F.node_id, enc = 1, new = function() return { name = "node_id", label = "NodeId", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, node_id = nil } end }
+I.responder_id_35 = { name = "responder_id", label = "ResponderId", field = F.responder_id, enc = 2, new = function() return { name = "responder_id", label = "ResponderId", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, zid_len = nil, reserved0 = nil, zid = nil, eid = nil } end }
+I.timestamp_stack_36 = { name = "timestamp_stack", label = "TimestampStack", field = F.timestamp_stack, enc = 2, new = function() return { name = "timestamp_stack", label = "TimestampStack", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, conf_flags = nil, records = nil } end }
 I.stamp_37 = { name = "stamp", label = "stamp", field = F.stamp }
-I.query_target_38 = { name = "query_target", label = "QueryTarget", field = F.query_target, enc = 1 }
-I.budget_39 = { name = "budget", label = "Budget", field = F.budget, enc = 1 }
-I.timeout_40 = { name = "timeout", label = "Timeout", field = F.timeout, enc = 1 }
+I.query_target_38 = { name = "query_target", label = "QueryTarget", field = F.query_target, enc = 1, new = function() return { name = "query_target", label = "QueryTarget", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, target = nil } end }
+I.budget_39 = { name = "budget", label = "Budget", field = F.budget, enc = 1, new = function() return { name = "budget", label = "Budget", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, budget = nil } end }
+I.timeout_40 = { name = "timeout", label = "Timeout", field = F.timeout, enc = 1, new = function() return { name = "timeout", label = "Timeout", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, timeout = nil } end }
 I.linkstate_41 = { name = "linkstate", label = "linkstate", field = F.linkstate }
-I.wire_expr_42 = { name = "wire_expr", label = "WireExpr", field = F.wire_expr, enc = 2 }
-I.queryable_info_43 = { name = "queryable_info", label = "QueryableInfo", field = F.queryable_info, enc = 1 }
-I.source_info_44 = { name = "source_info", label = "SourceInfo", field = F.source_info, enc = 2 }
-I.shm_45 = { name = "shm", label = "Shm", field = F.shm, enc = 0 }
-I.attachment_46 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2 }
+I.wire_expr_42 = { name = "wire_expr", label = "WireExpr", field = F.wire_expr, enc = 2, new = function() return { name = "wire_expr", label = "WireExpr", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved2 = nil, mapping = nil, N = nil, key_scope = nil } end }
+I.queryable_info_43 = { name = "queryable_info", label = "QueryableInfo", field = F.queryable_info, enc = 1, new = function() return { name = "queryable_info", label = "QueryableInfo", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved24 = nil, distance = nil, reserved1 = nil, complete = nil } end }
+I.source_info_44 = { name = "source_info", label = "SourceInfo", field = F.source_info, enc = 2, new = function() return { name = "source_info", label = "SourceInfo", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, zid_len = nil, reserved0 = nil, zid = nil, eid = nil, source_sn = nil } end }
+I.shm_45 = { name = "shm", label = "Shm", field = F.shm, enc = 0, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.attachment_46 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2, new = function() return { name = "attachment", label = "Attachment", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, attachment = nil } end }
 I.reference_47 = { name = "reference", label = "reference", field = F.reference }
-I.attachment_48 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2 }
-I.query_body_shm_49 = { name = "query_body_shm", label = "QueryBodyShm", field = F.query_body_shm, enc = 0 }
-I.query_body_50 = { name = "query_body", label = "QueryBody", field = F.query_body, enc = 2, fits = function(m, seen) return not ((seen or none)[0x04]) end }
-I.query_body_51 = { name = "query_body", label = "QueryBody", field = F.query_body, enc = 2, unbounded = true, fits = function(m, seen) return (seen or none)[0x04] end }
-I.attachment_52 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2 }
+I.attachment_48 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2, new = function() return { name = "attachment", label = "Attachment", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, attachment = nil } end }
+I.query_body_shm_49 = { name = "query_body_shm", label = "QueryBodyShm", field = F.query_body_shm, enc = 0, new = function() return { name = "query_body_shm", label = "QueryBodyShm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
+I.query_body_50 = { name = "query_body", label = "QueryBody", field = F.query_body, enc = 2, new = function() return { name = "query_body", label = "QueryBody", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved32 = nil, encoding = nil, S = nil, data = nil } end, fits = function(m, seen) return not ((seen or none)[0x04]) end }
+I.query_body_51 = { name = "query_body", label = "QueryBody", field = F.query_body, enc = 2, new = function() return { name = "query_body", label = "QueryBody", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved32 = nil, encoding = nil, S = nil, slices = nil } end, unbounded = true, fits = function(m, seen) return (seen or none)[0x04] end }
+I.attachment_52 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2, new = function() return { name = "attachment", label = "Attachment", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, attachment = nil } end }
 C[1] = { skips_mandatory = true }
 C[2] = { [0x31] = { I.qos_0 } }
 C[3] = { [0x01] = { I.qos_1 }, [0x21] = { I.qoslink_2 }, [0x42] = { I.shm_3, I.shm_4 }, [0x43] = { I.auth_5, I.auth_8 }, [0x44] = { I.multi_link_11, I.multi_link_12 }, [0x05] = { I.low_latency_13 }, [0x06] = { I.compression_14 }, [0x27] = { I.patch_15 }, [0x48] = { I.region_name_16 } }
@@ -1227,7 +1238,7 @@ R.scout = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.scout_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.scout_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.scout_reserved_5, here) end
@@ -1274,7 +1285,7 @@ R.hello = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.L = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.hello_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.hello_reserved_6, here) end
     add(item, F.hello_L, here)
@@ -1344,7 +1355,7 @@ R.transport_oam = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.ENC = floor(c / 32) % 4
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.transport_oam_Z, here)
   end
   if m.ENC < 0 or m.ENC > 2 then note(b, m, "BadValue", "ENC", at, m.ENC .. " has no meaning") end
@@ -1386,7 +1397,7 @@ R.init = function(b, m, at, stop)
   m.S = floor(c / 64) % 2
   m.A = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.init_Z, here)
     add(item, F.init_S, here)
     add(item, F.init_A, here)
@@ -1460,7 +1471,7 @@ R.open = function(b, m, at, stop)
   m.T = floor(c / 64) % 2
   m.A = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.open_Z, here)
     add(item, F.open_T, here)
     add(item, F.open_A, here)
@@ -1501,7 +1512,7 @@ R.close = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.S = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.close_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.close_reserved_6, here) end
     add(item, F.close_S, here)
@@ -1528,7 +1539,7 @@ R.keep_alive = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.keep_alive_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.keep_alive_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.keep_alive_reserved_5, here) end
@@ -1550,7 +1561,7 @@ R.frame = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.R = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.frame_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.frame_reserved_6, here) end
     add(item, F.frame_R, here)
@@ -1579,7 +1590,7 @@ R.fragment = function(b, m, at, stop)
   m.M = floor(c / 64) % 2
   m.R = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.fragment_Z, here)
     add(item, F.fragment_M, here)
     add(item, F.fragment_R, here)
@@ -1610,7 +1621,7 @@ R.join = function(b, m, at, stop)
   m.S = floor(c / 64) % 2
   m.T = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.join_Z, here)
     add(item, F.join_S, here)
     add(item, F.join_T, here)
@@ -1688,7 +1699,7 @@ R.interest = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.mode = floor(c / 32) % 4
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.interest_Z, here)
     add(item, F.interest_mode, here)
   end
@@ -1757,7 +1768,7 @@ R.response_final = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.response_final_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.response_final_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.response_final_reserved_5, here) end
@@ -1785,7 +1796,7 @@ R.response = function(b, m, at, stop)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.response_Z, here)
     add(item, F.response_M, here)
     add(item, F.response_N, here)
@@ -1832,7 +1843,7 @@ R.request = function(b, m, at, stop)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.request_Z, here)
     add(item, F.request_M, here)
     add(item, F.request_N, here)
@@ -1879,7 +1890,7 @@ R.push = function(b, m, at, stop)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.push_Z, here)
     add(item, F.push_M, here)
     add(item, F.push_N, here)
@@ -1920,7 +1931,7 @@ R.declare = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.I = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.declare_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.declare_reserved_6, here) end
     add(item, F.declare_I, here)
@@ -1950,7 +1961,7 @@ R.network_oam = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.ENC = floor(c / 32) % 4
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.network_oam_Z, here)
   end
   if m.ENC < 0 or m.ENC > 2 then note(b, m, "BadValue", "ENC", at, m.ENC .. " has no meaning") end
@@ -1996,7 +2007,7 @@ R.d_keyexpr = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.d_keyexpr_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.d_keyexpr_reserved_6, here) end
     add(item, F.d_keyexpr_N, here)
@@ -2040,7 +2051,7 @@ R.u_keyexpr = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.u_keyexpr_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.u_keyexpr_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.u_keyexpr_reserved_5, here) end
@@ -2067,7 +2078,7 @@ R.d_subscriber = function(b, m, at, stop)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.d_subscriber_Z, here)
     add(item, F.d_subscriber_M, here)
     add(item, F.d_subscriber_N, here)
@@ -2111,7 +2122,7 @@ R.u_subscriber = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.u_subscriber_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.u_subscriber_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.u_subscriber_reserved_5, here) end
@@ -2138,7 +2149,7 @@ R.d_queryable = function(b, m, at, stop)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.d_queryable_Z, here)
     add(item, F.d_queryable_M, here)
     add(item, F.d_queryable_N, here)
@@ -2182,7 +2193,7 @@ R.u_queryable = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.u_queryable_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.u_queryable_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.u_queryable_reserved_5, here) end
@@ -2209,7 +2220,7 @@ R.d_token = function(b, m, at, stop)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.d_token_Z, here)
     add(item, F.d_token_M, here)
     add(item, F.d_token_N, here)
@@ -2253,7 +2264,7 @@ R.u_token = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.u_token_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.u_token_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.u_token_reserved_5, here) end
@@ -2280,7 +2291,7 @@ R.d_final = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.d_final_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.d_final_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.d_final_reserved_5, here) end
@@ -2302,7 +2313,7 @@ R.put = function(b, m, at, stop)
   m.E = floor(c / 64) % 2
   m.T = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.put_Z, here)
     add(item, F.put_E, here)
     add(item, F.put_T, here)
@@ -2414,7 +2425,7 @@ R.del = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.T = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.del_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.del_reserved_6, here) end
     add(item, F.del_T, here)
@@ -2452,7 +2463,7 @@ R.query = function(b, m, at, stop)
   m.P = floor(c / 64) % 2
   m.C = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.query_Z, here)
     add(item, F.query_P, here)
     add(item, F.query_C, here)
@@ -2491,7 +2502,7 @@ R.reply = function(b, m, at, stop)
   m.reserved_6 = floor(c / 64) % 2
   m.C = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.reply_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.reply_reserved_6, here) end
     add(item, F.reply_C, here)
@@ -2522,7 +2533,7 @@ R.err = function(b, m, at, stop)
   m.E = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
   if item then
-    local here = range(at, 1)
+    local here = m.here
     add(item, F.err_Z, here)
     add(item, F.err_E, here)
     if m.reserved_5 ~= 0 then add(item, F.err_reserved_5, here) end
@@ -3593,37 +3604,37 @@ I.attachment_52.read = function(b, m, at, stop)
   at = n
   return at
 end
-Z.messages.scouting[0x01] = { name = "scout", label = "SCOUT", kind = "scouting", read = R.scout, field = F.scout }
-Z.messages.scouting[0x02] = { name = "hello", label = "HELLO", kind = "scouting", read = R.hello, field = F.hello }
-Z.messages.transport[0x00] = { name = "transport_oam", label = "OAM", kind = "transport", read = R.transport_oam, field = F.transport_oam }
-Z.messages.transport[0x01] = { name = "init", label = "INIT", kind = "transport", read = R.init, field = F.init }
-Z.messages.transport[0x02] = { name = "open", label = "OPEN", kind = "transport", read = R.open, field = F.open }
-Z.messages.transport[0x03] = { name = "close", label = "CLOSE", kind = "transport", read = R.close, field = F.close }
-Z.messages.transport[0x04] = { name = "keep_alive", label = "KEEP_ALIVE", kind = "transport", read = R.keep_alive, field = F.keep_alive }
-Z.messages.transport[0x05] = { name = "frame", label = "FRAME", kind = "transport", read = R.frame, field = F.frame }
-Z.messages.transport[0x06] = { name = "fragment", label = "FRAGMENT", kind = "transport", read = R.fragment, field = F.fragment }
-Z.messages.transport[0x07] = { name = "join", label = "JOIN", kind = "transport", read = R.join, field = F.join }
-Z.messages.network[0x19] = { name = "interest", label = "INTEREST", kind = "network", read = R.interest, field = F.interest }
-Z.messages.network[0x1a] = { name = "response_final", label = "RESPONSE_FINAL", kind = "network", read = R.response_final, field = F.response_final }
-Z.messages.network[0x1b] = { name = "response", label = "RESPONSE", kind = "network", read = R.response, field = F.response }
-Z.messages.network[0x1c] = { name = "request", label = "REQUEST", kind = "network", read = R.request, field = F.request }
-Z.messages.network[0x1d] = { name = "push", label = "PUSH", kind = "network", read = R.push, field = F.push }
-Z.messages.network[0x1e] = { name = "declare", label = "DECLARE", kind = "network", read = R.declare, field = F.declare }
-Z.messages.network[0x1f] = { name = "network_oam", label = "OAM", kind = "network", read = R.network_oam, field = F.network_oam }
-Z.messages.declaration[0x00] = { name = "d_keyexpr", label = "D_KEYEXPR", kind = "declaration", read = R.d_keyexpr, field = F.d_keyexpr }
-Z.messages.declaration[0x01] = { name = "u_keyexpr", label = "U_KEYEXPR", kind = "declaration", read = R.u_keyexpr, field = F.u_keyexpr }
-Z.messages.declaration[0x02] = { name = "d_subscriber", label = "D_SUBSCRIBER", kind = "declaration", read = R.d_subscriber, field = F.d_subscriber }
-Z.messages.declaration[0x03] = { name = "u_subscriber", label = "U_SUBSCRIBER", kind = "declaration", read = R.u_subscriber, field = F.u_subscriber }
-Z.messages.declaration[0x04] = { name = "d_queryable", label = "D_QUERYABLE", kind = "declaration", read = R.d_queryable, field = F.d_queryable }
-Z.messages.declaration[0x05] = { name = "u_queryable", label = "U_QUERYABLE", kind = "declaration", read = R.u_queryable, field = F.u_queryable }
-Z.messages.declaration[0x06] = { name = "d_token", label = "D_TOKEN", kind = "declaration", read = R.d_token, field = F.d_token }
-Z.messages.declaration[0x07] = { name = "u_token", label = "U_TOKEN", kind = "declaration", read = R.u_token, field = F.u_token }
-Z.messages.declaration[0x1a] = { name = "d_final", label = "D_FINAL", kind = "declaration", read = R.d_final, field = F.d_final }
-Z.messages.data[0x01] = { name = "put", label = "PUT", kind = "data", read = R.put, field = F.put }
-Z.messages.data[0x02] = { name = "del", label = "DEL", kind = "data", read = R.del, field = F.del }
-Z.messages.data[0x03] = { name = "query", label = "QUERY", kind = "data", read = R.query, field = F.query }
-Z.messages.data[0x04] = { name = "reply", label = "REPLY", kind = "data", read = R.reply, field = F.reply }
-Z.messages.data[0x05] = { name = "err", label = "ERR", kind = "data", read = R.err, field = F.err }
+Z.messages.scouting[0x01] = { name = "scout", label = "SCOUT", kind = "scouting", read = R.scout, field = F.scout, new = function() return { name = "scout", label = "SCOUT", kind = "scouting", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, version = nil, zid_len = nil, I = nil, what = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.scouting[0x02] = { name = "hello", label = "HELLO", kind = "scouting", read = R.hello, field = F.hello, new = function() return { name = "hello", label = "HELLO", kind = "scouting", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, L = nil, version = nil, zid_len = nil, reserved2 = nil, whatami = nil, zid = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.transport[0x00] = { name = "transport_oam", label = "OAM", kind = "transport", read = R.transport_oam, field = F.transport_oam, new = function() return { name = "transport_oam", label = "OAM", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, ENC = nil, oam_id = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.transport[0x01] = { name = "init", label = "INIT", kind = "transport", read = R.init, field = F.init, new = function() return { name = "init", label = "INIT", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, S = nil, A = nil, version = nil, zid_len = nil, reserved2 = nil, whatami = nil, zid = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.transport[0x02] = { name = "open", label = "OPEN", kind = "transport", read = R.open, field = F.open, new = function() return { name = "open", label = "OPEN", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, T = nil, A = nil, lease = nil, initial_sn = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.transport[0x03] = { name = "close", label = "CLOSE", kind = "transport", read = R.close, field = F.close, new = function() return { name = "close", label = "CLOSE", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, S = nil, reason = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.transport[0x04] = { name = "keep_alive", label = "KEEP_ALIVE", kind = "transport", read = R.keep_alive, field = F.keep_alive, new = function() return { name = "keep_alive", label = "KEEP_ALIVE", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.transport[0x05] = { name = "frame", label = "FRAME", kind = "transport", read = R.frame, field = F.frame, new = function() return { name = "frame", label = "FRAME", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, R = nil, sn = nil, ext = nil, extensions = nil, seen = nil, messages = nil } end }
+Z.messages.transport[0x06] = { name = "fragment", label = "FRAGMENT", kind = "transport", read = R.fragment, field = F.fragment, new = function() return { name = "fragment", label = "FRAGMENT", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, R = nil, sn = nil, ext = nil, extensions = nil, seen = nil, data = nil } end }
+Z.messages.transport[0x07] = { name = "join", label = "JOIN", kind = "transport", read = R.join, field = F.join, new = function() return { name = "join", label = "JOIN", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, S = nil, T = nil, version = nil, zid_len = nil, reserved2 = nil, whatami = nil, zid = nil, lease = nil, next_sn_re = nil, next_sn_be = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.network[0x19] = { name = "interest", label = "INTEREST", kind = "network", read = R.interest, field = F.interest, new = function() return { name = "interest", label = "INTEREST", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, mode = nil, interest_id = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.network[0x1a] = { name = "response_final", label = "RESPONSE_FINAL", kind = "network", read = R.response_final, field = F.response_final, new = function() return { name = "response_final", label = "RESPONSE_FINAL", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, request_id = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.network[0x1b] = { name = "response", label = "RESPONSE", kind = "network", read = R.response, field = F.response, new = function() return { name = "response", label = "RESPONSE", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, request_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
+Z.messages.network[0x1c] = { name = "request", label = "REQUEST", kind = "network", read = R.request, field = F.request, new = function() return { name = "request", label = "REQUEST", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, request_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
+Z.messages.network[0x1d] = { name = "push", label = "PUSH", kind = "network", read = R.push, field = F.push, new = function() return { name = "push", label = "PUSH", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
+Z.messages.network[0x1e] = { name = "declare", label = "DECLARE", kind = "network", read = R.declare, field = F.declare, new = function() return { name = "declare", label = "DECLARE", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, I = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
+Z.messages.network[0x1f] = { name = "network_oam", label = "OAM", kind = "network", read = R.network_oam, field = F.network_oam, new = function() return { name = "network_oam", label = "OAM", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, ENC = nil, oam_id = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.declaration[0x00] = { name = "d_keyexpr", label = "D_KEYEXPR", kind = "declaration", read = R.d_keyexpr, field = F.d_keyexpr, new = function() return { name = "d_keyexpr", label = "D_KEYEXPR", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, N = nil, key_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.declaration[0x01] = { name = "u_keyexpr", label = "U_KEYEXPR", kind = "declaration", read = R.u_keyexpr, field = F.u_keyexpr, new = function() return { name = "u_keyexpr", label = "U_KEYEXPR", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, key_id = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.declaration[0x02] = { name = "d_subscriber", label = "D_SUBSCRIBER", kind = "declaration", read = R.d_subscriber, field = F.d_subscriber, new = function() return { name = "d_subscriber", label = "D_SUBSCRIBER", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, entity_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.declaration[0x03] = { name = "u_subscriber", label = "U_SUBSCRIBER", kind = "declaration", read = R.u_subscriber, field = F.u_subscriber, new = function() return { name = "u_subscriber", label = "U_SUBSCRIBER", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, entity_id = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.declaration[0x04] = { name = "d_queryable", label = "D_QUERYABLE", kind = "declaration", read = R.d_queryable, field = F.d_queryable, new = function() return { name = "d_queryable", label = "D_QUERYABLE", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, entity_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.declaration[0x05] = { name = "u_queryable", label = "U_QUERYABLE", kind = "declaration", read = R.u_queryable, field = F.u_queryable, new = function() return { name = "u_queryable", label = "U_QUERYABLE", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, entity_id = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.declaration[0x06] = { name = "d_token", label = "D_TOKEN", kind = "declaration", read = R.d_token, field = F.d_token, new = function() return { name = "d_token", label = "D_TOKEN", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, entity_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.declaration[0x07] = { name = "u_token", label = "U_TOKEN", kind = "declaration", read = R.u_token, field = F.u_token, new = function() return { name = "u_token", label = "U_TOKEN", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, entity_id = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.declaration[0x1a] = { name = "d_final", label = "D_FINAL", kind = "declaration", read = R.d_final, field = F.d_final, new = function() return { name = "d_final", label = "D_FINAL", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.data[0x01] = { name = "put", label = "PUT", kind = "data", read = R.put, field = F.put, new = function() return { name = "put", label = "PUT", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, E = nil, T = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.data[0x02] = { name = "del", label = "DEL", kind = "data", read = R.del, field = F.del, new = function() return { name = "del", label = "DEL", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, T = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.data[0x03] = { name = "query", label = "QUERY", kind = "data", read = R.query, field = F.query, new = function() return { name = "query", label = "QUERY", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, P = nil, C = nil, ext = nil, extensions = nil, seen = nil } end }
+Z.messages.data[0x04] = { name = "reply", label = "REPLY", kind = "data", read = R.reply, field = F.reply, new = function() return { name = "reply", label = "REPLY", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, C = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
+Z.messages.data[0x05] = { name = "err", label = "ERR", kind = "data", read = R.err, field = F.err, new = function() return { name = "err", label = "ERR", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, E = nil, reserved_5 = nil, ext = nil, extensions = nil, seen = nil, data = nil } end }
 end
 
 -- preferences -----------------------------------------------------------------------------------------
@@ -6613,7 +6624,7 @@ end
 
 -- Judges that what cannot be agreed to is agreed to.
 local function check_accepted(b, m, notes)
-  if not notes.syn or b.way.index == notes.initiator or notes.open_ack then return end
+  if not notes.syn or b.way.index == notes.initiator then return end
   if (notes.open_syn or notes.syn).mandatory then broken(m, "ext_103", "accepted with " .. m.label) end
   if m.name == "init" and not notes.open_syn and notes.syn.version ~= VERSION then broken(m, "init_045", "accepted") end
 end
@@ -6627,6 +6638,7 @@ local TALK = {}
 function TALK.init(b, m)
   local notes, mine = notes_of(b.link), memo(m)
   check_order(b, m, notes, m.A == 1 and 2 or 1)
+  if notes.open_ack then return end
   check_accepted(b, m, notes)
   if m.A == 1 and notes.syn and b.way.index ~= notes.initiator then check_answer(m, notes.syn, mine) end
   if m.cookie and m.cookie ~= "" and not notes.ack then
@@ -6669,8 +6681,7 @@ local function begin(notes)
   local agreed = notes.agreed
   if agreed and not agreed.low_latency and not agreed.compression then notes.most = agreed.batch_size end
   -- What the handshake said was judged; that it was heard is all that counts from here on.
-  notes.syn = notes.syn and { ext = {}, version = VERSION }
-  notes.ack, notes.open_syn = notes.ack and {}, {}
+  notes.syn, notes.ack, notes.open_syn = notes.syn and {}, notes.ack and {}, {}
 end
 
 function TALK.open(b, m)
@@ -6678,6 +6689,7 @@ function TALK.open(b, m)
   local syn, ack, asked = notes.syn, notes.ack, notes.open_syn
   local answers, from_initiator = m.A == 1, notes.initiator == index
   check_order(b, m, notes, answers and 4 or 3)
+  if notes.open_ack then return end
   check_accepted(b, m, notes)
   if not m.refused and ack and ack.cookie and not answers and from_initiator and abridged(m.cookie) ~= ack.cookie then
     broken(m, "init_029", format("%d bytes that are not those of InitAck", #m.cookie))
@@ -6978,8 +6990,9 @@ local function hear(b, m)
     if not m.within then hear_outermost(b, m) end
     if ext and ext.qos and ext.qos.F == 1 and not m.refused then check_block_first(b, m) end
   end
-  -- (The conversation has not looked at what receivers drop.)
-  local talk = not m.ignored and TALK[m.name]
+  local talk = TALK[m.name]
+  -- (Into network messages that receivers drop, the conversation has not looked.)
+  if m.ignored and m.kind == "network" then talk = nil end
   if talk and (not m.refused or (HANDSHAKE[m.name] and is_readable(m))) then talk(b, m) end
 end
 

@@ -217,7 +217,7 @@ class _Syntax:
             layer = names.layer_name(inner)
             parts = [f'name = "{layer}"', f"label = {_quoted(inner.name)}", f"field = F.{layer}"]
             if isinstance(inner, shape.Extension):
-                parts.append(f"enc = {int(inner.enc)}")
+                parts += [f"enc = {int(inner.enc)}", f"new = {_maker(inner, layer)}"]
                 parts += [] if inner.enforced else ["lenient = true"]
                 parts += [] if inner.bounded else ["unbounded = true"]
                 if inner.conditions:
@@ -240,7 +240,7 @@ class _Syntax:
             layer, level = names.layer_name(message), kind.name.lower()
             yield (
                 f'Z.messages.{level}[0x{number:02x}] = {{ name = "{layer}", label = {_quoted(message.name)}, '
-                f'kind = "{level}", read = R.{layer}, field = F.{layer} }}'
+                f'kind = "{level}", read = R.{layer}, field = F.{layer}, new = {_maker(message, layer, level)} }}'
             )
 
     # Functions
@@ -339,6 +339,33 @@ class _Syntax:
         out.close()
 
 
+_KEPT = {
+    shape.Message: "at parent slot named within place item shown here stop heard keyexpr",
+    shape.Extension: "at parent slot named nth header enc item shown stop",
+}
+"""What the core notes about a layer, beside its fields."""
+
+
+def _maker(described: shape.Message | shape.Extension, layer: str, kind: str = "") -> str:
+    """Returns the Lua function that makes the table of a layer.
+
+    With room for all that will stand in it: a table that grows is copied each time, which takes as long as reading.
+    """
+    keys = dict.fromkeys(_KEPT[type(described)].split())
+    for one in described.fields:
+        match one:
+            case shape.Packed():
+                keys |= dict.fromkeys(bits.name for bits in one.bits if bits.name not in {"mid", "ext_id"})
+            case shape.When():
+                if any(isinstance(inside, shape.Chain) for inside in one.fields):
+                    keys |= dict.fromkeys(("ext", "extensions", "seen"))
+            case _:
+                keys[one.name] = None
+    told = f'name = "{layer}", label = {_quoted(described.name)}, '
+    told += f'kind = "{kind}", whole = true, ' if kind else ""
+    return f"function() return {{ {told}{', '.join(f'{key} = nil' for key in keys)} }} end"
+
+
 def _go_on(out: _Lines, call: str) -> None:
     """What stands inside is read by the core; nothing follows what could not be read."""
     out(f"at = {call}", "if not at then return nil end")
@@ -385,6 +412,7 @@ def _extracted(carrier: str, bits: shape.Bits, total: int) -> str:
 
 
 def _packed_byte(out: _Lines, described: shape.Packed, place: _Place) -> None:
+    header = any(bits.name == "mid" for bits in described.bits)
     first = next(bits.name for bits in described.bits if not bits.reserved)
     out(
         "c = at < stop and byte(raw, at + 1)", f"if not c then return cut(b, m, {place.named(first)}, at) end"
@@ -395,7 +423,8 @@ def _packed_byte(out: _Lines, described: shape.Packed, place: _Place) -> None:
     shown = [bits for bits in described.bits if bits.name not in names.SAID]
     if shown:
         out.open(f"if {place.item} then")
-        out("local here = range(at, 1)")
+        # The item of the message is made with the range of its header byte.
+        out("local here = m.here" if header else "local here = range(at, 1)")
         for bits in shown:
             add = f"add({place.item}, F.{place.layer}_{bits.name}, here)"
             out(f"if {place.values}.{bits.name} ~= 0 then {add} end" if bits.reserved else add)

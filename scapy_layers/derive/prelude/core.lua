@@ -327,6 +327,9 @@ local function fits(b, e, read, at, stop)
 end
 
 local unknown = { name = "unknown_extension", label = "unknown extension" }
+
+function unknown.new() return { name = unknown.name, label = unknown.label } end
+
 local Z64 = 1
 local ZBUF = 2
 
@@ -388,8 +391,8 @@ function Z.chain(b, m, field, known, at, stop)
       end
     end
     seen[low] = true
-    local e = { name = desc.name, label = desc.label, parent = m, slot = field, nth = index, named = true,
-      header = head, enc = enc, at = at }
+    local e = desc.new()
+    e.parent, e.slot, e.nth, e.named, e.header, e.enc, e.at = m, field, index, true, head, enc, at
     if item then
       local here = b.range(at, 1)
       e.item, e.shown = open(b, item, desc, here)
@@ -432,9 +435,13 @@ function Z.body(b, m, field, messages, ids, at, stop)
     return fail(b, m, "UnknownMessage", field, at, format("id 0x%02x may not stand here", id))
   end
   local desc = messages[id]
-  local inner = { name = desc.name, label = desc.label, kind = desc.kind, parent = m, slot = field, named = true, at = at }
+  local inner = desc.new()
+  inner.whole, inner.parent, inner.slot, inner.named, inner.at = nil, m, field, true, at
   m.body = inner
-  if m.item then inner.item, inner.shown = open(b, m.item, desc, b.range(at, 1)) end
+  if m.item then
+    inner.here = b.range(at, 1)
+    inner.item, inner.shown = open(b, m.item, desc, inner.here)
+  end
   local behind = desc.read(b, inner, at, stop)
   inner.stop = behind or b.at
   if inner.shown then set_len(inner.shown, inner.stop - at) end
@@ -443,14 +450,18 @@ end
 
 -- Reads a message of a link; it is heard as soon as all but the messages inside is read.
 local function one(b, parent, desc, at, stop)
-  local m = { name = desc.name, label = desc.label, kind = desc.kind, at = at, whole = true, within = b.within }
+  local m = desc.new()
+  m.at, m.within = at, b.within
   if parent then m.parent, m.slot, m.named, m.within = parent, "messages", true, parent end
   b.index = b.index + 1
   m.place = b.base + b.index
   b.place = m.place
   local item = b.item
   if parent then item = parent.item end
-  if item then m.item, m.shown = open(b, item, desc, b.range(at, 1)) end
+  if item then
+    m.here = b.range(at, 1)
+    m.item, m.shown = open(b, item, desc, m.here)
+  end
   local behind = desc.read(b, m, at, stop)
   m.stop = behind or b.at
   if m.shown then set_len(m.shown, m.stop - at) end

@@ -509,9 +509,10 @@ local function is_certain(b)
   return is_whole(b) and not knows_more(b)
 end
 
--- Would what is answered have been heard, had it been said?
-local function would_be_known(b, session, party)
-  return party.complete and not session.multilink and not session.lossy and not knows_more(b)
+-- Would a question of one end have been heard, had it been said? `what` is the message that asks.
+local function would_be_known(b, session, party, what)
+  if not party.complete or session.multilink or session.lossy then return false end
+  return not (party.dropped and party.dropped[what]) and not knows_more(b)
 end
 
 local function has(message, ...)
@@ -595,7 +596,7 @@ end
 
 -- Judges that what cannot be agreed to is agreed to.
 local function check_accepted(b, m, notes)
-  if not notes.syn or b.way.index == notes.initiator or notes.open_ack then return end
+  if not notes.syn or b.way.index == notes.initiator then return end
   if (notes.open_syn or notes.syn).mandatory then broken(m, "ext_103", "accepted with " .. m.label) end
   if m.name == "init" and not notes.open_syn and notes.syn.version ~= VERSION then broken(m, "init_045", "accepted") end
 end
@@ -609,6 +610,7 @@ local TALK = {}
 function TALK.init(b, m)
   local notes, mine = notes_of(b.link), memo(m)
   check_order(b, m, notes, m.A == 1 and 2 or 1)
+  if notes.open_ack then return end
   check_accepted(b, m, notes)
   if m.A == 1 and notes.syn and b.way.index ~= notes.initiator then check_answer(m, notes.syn, mine) end
   if m.cookie and m.cookie ~= "" and not notes.ack then
@@ -651,8 +653,7 @@ local function begin(notes)
   local agreed = notes.agreed
   if agreed and not agreed.low_latency and not agreed.compression then notes.most = agreed.batch_size end
   -- What the handshake said was judged; that it was heard is all that counts from here on.
-  notes.syn = notes.syn and { ext = {}, version = VERSION }
-  notes.ack, notes.open_syn = notes.ack and {}, {}
+  notes.syn, notes.ack, notes.open_syn = notes.syn and {}, notes.ack and {}, {}
 end
 
 function TALK.open(b, m)
@@ -660,6 +661,7 @@ function TALK.open(b, m)
   local syn, ack, asked = notes.syn, notes.ack, notes.open_syn
   local answers, from_initiator = m.A == 1, notes.initiator == index
   check_order(b, m, notes, answers and 4 or 3)
+  if notes.open_ack then return end
   check_accepted(b, m, notes)
   if not m.refused and ack and ack.cookie and not answers and from_initiator and abridged(m.cookie) ~= ack.cookie then
     broken(m, "init_029", format("%d bytes that are not those of InitAck", #m.cookie))
@@ -876,7 +878,7 @@ function TALK.response_final(b, m)
     return
   end
   local session, _, listener, side = ends(b)
-  if not would_be_known(b, session, listener) then return end
+  if not would_be_known(b, session, listener, "request") then return end
   local owner = session.multicast and 0 or 1 - side
   local before = exchanges.find(session.room, owner, "query", memory.name(m.request_id), m.place)
   if not before then
@@ -927,9 +929,8 @@ function TALK.declare(b, m)
   end
   -- With id 0 peers say unasked that all they had to declare at the beginning is told.
   local session, _, listener, side = ends(b)
-  if m.interest_id == 0 or session.multicast or not would_be_known(b, session, listener) or not notes_of(b.link).live then
-    return
-  end
+  if m.interest_id == 0 or session.multicast or not notes_of(b.link).live then return end
+  if not would_be_known(b, session, listener, "interest") then return end
   if not exchanges.find(session.room, 1 - side, "interest", memory.name(m.interest_id), m.place) then
     broken(m, "dcl_002", format("an answer to interest %s, which is not open", tostring(m.interest_id)))
   end
@@ -961,8 +962,12 @@ local function hear(b, m)
     if ext and ext.qos and ext.qos.F == 1 and not m.refused then check_block_first(b, m) end
   end
   local talk = TALK[m.name]
-  -- (Into network messages that receivers drop, the conversation has not looked.)
-  if m.ignored and m.kind == "network" then talk = nil end
+  if m.ignored and m.kind == "network" then
+    -- Into what receivers should drop the conversation does not look; this one may take it all the same.
+    local _, speaker = ends(b)
+    speaker.dropped = speaker.dropped or {}
+    speaker.dropped[m.name], talk = true, nil
+  end
   if talk and (not m.refused or (HANDSHAKE[m.name] and is_readable(m))) then talk(b, m) end
 end
 
