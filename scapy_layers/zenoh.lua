@@ -114,12 +114,16 @@ local WHOLE = Z.field("whole", "none", "never added: referenced only when all is
 local wanted = { all = true, fields = {}, layers = {} }
 local asked_at
 
+local function is_whole(tree)
+  return tree:referenced(WHOLE)
+end
+
 local function ask(tree, number)
   if asked_at and number >= asked_at and not wanted.all then
     asked_at = number
     return
   end
-  local known, all = pcall(tree.referenced, tree, WHOLE)
+  local known, all = pcall(is_whole, tree)
   wanted.all = not known or all or gui_enabled()
   asked_at = number
   if wanted.all then return end
@@ -6538,9 +6542,10 @@ local function is_certain(b)
   return is_whole(b) and not knows_more(b)
 end
 
--- Would what is answered have been heard, had it been said?
-local function would_be_known(b, session, party)
-  return party.complete and not session.multilink and not session.lossy and not knows_more(b)
+-- Would a question of one end have been heard, had it been said? `what` is the message that asks.
+local function would_be_known(b, session, party, what)
+  if not party.complete or session.multilink or session.lossy then return false end
+  return not (party.dropped and party.dropped[what]) and not knows_more(b)
 end
 
 local function has(message, ...)
@@ -6906,7 +6911,7 @@ function TALK.response_final(b, m)
     return
   end
   local session, _, listener, side = ends(b)
-  if not would_be_known(b, session, listener) then return end
+  if not would_be_known(b, session, listener, "request") then return end
   local owner = session.multicast and 0 or 1 - side
   local before = exchanges.find(session.room, owner, "query", memory.name(m.request_id), m.place)
   if not before then
@@ -6957,9 +6962,8 @@ function TALK.declare(b, m)
   end
   -- With id 0 peers say unasked that all they had to declare at the beginning is told.
   local session, _, listener, side = ends(b)
-  if m.interest_id == 0 or session.multicast or not would_be_known(b, session, listener) or not notes_of(b.link).live then
-    return
-  end
+  if m.interest_id == 0 or session.multicast or not notes_of(b.link).live then return end
+  if not would_be_known(b, session, listener, "interest") then return end
   if not exchanges.find(session.room, 1 - side, "interest", memory.name(m.interest_id), m.place) then
     broken(m, "dcl_002", format("an answer to interest %s, which is not open", tostring(m.interest_id)))
   end
@@ -6991,8 +6995,12 @@ local function hear(b, m)
     if ext and ext.qos and ext.qos.F == 1 and not m.refused then check_block_first(b, m) end
   end
   local talk = TALK[m.name]
-  -- (Into network messages that receivers drop, the conversation has not looked.)
-  if m.ignored and m.kind == "network" then talk = nil end
+  if m.ignored and m.kind == "network" then
+    -- Into what receivers should drop the conversation does not look; this one may take it all the same.
+    local _, speaker = ends(b)
+    speaker.dropped = speaker.dropped or {}
+    speaker.dropped[m.name], talk = true, nil
+  end
   if talk and (not m.refused or (HANDSHAKE[m.name] and is_readable(m))) then talk(b, m) end
 end
 

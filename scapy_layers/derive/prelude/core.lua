@@ -66,12 +66,16 @@ local WHOLE = Z.field("whole", "none", "never added: referenced only when all is
 local wanted = { all = true, fields = {}, layers = {} }
 local asked_at
 
+local function is_whole(tree)
+  return tree:referenced(WHOLE)
+end
+
 local function ask(tree, number)
   if asked_at and number >= asked_at and not wanted.all then
     asked_at = number
     return
   end
-  local known, all = pcall(tree.referenced, tree, WHOLE)
+  local known, all = pcall(is_whole, tree)
   wanted.all = not known or all or gui_enabled()
   asked_at = number
   if wanted.all then return end

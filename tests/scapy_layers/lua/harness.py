@@ -61,6 +61,10 @@ class Wireshark:
         """The protocol."""
         return self.stub[b"protos"][b"zenoh"]
 
+    def reference(self, *names: str) -> None:
+        """Says which fields somebody asks for; until then it is all of them."""
+        self.stub[b"referenced"] = self.lua.table_from({name.encode(): True for name in names})
+
     def dissect(
         self,
         data: bytes,

@@ -194,6 +194,10 @@ local function add(self, little, what, ...)
   end
   return item
 end
+-- Which fields somebody asks for: all, or those named in stub.referenced.
+function item_methods.referenced(self, field)
+  return stub.referenced == nil or stub.referenced[field.field] == true
+end
 function item_methods.add(self, ...) return add(self, false, ...) end
 function item_methods.add_le(self, ...) return add(self, true, ...) end
 function item_methods.set_len(self, size) assert(size >= 0) self.size = size return self end

@@ -11,9 +11,12 @@ import pytest
 
 from scapy_layers import catalogue, names
 from scapy_layers.batch import prefixed
+from scapy_layers.data import Put
 from scapy_layers.derive import lua
+from scapy_layers.extensions import PutAttachment
 from scapy_layers.names import Type
-from scapy_layers.transport import Init, Open
+from scapy_layers.network import Push
+from scapy_layers.transport import Frame, Init, Open
 from tests.agreement import by_scapy, generate
 from tests.agreement.said import Entry, Part, Said
 from tests.agreement.units import Unit, UnitKind
@@ -135,3 +138,20 @@ def test_second_pass_says_what_the_first_said(version: str) -> None:
     first, _ = wireshark.dissect(batch, port_type=UDP)
     again, _ = wireshark.dissect(batch, port_type=UDP, visited=True)
     assert first == again
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_fields_that_are_asked_for_are_added(version: str) -> None:
+    whole, sparse = Wireshark(version), Wireshark(version)
+    sparse.reference("zenoh.put.data", "zenoh.keyexpr", "zenoh.extension.header")
+    put = Put(data=b"x", extensions=[PutAttachment(attachment=b"y")])
+    batch = prefixed(bytes(Frame(sn=7, messages=[Push(key_suffix="demo/a", body=put)])))
+    trees = []
+    for wireshark in (whole, sparse):
+        greet(wireshark, 0)
+        trees.append(wireshark.dissect(batch)[0])
+    for name in ("zenoh.put.data", "zenoh.keyexpr", "zenoh.extension.header"):
+        values = [[item.value for item in tree.all(name)] for tree in trees]
+        assert values[0] == values[1] != []
+    assert trees[0].all("zenoh.frame.sn")
+    assert not trees[1].all("zenoh.frame.sn")
