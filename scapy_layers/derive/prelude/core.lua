@@ -288,6 +288,12 @@ local function undecoded(b, item, at, stop)
   if item and stop > at then add(item, UNDECODED, b.range(at, stop - at)) end
 end
 
+-- Bytes that belong to no message may have been any: from there on nothing is certain.
+local function unread(b, at, stop)
+  undecoded(b, b.item, at, stop)
+  if b.way and not b.dry then Z.links.doubt(b.way, b.place) end
+end
+
 -- Layers inside layers.
 
 local function heard(b, m)
@@ -501,12 +507,12 @@ local function messages_in(b, stop)
     local desc = transport[id] or network[id]
     if not desc then
       refuse(b, nil, "UnknownMessage", "header", at, format("id 0x%02x is no message of a link", id))
-      undecoded(b, b.item, at, stop)
+      unread(b, at, stop)
       return
     end
     local behind = one(b, nil, desc, at, stop)
     if not behind then
-      undecoded(b, b.item, b.at, stop)
+      unread(b, b.at, stop)
       return
     end
     at = behind
@@ -523,7 +529,7 @@ local function one_of(b, messages, stop)
     else
       refuse(b, nil, "Truncated", "header", 0, "no byte at all")
     end
-    undecoded(b, b.item, 0, stop)
+    unread(b, 0, stop)
     return 0
   end
   local behind = one(b, nil, desc, 0, stop)
