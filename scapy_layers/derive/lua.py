@@ -290,7 +290,10 @@ class _Syntax:
                 self._many(out, described, place)
             case shape.Region():
                 where = f"{place.values}, {_quoted(described.name)}, {place.named(described.name)}"
-                _go_on(out, f"region(b, m, {where}, I.{self._inner[described]}, {place.item} or m.item, at, stop)")
+                _go_on(
+                    out,
+                    f"region(b, m, {where}, I.{self._inner[described]}, {place.item} or m.item, at, stop)",
+                )
             case shape.Chain():
                 _go_on(
                     out, f"chain(b, m, {place.named(described.name)}, C[{self._chains[described]}], at, stop)"
