@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import parquet
 
-NEEDED = "numpy and pyarrow are needed for this: pip install 'zenoh-harness[reports]'"
+NEEDED = "numpy and pyarrow are needed for this: pip install 'zenoh-harness[columns]'"
 
 ROWS = 1 << 17
 """Rows of a row group, about."""
