@@ -169,6 +169,7 @@ class Memory:
     links: Recent[int, LinkNotes] = field(default_factory=_links)
     lanes: Recent[tuple[int, str, Lane], LaneNotes] = field(default_factory=Recent)
     interests: Recent[tuple[int, str, int], InterestNotes] = field(default_factory=Recent)
+    withdrawn: Recent[tuple[int, str, int], None] = field(default_factory=Recent)
     requests: Recent[tuple[int, str, int], RequestNotes] = field(default_factory=Recent)
     cookies: Recent[bytes, int] = field(default_factory=Recent)
     starts: Recent[tuple[str, str], int] = field(default_factory=Recent)
@@ -287,7 +288,10 @@ class Scene:
         memory, heard = self.memory, self.heard
         match message:
             case Interest(mode=InterestMode.FINAL):
-                memory.interests.pop((session, self.sender, message.interest_id), None)
+                asked = (session, self.sender, message.interest_id)
+                if memory.interests.pop(asked, None) is not None:
+                    # Answers that are on their way by now cross with it.
+                    memory.withdrawn[asked] = None
             case Interest():
                 memory.interests[session, self.sender, message.interest_id] = InterestNotes.of(heard)
             case Request():

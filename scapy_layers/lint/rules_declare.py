@@ -61,6 +61,8 @@ def _unasked(scene: Scene) -> Iterator[Break]:
     # With id 0 peers say unasked that all they had to declare at the beginning is told.
     if not number or _asked(scene) is not None or scene.session is None or scene.session.multicast:
         return
+    if (scene.session.number, scene.receiver, number) in scene.memory.withdrawn:
+        return
     if parties[1].complete and scene.link.whole[1 - scene.side] and scene.link.live:
         yield Break(f"an answer to interest {int(number)}, which is not open")
 

@@ -33,6 +33,7 @@ from scapy_layers.all import (
     Init,
     InitAckShm,
     Interest,
+    InterestMode,
     Join,
     KeepAlive,
     Lane,
@@ -386,6 +387,13 @@ def ordinary() -> Iterator[Story]:
 
 @pytest.mark.parametrize("story", list(ordinary()))
 def test_ordinary_talk_breaks_nothing(story: Story) -> None:
+    assert broken(story) == set()
+
+
+def test_answer_that_crosses_with_the_end_of_its_interest_breaks_nothing() -> None:
+    story = client(opened(), interest())
+    client(story, Interest(mode=InterestMode.FINAL, interest_id=4), sn=11)
+    router(story, answer(DeclareSubscriber(entity_id=1, key_suffix="a")), answer(DeclareFinal()))
     assert broken(story) == set()
 
 

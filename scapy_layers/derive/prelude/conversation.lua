@@ -662,7 +662,7 @@ end
 local function undeclared(kind, id)
   local m, room, owner = T.m, T.session.room, declares()
   local found, known
-  if id ~= 0 or m.keyexpr then
+  if id ~= 0 or (m.keyexpr or "") ~= "" then
     local exchange, is_open = exchanges.find(room, owner, kind, known_as(id, m.keyexpr), T.place)
     found = is_open and exchange or nil
     known = found ~= nil

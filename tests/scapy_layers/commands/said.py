@@ -27,8 +27,8 @@ class Said:
         self._sn = {False: 10, True: 20}
         self._raw(Init(whatami=2, zid=ALICE))
         self._raw(Init(A=1, whatami=0, zid=BOB, cookie=b"c"), back=True)
-        self._raw(Open(lease=10, initial_sn=10, cookie=b"c"))
-        self._raw(Open(A=1, lease=10, initial_sn=20), back=True)
+        self._raw(Open(T=1, lease=10, initial_sn=10, cookie=b"c"))
+        self._raw(Open(A=1, T=1, lease=10, initial_sn=20), back=True)
 
     def _raw(self, message: Message, *, back: bool = False) -> None:
         self._batches.append((prefixed(bytes(message)), back))
