@@ -157,6 +157,7 @@ local EXPERTS = {
   Truncated = "truncated", Overlong = "overlong", BadValue = "bad_value", UnknownMessage = "unknown_message",
   UnknownMandatoryExtension = "unknown_mandatory_extension",
 }
+Z.expert("messages", "A packet with too many messages to show", "PROTOCOL", "NOTE")
 Z.expert("truncated", "The bytes end inside a field", "MALFORMED", "ERROR")
 Z.expert("overlong", "A number or count larger than its field permits", "MALFORMED", "ERROR")
 Z.expert("bad_value", "A value without meaning, or bytes where none may stand", "PROTOCOL", "ERROR")
@@ -279,6 +280,8 @@ end
 -- Returns text as Wireshark can show it: its strings end at NUL, and what is no UTF-8 harms what reads its output.
 function Z.shown(text)
   if find(text, "%z") then text = text:gsub("%z", "\226\144\128") end
+  -- U+FFFE and U+FFFF are no characters: XML, and so PDML, has no place for them.
+  if find(text, "\239\191[\190\191]") then text = text:gsub("\239\191[\190\191]", "\239\191\189") end
   if is_utf8(text) then return text end
   local parts, at = {}, 1
   while at <= #text do
@@ -300,6 +303,7 @@ local function path(m)
 end
 
 local MOST = 100 -- expert infos of one batch
+local MOST_MESSAGES = 50000 -- of one packet
 
 -- Notes what strict decoding refuses; what follows may still be readable.
 local function refuse(b, m, kind, field, at, found)
@@ -531,6 +535,13 @@ local function one(b, parent, desc, at, stop)
   return behind
 end
 
+-- Wireshark gives a packet up that has a million items: compressed batches may unpack to more.
+local function is_full(b)
+  if b.dry or b.index < MOST_MESSAGES then return false end
+  Z.note(b.item, "messages", "more than " .. MOST_MESSAGES .. " messages in a packet: the rest is left as bytes")
+  return true
+end
+
 -- Reads the messages of a FRAME: up to an id of another kind, or the end.
 function Z.messages_of(b, m, messages, at, stop)
   heard(b, m)
@@ -538,6 +549,10 @@ function Z.messages_of(b, m, messages, at, stop)
   while at < stop do
     local desc = messages[byte(raw, at + 1) % 32]
     if not desc then break end
+    if is_full(b) then
+      b.at = at
+      return nil
+    end
     at = one(b, m, desc, at, stop)
     if not at then return nil end
   end
@@ -558,7 +573,8 @@ local function messages_in(b, stop)
       unread(b, at, stop)
       return
     end
-    local behind = one(b, nil, desc, at, stop)
+    if is_full(b) then b.at = at end
+    local behind = b.index < MOST_MESSAGES and one(b, nil, desc, at, stop)
     if not behind then
       unread(b, b.at, stop)
       return
@@ -5786,7 +5802,7 @@ end
 local function undeclared(kind, id)
   local m, room, owner = T.m, T.session.room, declares()
   local found, known
-  if id ~= 0 or m.keyexpr then
+  if id ~= 0 or (m.keyexpr or "") ~= "" then
     local exchange, is_open = exchanges.find(room, owner, kind, known_as(id, m.keyexpr), T.place)
     found = is_open and exchange or nil
     known = found ~= nil
@@ -5868,8 +5884,8 @@ local function declare()
     -- For those who are interested a node may take back what it never declared here; then it says the key.
     local named = m.keyexpr ~= nil and m.keyexpr ~= ""
     local known = undeclared(UNDECLARES[body.name], body.entity_id)
-    if not named and m.exchange then
-      m.keyexpr = m.exchange.keyexpr
+    if not named then
+      m.keyexpr = m.exchange and m.exchange.keyexpr
     end
     if T.first and not (known or named) and certain(T.speaker) then
       note("declaration", string.format("%s of %s, which is not declared", body.name:upper(), tostring(body.entity_id)))
@@ -7486,12 +7502,27 @@ end
 
 -- Handing on -----------------------------------------------------------------------------------------
 
+-- Payloads of one packet that are handed on. Wireshark counts every dissector that a packet went through,
+-- next to each other or not, and gives the packet up at 500; some call others.
+local MOST_HANDED_ON = 128
+
 local inside = false -- a payload is no place for payloads: a key table may name anything
 
 -- What dissectors of payloads may look at: pinfo.private["zenoh.keyexpr"] and so on.
 local function tell(pinfo, key, encoding, schema)
   local private = pinfo.private
   private["zenoh.keyexpr"], private["zenoh.encoding"], private["zenoh.schema"] = key, encoding, schema
+end
+
+-- Counts what is handed on in a packet, whatever it came in; false when that is enough. What is private to a packet
+-- begins anew each time it is read.
+local function counted(pinfo)
+  local count = tonumber(pinfo.private["zenoh.payloads"]) or 0
+  if count >= MOST_HANDED_ON then
+    return false
+  end
+  pinfo.private["zenoh.payloads"] = string.format("%d", count + 1)
+  return true
 end
 
 local function dissect(b, item, target, at, size)
@@ -7522,6 +7553,10 @@ local function show_payload(b, item, key, value, stop)
   end
   if target.check and not target.check(data) then
     item:add(b.range(stop - #data, #data), "[Not " .. target.name .. ", so no dissector has it]")
+    return
+  end
+  if not counted(b.pinfo) then
+    item:add(b.range(stop - #data, #data), "[No dissector has more than " .. MOST_HANDED_ON .. " payloads of a packet]")
     return
   end
   tell(b.pinfo, key, Z.encodings[value.encoding or 0], value.schema)
@@ -7688,7 +7723,7 @@ local function shown(text)
   if text == "" then
     return "(no key)"
   end
-  text = string.gsub(text, "[%c]", "?")
+  text = string.gsub(Z.shown(text), "[%c]", "?")
   if width_of(text) <= LONGEST_TEXT then
     return text
   end

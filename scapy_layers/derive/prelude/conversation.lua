@@ -744,8 +744,8 @@ local function declare()
     -- For those who are interested a node may take back what it never declared here; then it says the key.
     local named = m.keyexpr ~= nil and m.keyexpr ~= ""
     local known = undeclared(UNDECLARES[body.name], body.entity_id)
-    if not named and m.exchange then
-      m.keyexpr = m.exchange.keyexpr
+    if not named then
+      m.keyexpr = m.exchange and m.exchange.keyexpr
     end
     if T.first and not (known or named) and certain(T.speaker) then
       note("declaration", string.format("%s of %s, which is not declared", body.name:upper(), tostring(body.entity_id)))

@@ -109,6 +109,7 @@ local EXPERTS = {
   Truncated = "truncated", Overlong = "overlong", BadValue = "bad_value", UnknownMessage = "unknown_message",
   UnknownMandatoryExtension = "unknown_mandatory_extension",
 }
+Z.expert("messages", "A packet with too many messages to show", "PROTOCOL", "NOTE")
 Z.expert("truncated", "The bytes end inside a field", "MALFORMED", "ERROR")
 Z.expert("overlong", "A number or count larger than its field permits", "MALFORMED", "ERROR")
 Z.expert("bad_value", "A value without meaning, or bytes where none may stand", "PROTOCOL", "ERROR")
@@ -231,6 +232,8 @@ end
 -- Returns text as Wireshark can show it: its strings end at NUL, and what is no UTF-8 harms what reads its output.
 function Z.shown(text)
   if find(text, "%z") then text = text:gsub("%z", "\226\144\128") end
+  -- U+FFFE and U+FFFF are no characters: XML, and so PDML, has no place for them.
+  if find(text, "\239\191[\190\191]") then text = text:gsub("\239\191[\190\191]", "\239\191\189") end
   if is_utf8(text) then return text end
   local parts, at = {}, 1
   while at <= #text do
@@ -252,6 +255,7 @@ local function path(m)
 end
 
 local MOST = 100 -- expert infos of one batch
+local MOST_MESSAGES = 50000 -- of one packet
 
 -- Notes what strict decoding refuses; what follows may still be readable.
 local function refuse(b, m, kind, field, at, found)
@@ -483,6 +487,13 @@ local function one(b, parent, desc, at, stop)
   return behind
 end
 
+-- Wireshark gives a packet up that has a million items: compressed batches may unpack to more.
+local function is_full(b)
+  if b.dry or b.index < MOST_MESSAGES then return false end
+  Z.note(b.item, "messages", "more than " .. MOST_MESSAGES .. " messages in a packet: the rest is left as bytes")
+  return true
+end
+
 -- Reads the messages of a FRAME: up to an id of another kind, or the end.
 function Z.messages_of(b, m, messages, at, stop)
   heard(b, m)
@@ -490,6 +501,10 @@ function Z.messages_of(b, m, messages, at, stop)
   while at < stop do
     local desc = messages[byte(raw, at + 1) % 32]
     if not desc then break end
+    if is_full(b) then
+      b.at = at
+      return nil
+    end
     at = one(b, m, desc, at, stop)
     if not at then return nil end
   end
@@ -510,7 +525,8 @@ local function messages_in(b, stop)
       unread(b, at, stop)
       return
     end
-    local behind = one(b, nil, desc, at, stop)
+    if is_full(b) then b.at = at end
+    local behind = b.index < MOST_MESSAGES and one(b, nil, desc, at, stop)
     if not behind then
       unread(b, b.at, stop)
       return

@@ -468,12 +468,27 @@ end
 
 -- Handing on -----------------------------------------------------------------------------------------
 
+-- Payloads of one packet that are handed on. Wireshark counts every dissector that a packet went through,
+-- next to each other or not, and gives the packet up at 500; some call others.
+local MOST_HANDED_ON = 128
+
 local inside = false -- a payload is no place for payloads: a key table may name anything
 
 -- What dissectors of payloads may look at: pinfo.private["zenoh.keyexpr"] and so on.
 local function tell(pinfo, key, encoding, schema)
   local private = pinfo.private
   private["zenoh.keyexpr"], private["zenoh.encoding"], private["zenoh.schema"] = key, encoding, schema
+end
+
+-- Counts what is handed on in a packet, whatever it came in; false when that is enough. What is private to a packet
+-- begins anew each time it is read.
+local function counted(pinfo)
+  local count = tonumber(pinfo.private["zenoh.payloads"]) or 0
+  if count >= MOST_HANDED_ON then
+    return false
+  end
+  pinfo.private["zenoh.payloads"] = string.format("%d", count + 1)
+  return true
 end
 
 local function dissect(b, item, target, at, size)
@@ -504,6 +519,10 @@ local function show_payload(b, item, key, value, stop)
   end
   if target.check and not target.check(data) then
     item:add(b.range(stop - #data, #data), "[Not " .. target.name .. ", so no dissector has it]")
+    return
+  end
+  if not counted(b.pinfo) then
+    item:add(b.range(stop - #data, #data), "[No dissector has more than " .. MOST_HANDED_ON .. " payloads of a packet]")
     return
   end
   tell(b.pinfo, key, Z.encodings[value.encoding or 0], value.schema)

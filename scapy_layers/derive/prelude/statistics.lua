@@ -44,7 +44,7 @@ local function shown(text)
   if text == "" then
     return "(no key)"
   end
-  text = string.gsub(text, "[%c]", "?")
+  text = string.gsub(Z.shown(text), "[%c]", "?")
   if width_of(text) <= LONGEST_TEXT then
     return text
   end

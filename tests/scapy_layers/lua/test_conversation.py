@@ -21,9 +21,17 @@ from scapy_layers.codes import Kind
 from scapy_layers.conversation import Exchange, Heard, listen
 from scapy_layers.conversation.heard import Unread
 from scapy_layers.data import Put, Query, Reply
-from scapy_layers.declarations import UndeclareKeyExpr
+from scapy_layers.declarations import DeclareToken, UndeclareKeyExpr, UndeclareToken
 from scapy_layers.derive.lua import OUTPUT
-from scapy_layers.extensions import Compression, First, LowLatency, MultiLinkInitAck, MultiLinkInitSyn, Patch
+from scapy_layers.extensions import (
+    Compression,
+    First,
+    LowLatency,
+    MultiLinkInitAck,
+    MultiLinkInitSyn,
+    Patch,
+    WireExpr,
+)
 from scapy_layers.network import Declare, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 from tests.scapy_layers.lua.made import COOKIE, ZIDS, Anything, Talk, alias, frame, put, save
@@ -443,6 +451,23 @@ def test_alias_means_what_it_meant_at_the_time_whenever_it_is_read(tmp_path: Pat
     expected = ["a/x", "a", "b/x", "b", "c/x", "c"]
     assert _keys(_of(tmp_path, talk)) == expected
     assert _keys(_of(tmp_path, talk, options=("-2", "-Y", "zenoh"))) == expected
+
+
+def test_token_without_a_number_and_a_name_is_taken_back(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    nameless = Declare(body=UndeclareToken(extensions=[WireExpr()]))
+    talk.say(frame(10, Declare(body=DeclareToken(N=1, key_suffix="a"))))  # 7
+    talk.say(frame(11, nameless))
+    talk.lose(frame(12, Declare(body=DeclareToken(N=1, key_suffix="b"))))
+    talk.say(frame(13, nameless))
+    told = [one for one in _of(tmp_path, talk, options=("-2", "-Y", "zenoh")) if one.name == "zenoh.declare"]
+    assert [(one.one("keyexpr"), _links(one)) for one in told] == [
+        ("a", {"undeclared_in": [8]}),
+        ("a", {"declared_in": [7]}),
+        (None, {}),
+    ]
+    assert not any(one.experts for one in told)
 
 
 def test_request_id_that_is_used_again_leads_to_the_latest_request(tmp_path: Path) -> None:

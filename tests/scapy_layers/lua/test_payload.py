@@ -191,6 +191,16 @@ def test_dissector_that_fails_leaves_the_next_messages_alone(tmp_path: Path) -> 
 # Settings -----------------------------------------------------------------------------------------
 
 
+def test_more_payloads_than_wireshark_takes_in_a_packet_are_left_as_bytes(tmp_path: Path) -> None:
+    path = capture(tmp_path, *[Put(encoding=Encoding.APPLICATION_JSON, data=JSON)] * 1000)
+    for options in ((), ("-2",)):
+        out = run(path, "-V", *options).stdout
+        assert "Dissector bug" not in out
+        assert out.count("Member: speed") == 128
+        assert out.count("more than 128 payloads") == 1000 - 128
+        assert out.count("PUSH: demo/a") == 1000
+
+
 def test_payloads_can_be_left_alone(tmp_path: Path) -> None:
     path = capture(tmp_path, Put(encoding=Encoding.APPLICATION_JSON, data=JSON))
     assert count(path, "json") == 1

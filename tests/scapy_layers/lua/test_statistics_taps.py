@@ -15,7 +15,7 @@ import pytest
 from scapy_layers.__main__ import main
 from scapy_layers.data import Del, Err, Put, Query, Reply
 from scapy_layers.network import Request, Response, ResponseFinal
-from scapy_layers.transport import Close
+from scapy_layers.transport import Close, Frame
 from tests.scapy_layers.lua.wire import ASKER, PCAPS, ZIDS, Talk, needs_tshark, push, tshark
 
 pytestmark = needs_tshark
@@ -208,6 +208,12 @@ def test_keys_that_do_not_show_stay_in_their_column(tmp_path: Path) -> None:
     assert rows[1].startswith("long/ä")
     assert "..." in rows[1]
     assert len(rows[0]) == len(rows[1])
+
+
+def test_key_that_is_no_utf8_harms_nobody_who_reads_the_table(tmp_path: Path) -> None:
+    broken = bytes(push("KEY", Put(data=b"x"))).replace(b"KEY", b"k\xff\xfe")
+    path = Talk().open().batch(Frame(R=1, sn=1), broken).save(tmp_path / "t.pcap")
+    assert printed(path, "keys")[4].startswith("k\ufffd\ufffd ")
 
 
 def test_nothing_to_count_is_an_empty_table(tmp_path: Path) -> None:
