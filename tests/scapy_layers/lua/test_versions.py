@@ -155,3 +155,34 @@ def test_only_fields_that_are_asked_for_are_added(version: str) -> None:
         assert values[0] == values[1] != []
     assert trees[0].all("zenoh.frame.sn")
     assert not trees[1].all("zenoh.frame.sn")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_more_messages_than_a_packet_can_show_are_left_as_bytes(version: str) -> None:
+    wireshark = Wireshark(version)
+    greet(wireshark, 0)
+    tree, _ = wireshark.dissect(prefixed(b"\x04" * 50_010))
+    shown = len(tree.all("zenoh.keep_alive"))
+    assert 49_000 < shown <= 50_000
+    assert [item.size for item in tree.all("zenoh.undecoded")] == [50_010 - shown]
+    assert [name for item in tree.walk() for name, _ in item.experts] == ["zenoh.expert.messages"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_body_that_nodes_do_not_look_into_is_kept_and_nothing_is_wrong(version: str) -> None:
+    wireshark = Wireshark(version)
+    init = bytes.fromhex("810900b2" + "4303ffffff")  # an Auth of three bytes that are no chain
+    tree, _ = wireshark.dissect(prefixed(init))
+    assert [item.value for item in tree.all("zenoh.unread")] == [b"\xff\xff\xff"]
+    assert refusal(tree) is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_key_is_shown_without_what_wireshark_and_xml_cannot_hold(version: str) -> None:
+    wireshark = Wireshark(version)
+    greet(wireshark, 0)
+    push = bytes(Push(key_suffix="a\0b\ufffe\uffff", body=Put(data=b"x")))
+    tree, _ = wireshark.dissect(prefixed(bytes(Frame(sn=1)) + push))
+    (suffix,) = tree.all("zenoh.push.key_suffix")
+    assert isinstance(suffix.value, bytes)
+    assert suffix.value.decode() == "a\u2400b\ufffd\ufffd"
