@@ -52,7 +52,7 @@ class RemoteError(SessionError):
         reason: The close reason it deserves.
     """
 
-    def __init__(self, message: str, reason: CloseReason = CloseReason.INVALID) -> None:
+    def __init__(self, message: str, reason: int = CloseReason.INVALID) -> None:
         super().__init__(message)
         self.reason = reason
 

@@ -27,7 +27,7 @@ class Opened:
     initial_sn: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Received:
     """A network message came.
 
@@ -35,11 +35,13 @@ class Received:
         message: The message; one that came in fragments is whole again.
         reliable: The channel it came on.
         priority: The lane.
+        zid: Who sent it, in a multicast group; empty in a session.
     """
 
     message: Message
     reliable: bool
     priority: int
+    zid: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +50,11 @@ class Dropped:
 
     Attributes:
         sn: Its number.
+        zid: Who sent it, in a multicast group; empty in a session.
     """
 
     sn: int
+    zid: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,7 @@ class Closed:
     """The session is over.
 
     Attributes:
-        reason: Close reason code; None when the lease expired or the link ended without CLOSE.
+        reason: Close reason code; None when the link ended without CLOSE.
         by_us: We ended it.
         why: In words.
     """
@@ -68,4 +72,36 @@ class Closed:
     why: str
 
 
-Event = Opened | Received | Dropped | Closed
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A node is in the multicast group now.
+
+    Attributes:
+        zid: Wire bytes of its ZenohID.
+        whatami: Its role code.
+        lease: Seconds after which it is gone without another JOIN.
+        patch: Patch version that holds towards it.
+    """
+
+    zid: bytes
+    whatami: int
+    lease: float
+    patch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A node is in the multicast group no more.
+
+    Attributes:
+        zid: Wire bytes of its ZenohID.
+        reason: Close reason code; None when it fell silent or broke the protocol.
+        why: In words.
+    """
+
+    zid: bytes
+    reason: int | None
+    why: str
+
+
+Event = Opened | Received | Dropped | Closed | Joined | Left

@@ -33,16 +33,23 @@ class Reassembly:
 
     patch: int = 0
     most: int = MAX_MESSAGE
-    _parts: list[bytes] = field(default_factory=list)
-    _size: int = 0
+    # One buffer, not a list of parts: fragments of one byte shall cost one byte.
+    _buffer: bytearray = field(default_factory=bytearray)
     _active: bool = False
+    _spoilt: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return len(self._buffer)
 
     def take(self, fragment: Fragment, *, gap: bool = False) -> bytes | None:
         """Takes the next fragment and returns the message when it is complete.
 
         Args:
             fragment: The fragment.
-            gap: Sequence numbers are missing before it: the partial message is lost.
+            gap: Sequence numbers are missing before it: the partial message is lost, and so is the rest
+                of that message as far as First tells where the next one begins.
         """
         chain = fragment.extensions or []
         if gap:
@@ -50,25 +57,29 @@ class Reassembly:
         if self.patch and any(isinstance(extension, Drop) for extension in chain):
             self.forget()
             return None
-        first = any(isinstance(extension, First) for extension in chain)
-        if self.patch and first:
+        if self.patch and any(isinstance(extension, First) for extension in chain):
             self.forget()
             self._active = True
         if self.patch and not self._active:
             return None
-        self._parts.append(fragment.data)
-        self._size += len(fragment.data)
-        if self._size > self.most:
-            self.forget()
+        last = not fragment.value("M")
+        if not self._spoilt:
+            self._buffer += fragment.data
+            if len(self._buffer) > self.most:
+                self.spoil()
+        if not last:
             return None
-        if fragment.value("M"):
-            return None
-        whole = b"".join(self._parts)
+        whole = None if self._spoilt else bytes(self._buffer)
         self.forget()
         return whole
 
+    def spoil(self) -> None:
+        """Throws the partial message away and what is still to come of it."""
+        self._buffer.clear()
+        self._spoilt = True
+
     def forget(self) -> None:
         """Throws the partial message away."""
-        self._parts.clear()
-        self._size = 0
+        self._buffer.clear()
         self._active = False
+        self._spoilt = False

@@ -203,7 +203,7 @@ def test_big_message_travels_in_fragments_within_the_batch_size(size: int, patch
     session.send(message)
     batches = session.batches_to_send(0.0)
     assert all(len(batch) + 2 <= 64 for batch in batches)
-    other = opened(initial_sn=session._initial_sn, patch=patch, answer={"extensions": extensions})
+    other = opened(initial_sn=session.initial_sn, patch=patch, answer={"extensions": extensions})
     events = [event for batch in batches for event in other.receive(batch, 0.0)]
     assert [bytes(event.message) for event in events if isinstance(event, Received)] == [bytes(message)]
     marked = [

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from conformance.errors import RemoteError
 from conformance.session.negotiate import Offer, agreed, offer_of
+from conformance.session.policy import SMALLEST_BATCH
 from scapy_layers.extensions import Patch, QoSOffer
 from scapy_layers.transport import Init
 
@@ -15,7 +16,7 @@ offers = st.builds(
     Offer,
     fsn=st.integers(0, 3),
     rid=st.integers(0, 3),
-    batch_size=st.integers(1, 65_535),
+    batch_size=st.integers(SMALLEST_BATCH, 65_535),
     qos=st.booleans(),
     patch=st.integers(0, 3),
 )

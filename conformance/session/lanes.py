@@ -1,0 +1,252 @@
+"""Network messages onto lanes and off them: numbers, batches and fragments of one direction each.
+
+A lane is a pair of channel (reliable or best-effort) and priority; each counts its own sequence numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from conformance.errors import LocalError, RemoteError
+from conformance.session import compression, fragments, sequence
+from conformance.session.events import Dropped, Event, Received
+from conformance.session.negotiate import Offer
+from conformance.session.policy import Policy
+from scapy_layers.catalogue import decode
+from scapy_layers.codes import Priority
+from scapy_layers.errors import WireError
+from scapy_layers.extensions import First, Lane, QoS
+from scapy_layers.message import Extension, Message
+from scapy_layers.transport import Fragment, Frame
+
+FRAME_ROOM = 16
+"""Bytes kept free in a batch for prefix, header, number, lane and marker of a FRAME or FRAGMENT."""
+
+LaneKey = tuple[bool, int]
+"""Reliable or not, priority."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """What leaves as one batch.
+
+    Attributes:
+        prefix: Bytes of the length in front of it on stream links.
+        compressed: It goes with the header byte of compression.
+    """
+
+    prefix: int
+    compressed: bool
+    _message: Message
+    _inside: list[Message] = field(default_factory=list)
+    _tail: list[bytes] = field(default_factory=list)
+
+    @property
+    def messages(self) -> list[Message]:
+        """Its transport messages, those inside a FRAME included."""
+        if self._inside and isinstance(self._message, Frame):
+            self._message.messages = self._inside
+            # From here on the FRAME has them; encoding must not add them again.
+            self._inside, self._tail = [], []
+        return [self._message]
+
+    @property
+    def raw(self) -> bytes:
+        """Its bytes, before compression."""
+        head = bytes(self._message)
+        return b"".join([head, *self._tail]) if self._tail else head
+
+    def wrap(self, raw: bytes) -> bytes:
+        """Returns bytes as they go behind the length prefix: with the header of compression when agreed."""
+        return compression.wrap(raw) if self.compressed else raw
+
+
+@dataclass(slots=True)
+class _Open:
+    """The FRAME at the end of the queue, to which messages may still be added."""
+
+    unit: Unit
+    lane: LaneKey
+    size: int
+
+
+class Outbox:
+    """Numbers and packs what we send.
+
+    Attributes:
+        agreed: What was negotiated; set when it is known.
+        initial_sn: First number of every lane.
+        batching: Messages that are queued together share FRAMEs.
+    """
+
+    def __init__(self, policy: Policy, agreed: Offer, *, batching: bool) -> None:
+        self.agreed = agreed
+        self.initial_sn = 0
+        self.batching = batching
+        self._policy = policy
+        self._next_sn: dict[LaneKey, int] = {}
+        self._units: list[Unit] = []
+        self._open: _Open | None = None
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def control(self, message: Message, *, prefix: int, compressed: bool = False) -> None:
+        """Queues a transport message other than FRAME and FRAGMENT, in a batch of its own."""
+        self._open = None
+        self._units.append(Unit(prefix, compressed, message))
+
+    def put(self, message: Message, lane: LaneKey, *, prefix: int) -> None:
+        """Queues a network message.
+
+        Raises:
+            LocalError: It cannot be cut into fragments, because a batch has no room for one.
+        """
+        message, express = self._qos(message)
+        if self.agreed.lowlatency:
+            self._units.append(Unit(prefix, self.agreed.compression, message))
+            return
+        raw = bytes(message)
+        room = self.agreed.batch_size - FRAME_ROOM
+        if len(raw) > room:
+            self._fragment(raw, room, lane, prefix)
+            return
+        alone = self._policy.sends_alone(express=express) if express else False
+        last = self._open
+        if last and last.lane == lane and last.size + len(raw) <= room and not alone:
+            last.unit._inside.append(message)  # noqa: SLF001  (a queued unit is ours)
+            last.unit._tail.append(raw)  # noqa: SLF001
+            last.size += len(raw)
+            return
+        reliable, priority = lane
+        frame = Frame(R=int(reliable), sn=self.take_sn(lane), extensions=self._lane(priority))
+        unit = Unit(prefix, self.agreed.compression, frame, [message], [raw])
+        self._units.append(unit)
+        self._open = _Open(unit, lane, len(raw)) if self.batching and not alone else None
+
+    def take(self) -> list[Unit]:
+        """Returns what is queued and forgets it."""
+        units, self._units, self._open = self._units, [], None
+        return units
+
+    def take_sn(self, lane: LaneKey) -> int:
+        """Returns the next sequence number of a lane and counts on."""
+        sn = self._next_sn.get(lane, self.initial_sn)
+        self._next_sn[lane] = self._policy.following_sn(sn, self.agreed.fsn)
+        return sn
+
+    def next_sn(self, lane: LaneKey) -> int:
+        """Returns the number that the next FRAME or FRAGMENT of a lane will have."""
+        return self._next_sn.get(lane, self.initial_sn)
+
+    def _lane(self, priority: int) -> list[Extension]:
+        return [Lane(priority=priority)] if self._policy.writes_lane(priority) else []
+
+    def _fragment(self, raw: bytes, room: int, lane: LaneKey, prefix: int) -> None:
+        try:
+            slices = fragments.cut(raw, room)
+        except ValueError as error:
+            raise LocalError(str(error)) from None
+        self._open = None
+        reliable, priority = lane
+        for index, part in enumerate(slices):
+            chain = self._lane(priority)
+            if index == 0 and self._policy.marks_first(self.agreed.patch):
+                chain.append(First())
+            more = int(index < len(slices) - 1)
+            fragment = Fragment(R=int(reliable), M=more, sn=self.take_sn(lane), extensions=chain, data=part)
+            self._units.append(Unit(prefix, self.agreed.compression, fragment))
+
+    def _qos(self, message: Message) -> tuple[Message, bool]:
+        """Returns the message, without BlockFirst where the session does not know it, and whether it is express."""
+        for extension in message.extensions or ():
+            if isinstance(extension, QoS):
+                if extension.F and not self._policy.keeps_block_first(self.agreed.patch):
+                    message = message.copy()
+                    for mine in message.extensions:
+                        if isinstance(mine, QoS):
+                            mine.F = 0
+                return message, bool(extension.E)
+        return message, False
+
+
+class Inbox:
+    """Takes what one sender numbered.
+
+    Args:
+        policy: Decides what is taken.
+        agreed: What was negotiated with the sender.
+        initial_sn: Its first number.
+        most: Bytes of unfinished messages of all lanes together.
+        first: First numbers of single lanes, where they differ.
+        zid: The sender, in a multicast group.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        agreed: Offer,
+        initial_sn: int,
+        most: int,
+        *,
+        first: Mapping[LaneKey, int] | None = None,
+        zid: bytes = b"",
+    ) -> None:
+        self._policy = policy
+        self._agreed = agreed
+        self._most = policy.most_fragments(most)
+        self._zid = zid
+        mask = sequence.mask(agreed.fsn)
+        self._before = initial_sn - 1 & mask
+        self._last_sn: dict[LaneKey, int] = {lane: sn - 1 & mask for lane, sn in (first or {}).items()}
+        self._partial: dict[LaneKey, fragments.Reassembly] = {}
+
+    @property
+    def held(self) -> int:
+        """Bytes of unfinished messages."""
+        return sum(partial.size for partial in self._partial.values())
+
+    def take(self, message: Frame | Fragment) -> list[Event]:
+        """Takes a FRAME or FRAGMENT and returns what it completes.
+
+        Raises:
+            RemoteError: It is on a lane that was not agreed, or its number is outside the resolution.
+        """
+        policy, agreed = self._policy, self._agreed
+        lane = self._lane_of(message)
+        sn = int(message.sn)
+        if not policy.in_range(sn, agreed.fsn):
+            raise RemoteError(f"sequence number {sn} is outside the agreed resolution")
+        last = self._last_sn.get(lane, self._before)
+        if not policy.is_new(last, sn, agreed.fsn):
+            return [Dropped(sn, self._zid)]
+        self._last_sn[lane] = sn
+        partial = self._partial.get(lane)
+        if isinstance(message, Frame):
+            if partial is not None:
+                # A FRAME in the middle: the sender gave the fragments up.
+                partial.forget()
+            return [Received(inner, *lane, self._zid) for inner in message.messages]
+        if partial is None:
+            patch = agreed.patch if policy.counts_markers(agreed.patch) else 0
+            partial = self._partial[lane] = fragments.Reassembly(patch, self._most)
+        whole = partial.take(message, gap=policy.breaks_chain(sequence.gap(last, sn, agreed.fsn)))
+        if self.held > self._most:
+            partial.spoil()
+        if whole is None:
+            return []
+        try:
+            return [Received(decode(whole), *lane, self._zid)]
+        except WireError:
+            # Reassembled bytes that are no message: dropped without harm (ZN-FRG-105).
+            return []
+
+    def _lane_of(self, message: Frame | Fragment) -> LaneKey:
+        priority = int(Priority.DATA)
+        for extension in message.extensions or ():
+            if isinstance(extension, Lane):
+                priority = int(extension.priority)
+        if not self._policy.accepts_lane(priority, qos=self._agreed.qos):
+            raise RemoteError(f"lane {priority} without QoS agreed")
+        return bool(message.value("R")), priority
