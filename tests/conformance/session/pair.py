@@ -106,8 +106,8 @@ def pair(
         accepting: Arguments of ``end`` for the acceptor alone.
         both: Fields of the offer of both ends.
     """
-    ends = [
+    one, two = (
         end(**{"zid": zid, "seed": seed, **(own or {}), "offer": {**both, **(own or {}).get("offer", {})}})
         for zid, seed, own in ((CONNECTING, 1, connecting), (ACCEPTING, 2, accepting))
-    ]
-    return Pair(*ends).start()
+    )
+    return Pair(one, two).start()
