@@ -1,8 +1,0 @@
-"""Hypothesis for these tests: no deadline, because a busy machine is no finding."""
-
-from __future__ import annotations
-
-from hypothesis import HealthCheck, settings
-
-settings.register_profile("layers", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("layers")
