@@ -8,9 +8,9 @@ from conformance.expect import check, field
 from conformance.plugin import req
 from conformance.suite.common import bits, declare, frame, inquiry, listed, settle, undeclare, unknown
 from conformance.tester import Tester
-from scapy_layers.codes import Consolidation
+from scapy_layers.codes import Consolidation, QueryTarget
 from scapy_layers.data import Del, Err, Put, Reply
-from scapy_layers.extensions import QoS, ResponderId, Timestamp
+from scapy_layers.extensions import QoS, ResponderId, Target, Timestamp
 from scapy_layers.message import Extension
 from scapy_layers.network import Request, Response, ResponseFinal
 
@@ -164,7 +164,7 @@ def test_no_reply_comes_after_response_final(tester: Tester) -> None:
 @pytest.mark.parametrize("queryables", [0, 1, 2, 5])
 def test_one_final_after_the_last_queryable(tester: Tester, queryables: int) -> None:
     both = inquiry(tester, queryables)
-    number = both.ask()
+    number = both.ask(extensions=[Target(target=QueryTarget.ALL)])
     requests = [end.expect(Request) for end in both.answerers]
     for end, request in zip(both.answerers, requests, strict=True):
         # Whoever comes later may still reply, so the end of the others is not the end.
