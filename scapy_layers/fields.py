@@ -61,6 +61,8 @@ class NumberField(ZenohField):
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
         """Takes a number, or the name of a value in any case (``router``, ``CURRENT_FUTURE``)."""
+        if type(x) is int and 0 <= x <= self.limit:
+            return x
         if isinstance(x, str) and self.names:
             try:
                 return self.names[x.upper()].value
@@ -165,6 +167,8 @@ class ListField(ZenohField):
 
     def do_copy(self, x: Any) -> Any:
         """Copies the list and what is in it; a count that lies is kept."""
+        if type(x) is list and all(isinstance(item, Packet) for item in x):
+            return [item.copy() for item in x]
         return copy.deepcopy(x)
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:

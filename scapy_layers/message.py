@@ -10,13 +10,15 @@ building it again gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from copy import copy
 from typing import Any, ClassVar, Self, cast
 
 from scapy.fields import RawVal
 from scapy.packet import NoPayload, Packet, Raw
+from scapy.volatile import RandField
 
-from scapy_layers import answers, reading, shape
+from scapy_layers import answers, reading, shape, writing
 from scapy_layers.codes import Enc, Kind
 from scapy_layers.errors import BadValue, Overlong, WireError
 from scapy_layers.fields import (
@@ -30,13 +32,14 @@ from scapy_layers.fields import (
     Rest,
     Vle,
     WhenField,
+    ZenohField,
     packed,
     shapes_of,
     when,
 )
 from scapy_layers.primitives import VLE_MAX, Reader, write_vle
-from scapy_layers.reading import Findings, holds
-from scapy_layers.writing import Layout, layout_of, write
+from scapy_layers.reading import Findings, Values, holds
+from scapy_layers.writing import Layout, Unfinished, Unread, Unsettled, append_vle, layout_of
 
 
 def message_class(kind: Kind, number: int) -> type[Message] | None:
@@ -72,24 +75,40 @@ def known_extensions() -> tuple[type[Extension], ...]:
 # Layers -------------------------------------------------------------------------------------------
 
 
-class _Unread(Exception):
-    """A field of a partial layer was never read."""
+_ATTRIBUTES = frozenset(Packet.__slots__) - {"fields", "explicit", "original", "_pkt", "_answered"}
+"""What Scapy puts into each packet. Most layers are made, read and built without anybody asking for it, so they get it
+when it is asked for."""
 
+_COMPLETE, _CUT, _PLAIN = range(3)
+"""What there is of a layer: all that Scapy gives to a packet; its fields, and bytes that could not be read or fields
+that were not; nothing but its fields."""
 
-_ATTRIBUTES = frozenset(Packet.__slots__) - {"fields", "original", "_pkt", "_answered"}
-"""What Scapy puts into each packet; most readers never ask for it, so a layer that was read inside another one
-gets it when it is asked for."""
+_templates: dict[type[Layer], Values] = {}
+"""What Scapy puts into a packet of each class."""
 
-_templates: dict[type[Layer], Layer] = {}
+_UNLESS_SET: dict[str, Any] = {
+    "errors": [],
+    "partial": False,
+    "stopped": False,
+    "original": b"",
+    "explicit": 1,
+}
+"""What these are as long as dissection has nothing to say; a layer that was read stands for itself, so it is explicit."""
 
-_FINDINGS = frozenset({"errors", "partial", "stopped"})
-"""What dissection says about a layer; unset when there is nothing to say."""
+_OWNED = (list, dict, set, RandField, Packet)
+"""Defaults of which Scapy gives a copy to each packet."""
+
+_BUILDING = (
+    *("__bytes__", "build", "do_build", "self_build", "post_build", "build_done", "__iter__", "clone_with"),
+    *("do_build_payload", "build_padding"),
+)
+"""What a class can have of its own to be built in its own way."""
 
 # Scapy looks for a field of that name first.
 _set = object.__setattr__
 _set_fields = Packet.__dict__["fields"].__set__
 _set_original = Packet.__dict__["original"].__set__
-_get_overloaded = Packet.__dict__["overloaded_fields"].__get__
+_set_explicit = Packet.__dict__["explicit"].__set__
 
 
 class Layer(Packet):
@@ -106,21 +125,60 @@ class Layer(Packet):
         stopped: Where this layer ends is not known, so nothing can follow it.
     """
 
-    __slots__ = ["_kept", "errors", "partial", "stopped"]
+    __slots__ = ["_extent", "_kept", "errors", "partial", "stopped"]
 
+    _extent: int
     errors: list[WireError]
     partial: bool
     stopped: bool
     show_indent = 0
     _layout: ClassVar[Layout]
     _program: ClassVar[reading.Program]
+    _steps: ClassVar[writing.Program]
     _field_of: ClassVar[dict[str, AnyField]]
+    _defaults: ClassVar[Values]
+    _own: ClassVar[tuple[str, ...] | None]
+    _plain: ClassVar[dict[str, ZenohField]]
+    _inputs: ClassVar[tuple[tuple[str, Callable[[Packet | None, Any], Any]], ...]]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._layout = layout_of(shapes_of(cls.fields_desc))
         cls._program = reading.program(cls._layout.shapes)
+        cls._steps = writing.program(cls._layout.shapes)
         cls._field_of = {field.name: field for field in cls.fields_desc}
+        cls._plain = {
+            name: field.fld if isinstance(field, WhenField) else field
+            for name, field in cls._field_of.items()
+        }
+        cls._inputs = tuple((name, field.any2i) for name, field in cls._plain.items())
+        cls._defaults = {name: field.default for name, field in cls._plain.items()}
+        # A layer gets lists of its own; what else there may be, each layer gets a copy of, is left to Scapy.
+        own = [name for name, value in cls._defaults.items() if isinstance(value, _OWNED)]
+        cls._own = tuple(own) if all(cls._defaults[name] == [] for name in own) else None
+        if all(getattr(cls, name) is getattr(Layer, name) for name in _BUILDING):
+            writing.writers[cls] = cls._append_to
+
+    def __init__(self, *args: Any, **given: Any) -> None:
+        if not args and self._own is not None:
+            fields: Values = {}
+            for name in self._own:
+                fields[name] = []
+            found = 0
+            if given:
+                # In wire order, whatever the order in which they are given.
+                for name, convert in self._inputs:
+                    if name in given:
+                        value = given[name]
+                        fields[name] = value if isinstance(value, RawVal) else convert(self, value)
+                        found += 1
+            if found == len(given):
+                _set_fields(self, fields)
+                _set_explicit(self, 0)
+                _set_extent(self, _PLAIN)
+                return
+        _set_extent(self, _COMPLETE)
+        super().__init__(*args, **given)
 
     def __getattr__(self, attr: str) -> Any:
         field = self._field_of.get(attr)
@@ -131,14 +189,24 @@ class Layer(Packet):
             # Asked for so often that the rest shall not come along.
             _set(self, attr, self._name)
             return self._name
-        if attr in _ATTRIBUTES:
+        if attr in _ATTRIBUTES and self._extent != _COMPLETE:
             self._complete()
             return object.__getattribute__(self, attr)
-        if attr in _FINDINGS:
-            finding: list[WireError] | bool = [] if attr == "errors" else False
+        if attr in _UNLESS_SET:
+            finding = copy(_UNLESS_SET[attr])
             _set(self, attr, finding)
             return finding
+        if attr in Packet.__slots__ or attr in Layer.__slots__:
+            raise AttributeError(attr)
         return super().__getattr__(attr)
+
+    def __setattr__(self, attr: str, value: Any) -> None:
+        if attr in self._field_of:
+            self.setfieldval(attr, value)
+            return
+        if self._extent != _COMPLETE:
+            self._complete()
+        super().__setattr__(attr, value)
 
     def getfieldval(self, attr: str) -> Any:
         """Scapy's way to a field; a list that was not read is an own empty one, so that items can be appended."""
@@ -151,26 +219,52 @@ class Layer(Packet):
                 # A field that was not read must stay without a value: building stops there.
                 self.fields[attr] = value
             return value
-        try:
-            _get_overloaded(self)
-        except AttributeError:
-            # It was read inside another layer, and nobody asked yet for what Scapy keeps about it.
-            return self._field_of[attr].default
+        if self._extent != _COMPLETE:
+            return None if attr in self.fields else self._defaults[attr]
         return super().getfieldval(attr)
 
+    def setfieldval(self, attr: str, val: Any) -> None:
+        """Scapy's way to set a field."""
+        field = self._plain.get(attr)
+        if field is None:
+            super().setfieldval(attr, val)
+            return
+        self.fields[attr] = val if isinstance(val, RawVal) else field.any2i(self, val)
+        self._changed()
+
+    def delfieldval(self, attr: str) -> None:
+        """Scapy's way to make a field computed again."""
+        if attr in self.fields:
+            del self.fields[attr]
+            self._changed()
+        else:
+            super().delfieldval(attr)
+
+    def _changed(self) -> None:
+        """Forgets what Scapy knew of the fields."""
+        _set_explicit(self, 0)
+        if self._extent == _COMPLETE:
+            for attr in ("raw_packet_cache", "raw_packet_cache_fields", "wirelen"):
+                _set(self, attr, None)
+
     def _complete(self) -> None:
-        """Gives a layer that was read what Scapy gives to one that it makes."""
+        """Gives a layer what Scapy gives to one that it makes."""
         cls = type(self)
         if cls not in _templates:
-            _templates[cls] = cls(_internal=1)
-        template = _templates[cls]
-        for attr in _ATTRIBUTES:
-            try:
-                object.__getattribute__(self, attr)
-            except AttributeError:
-                value: Any = 1 if attr == "explicit" else getattr(template, attr)
-                own = attr in {"overloaded_fields", "post_transforms"}
-                _set(self, attr, value.copy() if own else value)
+            template = cls(_internal=1)
+            _templates[cls] = {attr: getattr(template, attr) for attr in _ATTRIBUTES}
+        _set_extent(self, _COMPLETE)
+        for attr, value in _templates[cls].items():
+            _set(self, attr, value)
+        # Another one since layers were bound anew.
+        _set(self, "overload_fields", self._overload_fields)
+        _set(self, "overloaded_fields", {})
+        _set(self, "post_transforms", [])
+        # Of its own, because fuzz() changes those of the copy that it makes.
+        _set(self, "default_fields", dict(self._defaults))
+        if not self.explicit:
+            # It was made here, and this is the first time that anybody wants to know when.
+            _set(self, "time", Packet().time)
         try:
             kept = object.__getattribute__(self, "_kept")
         except AttributeError:
@@ -190,6 +284,7 @@ class Layer(Packet):
             errors = Findings()
         layer = cls.__new__(cls)
         _set_fields(layer, {})
+        _set_extent(layer, _PLAIN)
         start, known = reader.at, len(errors)
         layer.dissect_from(reader, errors)
         _set_original(layer, reader.data[start : reader.at])
@@ -201,15 +296,21 @@ class Layer(Packet):
         """Fills the fields from a reader; never raises for what the bytes are."""
         try:
             if not reading.run(self._program, self.fields, reader, errors):
-                _set(self, "partial", True)
+                self._cut()
                 _set(self, "stopped", True)
         except WireError as error:
             self._stop(error, reader, errors)
 
+    def _cut(self) -> None:
+        """Takes note that some fields were not read."""
+        _set(self, "partial", True)
+        if self._extent != _COMPLETE:
+            _set_extent(self, _CUT)
+
     def _stop(self, error: WireError, reader: Reader, errors: Findings) -> None:
         """Gives up at a field: keeps the bytes from there on as a Raw payload."""
         errors.add(error)
-        _set(self, "partial", True)
+        self._cut()
         _set(self, "stopped", True)
         self._keep(reader)
 
@@ -217,12 +318,11 @@ class Layer(Packet):
         """Keeps the bytes that are left as a payload; Scapy gets it when it asks."""
         if not reader.left:
             return
-        try:
-            _get_overloaded(self)
-        except AttributeError:
-            _set(self, "_kept", reader.rest())
-        else:
+        if self._extent == _COMPLETE:
             self.add_payload(Raw(reader.rest()))
+        else:
+            _set(self, "_kept", reader.rest())
+            _set_extent(self, _CUT)
 
     @classmethod
     def wire_shapes(cls) -> tuple[shape.Shape, ...]:
@@ -239,24 +339,44 @@ class Layer(Packet):
         self.errors = list(found)
         return reader.rest()
 
+    def build(self) -> bytes:
+        """Scapy's entry: the bytes of this layer and of what is behind it."""
+        if type(self) not in writing.writers:
+            return bytes(super().build())
+        out = bytearray()
+        self._append_to(out)
+        return bytes(out)
+
+    def _append_to(self, out: bytearray) -> None:
+        """Appends what ``build`` returns: by itself when there is nothing but fields, otherwise Scapy's way."""
+        if self._extent == _PLAIN:
+            defaults = self._defaults
+        elif self._extent == _COMPLETE and self._alone():
+            defaults = self.default_fields
+        else:
+            out += super().build()
+            return
+        start = len(out)
+        try:
+            self._append_fields(self.fields, defaults, out)
+        except Unsettled:
+            del out[start:]
+            out += Packet.build(next(iter(self)))
+
+    def _alone(self) -> bool:
+        """Tells whether there is nothing but fields, all of them read, though Scapy could add something."""
+        return not (self.partial or self.post_transforms) and isinstance(self.payload, NoPayload)
+
     def self_build(self) -> bytes:
         """Scapy's entry: the bytes of this layer without a payload."""
         out = bytearray()
-        self._build_shapes(self.wire_shapes(), out)
+        values = Unfinished(self.fields) if self.partial else self.fields
+        self._append_fields(values, self.default_fields, out)
         return bytes(out)
 
-    def _build_shapes(self, shapes: tuple[shape.Shape, ...], out: bytearray) -> None:
-        """Appends the bytes of some fields, up to the first one that dissection could not read."""
-        try:
-            for described in shapes:
-                write(described, self._read_value if self.partial else self.value, out)
-        except _Unread:
-            pass
-
-    def _read_value(self, name: str) -> Any:
-        if name not in self.fields:
-            raise _Unread
-        return self.value(name)
+    def _append_fields(self, values: Values, defaults: Values, out: bytearray) -> None:
+        """Appends the bytes of all fields, up to the first one that dissection could not read."""
+        _run(self._steps, values, defaults, out)
 
     def value(self, name: str) -> Any:
         """Returns a field as it goes onto the wire: given, dissected, default, or computed.
@@ -267,9 +387,10 @@ class Layer(Packet):
         given = self.fields.get(name)
         if given is not None:
             return given
-        if name not in self.default_fields:
+        defaults = self.default_fields if self._extent == _COMPLETE else self._defaults
+        if name not in defaults:
             return self.getfieldval(name)
-        return self._layout.value(name, self.fields, self.default_fields)
+        return self._layout.value(name, self.fields, defaults)
 
     def present(self, conditions: shape.Conditions) -> bool:
         """Tells whether all conditions hold."""
@@ -281,13 +402,18 @@ class Layer(Packet):
 
     def copy(self) -> Self:
         """Returns a deep copy that keeps what dissection found."""
-        return self._keep_findings(super().copy())
+        if self._extent != _PLAIN:
+            return self._keep_findings(super().copy())
+        clone = self.__new__(type(self))
+        plain = self._plain
+        _set_fields(clone, {name: plain[name].do_copy(value) for name, value in self.fields.items()})
+        _set_explicit(clone, self.explicit)
+        _set_extent(clone, _PLAIN)
+        return self._keep_findings(clone)
 
     def _keep_findings(self, clone: Self) -> Self:
-        clone.errors = list(self.errors)
-        clone.partial = self.partial
-        clone.stopped = self.stopped
-        clone.original = self.original
+        for finding in ("errors", "partial", "stopped", "original"):
+            _set(clone, finding, copy(getattr(self, finding)))
         return clone
 
     def mysummary(self) -> str:
@@ -329,6 +455,18 @@ class Layer(Packet):
                 yield f"{field.name}={text if len(text) <= _MOST_SHOWN else text[: _MOST_SHOWN - 3] + '...'}"
         if not isinstance(self.payload, NoPayload):
             yield f"+ {len(bytes(self.payload))} bytes not understood"
+
+
+_set_extent = Layer.__dict__["_extent"].__set__
+
+
+def _run(steps: writing.Program, values: Values, defaults: Values, out: bytearray) -> None:
+    """Appends the bytes of some fields, up to the first one that dissection could not read."""
+    try:
+        for step in steps:
+            step(values, defaults, out)
+    except Unread:
+        pass
 
 
 _FRAMING = frozenset({"mid", "ENC", "ext_id", "length"})
@@ -409,11 +547,16 @@ def _length() -> AnyField:
     return NumberField("length", None, shape.Vle("length", 32, enforced=True), VLE_MAX, None)
 
 
+_ZBUF = int(Enc.ZBUF)
+
+
 class _Counted(Layer):
     """A layer whose body stands behind a length."""
 
     _head: ClassVar[reading.Program]
     _inside: ClassVar[reading.Program]
+    _head_steps: ClassVar[writing.Program]
+    _body_steps: ClassVar[writing.Program]
     enforced: ClassVar[bool] = True
 
     def _read_length(self, reader: Reader, errors: Findings) -> Reader | None:
@@ -445,27 +588,35 @@ class _Counted(Layer):
             left = f"{inside.left} bytes behind the last field of the body"
             found.note(BadValue, "length", left, inside.at)
         if not whole:
-            _set(self, "partial", True)
+            self._cut()
         # What is behind it can be read, whatever is in it.
         _set(self, "stopped", False)
         if found.total and not self.enforced:
             # Bytes that nodes do not look into unless they must: nothing wrong with them, just not understood.
-            _set(self, "partial", True)
+            self._cut()
             for name in self._layout.defaults:
                 if name not in _KEPT_FIELDS:
                     self.fields.pop(name, None)
             inside.at = start
         self._keep(inside)
 
-    def _build_inside(self, counted: bool, shapes: tuple[shape.Shape, ...]) -> bytes:
-        """Returns length and body, without a payload; the length counts the payload too."""
-        body = bytearray()
-        self._build_shapes(shapes, body)
-        length = self.getfieldval("length")
-        # Without a length that was read, the payload has the length too.
-        if counted and (length is not None or not self.partial):
-            return write_vle(len(body) + len(bytes(self.payload)) if length is None else length) + body
-        return bytes(body)
+    def _append_body(self, counted: bool, values: Values, defaults: Values, out: bytearray) -> None:
+        """Appends length and body, without a payload; the length counts the payload too."""
+        steps = self._body_steps
+        length = self.fields.get("length")
+        if length is None:
+            length = defaults["length"]
+        if counted and length is not None:
+            append_vle(length, out)
+            _run(steps, values, defaults, out)
+        elif not counted or isinstance(values, Unfinished):
+            # Where no length was read, the payload has the length too.
+            _run(steps, values, defaults, out)
+        else:
+            start = len(out)
+            _run(steps, values, defaults, out)
+            behind = 0 if self._extent == _PLAIN else len(bytes(self.payload))
+            out[start:start] = write_vle(len(out) - start + behind)
 
 
 class Region(_Counted):
@@ -475,7 +626,7 @@ class Region(_Counted):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._inside = cls._program[1:]
+        cls._inside, cls._body_steps = cls._program[1:], cls._steps[1:]
 
     def dissect_from(self, reader: Reader, errors: Findings) -> None:
         """Reads the length, then the body within it."""
@@ -483,9 +634,9 @@ class Region(_Counted):
         if inside:
             self._read_inside(inside, errors)
 
-    def self_build(self) -> bytes:
-        """Scapy's entry: length and body without a payload."""
-        return self._build_inside(True, self.wire_shapes()[1:])
+    def _append_fields(self, values: Values, defaults: Values, out: bytearray) -> None:
+        """Appends length and body without a payload."""
+        self._append_body(True, values, defaults, out)
 
     def __repr__(self) -> str:
         # One may stand in an item of a list, which command() prints by repr().
@@ -515,6 +666,7 @@ class Extension(_Counted):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._head, cls._inside = cls._program[:1], cls._program[2:]
+        cls._head_steps, cls._body_steps = cls._steps[:1], cls._steps[2:]
 
     @classmethod
     def shape(cls) -> shape.Extension:
@@ -546,12 +698,13 @@ class Extension(_Counted):
         if inside:
             self._read_inside(inside, errors)
 
-    def self_build(self) -> bytes:
-        """Scapy's entry: header, length and body without a payload."""
-        header, _, *body = self.wire_shapes()
-        out = bytearray()
-        self._build_shapes((header,), out)
-        return bytes(out) + self._build_inside(self.value("ENC") == Enc.ZBUF, tuple(body))
+    def _append_fields(self, values: Values, defaults: Values, out: bytearray) -> None:
+        """Appends header, length and body without a payload."""
+        _run(self._head_steps, values, defaults, out)
+        encoding = self.fields.get("ENC")
+        if encoding is None:
+            encoding = self._layout.value("ENC", self.fields, defaults)
+        self._append_body(encoding == _ZBUF, values, defaults, out)
 
 
 class UnknownExtension(Extension):
