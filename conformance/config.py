@@ -6,7 +6,8 @@ import ipaddress
 import random
 import re
 import socket
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from conformance.errors import UsageError
@@ -25,45 +26,133 @@ CONNECT_SECONDS = 2.0
 START_SECONDS = 20.0
 """How long a node of ours may take from its start to the first handshake."""
 
-PROTOCOLS = ("tcp",)
+PROTOCOLS = ("tcp", "tls", "udp", "ws", "unixsock-stream")
 """Link protocols that the tester speaks."""
+
+UNIX = "unixsock-stream"
+
+LONGEST_PATH = 107
+"""Bytes of the path of a Unix socket that Linux takes."""
+
+EXAMPLES = {
+    "tcp": "tcp/127.0.0.1:7447",
+    "tls": "tls/localhost:7447",
+    "udp": "udp/127.0.0.1:7447 or udp/224.0.0.224:7446#iface=lo",
+    "ws": "ws/127.0.0.1:7447",
+    UNIX: "unixsock-stream//tmp/zenoh.sock",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Locator:
-    """Where a node can be reached.
+    """Where a node can be reached, or where one listens.
 
     Attributes:
-        proto: ``tcp``.
-        host: Address or name, without brackets.
-        port: 1 to 65535.
+        proto: One of ``PROTOCOLS``.
+        host: Address or name, without brackets; empty for a Unix socket.
+        port: 1 to 65535; 0 when the system chooses, and for a Unix socket.
+        path: Of a Unix socket; empty otherwise.
+        metadata: What stands behind ``?``: ``rel``, ``prio``.
+        config: What stands behind ``#`` and never travels: ``iface``, ``ttl``.
     """
 
     proto: str
     host: str
     port: int
+    path: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
+    config: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __str__(self) -> str:
+        return self.bare + _pairs("?", self.metadata) + _pairs("#", self.config)
+
+    @property
+    def bare(self) -> str:
+        """The text without what stands behind ``?`` and ``#``."""
+        if self.proto == UNIX:
+            return f"{self.proto}/{self.path}"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.proto}/{host}:{self.port}"
 
+    @property
+    def group(self) -> bool:
+        """The address is one of a multicast group."""
+        try:
+            return ipaddress.ip_address(self.host.partition("%")[0]).is_multicast
+        except ValueError:
+            return False
+
     @classmethod
-    def parse(cls, text: str) -> Locator:
-        """Reads ``tcp/127.0.0.1:7447``, ``tcp/[::1]:7447``, ``tcp/localhost``.
+    def parse(cls, text: str, *, listening: bool = False) -> Locator:
+        """Reads ``tcp/127.0.0.1:7447``, ``tcp/[::1]:7447``, ``tls/localhost``, ``unixsock-stream//tmp/a.sock``.
+
+        Args:
+            text: The locator.
+            listening: Port 0 is allowed: the system chooses.
 
         Raises:
-            UsageError: The text is no such locator; says what is wrong.
+            UsageError: The text is no such locator; says what to write.
         """
-        proto, slash, address = text.partition("/")
-        match = re.fullmatch(r"(?:\[([^\]]+)\]|([^:\[\]/]+))(?::(\d{1,5}))?", address)
-        if not slash or not match:
-            raise UsageError(f"{text!r} is no locator; write one like tcp/127.0.0.1:7447")
+        proto, slash, rest = text.partition("/")
+        if not slash:
+            raise UsageError(f"{text!r} is no locator; write one like {EXAMPLES['tcp']}")
         if proto not in PROTOCOLS:
-            raise UsageError(f"{text!r}: this tester speaks {', '.join(PROTOCOLS)}, not {proto}")
+            raise UsageError(f"{text!r}: this tester speaks {', '.join(PROTOCOLS)}, not {proto or 'nothing'}")
+        rest, _, config = rest.partition("#")
+        address, _, metadata = rest.partition("?")
+        data, options = _read_pairs(text, metadata), _read_pairs(text, config)
+        if proto == UNIX:
+            return cls(proto, "", 0, _path(text, address), data, options)
+        match = re.fullmatch(r"(?:\[([^\]]+)\]|([^:\[\]/]+))(?::(\d{1,5}))?", address)
+        if not match:
+            hint = " (an IPv6 address stands in brackets)" if address.count(":") > 1 else ""
+            raise UsageError(f"{text!r} is no locator; write one like {EXAMPLES[proto]}{hint}")
         port = int(match[3]) if match[3] else DEFAULT_PORT
-        if not 1 <= port <= 65_535:
-            raise UsageError(f"{text!r}: a port is a number from 1 to 65535")
-        return cls(proto, match[1] or match[2], port)
+        least = 0 if listening else 1
+        if not least <= port <= 65_535:
+            raise UsageError(f"{text!r}: a port is a number from {least} to 65535")
+        return cls(proto, match[1] or match[2], port, "", data, options)
+
+
+def _path(text: str, address: str) -> str:
+    if not address or len(address.encode()) > LONGEST_PATH or "\0" in address:
+        raise UsageError(
+            f"{text!r}: a path of 1 to {LONGEST_PATH} bytes is needed; write one like {EXAMPLES[UNIX]}"
+        )
+    return address
+
+
+def _read_pairs(text: str, pairs: str) -> dict[str, str]:
+    found = {}
+    for pair in filter(None, pairs.split(";")):
+        key, equals, value = pair.partition("=")
+        if not equals or not key:
+            raise UsageError(f"{text!r}: {pair!r} is no option; write key=value, several joined by ;")
+        found[key] = value
+    return found
+
+
+def _pairs(mark: str, pairs: Mapping[str, str]) -> str:
+    return mark + ";".join(f"{key}={value}" for key, value in sorted(pairs.items())) if pairs else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tls:
+    """Certificates for links over TLS, as paths of PEM files.
+
+    Attributes:
+        ca: Who must have signed the certificate of the other end.
+        certificate: Ours, with its chain: needed to listen, and to connect where the other end demands one.
+        key: The key of our certificate.
+        verify: The name of the node we connect to must stand in its certificate, and ``ca`` must vouch for it.
+        mutual: Whoever connects to us must show a certificate that ``ca`` vouches for.
+    """
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    verify: bool = True
+    mutual: bool = False
 
 
 def check_allowed(locator: Locator, *, allowed: bool) -> None:
@@ -72,6 +161,8 @@ def check_allowed(locator: Locator, *, allowed: bool) -> None:
     Raises:
         UsageError: The address is not loopback and the option was not given, or the name is unknown.
     """
+    if locator.proto == UNIX or (locator.group and locator.config.get("iface") == "lo"):
+        return
     try:
         found = {
             info[4][0] for info in socket.getaddrinfo(locator.host, locator.port, type=socket.SOCK_STREAM)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from scapy_layers.batch import Contents, contents
+from scapy_layers.codes import Kind
 from scapy_layers.message import Message
 
 
@@ -19,6 +20,10 @@ class Direction(StrEnum):
     ENDED = "ended"
 
 
+Address = tuple[str, int]
+"""Host and port."""
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoints:
     """Addresses of a link, for the capture.
@@ -26,25 +31,43 @@ class Endpoints:
     Attributes:
         local: Host and port of our end.
         remote: Host and port of the node's end.
+        proto: How it travels: ``tcp``, ``tls``, ``udp``, ``ws``, ``unixsock-stream``.
+        accepted: The other end made the link.
+        path: Of a Unix socket, whose ends have made-up addresses here.
     """
 
-    local: tuple[str, int]
-    remote: tuple[str, int]
+    local: Address
+    remote: Address
+    proto: str = "tcp"
+    accepted: bool = False
+    path: str = ""
+
+    @property
+    def remark(self) -> str:
+        """What a capture cannot show by itself."""
+        if self.proto == "tls":
+            return "over TLS; decrypted: the batches as they were inside"
+        if self.path:
+            return f"over the Unix socket {self.path}; addresses are made up"
+        return ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Observation:
-    """One thing seen on a link.
+    """One thing seen on a link. Nobody changes it.
 
     Attributes:
         seq: Position in the history, from 0.
         time_ns: Unix time in ns.
         link: Name of the link.
         direction: Which way.
-        raw: The bytes as they travelled, length prefix included; empty for OPENED and ENDED.
-        batch: The bytes without the prefix.
-        contents: The batch taken apart; for bytes that are no batch, everything is ``rest``.
+        raw: The bytes as they travelled, length prefix or frame included; empty for OPENED and ENDED, and
+            where no history is kept.
+        batch: The bytes without the prefix; empty when they are no batch.
         note: How the link ended; what the stimulus was.
+        plain: The batch before compression, or after it was taken off; None when it travelled like that.
+        kind: SCOUTING for the datagrams of scouting.
+        route: From and to whom it travelled, where the link has more than two ends.
     """
 
     seq: int
@@ -53,8 +76,18 @@ class Observation:
     direction: Direction
     raw: bytes = b""
     batch: bytes = b""
-    contents: Contents = field(default_factory=lambda: Contents(()))
     note: str = ""
+    plain: bytes | None = None
+    kind: Kind | None = None
+    route: tuple[Address, Address] | None = None
+    _inside: Contents | None = None
+
+    @property
+    def contents(self) -> Contents:
+        """The batch taken apart, once; for bytes that are no batch, everything is ``rest``."""
+        if self._inside is None:
+            self._inside = contents(self.batch if self.plain is None else self.plain, self.kind)
+        return self._inside
 
     def describe(self) -> str:
         """Returns one line: the messages, or what else happened."""
@@ -62,7 +95,8 @@ class Observation:
             return self.note
         parts = [message.describe() for message in self.contents.messages]
         if self.contents.rest:
-            parts.append(f"{len(self.contents.rest)} bytes that are no message")
+            which = f" ({self.note})" if self.note and not self.batch else ""
+            parts.append(f"{len(self.contents.rest)} bytes that are no message{which}")
         return "; ".join(parts) or f"{len(self.raw)} bytes without a message"
 
 
@@ -101,6 +135,11 @@ class History:
         raw: bytes = b"",
         batch: bytes | None = None,
         note: str = "",
+        *,
+        plain: bytes | None = None,
+        inside: Contents | None = None,
+        kind: Kind | None = None,
+        route: tuple[Address, Address] | None = None,
     ) -> Observation:
         """Records one observation and returns it.
 
@@ -111,9 +150,16 @@ class History:
             raw: Bytes as they travelled.
             batch: Bytes without prefix; None when ``raw`` is no batch.
             note: See Observation.
+            plain: See Observation.
+            inside: The batch taken apart, when that was done before.
+            kind: See Observation.
+            route: See Observation.
         """
-        inside = Contents((), None, raw) if batch is None else contents(batch)
-        seen = Observation(len(self.observations), time_ns, link, direction, raw, batch or b"", inside, note)
+        if batch is None:
+            batch, inside = b"", Contents((), None, raw)
+        seen = Observation(
+            len(self.observations), time_ns, link, direction, raw, batch, note, plain, kind, route, inside
+        )
         self.observations.append(seen)
         return seen
 

@@ -25,6 +25,11 @@ LINKTYPE_RAW = 101
 SEGMENT = 60_000
 """Most bytes of a batch in one packet of a capture."""
 
+TCP, UDP = 6, 17
+CHECKSUM_AT = {TCP: 16, UDP: 6}
+ZERO = {TCP: 0, UDP: 0xFFFF}
+"""What a checksum of 0 is written as; in UDP 0 means that there is none."""
+
 SYN, ACK, PSH, FIN, RST = 0x02, 0x10, 0x08, 0x01, 0x04
 
 MAX_COMMENT = 4_000
@@ -51,10 +56,10 @@ def observation_rows(run_id: str, test: str, history: History, first: int = 0) -
 
 
 class CaptureWriter:
-    """Writes histories into one pcapng file, as TCP packets with remarks that tshark shows.
+    """Writes histories into one pcapng file, as TCP and UDP packets with remarks that tshark shows.
 
-    The bytes are those that travelled; addresses and ports are the true ones; the TCP headers are made
-    up, since the tester sees streams, not packets.
+    The bytes are those that travelled, over TLS those inside; addresses and ports are the true ones, for Unix sockets
+    made up; the TCP headers are made up, since the tester sees streams, not packets.
 
     Args:
         path: The file; replaced when it exists.
@@ -83,21 +88,19 @@ class CaptureWriter:
         """
         if self.full:
             return
-        streams = {name: _Stream(ends) for name, ends in history.endpoints.items()}
-        last = len(history.observations) - 1
+        routes = {name: _route(ends) for name, ends in history.endpoints.items()}
+        made: list[tuple[bytes, int, list[str]]] = []
+        waiting = [title]
         for seen in history.observations:
-            comments = [title] * (seen.seq == 0)
-            if seen.direction is Direction.SENT:
-                comments.append(f"stimulus: {seen.describe()}")
-            elif seen.direction is Direction.RECEIVED:
-                comments.append(f"received: {seen.describe()}")
-            if seen.contents.error:
-                comments.append(f"does not decode: {seen.contents.error}")
-            comments += history.notes(seen.seq)
-            if seen.seq == last:
-                comments += remarks or []
-            for index, packet in enumerate(streams[seen.link].packets(seen)):
-                self._write(packet, seen.time_ns, comments if index == 0 else [])
+            waiting += _remarks(seen, history)
+            for packet in routes[seen.link].packets(seen):
+                made.append((packet, seen.time_ns, waiting))
+                waiting = []
+        if made:
+            # What belongs to something that is no packet, such as the end of a link over UDP, stands at the last one.
+            made[-1][2].extend([*waiting, *(remarks or [])])
+        for packet, time_ns, comments in made:
+            self._write(packet, time_ns, comments)
 
     def close(self) -> None:
         """Completes the file."""
@@ -122,6 +125,48 @@ class CaptureWriter:
         self.close()
 
 
+def _remarks(seen: Observation, history: History) -> list[str]:
+    """Returns what is said about an observation."""
+    ends = history.endpoints[seen.link]
+    comments = []
+    match seen.direction:
+        case Direction.SENT:
+            comments.append(f"stimulus: {seen.describe()}")
+        case Direction.RECEIVED:
+            comments.append(f"received: {seen.describe()}")
+        case Direction.OPENED if ends.remark:
+            comments.append(ends.remark)
+        case Direction.ENDED if ends.proto == "udp":
+            comments.append(f"link {seen.link}: {seen.note}")
+    if seen.contents.error:
+        comments.append(f"does not decode: {seen.contents.error}")
+    return comments + history.notes(seen.seq)
+
+
+def _route(ends: Endpoints) -> _Stream | _Datagrams:
+    return _Datagrams(ends) if ends.proto == "udp" else _Stream(ends)
+
+
+class _Datagrams:
+    """Shows what is said over UDP."""
+
+    def __init__(self, ends: Endpoints) -> None:
+        self._ends = ends
+
+    def packets(self, seen: Observation) -> list[bytes]:
+        """Returns the packet of a datagram; a beginning and an end have none."""
+        ends = self._ends
+        match seen.direction:
+            case Direction.SENT:
+                source, target = seen.route or (ends.local, ends.remote)
+            case Direction.RECEIVED:
+                source, target = seen.route or (ends.remote, ends.local)
+            case _:
+                return []
+        head = struct.pack("!HHHH", source[1], target[1], 8 + len(seen.raw), 0)
+        return [_ip(source[0], target[0], UDP, head, seen.raw)]
+
+
 class _Stream:
     """Numbers the bytes of one link in both directions."""
 
@@ -133,9 +178,14 @@ class _Stream:
         """Returns the packets that show an observation."""
         match seen.direction:
             case Direction.OPENED:
-                packets = [self._packet(True, SYN), self._packet(False, SYN | ACK), self._packet(True, ACK)]
+                first = not self._ends.accepted
+                packets = [
+                    self._packet(first, SYN),
+                    self._packet(not first, SYN | ACK),
+                    self._packet(first, ACK),
+                ]
             case Direction.ENDED:
-                ours = seen.note.endswith("by us")
+                ours = seen.note.endswith("by us") or seen.note.startswith("refused")
                 flags = RST | ACK if "reset" in seen.note or "aborted" in seen.note else FIN | ACK
                 packets = [self._packet(ours, flags)]
             case _:
@@ -155,18 +205,19 @@ class _Stream:
             "!HHIIBBHHH", source[1], target[1], self._next[ours], ack, 5 << 4, flags, 65_535, 0, 0
         )
         self._next[ours] = self._next[ours] + len(data) + bool(flags & (SYN | FIN)) & 0xFFFFFFFF
-        return _ip(source[0], target[0], head, data)
+        return _ip(source[0], target[0], TCP, head, data)
 
 
-def _ip(source: str, target: str, head: bytes, data: bytes) -> bytes:
-    """Returns a TCP segment with its checksum in an IPv4 or IPv6 packet."""
+def _ip(source: str, target: str, protocol: int, head: bytes, data: bytes) -> bytes:
+    """Returns a TCP segment or UDP datagram with its checksum in an IPv4 or IPv6 packet."""
     a, b = (ipaddress.ip_address(address.partition("%")[0]) for address in (source, target))
     size = len(head) + len(data)
-    pseudo = a.packed + b.packed + struct.pack("!II", size, 6)
-    head = head[:16] + struct.pack("!H", _checksum(pseudo + head + data)) + head[18:]
+    pseudo = a.packed + b.packed + struct.pack("!II", size, protocol)
+    at = CHECKSUM_AT[protocol]
+    head = head[:at] + struct.pack("!H", _checksum(pseudo + head + data) or ZERO[protocol]) + head[at + 2 :]
     if a.version == 6:
-        return struct.pack("!IHBB", 6 << 28, size, 6, 64) + a.packed + b.packed + head + data
-    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + size, 0, 0x4000, 64, 6, 0) + a.packed + b.packed
+        return struct.pack("!IHBB", 6 << 28, size, protocol, 64) + a.packed + b.packed + head + data
+    ip = struct.pack("!BBHHHBBH", 0x45, 0, 20 + size, 0, 0x4000, 64, protocol, 0) + a.packed + b.packed
     return ip[:10] + struct.pack("!H", _checksum(ip)) + ip[12:] + head + data
 
 

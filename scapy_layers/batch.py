@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import scapy_layers.scouting
 import scapy_layers.transport  # noqa: F401  (messages are chosen by id: their classes must be there)
@@ -122,7 +122,8 @@ class BatchReader:
 
     prefix: int = PREFIX
     limit: int = MAX_BATCH
-    _buffer: bytearray = field(default_factory=bytearray)
+    _buffer: bytes | bytearray = b""
+    _at: int = 0
 
     def feed(self, data: bytes) -> list[bytes]:
         """Takes bytes of the stream, returns the batches they complete.
@@ -131,24 +132,53 @@ class BatchReader:
             Overlong: The next prefix says more than ``limit``. Batches in front of it are returned first;
                 the call after that raises, and so does every later one.
         """
-        self._buffer += data
+        self.add(data)
         batches: list[bytes] = []
-        at = 0
-        while len(self._buffer) - at >= self.prefix:
-            size = int.from_bytes(self._buffer[at : at + self.prefix], "little")
-            if size > self.limit:
-                if batches:
-                    break
-                raise Overlong("batch length", f"{size} bytes, at most {self.limit}")
-            start = at + self.prefix
-            if len(self._buffer) - start < size:
-                break
-            batches.append(bytes(self._buffer[start : start + size]))
-            at = start + size
-        del self._buffer[:at]
+        try:
+            while (batch := self.take()) is not None:
+                batches.append(batch)
+        except Overlong:
+            if not batches:
+                raise
         return batches
+
+    def add(self, data: bytes) -> None:
+        """Takes bytes of the stream; ``take`` hands out what they complete."""
+        buffer, at = self._buffer, self._at
+        if at >= len(buffer):
+            # Most often a piece of the stream is whole batches: then nothing is copied but the batches.
+            self._buffer, self._at = bytes(data), 0
+            return
+        if isinstance(buffer, bytearray):
+            del buffer[:at]
+        else:
+            self._buffer = buffer = bytearray(memoryview(buffer)[at:])
+        buffer += data
+        self._at = 0
+
+    def take(self) -> bytes | None:
+        """Returns the next batch that is complete, or None. ``prefix`` may be changed between two calls.
+
+        Raises:
+            Overlong: The next prefix says more than ``limit``; so does every later call.
+        """
+        buffer, at = self._buffer, self._at
+        start = at + self.prefix
+        if len(buffer) < start:
+            return None
+        size = int.from_bytes(buffer[at:start], "little")
+        if size > self.limit:
+            raise Overlong("batch length", f"{size} bytes, at most {self.limit}")
+        end = start + size
+        if len(buffer) < end:
+            return None
+        if end == len(buffer):
+            self._buffer, self._at = b"", 0
+        else:
+            self._at = end
+        return bytes(buffer[start:end])
 
     @property
     def pending(self) -> bytes:
         """Bytes of a batch that is not complete yet, its prefix included."""
-        return bytes(self._buffer)
+        return bytes(self._buffer[self._at :])

@@ -29,10 +29,20 @@ def node_of(config: RunConfig, name: str = "node") -> Node:
                 "--profile is for a node that somebody else started; a pypi node knows what it is"
             )
         return PypiNode(config.run_dir / "nodes", rest, name=name)
+    if way == "ref":
+        if config.profile:
+            raise UsageError(
+                "--profile is for a node that somebody else started; a reference node knows what it is"
+            )
+        # Router and session machine are of no interest to a run against another node.
+        from conformance.nodes.ref import RefNode
+
+        return RefNode(config.run_dir / "nodes", rest, name=name)
     if "/" in config.node:
         locator = Locator.parse(config.node)
         check_allowed(locator, allowed=config.may_test)
         return AttachedNode(locator, config.profile)
     raise UsageError(
-        f"--node {config.node!r} is neither a locator like tcp/127.0.0.1:7447 nor pypi[:VERSION]"
+        f"--node {config.node!r} is neither a locator like tcp/127.0.0.1:7447 nor pypi[:VERSION] "
+        "nor ref[:MUTANT]"
     )

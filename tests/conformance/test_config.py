@@ -34,7 +34,7 @@ def test_locator_is_written_as_it_was_read(text: str) -> None:
         ("tcp/", "is no locator"),
         ("tcp/a:b", "is no locator"),
         ("tcp/::1:80", "is no locator"),
-        ("quic/127.0.0.1:1", "speaks tcp, not quic"),
+        ("quic/127.0.0.1:1", "unixsock-stream, not quic"),
         ("tcp/127.0.0.1:0", "1 to 65535"),
         ("tcp/127.0.0.1:65536", "1 to 65535"),
     ],

@@ -12,7 +12,7 @@ import pytest
 from conformance.config import Locator
 from conformance.errors import LinkFailed
 from conformance.link import Link, Links
-from conformance.observe import Direction, History
+from conformance.observe import Direction, History, Observation
 from scapy_layers.batch import prefixed
 from scapy_layers.transport import Close, Fragment, KeepAlive
 
@@ -40,8 +40,13 @@ def ends(server: socket.socket, links: Links) -> Iterator[tuple[Link, socket.soc
         yield link, other
 
 
+def observations(links: Links) -> list[Observation]:
+    assert links.history is not None
+    return links.history.observations
+
+
 def batches(links: Links) -> list[bytes]:
-    return [seen.batch for seen in links.history.observations if seen.direction is Direction.RECEIVED]
+    return [seen.batch for seen in observations(links) if seen.direction is Direction.RECEIVED]
 
 
 def test_batch_arrives_with_its_length_in_front(ends: tuple[Link, socket.socket]) -> None:
@@ -74,7 +79,7 @@ def test_end_of_stream_is_recorded_with_the_unfinished_batch(
     other.close()
     assert links.wait(lambda: link.ended is not None, 5)
     assert link.ended == "end of stream"
-    *_, unfinished, ended = links.history.observations
+    *_, unfinished, ended = observations(links)
     assert (unfinished.raw, unfinished.note) == (b"\x05\x00\x04", "an unfinished batch")
     assert ended.direction is Direction.ENDED
 

@@ -1,0 +1,172 @@
+"""Decisions of the router, one short method each, tagged with requirements. A mutant replaces one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from scapy_layers.codes import InterestMode, QueryTarget, Resolution, WhatAmI
+from scapy_layers.keyexpr import includes
+
+
+class Candidate(NamedTuple):
+    """A face behind which a queryable matches a query.
+
+    Attributes:
+        face: The face.
+        complete: The queryable answers all of its key, which includes the key of the query.
+        distance: Hops from here.
+    """
+
+    face: int
+    complete: bool
+    distance: int
+
+
+class RouterPolicy:
+    """What a correct router decides."""
+
+    # Declarations ---------------------------------------------------------------------------------
+
+    def told_unasked(self, whatami: int) -> bool:
+        """ZN-RTE-004, ZN-RTE-005, ZN-RTE-006, ZN-RTE-008: neighbours of every role are told of all declarations."""
+        del whatami
+        return True
+
+    def joining_seconds(self, whatami: int) -> float:
+        """ZN-RTE-022, ZN-RTE-025: how long a neighbour that joins has time to ask with INTEREST before it is told all.
+
+        Routers never ask.
+        """
+        return 0.0 if whatami == WhatAmI.ROUTER else 0.5
+
+    def asks_on_joining(self, ours: int, theirs: int) -> bool:
+        """ZN-RTE-022: whether we ask a new neighbour for all declarations. Real routers tell peers nothing unasked."""
+        return ours == WhatAmI.PEER and theirs == WhatAmI.ROUTER
+
+    def told_of_own(self) -> bool:
+        """ZN-RTE-007, ZN-RTE-009: a declaration never goes back where it came from."""
+        return False
+
+    def farther(self, distance: int) -> int:
+        """ZN-DCL-105: the distance of a queryable as told on the next hop."""
+        return min(distance + 1, 0xFFFF)
+
+    def told_complete(self, complete: bool) -> bool:
+        """ZN-DCL-105: whether a queryable is told as complete."""
+        return complete
+
+    def undeclares_lost(self) -> bool:
+        """ZN-DCL-106, ZN-CLS-104, ZN-KA-105: what a session declared is gone with it."""
+        return True
+
+    def lists_current(self, mode: int) -> bool:
+        """ZN-INT-101, ZN-INT-102, ZN-INT-103: whether an interest is answered with what is declared already."""
+        return mode in {InterestMode.CURRENT, InterestMode.CURRENT_FUTURE}
+
+    def tells_changes(self, mode: int) -> bool:
+        """ZN-INT-101, ZN-INT-102, ZN-INT-103: whether later changes follow."""
+        return mode in {InterestMode.FUTURE, InterestMode.CURRENT_FUTURE}
+
+    def closes_list(self, mode: int) -> bool:
+        """ZN-RTE-024, ZN-INT-101, ZN-INT-102: whether D_FINAL follows."""
+        return mode in {InterestMode.CURRENT, InterestMode.CURRENT_FUTURE}
+
+    def aggregates(self, token: bool) -> bool:
+        """ZN-INT-106: matches are folded into the key of the interest, tokens as real routers do it never."""
+        return not token
+
+    # Publications ---------------------------------------------------------------------------------
+
+    def returned_to_source(self) -> bool:
+        """ZN-RTE-013: a PUSH never goes back to the session it came from."""
+        return False
+
+    def node_id(self, source: int) -> int | None:
+        """ZN-PUSH-005, ZN-RTE-010, ZN-RTE-012: what NodeId says on a PUSH to who is no router; None for no NodeId.
+
+        Args:
+            source: The face over which the PUSH came.
+        """
+        return source & 0xFFFF
+
+    def carries(self, linked: bool) -> bool:
+        """ZN-RTE-011: whether publications and queries of one peer are carried to another.
+
+        Args:
+            linked: They have a link of their own, and would get everything twice.
+        """
+        return not linked
+
+    # Queries --------------------------------------------------------------------------------------
+
+    def targets(self, target: int, candidates: Sequence[Candidate]) -> list[int]:
+        """ZN-RTE-014, ZN-RTE-015, ZN-RTE-016: the faces that are asked, by the target extension of a REQUEST."""
+        if target == QueryTarget.ALL:
+            return [one.face for one in candidates]
+        if target == QueryTarget.ALL_COMPLETE:
+            return [one.face for one in candidates if one.complete]
+        best = min(candidates, key=lambda one: (not one.complete, one.distance, one.face), default=None)
+        return [] if best is None else [best.face]
+
+    def complete_for(self, declared: str, asked: str) -> bool:
+        """ZN-RTE-016: whether a complete queryable answers all that a query asks for."""
+        return includes(declared, asked)
+
+    def request_ids(self, rid: int) -> int:
+        """ZN-REQ-101: how many request ids the agreed resolution gives; the field has no more than 32 bits."""
+        return 1 << min(8 << min(rid, Resolution.BITS_64), 32)
+
+    def default_timeout(self) -> float:
+        """ZN-REQ-103: seconds that a query without Timeout waits."""
+        return 10.0
+
+    def timeout(self, milliseconds: int) -> float:
+        """ZN-REQ-103: seconds that a query with Timeout waits."""
+        return milliseconds / 1000
+
+    def timeout_error(self) -> bytes | None:
+        """What ERR says when a queryable did not answer in time; None for no ERR. As real routers do it."""
+        return b"Timeout"
+
+    def within_budget(self, replies: int, budget: int | None) -> bool:
+        """ZN-REQ-104: whether one more reply may pass after so many."""
+        return not budget or replies < budget
+
+    def gone_is_finished(self) -> bool:
+        """ZN-RTE-021: a queryable whose session ends counts as finished."""
+        return True
+
+    def finished(self, waiting: int) -> bool:
+        """ZN-FIN-004, ZN-RTE-019, ZN-RTE-020: the one RESPONSE_FINAL follows the last queryable.
+
+        Args:
+            waiting: Queryables that have not finished.
+        """
+        return waiting == 0
+
+    # Limits: generous, but there is one for everything that a neighbour can make us keep ---------------
+
+    def most_declarations(self) -> int:
+        """Entities of one face."""
+        return 1_000_000
+
+    def most_aliases(self) -> int:
+        """Aliases of one face; ids have 16 bits."""
+        return 1 << 16
+
+    def most_alias_bytes(self) -> int:
+        """Characters of a key that an alias may stand for: what an alias of an alias adds up to."""
+        return 0xFFFF
+
+    def most_interests(self) -> int:
+        """Open interests of one face."""
+        return 100_000
+
+    def most_queries(self) -> int:
+        """Open queries of all faces."""
+        return 1_000_000
+
+    def most_routes(self) -> int:
+        """Keys whose routes are remembered."""
+        return 10_000

@@ -1,0 +1,47 @@
+"""The network as the rest of the router sees it, with ``OWN`` for what begins here."""
+
+from __future__ import annotations
+
+from conformance.router.network import Network
+from conformance.router.tables import OWN
+
+
+class Trees:
+    """Remembers the answers of a network until it changes."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._children: dict[bytes, frozenset[int]] = {}
+        self._version = network.version
+
+    def news(self) -> bool:
+        """Tells whether the graph has changed since this was asked last."""
+        if self._network.version == self._version:
+            return False
+        self._version = self._network.version
+        self._children.clear()
+        return True
+
+    def children(self, source: bytes) -> frozenset[int]:
+        """Returns the faces to which what began at a node goes on from here."""
+        found = self._children.get(source)
+        if found is None:
+            found = self._children[source] = frozenset(self._network.children(source or self._network.zid))
+        return found
+
+    def node_id(self, source: bytes) -> int:
+        """Returns our number of a node; 0 for ourselves."""
+        return self._network.node_id(source) if source else 0
+
+    def ours(self, node: bytes) -> bool:
+        """Tells whether what begins at a node counts as ours: it says nothing about its links, we speak for it."""
+        return self.node_id(node) == 0
+
+    def toward(self, origin: bytes, node: bytes) -> int | None:
+        """Returns the face over which what began at one node reaches another; None when that is not by us."""
+        return self._network.toward(origin or self._network.zid, node)
+
+    def source(self, face: int, node_id: int) -> bytes | None:
+        """Returns the node at which a message began, by the NodeId that a neighbour gave; ``OWN`` for ourselves."""
+        source = self._network.source(face, node_id)
+        return OWN if source == self._network.zid else source

@@ -1,0 +1,28 @@
+"""Whether a node is well."""
+
+from __future__ import annotations
+
+import random
+
+from conformance.config import REPLY_SECONDS, Locator
+from conformance.errors import HarnessError, LinkFailed, LocalError, Unmet
+from conformance.tester.tester import Tester
+
+
+def why_not_well(locator: Locator, reply: float = REPLY_SECONDS) -> str:
+    """Opens a fresh session, pings, and closes: the canary. Returns why that failed, or nothing.
+
+    A TCP accept, and even an OpenAck, prove nothing: the ping is what shows that the node serves.
+    """
+    tester = Tester(locator, random.Random(), reply)
+    try:
+        end = tester.session()
+        end.fence()
+        end.close()
+    except LinkFailed as error:
+        return str(error)
+    except (Unmet, LocalError, HarnessError) as error:
+        return f"a fresh session fails: {error}"
+    finally:
+        tester.close()
+    return ""
