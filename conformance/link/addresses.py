@@ -128,12 +128,26 @@ def _is_stale(path: str) -> bool:
     return False
 
 
-def endpoints_of(made: socket.socket, locator: Locator, *, accepted: bool = False) -> Endpoints:
-    """Returns the addresses of a connected socket, for the capture."""
+def endpoints_of(made: socket.socket, locator: Locator, accepted_from: Address | None = None) -> Endpoints:
+    """Returns the addresses of a connected socket, for the capture.
+
+    Args:
+        made: The socket.
+        locator: Where it was connected to, or accepted.
+        accepted_from: Whom it was accepted from; None for one that we connected.
+    """
+    accepted = accepted_from is not None
     if locator.proto == UNIX:
         ours, theirs = made_up()
         return Endpoints(ours, theirs, UNIX, accepted, locator.path)
-    local, remote = made.getsockname(), made.getpeername()
+    local = made.getsockname()
+    remote = accepted_from
+    if remote is None:
+        try:
+            remote = made.getpeername()
+        except OSError:
+            # The other end is gone already.
+            remote = (local[0], locator.port)
     return Endpoints((local[0], local[1]), (remote[0], remote[1]), locator.proto, accepted)
 
 

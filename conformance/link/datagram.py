@@ -141,7 +141,6 @@ class DatagramLink(Link):
 
     def close(self) -> None:
         """See Link."""
-        self._allowed = None
         self.flush()
         self.end("closed by us")
 

@@ -160,7 +160,7 @@ class Link(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Ends the link in order; what waits still leaves if the other end takes it."""
+        """Ends the link in order; what waits still leaves if the other end takes it, what is held back does not."""
 
     @abstractmethod
     def abort(self) -> None:

@@ -112,9 +112,11 @@ class StreamListener(Listener):
         accepted.setblocking(False)
         local = self.locator
         if local.proto == UNIX:
+            source: Address = ("", 0)
             locator = Locator(UNIX, "", 0, local.path)
         else:
-            locator = Locator(local.proto, str(address[0]), int(address[1]))
+            source = (str(address[0]), int(address[1]))
+            locator = Locator(local.proto, *source)
         framing = self._framing()
         if not framing.opened and self._pending >= MOST_PENDING:
             accepted.close()
@@ -125,7 +127,7 @@ class StreamListener(Listener):
             locator,
             accepted,
             framing,
-            lambda: endpoints_of(accepted, local, accepted=True),
+            lambda: endpoints_of(accepted, local, source),
             accepted=True,
         )
         if framing.opened:

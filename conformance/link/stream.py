@@ -19,6 +19,9 @@ from scapy_layers.errors import WireError
 RECEIVE_BYTES = 1 << 16
 """Bytes that one link may bring in a turn."""
 
+MOST_WAITING = 1 << 20
+"""With so many bytes waiting PING is not answered any more."""
+
 FAREWELL_SECONDS = 1.0
 """How long an end that we closed waits for the other end to read what is under way."""
 
@@ -127,8 +130,10 @@ class StreamLink(Link):
     def _answer(self) -> None:
         """Sends what the framing itself has to say."""
         said = self._framing.answer()
-        if said:
-            self._out += said
+        if len(self._out) > MOST_WAITING and self._framing.opened and not self._framing.seals:
+            # Who pings and does not read gets no answers; a record of TLS that is left out would break the rest.
+            said = b""
+        self._out += said
         self._record_log()
         if said:
             self.flush()
@@ -335,7 +340,12 @@ class StreamLink(Link):
 
     def _take_leave(self) -> bool:
         """Sends what waits and the farewell; False when that ended the link, and what was read then told more."""
-        self._allowed = None
+        held, self._allowed = self._allowed is not None and self.waiting, None
+        if held:
+            # Nothing can follow half a batch, half a record or half a frame.
+            self._out.clear()
+            self._unsealed.clear()
+            return True
         self.flush()
         if not self._half_closed and not self._broken and self._framing.opened:
             self._out += self._framing.goodbye()

@@ -46,7 +46,6 @@ class Node:
         self._stopping = False
         self._telling = False
         self._router_due: float | None = None
-        self._count = 0
 
     @property
     def locators(self) -> list[str]:
@@ -116,15 +115,16 @@ class Node:
         """Ends every session with CLOSE, waits until that has left, and ends all links."""
         for part in self._parts:
             part.stop()
-        for listener in self._listeners:
-            listener.close()
         core = self._core
         if core.decisions.says_goodbye():
             for mouth in tuple(core.mouths.values()):
                 if isinstance(mouth, Neighbour):
                     mouth.close(CloseReason.GENERIC, "the node shuts down")
-            core.turn()
             self.links.wait(self._emptied, GOODBYE_SECONDS)
+        # Not before: links over udp share the socket of their listener.
+        for listener in self._listeners:
+            listener.close()
+        self.links.wait(lambda: not self.links.leftovers, GOODBYE_SECONDS)
         self.links.close()
 
     # Inside ----------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ class Node:
 
     def _emptied(self) -> bool:
         self._core.turn()
-        return not self._core.mouths and not self.links.leftovers
+        return not self._core.mouths
 
     def _router_tick(self, now: float) -> None:
         self._router_due = None
@@ -152,8 +152,10 @@ class Node:
         self.links.wake()
 
     def _arrived(self, link: Link) -> None:
+        if self._stopping:
+            link.close()
+            return
         core = self._core
-        self._count += 1
         reason = core.decisions.refusal(core.counters.half_open, self.config.half_open)
         if reason is None:
             Neighbour(core, link, initiator=False)

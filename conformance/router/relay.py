@@ -18,16 +18,14 @@ from scapy_layers.message import Extension, Layer, Message
 
 L = TypeVar("L", bound=Layer)
 
-# Scapy's own setters look for a field of that name first.
+# Scapy's own setter looks for a field of that name first.
 _set_fields = Packet.__dict__["fields"].__set__
-_set_original = Packet.__dict__["original"].__set__
 
 
 def made(cls: type[L], fields: dict[str, Any]) -> L:
     """Returns a message or extension with these fields, given as they are kept: texts as bytes."""
-    layer = cls.__new__(cls)
+    layer = cls()
     _set_fields(layer, fields)
-    _set_original(layer, b"")
     return layer
 
 

@@ -71,4 +71,4 @@ class Routes:
         """Returns the face over which a holder is reached from here, when the message began at a node."""
         if isinstance(holder, int):
             return holder
-        return None if holder == origin else self._trees.toward(origin, holder)
+        return self._trees.toward(origin, holder)

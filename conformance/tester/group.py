@@ -44,7 +44,7 @@ class GroupEnd(DatagramEnd):
         self._first: list[Bend] = []
         self._ours: dict[int, str] = {}
         self._theirs: dict[Address, dict[int, str]] = {}
-        tester.links.every(self._tick)
+        self._ticker = tester.links.every(self._tick)
 
     @property
     def members(self) -> dict[bytes, Joined]:
@@ -175,6 +175,9 @@ class GroupEnd(DatagramEnd):
         return ("", 0)
 
     def _tick(self, now: float) -> float | None:
+        if self._datagrams.ended is not None:
+            self._ticker.cancel()
+            return None
         self._noting(self.group.tick(now))
         self.flush()
         due = self._bending.due([*self._tester.on_send, *self.on_send])

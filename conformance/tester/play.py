@@ -218,6 +218,9 @@ class Player:
 
     def _open(self, end: SessionEnd) -> Going:
         end.begin()
+        yield from self._finish(end)
+
+    def _finish(self, end: SessionEnd) -> Going:
         yield end.looking_for(end.fitting(Open, {"A": 1})), self._tester.reply
         end.finish(within=0)
 
@@ -288,6 +291,8 @@ class Player:
         end = self._end(step.link, SessionEnd)
         if step.part == "open":
             yield from self._open(end)
+        elif step.part == "finish":
+            yield from self._finish(end)
         elif step.part == "serve":
             yield from self._serve(end)
         elif step.part.startswith("take_"):

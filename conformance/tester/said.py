@@ -97,10 +97,6 @@ class Said:
         made = build(self.layer, self.fields, live, self.layer)
         return made if isinstance(made, Message) else bytes(made)
 
-    def describe(self) -> str:
-        """Returns one line."""
-        return self.layer or self.comment or f"{len(self.hex) // 2} bytes"
-
 
 def network_message(raw: bytes) -> Message:
     """Returns bytes as the network message that they are.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +13,7 @@ from conformance.tester.hearing import Hearing
 from conformance.tester.shared import Shared
 from conformance.tester.steps import Answer, EndLink, Fence, Send
 from conformance.tester.values import written
-from scapy_layers.codes import Kind, What, WhatAmI
+from scapy_layers.codes import Kind, What
 from scapy_layers.message import Message
 from scapy_layers.scouting import Hello, Scout
 
@@ -193,8 +192,3 @@ class ResponderEnd(DatagramEnd):
 def role_bit(whatami: int) -> int:
     """Returns the bit of SCOUT that asks for a role."""
     return 1 << whatami
-
-
-def roles(bits: int) -> Iterable[WhatAmI]:
-    """Returns the roles that a SCOUT asks for."""
-    return [role for role in WhatAmI if bits & role_bit(role)]

@@ -112,7 +112,7 @@ class SessionEnd(End):
         self._ours: dict[int, str] = {}
         self._theirs: dict[int, str] = {}
         link.unwrap = session.unwrap
-        tester.links.every(self._tick)
+        self._ticker = tester.links.every(self._tick)
 
     # The handshake, whole ----------------------------------------------------------------------------
 
@@ -128,8 +128,9 @@ class SessionEnd(End):
 
     def begin(self) -> None:
         """Begins the handshake as the end that connects; it goes on by itself."""
-        self.session.connect(None)
-        self.flush()
+        with self._tester.doing(lambda: Handshake(link=self.name, part="begin")):
+            self.session.connect(None)
+            self.flush()
 
     def finish(self, within: float | None = None) -> Opened:
         """Waits until a handshake that was begun is over.
@@ -140,12 +141,13 @@ class SessionEnd(End):
         Raises:
             Unmet: The node does not go along.
         """
-        self.expect(Init, A=1, within=within)
-        self.expect(Open, A=1, within=within)
-        peer = self.session.peer
-        check(peer is not None, "OPEN A=1 that can be accepted", "one that breaks the protocol")
-        assert peer is not None
-        return peer
+        with self._tester.doing(lambda: Handshake(link=self.name, part="finish")):
+            self.expect(Init, A=1, within=within)
+            self.expect(Open, A=1, within=within)
+            peer = self.session.peer
+            check(peer is not None, "OPEN A=1 that can be accepted", "one that breaks the protocol")
+            assert peer is not None
+            return peer
 
     def serve(self) -> Opened:
         """Runs the whole handshake as the end that was connected to.
@@ -439,6 +441,7 @@ class SessionEnd(End):
 
     def _tick(self, now: float) -> float | None:
         if self.link.ended is not None:
+            self._ticker.cancel()
             return None
         self._noting(self.session.tick(now))
         self.flush()

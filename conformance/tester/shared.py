@@ -89,11 +89,9 @@ class Shared:
 
     def bend(self, *bends: Bend) -> None:
         """Bends from now on what all sessions send, those that live and those to come."""
-        with self.doing(lambda: None):
-            self.on_send += bends
         for bend in bends:
             with self.doing(lambda bend=bend: bend_step(bend, "")):  # type: ignore[misc]
-                pass
+                self.on_send.append(bend)
 
     def doing(self, make: Callable[[], Step | None]) -> AbstractContextManager[None]:
         """Writes a step into the journal, if there is one."""

@@ -226,6 +226,8 @@ MAKES = (Connect, Start, Listen, Accept, OpenScout, OpenResponder, OpenGroup)
 
 PARTS: dict[str, type[Message] | None] = {
     "open": None,
+    "begin": None,
+    "finish": None,
     "init": transport.Init,
     "take_init_ack": transport.Init,
     "open_syn": transport.Open,

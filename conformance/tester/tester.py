@@ -243,7 +243,7 @@ class Tester(Shared):
         """Writes all that was seen into a folder: rows, and a capture with remarks that Wireshark shows.
 
         Args:
-            folder: ``observations.jsonl`` and ``captures/`` are made in it, or added to.
+            folder: ``observations.jsonl`` and ``captures/`` are made in it, or added to; a ``run.json`` if it has none.
             name: What was tried; the capture is called after it.
             title: Stands at the first packet; the name when empty.
             remarks: Stand at the last packet.
@@ -254,7 +254,7 @@ class Tester(Shared):
         Raises:
             OSError: The folder cannot be written.
         """
-        return write(self.history, folder, name, title=title, remarks=remarks)
+        return write(self.history, folder, name, node=str(self.locator), title=title, remarks=remarks)
 
     def close(self) -> None:
         """Ends all links."""

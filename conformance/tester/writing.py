@@ -6,15 +6,35 @@ import dataclasses
 import re
 from pathlib import Path
 
+from conformance.config import RunConfig
 from conformance.observe import Address, Direction, History, Observation
-from conformance.recorder import CaptureWriter, observation_rows
-from spark_reports.rows import CAPTURES, OBSERVATIONS, RowWriter
+from conformance.recorder import CaptureWriter, NodeFacts, close_run, observation_rows, open_run
+from spark_reports.rows import CAPTURES, OBSERVATIONS, RUN, RowWriter
+
+UNKNOWN = NodeFacts(impl="unknown", version="unknown", whatami="", zid="")
+
+KIND = "tester"
+"""What ``run.json`` says about a folder that a tester began."""
 
 
 def write(
-    history: History, folder: Path, name: str, *, title: str = "", remarks: list[str] | None = None
+    history: History,
+    folder: Path,
+    name: str,
+    *,
+    node: str,
+    title: str = "",
+    remarks: list[str] | None = None,
 ) -> Path:
     """Writes a history into a folder; see ``Tester.write``.
+
+    Args:
+        history: What was seen.
+        folder: Where; one that no run has begun gets a ``run.json``.
+        name: What was tried.
+        node: Where the node is.
+        title: Stands at the first packet.
+        remarks: Stand at the last packet.
 
     Raises:
         OSError: The folder cannot be written.
@@ -22,6 +42,9 @@ def write(
     """
     captures = folder / CAPTURES
     captures.mkdir(parents=True, exist_ok=True)
+    if not (folder / RUN).exists():
+        config = RunConfig(node=node, run_dir=folder, run_id=folder.name, seed=0)
+        close_run(config, open_run(config, UNKNOWN, KIND, f"conformance.tester: {name}"))
     path = _free(captures, re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "run")
     with RowWriter(folder / OBSERVATIONS) as rows:
         for row in observation_rows(folder.name, name, history):

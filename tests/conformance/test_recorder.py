@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from conformance.errors import UsageError
 from conformance.observe import Direction, Endpoints, History
 from conformance.recorder import CaptureWriter, NodeFacts, close_run, observation_rows, open_run
 from scapy_layers.batch import prefixed
+from scapy_layers.codes import Kind
 from scapy_layers.data import Put
 from scapy_layers.network import Push
+from scapy_layers.scouting import Scout
 from scapy_layers.transport import Frame, KeepAlive
 from spark_reports.rows import read_run
 
@@ -116,6 +119,92 @@ def test_full_capture_stays_within_its_limit_and_says_so(tmp_path: Path) -> None
     writer.close()
     assert writer.full
     assert (tmp_path / "c.pcapng").stat().st_size < 6000
+
+
+def test_link_that_was_accepted_begins_with_the_other_end(tmp_path: Path) -> None:
+    made = history()
+    made.endpoints["a"] = replace(made.endpoints["a"], accepted=True)
+    first, second, *_ = packets_of(capture(tmp_path / "c.pcapng", made))
+    assert (first["TCP"].sport, str(first["TCP"].flags)) == (7447, "S")
+    assert (second["TCP"].sport, str(second["TCP"].flags)) == (50_000, "SA")
+
+
+@pytest.mark.parametrize(
+    ("proto", "path", "words"),
+    [("tls", "", "decrypted"), ("unixsock-stream", "/tmp/a", "Unix socket /tmp/a")],
+)
+def test_what_a_capture_cannot_show_is_said(tmp_path: Path, proto: str, path: str, words: str) -> None:
+    made = history()
+    made.endpoints["a"] = replace(made.endpoints["a"], proto=proto, path=path)
+    with RawPcapNgReader(str(capture(tmp_path / "c.pcapng", made))) as reader:
+        (_, meta), *_ = list(reader)
+    assert any(words in remark.decode() for remark in meta.comments or [])
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_datagrams_are_udp_between_the_true_addresses(tmp_path: Path, host: str) -> None:
+    made = History()
+    made.endpoints["a"] = Endpoints((host, 50_000), (host, 7447), "udp")
+    made.add(1_000_000_000, "a", Direction.OPENED, note="link a")
+    made.add(1_001_000_000, "a", Direction.SENT, b"\x04", b"\x04")
+    made.add(1_002_000_000, "a", Direction.RECEIVED, b"", b"")
+    elsewhere = (host, 9)
+    made.add(1_003_000_000, "a", Direction.RECEIVED, b"\x04", b"\x04", route=(elsewhere, (host, 50_000)))
+    made.add(1_004_000_000, "a", Direction.ENDED, note="closed by us")
+    path = capture(tmp_path / "c.pcapng", made)
+    udp = [packet["UDP"] for packet in packets_of(path)]
+    assert [(p.sport, p.dport) for p in udp] == [(50_000, 7447), (7447, 50_000), (9, 50_000)]
+    assert [p.len for p in udp] == [9, 8, 9]
+    with RawPcapNgReader(str(path)) as reader:
+        remarks = [[remark.decode() for remark in meta.comments or []] for _, meta in reader]
+    assert remarks[0] == ["title of the test", "stimulus: KEEP_ALIVE"]
+    assert remarks[-1] == ["received: KEEP_ALIVE", "link a: closed by us", "verdict: pass"]
+
+
+def test_scouting_is_taken_apart_as_scouting() -> None:
+    made = History()
+    made.endpoints["s"] = Endpoints(("127.0.0.1", 1), ("127.0.0.1", 2), "udp")
+    data = bytes(Scout())
+    made.add(0, "s", Direction.SENT, data, data, kind=Kind.SCOUTING)
+    assert [row.messages for row in observation_rows("r", "t", made)] == ["SCOUT"]
+
+
+def test_checksum_of_zero_is_written_as_ones_over_udp(tmp_path: Path) -> None:
+    def checksum(data: bytes) -> int:
+        made = History()
+        made.endpoints["a"] = Endpoints(("127.0.0.1", 1), ("127.0.0.1", 2), "udp")
+        made.add(0, "a", Direction.SENT, data, b"")
+        (packet,) = packets_of(capture(tmp_path / "c.pcapng", made))
+        found: int = packet["UDP"].chksum
+        return found
+
+    assert checksum(checksum(bytes(2)).to_bytes(2, "big")) == 0xFFFF
+
+
+@pytest.mark.skipif(not shutil.which("tshark"), reason="needs tshark")
+def test_checksums_of_datagrams_are_right(tmp_path: Path) -> None:
+    made = History()
+    made.endpoints["a"] = Endpoints(("127.0.0.1", 1), ("127.0.0.1", 2), "udp")
+    for number in range(300):
+        made.add(number, "a", Direction.SENT, number.to_bytes(2, "big"), b"")
+    path = capture(tmp_path / "c.pcapng", made)
+    done = subprocess.run(
+        [
+            "tshark",
+            "-r",
+            str(path),
+            "-o",
+            "udp.check_checksum:TRUE",
+            "-T",
+            "fields",
+            "-e",
+            "udp.checksum.status",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) == {"1"}
 
 
 def settings(folder: Path) -> RunConfig:

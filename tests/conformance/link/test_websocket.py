@@ -12,6 +12,7 @@ from websockets.frames import CloseCode, Frame, Opcode
 from conformance.config import Locator
 from conformance.errors import LinkFailed
 from conformance.link import Link, Links
+from conformance.link.stream import MOST_WAITING
 from conformance.observe import Direction
 from scapy_layers import websocket
 from tests.conformance.link._ends import Ends, Inbox, ends_of, where
@@ -96,6 +97,17 @@ def test_ping_between_two_frames_of_a_batch_is_answered(ends: Ends) -> None:
         )
     )
     assert ends.far_in.batches == [b"\x04\x04"]
+
+
+def test_who_pings_and_does_not_read_gets_no_more_answers(ends: Ends) -> None:
+    ends.links.watch(ends.near, writing=False, reading=False)
+    ping = masked(Opcode.PING, bytes(125))
+    for _ in range(200):
+        ends.near.send_raw(ping * 500)
+        ends.turn()
+    ends.near.send(b"\x04")
+    ends.wait(lambda: ends.far_in.seen, 20)
+    assert ends.far.waiting < 2 * MOST_WAITING
 
 
 def test_text_is_refused_with_the_code_for_it(ends: Ends) -> None:

@@ -14,8 +14,8 @@ from conformance.config import Locator, Tls
 from conformance.errors import Unmet
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.codes import WhatAmI
-from scapy_layers.data import Put
-from scapy_layers.network import Push
+from scapy_layers.declarations import DeclareSubscriber
+from scapy_layers.network import Declare, Push
 from scapy_layers.primitives import zid_from_text
 from scapy_layers.scouting import Hello
 from tests.conformance.refnode._started import Started
@@ -125,11 +125,17 @@ def test_password_lets_in_and_keeps_out(start: Start, testing: Testing) -> None:
 
 def test_node_connects_and_carries_between_its_links(start: Start, testing: Testing) -> None:
     first = start()
-    start("--connect", first.facts["locator"], "--listen", "tcp/127.0.0.1:0")
+    second = start("--connect", first.facts["locator"], "--listen", "tcp/127.0.0.1:0")
     first.until_stats(sessions=1)
+    one, two = testing(first).session(), testing(second).session()
+    one.declare_subscriber("a/**")
+    # Told by the first node to the second, and by that to whom it concerns.
+    two.until(Declare, body=lambda body: isinstance(body, DeclareSubscriber))
+    two.put("a/b", b"over two nodes")
+    assert bytes(one.expect(Push).body.data) == b"over two nodes"
 
 
-def test_node_connects_again_when_its_link_ends(start: Start, testing: Testing) -> None:
+def test_node_connects_again_when_its_link_ends(start: Start) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(REPLY)
         node = start("--connect", f"tcp/127.0.0.1:{listener.getsockname()[1]}", "--zid", "abcd")
@@ -143,7 +149,7 @@ def test_node_connects_again_when_its_link_ends(start: Start, testing: Testing) 
     assert node.stats()["internal_errors"] == 0
 
 
-def test_node_waits_for_one_that_starts_later(start: Start, testing: Testing) -> None:
+def test_node_waits_for_one_that_starts_later(start: Start) -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         port = holder.getsockname()[1]
@@ -182,14 +188,16 @@ def test_scout_to_an_address_is_answered(start: Start, testing: Testing) -> None
     end.expect(Hello)
 
 
-def test_node_that_finds_connects_to_who_answers(start: Start, testing: Testing) -> None:
+def test_node_that_finds_connects_to_who_answers(start: Start) -> None:
     where = group(2)
     answering = start("--listen", "tcp/127.0.0.1:0", "--scout", where)
     start("--scout", where, "--find", "--mode", "peer")
     answering.until_stats(sessions=1)
 
 
-def test_node_that_finds_asks_with_growing_gaps_until_somebody_answers(start: Start, testing: Testing) -> None:
+def test_node_that_finds_asks_with_growing_gaps_until_somebody_answers(
+    start: Start, testing: Testing
+) -> None:
     where = group(3)
     tester = testing(start())
     responder = tester.responder(where)
@@ -200,8 +208,7 @@ def test_node_that_finds_asks_with_growing_gaps_until_somebody_answers(start: St
     one, two = responder.gaps()[:2]
     assert 1.5 * one < two
     responder.reply(str(listener.locator))
-    end = listener.accept(REPLY)
-    end.open()
+    listener.accept(REPLY).serve()
     assert node.until_stats(sessions=1)["internal_errors"] == 0
 
 
@@ -241,13 +248,12 @@ def test_push_of_a_member_is_not_said_again_to_the_group(start: Start, testing: 
     tester = testing(node)
     one, two = tester.group(where, patch=1), tester.group(where, patch=1)
     node.until_stats(sessions=2)
-    ours = zid_from_text(node.facts["zid"])
-    two.expect_member(ours)
-    from scapy_layers.declarations import DeclareSubscriber
-    from scapy_layers.network import Declare
-
+    two.expect_member(zid_from_text(node.facts["zid"]))
     two.post(Declare(body=DeclareSubscriber(entity_id=1, key_suffix="a/**")))
-    before = node.stats()["received"]
-    one.post(Push(key_suffix="a/b", body=Put(data=b"1")))
-    node.until_stats(received=before + 1)
-    assert "PUSH" not in str(node.stats())
+    node.until_stats(received=1)
+    one.put("a/b", b"1")
+    two.expect(Push)
+    one.put("a/end", b"1")
+    node.until_stats(received=3)
+    two.expect(Push, key="a/end")
+    assert [two.key(seen.message) for seen in two.inbox if isinstance(seen.message, Push)] == ["a/b", "a/end"]

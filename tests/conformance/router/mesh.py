@@ -58,7 +58,7 @@ class Mesh:
     def asker(self) -> End:
         """Opens a session that has asked for something else, so it is told nothing unasked."""
         end = self.open()
-        end.interest("elsewhere/**", mode=InterestMode.FUTURE, number=4_000_000)
+        end.interest("@nobody", mode=InterestMode.FUTURE, number=4_000_000)
         end.said()
         return end
 
@@ -187,8 +187,8 @@ class End:
 
     def _learn(self, body: Message) -> None:
         """Judges that an undeclaration names the id and the key that were declared, once."""
-        for kind in MADE:
-            if isinstance(body, MADE[kind]):
+        for kind, made in MADE.items():
+            if isinstance(body, made):
                 known = self._known.setdefault((kind, body.entity_id), body.key_suffix)
                 assert known == body.key_suffix or not body.entity_id
             if isinstance(body, GONE[kind]):

@@ -69,7 +69,7 @@ class Client:
         self.answers: dict[int, list[str]] = defaultdict(list)
         self.finals: dict[int, int] = defaultdict(int)
         self.seen: set[tuple[str, str]] = set()
-        self._known: dict[tuple[str, int], str] = {}
+        self._known: dict[tuple[str, int], tuple[str, list[tuple[int, int]]]] = {}
         self._number = 0
 
     def send(self, message: Message) -> None:
@@ -132,11 +132,15 @@ class Client:
         made = next((kind for kind, cls in MADE.items() if type(body) is cls), None)
         gone = next((kind for kind, cls in GONE.items() if type(body) is cls), None)
         if made is not None:
-            assert (made, body.key_suffix) not in self.seen, "declared twice"
-            self._known[made, body.entity_id] = body.key_suffix
+            info = [(ext.complete, ext.distance) for ext in body.extensions if isinstance(ext, QueryableInfo)]
+            known = self._known.get((made, body.entity_id))
+            # With the number it has: a queryable is nearer or farther now, or complete or not.
+            again = known is not None and known[0] == body.key_suffix and known[1] != info
+            assert again or (made, body.key_suffix) not in self.seen, "declared twice"
+            self._known[made, body.entity_id] = (body.key_suffix, info)
             self.seen.add((made, body.key_suffix))
         elif gone is not None:
-            self.seen.remove((gone, self._known.pop((gone, body.entity_id))))
+            self.seen.remove((gone, self._known.pop((gone, body.entity_id))[0]))
 
 
 class Net:
@@ -153,6 +157,7 @@ class Net:
         self.behind: dict[Face, tuple[int, Face]] = {}
         self.on_way: dict[tuple[Face, bool, int], deque[bytes]] = defaultdict(deque)
         self.carried = 0
+        self.links_changed = False
         self._faces = 0
         for one, other in links:
             self.join(one, other)
@@ -431,7 +436,14 @@ def lives(draw: st.DrawFn) -> tuple[int, int, list[tuple[Any, ...]]]:
 
 
 def live(net: Net, step: tuple[Any, ...]) -> None:
-    """Lets one thing happen; what it leaves under way goes on."""
+    """Lets one thing happen; what it leaves under way goes on.
+
+    Links do not change while declarations are under way, nor the other way round: an undeclaration that meets a
+    tree in change can miss a router (docs/routing.md, Given up).
+    """
+    if (step[0] == "link") != net.links_changed:
+        net.settle()
+        net.links_changed = step[0] == "link"
     client = net.clients[step[-1] % len(net.clients)] if isinstance(step[-1], int) else net.clients[-1]
     match step:
         case ("link", (one, other)):
@@ -449,7 +461,7 @@ def live(net: Net, step: tuple[Any, ...]) -> None:
 
 
 @given(lives())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_whatever_happened_everything_arrives_once_in_the_end(life: tuple[int, int, Any]) -> None:
     size, seed, steps = life
     net = Net(size, line(size), seed)

@@ -564,17 +564,14 @@ def test_peers_that_tell_no_links_get_what_begins_here_and_nothing_else() -> Non
 
 
 def test_peer_that_is_passed_on_without_links_keeps_those_it_told() -> None:
-    here = joined(A, B, whatami=PEER)
+    here = joined(A, B, D, whatami=PEER)
+    says(here, 3, *itself(D))
     says(here, 1, Record(psid=3, sn=4, zid=B, whatami=PEER))
-    says(
-        here,
-        2,
-        Record(psid=0, sn=4, zid=B, whatami=PEER, links=(1,)),
-        Record(psid=1, sn=0, zid=US, whatami=PEER),
-    )
-    assert here.children(US) == [1, 2]
+    assert here.children(B) == [1]
+    says(here, 2, *itself(B, sn=4))
+    assert here.children(B) == [1, 3]
     says(here, 1, Record(psid=3, sn=5, zid=B, whatami=PEER))
-    assert here.toward(US, B) == 2
+    assert here.children(B) == [1, 3]
 
 
 # Bad input -----------------------------------------------------------------------------------------
@@ -624,6 +621,16 @@ def test_more_nodes_than_fit_are_left_out_and_neighbours_stay() -> None:
         says(here, 1, Record(psid=0, sn=start, zid=A, whatami=ROUTER, links=(1, *some)))
     assert len(here.known()) <= network.MAX_NODES
     assert A in here.nodes()
+
+
+def test_nodes_to_which_something_leads_are_kept_however_far() -> None:
+    here = joined(A)
+    some = range(2, 400)
+    zids = {psid: psid.to_bytes(2, "little") + b"\x77" for psid in some}
+    says(here, 1, *itself(A), *(Record(psid=psid, sn=1, zid=zids[psid], links=(0,)) for psid in some))
+    says(here, 1, Record(psid=0, sn=2, zid=A, whatami=ROUTER, links=(1, *some)))
+    assert set(here.nodes()) == {US, A, *zids.values()}
+    assert here.toward(US, zids[399]) == 1
 
 
 def test_nodes_to_which_nothing_leads_are_forgotten_in_time() -> None:

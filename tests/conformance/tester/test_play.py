@@ -130,6 +130,20 @@ def test_expectation_that_is_not_met_ends_the_script(tester: Tester, port: int) 
     assert "never reached" not in notes
 
 
+def test_message_with_other_fields_is_passed_over_only_when_the_step_says_so(
+    tester: Tester, port: int
+) -> None:
+    def script(*, passing: bool) -> Script:
+        wanted = steps.Expect(link="b", message="Push", fields={"key": "t/b"}, passing=passing)
+        said = (steps.Post(link="a", messages=(put("t/a"),)), steps.Post(link="a", messages=(put("t/b"),)))
+        return opened(*said, wanted, port=port)
+
+    assert play(tester, script(passing=True)).met
+    with lone_tester() as other:
+        tester.close()
+        assert not play(other, script(passing=False)).met
+
+
 def test_nothing_forbidden_comes_before_the_fence(real: Tester) -> None:
     def script(*forbidden: str) -> Script:
         return Script(
@@ -470,6 +484,10 @@ def test_recorded_end_that_accepts_is_played_again(port: int) -> None:
         theirs.open_ack()
         ours.take_open_ack()
         tester.note("open")
+        another = tester.starting(locator=listener.locator)
+        another.begin()
+        listener.accept().serve()
+        another.finish()
         theirs.put("a")
         ours.expect(Push)
         listener.close()

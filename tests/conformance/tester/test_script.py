@@ -12,6 +12,7 @@ from conformance.tester.plain import bends_by_name, steps_by_name
 from conformance.tester.said import Said, no_live, stand_in
 from conformance.tester.script import Script
 from conformance.tester.values import LIVE, ScriptError, read, written
+from scapy_layers.batch import contents
 from scapy_layers.data import Put
 from scapy_layers.declarations import DeclareSubscriber
 from scapy_layers.extensions import Lane, QoSOffer
@@ -129,6 +130,12 @@ def test_message_that_lies_is_written_as_its_bytes() -> None:
     )
 
 
+def test_message_that_was_cut_when_it_came_is_written_as_its_bytes() -> None:
+    raw = bytes(Init(zid=b"\x05\x06\x07"))[:4]
+    (cut,) = contents(raw).messages
+    assert Said.of(cut).hex == raw.hex()
+
+
 def test_live_value_is_asked_for_when_the_message_is_made() -> None:
     said = Said(layer="Open", fields={"cookie": {"live": "cookie"}, "initial_sn": 1})
     assert bytes(said.message({"cookie": b"xyz"}.__getitem__)) == bytes(Open(cookie=b"xyz", initial_sn=1))
@@ -196,6 +203,13 @@ BAD: list[tuple[Any, str]] = [
     ),
     ({"script": 1, "steps": [{"step": "start", "link": "a", "offer": {"qoss": True}}]}, "no 'qoss'"),
     ({"script": 1, "steps": [{"step": "start", "link": "a", "offer": {"qos": 1}}]}, "true or false"),
+    ({"script": 1, "steps": [{"step": "advance", "seconds": -1}]}, "seconds is a number from 0 to 3600"),
+    (
+        {"script": 1, "steps": [{"step": "start", "link": "a", "offer": {"fsn": 9}}]},
+        "fsn is a number from 0 to 3",
+    ),
+    ({"script": 1, "steps": [{"step": "start", "link": "a", "zid": "00" * 17}]}, "at most 16 bytes"),
+    ({"script": 1, "steps": [{"step": "connect", "link": "a", "locator": "tcp"}]}, "is no locator"),
     ({"script": 1, "steps": [{"step": "parallel", "groups": [1]}]}, r"groups\[0\]: a list is wanted"),
 ]
 

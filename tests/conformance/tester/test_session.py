@@ -307,3 +307,32 @@ def test_choice_is_made_by_the_seed_and_noted() -> None:
             picked.append([tester.choose("abcdef", "a letter") for _ in range(5)])
     assert picked[0] == picked[1]
     assert len(set(picked[0])) > 1
+
+
+def test_sessions_that_are_over_cost_no_time(tester: Tester) -> None:
+    listener = tester.listen()
+    for _ in range(5):
+        ours, theirs = session_pair(tester, listener)
+        ours.close()
+        theirs.expect_end()
+        theirs.close()
+    tester.advance(0.01)
+    assert len(tester.links._tickers) == 0
+
+
+def test_nothing_is_waited_for_on_a_link_that_has_ended(tester: Tester) -> None:
+    ours, theirs = session_pair(tester)
+    theirs.close()
+    started = time.monotonic()
+    with pytest.raises(Unmet, match="CLOSE, end of stream"):
+        ours.expect(Push, within=60)
+    assert time.monotonic() - started < 30
+
+
+def test_no_two_links_share_a_name(tester: Tester) -> None:
+    listener = tester.listen(name="x")
+    first, second = tester.link(listener.locator, name="b"), tester.link(listener.locator, name="b")
+    assert first.name == "b"
+    assert len({listener.name, first.name, second.name, tester.link(listener.locator).name}) == 4
+    second.send(KeepAlive())
+    assert {seen.link for seen in tester.history.observations if seen.raw} == {second.name}

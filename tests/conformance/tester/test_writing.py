@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from conformance.config import Locator
 from conformance.tester import Tester
 from conformance.tester.bends import changed
 from conformance.tester.writing import from_one_side
@@ -18,6 +19,8 @@ from scapy_layers.data import Put
 from scapy_layers.network import Push
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.transport import Join
+from spark_reports.folders import find_run_folders
+from spark_reports.rows import read_run
 from tests.conformance.tester._pairs import lone_tester, session_pair
 from tests.conformance.tester.test_scout import free_group, locator_of
 
@@ -54,6 +57,18 @@ def test_rows_say_all_that_was_seen_and_a_second_run_is_added(tester: Tester, tm
     assert len(written) == 2 * len(tester.history.observations)
     assert {row["test"] for row in written} == {"one/two three"}
     assert [row["messages"] for row in written if row["direction"] == "received"][-1] == "FRAME PUSH PUT"
+
+
+def test_folder_is_a_run_that_reports_can_read(tester: Tester, tmp_path: Path) -> None:
+    tester.locator = Locator("tcp", "127.0.0.1", 7447)
+    tester.write(tmp_path / "run", "one")
+    run = read_run(tmp_path / "run")
+    assert (run.kind, run.status, run.node, run.run_id) == ("tester", "complete", "tcp/127.0.0.1:7447", "run")
+    found = find_run_folders([tmp_path])
+    assert [folder.problem for folder in found] == [""]
+    before = (tmp_path / "run" / "run.json").read_bytes()
+    tester.write(tmp_path / "run", "two")
+    assert (tmp_path / "run" / "run.json").read_bytes() == before
 
 
 def test_link_between_two_of_our_ends_stands_once_in_the_capture(tester: Tester) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -87,6 +88,7 @@ class Worker:
             Refused: The library raised.
             AssertionError: The process died, or did not answer in time.
         """
+        assert self.alive, f"the worker died before {do!r}; its log ends: {self._tail()}"
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
         self._process.stdin.flush()
@@ -136,7 +138,9 @@ class Worker:
         """Ends the process; what its sessions have open is dropped."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            pipe.close()
+            # What was not written yet does not matter to a process that has died.
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
         try:
             self._process.wait(2.0)
         except subprocess.TimeoutExpired:
@@ -196,6 +200,14 @@ class Client:
     def publisher(self, key: str, **options: Any) -> Publisher:
         """Declares a publisher."""
         return Publisher(self, self.ask("publisher", key=key, **options))
+
+    def advanced_publisher(self, key: str, *, cache: int) -> Publisher:
+        """Declares a publisher that keeps so many samples for who comes later."""
+        return Publisher(self, self.ask("advanced_publisher", key=key, cache=cache))
+
+    def advanced_subscriber(self, key: str) -> Entity:
+        """Declares a subscriber that asks for what was published before, and for what it missed."""
+        return self._settled(self._entity("advanced_subscriber", key=key))
 
     def querier(self, key: str, **options: Any) -> Querier:
         """Declares a querier."""

@@ -99,14 +99,34 @@ def start_node(kind: str, start_any: StartNode) -> StartNode:
     return start
 
 
+class Crew:
+    """Processes for the clients of all tests, each of them started when it is needed, and again if it died."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._workers: dict[int, Worker] = {}
+
+    def __getitem__(self, number: int) -> Worker:
+        """Returns a process by its number."""
+        worker = self._workers.get(number)
+        if worker is None or not worker.alive:
+            self.end(number)
+            worker = self._workers[number] = Worker(self._folder / f"worker-{number}.log")
+        return worker
+
+    def end(self, *numbers: int) -> None:
+        """Ends these processes, or all."""
+        for number in numbers or tuple(self._workers):
+            if number in self._workers:
+                self._workers.pop(number).end()
+
+
 @pytest.fixture(scope="session")
-def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Worker]]:
+def workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
     """Processes for the clients of all tests."""
-    folder = tmp_path_factory.mktemp("workers")
-    started = [Worker(folder / f"worker-{number}.log") for number in range(WORKERS)]
-    yield started
-    for worker in started:
-        worker.end()
+    crew = Crew(tmp_path_factory.mktemp("workers"))
+    yield crew
+    crew.end()
 
 
 @pytest.fixture
@@ -124,7 +144,7 @@ def start_worker(tmp_path: Path) -> Iterator[StartWorker]:
 
 
 @pytest.fixture
-def connect(workers: list[Worker]) -> Iterator[Connect]:
+def connect(workers: Crew) -> Iterator[Connect]:
     """Connects clients, each in another process than the one before; closes them afterwards."""
     clients: list[Client] = []
 
@@ -140,4 +160,5 @@ def connect(workers: list[Worker]) -> Iterator[Connect]:
 
     yield start
     for client in clients:
-        client.close()
+        if client.worker.alive:
+            client.close()

@@ -187,7 +187,7 @@ def test_silence_at_the_other_end_ends_with_the_timeout(ends: tuple[Client, Clie
     there.holding_queryable("silent/a")
     here.querier("silent/a").matched()
     replies = here.get("silent/a", consolidation="NONE", timeout=1.0, within=8)
-    assert [reply["kind"] for reply in replies] in ([], ["ERR"])
+    assert {reply["kind"] for reply in replies} <= {"ERR"}
 
 
 def test_query_ends_when_the_process_at_the_other_end_dies(

@@ -299,6 +299,18 @@ def test_subscriber_elsewhere_does_not_match(node: RunningNode, connect: Connect
     assert not publisher.matching()
 
 
+def test_publisher_for_others_does_not_match_the_subscriber_of_its_own_session(
+    node: RunningNode, connect: Connect
+) -> None:
+    here, there = connect(node), connect(node)
+    here.subscribe("own/a")
+    publisher = here.publisher("own/a", allowed_destination="REMOTE")
+    here.settle()
+    assert not publisher.matching()
+    there.subscribe("own/*")
+    publisher.matched()
+
+
 def test_publisher_learns_that_the_process_of_its_subscriber_died(
     node: RunningNode, connect: Connect, start_worker: StartWorker
 ) -> None:

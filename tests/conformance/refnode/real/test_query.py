@@ -200,7 +200,9 @@ def test_silence_of_a_queryable_ends_with_the_timeout_of_the_query(
     start = time.monotonic()
     replies = here.get("silent/a", target="ALL", consolidation="NONE", timeout=1.0, within=AT_ONCE)
     assert time.monotonic() - start > 0.9
-    assert answered(replies) in (["Timeout", "answer"], ["answer"])
+    # The library and the nodes may each say that time is over.
+    assert [text(reply) for reply in replies if reply["kind"] == "PUT"] == ["answer"]
+    assert {text(reply) for reply in replies if reply["kind"] == "ERR"} <= {"Timeout"}
     # An answer that comes too late is nobody's.
     query = silent.next()
     there.reply(query, "PUT", payload=payload("late"))
@@ -263,13 +265,13 @@ def test_undeclared_queryable_is_not_asked(node: RunningNode, connect: Connect) 
     assert gone.take(1, within=0) == []
 
 
-def test_hundred_queries_at_once(node: RunningNode, connect: Connect) -> None:
+def test_hundreds_of_queries_at_once(node: RunningNode, connect: Connect) -> None:
     clients = [connect(node) for _ in range(3)]
-    clients[0].queryable("hundred/**", put("yes"))
-    asked = [clients[n % 3].start_get(f"hundred/{n}", timeout=LONG) for n in range(100)]
+    clients[0].queryable("hundreds/**", put("yes"))
+    asked = [clients[n % 3].start_get(f"hundreds/{n}", timeout=LONG) for n in range(400)]
     for number, entity in enumerate(asked):
         [reply] = entity.rest(AT_ONCE)
-        assert reply["key"] == f"hundred/{number}"
+        assert reply["key"] == f"hundreds/{number}"
 
 
 @pytest.mark.spot_check

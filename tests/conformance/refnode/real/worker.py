@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import zenoh
+import zenoh.ext
 from zenoh.handlers import Callback
 
 PR_SET_PDEATHSIG = 1
@@ -218,7 +219,7 @@ class Commands:
             session.put(request["key"].replace("{n}", str(number)), str(number).encode(), **chosen)
 
     def publisher(self, request: dict[str, Any]) -> int:
-        chosen = options(request, "encoding", "priority", "congestion_control", "express", "reliability")
+        chosen = options(request, *PUTTING[:-1], "reliability", "allowed_destination")
         return keep(Entity(sessions[request["session"]].declare_publisher(request["key"], **chosen)))
 
     def subscriber(self, request: dict[str, Any]) -> int:
@@ -238,6 +239,29 @@ class Commands:
             key = request["key"].replace("{n}", str(number))
             handler = hearing(entity.inbox, of(number))
             entity.handle.append(sessions[request["session"]].declare_subscriber(key, handler))
+        return keep(entity)
+
+    def advanced_publisher(self, request: dict[str, Any]) -> int:
+        """Declares a publisher that keeps what it published and says that it is there."""
+        publisher = zenoh.ext.declare_advanced_publisher(
+            sessions[request["session"]],
+            request["key"],
+            cache=zenoh.ext.CacheConfig(max_samples=request["cache"]),
+            sample_miss_detection=zenoh.ext.MissDetectionConfig(heartbeat=0.2, sporadic_heartbeat=None),
+            publisher_detection=True,
+        )
+        return keep(Entity(publisher))
+
+    def advanced_subscriber(self, request: dict[str, Any]) -> int:
+        """Declares a subscriber that asks for what was published before, and for what it missed."""
+        entity = Entity()
+        entity.handle = zenoh.ext.declare_advanced_subscriber(
+            sessions[request["session"]],
+            request["key"],
+            hearing(entity.inbox, tell_sample),
+            history=zenoh.ext.HistoryConfig(detect_late_publishers=True),
+            recovery=zenoh.ext.RecoveryConfig(periodic_queries=None, heartbeat=True),
+        )
         return keep(entity)
 
     def queryable(self, request: dict[str, Any]) -> int:
