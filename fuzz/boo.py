@@ -8,14 +8,11 @@ mask and say so), no restart by a monitor (it sleeps three seconds behind it; a 
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import resource
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -342,7 +339,7 @@ class Runner:
         by_itself = end.link.ended is not None
         if not by_itself:
             # The node ends its side once it has dealt with all before: so it is not judged in the middle of it.
-            say_no_more(end)
+            end.half_close()
             self._await_end(now.tester, end, PATIENCE if now.answered else self._config.reply)
             there()
         now.outcome = self._outcome(now, by_itself)
@@ -510,15 +507,6 @@ def forget_cores() -> None:
     which a crash looks like a stall, and leaves hundreds of megabytes in the working directory.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-
-
-def say_no_more(end: End) -> None:
-    """Ends our side of a link; what the node still sends is read."""
-    with (
-        socket.socket(fileno=os.dup(end.link.fileno())) as ours,
-        suppress(OSError),
-    ):  # the node may be quicker
-        ours.shutdown(socket.SHUT_WR)
 
 
 class _Connection(ITargetConnection):

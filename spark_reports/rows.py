@@ -53,7 +53,7 @@ class RunRow:
         run_id: Folder name; sorts by start time.
         started_at: UTC, ISO 8601 with milliseconds and ``Z``.
         ended_at: Same; None while the run goes on or when it was cut off.
-        kind: What wrote into the folder so far, sorted, joined by ``+``: ``conformance``, ``fuzz``.
+        kind: What wrote into the folder so far, sorted, joined by ``+``: ``conformance``, ``fuzz``, ``tester``.
         node: The ``--node`` value.
         node_impl: For example ``eclipse-zenoh``; ``unknown`` for a node that was attached to.
         node_version: Its version, or ``unknown``.

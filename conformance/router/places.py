@@ -64,16 +64,17 @@ class Places:
         open: Places of ``*`` and ``**``: any chunk fits there.
         wild: Those, and places of chunks with ``$*``.
         literal: Places of each chunk without wildcards.
+        inside: Places of each chunk with ``$*``.
     """
 
     __slots__ = (
         "_anys",
         "_backwards",
         "_fitting",
-        "_inside",
         "_ones",
         "chunks",
         "end",
+        "inside",
         "literal",
         "open",
         "start",
@@ -86,14 +87,14 @@ class Places:
         masks = _masks(chunks)
         self._ones = masks.pop(ONE, 0)
         self._anys = masks.pop(ANY, 0)
-        self._inside = {}
+        self.inside = {}
         for chunk in chunks:
             if INSIDE in chunk and chunk in masks:
-                self._inside[chunk] = masks.pop(chunk)
+                self.inside[chunk] = masks.pop(chunk)
         self.literal = masks
         self.open = self._ones | self._anys
         self.wild = self.open
-        for mask in self._inside.values():
+        for mask in self.inside.values():
             self.wild |= mask
         self.start = self._closed(1)
         self._fitting: dict[str, int] = {}
@@ -112,7 +113,7 @@ class Places:
     def over(self, mask: int, chunk: str) -> int:
         """Moves a mask over a chunk without wildcards."""
         fits = self.literal.get(chunk, 0) | self._ones
-        for inside, places in self._inside.items():
+        for inside, places in self.inside.items():
             if mask & places and _matches(inside, chunk):
                 fits |= places
         return self._closed((mask & fits) << 1 | mask & self._anys)
@@ -144,7 +145,7 @@ class Places:
         known = self._fitting.get(chunk)
         if known is None:
             known = self._ones
-            for other, places in (*self.literal.items(), *self._inside.items()):
+            for other, places in (*self.literal.items(), *self.inside.items()):
                 if meets(chunk, other):
                     known |= places
             self._fitting[chunk] = known

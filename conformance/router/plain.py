@@ -68,8 +68,10 @@ class PlainKeys:
             for one in self._of_size(key):
                 yield one, True
             return
+        # Text around the wildcards of a chunk has to be there: that is seen at once.
+        texts = [max(chunk.split(INSIDE), key=len) for chunk in key.inside]
         for one in self._shortest(key):
-            if key.match(one.split("/")):
+            if all(text in one for text in texts) and key.match(one.split("/")):
                 yield one, True
 
     def _shortest(self, key: Places) -> Iterable[str]:
@@ -82,7 +84,7 @@ class PlainKeys:
             known.append(found)
         best: list[dict[str, None]] = [min(known, key=len)] if known else self._sizes(key)
         least = sum(map(len, best))
-        for chunk in {chunk for chunk in key.chunks if INSIDE in chunk}:
+        for chunk in key.inside:
             found_here, count = [], 0
             for word in self._fitting(chunk):
                 found_here.append(self._by_chunk[word])

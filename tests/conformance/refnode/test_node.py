@@ -384,6 +384,17 @@ def test_droppable_values_are_dropped_for_a_neighbour_that_does_not_read(start: 
         assert stats["sessions"] == 3
 
 
+def test_declarations_of_a_lost_link_are_withdrawn(shared: Started) -> None:
+    with shared.raw() as watching:
+        watching.open(OTHER)
+        lost = subscribed(shared.raw(), "gone/**")
+        told = watching.until(Declare)
+        assert isinstance(told.body, DeclareSubscriber)
+        lost.socket.close()
+        assert watching.until(Declare).body.entity_id == told.body.entity_id
+        assert shared.stats()["sessions"] == 1
+
+
 def test_close_of_the_other_end_is_not_answered_and_frees_its_zid(shared: Started) -> None:
     for _ in range(5):
         with shared.raw() as raw:

@@ -118,8 +118,8 @@ class Model(RuleBasedStateMachine):
             case QueryTarget.ALL_COMPLETE:
                 assert whom == {end for end, complete in found.items() if complete}
             case QueryTarget.BEST_MATCHING:
-                complete = {end for end, whole in found.items() if whole}
-                assert whom <= (complete or {*found})
+                best = {end for end, whole in found.items() if whole}
+                assert whom <= (best or {*found})
                 assert len(whom) == bool(found)
         for end in whom:
             self.ends[end].reply(asked[end][0], key if "*" not in key else "z")

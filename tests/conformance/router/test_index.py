@@ -125,11 +125,11 @@ def test_index_may_change_while_it_is_read() -> None:
 def test_keys_as_long_as_the_wire_allows_cost_their_bytes(key: str) -> None:
     index: KeyIndex[int] = KeyIndex()
     others = ["a/**", "**/b/**/c/**", "**/a/**", "**", "a/*/**/b", "$*a$*/**", "**/a$*/**/$*1", "a", key]
-    begin = time.perf_counter()
+    begin = time.process_time()
     for number, other in enumerate(others):
         index.add(other, number)
     for other in others:
         assert found(index, other) == sorted(stored for stored in others if intersects(stored, other))
     index.discard(key, len(others) - 1)
     # Most of it is the matcher that this is compared with; quadratic work would take minutes.
-    assert time.perf_counter() - begin < 20
+    assert time.process_time() - begin < 20

@@ -438,12 +438,12 @@ def lives(draw: st.DrawFn) -> tuple[int, int, list[tuple[Any, ...]]]:
 def live(net: Net, step: tuple[Any, ...]) -> None:
     """Lets one thing happen; what it leaves under way goes on.
 
-    Links do not change while declarations are under way, nor the other way round: an undeclaration that meets a
-    tree in change can miss a router (docs/routing.md, Given up).
+    Links change one at a time, and not while declarations are under way: one that meets a tree in change can miss
+    a router (docs/routing.md, Given up).
     """
-    if (step[0] == "link") != net.links_changed:
+    if step[0] == "link" or net.links_changed:
         net.settle()
-        net.links_changed = step[0] == "link"
+    net.links_changed = step[0] == "link"
     client = net.clients[step[-1] % len(net.clients)] if isinstance(step[-1], int) else net.clients[-1]
     match step:
         case ("link", (one, other)):

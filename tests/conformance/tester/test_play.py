@@ -427,6 +427,8 @@ def test_what_a_tester_does_is_written_down_and_played_again(node: PypiNode) -> 
         *("Post", "Fence", "Bend", "Post", "Expect", "ExpectNothing"),
         *("Connect", "Send", "Expect", "Send", "ExpectRefusal", "ExpectEnd", "Close"),
     ]
+    # FRAMEs with numbers of a test's own go by the first one.
+    assert all(step.initial_sn is not None for step in script.steps if isinstance(step, steps.Start))
     nothing = next(step for step in script.steps if isinstance(step, steps.ExpectNothing))
     assert nothing.fence == (steps.Fence(link="b"), steps.Fence(link="a"))
     again = Script.from_json(script.to_json())
