@@ -208,7 +208,7 @@ class EchoesOurLease(Policy):
         return own if theirs is None else theirs
 
 
-@mutant("ZN-OPEN-004", of=Open)
+@mutant("ZN-OPEN-003b", of=Open)
 def says_seconds_for_milliseconds(message: Open, _: Memory) -> Bent:
     message.T = 1 - message.value("T")
     return message

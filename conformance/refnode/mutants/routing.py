@@ -55,7 +55,7 @@ def forwards_without_the_suffix(message: Push, _: Memory) -> Bent:
     return message
 
 
-@mutant("ZN-PUSH-005", "ZN-RTE-010", "ZN-RTE-012")
+@mutant("ZN-RTE-012", "ZN-RTE-010")
 class ForwardsWithoutNodeId(RouterPolicy):
     def node_id(self, source: int) -> int | None:
         return None

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from conformance.router import Face, RouterPolicy
+from conformance.router.linkstates import Record, write
 from scapy_layers.codes import InterestMode, WhatAmI
 from scapy_layers.data import Put
 from scapy_layers.declarations import DeclareSubscriber, UndeclareSubscriber
 from scapy_layers.extensions import NodeId, Target, WireExpr
 from scapy_layers.network import Declare, Interest, NetworkOam, Push, Request
-from tests.conformance.router.mesh import KINDS, Mesh, node_ids
+from tests.conformance.router.mesh import KINDS, End, Mesh, node_ids
 from tests.conformance.router.web import Web, ask_for_all, pushes
 
 SHAPES = {
@@ -217,6 +218,28 @@ def test_router_declares_by_key_where_it_gives_no_ids() -> None:
     client.put("t/x")
     client.put("t/y")
     assert [word for word in router.said() if word.startswith("PUT")] == ["PUT t/y=1"]
+
+
+def test_router_that_becomes_next_on_the_way_is_told_what_it_missed() -> None:
+    mesh = Mesh()
+    one, other = mesh.open(WhatAmI.ROUTER), mesh.open(WhatAmI.ROUTER)
+    zids = (mesh.router.zid, one.zid, other.zid)
+
+    def linked(end: End, far: End, sn: int, *, both: bool) -> NetworkOam:
+        names = [Record(psid=psid, sn=0, zid=zid) for psid, zid in ((1, zids[0]), (2, far.zid))]
+        return write([Record(psid=0, sn=sn, zid=end.zid, links=(1, 2) if both else (1,)), *names])
+
+    one.send(linked(one, other, 1, both=True))
+    other.send(linked(other, one, 1, both=True))
+    one.declare("sub", "t", 0)
+    assert "+sub t" not in other.said()
+    one.send(linked(one, other, 2, both=False))
+    other.send(linked(other, one, 2, both=False))
+    assert other.said() == ["+sub t"]
+    one.send(linked(one, other, 3, both=True))
+    other.send(linked(other, one, 3, both=True))
+    one.put("t")
+    assert other.said() == []
 
 
 def test_push_between_routers_names_where_it_began() -> None:
