@@ -16,6 +16,7 @@ from conformance.refnode.settings import NodeConfig
 from conformance.router import Face, Outgoing, Router
 from conformance.session.policy import Policy
 from conformance.session.registry import Registry
+from scapy_layers.message import Message
 
 log = logging.getLogger("conformance.refnode")
 """Where a node says what it does: why a link was closed, above all."""
@@ -63,6 +64,8 @@ class Core:
     mouths: dict[Face, Mouth] = field(default_factory=dict)
     dirty: dict[Face, Mouth] = field(default_factory=dict)
     _faces: int = 0
+    _built: Message | None = None
+    _raw: bytes = b""
 
     def __post_init__(self) -> None:
         self.sessions = self.mutant.session()
@@ -92,3 +95,10 @@ class Core:
             mouth = mouths.get(out.face)
             if mouth is not None:
                 mouth.post(out)
+
+    def encoded(self, message: Message) -> bytes:
+        """Returns the bytes of a message; one that goes to many faces, which comes in a row, is built once."""
+        if message is not self._built:
+            self._raw = bytes(message)
+            self._built = message
+        return self._raw

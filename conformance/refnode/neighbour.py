@@ -9,6 +9,7 @@ from conformance.link import Link, Timer
 from conformance.observe import Observation
 from conformance.refnode.core import Core, log
 from conformance.refnode.mutants import Memory
+from conformance.refnode.policy import PATIENCE_SECONDS
 from conformance.refnode.settings import NodeConfig, reason_name
 from conformance.router import Outgoing
 from conformance.session.events import Closed, Event, Opened, Received
@@ -63,6 +64,7 @@ class Neighbour:
         self._told = False
         self._timer: Timer | None = None
         self._due = 0.0
+        self._full_since: float | None = None
         self._memory: Memory = {"number": self.face}
         core.counters.links += 1
         core.counters.half_open += 1
@@ -85,7 +87,7 @@ class Neighbour:
                 core.counters.dropped += 1
                 return
             lane = out.priority if session.agreed.qos else Priority.DATA
-            session.send(out.message, reliable=out.reliable, priority=lane)
+            session.send(out.message, reliable=out.reliable, priority=lane, raw=core.encoded(out.message))
             core.counters.routed += 1
             core.dirty[self.face] = self
         except Exception:  # noqa: BLE001  (one message shall not harm the other links)
@@ -97,8 +99,7 @@ class Neighbour:
             return
         try:
             self._send(now)
-            most = self._core.config.waiting_bytes
-            if self._phase is Phase.OPEN and self._policy.unresponsive(self.link.waiting, most):
+            if self._phase is Phase.OPEN and self._unresponsive(now):
                 self.close(CloseReason.UNRESPONSIVE, "it does not read")
                 self._send(now)
             if self.session.over:
@@ -233,6 +234,18 @@ class Neighbour:
             link.send(unit.wrap(plain), prefix=unit.prefix if link.streamed else None)
             core.counters.batches += 1
 
+    def _unresponsive(self, now: float) -> bool:
+        link, most = self.link, self._core.config.waiting_bytes
+        if link.waiting > most:
+            # Only what the system does not take says something about the other end.
+            link.flush()
+        if link.waiting <= most:
+            self._full_since = None
+            return False
+        if self._full_since is None:
+            self._full_since = now
+        return self._policy.unresponsive(link.waiting, most, now - self._full_since)
+
     def _leave(self) -> None:
         """Ends the link of a session that is over; CLOSE still leaves."""
         self._disarm()
@@ -255,6 +268,8 @@ class Neighbour:
     def _arm(self, now: float) -> None:
         """Sets the timer; only a deadline that moved forward needs a new one, the others wait for the old one."""
         due = self.session.next_deadline()
+        if due is not None and self._full_since is not None:
+            due = min(due, self._full_since + PATIENCE_SECONDS)
         if due is None or (self._timer is not None and self._due <= due):
             return
         self._disarm()

@@ -7,6 +7,12 @@ from scapy_layers.extensions import QoS
 from scapy_layers.message import Message
 from scapy_layers.network import Push
 
+PATIENCE_SECONDS = 1.0
+"""How long more than may wait can wait for a neighbour that reads."""
+
+MOST_AT_ONCE = 16
+"""So many times what may wait are never held, not even for a moment."""
+
 
 class NodePolicy:
     """What a correct node decides about its links."""
@@ -16,7 +22,7 @@ class NodePolicy:
         return CloseReason.MAX_SESSIONS if half_open >= most else None
 
     def may_drop(self, message: Message, waiting: int, most: int) -> bool:
-        """ZN-NET-010: a PUSH that may be lost is lost once a quarter of what may wait does wait."""
+        """ZN-NET-011: a PUSH that may be lost is lost once a quarter of what may wait does wait."""
         if waiting <= most >> 2 or not isinstance(message, Push):
             return False
         for extension in message.extensions or ():
@@ -24,9 +30,17 @@ class NodePolicy:
                 return not (extension.D or extension.F)
         return True
 
-    def unresponsive(self, waiting: int, most: int) -> bool:
-        """ZN-CLS-101: too much waits for a neighbour that does not read; its session ends with UNRESPONSIVE."""
-        return waiting > most
+    def unresponsive(self, waiting: int, most: int, seconds: float) -> bool:
+        """ZN-CLS-101: a neighbour that does not read; its session ends with UNRESPONSIVE.
+
+        One that was just told a lot has had no time to read it: it gets some, unless memory is at stake.
+
+        Args:
+            waiting: Bytes that the system does not take.
+            most: Bytes that may wait.
+            seconds: How long more than that has been waiting.
+        """
+        return waiting > most and (seconds >= PATIENCE_SECONDS or waiting > most * MOST_AT_ONCE)
 
     def says_goodbye(self) -> bool:
         """ZN-CLS-006: a node that shuts down ends its sessions with CLOSE."""

@@ -97,17 +97,20 @@ class Outbox:
         self._open = None
         self._units.append(Unit(prefix, compressed, message))
 
-    def put(self, message: Message, lane: LaneKey, *, prefix: int) -> None:
-        """Queues a network message.
+    def put(self, message: Message, lane: LaneKey, *, prefix: int, raw: bytes | None = None) -> None:
+        """Queues a network message; ``raw`` are its bytes where they are known.
 
         Raises:
             LocalError: It cannot be cut into fragments, because a batch has no room for one.
         """
-        message, express = self._qos(message)
+        sent, express = self._qos(message)
+        if sent is not message:
+            message, raw = sent, None
         if self.agreed.lowlatency:
             self._units.append(Unit(prefix, self.agreed.compression, message))
             return
-        raw = bytes(message)
+        if raw is None:
+            raw = bytes(message)
         room = self.agreed.batch_size - FRAME_ROOM
         if len(raw) > room:
             self._fragment(raw, room, lane, prefix)

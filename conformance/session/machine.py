@@ -166,8 +166,21 @@ class Session:
         self._move(Trigger.ACCEPT)
         self._limit_handshake(now)
 
-    def send(self, message: Message, *, reliable: bool = True, priority: int = Priority.DATA) -> None:
+    def send(
+        self,
+        message: Message,
+        *,
+        reliable: bool = True,
+        priority: int = Priority.DATA,
+        raw: bytes | None = None,
+    ) -> None:
         """Queues a network message: numbered, in a FRAME, or in FRAGMENTs when it does not fit.
+
+        Args:
+            message: The message.
+            reliable: The channel.
+            priority: The lane.
+            raw: Its bytes, where they are known: who sends a message over many sessions builds it once.
 
         Raises:
             LocalError: The session is not open, or the lane was not agreed.
@@ -176,7 +189,7 @@ class Session:
             raise LocalError(f"a session that is {self.state!s} carries no network messages")
         if priority != Priority.DATA and not self.agreed.qos:
             raise LocalError("a lane other than DATA needs QoS agreed by both ends")
-        self._outbox.put(message, (reliable, int(priority)), prefix=self.prefix)
+        self._outbox.put(message, (reliable, int(priority)), prefix=self.prefix, raw=raw)
 
     def lane_for(self, priority: int) -> int:
         """Returns the lane on which a message of a priority can go: DATA when lanes were not agreed."""

@@ -355,8 +355,8 @@ class SessionEnd(End):
             if self.closed is not None:
                 raise Unmet("a session that lives", self.closed.why)
             for message in messages:
-                lane = {} if priority is None else {"priority": priority}
-                self.session.send(message, reliable=reliable, **lane)
+                lane = int(Priority.DATA) if priority is None else priority
+                self.session.send(message, reliable=reliable, priority=lane)
                 if isinstance(message, Declare):
                     learn(message.body, self._ours)
             self.flush()
