@@ -94,7 +94,7 @@ class Locator:
             UsageError: The text is no such locator; says what to write.
         """
         proto, slash, rest = text.partition("/")
-        if not slash:
+        if not slash or not text.isprintable():
             raise UsageError(f"{text!r} is no locator; write one like {EXAMPLES['tcp']}")
         if proto not in PROTOCOLS:
             raise UsageError(f"{text!r}: this tester speaks {', '.join(PROTOCOLS)}, not {proto or 'nothing'}")

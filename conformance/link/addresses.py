@@ -19,19 +19,19 @@ BACKLOG = 1024
 _ports = itertools.count()
 
 
-def connected_socket(locator: Locator) -> socket.socket:
-    """Connects to a node; the socket does not block.
+def connected_socket(locator: Locator, seconds: float = CONNECT_SECONDS) -> socket.socket:
+    """Connects to a node within so many seconds; the socket does not block.
 
     Raises:
         LinkFailed: Nobody listens there, or nothing answers in time.
     """
     try:
         if locator.proto == UNIX:
-            made = _connect_unix(locator.path)
+            made = _connect_unix(locator.path, seconds)
         elif locator.proto == "udp":
             made = _connect_udp(locator)
         else:
-            made = socket.create_connection((locator.host, locator.port), timeout=CONNECT_SECONDS)
+            made = socket.create_connection((locator.host, locator.port), timeout=seconds)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except (OSError, UnicodeError) as error:
         raise LinkFailed(f"no link to {locator} ({_reason(error)}); is a node listening there?") from None
@@ -47,10 +47,10 @@ def _reason(error: OSError | UnicodeError) -> str:
     )
 
 
-def _connect_unix(path: str) -> socket.socket:
+def _connect_unix(path: str, seconds: float) -> socket.socket:
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        made.settimeout(CONNECT_SECONDS)
+        made.settimeout(seconds)
         made.connect(path)
     except OSError:
         made.close()

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from conformance.config import Locator
 from conformance.link.framing import with_length
-from conformance.link.link import Home, Link, code, words
+from conformance.link.link import SECONDS_A_TURN, Home, Link, code, words
 from conformance.observe import Address, Direction, Endpoints
 from scapy_layers.batch import MAX_BATCH
 
@@ -222,8 +222,9 @@ class DatagramSocket:
 
     def readable(self) -> None:
         """Takes datagrams, as many as one socket may bring in a turn."""
-        for _ in range(DATAGRAMS_A_TURN):
-            if self._socket.fileno() < 0:
+        until = time.monotonic() + SECONDS_A_TURN
+        for number in range(DATAGRAMS_A_TURN):
+            if self._socket.fileno() < 0 or (number and time.monotonic() > until):
                 return
             try:
                 datagram, source = self._socket.recvfrom(DATAGRAM_BYTES)

@@ -16,7 +16,7 @@ from typing import Any
 from conformance.config import Locator
 from conformance.errors import LinkFailed
 from conformance.link.datagram import BUFFER_BYTES, DATAGRAM_BYTES, DATAGRAMS_A_TURN
-from conformance.link.link import Home, code
+from conformance.link.link import SECONDS_A_TURN, Home, code
 from conformance.observe import Address, Direction, Endpoints, Observation
 from scapy_layers.codes import Kind
 
@@ -177,8 +177,9 @@ class _Ear:
             self._home.watch(self, writing=writing)
 
     def readable(self) -> None:
-        for _ in range(DATAGRAMS_A_TURN):
-            if self.socket.fileno() < 0:
+        until = time.monotonic() + SECONDS_A_TURN
+        for number in range(DATAGRAMS_A_TURN):
+            if self.socket.fileno() < 0 or (number and time.monotonic() > until):
                 return
             try:
                 data, source = self.socket.recvfrom(DATAGRAM_BYTES)

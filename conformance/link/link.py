@@ -17,6 +17,9 @@ from scapy_layers.errors import WireError
 BATCHES_A_TURN = 64
 """So many batches of one link are handled before the others have their turn."""
 
+SECONDS_A_TURN = 0.01
+"""And no more of them when they took so long: a batch may hold tens of thousands of messages."""
+
 OnBatch = Callable[[Observation], None]
 
 

@@ -35,15 +35,20 @@ class Links(Home):
         self._tls = tls
         self._contexts: dict[bool, ssl.SSLContext] = {}
 
-    def connect(self, locator: Locator, name: str) -> Link:
+    def connect(self, locator: Locator, name: str, seconds: float = CONNECT_SECONDS) -> Link:
         """Makes a link that is ready for batches. While TLS or WebSocket shake hands the loop serves the others.
+
+        Args:
+            locator: Where.
+            name: In the history.
+            seconds: How long the other end may take to answer, and again to shake hands.
 
         Raises:
             LinkFailed: Nobody listens there, nothing answers in time, or the handshake fails.
             UsageError: The locator needs a certificate or a package that is not there.
         """
         framing = self._framing(locator, accepting=False)
-        made = connected_socket(locator)
+        made = connected_socket(locator, seconds)
         if framing is None:
             shared = DatagramSocket(self, made, None)
             link = DatagramLink(self, name, locator, shared, None, lambda: endpoints_of(made, locator))
@@ -52,7 +57,7 @@ class Links(Home):
         stream = StreamLink(self, name, locator, made, framing, lambda: endpoints_of(made, locator))
         if not framing.opened:
             stream.start()
-            done = self.wait(lambda: framing.opened or stream.ended is not None, CONNECT_SECONDS)
+            done = self.wait(lambda: framing.opened or stream.ended is not None, seconds)
             if stream.ended is not None or not done:
                 stream.abort()
                 why = stream.ended if done else "no answer in time"

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from conformance.config import Locator
 from conformance.link.framing import Broken, Framing
-from conformance.link.link import BATCHES_A_TURN, Home, Link, code, words
+from conformance.link.link import BATCHES_A_TURN, SECONDS_A_TURN, Home, Link, code, words
 from conformance.observe import Direction, Endpoints
 from scapy_layers.errors import WireError
 
@@ -265,7 +265,10 @@ class StreamLink(Link):
         self._delivering = True
         framing = self._framing
         try:
-            for _ in range(BATCHES_A_TURN):
+            until = time.monotonic() + SECONDS_A_TURN
+            for number in range(BATCHES_A_TURN):
+                if number and time.monotonic() > until:
+                    break
                 batch = framing.take()
                 if framing.log:
                     self._record_log()

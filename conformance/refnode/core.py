@@ -49,6 +49,7 @@ class Core:
         counters: What happened so far.
         mouths: Who sends for a face of the router.
         dirty: Those that may have something to send at the end of this turn of the loop.
+        unfinished: Those that have more to send than one turn takes.
     """
 
     config: NodeConfig
@@ -63,6 +64,7 @@ class Core:
     counters: Counters = field(default_factory=Counters)
     mouths: dict[Face, Mouth] = field(default_factory=dict)
     dirty: dict[Face, Mouth] = field(default_factory=dict)
+    unfinished: dict[Face, Mouth] = field(default_factory=dict)
     _faces: int = 0
     _built: Message | None = None
     _raw: bytes = b""
@@ -78,6 +80,8 @@ class Core:
 
     def turn(self) -> None:
         """Sends what this turn of the loop has brought about, many messages of a face together."""
+        self.dirty |= self.unfinished
+        self.unfinished = {}
         while True:
             while outgoing := self.router.take():
                 self.deliver(outgoing)

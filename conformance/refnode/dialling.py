@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from conformance.config import Locator
-from conformance.errors import LinkFailed
+from conformance.config import CONNECT_SECONDS, Locator
+from conformance.errors import LinkFailed, UsageError
 from conformance.refnode.core import Core, log
 from conformance.refnode.neighbour import Neighbour, OnGone
 from conformance.refnode.settings import RETRY_SECONDS
@@ -50,11 +50,17 @@ class Dialler:
             self._pause = min(self._pause * 2, RETRY_SECONDS[1])
 
 
-def dialled(core: Core, locator: Locator, name: str, on_gone: OnGone | None = None) -> Neighbour | None:
-    """Makes a link and begins the handshake; returns None when nobody is there."""
+def dialled(
+    core: Core,
+    locator: Locator,
+    name: str,
+    on_gone: OnGone | None = None,
+    seconds: float = CONNECT_SECONDS,
+) -> Neighbour | None:
+    """Makes a link and begins the handshake; returns None when nobody is there, or we cannot speak with it."""
     try:
-        link = core.links.connect(locator, name)
-    except LinkFailed as error:
+        link = core.links.connect(locator, name, seconds)
+    except (LinkFailed, UsageError) as error:
         log.info("%s", error)
         return None
     return Neighbour(core, link, initiator=True, on_gone=on_gone)

@@ -23,6 +23,15 @@ from scapy_layers.primitives import zid_to_text
 DATAGRAM_BYTES = 65_507
 """Largest batch on udp: what IPv4 leaves for a datagram."""
 
+UNITS_A_TURN = 256
+"""Batches that one neighbour is sent in a turn of the loop: the others want theirs."""
+
+UNITS_AT_ONCE = 16
+"""Batches between two looks at what the link still holds."""
+
+ENOUGH_WAITING = 1 << 20
+"""Bytes that a link has not taken yet above which it is given no more."""
+
 OnGone = Callable[[bool], None]
 """Told when a link is no more; whether a session had been open on it."""
 
@@ -64,7 +73,8 @@ class Neighbour:
         self._told = False
         self._timer: Timer | None = None
         self._due = 0.0
-        self._full_since: float | None = None
+        self._given = self._taken = 0
+        self._stuck_since = 0.0
         self._memory: Memory = {"number": self.face}
         core.counters.links += 1
         core.counters.half_open += 1
@@ -83,7 +93,7 @@ class Neighbour:
             session, core = self.session, self._core
             if session.state is not State.OPEN:
                 return
-            if self._policy.may_drop(out.message, self.link.waiting, core.config.waiting_bytes):
+            if self._policy.may_drop(out.message, self.waiting, core.config.waiting_bytes):
                 core.counters.dropped += 1
                 return
             lane = out.priority if session.agreed.qos else Priority.DATA
@@ -102,7 +112,7 @@ class Neighbour:
             if self._phase is Phase.OPEN and self._unresponsive(now):
                 self.close(CloseReason.UNRESPONSIVE, "it does not read")
                 self._send(now)
-            if self.session.over:
+            if self.session.over and not self.session.has_more:
                 self._leave()
             else:
                 self._arm(now)
@@ -115,6 +125,11 @@ class Neighbour:
             self.session.close(reason)
             self._over(Closed(reason, by_us=True, why=why), self._core.clock())
             self._core.dirty[self.face] = self
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that wait to leave."""
+        return self.session.waiting + self.link.waiting
 
     @property
     def open(self) -> bool:
@@ -156,7 +171,7 @@ class Neighbour:
                 self._enter(Phase.OVER, now)
         except Exception:  # noqa: BLE001  (likewise)
             self._internal_error("at its end")
-        for known in (core.mouths, core.dirty):
+        for known in (core.mouths, core.dirty, core.unfinished):
             known.pop(self.face, None)
         self._disarm()
         log.debug("link %s: %s", link.name, link.ended)
@@ -222,29 +237,37 @@ class Neighbour:
         self._enter(Phase.OVER, now)
 
     def _send(self, now: float) -> None:
-        link, core = self.link, self._core
-        mutant = core.mutant
-        for unit in self.session.units_to_send(now):
-            if mutant.bend is None:
-                plain = unit.raw
-            else:
-                plain = mutant.bent(unit.messages, self._memory)
-                if not plain:
-                    continue
-            link.send(unit.wrap(plain), prefix=unit.prefix if link.streamed else None)
-            core.counters.batches += 1
+        """Sends some of what is queued; the rest has its turn when the link has taken that."""
+        link, core, mutant = self.link, self._core, self._core.mutant
+        turns = UNITS_A_TURN // UNITS_AT_ONCE
+        while turns and link.waiting <= ENOUGH_WAITING:
+            units = self.session.units_to_send(now, UNITS_AT_ONCE)
+            if not units:
+                return
+            turns -= 1
+            for unit in units:
+                plain = unit.raw if mutant.bend is None else mutant.bent(unit.messages, self._memory)
+                if plain:
+                    batch = unit.wrap(plain)
+                    link.send(batch, prefix=unit.prefix if link.streamed else None)
+                    core.counters.batches += 1
+                    self._given += len(batch)
+        if self.session.has_more:
+            core.unfinished[self.face] = self
+            link.flush()
+            if link.waiting <= ENOUGH_WAITING:
+                # Otherwise the system says when it takes more.
+                core.links.wake()
 
     def _unresponsive(self, now: float) -> bool:
         link, most = self.link, self._core.config.waiting_bytes
-        if link.waiting > most:
+        if self.waiting > most:
             # Only what the system does not take says something about the other end.
             link.flush()
-        if link.waiting <= most:
-            self._full_since = None
-            return False
-        if self._full_since is None:
-            self._full_since = now
-        return self._policy.unresponsive(link.waiting, most, now - self._full_since)
+        taken = self._given - link.waiting
+        if taken > self._taken or self.waiting <= most:
+            self._taken, self._stuck_since = taken, now
+        return self._policy.unresponsive(self.waiting, most, now - self._stuck_since)
 
     def _leave(self) -> None:
         """Ends the link of a session that is over; CLOSE still leaves."""
@@ -268,8 +291,8 @@ class Neighbour:
     def _arm(self, now: float) -> None:
         """Sets the timer; only a deadline that moved forward needs a new one, the others wait for the old one."""
         due = self.session.next_deadline()
-        if due is not None and self._full_since is not None:
-            due = min(due, self._full_since + PATIENCE_SECONDS)
+        if due is not None and self.waiting > self._core.config.waiting_bytes:
+            due = min(due, self._stuck_since + PATIENCE_SECONDS)
         if due is None or (self._timer is not None and self._due <= due):
             return
         self._disarm()

@@ -7,8 +7,8 @@ from scapy_layers.extensions import QoS
 from scapy_layers.message import Message
 from scapy_layers.network import Push
 
-PATIENCE_SECONDS = 1.0
-"""How long more than may wait can wait for a neighbour that reads."""
+PATIENCE_SECONDS = 5.0
+"""How long a neighbour may take nothing while more waits for it than may wait."""
 
 MOST_AT_ONCE = 16
 """So many times what may wait are never held, not even for a moment."""
@@ -36,9 +36,9 @@ class NodePolicy:
         One that was just told a lot has had no time to read it: it gets some, unless memory is at stake.
 
         Args:
-            waiting: Bytes that the system does not take.
+            waiting: Bytes that wait to leave.
             most: Bytes that may wait.
-            seconds: How long more than that has been waiting.
+            seconds: How long nothing was taken while more than that waited.
         """
         return waiting > most and (seconds >= PATIENCE_SECONDS or waiting > most * MOST_AT_ONCE)
 

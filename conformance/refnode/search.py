@@ -15,6 +15,15 @@ from scapy_layers.primitives import zid_to_text
 WANTED = What.ROUTER | What.PEER
 """Roles that a node of ours connects to."""
 
+MOST_TRIED = 4
+"""Locators of one HELLO that are tried."""
+
+FOUND_SECONDS = 0.25
+"""How long one of them may take; the node waits for it."""
+
+PAUSE_SECONDS = 5.0
+"""After a HELLO that led nowhere no other is followed for so long."""
+
 
 class Search:
     """The scouting of a node.
@@ -35,6 +44,7 @@ class Search:
         self._socket: Datagrams | None = None
         self._timer: Timer | None = None
         self._tries = 0
+        self._not_before = 0.0
 
     def start(self) -> None:
         """Answers from now on; asks too when the node is to find others.
@@ -85,18 +95,22 @@ class Search:
 
     def _meet(self, found: Found) -> None:
         """Connects to a node that was found, by the first of its locators that works."""
-        if found.zid in self._core.registry.present:
+        core = self._core
+        now = core.clock()
+        if found.zid in core.registry.present or now < self._not_before:
             return
-        log.info("found %s at %s", zid_to_text(found.zid), ", ".join(found.locators))
-        for text in found.locators:
+        log.info("found %s at %s", zid_to_text(found.zid), ", ".join(map(repr, found.locators)))
+        for text in found.locators[:MOST_TRIED]:
             self._tries += 1
             try:
                 locator = Locator.parse(text)
             except UsageError as error:
                 log.info("%s", error)
                 continue
-            if dialled(self._core, locator, f"found{self._tries}", self._lost) is not None:
+            if dialled(core, locator, f"found{self._tries}", self._lost, FOUND_SECONDS) is not None:
                 return
+        # Anybody can send HELLO; what it costs us to try shall not depend on how often.
+        self._not_before = core.clock() + PAUSE_SECONDS
 
     def _lost(self, _: bool) -> None:
         if not self._core.registry.present and self._socket is not None:

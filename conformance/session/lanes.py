@@ -5,8 +5,9 @@ A lane is a pair of channel (reliable or best-effort) and priority; each counts 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from conformance.errors import LocalError, RemoteError
 from conformance.session import compression, fragments, sequence
@@ -27,20 +28,30 @@ LaneKey = tuple[bool, int]
 """Reliable or not, priority."""
 
 
-@dataclass(slots=True)
 class Unit:
     """What leaves as one batch.
 
     Attributes:
         prefix: Bytes of the length in front of it on stream links.
         compressed: It goes with the header byte of compression.
+        size: Bytes of network messages in it.
     """
 
-    prefix: int
-    compressed: bool
-    _message: Message
-    _inside: list[Message] = field(default_factory=list)
-    _tail: list[bytes] = field(default_factory=list)
+    __slots__ = ("_inside", "_message", "_tail", "compressed", "prefix", "size")
+
+    def __init__(self, prefix: int, compressed: bool, message: Message, size: int = 0) -> None:
+        self.prefix = prefix
+        self.compressed = compressed
+        self.size = size
+        self._message = message
+        self._inside: list[Message] = []
+        self._tail: list[bytes] = []
+
+    def add(self, message: Message, raw: bytes) -> None:
+        """Puts a network message into the FRAME; ``raw`` are its bytes."""
+        self._inside.append(message)
+        self._tail.append(raw)
+        self.size += len(raw)
 
     @property
     def messages(self) -> list[Message]:
@@ -68,7 +79,23 @@ class _Open:
 
     unit: Unit
     lane: LaneKey
-    size: int
+
+
+@dataclass(slots=True)
+class _Sliced:
+    """A message that leaves as FRAGMENTs; they are made when they leave.
+
+    Attributes:
+        sn: Number of the next one.
+        at: Bytes that have left.
+    """
+
+    raw: bytes
+    room: int
+    lane: LaneKey
+    prefix: int
+    sn: int
+    at: int = 0
 
 
 class Outbox:
@@ -78,24 +105,26 @@ class Outbox:
         agreed: What was negotiated; set when it is known.
         initial_sn: First number of every lane.
         batching: Messages that are queued together share FRAMEs.
+        waiting: Bytes of network messages that are queued.
     """
 
     def __init__(self, policy: Policy, agreed: Offer, *, batching: bool) -> None:
         self.agreed = agreed
         self.initial_sn = 0
         self.batching = batching
+        self.waiting = 0
         self._policy = policy
         self._next_sn: dict[LaneKey, int] = {}
-        self._units: list[Unit] = []
+        self._queue: deque[Unit | _Sliced] = deque()
         self._open: _Open | None = None
 
     def __len__(self) -> int:
-        return len(self._units)
+        return len(self._queue)
 
     def control(self, message: Message, *, prefix: int, compressed: bool = False) -> None:
         """Queues a transport message other than FRAME and FRAGMENT, in a batch of its own."""
         self._open = None
-        self._units.append(Unit(prefix, compressed, message))
+        self._queue.append(Unit(prefix, compressed, message))
 
     def put(self, message: Message, lane: LaneKey, *, prefix: int, raw: bytes | None = None) -> None:
         """Queues a network message; ``raw`` are its bytes where they are known.
@@ -106,32 +135,51 @@ class Outbox:
         sent, express = self._qos(message)
         if sent is not message:
             message, raw = sent, None
-        if self.agreed.lowlatency:
-            self._units.append(Unit(prefix, self.agreed.compression, message))
-            return
         if raw is None:
             raw = bytes(message)
+        if self.agreed.lowlatency:
+            self._add(Unit(prefix, self.agreed.compression, message, size=len(raw)))
+            return
         room = self.agreed.batch_size - FRAME_ROOM
         if len(raw) > room:
-            self._fragment(raw, room, lane, prefix)
+            self._slice(raw, room, lane, prefix)
             return
         alone = self._policy.sends_alone(express=express) if express else False
         last = self._open
-        if last and last.lane == lane and last.size + len(raw) <= room and not alone:
-            last.unit._inside.append(message)  # noqa: SLF001  (a queued unit is ours)
-            last.unit._tail.append(raw)  # noqa: SLF001
-            last.size += len(raw)
+        if last and last.lane == lane and last.unit.size + len(raw) <= room and not alone:
+            last.unit.add(message, raw)
+            self.waiting += len(raw)
             return
         reliable, priority = lane
         frame = Frame(R=int(reliable), sn=self.take_sn(lane), extensions=self._lane(priority))
-        unit = Unit(prefix, self.agreed.compression, frame, [message], [raw])
-        self._units.append(unit)
-        self._open = _Open(unit, lane, len(raw)) if self.batching and not alone else None
+        unit = Unit(prefix, self.agreed.compression, frame)
+        unit.add(message, raw)
+        self._add(unit)
+        self._open = _Open(unit, lane) if self.batching and not alone else None
 
-    def take(self) -> list[Unit]:
-        """Returns what is queued and forgets it."""
-        units, self._units, self._open = self._units, [], None
+    def take(self, most: int | None = None) -> list[Unit]:
+        """Returns what is queued, or the first ``most`` units of it, and forgets it."""
+        self._open = None
+        queue = self._queue
+        units: list[Unit] = []
+        while queue and (most is None or len(units) < most):
+            first = queue[0]
+            if isinstance(first, _Sliced):
+                unit = self._next_slice(first)
+                if first.at >= len(first.raw):
+                    queue.popleft()
+            else:
+                unit = first
+                queue.popleft()
+            self.waiting -= unit.size
+            units.append(unit)
         return units
+
+    def drop(self) -> None:
+        """Forgets what is queued."""
+        self._queue.clear()
+        self._open = None
+        self.waiting = 0
 
     def take_sn(self, lane: LaneKey) -> int:
         """Returns the next sequence number of a lane and counts on."""
@@ -146,20 +194,34 @@ class Outbox:
     def _lane(self, priority: int) -> list[Extension]:
         return [Lane(priority=priority)] if self._policy.writes_lane(priority) else []
 
-    def _fragment(self, raw: bytes, room: int, lane: LaneKey, prefix: int) -> None:
-        try:
-            slices = fragments.cut(raw, room)
-        except ValueError as error:
-            raise LocalError(str(error)) from None
+    def _add(self, unit: Unit) -> None:
         self._open = None
-        reliable, priority = lane
-        for index, part in enumerate(slices):
-            chain = self._lane(priority)
-            if index == 0 and self._policy.marks_first(self.agreed.patch):
-                chain.append(First())
-            more = int(index < len(slices) - 1)
-            fragment = Fragment(R=int(reliable), M=more, sn=self.take_sn(lane), extensions=chain, data=part)
-            self._units.append(Unit(prefix, self.agreed.compression, fragment))
+        self._queue.append(unit)
+        self.waiting += unit.size
+
+    def _slice(self, raw: bytes, room: int, lane: LaneKey, prefix: int) -> None:
+        if room < 1:
+            raise LocalError("the batch size leaves no room for a fragment")
+        self._open = None
+        sliced = _Sliced(raw, room, lane, prefix, self.next_sn(lane))
+        # What is queued behind it, or announced meanwhile, counts on from there.
+        for _ in range(0, len(raw), room):
+            self.take_sn(lane)
+        self._queue.append(sliced)
+        self.waiting += len(raw)
+
+    def _next_slice(self, sliced: _Sliced) -> Unit:
+        at = sliced.at
+        part = sliced.raw[at : at + sliced.room]
+        sliced.at += sliced.room
+        reliable, priority = sliced.lane
+        chain = self._lane(priority)
+        if at == 0 and self._policy.marks_first(self.agreed.patch):
+            chain.append(First())
+        more = int(sliced.at < len(sliced.raw))
+        fragment = Fragment(R=int(reliable), M=more, sn=sliced.sn, extensions=chain, data=part)
+        sliced.sn = self._policy.following_sn(sliced.sn, self.agreed.fsn)
+        return Unit(sliced.prefix, self.agreed.compression, fragment, size=len(part))
 
     def _qos(self, message: Message) -> tuple[Message, bool]:
         """Returns the message, without BlockFirst where the session does not know it, and whether it is express."""

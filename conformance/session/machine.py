@@ -200,9 +200,14 @@ class Session:
         return self._outbox.take_sn((reliable, int(priority)))
 
     def close(self, reason: int = CloseReason.GENERIC) -> None:
-        """Queues CLOSE and ends the session; one that has not begun or is over stays silent."""
+        """Queues CLOSE and ends the session; one that has not begun or is over stays silent.
+
+        What was queued before leaves before, unless the other end does not read it (UNRESPONSIVE).
+        """
         if self.state is State.CLOSED:
             return
+        if reason == CloseReason.UNRESPONSIVE:
+            self._outbox.drop()
         silent = self.state in {State.IDLE, State.ACCEPTING}
         if not silent:
             self._control(Close(reason=reason))
@@ -210,9 +215,25 @@ class Session:
 
     # Bytes and time ----------------------------------------------------------------------------------
 
-    def units_to_send(self, now: float) -> list[Unit]:
-        """Returns what is queued, batch by batch, and forgets it."""
-        units = self._outbox.take()
+    @property
+    def waiting(self) -> int:
+        """Bytes of network messages that are queued."""
+        return self._outbox.waiting
+
+    @property
+    def has_more(self) -> bool:
+        """Something is queued."""
+        return len(self._outbox) > 0
+
+    def units_to_send(self, now: float, most: int | None = None) -> list[Unit]:
+        """Returns what is queued, batch by batch, and forgets it.
+
+        Args:
+            now: The time.
+            most: Batches at most; fragments are made when they are asked for, so a big message costs little
+                memory for as long as it waits.
+        """
+        units = self._outbox.take(most)
         if units:
             self._last_sent = now
         return units
@@ -285,7 +306,7 @@ class Session:
             return []
         started = self.state is not State.IDLE
         self._end(Trigger.LINK_ENDED)
-        self._outbox.take()
+        self._outbox.drop()
         return [Closed(None, by_us=False, why=why)] if started else []
 
     def next_deadline(self) -> float | None:
@@ -349,6 +370,9 @@ class Session:
         return self._give_up(Trigger.BROKEN, error.reason, str(error))
 
     def _give_up(self, trigger: Trigger, reason: int | None, why: str) -> Closed:
+        if self.state is State.OPEN:
+            # Whoever broke the protocol or fell silent is not told the rest.
+            self._outbox.drop()
         if reason is not None:
             self._control(Close(reason=reason))
         self._end(trigger)

@@ -51,6 +51,7 @@ def test_locator_is_written_as_it_was_read(text: str) -> None:
     [
         ("127.0.0.1:7447", "is no locator; write one like tcp/127.0.0.1:7447"),
         ("tcp/", "is no locator"),
+        ("tcp/127.0.0.1\nforged:1", "is no locator"),
         ("tcp/a:b", "is no locator"),
         ("tcp/::1:80", "is no locator"),
         ("quic/127.0.0.1:1", "unixsock-stream, not quic"),

@@ -13,14 +13,15 @@ from pathlib import Path
 import pytest
 
 from conformance.nodes.ref import RefNode
+from conformance.session.fragments import cut
 from scapy_layers.batch import prefixed
 from scapy_layers.codes import CloseReason
 from scapy_layers.data import Put, Query
-from scapy_layers.declarations import DeclareSubscriber
-from scapy_layers.extensions import QoS
+from scapy_layers.declarations import DeclareKeyExpr, DeclareSubscriber
+from scapy_layers.extensions import First, Patch, QoS
 from scapy_layers.message import UnknownExtension
 from scapy_layers.network import Declare, Push, Request, ResponseFinal
-from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
+from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 from tests.conformance.refnode._started import Raw, Started
 from tests.conformance.refnode.conftest import Start
 
@@ -368,6 +369,75 @@ def test_neighbour_that_does_not_read_is_closed_as_unresponsive_and_others_get_a
             good.until(Push)
         assert node.says("CLOSE UNRESPONSIVE sent: it does not read")
         fenced(pub, 400)
+
+
+def test_neighbour_that_reads_is_told_more_than_may_wait(start: Start) -> None:
+    node = start("--waiting-bytes", "100000", "--max-message", "10000000")
+    with node.raw() as reads, node.raw() as pub:
+        subscribed(reads, "a/**", zid=b"\x55")
+        fenced(reads, 1)
+        pub.open(OTHER, extensions=[Patch(patch=1)])
+        message = Push(key_suffix="a/b", extensions=[QoS(D=1)], body=Put(data=bytes(1_500_000)))
+        parts = cut(bytes(message), 60_000)
+        for sn, part in enumerate(parts):
+            first = [First()] if sn == 0 else []
+            pub.send(Fragment(R=1, M=int(sn < len(parts) - 1), sn=sn, extensions=first, data=part))
+        while not isinstance(last := reads.message(), Fragment) or last.value("M"):
+            assert last is not None
+        fenced(reads, 2)
+
+
+def test_one_neighbour_can_not_have_another_closed_by_many_declarations(start: Start) -> None:
+    node = start("--waiting-bytes", "100000")
+    with node.raw() as good, node.raw() as bad:
+        good.open(OTHER)
+        fenced(good, 0)
+        bad.open(ZID)
+        key = "k" * 20_000
+        bad.send(Frame(R=1, sn=0, messages=[Declare(body=DeclareKeyExpr(key_id=1, key_suffix=key))]))
+        for sn in range(1, 41):
+            body = DeclareSubscriber(entity_id=sn, key_scope=1, M=1, key_suffix=f"/{sn}")
+            bad.send(Frame(R=1, sn=sn, messages=[Declare(body=body)]))
+        fenced(bad, 41)
+        fenced(good, 1)
+        assert "UNRESPONSIVE" not in node.said()
+
+
+def test_others_are_served_while_one_gets_a_big_value_in_small_batches(start: Start) -> None:
+    node = start()
+    with node.raw() as small, node.raw() as good, node.raw() as pub:
+        small.open(b"\x55", batch_size=32, extensions=[Patch(patch=1)])
+        body = DeclareSubscriber(entity_id=1, key_suffix="**")
+        small.send(Fragment(R=1, M=0, sn=0, extensions=[First()], data=bytes(Declare(body=body))))
+        good.open(OTHER)
+        fenced(good, 0)
+        pub.open(ZID)
+        for sn in range(10):
+            pub.send(put(sn, "a", bytes(60_000), extensions=[QoS(D=1)]))
+        began = time.monotonic()
+        fenced(good, 1)
+        answered = time.monotonic() - began
+        values = 0
+        while values < 10:
+            message = small.message()
+            assert message is not None
+            values += isinstance(message, Fragment) and not message.value("M")
+        # All of it took far longer than anybody else had to wait.
+        assert answered < (time.monotonic() - began) / 3
+
+
+def test_batches_of_very_many_messages_leave_turns_to_others(start: Start) -> None:
+    node = start()
+    with node.raw() as good, node.raw() as bad:
+        good.open(OTHER)
+        bad.open(ZID)
+        began = time.monotonic()
+        for _ in range(20):
+            bad.send(bytes(KeepAlive()) * 65_000)
+        fenced(good, 0)
+        answered = time.monotonic() - began
+        fenced(bad, 0)
+        assert answered < (time.monotonic() - began) / 3
 
 
 def test_droppable_values_are_dropped_for_a_neighbour_that_does_not_read(start: Start) -> None:

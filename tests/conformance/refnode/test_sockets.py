@@ -212,6 +212,23 @@ def test_node_that_finds_asks_with_growing_gaps_until_somebody_answers(
     assert node.until_stats(sessions=1)["internal_errors"] == 0
 
 
+def test_locators_of_a_hello_that_lead_nowhere_harm_nobody(start: Start, testing: Testing) -> None:
+    where = group(8)
+    tester = testing(start())
+    responder = tester.responder(where)
+    listener = tester.listen()
+    node = start("--scout", where, "--find", "--zid", "77")
+    responder.expect_scouts(1, REPLY)
+    port = free_port()
+    # No certificate for the first, nobody behind the second; one behind the last is reached all the same.
+    responder.reply(
+        f"tls/127.0.0.1:{port}", f"ws/127.0.0.1:{port}", "tcp/127.0.0.1\nforged: 1", str(listener.locator)
+    )
+    listener.accept(REPLY).serve()
+    assert node.until_stats(sessions=1)["internal_errors"] == 0
+    assert "\nforged" not in node.said()
+
+
 # In a group ----------------------------------------------------------------------------------------------
 
 

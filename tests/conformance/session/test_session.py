@@ -648,3 +648,75 @@ def test_priorities_of_the_lanes_reach_the_other_end() -> None:
     assert [(event.priority, event.reliable) for event in events] == [
         (int(priority), reliable) for priority in Priority for reliable in (True, False)
     ]
+
+
+# What is queued --------------------------------------------------------------------------------------
+
+
+def test_queue_is_taken_in_parts_and_fragments_are_made_when_they_leave() -> None:
+    joined = pair(patch=1, batch_size=100)
+    session = joined.connecting
+    big, small = put("big", bytes(2000)), put("small")
+    session.send(big)
+    session.send(small)
+    assert session.waiting == len(bytes(big)) + len(bytes(small))
+    came: list[Message] = []
+    before = session.waiting
+    while session.has_more:
+        units = session.units_to_send(0.0, 3)
+        assert 1 <= len(units) <= 3
+        assert session.waiting < before
+        before = session.waiting
+        for unit in units:
+            events = joined.accepting.receive(unit.raw, 0.0)
+            came += [event.message for event in events if isinstance(event, Received)]
+    assert [bytes(message) for message in came] == [bytes(big), bytes(small)]
+    assert session.waiting == 0
+    assert session.units_to_send(0.0) == []
+
+
+def test_messages_that_come_while_fragments_leave_stay_behind_them() -> None:
+    joined = pair({"batching": True}, patch=1, batch_size=100)
+    session = joined.connecting
+    session.send(put("big", bytes(1000)))
+    first = session.units_to_send(0.0, 2)
+    session.send(put("next"))
+    session.send(put("again"))
+    for unit in [*first, *session.units_to_send(0.0)]:
+        joined.seen[joined.accepting] += joined.accepting.receive(unit.raw, 0.0)
+    assert [m.key_suffix for m in joined.received(joined.accepting)] == ["big", "next", "again"]
+    assert joined.dropped(joined.accepting) == []
+
+
+@pytest.mark.parametrize(("reason", "kept"), [(CloseReason.GENERIC, True), (CloseReason.UNRESPONSIVE, False)])
+def test_what_is_queued_leaves_before_close_unless_nobody_reads(reason: CloseReason, kept: bool) -> None:
+    joined = pair()
+    joined.connecting.send(put())
+    joined.connecting.close(reason)
+    names = [message.name for message in sent(joined.connecting)]
+    assert names == (["FRAME"] if kept else []) + ["CLOSE"]
+
+
+def test_who_breaks_the_protocol_is_not_told_the_rest() -> None:
+    joined = pair()
+    joined.accepting.send(put())
+    joined.accepting.receive(b"\x1b", 0.0)
+    assert [message.name for message in sent(joined.accepting)] == ["CLOSE"]
+
+
+def test_bytes_that_are_known_are_not_built_again() -> None:
+    joined = pair()
+    message = put("a", b"1")
+    raw = bytes(message)
+    joined.connecting.send(message, raw=raw)
+    joined.run()
+    assert [bytes(m) for m in joined.received(joined.accepting)] == [raw]
+
+
+def test_known_bytes_do_not_count_where_the_message_must_change() -> None:
+    joined = pair(patch=0)
+    message = put(extensions=[QoS(F=1, priority=3)])
+    joined.connecting.send(message, raw=bytes(message))
+    joined.run()
+    (came,) = joined.received(joined.accepting)
+    assert came.extensions[0].F == 0
