@@ -180,6 +180,11 @@ class Neighbour:
         core.links.wake()
 
     def _on_time(self, now: float) -> None:
+        # The timers of a turn are called before its sockets are read. Whoever seems silent after a turn that took
+        # long may have spoken meanwhile.
+        self._timer = self._core.links.at(now, self._tick)
+
+    def _tick(self, now: float) -> None:
         self._timer = None
         if self.link.ended is not None or self._phase is Phase.OVER:
             return

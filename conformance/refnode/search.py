@@ -45,6 +45,7 @@ class Search:
         self._timer: Timer | None = None
         self._tries = 0
         self._not_before = 0.0
+        self._meeting = False
 
     def start(self) -> None:
         """Answers from now on; asks too when the node is to find others.
@@ -97,8 +98,18 @@ class Search:
         """Connects to a node that was found, by the first of its locators that works."""
         core = self._core
         now = core.clock()
-        if found.zid in core.registry.present or now < self._not_before:
+        if found.zid in core.registry.present or now < self._not_before or self._meeting:
             return
+        self._meeting = True
+        try:
+            met = self._try(found)
+        finally:
+            self._meeting = False
+        if not met:
+            # Anybody can send HELLO; what it costs us to try shall not depend on how often.
+            self._not_before = core.clock() + PAUSE_SECONDS
+
+    def _try(self, found: Found) -> bool:
         log.info("found %s at %s", zid_to_text(found.zid), ", ".join(map(repr, found.locators)))
         for text in found.locators[:MOST_TRIED]:
             self._tries += 1
@@ -107,10 +118,10 @@ class Search:
             except UsageError as error:
                 log.info("%s", error)
                 continue
-            if dialled(core, locator, f"found{self._tries}", self._lost, FOUND_SECONDS) is not None:
-                return
-        # Anybody can send HELLO; what it costs us to try shall not depend on how often.
-        self._not_before = core.clock() + PAUSE_SECONDS
+            # While TLS and WebSocket shake hands the loop goes on, and further HELLOs come.
+            if dialled(self._core, locator, f"found{self._tries}", self._lost, FOUND_SECONDS) is not None:
+                return True
+        return False
 
     def _lost(self, _: bool) -> None:
         if not self._core.registry.present and self._socket is not None:

@@ -147,6 +147,18 @@ def test_silent_neighbour_is_closed_as_expired_and_the_log_says_so(start: Start)
     assert node.says("CLOSE EXPIRED sent: the node was silent")
 
 
+def test_neighbour_that_spoke_while_the_node_stood_still_is_not_silent(node: Started) -> None:
+    lease = 1
+    with node.raw() as raw:
+        raw.open(ZID, lease=lease)
+        node.process.send_signal(signal.SIGSTOP)
+        # Nothing tells that a lease has passed but time.
+        time.sleep(lease * 1.2)
+        raw.send(KeepAlive())
+        node.process.send_signal(signal.SIGCONT)
+        fenced(raw, 0)
+
+
 def test_idle_session_gets_keep_alives(start: Start) -> None:
     with start("--lease", "0.4").raw() as raw:
         raw.open(ZID)

@@ -229,6 +229,24 @@ def test_locators_of_a_hello_that_lead_nowhere_harm_nobody(start: Start, testing
     assert "\nforged" not in node.said()
 
 
+def test_hellos_that_come_while_one_is_followed_do_not_pile_up(start: Start, testing: Testing) -> None:
+    where = group(9)
+    tester = testing(start())
+    responder = tester.responder(where)
+    node = start("--scout", where, "--find", "--zid", "77")
+    responder.expect_scouts(1, REPLY)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        for _ in range(400):
+            responder.reply(f"ws/127.0.0.1:{mute.getsockname()[1]}")
+        node.until_stats(internal_errors=0)
+        mute.settimeout(REPLY)
+        mute.accept()[0].close()
+        mute.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            mute.accept()
+    assert node.until_stats(internal_errors=0)
+
+
 # In a group ----------------------------------------------------------------------------------------------
 
 
