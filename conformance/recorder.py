@@ -292,7 +292,7 @@ def open_run(config: RunConfig, node: Described, kind: str, command: str) -> Run
         node_version=node.version,
         node_whatami=node.whatami,
         node_zid=node.zid,
-        harness_version=importlib.metadata.version("zenoh-harness") if _installed() else "unknown",
+        harness_version=installed_version() or "unknown",
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         seed=config.seed,
@@ -336,9 +336,9 @@ def close_run(config: RunConfig, row: RunRow, *, failed: bool = False) -> None:
     write_run(config.run_dir, ended)
 
 
-def _installed() -> bool:
+def installed_version() -> str:
+    """Returns the version of this project, or nothing where it runs from a checkout that is not installed."""
     try:
-        importlib.metadata.version("zenoh-harness")
+        return importlib.metadata.version("zenoh-harness")
     except importlib.metadata.PackageNotFoundError:
-        return False
-    return True
+        return ""

@@ -6,23 +6,18 @@ import importlib.metadata
 import json
 import os
 import re
-import select
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from conformance.config import REPLY_SECONDS, START_SECONDS, Locator
+from conformance.config import REPLY_SECONDS, Locator
 from conformance.errors import NodeDidNotStart, UsageError
-from conformance.nodes.base import Node
+from conformance.nodes.child import ChildNode, with_paths
 
 IMPL = "eclipse-zenoh"
-
-STOP_SECONDS = 1.0
-"""How long a node may take to end after SIGTERM before it is killed."""
 
 BASE: dict[str, Any] = {
     "mode": "router",
@@ -34,11 +29,8 @@ BASE: dict[str, Any] = {
 }
 """Configuration of the default node: a router on a port that the system chooses, without side channels."""
 
-COMPLAINT = re.compile(r"panicked at|memory allocation of|stack overflow|fatal runtime error")
-"""What the process writes to standard error when something in it failed."""
 
-
-class PypiNode(Node):
+class PypiNode(ChildNode):
     """An eclipse-zenoh node as a child process.
 
     Args:
@@ -48,121 +40,48 @@ class PypiNode(Node):
         name: Base name of the log files.
     """
 
-    owned = True
     impl = IMPL
+    complaint = re.compile(r"panicked at|memory allocation of|stack overflow|fatal runtime error")
 
     def __init__(
         self, logs: Path, version: str = "", config: dict[str, Any] | None = None, name: str = "node"
     ) -> None:
-        self._logs = logs
-        self._config = {**BASE, **(config or {})}
-        self._name = name
-        self._variants = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stderr: IO[bytes] | None = None
+        super().__init__(logs, {**BASE, **(config or {})}, name)
         self._path, self.version = _package(version)
+
+    @property
+    def title(self) -> str:
+        """See ChildNode."""
+        return f"{IMPL} {self.version}"
 
     def start(self) -> None:
         """Starts the process and waits until it listens and serves."""
-        self.stop()
-        self.starts += 1
-        self._logs.mkdir(parents=True, exist_ok=True)
-        log = self._logs / f"{self._name}-{self.starts}.stderr"
+        log = self._next_log()
         reading, writing = os.pipe()
-        environment = {**os.environ, "RUST_BACKTRACE": "0", "PYTHONPATH": self._path}
         script = Path(__file__).with_name("pypi_process.py")
-        # Files, not pipes: a pipe that nobody drains stalls the node and looks like a hang.
-        with log.with_suffix(".stdout").open("wb") as out, log.open("wb") as err:
-            self._process = subprocess.Popen(
+        with log.with_suffix(".stdout").open("wb") as out:
+            self._launch(
                 [sys.executable, str(script), str(writing), json.dumps(self._config)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
+                log,
+                out,
                 pass_fds=[writing],
-                env=environment,
-                start_new_session=True,
+                env={**os.environ, "RUST_BACKTRACE": "0", "PYTHONPATH": self._path},
             )
         os.close(writing)
-        self._stderr = log.open("rb")
         with os.fdopen(reading, "rb") as pipe:
-            self._wait_ready(pipe, log)
+            ports = json.loads(self._ready_line(pipe, log))["ports"]
+        if not ports:
+            raise self._refuse_silent()
+        self.locator = Locator("tcp", "127.0.0.1", ports[0])
         try:
             self.ask(REPLY_SECONDS)
         except NodeDidNotStart:
             self.stop()
             raise
 
-    def _wait_ready(self, pipe: IO[bytes], log: Path) -> None:
-        ready, _, _ = select.select([pipe], [], [], START_SECONDS)
-        line = pipe.readline() if ready else b""
-        if not line:
-            why = f"it was not ready within {START_SECONDS:g} s"
-            if ready and self._process is not None:
-                # The pipe is closed: the process is ending.
-                self._process.wait(STOP_SECONDS)
-                why = self.death()
-            tail = log.read_text(errors="replace").strip().splitlines()
-            self.stop()
-            raise NodeDidNotStart(
-                f"{IMPL} {self.version} did not start: {why}" + (f" ({tail[-1]})" if tail else "")
-            )
-        ports = json.loads(line)["ports"]
-        if not ports:
-            self.stop()
-            raise NodeDidNotStart(f"{IMPL} {self.version} does not listen; check its listen/endpoints")
-        self.locator = Locator("tcp", "127.0.0.1", ports[0])
-
-    def stop(self) -> None:
-        """Ends the process: SIGTERM, then SIGKILL."""
-        process, self._process = self._process, None
-        if process is not None:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(STOP_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-            process.wait()
-        if self._stderr is not None:
-            self._stderr.close()
-            self._stderr = None
-
-    def kill(self) -> None:
-        """Ends the process with SIGKILL, without asking it first."""
-        if self._process is not None:
-            self._process.kill()
-        self.stop()
-
-    def death(self) -> str:
-        """Returns the exit code or signal of a process that ended by itself."""
-        if self._process is None:
-            return "the process is not running"
-        code = self._process.poll()
-        if code is None:
-            return ""
-        return (
-            f"the process died of {signal.Signals(-code).name}"
-            if code < 0
-            else f"the process ended with exit code {code}"
-        )
-
-    def complaints(self) -> str:
-        """Returns new lines of standard error that tell of a failure, joined."""
-        if self._stderr is None:
-            return ""
-        text = self._stderr.read().decode(errors="replace")
-        # A panic is two lines: where, then why.
-        lines = [line.strip() for line in text.splitlines()]
-        found = [" ".join(lines[at : at + 2]) for at, line in enumerate(lines) if COMPLAINT.search(line)]
-        return "; ".join(found)
-
     def variant(self, **config: Any) -> PypiNode:
         """Returns another node with its own configuration, not started yet."""
-        self._variants += 1
-        paths = {path.replace("__", "/"): value for path, value in config.items()}
-        return PypiNode(
-            self._logs, self.version, {**self._config, **paths}, f"{self._name}-variant{self._variants}"
-        )
+        return PypiNode(self._logs, self.version, with_paths(self._config, config), self._variant_name())
 
 
 def _package(version: str) -> tuple[str, str]:

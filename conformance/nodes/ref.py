@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import re
-import select
-import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import conformance
-from conformance.config import START_SECONDS, Locator
-from conformance.errors import NodeDidNotStart, NotApplicable
-from conformance.nodes.base import Node
+from conformance.config import Locator
+from conformance.errors import NotApplicable
+from conformance.nodes.child import ChildNode, with_paths
+from conformance.recorder import installed_version
 from conformance.refnode.mutants import mutant_named
 
 IMPL = "zenoh-harness-refnode"
@@ -25,14 +23,11 @@ IMPL = "zenoh-harness-refnode"
 ROOT = str(Path(conformance.__file__).parents[1])
 """Where the packages are: the child shall run the same ones, installed or not."""
 
-STOP_SECONDS = 2.0
-"""How long the node may take to end after SIGTERM before it is killed."""
+ALWAYS = ("--end-with-parent", "--log-level", "info")
+"""Options of every node that we start."""
 
 BASE: dict[str, Any] = {"listen/endpoints": ["tcp/127.0.0.1:0"]}
 """Configuration of the default node, in the words of the real one, so that a test need not know which it gets."""
-
-COMPLAINT = re.compile(r"internal error|^Traceback", re.MULTILINE)
-"""What the process writes to standard error when something in it failed."""
 
 
 def _switch(on: str, off: str = "") -> Callable[[Any], list[str]]:
@@ -104,7 +99,7 @@ def words_of(config: dict[str, Any]) -> list[str]:
     return words
 
 
-class RefNode(Node):
+class RefNode(ChildNode):
     """A reference node as a child process.
 
     Args:
@@ -113,126 +108,49 @@ class RefNode(Node):
         config: Paths and values on top of ``BASE``.
         name: Base name of the log files.
 
+    Attributes:
+        facts: The line with which it said that it is ready.
+
     Raises:
         UsageError: There is no such mutant.
     """
 
-    owned = True
+    title = IMPL
+    complaint = re.compile(r"internal error|^Traceback")
 
     def __init__(
         self, logs: Path, mutant: str = "", config: dict[str, Any] | None = None, name: str = "node"
     ) -> None:
+        super().__init__(logs, {**BASE, **(config or {})}, name)
         self.mutant = mutant_named(mutant).name
         # Recorded deviations are those of a correct node; a mutant has none.
         self.impl = f"{IMPL}:{self.mutant}" if self.mutant else IMPL
-        self.version = importlib.metadata.version("zenoh-harness")
+        self.version = installed_version() or "unknown"
         self.facts: dict[str, Any] = {}
-        self._logs = logs
-        self._config = {**BASE, **(config or {})}
-        self._name = name
-        self._variants = 0
-        self._process: subprocess.Popen[bytes] | None = None
-        self._stderr: IO[bytes] | None = None
 
     def start(self) -> None:
         """Starts the process and waits until it says that it is ready."""
-        self.stop()
         words = words_of(self._config)
-        self.starts += 1
-        self._logs.mkdir(parents=True, exist_ok=True)
-        log = self._logs / f"{self._name}-{self.starts}.stderr"
-        # A file, not a pipe: a pipe that nobody drains stalls the node and looks like a hang.
-        with log.open("wb") as err:
-            self._process = subprocess.Popen(
-                [
-                    *(
-                        sys.executable,
-                        "-m",
-                        "conformance.refnode",
-                        "--end-with-parent",
-                        "--log-level",
-                        "info",
-                    ),
-                    *(("--mutant", self.mutant) if self.mutant else ()),
-                    *words,
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=err,
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")]).rstrip(":"),
-                },
-                start_new_session=True,
-            )
-        self._stderr = log.open("rb")
+        log = self._next_log()
+        mutant = ["--mutant", self.mutant] if self.mutant else []
+        self._launch(
+            [sys.executable, "-m", "conformance.refnode", *ALWAYS, *mutant, *words],
+            log,
+            subprocess.PIPE,
+            env={
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")]).rstrip(":"),
+            },
+        )
+        assert self._process is not None
         assert self._process.stdout is not None
         with self._process.stdout as pipe:
-            self._wait_ready(pipe, log)
-
-    def _wait_ready(self, pipe: IO[bytes], log: Path) -> None:
-        assert self._process is not None
-        ready, _, _ = select.select([pipe], [], [], START_SECONDS)
-        line = pipe.readline() if ready else b""
-        if not line:
-            why = f"it was not ready within {START_SECONDS:g} s"
-            if ready:
-                # The pipe is closed: the process is ending.
-                self._process.wait(STOP_SECONDS)
-                why = self.death()
-            tail = log.read_text(errors="replace").strip().splitlines()
-            self.stop()
-            raise NodeDidNotStart(f"{IMPL} did not start: {why}" + (f" ({tail[-1]})" if tail else ""))
-        self.facts = json.loads(line)
+            self.facts = json.loads(self._ready_line(pipe, log))
         if not self.facts["locator"]:
-            self.stop()
-            raise NodeDidNotStart(f"{IMPL} does not listen; check its listen/endpoints")
+            raise self._refuse_silent()
         self.locator = Locator.parse(self.facts["locator"])
         self.whatami = self.facts["whatami"]
         self.zid = self.facts["zid"]
-
-    def stop(self) -> None:
-        """Ends the process: SIGTERM, then SIGKILL."""
-        process, self._process = self._process, None
-        if process is not None:
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(STOP_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-            process.wait()
-        if self._stderr is not None:
-            self._stderr.close()
-            self._stderr = None
-
-    def kill(self) -> None:
-        """Ends the process with SIGKILL, without asking it first."""
-        if self._process is not None:
-            self._process.kill()
-        self.stop()
-
-    def death(self) -> str:
-        """Returns the exit code or signal of a process that ended by itself."""
-        if self._process is None:
-            return "the process is not running"
-        code = self._process.poll()
-        if code is None:
-            return ""
-        return (
-            f"the process died of {signal.Signals(-code).name}"
-            if code < 0
-            else f"the process ended with exit code {code}"
-        )
-
-    def complaints(self) -> str:
-        """Returns the last line of a traceback that is new in standard error, or nothing."""
-        if self._stderr is None:
-            return ""
-        text = self._stderr.read().decode(errors="replace")
-        if not COMPLAINT.search(text):
-            return ""
-        return "; ".join(line.strip() for line in text.splitlines() if COMPLAINT.search(line))
 
     def variant(self, **config: Any) -> RefNode:
         """Returns another node with its own configuration, not started yet.
@@ -240,9 +158,6 @@ class RefNode(Node):
         Raises:
             NotApplicable: The reference node cannot be configured so.
         """
-        self._variants += 1
-        paths = {path.replace("__", "/"): value for path, value in config.items()}
-        words_of(paths)
-        return RefNode(
-            self._logs, self.mutant, {**self._config, **paths}, f"{self._name}-variant{self._variants}"
-        )
+        changed = with_paths(self._config, config)
+        words_of(changed)
+        return RefNode(self._logs, self.mutant, changed, self._variant_name())

@@ -1,0 +1,145 @@
+"""A node in a process of its own: started, waited for, watched, ended."""
+
+from __future__ import annotations
+
+import re
+import select
+import signal
+import subprocess
+from abc import abstractmethod
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+from conformance.config import START_SECONDS
+from conformance.errors import NodeDidNotStart
+from conformance.nodes.base import Node
+
+STOP_SECONDS = 2.0
+"""How long a node may take to end after SIGTERM before it is killed."""
+
+
+class ChildNode(Node):
+    """A node as a child process.
+
+    Args:
+        logs: Folder for what the node writes, one file or pair of files a start.
+        config: Paths and values of its configuration.
+        name: Base name of the log files.
+
+    Attributes:
+        complaint: What it writes to standard error when something in it failed.
+        title: What to call it when it does not start.
+    """
+
+    owned = True
+    complaint: ClassVar[re.Pattern[str]]
+
+    def __init__(self, logs: Path, config: dict[str, Any], name: str) -> None:
+        self._logs = logs
+        self._config = config
+        self._name = name
+        self._variants = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stderr: IO[bytes] | None = None
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What to call it when it does not start."""
+
+    def _next_log(self) -> Path:
+        """Ends the process, if there is one, and returns where the next one writes its standard error."""
+        self.stop()
+        self.starts += 1
+        self._logs.mkdir(parents=True, exist_ok=True)
+        return self._logs / f"{self._name}-{self.starts}.stderr"
+
+    def _launch(self, command: list[str], log: Path, stdout: IO[bytes] | int, **options: Any) -> None:
+        """Starts the process; ``options`` are those of Popen."""
+        # A file, not a pipe: a pipe that nobody drains stalls the node and looks like a hang.
+        with log.open("wb") as err:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=err,
+                start_new_session=True,
+                **options,
+            )
+        self._stderr = log.open("rb")
+
+    def _ready_line(self, pipe: IO[bytes], log: Path) -> bytes:
+        """Waits for the line with which the process says that it is ready.
+
+        Raises:
+            NodeDidNotStart: It does not come.
+        """
+        ready, _, _ = select.select([pipe], [], [], START_SECONDS)
+        line = pipe.readline() if ready else b""
+        if line:
+            return line
+        why = f"it was not ready within {START_SECONDS:g} s"
+        if ready and self._process is not None:
+            # The pipe is closed: the process is ending.
+            self._process.wait(STOP_SECONDS)
+            why = self.death()
+        tail = log.read_text(errors="replace").strip().splitlines()
+        self.stop()
+        raise NodeDidNotStart(f"{self.title} did not start: {why}" + (f" ({tail[-1]})" if tail else ""))
+
+    def _refuse_silent(self) -> NodeDidNotStart:
+        """Ends a node that has nowhere to be reached, and returns what to raise."""
+        self.stop()
+        return NodeDidNotStart(f"{self.title} does not listen; check its listen/endpoints")
+
+    def stop(self) -> None:
+        """Ends the process: SIGTERM, then SIGKILL."""
+        process, self._process = self._process, None
+        if process is not None:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            process.wait()
+        if self._stderr is not None:
+            self._stderr.close()
+            self._stderr = None
+
+    def kill(self) -> None:
+        """Ends the process with SIGKILL, without asking it first."""
+        if self._process is not None:
+            self._process.kill()
+        self.stop()
+
+    def death(self) -> str:
+        """Returns the exit code or signal of a process that ended by itself."""
+        if self._process is None:
+            return "the process is not running"
+        code = self._process.poll()
+        if code is None:
+            return ""
+        return (
+            f"the process died of {signal.Signals(-code).name}"
+            if code < 0
+            else f"the process ended with exit code {code}"
+        )
+
+    def complaints(self) -> str:
+        """Returns new lines of standard error that tell of a failure, each with the one behind it, joined."""
+        if self._stderr is None:
+            return ""
+        # Two lines tell more than one: a panic says where, then why.
+        lines = [line.strip() for line in self._stderr.read().decode(errors="replace").splitlines()]
+        found = [" ".join(lines[at : at + 2]) for at, line in enumerate(lines) if self.complaint.search(line)]
+        return "; ".join(found)
+
+    def _variant_name(self) -> str:
+        self._variants += 1
+        return f"{self._name}-variant{self._variants}"
+
+
+def with_paths(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    """Returns a configuration with changes whose paths are written with ``__`` for ``/``."""
+    return {**config, **{path.replace("__", "/"): value for path, value in changes.items()}}
