@@ -1,4 +1,4 @@
-"""A network message into FRAGMENTs and back, with bounds. Spec: Fragmentation."""
+"""FRAGMENTs back into a network message, with bounds. Spec: Fragmentation."""
 
 from __future__ import annotations
 
@@ -9,17 +9,6 @@ from scapy_layers.transport import Fragment
 
 MAX_MESSAGE = 1 << 30
 """Bytes of the largest reassembled message, as real nodes have it."""
-
-
-def cut(raw: bytes, room: int) -> list[bytes]:
-    """Cuts an encoded network message into slices of at most ``room`` bytes.
-
-    Raises:
-        ValueError: No room for a single byte.
-    """
-    if room < 1:
-        raise ValueError("the batch size leaves no room for a fragment")
-    return [raw[at : at + room] for at in range(0, len(raw), room)]
 
 
 @dataclass(slots=True)

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conformance.session.fragments import Reassembly, cut
+from conformance.session.fragments import Reassembly
 from scapy_layers.extensions import Drop, First
 from scapy_layers.transport import Fragment
+from tests.conformance.session.pair import cut
 
 
 def chain(raw: bytes, room: int, *, first: bool = True) -> list[Fragment]:
@@ -27,11 +28,6 @@ def test_message_comes_back_whole_after_the_last_fragment_only(raw: bytes, room:
     results = [reassembly.take(fragment) for fragment in chain(raw, room)]
     assert results[:-1] == [None] * (len(results) - 1)
     assert results[-1] == raw
-
-
-def test_no_room_is_refused() -> None:
-    with pytest.raises(ValueError, match="no room"):
-        cut(b"abc", 0)
 
 
 def test_gap_discards_the_partial_message_and_the_next_is_whole() -> None:

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from conformance.nodes.ref import RefNode
-from conformance.session.fragments import cut
 from scapy_layers.batch import prefixed
 from scapy_layers.codes import CloseReason
 from scapy_layers.data import Put, Query
@@ -24,6 +23,7 @@ from scapy_layers.network import Declare, Push, Request, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 from tests.conformance.refnode._started import Raw, Started
 from tests.conformance.refnode.conftest import Start
+from tests.conformance.session.pair import cut
 
 ZID = b"\x11\x22"
 OTHER = b"\x33\x44"

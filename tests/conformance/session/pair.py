@@ -17,6 +17,11 @@ CONNECTING = b"\x01\x01"
 ACCEPTING = b"\x02\x02"
 
 
+def cut(raw: bytes, room: int) -> list[bytes]:
+    """Cuts an encoded network message into slices of at most ``room`` bytes."""
+    return [raw[at : at + room] for at in range(0, len(raw), room)]
+
+
 def end(
     zid: bytes,
     *,

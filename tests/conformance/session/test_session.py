@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 from conformance.errors import LocalError
 from conformance.session.events import Closed, Opened, Received
+from conformance.session.lanes import FRAME_ROOM, Outbox
 from conformance.session.machine import Credentials, Session
+from conformance.session.negotiate import Offer
 from conformance.session.policy import Policy
 from conformance.session.registry import Registry
 from conformance.session.states import TABLE, State
@@ -695,6 +697,12 @@ def test_what_is_queued_leaves_before_close_unless_nobody_reads(reason: CloseRea
     joined.connecting.close(reason)
     names = [message.name for message in sent(joined.connecting)]
     assert names == (["FRAME"] if kept else []) + ["CLOSE"]
+
+
+def test_batch_size_without_room_for_a_fragment_is_our_own_mistake() -> None:
+    outbox = Outbox(Policy(), Offer(batch_size=FRAME_ROOM), batching=False)
+    with pytest.raises(LocalError, match="no room"):
+        outbox.put(put("a", bytes(50)), (True, 5), prefix=2)
 
 
 def test_who_breaks_the_protocol_is_not_told_the_rest() -> None:

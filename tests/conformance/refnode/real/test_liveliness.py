@@ -30,6 +30,17 @@ def test_get_tells_which_tokens_there_are(node: RunningNode, connect: Connect) -
 
 
 @pytest.mark.spot_check
+def test_get_tells_each_token_once_even_to_who_was_there_before(node: RunningNode, connect: Connect) -> None:
+    here, there, quiet = connect(node), connect(node), connect(node)
+    watching = here.watch("once/*", history=False)
+    # The third has asked for nothing for so long that a node may tell it what there is.
+    assert watching.take(1, within=1.0) == []
+    there.token("once/a")
+    assert changes(watching.take(1)) == [("PUT", "once/a")]
+    assert quiet.alive("once/*") == ["once/a"]
+
+
+@pytest.mark.spot_check
 def test_subscriber_hears_what_comes_and_goes(node: RunningNode, connect: Connect) -> None:
     here, there = connect(node), connect(node)
     watching = here.watch("live/*", history=False)
