@@ -33,13 +33,15 @@ class Node:
 
 @dataclass(slots=True)
 class Ways:
-    """The part of one source's tree that lies below us.
+    """The part of one source's tree that we are next to.
 
     Attributes:
+        upstream: The face over which what began at the source comes to us; None when it does not.
         towards: The face behind which each node there lies.
         faces: The faces that occur, each once.
     """
 
+    upstream: int | None = None
     towards: dict[bytes, int] = field(default_factory=dict)
     faces: list[int] = field(default_factory=list)
 
@@ -91,6 +93,7 @@ class Graph:
         tree = parents(self._lengths, root) if root in self._lengths else {}
         ways = Ways()
         if self._own in tree:
+            ways.upstream = faces.get(tree[self._own] or b"")
             for zid, before in tree.items():
                 face = faces.get(zid) if before == self._own else ways.towards.get(before or b"")
                 if face is not None:

@@ -211,6 +211,10 @@ class Network:
         """Returns the face behind which a node lies on the way from a source; None when that way is not ours."""
         return self._ways_of(source).towards.get(zid)
 
+    def upstream(self, source: bytes) -> int | None:
+        """Returns the face over which what began at a node comes to us; None when it does not."""
+        return self._ways_of(source).upstream
+
     def nodes(self) -> list[bytes]:
         """Returns the nodes that can be reached, ourselves first."""
         return list(self._graph_now().reached)

@@ -33,6 +33,14 @@ class RouterPolicy:
         del whatami
         return True
 
+    def tokens_unasked(self, whatami: int) -> bool:
+        """ZN-RTE-006, ZN-INT-101: whether tokens are among what a neighbour is told unasked.
+
+        Not for clients: released ones keep what they are told, and when their application asks which tokens there are,
+        they give it what they have kept and what we list, each token twice.
+        """
+        return whatami != WhatAmI.CLIENT
+
     def joining_seconds(self, whatami: int) -> float:
         """ZN-RTE-022, ZN-RTE-025: how long a neighbour that joins has time to ask with INTEREST before it is told all.
 

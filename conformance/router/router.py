@@ -26,6 +26,7 @@ from conformance.router.tables import (
 )
 from conformance.router.telling import Telling
 from conformance.router.trees import Trees
+from conformance.router.upstream import Upstream
 from scapy_layers.codes import InterestMode, OamId, Priority, QueryTarget, Resolution, WhatAmI
 from scapy_layers.data import Err
 from scapy_layers.declarations import (
@@ -69,14 +70,12 @@ _BY_KEY = "key"
 
 
 _EVERYTHING = {
-    "mode": InterestMode.CURRENT_FUTURE,
-    "interest_id": 1,
     "subscribers": 1,
     "queryables": 1,
     "tokens": 1,
     "extensions": [CONTROL],
 }
-"""An INTEREST in all there is."""
+"""What an INTEREST in all there is says, besides its mode and its id."""
 
 
 class Outgoing(NamedTuple):
@@ -125,6 +124,7 @@ class Router:
         self._telling = Telling(
             self._neighbours, self._records, self._trees, self.policy, self._send_declaration
         )
+        self._upstream = Upstream(self._trees, self._records, self._ask_for_all, self._not_confirmed)
         self._handlers: dict[type[Message], Callable[[Neighbour, Any, float, bool, int], None]] = {
             Push: self._push,
             Request: self._request,
@@ -157,7 +157,7 @@ class Router:
             self.network.up(face, zid, whatami)
             self._network_changed()
         if self.policy.asks_on_joining(self.whatami, whatami):
-            self._send_declaration(face, made(InterestMessage, dict(_EVERYTHING)))
+            self._send_declaration(face, _all_there_is(InterestMode.CURRENT_FUTURE, 1))
         if wait:
             self._joining[face] = neighbour
             return
@@ -174,6 +174,7 @@ class Router:
             return
         self._joining.pop(face, None)
         self._queries.closed(face)
+        self._upstream.closed(face)
         if self.policy.undeclares_lost():
             left: dict[tuple[int, Record, Holder], None] = {}
             for (kind, number), (key, holder) in neighbour.entities.items():
@@ -403,7 +404,9 @@ class Router:
             self._alias(neighbour, message, body)
         elif kind is UndeclareKeyExpr:
             neighbour.aliases.pop(body.fields.get("key_id", 0), None)
-        elif kind is not DeclareFinal:
+        elif kind is DeclareFinal:
+            self._upstream.finished(neighbour.face, message.fields.get("interest_id", 0))
+        else:
             self._refuse(neighbour.face, message, "no declaration")
 
     def _alias(self, neighbour: Neighbour, message: Declare, body: Message) -> None:
@@ -429,6 +432,11 @@ class Router:
         holder: Holder = source if neighbour.networked else neighbour.face
         number = body.fields.get("entity_id", 0)
         if self._by_key(neighbour, number):
+            assert isinstance(holder, bytes)
+            self._upstream.heard(neighbour.face, neighbour.zid, holder)
+            if message.fields.get("I", 0):
+                answered = message.fields.get("interest_id", 0)
+                self._upstream.said(neighbour.face, answered, (kind, holder, key))
             name: Name = _BY_KEY
             old = None
             full = len(self._records.of_holder.get(holder, ())) >= self.policy.most_declarations()
@@ -477,6 +485,7 @@ class Router:
         )
         source = self._origin(neighbour, chain_of(message))
         if key and source:
+            self._upstream.heard(neighbour.face, neighbour.zid, source)
             self._drop(kind, key, source, _BY_KEY)
 
     def _drop(self, kind: Entity, key: str, holder: Holder, name: Name) -> None:
@@ -542,9 +551,11 @@ class Router:
             if isinstance(holder, bytes) and holder not in there:
                 self._lose(holder)
         self._telling.rearranged()
+        self._upstream.rearranged(self._trees.known())
 
     def _lose(self, node: bytes) -> None:
         """Forgets what a node had declared that cannot be reached any more."""
+        self._upstream.lost(node, [face for face, one in self._neighbours.items() if one.networked])
         for neighbour in self._neighbours.values():
             if neighbour.networked:
                 gone = [name for name, (_, holder) in neighbour.entities.items() if holder == node]
@@ -553,6 +564,19 @@ class Router:
         for record in list(self._records.of_holder.get(node, ())):
             self._records.drop_holder(record, node)
             self._telling.changed(record, node, added=False)
+
+    def _ask_for_all(self, face: int, number: int) -> None:
+        """Asks a router for all it has to say."""
+        if self._neighbours[face].whatami == WhatAmI.ROUTER:
+            self._send_declaration(face, _all_there_is(InterestMode.CURRENT, number))
+
+    def _not_confirmed(self, kind: Entity, key: str, node: bytes) -> None:
+        """Forgets what a node had declared that nobody knows of who should."""
+        self._drop(kind, key, node, _BY_KEY)
+
+
+def _all_there_is(mode: int, number: int) -> Message:
+    return made(InterestMessage, {"mode": mode, "interest_id": number, **_EVERYTHING})
 
 
 def _has_links(ours: int, theirs: int) -> bool:

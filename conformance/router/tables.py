@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 from typing import NamedTuple, NewType
 
-from conformance.router.index import KeyIndex
+from conformance.router.keys import KeyIndex
 
 Face = NewType("Face", int)
 """A number for a session, chosen by who owns the router and never used again."""
@@ -244,6 +244,8 @@ class Neighbour:
         entities: What it declared, by kind and id: key and holder.
         interests: What it wants to be told of.
         told: What it was told, by kind, source and key.
+        left: What it was told while we were on its way to the source, and may still believe: who is on the way now
+            takes it back, or we when we are again.
         numbers: Entity ids given out to it.
     """
 
@@ -258,6 +260,7 @@ class Neighbour:
     entities: dict[tuple[Entity, int], tuple[str, Holder]] = field(default_factory=dict)
     interests: Interests = field(default_factory=Interests)
     told: dict[tuple[Entity, bytes, str], Told] = field(default_factory=dict)
+    left: set[tuple[Entity, bytes, str]] = field(default_factory=set)
     numbers: int = 0
 
     def next_number(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from conformance.router.policy import RouterPolicy
@@ -77,10 +77,10 @@ class Telling:
             if neighbour.networked:
                 info = self._from(neighbour, record, source)
                 self._set(neighbour, record.kind, source, record.key, info, added=added, unasked=True)
-            elif neighbour.mood is Mood.UNASKED:
+            elif neighbour.mood is Mood.UNASKED and self._wants_unasked(neighbour, record):
                 info = self._seen_by(neighbour, record)
                 self._set(neighbour, record.kind, OWN, record.key, info, added=added, unasked=True)
-            else:
+            elif neighbour.mood is Mood.ASKED:
                 self._change_for_asker(neighbour, record, added)
 
     def joined(self, neighbour: Neighbour) -> None:
@@ -90,8 +90,9 @@ class Telling:
             neighbour.mood = Mood.ASKED
             return
         for record in self._records.all():
-            for source, info in self._views(neighbour, record):
-                self._set(neighbour, record.kind, source, record.key, info, added=True, unasked=True)
+            if self._wants_unasked(neighbour, record):
+                for source, info in self._views(neighbour, record):
+                    self._set(neighbour, record.kind, source, record.key, info, added=True, unasked=True)
 
     def asked(self, neighbour: Neighbour, interest: Interest, mode: int) -> None:
         """Answers an INTEREST and remembers what it wants to know from now on."""
@@ -119,9 +120,11 @@ class Telling:
 
     def rearranged(self) -> None:
         """Tells who is now next on the way from a node of the network what that node has declared."""
+        known, reached = self._trees.known(), self._trees.reached()
         for neighbour in self._neighbours.values():
             if neighbour.networked and neighbour.mood is not Mood.JOINING:
                 self._rearrange(neighbour)
+                self._take_back(neighbour, known, reached)
 
     def _rearrange(self, neighbour: Neighbour) -> None:
         told = {(kind, key): set[bytes]() for kind, _, key in neighbour.told}
@@ -135,11 +138,28 @@ class Telling:
             held = self._records.get(kind, key)
             for source in sources:
                 info = None if held is None else self._from(neighbour, held, source)
+                name = (kind, source, key)
                 if info is None and source != OWN and neighbour.whatami == WhatAmI.ROUTER:
                     # It knows the declaration by node and key, and hears of it from elsewhere now.
-                    neighbour.told.pop((kind, source, key), None)
+                    if neighbour.told.pop(name, None) is not None:
+                        neighbour.left.add(name)
                 else:
+                    neighbour.left.discard(name)
                     self._set(neighbour, kind, source, key, info, added=True, unasked=True)
+
+    def _take_back(self, neighbour: Neighbour, known: Collection[bytes], reached: Collection[bytes]) -> None:
+        """Takes back what is not so and what nobody but us will take back."""
+        for name in list(neighbour.left):
+            source = name[1]
+            if source in reached and not self._next_for(neighbour, source):
+                continue
+            neighbour.left.remove(name)
+            # A node that the network has forgotten has no number any more, and is gone for others too.
+            if source in known:
+                self._undeclare(neighbour, name, 0)
+
+    def _wants_unasked(self, neighbour: Neighbour, record: Record) -> bool:
+        return record.kind is not Entity.TOKEN or self._policy.tokens_unasked(neighbour.whatami)
 
     # What a face can know -----------------------------------------------------------------------------
 
@@ -156,9 +176,13 @@ class Telling:
         own = None if self._policy.told_of_own() else neighbour.zid
         if source == OWN:
             return record.of(lambda holder: holder != own and self._ours(holder))
-        if source == own or self._trees.ours(source) or neighbour.face not in self._trees.children(source):
-            return None
-        return record.info(source)
+        return record.info(source) if self._next_for(neighbour, source) else None
+
+    def _next_for(self, neighbour: Neighbour, source: bytes) -> bool:
+        """Tells whether we are next on the way from a node to a face, so that it hears of the node by us."""
+        if source == neighbour.zid and not self._policy.told_of_own():
+            return False
+        return not self._trees.ours(source) and neighbour.face in self._trees.children(source)
 
     def _views(self, neighbour: Neighbour, record: Record) -> Iterable[tuple[bytes, Info | None]]:
         if not neighbour.networked:
@@ -315,7 +339,7 @@ class Telling:
         sent = self._sent(kind, info)
         told = neighbour.told.get(name)
         number = self._number(neighbour) if told is None else told.number
-        if keep or told is not None:
+        if keep or told is not None or neighbour.networked:
             neighbour.told[name] = Told(number, sent, told is not None and told.unasked)
         self._declare(neighbour, source, self._body(kind, key, number, sent), interest)
 

@@ -35,11 +35,23 @@ class Trees:
 
     def ours(self, node: bytes) -> bool:
         """Tells whether what begins at a node counts as ours: it says nothing about its links, we speak for it."""
-        return self.node_id(node) == 0
+        return self._network.speaks_for(node)
 
     def toward(self, origin: bytes, node: bytes) -> int | None:
         """Returns the face over which what began at one node reaches another; None when that is not by us."""
         return self._network.toward(origin or self._network.zid, node)
+
+    def reached(self) -> set[bytes]:
+        """Returns the nodes that can be reached."""
+        return set(self._network.nodes())
+
+    def known(self) -> set[bytes]:
+        """Returns all nodes, those out of reach too that we may come to reach again."""
+        return {node.zid for node in self._network.known()}
+
+    def upstream(self, source: bytes) -> int | None:
+        """Returns the face over which what began at a node comes to us; None when it does not."""
+        return self._network.upstream(source)
 
     def source(self, face: int, node_id: int) -> bytes | None:
         """Returns the node at which a message began, by the NodeId that a neighbour gave; ``OWN`` for ourselves."""

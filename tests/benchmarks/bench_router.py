@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from conformance.router import Face, Router
-from conformance.router.index import KeyIndex
+from conformance.router.keys import KeyIndex
 from scapy_layers.catalogue import decode
 from scapy_layers.codes import WhatAmI
 from scapy_layers.data import Put, Query, Reply

@@ -16,13 +16,19 @@ EACH = pytest.mark.parametrize("kind", KINDS)
 INFO = {"sub": "", "qable": " 1", "token": ""}
 """A queryable is one hop farther away for who is told of it."""
 
+NEIGHBOURS = (WhatAmI.CLIENT, WhatAmI.PEER)
+SILENT = ("token", WhatAmI.CLIENT)
+"""The one thing that nobody is told who has not asked."""
+
 GRACE = RouterPolicy().joining_seconds(WhatAmI.CLIENT)
 
 # Unasked --------------------------------------------------------------------------------------------
 
 
-@EACH
-@pytest.mark.parametrize("whatami", [WhatAmI.CLIENT, WhatAmI.PEER])
+@pytest.mark.parametrize(
+    ("kind", "whatami"),
+    [(kind, whatami) for kind in KINDS for whatami in NEIGHBOURS if (kind, whatami) != SILENT],
+)
 def test_silent_neighbour_is_told_after_its_time_to_ask(kind: str, whatami: int) -> None:
     mesh = Mesh()
     (a,) = mesh.clients(1)
@@ -35,6 +41,20 @@ def test_silent_neighbour_is_told_after_its_time_to_ask(kind: str, whatami: int)
     a.undeclare(kind, number)
     assert told.said() == [f"+{kind} t{INFO[kind]}", f"+{kind} u{INFO[kind]}", f"-{kind} u"]
     assert mesh.router.next_deadline() is None
+
+
+def test_client_is_told_of_tokens_only_when_it_asks() -> None:
+    mesh = Mesh()
+    (a,) = mesh.clients(1)
+    told = mesh.open()
+    mesh.wait(GRACE)
+    a.declare("token", "t")
+    late = mesh.open()
+    mesh.wait(GRACE)
+    for one in (told, late):
+        assert one.said() == []
+        one.interest("**", "token", mode=InterestMode.CURRENT)
+        assert one.said() == ["!1 +token t", "!1 done"]
 
 
 def test_neighbour_that_goes_to_work_is_told_before_it_is_answered() -> None:
@@ -83,7 +103,7 @@ def test_neighbour_that_asks_later_is_told_the_end_of_what_it_knows() -> None:
 @EACH
 def test_declaration_does_not_go_back(kind: str) -> None:
     mesh = Mesh()
-    a, b = mesh.open(), mesh.open()
+    a, b = mesh.open(WhatAmI.PEER), mesh.open(WhatAmI.PEER)
     mesh.wait(1)
     for number in (1, 2):
         a.interest("**", number=number)
@@ -98,7 +118,7 @@ def test_declaration_does_not_go_back(kind: str) -> None:
 @EACH
 def test_key_is_told_while_somebody_else_holds_it(kind: str) -> None:
     mesh = Mesh()
-    a, b, c = (mesh.open() for _ in range(3))
+    a, b, c = (mesh.open(WhatAmI.PEER) for _ in range(3))
     mesh.wait(1)
     plus, minus = f"+{kind} t{INFO[kind]}", f"-{kind} t"
     first = a.declare(kind, "t")
@@ -117,7 +137,7 @@ def test_key_is_told_while_somebody_else_holds_it(kind: str) -> None:
 @EACH
 def test_lost_session_takes_with_it_what_only_it_had(kind: str) -> None:
     mesh = Mesh()
-    a, b, told = (mesh.open() for _ in range(3))
+    a, b, told = (mesh.open(WhatAmI.PEER) for _ in range(3))
     mesh.wait(1)
     a.declare(kind, "only")
     a.declare(kind, "both")
