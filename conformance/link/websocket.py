@@ -43,8 +43,8 @@ class WebSocket(Framing):
             else ClientProtocol(parse_uri(f"ws://{authority}/"), max_size=LARGEST)
         )
         self._frames: deque[Frame] = deque()
-        self._parts: list[bytes] = []
-        self._size = 0
+        # One buffer, not a list of parts: frames of no bytes shall take none.
+        self._message = bytearray()
         self._tee = bytearray()
         self._raw = b""
         self._closed = False
@@ -85,14 +85,16 @@ class WebSocket(Framing):
                     raise Broken("a text message, where a batch is a binary one")
                 case Opcode.BINARY | Opcode.CONT:
                     self._raw = raw if frame.opcode is Opcode.BINARY else self._raw + raw
-                    self._parts.append(bytes(frame.data))
-                    self._size += len(frame.data)
-                    if self._size > self.limit:
-                        raise Overlong("batch length", f"{self._size} bytes, at most {self.limit}")
+                    whole = frame.fin and not self._message
+                    batch = bytes(frame.data) if whole else b""
+                    if not whole:
+                        self._message += frame.data
+                    size = len(batch) + len(self._message)
+                    if size > self.limit:
+                        raise Overlong("batch length", f"{size} bytes, at most {self.limit}")
                     if frame.fin:
-                        batch = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-                        self._parts.clear()
-                        self._size = 0
+                        batch = batch or bytes(self._message)
+                        self._message.clear()
                         return batch
                 case _:
                     self._note(False, raw, f"WebSocket {Opcode(frame.opcode).name}")

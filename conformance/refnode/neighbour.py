@@ -312,7 +312,8 @@ class Neighbour:
 
 def session_config(config: NodeConfig, link: Link) -> SessionConfig:
     """Returns what our end of a session on a link is and offers."""
-    size = min(config.batch_size, DATAGRAM_BYTES) if link.locator.proto == "udp" else config.batch_size
+    datagrams = link.locator.proto == "udp"
+    size = min(config.batch_size, DATAGRAM_BYTES) if datagrams else config.batch_size
     return SessionConfig(
         zid=config.zid,
         whatami=config.mode,
@@ -322,7 +323,8 @@ def session_config(config: NodeConfig, link: Link) -> SessionConfig:
             batch_size=size,
             qos=config.qos,
             patch=config.patch,
-            lowlatency=config.lowlatency,
+            # Messages are not cut there, and a datagram has little room.
+            lowlatency=config.lowlatency and not datagrams,
             compression=config.compression,
         ),
         lease=config.lease,

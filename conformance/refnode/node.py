@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import string
 import sys
 import time
 from dataclasses import replace
@@ -77,8 +78,10 @@ class Node:
             HarnessError: It cannot listen there.
         """
         config = self.config
-        for locator in config.listen:
-            self._listeners.append(self.links.listen(locator, self._arrived))
+        for number, locator in enumerate(config.listen):
+            # in1, in2 are links of the first one; in-b1, in-b2 of the second.
+            name = "in" if not number else f"in-{string.ascii_lowercase[number % 26]}"
+            self._listeners.append(self.links.listen(locator, self._arrived, name))
         self._core = Core(
             config=config,
             links=self.links,
@@ -162,7 +165,7 @@ class Node:
             return
         core.counters.refused += 1
         core.counters.count_closed(reason_name(reason))
-        log.warning("link %s refused: %d handshakes are under way", link.name, core.counters.half_open)
+        log.info("link %s refused: %d handshakes are under way", link.name, core.counters.half_open)
         try:
             link.send(bytes(Close(reason=reason)))
         except LinkFailed as error:

@@ -238,6 +238,9 @@ class Group:
         if known:
             why = "another node, or other parameters, from the same address"
             events.append(self._gone(source, Trigger.BROKEN, None, why))
+        moved = next((at for at, member in self._members.items() if member.node.zid == join.zid), None)
+        if moved is not None:
+            events.append(self._gone(moved, Trigger.BROKEN, None, "it speaks from another address now"))
         return events + self._new(join, source, sizes, now + lease)
 
     def _new(self, join: Join, source: Hashable, sizes: tuple[int, int, int], until: float) -> list[Event]:

@@ -253,7 +253,7 @@ class Session:
             WireError: What is compressed cannot be taken apart.
         """
         if self.state is State.OPEN and self.agreed.compression:
-            return compression.unwrap(batch, MAX_BATCH)
+            return compression.unwrap(batch, self.limit)
         return batch
 
     def receive(self, batch: bytes, now: float) -> list[Event]:

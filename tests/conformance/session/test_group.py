@@ -203,6 +203,15 @@ def test_other_parameters_from_the_same_address_are_another_member() -> None:
     assert [joined.zid for joined in group.members] == [b"\x0a"]
 
 
+def test_node_that_joins_from_another_address_is_one_member() -> None:
+    group = alone()
+    group.receive(join(), "there", 0.0)
+    assert kinds(group.receive(join(), "elsewhere", 0.0)) == [Left, Joined]
+    assert len(group.members) == 1
+    assert group.receive(frame(5), "there", 0.0) == []
+    assert kinds(group.receive(frame(5), "elsewhere", 0.0)) == [Received]
+
+
 def test_lane_that_was_not_announced_takes_the_member_out() -> None:
     group = alone()
     group.receive(join(), "there", 0.0)

@@ -433,6 +433,14 @@ def test_low_latency_messages_go_bare_behind_long_lengths() -> None:
     assert joined.accepting.limit > MAX_BATCH
 
 
+def test_big_low_latency_messages_may_be_compressed() -> None:
+    joined = pair(lowlatency=True, compression=True)
+    message = put(data=bytes(200_000))
+    joined.connecting.send(message)
+    joined.run()
+    assert [bytes(m) for m in joined.received(joined.accepting)] == [bytes(message)]
+
+
 def test_compressed_batches_carry_their_header_only_behind_open() -> None:
     joined = pair(compression=True)
     handshake = [batch[0] & 0x1F for _, batch in joined.travelled]
