@@ -36,7 +36,7 @@ class ScoutPolicy:
         return zid == ours
 
     def hello(self, zid: bytes, whatami: int, locators: Sequence[str]) -> Message | bytes:
-        """ZN-HLO-006 to ZN-HLO-016: who we are, and where sessions can be opened."""
+        """ZN-HLO-006, ZN-HLO-010, ZN-HLO-011, ZN-HLO-012, ZN-HLO-016: who we are, and where sessions can be opened."""
         listed = {"L": 1, "locators": list(locators)} if locators else {}
         return Hello(zid=zid, whatami=whatami, **listed)
 
