@@ -9,5 +9,6 @@ from conformance.link.link import Link
 from conformance.link.links import Links
 from conformance.link.listener import Listener
 from conformance.link.loop import Timer
+from conformance.link.reaching import Reaching
 
-__all__ = ["Datagrams", "Link", "Links", "Listener", "Timer"]
+__all__ = ["Datagrams", "Link", "Links", "Listener", "Reaching", "Timer"]

@@ -13,6 +13,7 @@ from conformance.link.framing import Framing, Prefixed
 from conformance.link.group import Datagrams
 from conformance.link.link import Home, Link
 from conformance.link.listener import DatagramListener, Listener, OnLink, StreamListener
+from conformance.link.reaching import OnFailed, Reaching
 from conformance.link.stream import StreamLink
 from conformance.observe import History
 from scapy_layers.batch import PREFIX
@@ -63,6 +64,44 @@ class Links(Home):
                 why = stream.ended if done else "no answer in time"
                 raise LinkFailed(f"no link to {locator} ({why}); does it speak {locator.proto}?")
         return stream
+
+    def reach(
+        self,
+        locator: Locator,
+        name: str,
+        on_link: OnLink,
+        on_failed: OnFailed,
+        seconds: float = CONNECT_SECONDS,
+    ) -> Reaching | None:
+        """Makes a link as ``connect`` does, but without waiting; only a name that must be looked up takes time.
+
+        Args:
+            locator: Where.
+            name: In the history.
+            on_link: Called from the loop when the link is ready for batches.
+            on_failed: Called from the loop with the reason when there is none.
+            seconds: How long all of it may take.
+
+        Returns:
+            What can be cancelled; None on udp, where there is nothing to wait for.
+
+        Raises:
+            UsageError: The locator needs a certificate or a package that is not there.
+        """
+        framing = self._framing(locator, accepting=False)
+        if framing is not None:
+            return Reaching(self, locator, name, framing, on_link, on_failed, seconds)
+
+        def at_once() -> None:
+            try:
+                link = self.connect(locator, name)
+            except LinkFailed as error:
+                on_failed(str(error))
+            else:
+                on_link(link)
+
+        self.call_later(at_once)
+        return None
 
     def listen(self, locator: Locator, on_link: OnLink, name: str = "in") -> Listener:
         """Takes links in.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from conformance.config import CONNECT_SECONDS, Locator
-from conformance.errors import LinkFailed, UsageError
+from conformance.errors import UsageError
+from conformance.link import Link, Reaching
 from conformance.refnode.core import Core, log
 from conformance.refnode.neighbour import Neighbour, OnGone
 from conformance.refnode.settings import RETRY_SECONDS
@@ -23,6 +26,7 @@ class Dialler:
         self._pause = RETRY_SECONDS[0]
         self._stopped = False
         self._tries = 0
+        self._reaching: Reaching | None = None
 
     def start(self) -> None:
         """Makes the first attempt."""
@@ -31,13 +35,13 @@ class Dialler:
     def stop(self) -> None:
         """Makes no more attempts."""
         self._stopped = True
+        if self._reaching is not None:
+            self._reaching.cancel()
 
     def _attempt(self, _: float) -> None:
-        if self._stopped:
-            return
-        self._tries += 1
-        if dialled(self._core, self._locator, f"out{self._tries}", self._ended) is None:
-            self._later()
+        if not self._stopped:
+            self._tries += 1
+            self._reaching = dial(self._core, self._locator, f"out{self._tries}", self._ended, self._later)
 
     def _ended(self, was_open: bool) -> None:
         if was_open:
@@ -50,17 +54,41 @@ class Dialler:
             self._pause = min(self._pause * 2, RETRY_SECONDS[1])
 
 
-def dialled(
+def dial(
     core: Core,
     locator: Locator,
     name: str,
-    on_gone: OnGone | None = None,
+    on_gone: OnGone,
+    on_failed: Callable[[], None],
     seconds: float = CONNECT_SECONDS,
-) -> Neighbour | None:
-    """Makes a link and begins the handshake; returns None when nobody is there, or we cannot speak with it."""
+    on_made: Callable[[], None] = lambda: None,
+) -> Reaching | None:
+    """Makes a link and begins the handshake, without waiting.
+
+    Args:
+        core: What all links share.
+        locator: Where the other node is.
+        name: Of the link.
+        on_gone: Called when the link has ended.
+        on_failed: Called when there is no link: nobody is there, or we cannot speak with it.
+        seconds: How long the other end may take.
+        on_made: Called when there is a link.
+
+    Returns:
+        What can be cancelled while nothing has come of it.
+    """
+
+    def made(link: Link) -> None:
+        Neighbour(core, link, initiator=True, on_gone=on_gone)
+        on_made()
+
+    def failed(why: str) -> None:
+        log.info("%s", why)
+        on_failed()
+
     try:
-        link = core.links.connect(locator, name, seconds)
-    except (LinkFailed, UsageError) as error:
-        log.info("%s", error)
+        return core.links.reach(locator, name, made, failed, seconds)
+    except UsageError as error:
+        why = str(error)
+        core.links.call_later(lambda: failed(why))
         return None
-    return Neighbour(core, link, initiator=True, on_gone=on_gone)

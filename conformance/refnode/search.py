@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from conformance.config import Locator
 from conformance.errors import UsageError
-from conformance.link import Datagrams, Timer
+from conformance.link import Datagrams, Reaching, Timer
 from conformance.observe import Observation
 from conformance.refnode.core import Core, log
-from conformance.refnode.dialling import dialled
+from conformance.refnode.dialling import dial
 from conformance.refnode.scouting import Address, Found, Responder, Seeker
 from scapy_layers.codes import Kind, What
 from scapy_layers.primitives import zid_to_text
@@ -18,8 +18,8 @@ WANTED = What.ROUTER | What.PEER
 MOST_TRIED = 4
 """Locators of one HELLO that are tried."""
 
-FOUND_SECONDS = 0.25
-"""How long one of them may take; the node waits for it."""
+FOUND_SECONDS = 1.0
+"""How long one of them may take."""
 
 PAUSE_SECONDS = 5.0
 """After a HELLO that led nowhere no other is followed for so long."""
@@ -46,6 +46,7 @@ class Search:
         self._tries = 0
         self._not_before = 0.0
         self._meeting = False
+        self._reaching: Reaching | None = None
 
     def start(self) -> None:
         """Answers from now on; asks too when the node is to find others.
@@ -60,6 +61,8 @@ class Search:
 
     def stop(self) -> None:
         """Neither answers nor asks any more."""
+        if self._reaching is not None:
+            self._reaching.cancel()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -100,28 +103,35 @@ class Search:
         now = core.clock()
         if found.zid in core.registry.present or now < self._not_before or self._meeting:
             return
-        self._meeting = True
-        try:
-            met = self._try(found)
-        finally:
-            self._meeting = False
-        if not met:
-            # Anybody can send HELLO; what it costs us to try shall not depend on how often.
-            self._not_before = core.clock() + PAUSE_SECONDS
-
-    def _try(self, found: Found) -> bool:
         log.info("found %s at %s", zid_to_text(found.zid), ", ".join(map(repr, found.locators)))
-        for text in found.locators[:MOST_TRIED]:
-            self._tries += 1
+        self._meeting = True
+        self._try(list(found.locators[:MOST_TRIED]))
+
+    def _try(self, left: list[str]) -> None:
+        """Tries one locator after the other."""
+        while left:
             try:
-                locator = Locator.parse(text)
+                locator = Locator.parse(left.pop(0))
             except UsageError as error:
                 log.info("%s", error)
                 continue
-            # While TLS and WebSocket shake hands the loop goes on, and further HELLOs come.
-            if dialled(self._core, locator, f"found{self._tries}", self._lost, FOUND_SECONDS) is not None:
-                return True
-        return False
+            self._tries += 1
+            self._reaching = dial(
+                self._core,
+                locator,
+                f"found{self._tries}",
+                self._lost,
+                lambda: self._try(left),
+                FOUND_SECONDS,
+                self._met,
+            )
+            return
+        # Anybody can send HELLO; what it costs us to try shall not depend on how often.
+        self._not_before = self._core.clock() + PAUSE_SECONDS
+        self._met()
+
+    def _met(self) -> None:
+        self._meeting = False
 
     def _lost(self, _: bool) -> None:
         if not self._core.registry.present and self._socket is not None:

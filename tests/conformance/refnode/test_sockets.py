@@ -18,6 +18,7 @@ from scapy_layers.declarations import DeclareSubscriber
 from scapy_layers.network import Declare, Push
 from scapy_layers.primitives import zid_from_text
 from scapy_layers.scouting import Hello
+from tests.conformance.link.test_reaching import full
 from tests.conformance.refnode._started import Started
 from tests.conformance.refnode.conftest import Start
 
@@ -147,6 +148,14 @@ def test_node_connects_again_when_its_link_ends(start: Start) -> None:
                 assert init[2] & 0x1F == 1
                 assert zid_from_text("abcd") in init
     assert node.stats()["internal_errors"] == 0
+
+
+def test_node_serves_others_while_it_dials_one_that_does_not_answer(start: Start, testing: Testing) -> None:
+    with full() as port:
+        node = start("--listen", "tcp/127.0.0.1:0", "--connect", f"tcp/127.0.0.1:{port}")
+        testing(node).session().fence()
+        assert "no answer in time" not in node.said()
+        assert node.says("no answer in time")
 
 
 def test_node_waits_for_one_that_starts_later(start: Start) -> None:
