@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from conformance.router.spanning import length, parents
+from conformance.router.spanning import Links, parents
 
 
 @dataclass(slots=True)
@@ -52,6 +52,7 @@ class Graph:
     Args:
         own: Wire bytes of our ZenohID.
         nodes: What is known of each node, ourselves among them.
+        links: Lengths of links that are known already.
         peers: The nodes are peers, of which some tell no links.
 
     Attributes:
@@ -60,7 +61,7 @@ class Graph:
         reached: All that can be reached, ourselves first.
     """
 
-    def __init__(self, own: bytes, nodes: Mapping[bytes, Node], *, peers: bool) -> None:
+    def __init__(self, own: bytes, nodes: Mapping[bytes, Node], links: Links, *, peers: bool) -> None:
         self._own = own
         self._lengths: dict[bytes, dict[bytes, float]] = {zid: {} for zid, node in nodes.items() if node.sn}
         self.direct: list[bytes] = []
@@ -73,13 +74,18 @@ class Graph:
                 if far.sn == 0:
                     silent.setdefault(other, []).append(zid)
                 elif zid in far.links:
-                    near[other] = length(zid, other, max(weight, far.links[zid]))
+                    near[other] = links.length(zid, other, max(weight, far.links[zid]))
                 elif peers and zid == own and not far.links:
                     self.direct.append(other)
+        links.keep(self._lengths)
         inside = parents(self._lengths, own)
         holders = {leaf: [zid for zid in those if zid in inside] for leaf, those in silent.items()}
         self.leaves = {leaf: min(those) for leaf, those in holders.items() if those}
         self.reached = [*inside, *self.leaves, *self.direct]
+
+    def is_like(self, other: Graph) -> bool:
+        """Tells whether everything goes the same ways as in another graph."""
+        return (self._lengths, self.leaves, self.direct) == (other._lengths, other.leaves, other.direct)
 
     def ways(self, source: bytes, faces: Mapping[bytes, int]) -> Ways:
         """Returns which ways lead on from us for what began at a node.

@@ -10,10 +10,10 @@ from scapy_layers.codes import Enc, OamId, Priority, What, WhatAmI
 from scapy_layers.extensions import LinkState, QoS
 from scapy_layers.network import NetworkOam
 
-MAX_RECORDS = 4096
+MAX_RECORDS = 1024
 """Records read of one message; four times the nodes a graph holds, so a neighbour may tell everything at once."""
 
-MAX_LINKS = 1024
+MAX_LINKS = 256
 """Links of one record: nobody has more neighbours than there are nodes in a graph."""
 
 MAX_LOCATORS = 32

@@ -22,15 +22,19 @@ from dataclasses import dataclass, field
 from conformance.router import linkstates
 from conformance.router.graph import Graph, Node, Ways
 from conformance.router.linkstates import MAX_LOCATOR, MAX_LOCATORS, MAX_PSID, MAX_SN, Record
+from conformance.router.spanning import Links
 from scapy_layers.codes import WhatAmI
 from scapy_layers.network import NetworkOam
 
 log = logging.getLogger(__name__)
 
-MAX_NODES = 1024
+MAX_NODES = 256
 """Nodes in the graph, ourselves included. Trees are worked out for each source; larger networks are built of regions."""
 
-MAX_LOST = 256
+MAX_ALL_LINKS = 8192
+"""Links of all records together; more would make every change expensive."""
+
+MAX_LOST = 128
 """Nodes kept although nothing leads to them. A record can come before the one that leads to its node, and is not
 sent again; kept for long they would only fill the memory."""
 
@@ -82,7 +86,7 @@ class Network:
         locators: Where we listen, told to everybody.
 
     Attributes:
-        version: Grows with every change of the graph.
+        version: Grows with every change of what the graph is made of.
         zid: Wire bytes of our ZenohID.
     """
 
@@ -99,6 +103,9 @@ class Network:
         self._reclaims = 0
         self._graph: Graph | None = None
         self._made_of = 0
+        self._shape = 0
+        self._known_lengths = Links()
+        self._there: dict[bytes, int] = {}
         self._ways: dict[bytes, Ways] = {}
 
     # Neighbours ------------------------------------------------------------------------------------
@@ -215,6 +222,11 @@ class Network:
         """Returns the face over which what began at a node comes to us; None when it does not."""
         return self._ways_of(source).upstream
 
+    def shape(self) -> int:
+        """Returns a number that grows whenever something goes another way than before."""
+        self._graph_now()
+        return self._shape
+
     def nodes(self) -> list[bytes]:
         """Returns the nodes that can be reached, ourselves first."""
         return list(self._graph_now().reached)
@@ -284,6 +296,10 @@ class Network:
             if record.sn < node.sn:
                 neighbour.overtaken = Node(zid, node.whatami, sn=node.sn, links=links or {})
         if record.sn > node.sn or (record.sn == node.sn and node.bare and links):
+            total = sum(len(one.links) for one in self._nodes.values())
+            if links and total - len(node.links) + len(links) > MAX_ALL_LINKS:
+                log.info("face %d: the graph has too many links, those of %s stay out", face, zid.hex())
+                links = {}
             self._change(node, record, links or {}, own_words=zid == neighbour.zid)
             self._spread(node)
 
@@ -435,8 +451,15 @@ class Network:
         """Returns the graph, made anew when something has changed."""
         if self._graph is None or self._made_of != self.version:
             self._made_of = self.version
-            self._graph = Graph(self.zid, self._nodes, peers=self._whatami == WhatAmI.PEER)
-            self._ways = {}
+            graph = Graph(self.zid, self._nodes, self._known_lengths, peers=self._whatami == WhatAmI.PEER)
+            # A node may be there twice; its first session counts.
+            there = {
+                other.zid: face for face, other in reversed(self._neighbours.items()) if other.takes_part
+            }
+            if self._graph is None or there != self._there or not graph.is_like(self._graph):
+                self._ways = {}
+                self._shape += 1
+            self._graph, self._there = graph, there
         return self._graph
 
     def _ways_of(self, source: bytes) -> Ways:
@@ -446,11 +469,7 @@ class Network:
             if len(self._ways) >= MAX_NODES:
                 # Sources that are no nodes of the graph must not fill the memory.
                 self._ways = {}
-            # A node may be there twice; its first session counts.
-            there = {
-                other.zid: face for face, other in reversed(self._neighbours.items()) if other.takes_part
-            }
-            ways = self._ways[source] = graph.ways(source, there)
+            ways = self._ways[source] = graph.ways(source, self._there)
         return ways
 
 

@@ -130,11 +130,11 @@ class RouterPolicy:
         return 10.0
 
     def timeout(self, milliseconds: int) -> float:
-        """ZN-REQ-103: seconds that a query with Timeout waits."""
-        return milliseconds / 1000
+        """ZN-REQ-103: seconds that a query with Timeout waits, an hour at most."""
+        return min(milliseconds / 1000, 3600.0)
 
     def timeout_error(self) -> bytes | None:
-        """What ERR says when a queryable did not answer in time; None for no ERR. As real routers do it."""
+        """ZN-REQ-103: what ERR says when a queryable did not answer in time; None for no ERR. As real routers do it."""
         return b"Timeout"
 
     def within_budget(self, replies: int, budget: int | None) -> bool:
@@ -167,13 +167,33 @@ class RouterPolicy:
         """Characters of a key that an alias may stand for: what an alias of an alias adds up to."""
         return 0xFFFF
 
+    def most_alias_characters(self) -> int:
+        """Characters of all aliases of one face together."""
+        return 16 << 20
+
+    def most_key_characters(self) -> int:
+        """Characters of all keys together that one holder has declared, and of those that one face is interested in."""
+        return 64 << 20
+
+    def most_chunks(self) -> int:
+        """Chunks of a key: comparing two keys can take as many steps as their chunks multiplied."""
+        return 1024
+
+    def most_stars(self) -> int:
+        """Asterisks of a key: each wildcard is tried along all of the other key."""
+        return 128
+
     def most_interests(self) -> int:
         """Open interests of one face."""
-        return 100_000
+        return 10_000
 
     def most_queries(self) -> int:
         """Open queries of all faces."""
         return 1_000_000
+
+    def most_queries_of_asker(self) -> int:
+        """Open queries of one face."""
+        return 10_000
 
     def most_routes(self) -> int:
         """Keys whose routes are remembered."""

@@ -32,7 +32,7 @@ class Query:
     """One open query.
 
     Attributes:
-        asker: The face that asked; None when it is gone.
+        asker: The face that asked.
         request_id: The asker's id.
         quality: QoS of the query, for what is answered by ourselves.
         reliable: Lane of the query.
@@ -70,7 +70,7 @@ class Query:
         budget: int | None,
     ) -> None:
         self.number = 0
-        self.asker: int | None = asker
+        self.asker = asker
         self.request_id = request_id
         self.quality = quality
         self.reliable = reliable
@@ -82,13 +82,21 @@ class Query:
         self.parked: set[int] = set()
 
 
+_RESTING = 4096
+"""Ids that rest before one of them is used again, where there are others: late answers may still bear them."""
+
+_AT_ONCE = 1000
+"""Queries that are ended in one go when their time is over; whoever else has something to say comes in between."""
+
+
 class _Line:
     """Our ids at one face: which are in use, and what waits for one."""
 
-    __slots__ = ("next", "open", "parked")
+    __slots__ = ("free", "fresh", "open", "parked")
 
     def __init__(self) -> None:
-        self.next = 0
+        self.fresh = 0
+        self.free: deque[int] = deque()
         self.open: dict[int, Query] = {}
         self.parked: deque[tuple[Query, Asking]] = deque()
 
@@ -115,6 +123,10 @@ class Queries:
         """How many are open."""
         return len(self._open)
 
+    def of(self, asker: int) -> int:
+        """Returns how many of one face are open."""
+        return len(self._of_asker.get(asker, ()))
+
     # Questions --------------------------------------------------------------------------------------
 
     def ask(self, query: Query, targets: list[Asking]) -> None:
@@ -125,8 +137,7 @@ class Queries:
         self._count += 1
         query.number = self._count
         self._open[query.number] = query
-        if query.asker is not None:
-            self._of_asker.setdefault(query.asker, {})[query.number] = query
+        self._of_asker.setdefault(query.asker, {})[query.number] = query
         heapq.heappush(self._deadlines, (query.deadline, query.number))
         for asking in targets:
             line = self._lines.get(asking.face)
@@ -141,10 +152,11 @@ class Queries:
         ids = self._policy.request_ids(self._neighbours[asking.face].rid)
         if len(line.open) >= ids:
             return False
-        while line.next in line.open or line.next >= ids:
-            line.next = (line.next + 1) % ids
-        number = line.next
-        line.next = (number + 1) % ids
+        if line.fresh < ids and len(line.free) < _RESTING:
+            number = line.fresh
+            line.fresh += 1
+        else:
+            number = line.free.popleft()
         line.open[number] = query
         query.asked[asking.face, number] = None
         self._send(asking.face, asking.make(number), query.reliable, query.priority)
@@ -158,9 +170,7 @@ class Queries:
         return None if line is None else line.open.get(number)
 
     def reply(self, query: Query, response: Message, *, reliable: bool, priority: int) -> None:
-        """Passes a reply on to the asker, if it is still there and wants more."""
-        if query.asker is None:
-            return
+        """Passes a reply on to the asker, if it wants more."""
         if isinstance(response.fields.get("body"), Reply):
             if not self._policy.within_budget(query.replies, query.budget):
                 return
@@ -181,6 +191,7 @@ class Queries:
     def _free(self, face: int, line: _Line, number: int) -> None:
         """Takes an id back and gives it to whoever waits for one."""
         del line.open[number]
+        line.free.append(number)
         while line.parked:
             query, asking = line.parked[0]
             if query.number in self._open and face in query.parked:
@@ -195,13 +206,16 @@ class Queries:
 
     def _over(self, query: Query) -> None:
         """Ends a query with the one RESPONSE_FINAL."""
+        of_asker = self._of_asker[query.asker]
+        del of_asker[query.number]
+        if not of_asker:
+            del self._of_asker[query.asker]
         del self._open[query.number]
-        if query.asker is not None:
-            of_asker = self._of_asker[query.asker]
-            del of_asker[query.number]
-            if not of_asker:
-                del self._of_asker[query.asker]
         self._say_final(query)
+        self._give_back(query)
+
+    def _give_back(self, query: Query) -> None:
+        """Gives back the ids of a query that is over; answers that still come mean nothing any more."""
         for face, number in list(query.asked):
             line = self._lines.get(face)
             if line is not None:
@@ -210,25 +224,26 @@ class Queries:
         query.parked.clear()
 
     def _say_final(self, query: Query) -> None:
-        if query.asker is not None:
-            fields = {"request_id": query.request_id, "extensions": query.quality}
-            final = made(ResponseFinal, fields)
-            self._send(query.asker, final, query.reliable, query.priority)
+        fields = {"request_id": query.request_id, "extensions": query.quality}
+        self._send(query.asker, made(ResponseFinal, fields), query.reliable, query.priority)
 
     # Sessions and time --------------------------------------------------------------------------------
 
     def closed(self, face: int) -> None:
         """A session has ended: its own queries have nobody to answer to, and it will not answer those of others."""
-        for query in self._of_asker.pop(face, {}).values():
-            # The targets still answer under our ids, which must not mean something else before they have.
-            query.asker = None
         line = self._lines.pop(face, None)
+        own = self._of_asker.pop(face, {})
+        for number in own:
+            del self._open[number]
+        # Only now, or the ids of some would go to others of the same asker.
+        for query in own.values():
+            self._give_back(query)
         if line is None:
             return
         over: dict[int, Query] = {}
         for number, query in line.open.items():
             if self._policy.gone_is_finished():
-                del query.asked[face, number]
+                query.asked.pop((face, number), None)
                 over[query.number] = query
         for query, _ in line.parked:
             query.parked.discard(face)
@@ -248,15 +263,15 @@ class Queries:
         return self._deadlines[0][0] if self._deadlines else None
 
     def tick(self, now: float) -> None:
-        """Ends the queries whose time is over."""
-        while True:
+        """Ends the queries whose time is over; when there are many, the next deadline is due already."""
+        for _ in range(_AT_ONCE):
             deadline = self.next_deadline()
             if deadline is None or deadline > now:
                 return
             _, number = heapq.heappop(self._deadlines)
             query = self._open[number]
             text = self._policy.timeout_error()
-            if text is not None and query.asker is not None:
+            if text is not None:
                 for face, _ in query.asked:
                     self._send(query.asker, self._timeout(query, face, text), query.reliable, query.priority)
             self._over(query)

@@ -10,7 +10,7 @@ from conformance.router.network import Network
 from conformance.router.policy import RouterPolicy
 from conformance.router.queries import Asking, Queries, Query
 from conformance.router.relay import CONTROL, alone, chain_of, last, made, relayed, with_node_id
-from conformance.router.routes import Routes
+from conformance.router.routes import Routes, is_key
 from conformance.router.tables import (
     NOTHING,
     OWN,
@@ -341,10 +341,13 @@ class Router:
         """Returns whom to ask; nobody when that is nobody's business."""
         key = self._key_of(neighbour, message)
         origin = self._origin(neighbour, chain)
-        if key is None or origin is None or not is_valid(key):
+        if key is None or origin is None or not is_key(key, self.policy):
             self._refuse(neighbour.face, message, "no key")
             return []
-        if len(self._queries) >= self.policy.most_queries():
+        if (
+            len(self._queries) >= self.policy.most_queries()
+            or self._queries.of(neighbour.face) >= self.policy.most_queries_of_asker()
+        ):
             self._refuse(neighbour.face, message, "too many open queries")
             return []
         said = last(chain, Target)
@@ -403,7 +406,8 @@ class Router:
         elif kind is DeclareKeyExpr:
             self._alias(neighbour, message, body)
         elif kind is UndeclareKeyExpr:
-            neighbour.aliases.pop(body.fields.get("key_id", 0), None)
+            gone = neighbour.aliases.pop(body.fields.get("key_id", 0), "")
+            neighbour.alias_characters -= len(gone)
         elif kind is DeclareFinal:
             self._upstream.finished(neighbour.face, message.fields.get("interest_id", 0))
         else:
@@ -418,15 +422,19 @@ class Router:
         elif number in neighbour.aliases:
             # As real nodes do it: the first one stays until it is taken back.
             self._refuse(neighbour.face, message, "the id is taken")
-        elif len(neighbour.aliases) >= self.policy.most_aliases():
+        elif (
+            len(neighbour.aliases) >= self.policy.most_aliases()
+            or neighbour.alias_characters + len(key) > self.policy.most_alias_characters()
+        ):
             self._refuse(neighbour.face, message, "too many aliases")
         else:
             neighbour.aliases[number] = key
+            neighbour.alias_characters += len(key)
 
     def _entity(self, neighbour: Neighbour, message: Declare, body: Message, kind: Entity) -> None:
         key = self._key_of(neighbour, body)
         source = self._origin(neighbour, chain_of(message))
-        if key is None or source is None or not is_valid(key):
+        if key is None or source is None or not is_key(key, self.policy):
             self._refuse(neighbour.face, message, "no key" if source is not None else "it began here")
             return
         holder: Holder = source if neighbour.networked else neighbour.face
@@ -444,30 +452,39 @@ class Router:
             name = (neighbour.face, number)
             old = neighbour.entities.get((kind, number))
             full = old is None and len(neighbour.entities) >= self.policy.most_declarations()
-        if full:
+        if full or not self._has_room(kind, key, holder):
             self._refuse(neighbour.face, message, "too many declarations")
             return
         if old is not None and old != (key, holder):
             self._drop(kind, *old, name)
+        record = self._hold(kind, key, holder, name, _info(kind, body))
         if name != _BY_KEY:
-            neighbour.entities[kind, number] = (key, holder)
-        self._hold(kind, key, holder, name, _info(kind, body))
+            # The record's text, so that many entities of one key keep it once.
+            neighbour.entities[kind, number] = (record.key, holder)
+
+    def _has_room(self, kind: Entity, key: str, holder: Holder) -> bool:
+        """Tells whether the key of a declaration may be kept."""
+        record = self._records.get(kind, key)
+        if record is not None and holder in record.holders:
+            return True
+        return self._records.characters.get(holder, 0) + len(key) <= self.policy.most_key_characters()
 
     @staticmethod
     def _by_key(neighbour: Neighbour, number: int) -> bool:
         """Tells whether an entity is known by its node and its key: real routers give each other no ids."""
         return neighbour.networked and neighbour.whatami == WhatAmI.ROUTER and not number
 
-    def _hold(self, kind: Entity, key: str, holder: Holder, name: Name, info: Info) -> None:
+    def _hold(self, kind: Entity, key: str, holder: Holder, name: Name, info: Info) -> Record:
         """Notes an entity and tells whom it concerns."""
-        record = self._records.get(kind, key)
-        before = None if record is None else record.holders.get(holder, {}).get(name)
-        if before == info:
-            return
+        known = self._records.get(kind, key)
+        before = None if known is None else known.entity(holder, name)
+        if known is not None and before == info:
+            return known
         record = self._records.put(kind, key, holder, name, info)
         if kind is Entity.SUBSCRIBER:
             self._routes.forget()
         self._telling.changed(record, holder, added=before is None)
+        return record
 
     def _no_entity(self, neighbour: Neighbour, message: Declare, body: Message, kind: Entity) -> None:
         number = body.fields.get("entity_id", 0)
@@ -512,10 +529,13 @@ class Router:
         key = None
         if message.value("restricted"):
             key = self._key_of(neighbour, message)
-            if key is None or not is_valid(key):
+            if key is None or not is_key(key, self.policy):
                 self._refuse(neighbour.face, message, "no key")
                 return
-        if len(neighbour.interests) >= self.policy.most_interests():
+        if (
+            len(neighbour.interests) >= self.policy.most_interests()
+            or neighbour.interests.characters + len(key or "") > self.policy.most_key_characters()
+        ):
             self._refuse(neighbour.face, message, "too many interests")
             return
         names = {

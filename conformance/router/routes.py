@@ -14,6 +14,12 @@ Route = tuple[int, ...] | None
 """Faces in order; None for what is no key."""
 
 
+def is_key(key: str, policy: RouterPolicy) -> bool:
+    """Tells whether a text is a key expression, and none that takes long to compare."""
+    short = key.count("/") < policy.most_chunks() and key.count("*") <= policy.most_stars()
+    return short and is_valid(key)
+
+
 class Routes:
     """Finds the faces behind which somebody has declared what a key meets, and remembers that until it changes."""
 
@@ -32,7 +38,7 @@ class Routes:
         known = self._known.get((origin, key), ())
         if known or (origin, key) in self._known:
             return known
-        route = self._find(origin, key) if is_valid(key) else None
+        route = self._find(origin, key) if is_key(key, self._policy) else None
         if len(key) <= _LONG:
             if len(self._known) >= self._policy.most_routes():
                 self._known.clear()

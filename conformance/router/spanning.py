@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping
-from functools import lru_cache
 
 DEFAULT_WEIGHT = 100
 """Weight of a link for which neither end announces one. More than the hundredths on a path can add up to, so the
@@ -57,23 +56,42 @@ def _turned(word: int, bits: int) -> int:
     return (word << bits | word >> (64 - bits)) & WORD
 
 
-@lru_cache(maxsize=1 << 14)
 def surplus(low: bytes, high: bytes) -> float:
     """Returns by which part of itself a link is longer, 0 to 0.01; the smaller ZenohID, as bytes, comes first."""
     share = sip_hash(low.ljust(ZID_BYTES, b"\0") + high.ljust(ZID_BYTES, b"\0")) & 0xFFFF_FFFF
     return 0.01 * (share / 0xFFFF_FFFF)
 
 
-def length(one: bytes, other: bytes, weight: int = 0) -> float:
-    """Returns the length of a link.
+class Links:
+    """Lengths of links; what takes long to compute is kept as long as the link is there."""
 
-    Args:
-        one: Wire bytes of the ZenohID of one end.
-        other: Those of the other end; the order of the two does not count.
-        weight: The larger of the weights that the ends announce; 0 when neither does.
-    """
-    low, high = (one, other) if one < other else (other, one)
-    return (weight or DEFAULT_WEIGHT) * (1.0 + surplus(low, high))
+    def __init__(self) -> None:
+        self._surpluses: dict[tuple[bytes, bytes], float] = {}
+
+    def length(self, one: bytes, other: bytes, weight: int = 0) -> float:
+        """Returns the length of a link.
+
+        Args:
+            one: Wire bytes of the ZenohID of one end.
+            other: Those of the other end; the order of the two does not count.
+            weight: The larger of the weights that the ends announce; 0 when neither does.
+        """
+        ends = (one, other) if one < other else (other, one)
+        share = self._surpluses.get(ends)
+        if share is None:
+            share = self._surpluses[ends] = surplus(*ends)
+        return (weight or DEFAULT_WEIGHT) * (1.0 + share)
+
+    def keep(self, lengths: Lengths) -> None:
+        """Forgets the links that are in no graph any more."""
+        self._surpluses = {
+            ends: share for ends, share in self._surpluses.items() if ends[1] in lengths.get(ends[0], ())
+        }
+
+
+def length(one: bytes, other: bytes, weight: int = 0) -> float:
+    """Returns the length of one link, see ``Links.length``."""
+    return Links().length(one, other, weight)
 
 
 def parents(lengths: Lengths, root: bytes) -> dict[bytes, bytes | None]:

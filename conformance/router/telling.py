@@ -175,7 +175,7 @@ class Telling:
         """Returns what a face of the network is told that one node holds; None when it hears of it elsewhere."""
         own = None if self._policy.told_of_own() else neighbour.zid
         if source == OWN:
-            return record.of(lambda holder: holder != own and self._ours(holder))
+            return record.of(lambda node: node != own and self._ours(node))
         return record.info(source) if self._next_for(neighbour, source) else None
 
     def _next_for(self, neighbour: Neighbour, source: bytes) -> bool:

@@ -12,13 +12,14 @@ class Trees:
     def __init__(self, network: Network) -> None:
         self._network = network
         self._children: dict[bytes, frozenset[int]] = {}
-        self._version = network.version
+        self._shape = network.shape()
 
     def news(self) -> bool:
-        """Tells whether the graph has changed since this was asked last."""
-        if self._network.version == self._version:
+        """Tells whether anything goes another way than when this was asked last."""
+        shape = self._network.shape()
+        if shape == self._shape:
             return False
-        self._version = self._network.version
+        self._shape = shape
         self._children.clear()
         return True
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from conformance.router import RouterPolicy
+from conformance.router.tables import Entity, Info, Record, merged
 from scapy_layers.codes import InterestMode, WhatAmI
 from scapy_layers.data import Query
 from scapy_layers.declarations import DeclareFinal, DeclareKeyExpr
@@ -462,3 +465,115 @@ def test_aliases_interests_and_queries_beyond_their_limits_are_refused() -> None
     assert sorted(neighbour.aliases) == [1, 2]
     assert len(neighbour.interests) == 2
     assert mesh.router.refused == 1 + 2 + 1
+
+
+LONG = "/".join(["a"] * 1024)
+
+
+def test_keys_of_too_many_chunks_are_refused_everywhere() -> None:
+    mesh = Mesh()
+    a, b = mesh.clients(2)
+    b.interest(None, "sub", "qable")
+    b.declare("sub", "**")
+    b.declare("qable", "**")
+    b.said()
+    a.declare("sub", LONG)
+    a.declare("sub", LONG + "/a")
+    assert [len(said) for said in b.said()] == [len("+sub ") + len(LONG)]
+    a.put(LONG)
+    a.put(LONG + "/a")
+    a.ask(LONG + "/a", 1)
+    a.interest("**/" + LONG, "sub", number=7)
+    a.put("/".join(["**/a"] * 64))
+    a.put("/".join(["**/a"] * 64 + ["*"]))
+    assert a.said() == ["final #1"]
+    assert len(b.got()) == 2
+    assert mesh.router.refused == 5
+
+
+def test_characters_of_all_aliases_of_a_face_are_bounded() -> None:
+    class Small(RouterPolicy):
+        def most_alias_characters(self) -> int:
+            return 100
+
+    mesh = Mesh(policy=Small())
+    (a,) = mesh.clients(1)
+    a.alias(1, "a" * 60)
+    a.alias(2, "b", scope=1)
+    neighbour = mesh.router._neighbours[a.face]
+    assert list(neighbour.aliases) == [1]
+    a.unalias(1)
+    a.unalias(1)
+    a.alias(3, "a" * 100)
+    assert list(neighbour.aliases) == [3]
+    assert mesh.router.refused == 1
+
+
+def test_characters_of_declared_keys_and_of_interests_are_bounded() -> None:
+    class Small(RouterPolicy):
+        def most_key_characters(self) -> int:
+            return 10
+
+    mesh = Mesh(policy=Small())
+    a, b = mesh.clients(2)
+    b.uninterest(4_000_000)
+    b.interest(None, "sub")
+    b.said()
+    a.declare("token", "1")
+    a.declare("sub", "123456", 1)
+    a.declare("sub", "abcdef", 2)
+    a.declare("sub", "123456", 3)
+    a.undeclare("sub", 1)
+    a.undeclare("sub", 3)
+    a.declare("sub", "abcdef", 4)
+    assert b.said() == ["+sub 123456", "-sub 123456", "+sub abcdef"]
+    b.interest("bcdef", "sub", number=8)
+    b.interest("bcdefg", "sub", number=9)
+    assert len(mesh.router._neighbours[b.face].interests) == 2
+    assert mesh.router.refused == 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_queryables_of_one_key_taken_together_are_the_best_of_each(seed: int) -> None:
+    chance = random.Random(seed)
+    record = Record(Entity.QUERYABLE, "q")
+    alone: dict[tuple[int | bytes, int], Info] = {}
+    for _ in range(2000):
+        holder: int | bytes = chance.choice([*range(12), b"a", b"b"])
+        name = chance.randrange(12)
+        if chance.random() < 0.45:
+            if record.pop(holder, name):
+                record.pop_holder(holder)
+            alone.pop((holder, name), None)
+        else:
+            alone[holder, name] = Info(chance.random() < 0.01, chance.randrange(300))
+            record.put(holder, name, alone[holder, name])
+        if chance.random() < 0.01:
+            record.pop_holder(holder)
+            alone = {one: info for one, info in alone.items() if one[0] != holder}
+        assert record.of_all(3) == merged([info for (one, _), info in alone.items() if one != 3])
+        assert record.of_all(None) == merged(list(alone.values()))
+        assert record.of(lambda node: node == b"a") == merged(
+            [info for (one, _), info in alone.items() if one != b"b"]
+        )
+        assert record.info(holder) == merged([info for (one, _), info in alone.items() if one == holder])
+
+
+def test_interests_that_ask_for_the_same_are_looked_at_once_until_the_last_has_ended() -> None:
+    mesh = Mesh()
+    a, b = mesh.clients(2)
+    for number in range(50):
+        b.interest("t/**", "sub", "token", mode=InterestMode.FUTURE, number=number)
+        b.interest(None, "sub", mode=InterestMode.FUTURE, number=100 + number)
+    interests = mesh.router._neighbours[b.face].interests
+    assert len(interests.covering(Entity.SUBSCRIBER, "t/x")) == 2
+    assert len(interests.covering(Entity.TOKEN, "t/x")) == 1
+    for number in (*range(49), *range(100, 150)):
+        b.uninterest(number)
+    a.declare("sub", "t/1")
+    a.declare("sub", "u/1")
+    assert b.said() == ["+sub t/1"]
+    b.uninterest(49)
+    a.declare("sub", "t/2")
+    assert b.said() == []
+    assert interests.covering(Entity.SUBSCRIBER, "t/x") == []

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conformance.router import linkstates, network
+from conformance.router import linkstates, network, spanning
 from conformance.router.linkstates import Record
 from conformance.router.network import Network
 from conformance.router.spanning import length, parents, sip_hash
@@ -623,14 +623,59 @@ def test_more_nodes_than_fit_are_left_out_and_neighbours_stay() -> None:
     assert A in here.nodes()
 
 
+def test_links_of_all_records_together_are_bounded(caplog: pytest.LogCaptureFixture) -> None:
+    here = joined(A)
+    some = range(2, 130)
+    zids = {psid: psid.to_bytes(2, "little") + b"\x77" for psid in some}
+    says(here, 1, *itself(A), *(Record(psid=psid, sn=0, zid=zids[psid], whatami=ROUTER) for psid in some))
+    caplog.set_level("INFO")
+    says(here, 1, *(Record(psid=psid, sn=1, links=(0, *some)) for psid in some))
+    assert sum(len(node.links) for node in here.known()) <= network.MAX_ALL_LINKS
+    assert "too many links" in caplog.text
+    says(here, 1, Record(psid=0, sn=2, zid=A, whatami=ROUTER, links=(1, 2, 3)))
+    assert {A, zids[2], zids[3]} < set(here.nodes())
+
+
+def test_ways_are_kept_while_nothing_goes_another_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[tuple[bytes, bytes]] = []
+    surplus = spanning.surplus
+
+    def counted(low: bytes, high: bytes) -> float:
+        hashed.append((low, high))
+        return surplus(low, high)
+
+    monkeypatch.setattr(spanning, "surplus", counted)
+    here = joined(A, B)
+    says(here, 1, *itself(A, C))
+    says(here, 2, *itself(B, C))
+    shape = here.shape()
+    assert len(hashed) == 2
+    says(here, 1, Record(psid=2, sn=1, zid=C, whatami=ROUTER, links=(0,)))
+    assert here.shape() > shape
+    says(here, 1, Record(psid=3, sn=1, zid=D, whatami=ROUTER))
+    shape, ways = here.shape(), here._ways_of(C)
+    # D says nothing of a link with C: all stays as it is.
+    says(here, 1, Record(psid=2, sn=2, links=(0, 3)))
+    assert here.shape() == shape
+    assert here._ways_of(C) is ways
+    assert len(hashed) == 3
+    says(here, 1, Record(psid=3, sn=2, links=(2,)))
+    assert here.shape() > shape
+    assert D in here.nodes()
+    assert len(hashed) == 4
+    here.down(2)
+    assert B not in here.nodes()
+    assert {end for ends in here._known_lengths._surpluses for end in ends} == {US, A, C, D}
+
+
 def test_nodes_to_which_something_leads_are_kept_however_far() -> None:
     here = joined(A)
-    some = range(2, 400)
+    some = range(2, 200)
     zids = {psid: psid.to_bytes(2, "little") + b"\x77" for psid in some}
     says(here, 1, *itself(A), *(Record(psid=psid, sn=1, zid=zids[psid], links=(0,)) for psid in some))
     says(here, 1, Record(psid=0, sn=2, zid=A, whatami=ROUTER, links=(1, *some)))
     assert set(here.nodes()) == {US, A, *zids.values()}
-    assert here.toward(US, zids[399]) == 1
+    assert here.toward(US, zids[199]) == 1
 
 
 def test_nodes_to_which_nothing_leads_are_forgotten_in_time() -> None:

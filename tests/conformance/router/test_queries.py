@@ -298,21 +298,66 @@ def test_queryable_that_is_undeclared_may_still_answer() -> None:
     assert asker.said() == ["PUT q/x=1 #3", "final #3"]
 
 
-def test_asker_that_leaves_gets_nothing_and_its_ids_stay_taken_until_the_answer() -> None:
+def test_asker_that_leaves_frees_its_queries_and_late_replies_mean_nothing() -> None:
     mesh, asker, (end,) = inquiry()
     (other,) = mesh.clients(1)
     asker.ask("q/x", 3)
     number = asked(end).request_id
     asker.close()
+    assert len(mesh.router._queries) == 0
     other.ask("q/x", 4)
     assert asked(end).request_id != number
     end.reply(number, "q/x")
     end.finish(number)
-    assert asker.said() == []
-    assert len(mesh.router._queries) == 1
+    assert (asker.said(), other.said()) == ([], [])
+    assert mesh.router.refused == 2
     mesh.wait(11)
     assert other.said() == ["ERR Timeout #4", "final #4"]
-    assert len(mesh.router._queries) == 0
+
+
+def test_asker_that_leaves_makes_room_for_those_who_wait_for_an_id() -> None:
+    mesh = Mesh()
+    end = mesh.open(rid=Resolution.BITS_8)
+    asker, other = mesh.clients(2)
+    end.declare("qable", "q/**")
+    for number in range(300):
+        asker.ask("q/x", number)
+    other.ask("q/y", 1)
+    end.got()
+    asker.close()
+    (request,) = end.got()
+    assert b"q/y" in bytes(request)
+    end.finish(request.request_id)
+    assert other.said() == ["final #1"]
+
+
+def test_query_waits_an_hour_at_most() -> None:
+    mesh, asker, (end,) = inquiry()
+    asker.ask("q/x", 1, Timeout(timeout=(1 << 64) - 1))
+    assert len(end.got()) == 1
+    mesh.wait(3599)
+    assert asker.said() == []
+    mesh.wait(2)
+    assert asker.said() == ["ERR Timeout #1", "final #1"]
+
+
+def test_open_queries_of_one_face_are_bounded_and_others_may_still_ask() -> None:
+    class Tight(RouterPolicy):
+        def most_queries_of_asker(self) -> int:
+            return 2
+
+    mesh = Mesh(policy=Tight())
+    asker, other, end = mesh.clients(3)
+    end.declare("qable", "q")
+    for number in (1, 2, 3):
+        asker.ask("q", number)
+    other.ask("q", 4)
+    assert (asker.said(), other.said()) == (["final #3"], [])
+    numbers = [message.request_id for message in end.got()]
+    end.finish(*numbers)
+    asker.ask("q", 5)
+    assert len(end.got()) == 1
+    assert mesh.router.refused == 1
 
 
 # Request ids ---------------------------------------------------------------------------------------------
@@ -364,6 +409,21 @@ def test_ids_are_not_used_again_soon() -> None:
     assert seen == list(range(50))
 
 
+def test_free_ids_are_found_and_rest_as_long_as_they_can() -> None:
+    mesh = Mesh()
+    end = mesh.open(rid=Resolution.BITS_8)
+    (asker,) = mesh.clients(1)
+    end.declare("qable", "q/**")
+    seen = []
+    for number in range(600):
+        asker.ask("q/x", number)
+        seen += [message.request_id for message in end.got() if isinstance(message, Request)]
+        if number != 7:
+            end.finish(seen[-1])
+    rest = [number for number in range(256) if number != 7]
+    assert seen == [*range(256), *rest, *rest][:600]
+
+
 def test_deadlines_of_ended_queries_do_not_pile_up() -> None:
     mesh, asker, (end,) = inquiry()
     for number in range(3000):
@@ -373,6 +433,22 @@ def test_deadlines_of_ended_queries_do_not_pile_up() -> None:
         end.send(ResponseFinal(request_id=number))
     mesh.router.next_deadline()
     assert len(mesh.router._queries._deadlines) < 1100
+
+
+def test_many_queries_whose_time_is_over_end_in_slices() -> None:
+    mesh, asker, (end,) = inquiry()
+    for number in range(1500):
+        asker.ask("q/x", number, Timeout(timeout=1000))
+    mesh.router.tick(1.0)
+    assert len(mesh.router._queries) == 500
+    assert mesh.router.next_deadline() == 1.0
+    mesh.router.tick(1.0)
+    assert mesh.router.next_deadline() is None
+    mesh.wait(0)
+    assert sorted(said for said in asker.said() if "final" in said) == sorted(
+        f"final #{number}" for number in range(1500)
+    )
+    assert len(end.got()) == 1500
 
 
 def test_policy_may_say_nothing_when_time_is_over() -> None:
