@@ -15,7 +15,7 @@ from conformance.session.events import Dropped, Event, Received
 from conformance.session.negotiate import Offer
 from conformance.session.policy import Policy
 from scapy_layers.catalogue import decode
-from scapy_layers.codes import Priority
+from scapy_layers.codes import Kind, Priority
 from scapy_layers.errors import WireError
 from scapy_layers.extensions import First, Lane, QoS
 from scapy_layers.message import Extension, Message
@@ -302,9 +302,9 @@ class Inbox:
         if whole is None:
             return []
         try:
-            return [Received(decode(whole), *lane, self._zid)]
+            return [Received(decode(whole, Kind.NETWORK), *lane, self._zid)]
         except WireError:
-            # Reassembled bytes that are no message: dropped without harm (ZN-FRG-105).
+            # Reassembled bytes that are no network message: dropped without harm (ZN-FRG-105).
             return []
 
     def _lane_of(self, message: Frame | Fragment) -> LaneKey:

@@ -213,9 +213,10 @@ def test_big_message_travels_in_fragments_within_the_batch_size(size: int, patch
     assert First().describe() == "First"
 
 
-def test_rubbish_after_reassembly_is_dropped_without_harm() -> None:
+@pytest.mark.parametrize("data", [b"\xff\xff", b"\x00\x00", b"\x04"], ids=["rubbish", "OAM", "KEEP_ALIVE"])
+def test_what_is_no_network_message_after_reassembly_is_dropped_without_harm(data: bytes) -> None:
     session = opened(initial_sn=1)
-    assert session.receive(bytes(Fragment(R=1, sn=1, data=b"\xff\xff")), 0.0) == []
+    assert session.receive(bytes(Fragment(R=1, sn=1, data=data)), 0.0) == []
     assert kinds(session.receive(frame(2), 0.0)) == [Received]
 
 
