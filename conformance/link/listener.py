@@ -7,6 +7,7 @@ import itertools
 import logging
 import socket
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -37,7 +38,7 @@ OnLink = Callable[[Link], None]
 log = logging.getLogger(__name__)
 
 
-class Listener:
+class Listener(ABC):
     """A place where links arrive. Made by ``Links.listen``.
 
     Attributes:
@@ -46,9 +47,9 @@ class Listener:
 
     locator: Locator
 
+    @abstractmethod
     def close(self) -> None:
         """Accepts nobody any more. Links over streams live on; those of a udp listener end with its socket."""
-        raise NotImplementedError
 
 
 class StreamListener(Listener):
