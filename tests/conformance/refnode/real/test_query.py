@@ -222,9 +222,11 @@ def test_query_ends_when_the_process_that_was_asked_dies(
     assert text(asked.next()) == "last words"
     mortal.kill()
     assert asked.rest(AT_ONCE) == []
-    if isinstance(node, RefNode):
-        # When a node notices is its own business; ours has noticed by now.
-        assert here.get("mortal/a", within=AT_ONCE, timeout=LONG) == []
+    # When a node notices is its own business, so a real one may let this query time out; ours has noticed by now.
+    timeout = LONG if isinstance(node, RefNode) else LONG / 30
+    later = here.get("mortal/a", within=AT_ONCE, timeout=timeout)
+    assert [reply for reply in later if reply["kind"] != "ERR"] == []
+    assert not (later and isinstance(node, RefNode))
 
 
 def test_query_ends_when_the_session_that_was_asked_closes(
