@@ -309,6 +309,23 @@ def tester_of(
         yield make
 
 
+@pytest.fixture
+def launched(node: Node) -> Generator[Callable[..., Node], None, None]:
+    """Launches nodes with a configuration of their own, without waiting for them: ``launched(mode="client")``.
+
+    They are ended behind the test. The test is n/a when the node was not started by us.
+    """
+    with contextlib.ExitStack() as stack:
+
+        def make(**config: Any) -> Node:
+            variant = node.variant(**config)
+            stack.callback(variant.stop)
+            variant.launch()
+            return variant
+
+        yield make
+
+
 @contextlib.contextmanager
 def _testing(request: pytest.FixtureRequest, node: Node, config: RunConfig) -> Generator[Tester, None, None]:
     made = Tester(node.locator, config.rng(_test_id(request.node.nodeid)), config.reply)

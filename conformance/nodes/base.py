@@ -25,6 +25,7 @@ class Node(ABC):
         starts: How often it was started.
         whatami: Its role, once it was asked; empty before.
         zid: Its ZenohID in text form, likewise.
+        scouting: Where it hears SCOUTs; None when it does not, or nobody knows.
     """
 
     locator: Locator
@@ -34,6 +35,7 @@ class Node(ABC):
     starts: int = 0
     whatami: str = ""
     zid: str = ""
+    scouting: Locator | None = None
 
     @abstractmethod
     def start(self) -> None:
@@ -42,6 +44,10 @@ class Node(ABC):
         Raises:
             NodeDidNotStart: It does not come up; says why.
         """
+
+    def launch(self) -> None:
+        """Starts the node without waiting for anything: for one that connects to us, which may never listen."""
+        self.start()
 
     @abstractmethod
     def stop(self) -> None:

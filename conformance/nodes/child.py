@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import select
 import signal
@@ -10,9 +11,12 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-from conformance.config import START_SECONDS
+from conformance.config import START_SECONDS, Locator
 from conformance.errors import NodeDidNotStart
 from conformance.nodes.base import Node
+
+DEFAULT_SCOUTING = "224.0.0.224:7446"
+"""Group and port of SCOUT where nothing else is configured."""
 
 STOP_SECONDS = 2.0
 """How long a node may take to end after SIGTERM before it is killed."""
@@ -138,6 +142,26 @@ class ChildNode(Node):
     def _variant_name(self) -> str:
         self._variants += 1
         return f"{self._name}-variant{self._variants}"
+
+
+def scouting_of(config: dict[str, Any]) -> Locator | None:
+    """Returns where a node of this configuration hears SCOUTs."""
+    if not config.get("scouting/multicast/enabled"):
+        return None
+    address = config.get("scouting/multicast/address", DEFAULT_SCOUTING)
+    interface = config.get("scouting/multicast/interface", "lo")
+    return Locator.parse(f"udp/{address}#iface={interface}")
+
+
+def private_scouting() -> dict[str, Any]:
+    """Returns the configuration of scouting in a group on loopback that no other node is in."""
+    dice = random.SystemRandom()
+    group = f"239.255.{dice.randrange(1, 255)}.{dice.randrange(1, 255)}:{dice.randrange(20_000, 30_000)}"
+    return {
+        "scouting/multicast/enabled": True,
+        "scouting/multicast/address": group,
+        "scouting/multicast/interface": "lo",
+    }
 
 
 def with_paths(config: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from conformance.config import REPLY_SECONDS, Locator
 from conformance.errors import NodeDidNotStart, UsageError
-from conformance.nodes.child import ChildNode, with_paths
+from conformance.nodes.child import ChildNode, scouting_of, with_paths
 
 IMPL = "eclipse-zenoh"
 
@@ -47,6 +47,7 @@ class PypiNode(ChildNode):
         self, logs: Path, version: str = "", config: dict[str, Any] | None = None, name: str = "node"
     ) -> None:
         super().__init__(logs, {**BASE, **(config or {})}, name)
+        self.scouting = scouting_of(self._config)
         self._path, self.version = _package(version)
 
     @property
@@ -56,6 +57,24 @@ class PypiNode(ChildNode):
 
     def start(self) -> None:
         """Starts the process and waits until it listens and serves."""
+        log, reading = self._spawn()
+        with os.fdopen(reading, "rb") as pipe:
+            ports = json.loads(self._ready_line(pipe, log))["ports"]
+        if not ports:
+            raise self._refuse_silent()
+        self.locator = Locator("tcp", "127.0.0.1", ports[0])
+        try:
+            self.ask(REPLY_SECONDS)
+        except NodeDidNotStart:
+            self.stop()
+            raise
+
+    def launch(self) -> None:
+        """Starts the process; it is ready when it says something on a link."""
+        _, reading = self._spawn()
+        os.close(reading)
+
+    def _spawn(self) -> tuple[Path, int]:
         log = self._next_log()
         reading, writing = os.pipe()
         script = Path(__file__).with_name("pypi_process.py")
@@ -68,16 +87,7 @@ class PypiNode(ChildNode):
                 env={**os.environ, "RUST_BACKTRACE": "0", "PYTHONPATH": self._path},
             )
         os.close(writing)
-        with os.fdopen(reading, "rb") as pipe:
-            ports = json.loads(self._ready_line(pipe, log))["ports"]
-        if not ports:
-            raise self._refuse_silent()
-        self.locator = Locator("tcp", "127.0.0.1", ports[0])
-        try:
-            self.ask(REPLY_SECONDS)
-        except NodeDidNotStart:
-            self.stop()
-            raise
+        return log, reading
 
     def variant(self, **config: Any) -> PypiNode:
         """Returns another node with its own configuration, not started yet."""

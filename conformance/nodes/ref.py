@@ -14,7 +14,7 @@ from typing import Any
 import conformance
 from conformance.config import Locator
 from conformance.errors import NotApplicable
-from conformance.nodes.child import ChildNode, with_paths
+from conformance.nodes.child import ChildNode, scouting_of, with_paths
 from conformance.recorder import installed_version
 from conformance.refnode.mutants import mutant_named
 
@@ -67,7 +67,9 @@ OPTIONS: dict[str, Callable[[Any], list[str]]] = {
     "listen/endpoints": _each("--listen"),
     "connect/endpoints": _each("--connect"),
     "scouting/delay": lambda _: [],
-    "scouting/multicast/enabled": _only(False),
+    "scouting/multicast/enabled": lambda _: [],
+    "scouting/multicast/address": lambda _: [],
+    "scouting/multicast/interface": lambda _: [],
     "adminspace/enabled": _only(False),
     "transport/shared_memory/enabled": _only(False),
     "transport/unicast/qos/enabled": _switch("--qos", "--no-qos"),
@@ -91,7 +93,8 @@ def words_of(config: dict[str, Any]) -> list[str]:
     Raises:
         NotApplicable: The reference node cannot be configured so.
     """
-    words: list[str] = []
+    scouting = scouting_of(config)
+    words: list[str] = ["--scout", str(scouting)] if scouting else []
     for path, value in config.items():
         if path not in OPTIONS:
             raise NotApplicable(f"the reference node has no option for {path}")
@@ -122,6 +125,7 @@ class RefNode(ChildNode):
         self, logs: Path, mutant: str = "", config: dict[str, Any] | None = None, name: str = "node"
     ) -> None:
         super().__init__(logs, {**BASE, **(config or {})}, name)
+        self.scouting = scouting_of(self._config)
         self.mutant = mutant_named(mutant).name
         # Recorded deviations are those of a correct node; a mutant has none.
         self.impl = f"{IMPL}:{self.mutant}" if self.mutant else IMPL
@@ -130,6 +134,29 @@ class RefNode(ChildNode):
 
     def start(self) -> None:
         """Starts the process and waits until it says that it is ready."""
+        log = self._spawn()
+        assert self._process is not None
+        assert self._process.stdout is not None
+        with self._process.stdout as pipe:
+            self.facts = json.loads(self._ready_line(pipe, log))
+        if not self.facts["locator"]:
+            raise self._refuse_silent()
+        self.locator = Locator.parse(self.facts["locator"])
+        self.whatami = self.facts["whatami"]
+        self.zid = self.facts["zid"]
+
+    def launch(self) -> None:
+        """Starts the process; it is ready when it says something on a link."""
+        self._spawn()
+
+    def stop(self) -> None:
+        """See ChildNode."""
+        process = self._process
+        super().stop()
+        if process is not None and process.stdout is not None:
+            process.stdout.close()
+
+    def _spawn(self) -> Path:
         words = words_of(self._config)
         log = self._next_log()
         mutant = ["--mutant", self.mutant] if self.mutant else []
@@ -142,15 +169,7 @@ class RefNode(ChildNode):
                 "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")]).rstrip(":"),
             },
         )
-        assert self._process is not None
-        assert self._process.stdout is not None
-        with self._process.stdout as pipe:
-            self.facts = json.loads(self._ready_line(pipe, log))
-        if not self.facts["locator"]:
-            raise self._refuse_silent()
-        self.locator = Locator.parse(self.facts["locator"])
-        self.whatami = self.facts["whatami"]
-        self.zid = self.facts["zid"]
+        return log
 
     def variant(self, **config: Any) -> RefNode:
         """Returns another node with its own configuration, not started yet.

@@ -141,7 +141,9 @@ class Membership:
         core.deliver(core.router.take())
         try:
             now = core.clock()
-            self._take(self._group.receive(seen.batch, source, now), now)
+            mutant = core.mutant
+            batch = seen.batch if mutant.hear is None else mutant.heard(seen.batch, self._memory)
+            self._take(self._group.receive(batch, source, now), now)
             self._arm(now)
         except Exception:  # noqa: BLE001  (the group shall not harm the links)
             self._failed()

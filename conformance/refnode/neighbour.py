@@ -16,6 +16,7 @@ from conformance.session.events import Closed, Event, Opened, Received
 from conformance.session.machine import Session, SessionConfig
 from conformance.session.negotiate import Offer
 from conformance.session.states import State
+from scapy_layers.batch import Contents, contents
 from scapy_layers.codes import CloseReason, Priority
 from scapy_layers.errors import Overlong
 from scapy_layers.primitives import zid_to_text
@@ -145,13 +146,18 @@ class Neighbour:
         core = self._core
         try:
             now = core.clock()
-            self._take(self.session.receive_contents(seen.contents, now), now)
+            inside = seen.contents if core.mutant.hear is None else self._misheard(seen)
+            self._take(self.session.receive_contents(inside, now), now)
             if self.link.streamed:
                 # The next length may have another size: low-latency sessions have longer ones.
                 self.link.prefix, self.link.limit = self.session.prefix, self.session.limit
             core.dirty[self.face] = self
         except Exception:  # noqa: BLE001  (likewise)
             self._fail()
+
+    def _misheard(self, seen: Observation) -> Contents:
+        raw = seen.batch if seen.plain is None else seen.plain
+        return contents(self._core.mutant.heard(raw, self._memory))
 
     def _on_refused(self, _: Link, why: str) -> None:
         """What came in is no batch; the link ends when this returns."""

@@ -8,6 +8,7 @@ from conformance.link import Datagrams, Reaching, Timer
 from conformance.observe import Observation
 from conformance.refnode.core import Core, log
 from conformance.refnode.dialling import dial
+from conformance.refnode.mutants import Memory
 from conformance.refnode.scouting import Address, Found, Responder, Seeker
 from scapy_layers.codes import Kind, What
 from scapy_layers.primitives import zid_to_text
@@ -41,6 +42,7 @@ class Search:
         self._group: Address = (where.host, where.port)
         self._responder = Responder(core.config.zid, core.config.mode, locators, self._group, policy)
         self._seeker = Seeker(core.config.zid, WANTED, policy)
+        self._memory: Memory = {}
         self._socket: Datagrams | None = None
         self._timer: Timer | None = None
         self._tries = 0
@@ -74,11 +76,14 @@ class Search:
         if self._socket is None:
             return
         try:
-            answer = self._responder.answer(seen.batch, source)
+            mutant, heard = self._core.mutant, seen.batch
+            if mutant.hear is not None:
+                heard = mutant.heard(heard, self._memory, Kind.SCOUTING)
+            answer = self._responder.answer(heard, source)
             if answer is not None:
                 self._socket.send_to(*answer)
             elif self._core.config.find:
-                found = self._seeker.receive(seen.batch, source)
+                found = self._seeker.receive(heard, source)
                 if found is not None:
                     self._meet(found)
         except Exception:  # noqa: BLE001  (scouting shall not harm the links)

@@ -13,6 +13,8 @@ from conformance.refnode.policy import NodePolicy
 from conformance.refnode.scouting import ScoutPolicy
 from conformance.router.policy import RouterPolicy
 from conformance.session.policy import Policy
+from scapy_layers.batch import contents
+from scapy_layers.codes import Kind
 from scapy_layers.message import Message
 from scapy_layers.transport import Frame
 
@@ -23,7 +25,7 @@ Memory = dict[str, Any]
 """Whatever a mutant has to remember of one link."""
 
 Bend = Callable[[Any, Memory], Bent]
-"""Takes a message about to leave."""
+"""Takes a message about to leave, or one that came in and is not understood yet."""
 
 Rule = type[Policy] | type[RouterPolicy] | type[ScoutPolicy] | type[NodePolicy]
 """A set of decisions, one of them wrong."""
@@ -45,6 +47,8 @@ class Mutant:
         node: Decisions about links.
         of: Classes of the messages that ``bend`` takes.
         bend: What becomes of such a message when it leaves; None when it leaves as it is.
+        hears: Classes of the messages that ``hear`` takes.
+        hear: What such a message is taken for when it comes in; None when for what it is.
     """
 
     name: str
@@ -56,6 +60,8 @@ class Mutant:
     node: type[NodePolicy] = NodePolicy
     of: tuple[type[Message], ...] = ()
     bend: Bend | None = None
+    hears: tuple[type[Message], ...] = ()
+    hear: Bend | None = None
 
     def bent(self, messages: list[Message], memory: Memory) -> bytes:
         """Returns the bytes of a batch as this mutant sends it; what is inside a FRAME is bent too."""
@@ -75,6 +81,27 @@ class Mutant:
                 out.append(bytes(message))
         return b"".join(out)
 
+    def heard(self, batch: bytes, memory: Memory, kind: Kind | None = None) -> bytes:
+        """Returns what this mutant takes a batch or datagram for; what is inside a FRAME is misheard too.
+
+        The messages that ``hear`` gets may have errors; their bytes are in ``original``.
+        """
+        assert self.hear is not None
+        inside = contents(batch, kind)
+        out = [self._misheard(message, memory) for message in inside.messages]
+        return b"".join(out) + inside.rest
+
+    def _misheard(self, message: Message, memory: Memory) -> bytes:
+        assert self.hear is not None
+        raw: bytes = message.original
+        if isinstance(message, self.hears):
+            return joined(self.hear(message, memory))
+        if not isinstance(message, Frame) or message.errors:
+            return raw
+        inner = [self._misheard(each, memory) for each in message.messages]
+        head = len(raw) - sum(len(each.original) for each in message.messages)
+        return raw[:head] + b"".join(inner)
+
 
 def joined(made: Bent) -> bytes:
     """Returns the bytes of what takes the place of a message."""
@@ -92,12 +119,16 @@ MUTANTS: dict[str, Mutant] = {}
 """All mutants by id."""
 
 
-def mutant(*requirements: str, of: type[Message] | tuple[type[Message], ...] = ()) -> Callable[[Made], Made]:
-    """Registers a policy with one method replaced, or a function that bends what leaves.
+Classes = type[Message] | tuple[type[Message], ...]
+
+
+def mutant(*requirements: str, of: Classes = (), hears: Classes = ()) -> Callable[[Made], Made]:
+    """Registers a policy with one method replaced, or a function that bends what leaves or what comes in.
 
     Args:
         requirements: What it breaks; the first is its id.
-        of: Classes of the messages that a function bends.
+        of: Classes of the messages that a function bends when they leave.
+        hears: Classes of the messages that a function mistakes when they come in, before anything is made of them.
     """
 
     def register(made: Made) -> Made:
@@ -107,12 +138,19 @@ def mutant(*requirements: str, of: type[Message] | tuple[type[Message], ...] = (
         if name in MUTANTS:
             raise ValueError(f"two mutants are named {name}")
         place, value = _place(made)
-        classes = of if isinstance(of, tuple) else (of,)
-        changed: dict[str, Any] = {place: value, "of": classes if place == "bend" else ()}
+        changed: dict[str, Any] = {place: value}
+        if place == "bend" and hears:
+            changed = {"hear": value, "hears": _tuple(hears)}
+        elif place == "bend":
+            changed["of"] = _tuple(of)
         MUTANTS[name] = Mutant(name=name, requirements=ids, title=title, **changed)
         return made
 
     return register
+
+
+def _tuple(classes: Classes) -> tuple[type[Message], ...]:
+    return classes if isinstance(classes, tuple) else (classes,)
 
 
 def _place(made: Rule | Bend) -> tuple[str, object]:
