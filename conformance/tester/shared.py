@@ -58,13 +58,24 @@ class Shared:
         self.locator = Locator.parse(locator) if isinstance(locator, str) else locator
         self.rng = rng or random.Random()
         self.reply = reply
-        self.history = History()
-        self.links = Links(self.history, tls)
         self.on_send: list[Bend] = []
         self.journal: Journal | None = None
+        self._tls = tls
+        self._fresh()
+
+    def _fresh(self) -> None:
+        self.history = History()
+        self.links = Links(self.history, self._tls)
         self._names = iter(string.ascii_lowercase)
         self._count = 0
         self._taken: set[str] = set()
+
+    def begin_anew(self) -> None:
+        """Ends all links and forgets what was seen; what is drawn from here on differs, ZenohIDs above all."""
+        self.links.close()
+        self.on_send.clear()
+        self.journal = None
+        self._fresh()
 
     def word(self) -> str:
         """Returns a chunk for a key that nobody else uses."""

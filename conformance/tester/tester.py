@@ -230,6 +230,11 @@ class Tester(Shared):
         with self.doing(lambda: steps.Advance(seconds=seconds)):
             self.links.wait(lambda: False, seconds)
 
+    def record(self, seed: int = 0) -> Journal:
+        """Writes down as a script what is done from here on, for good."""
+        self.journal = Journal(seed)
+        return self.journal
+
     @contextmanager
     def recording(self, seed: int = 0) -> Iterator[Journal]:
         """Writes down what is done from here on as a script: ``journal.script()``."""
