@@ -6,6 +6,7 @@ run to run.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -474,3 +475,13 @@ def declare(end: SessionEnd, kind: str, key: str, **fields: Any) -> int:
     end.post(Declare(body=DECLARATIONS[kind][0](entity_id=number, key_suffix=key), **fields))
     end.fence()
     return number
+
+
+# Groups ------------------------------------------------------------------------------------------------
+
+
+def a_group() -> str:
+    """Returns a multicast group on loopback that nobody else is in."""
+    dice = random.SystemRandom()
+    host = f"239.255.{dice.randrange(1, 255)}.{dice.randrange(1, 255)}"
+    return f"udp/{host}:{dice.randrange(20_000, 30_000)}#iface=lo"

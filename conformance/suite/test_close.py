@@ -8,6 +8,7 @@ import pytest
 
 from conformance.config import RunConfig
 from conformance.expect import check
+from conformance.nodes.base import Node
 from conformance.plugin import req
 from conformance.suite.common import (
     accept,
@@ -105,11 +106,26 @@ def test_expired_lease_is_told_as_expired(tester: Tester, run_config: RunConfig)
     link.expect(Close, within=LEASE + run_config.reply, reason=CloseReason.EXPIRED)
 
 
+@req("ZN-CLS-006")
+def test_node_that_shuts_down_says_close(tester: Tester, node: Node) -> None:
+    with node.variant() as leaving:
+        end = tester.session(locator=leaving.locator)
+        leaving.dismiss()
+        end.expect(Close)
+        end.expect_end()
+    with node.variant() as dying:
+        end = tester.session(locator=dying.locator)
+        dying.kill()
+        end.expect_end()
+        told = [seen for seen in end.inbox if isinstance(seen.message, Close)]
+        check(not told, "no CLOSE of a node that is killed", "CLOSE")
+
+
 # What the node does with ours ----------------------------------------------------------------------------
 
 
-@req("ZN-CLS-005")
-@pytest.mark.parametrize("enc", ["", "unit", "zbuf"])
+@req("ZN-CLS-005", "ZN-EXT-102")
+@pytest.mark.parametrize("enc", ["", "unit", "z64", "zbuf"])
 def test_close_with_an_unknown_extension_ends_the_link(tester: Tester, enc: str) -> None:
     end = tester.session()
     end.fence()

@@ -14,6 +14,7 @@ from conformance.suite.common import (
     frame,
     listed,
     pair,
+    settle,
     undeclare,
     unknown,
     watcher,
@@ -84,6 +85,40 @@ def test_declare_may_carry_qos_timestamp_and_node_id(tester: Tester, chain: list
     told.ask()
     declare(tester.session(), "subscribers", told.at("a"), extensions=[ext.copy() for ext in chain])
     told.until("D_SUBSCRIBER a")
+
+
+@req("ZN-NET-012")
+@KINDS
+def test_declarations_of_the_node_are_block(tester: Tester, kind: str) -> None:
+    made, gone = names(kind)
+    told = watcher(tester)
+    told.ask()
+    other = tester.session()
+    number = declare(other, kind, told.at("a"))
+    told.until(f"{made} a")
+    undeclare(other, kind, number)
+    told.until(f"{gone} a")
+    declares = [seen.message for seen in told.end.inbox if isinstance(seen.message, Declare)]
+    blocks = [bool(ext.D) for seen in declares for ext in seen.extensions or [] if isinstance(ext, QoS)]
+    # Without QoS the default stands, which is Block for a DECLARE.
+    check(all(blocks), "D=1, or no QoS", "D=0")
+
+
+@req("ZN-EXT-103")
+@pytest.mark.parametrize("enc", ["unit", "z64", "zbuf"])
+def test_unknown_mandatory_extension_of_declare_makes_it_unacceptable(tester: Tester, enc: str) -> None:
+    told = watcher(tester)
+    told.ask()
+    other, last = tester.session(), tester.session()
+    for key, mandatory in (("optional", False), ("mandatory", True)):
+        body = DeclareSubscriber(entity_id=90 + mandatory, key_suffix=told.at(key))
+        other.post(Declare(body=body, extensions=[unknown(enc, mandatory=mandatory)]))
+        if not mandatory:
+            told.until("D_SUBSCRIBER optional")
+    settle(other)
+    declare(last, "subscribers", told.at("control"))
+    before = told.until("D_SUBSCRIBER control")
+    check("D_SUBSCRIBER mandatory" not in before, "no such declaration", "D_SUBSCRIBER mandatory")
 
 
 @req("ZN-EXT-102")

@@ -6,12 +6,23 @@ import pytest
 
 from conformance.expect import check
 from conformance.plugin import req
-from conformance.suite.common import frame, greet, inquiry, listed, not_taken, pair, settle, unknown
+from conformance.suite.common import (
+    frame,
+    greet,
+    inquiry,
+    listed,
+    not_taken,
+    pair,
+    settle,
+    unknown,
+    watcher,
+)
 from conformance.tester import Tester
 from scapy_layers.codes import CloseReason, Enc
+from scapy_layers.data import Put
 from scapy_layers.message import UnknownExtension
-from scapy_layers.network import ResponseFinal
-from scapy_layers.transport import KeepAlive, TransportOam
+from scapy_layers.network import Declare, ResponseFinal
+from scapy_layers.transport import Fragment, KeepAlive, TransportOam
 
 ENCODINGS = pytest.mark.parametrize("enc", ["unit", "z64", "zbuf"])
 
@@ -53,6 +64,52 @@ def test_unknown_mandatory_extension_of_init_is_unsupported(tester: Tester, enc:
     link.expect_refusal(CloseReason.UNSUPPORTED)
 
 
+@req("ZN-EXT-103")
+@ENCODINGS
+def test_unknown_mandatory_extension_of_request_makes_it_unacceptable(tester: Tester, enc: str) -> None:
+    both = inquiry(tester)
+    _, request = both.asked("optional", extensions=[unknown(enc)])
+    check(both.answerer.key(request) == both.at("optional"), "the query that is acceptable", "another")
+    both.ask("mandatory", extensions=[unknown(enc, mandatory=True)])
+    if not settle(both.asker):
+        both.asker = tester.session()
+    _, request = both.asked("control")
+    seen = both.answerer.key(request).removeprefix(f"{both.base}/")
+    check(seen == "control", "no query with a mandatory extension", f"a query of {seen}")
+
+
+@req("ZN-EXT-103")
+@ENCODINGS
+def test_unknown_mandatory_extension_of_interest_makes_it_unacceptable(tester: Tester, enc: str) -> None:
+    told = watcher(tester)
+    told.ask(tokens=1, extensions=[unknown(enc)])
+    told.snapshot()
+    number = told.ask(tokens=1, extensions=[unknown(enc, mandatory=True)])
+    settle(told.end)
+    answers = [
+        seen
+        for seen in told.end.inbox
+        if isinstance(seen.message, Declare) and seen.message.interest_id == number
+    ]
+    check(not answers, "no answer to an interest with a mandatory extension", "DECLARE")
+
+
+@req("ZN-EXT-103")
+@ENCODINGS
+def test_unknown_mandatory_extension_of_fragment_makes_it_unacceptable(tester: Tester, enc: str) -> None:
+    both = pair(tester)
+    for key, mandatory in (("optional", False), ("mandatory", True)):
+        raw = bytes(both.push(key))
+        for part, more in ((raw[:9], 1), (raw[9:], 0)):
+            chain = [unknown(enc, mandatory=mandatory)]
+            sn = both.pub.session.take_sn()
+            both.pub.send(Fragment(R=1, M=more, sn=sn, extensions=chain, data=part))
+            if mandatory:
+                # The node may end the link with the first of them.
+                both.pub.wait(lambda: both.pub.link.ended is not None, 0)
+    both.expect("PUT optional=1")
+
+
 @req("ZN-EXT-104")
 def test_encoding_3_is_refused(tester: Tester) -> None:
     greet(tester, extensions=[unknown("zbuf")])
@@ -91,6 +148,34 @@ def test_request_id_beyond_z32_is_refused(tester: Tester, number: bytes) -> None
     settle(end)
     asked = [seen.message for seen in both.answerer.inbox if seen.message.name == "REQUEST"]
     check(len(asked) == 1, "no query with such an id", "a query")
+
+
+@req("ZN-VLE-102")
+@pytest.mark.parametrize("what", ["scope", "schema"])
+def test_number_beyond_its_field_makes_a_publication_unacceptable(tester: Tester, what: str) -> None:
+    both = pair(tester)
+    both.pub.post(both.push("before", body=Put(data=b"1", encoding=1, schema=b"s" * 255)))
+    both.expect("PUT before=1")
+    if what == "schema":
+        # z8: a length of 256 needs two bytes, which is allowed, and is larger than the field.
+        raw = bytes(both.push("a", body=Put(data=b"1", encoding=1, schema=b"s" * 256)))
+    else:
+        # z16: scope 0 as 2^16, which would be the global one if its upper bits were cut.
+        whole = bytes(both.push("a"))
+        raw = whole[:1] + b"\x80\x80\x04" + whole[2:]
+    both.pub.send(frame(both.pub), raw)
+    both.expect()
+
+
+@req("ZN-VLE-102")
+def test_all_bits_of_the_ninth_byte_count(tester: Tester) -> None:
+    both = pair(tester)
+    both.put("before")
+    largest = bytes(TransportOam(oam_id=0x55, ENC=Enc.Z64, z64=(1 << 64) - 1))
+    check(largest.endswith(b"\xff" * 9), "nine bytes of 0xff", "another spelling")
+    # A tenth byte is no part of the number any more: here it is a KEEP_ALIVE.
+    both.pub.send(largest, KeepAlive(), frame(both.pub, both.push("behind")))
+    both.expect("PUT before=", "PUT behind=1")
 
 
 @req("ZN-VLE-103")

@@ -20,6 +20,10 @@ ROUNDS = 300
 """FRAMEs of the node that are looked at: more than numbers of 8 bit."""
 
 
+FAR = 1000
+"""Numbers between those of two channels: one counter for both would take the later ones for repeated."""
+
+
 def frames(end: SessionEnd) -> list[Frame]:
     """Returns the FRAMEs that an end got, in order."""
     return [seen.message for seen in end.inbox if isinstance(seen.message, Frame)]
@@ -93,9 +97,21 @@ def test_extensions_stand_between_number_and_messages(tester: Tester, enc: str) 
     both.expect("PUT without=1", "PUT with=1")
 
 
+@req("ZN-EXT-103")
+@pytest.mark.parametrize("enc", ["unit", "z64", "zbuf"])
+def test_unknown_mandatory_extension_of_frame_makes_it_unacceptable(tester: Tester, enc: str) -> None:
+    both = pair(tester)
+    for key, mandatory in (("optional", False), ("mandatory", True)):
+        chain = [unknown(enc, mandatory=mandatory)]
+        both.pub.send(frame(both.pub, both.push(key), extensions=chain))
+    both.expect("PUT optional=1")
+
+
 @req("ZN-FRM-006")
 def test_reliable_and_best_effort_are_numbered_apart(tester: Tester) -> None:
     both = pair(tester)
+    for _ in range(FAR):
+        both.pub.session.take_sn(reliable=False)
     both.pub.post(*(both.push(f"reliable/{number}") for number in range(10)))
     both.pub.post(both.push("best-effort/0"), reliable=False)
     both.pub.post(both.push("reliable/10"))

@@ -10,6 +10,7 @@ import pytest
 
 from conformance.errors import NotApplicable
 from conformance.expect import check
+from conformance.nodes.base import Node
 from conformance.plugin import req
 from conformance.suite.common import (
     accept,
@@ -29,12 +30,14 @@ from scapy_layers.extensions import (
     Compression,
     Drop,
     First,
+    InitSynShm,
     Lane,
     LowLatency,
     Patch,
     QoS,
     QoSLink,
     QoSOffer,
+    RegionName,
 )
 from scapy_layers.network import Push
 from scapy_layers.transport import Fragment, Frame, Init, KeepAlive, Open
@@ -242,6 +245,25 @@ def test_each_resolution_is_lowered_for_itself(tester: Tester, fsn: int, rid: in
     check(seen[0] <= fsn and seen[1] <= rid, f"at most FSN {fsn}, RID {rid}", f"FSN {seen[0]}, RID {seen[1]}")
 
 
+USED_BITS = (7, 14, 28, 63)
+"""Bits of sequence numbers that nodes use with the codes of 8, 16, 32 and 64 bit (reading R-01)."""
+
+
+@req("ZN-INIT-023")
+@pytest.mark.parametrize("code", Resolution, ids=lambda code: code.name)
+def test_resolution_codes_mean_8_16_32_and_64_bit(tester: Tester, code: Resolution) -> None:
+    agreed = tester.session(fsn=code).session.agreed.fsn
+    largest = (1 << USED_BITS[agreed]) - 1
+    both = pair(tester, fsn=code, initial_sn=largest - 1)
+    for key in ("last but one", "last", "first again"):
+        both.pub.post(both.push(key))
+    both.expect("PUT last but one=1", "PUT last=1", "PUT first again=1")
+    if agreed < Resolution.BITS_64:
+        beyond = both.pub.session.take_sn() | 1 << (8 << agreed)
+        both.pub.send(frame(both.pub, both.push("beyond"), sn=beyond))
+        both.expect()
+
+
 @req("ZN-INIT-024", "ZN-INIT-026")
 def test_without_s_the_defaults_stand(tester: Tester) -> None:
     _, short = greet(tester)
@@ -269,7 +291,7 @@ def test_node_never_sends_a_batch_larger_than_agreed(tester: Tester) -> None:
     value = tester.rng.randbytes(4096)
     for proposed in (size, 65_535):
         both = pair(tester, subscriber={"batch_size": proposed})
-        both.put("large", value)
+        both.put("large", value, extensions=[QoS(D=1)])
         push = both.expect("PUT large=4096 bytes")[0]
         check(bytes(push.body.data) == value, "the value as it was published", "other bytes")
         largest = max(seen.batch_size for seen in both.sub.inbox)
@@ -277,6 +299,14 @@ def test_node_never_sends_a_batch_larger_than_agreed(tester: Tester) -> None:
             check(largest <= size, f"no batch above {size} bytes", "a larger one", f"{largest} bytes")
         else:
             check(largest > size, f"larger batches than {size} bytes", "none")
+
+
+@req("ZN-INIT-046")
+def test_answer_to_the_highest_resolutions_is_told(tester: Tester) -> None:
+    _, ack = greet(tester, fsn=Resolution.BITS_64, rid=Resolution.BITS_64, batch_size=1024)
+    fsn, rid = resolutions(ack, Resolution.BITS_64, Resolution.BITS_64)
+    # Lowering is allowed, so there is nothing to judge; the capture has the answer.
+    tester.history.annotate(f"to 64 and 64 bit the node answers {8 << fsn} and {8 << rid} bit")
 
 
 @req("ZN-INIT-047")
@@ -315,7 +345,11 @@ def test_cookie_of_another_handshake_is_refused(tester: Tester, ended: bool) -> 
 
 @req("ZN-INIT-031")
 def test_cookies_differ_from_handshake_to_handshake(tester: Tester) -> None:
-    cookies = {greet(tester)[1].cookie for _ in range(20)}
+    cookies = set()
+    for _ in range(20):
+        link, ack = greet(tester)
+        cookies.add(ack.cookie)
+        link.close()
     check(len(cookies) == 20, "20 cookies in 20 handshakes", len(cookies))
 
 
@@ -373,6 +407,26 @@ def test_compression_is_answered_when_it_is_on(tester_of: Callable[..., Tester],
     check(seen == ["0x6 Unit"] * on, "0x6 Unit" if on else "nothing", listed(seen))
 
 
+@req("ZN-INIT-035")
+def test_shared_memory_is_not_answered_when_it_is_off(tester: Tester, node: Node) -> None:
+    if not node.owned:
+        raise NotApplicable("nobody knows whether the node has its shared memory off")
+    for chain in ([], [InitSynShm(segment_id=1)]):
+        _, ack = greet(tester, extensions=chain)
+        seen = [item for item in offered(ack) if item.startswith("0x2 ")]
+        check(not seen, "no shared memory in InitAck", listed(seen))
+
+
+@req("ZN-INIT-041")
+def test_node_without_a_region_names_none(tester: Tester, node: Node) -> None:
+    _, ack = greet(tester)
+    regions = [bytes(ext.original) for ext in ack.extensions or [] if ext.ext_id == RegionName().ext_id]
+    if node.owned:
+        check(not regions, "no region in InitAck", f"{len(regions)}")
+    named = [raw for raw in regions if len(raw) > len(bytes(RegionName()))]
+    check(len(named) == len(regions), "a region with a name, or none", "an empty one")
+
+
 def patch_of(ack: Init) -> int:
     """Returns the patch version of an InitAck; 0 when it says none."""
     return next((int(ext.patch) for ext in ack.extensions or [] if isinstance(ext, Patch)), 0)
@@ -410,7 +464,7 @@ def test_patch_1_marks_the_first_fragment(tester: Tester) -> None:
     both = pair(tester, subscriber={"batch_size": 1024, "patch": 1})
     if not both.sub.session.agreed.patch:
         raise NotApplicable("the node knows no patch")
-    both.put("large", bytes(3000))
+    both.put("large", bytes(3000), extensions=[QoS(D=1)])
     both.expect("PUT large=3000 bytes")
     seen = marks(both.sub)
     wanted = ["First"] + ["none"] * (len(seen) - 1)
@@ -420,7 +474,7 @@ def test_patch_1_marks_the_first_fragment(tester: Tester) -> None:
 @req("ZN-INIT-043")
 def test_without_patch_fragments_are_not_marked(tester: Tester) -> None:
     both = pair(tester, subscriber={"batch_size": 1024})
-    both.put("large", bytes(3000))
+    both.put("large", bytes(3000), extensions=[QoS(D=1)])
     both.expect("PUT large=3000 bytes")
     seen = marks(both.sub)
     check(set(seen) == {"none"}, "fragments without First and Drop", listed(sorted(set(seen))))
@@ -442,6 +496,21 @@ def test_lanes_exist_only_when_both_sides_offered_them(tester: Tester, agreed: b
         both.expect()
     used = [seen for seen in both.sub.inbox if isinstance(seen.message, Frame) and seen.message.extensions]
     check(bool(used) == agreed, f"{'a' if agreed else 'no'} lane used by the node", "the opposite")
+
+
+@req("ZN-INIT-050")
+@pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
+def test_frames_are_left_out_only_when_both_sides_offered_low_latency(
+    tester_of: Callable[..., Tester], on: bool
+) -> None:
+    tester = tester_of(transport__unicast__lowlatency=on, transport__unicast__qos__enabled=False)
+    for offer in (True, False):
+        both = pair(tester, subscriber={"lowlatency": offer})
+        both.put("a", b"1")
+        both.expect("PUT a=1")
+        bare = {seen.carrier is None for seen in both.sub.inbox if isinstance(seen.message, Push)}
+        wanted = "PUSH without FRAME" if on and offer else "PUSH in FRAME"
+        check(bare == {on and offer}, wanted, "the opposite")
 
 
 def first_sn(end: SessionEnd) -> int:

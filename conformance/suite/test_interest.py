@@ -129,7 +129,7 @@ def test_unknown_optional_extension_of_interest_is_skipped(tester: Tester, enc: 
 # Modes --------------------------------------------------------------------------------------------------
 
 
-@req("ZN-INT-101", "ZN-RTE-023", "ZN-RTE-024")
+@req("ZN-INT-101", "ZN-INT-001", "ZN-RTE-023", "ZN-RTE-024")
 @KINDS
 def test_current_is_a_snapshot_with_d_final(tester: Tester, kind: str) -> None:
     told, other = populated(tester)
@@ -139,7 +139,7 @@ def test_current_is_a_snapshot_with_d_final(tester: Tester, kind: str) -> None:
     told.expect()
 
 
-@req("ZN-INT-102")
+@req("ZN-INT-102", "ZN-INT-001")
 @KINDS
 def test_future_tells_of_changes_without_d_final(tester: Tester, kind: str) -> None:
     told, other = populated(tester)

@@ -9,13 +9,16 @@ import pytest
 
 from conformance.config import RunConfig
 from conformance.expect import check
-from conformance.plugin import req
+from conformance.plugin import req, slow
 from conformance.suite.common import announcing, declare, frame, pair, silent, unknown, watcher
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.transport import KeepAlive
 
 LEASE = 0.4
 """Seconds: short enough for a test, long against the slack of timers."""
+
+PUBLICATIONS_A_LEASE = 12
+"""Often enough that a quarter of a lease is never silent."""
 
 
 def longest_gap(tester: Tester, end: SessionEnd, seconds: float) -> float:
@@ -71,6 +74,26 @@ def renewing(end: SessionEnd, period: float) -> Callable[[float], float | None]:
         return due
 
     return timer
+
+
+@req("ZN-KA-103")
+@slow
+def test_keep_alives_beside_data_are_told(tester_of: Callable[..., Tester]) -> None:
+    tester = tester_of(transport__link__tx__lease=round(LEASE * 1000))
+    both = pair(tester, subscriber={"lease": 60})
+    counts = []
+    for said in (both.push("a"), None):
+        start = len(both.sub.inbox)
+        for _ in range(2 * PUBLICATIONS_A_LEASE):
+            # The publisher's own link is kept alive either way.
+            both.pub.send(frame(both.pub, said) if said else KeepAlive())
+            tester.links.wait(lambda: False, LEASE / PUBLICATIONS_A_LEASE)
+        heard = [seen.message for seen in both.sub.inbox[start:]]
+        counts.append(len([message for message in heard if isinstance(message, KeepAlive)]))
+    # Nothing forbids them, so there is nothing to judge; the capture has them.
+    words = f"in two leases the node sends {counts[0]} KEEP_ALIVE beside data, {counts[1]} without"
+    tester.history.annotate(words)
+    check(counts[1], "KEEP_ALIVE while nothing else is to be said", "none")
 
 
 # What the node does with ours ----------------------------------------------------------------------------

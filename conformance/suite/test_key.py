@@ -6,10 +6,11 @@ import pytest
 
 from conformance.expect import check
 from conformance.plugin import req
-from conformance.suite.common import declare, listed, pair, watcher
+from conformance.suite.common import DECLARATIONS, declare, listed, pair, settle, watcher
 from conformance.tester import Tester
 from scapy_layers.data import Put
-from scapy_layers.network import Push
+from scapy_layers.keyexpr import is_valid
+from scapy_layers.network import Declare, Push
 
 NO_KEYS = ["a//b", "a/", "a#b", "a?b", "a$b", "a/b*"]
 """Relative to a base, so that only a subscriber of this test could get them."""
@@ -27,7 +28,7 @@ def test_what_is_no_key_is_not_routed(tester: Tester, key: str) -> None:
 
 
 @req("ZN-KEX-101")
-@pytest.mark.parametrize("key", ["", "/"], ids=["empty", "slash"])
+@pytest.mark.parametrize("key", ["", "/", "/a"], ids=["empty", "slash", "leading slash"])
 def test_empty_key_is_not_routed(tester: Tester, key: str) -> None:
     both = pair(tester)
     everything = tester.session()
@@ -41,17 +42,34 @@ def test_empty_key_is_not_routed(tester: Tester, key: str) -> None:
 
 
 @req("ZN-KEX-102")
+@pytest.mark.parametrize("kind", DECLARATIONS)
 @pytest.mark.parametrize("key", NOT_CANONICAL)
-def test_node_tells_nobody_of_a_key_that_is_not_canonical(tester: Tester, key: str) -> None:
+def test_node_tells_nobody_of_a_key_that_is_not_canonical(tester: Tester, key: str, kind: str) -> None:
+    body = DECLARATIONS[kind][0]
+    made = body.shape().name
     told = watcher(tester)
     told.ask()
     told.snapshot()
-    other = tester.session()
-    declare(other, "subscribers", told.at("a/**/b"))
-    told.until("D_SUBSCRIBER a/**/b")
-    other = tester.session()
-    other.declare_subscriber(told.at(key))
     control = tester.session()
-    declare(control, "subscribers", told.at("control"))
-    before = told.until("D_SUBSCRIBER control")
-    check(f"D_SUBSCRIBER {key}" not in before, "nothing, or the canonical key", listed(before))
+    declare(control, kind, told.at("a/**/c"))
+    told.until(f"{made} a/**/c")
+    other = tester.session()
+    other.post(Declare(body=body(entity_id=1, key_suffix=told.at(key))))
+    settle(other)
+    declare(control, kind, told.at("control"))
+    before = told.until(f"{made} control")
+    keys = [words.partition(" ")[2] for words in before]
+    check(all(map(is_valid, keys)), "nothing, or the canonical key", listed(before))
+
+
+@req("ZN-KEX-102")
+@pytest.mark.parametrize("key", NOT_CANONICAL)
+def test_publication_under_a_key_that_is_not_canonical_is_refused_or_made_canonical(
+    tester: Tester, key: str
+) -> None:
+    both = pair(tester)
+    both.put("a/**/c", b"1")
+    both.expect("PUT a/**/c=1")
+    both.put(key, b"2")
+    keys = [both.sub.key(push) for push in both.delivered()]
+    check(all(map(is_valid, keys)), "nothing, or the canonical key", f"PUT {key}")

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from conformance.config import RunConfig
+from conformance.errors import NotApplicable
 from conformance.expect import check
-from conformance.plugin import req
+from conformance.nodes.base import Node
+from conformance.plugin import destructive, req, slow
 from conformance.suite.common import (
     accept,
     announcing,
@@ -23,8 +25,16 @@ from conformance.suite.common import (
     unknown,
 )
 from conformance.tester import End, SessionEnd, Tester
-from scapy_layers.codes import Bound, Resolution
-from scapy_layers.extensions import Compression, LowLatency, QoSOffer, RemoteBound
+from scapy_layers.codes import Bound, CloseReason, Resolution
+from scapy_layers.extensions import (
+    Compression,
+    InitSynShm,
+    LowLatency,
+    OpenSynShm,
+    QoSOffer,
+    RemoteBound,
+)
+from scapy_layers.network import Push
 from scapy_layers.transport import Frame, KeepAlive, Open, TransportOam
 
 LEASE = 0.4
@@ -95,13 +105,96 @@ def test_initial_sn_of_the_node_is_inside_the_agreed_range(tester: Tester, fsn: 
         link.send(Open(cookie=ack.cookie))
         opened = link.expect(Open, A=1)
         check(not opened.initial_sn >> width, f"an initial SN of at most {width} bits", "a larger one")
+        # Small nodes have room for few sessions at a time.
+        link.close()
 
 
 @req("ZN-OPEN-008")
 def test_initial_sn_is_drawn_at_random(tester: Tester) -> None:
-    numbers = {accept(tester)[1].initial_sn for _ in range(50)}
+    numbers = set()
+    for _ in range(50):
+        link, opened = accept(tester)
+        numbers.add(opened.initial_sn)
+        link.close()
     check(len(numbers) >= 45, "at least 45 values in 50 handshakes", len(numbers))
     check(max(numbers) - min(numbers) > 1000, "values spread over the range", "values close together")
+
+
+WIDTHS = pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(Resolution.BITS_8, id="8"),
+        pytest.param(Resolution.BITS_16, id="16", marks=slow),
+        pytest.param(Resolution.BITS_32, id="32", marks=slow),
+    ],
+)
+"""Each needs a node of its own, because it may harm it; so the core has the narrowest only."""
+
+INSIDE: dict[int, tuple[int, ...]] = {
+    Resolution.BITS_8: (0, 5, 127, 128),
+    Resolution.BITS_16: (0, 5, (1 << 14) - 1, 1 << 14),
+    Resolution.BITS_32: (0, 5, (1 << 28) - 1, 1 << 28),
+}
+"""First numbers in the part of the range that nodes use, its edge included (reading R-01)."""
+
+UPPER: dict[int, tuple[int, ...]] = {
+    Resolution.BITS_8: (129, 255),
+    Resolution.BITS_16: ((1 << 14) + 1, (1 << 16) - 1),
+    Resolution.BITS_32: ((1 << 28) + 1, (1 << 32) - 1),
+}
+"""First numbers in the rest of the range that the page gives."""
+
+BEYOND: dict[int, tuple[int, ...]] = {
+    Resolution.BITS_8: (300, 256),
+    Resolution.BITS_16: (1 << 16,),
+    Resolution.BITS_32: (1 << 32,),
+}
+"""First numbers outside of it."""
+
+
+def begin(tester: Tester, code: Resolution, initial_sn: int) -> End:
+    """Sends a handshake with a resolution and a first number up to OpenSyn, and returns the link."""
+    link, ack = greet(tester, fsn=code, batch_size=1024)
+    if ack.S and ack.fsn < code:
+        raise NotApplicable("the node lowers the resolution")
+    link.send(Open(cookie=ack.cookie, initial_sn=initial_sn))
+    return link
+
+
+@req("ZN-OPEN-009")
+def test_initial_sn_inside_the_range_in_use_is_taken(tester: Tester) -> None:
+    for code, numbers in INSIDE.items():
+        for number in numbers:
+            begin(tester, Resolution(code), number).expect(Open, A=1)
+
+
+@req("ZN-OPEN-009")
+@destructive
+@WIDTHS
+def test_initial_sn_in_the_rest_of_the_agreed_range_is_taken(tester: Tester, code: Resolution) -> None:
+    for number in UPPER[code]:
+        begin(tester, code, number).expect(Open, A=1)
+
+
+@req("ZN-OPEN-009")
+@destructive
+@WIDTHS
+def test_initial_sn_outside_the_agreed_range_is_refused(tester: Tester, code: Resolution) -> None:
+    begin(tester, code, 5).expect(Open, A=1)
+    for number in BEYOND[code]:
+        begin(tester, code, number).expect_refusal(unless=Open)
+
+
+@req("ZN-OPEN-010")
+@pytest.mark.parametrize("wrong", ["cookie", pytest.param("initial SN", marks=destructive)])
+def test_others_can_open_sessions_after_a_refused_open(tester: Tester, wrong: str) -> None:
+    accept(tester)
+    if wrong == "cookie":
+        link, _ = greet(tester)
+        link.send(Open(cookie=b"no such cookie"))
+    else:
+        begin(tester, Resolution.BITS_8, BEYOND[Resolution.BITS_8][0])
+    accept(tester)
 
 
 @req("ZN-OPEN-011")
@@ -116,12 +209,14 @@ def test_each_side_counts_from_its_own_initial_sn(tester: Tester, initial_sn: in
 
 
 @req("ZN-OPEN-017")
-def test_session_is_live_right_after_open_ack(tester: Tester) -> None:
+@pytest.mark.parametrize("reliable", [True, False], ids=["reliable", "best-effort"])
+def test_session_is_live_right_after_open_ack(tester: Tester, reliable: bool) -> None:
     both = pair(tester)
     both.pub = tester.starting()
     both.pub.open()
-    both.put("first", b"1")
-    both.expect("PUT first=1")
+    both.pub.post(both.push("first"), reliable=reliable)
+    # Nothing else is said on that link before the value is there.
+    both.sub.until(Push, key=both.at("first"))
 
 
 # Lease ------------------------------------------------------------------------------------------------
@@ -234,6 +329,37 @@ def test_compression_is_accepted_in_open_ack_when_agreed(tester_of: Callable[...
 def test_routing_hint_in_open_syn_does_not_break_the_session(tester: Tester, bound: int) -> None:
     accept(tester)
     accept(tester, extensions=[RemoteBound(bound=bound)])
+
+
+@req("ZN-OPEN-019")
+def test_shared_memory_is_not_in_open_ack_when_it_is_off(tester: Tester, node: Node) -> None:
+    if not node.owned:
+        raise NotApplicable("nobody knows whether the node has its shared memory off")
+    for chain in ([], [OpenSynShm(challenge=1)]):
+        link, ack = greet(tester, extensions=[InitSynShm(segment_id=1)] * len(chain))
+        link.send(Open(cookie=ack.cookie, extensions=chain))
+        seen = said(link.expect(Open, A=1), 0x2)
+        check(not seen, "no shared memory in OpenAck", listed(seen))
+
+
+@req("ZN-OPEN-025")
+def test_extensions_of_open_ack_are_optional(tester: Tester) -> None:
+    link, ack = greet(tester, extensions=[QoSOffer()])
+    link.send(Open(cookie=ack.cookie, extensions=[QoSOffer()]))
+    opened = link.expect(Open, A=1)
+    if not opened.extensions:
+        raise NotApplicable("the node answers with no extension")
+    mandatory = [str(extension.name) for extension in opened.extensions if extension.M]
+    check(not mandatory, "no mandatory extension", listed(mandatory))
+
+
+@req("ZN-EXT-103")
+@pytest.mark.parametrize("enc", ["unit", "z64", "zbuf"])
+def test_unknown_mandatory_extension_of_open_syn_is_unsupported(tester: Tester, enc: str) -> None:
+    accept(tester, extensions=[unknown(enc)])
+    link, ack = greet(tester)
+    link.send(Open(cookie=ack.cookie, extensions=[unknown(enc, mandatory=True)]))
+    link.expect_refusal(CloseReason.UNSUPPORTED, unless=Open)
 
 
 @req("ZN-EXT-102")

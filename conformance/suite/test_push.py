@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,13 +10,22 @@ import pytest
 from conformance.errors import NotApplicable
 from conformance.expect import check, field
 from conformance.plugin import req
-from conformance.suite.common import Pair, bits, frame, pair, unknown
+from conformance.suite.common import UNKNOWN_ID, Pair, bits, frame, listed, pair, unknown
 from conformance.tester import Tester
 from scapy_layers.codes import Priority
 from scapy_layers.data import Del, Err, Put, Query, Reply
-from scapy_layers.extensions import DelAttachment, NodeId, PutAttachment, QoS, SourceInfo, Timestamp
+from scapy_layers.extensions import (
+    DelAttachment,
+    Lane,
+    NodeId,
+    PutAttachment,
+    QoS,
+    SourceInfo,
+    Timestamp,
+)
 from scapy_layers.message import Extension, Message
 from scapy_layers.network import Push
+from scapy_layers.transport import Frame
 
 ALIAS = 7
 """ExprId of an alias of ours."""
@@ -111,7 +121,19 @@ def test_unknown_optional_extension_of_push_is_skipped(tester: Tester, enc: str)
     both = pair(tester)
     both.pub.post(both.push("push", extensions=[unknown(enc)]))
     both.pub.post(both.push("put", body=Put(data=b"2", extensions=[unknown(enc)])))
-    both.expect("PUT push=1", "PUT put=2")
+    both.pub.post(both.push("del", body=Del(extensions=[unknown(enc)])))
+    both.expect("PUT push=1", "PUT put=2", "DEL del")
+
+
+@req("ZN-EXT-105")
+@pytest.mark.parametrize("enc", ["unit", "z64", "zbuf"])
+def test_unknown_optional_extension_of_push_is_passed_on(tester: Tester, enc: str) -> None:
+    both = pair(tester)
+    both.pub.post(both.push(extensions=[unknown(enc)]))
+    chain = both.expect("PUT a=1")[0].extensions or []
+    if not any(ext.ext_id == UNKNOWN_ID for ext in chain):
+        # Only told, not judged: what a router does not know it can hardly check.
+        raise NotApplicable("the node leaves extensions out that it does not know")
 
 
 @req("ZN-EXT-103")
@@ -151,6 +173,61 @@ def test_block_and_express_survive_forwarding(tester: Tester, block: int, expres
     said = extension(both.expect("PUT a=1")[0], QoS)
     seen = (said.D, said.E) if said else (0, 0)
     check(seen == (block, express), f"D={block} E={express}", f"D={seen[0]} E={seen[1]}")
+
+
+@req("ZN-NET-006", "ZN-NET-005")
+def test_priorities_run_from_control_to_background(tester: Tester) -> None:
+    names = [
+        "CONTROL",
+        "REAL_TIME",
+        "INTERACTIVE_HIGH",
+        "INTERACTIVE_LOW",
+        "DATA_HIGH",
+        "DATA",
+        "DATA_LOW",
+        "BACKGROUND",
+    ]
+    check([one.name for one in Priority] == names, listed(names), listed([one.name for one in Priority]))
+    both = pair(tester, subscriber={"qos": True}, qos=True)
+    if not (both.sub.session.agreed.qos and both.pub.session.agreed.qos):
+        raise NotApplicable("the node has no QoS lanes")
+    for number, name in enumerate(names):
+        said = QoS(D=1, priority=number)
+        both.pub.post(both.push(name, extensions=[said]), priority=number)
+        both.sub.until(Push, key=both.at(name))
+        seen = both.sub.inbox[both.sub.position() - 1]
+        quality = extension(seen.message, QoS)
+        lane = None if seen.carrier is None else extension(seen.carrier, Lane)
+        found = [Priority.DATA if one is None else int(one.priority) for one in (quality, lane)]
+        words = [Priority(one).name for one in found]
+        check(found == [number, number], f"{name} as priority and as lane", listed(words))
+
+
+@req("ZN-NET-009")
+@pytest.mark.parametrize("patch", [1, 0], ids=["patch-1", "patch-0"])
+def test_block_first_is_sent_from_patch_1_on(tester: Tester, patch: int) -> None:
+    both = pair(tester, subscriber={"patch": patch}, patch=1)
+    if not both.pub.session.agreed.patch:
+        raise NotApplicable("the node knows no patch")
+    both.pub.post(both.push(extensions=[QoS(F=1)]))
+    said = extension(both.expect("PUT a=1")[0], QoS)
+    seen = bool(said.F) if said else False
+    check(seen == bool(patch), f"F={patch}", f"F={int(seen)}")
+
+
+@req("ZN-NET-002")
+def test_network_messages_are_bare_in_low_latency_sessions(tester_of: Callable[..., Tester]) -> None:
+    tester = tester_of(transport__unicast__lowlatency=True, transport__unicast__qos__enabled=False)
+    bare: dict[str, Any] = {"lowlatency": True}
+    to_the_node, from_the_node = pair(tester, **bare), pair(tester, subscriber=bare)
+    for both, direct in ((to_the_node, to_the_node.pub), (from_the_node, from_the_node.sub)):
+        if not direct.session.agreed.lowlatency:
+            raise NotApplicable("the node has no low-latency sessions")
+        both.put("a", b"1")
+        both.pub.post(both.push("b", body=Del()))
+        both.expect("PUT a=1", "DEL b")
+        framed = [seen for seen in direct.inbox if isinstance(seen.message, Frame)]
+        check(not framed, "no FRAME in a low-latency session", "FRAME")
 
 
 @req("ZN-NET-003", "ZN-NET-013")
@@ -209,7 +286,7 @@ def test_payload_of_any_length_is_delivered(tester: Tester, size: int) -> None:
     both = pair(tester)
     value = tester.rng.randbytes(size)
     both.put("before", b"0")
-    both.put("a", value)
+    both.put("a", value, extensions=[QoS(D=1)])
     pushes = both.delivered()
     check([both.sub.key(push) for push in pushes] == [both.at("before"), both.at("a")], "both", "not both")
     check(bytes(pushes[1].body.data) == value, f"{size} bytes as they were published", "others")

@@ -170,6 +170,31 @@ def test_timeout_bounds_the_wait(tester: Tester, run_config: RunConfig) -> None:
     check(ended - sent > 0.29e9, "the wait that was asked for", "an early end")
 
 
+@req("ZN-REQ-104")
+@pytest.mark.parametrize("budget", [2, None], ids=["2", "none"])
+def test_budget_caps_the_number_of_replies(tester: Tester, budget: int | None) -> None:
+    both = inquiry(tester)
+    number, request = both.asked(extensions=[] if budget is None else [Budget(budget=budget)])
+    both.reply(request, *(Put(data=b"%d" % each) for each in range(5)))
+    both.finish(request)
+    replies = both.answers(number)
+    if budget is None:
+        check(len(replies) == 5, "5 replies", f"{len(replies)}")
+    else:
+        check(len(replies) <= budget, f"at most {budget} replies", f"{len(replies)}")
+        check(replies, "some replies", "none")
+
+
+@req("ZN-NET-012")
+@pytest.mark.parametrize("said", [None, 1], ids=["default", "D=1"])
+def test_forwarded_request_is_block_by_default(tester: Tester, said: int | None) -> None:
+    both = inquiry(tester)
+    _, request = both.asked(extensions=[] if said is None else [QoS(D=said)])
+    blocks = [bool(ext.D) for ext in request.extensions or [] if isinstance(ext, QoS)]
+    # Without QoS the default stands, which is Block for a REQUEST.
+    check(all(blocks), "D=1, or no QoS", "D=0")
+
+
 # QUERY ------------------------------------------------------------------------------------------------
 
 

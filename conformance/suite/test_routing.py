@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conformance.expect import check
-from conformance.plugin import req
+from conformance.plugin import req, slow
 from conformance.suite.common import (
     DECLARATIONS,
     Watcher,
@@ -21,8 +21,10 @@ from conformance.suite.common import (
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.codes import QueryTarget, WhatAmI
 from scapy_layers.data import Put
-from scapy_layers.extensions import NodeId, Target
-from scapy_layers.network import Push, Request, Response
+from scapy_layers.declarations import DeclareSubscriber
+from scapy_layers.extensions import NodeId, QoS, Target
+from scapy_layers.keyexpr import canonical, intersects
+from scapy_layers.network import Declare, Push, Request, Response
 
 KINDS = pytest.mark.parametrize("kind", DECLARATIONS)
 
@@ -81,6 +83,55 @@ def test_declaration_is_not_sent_back_where_it_came_from(tester: Tester, kind: s
     name = DECLARATIONS[kind][0].shape().name
     other.until(f"{name} a")
     own.expect()
+
+
+CHANGES = 30
+"""Declarations made or taken back before and after somebody joins."""
+
+Model = dict[tuple[int, int], tuple[str, str]]
+"""Session and entity id of what is declared, with its kind and key."""
+
+
+def change_at_random(tester: Tester, ends: list[SessionEnd], base: str, model: Model) -> None:
+    """Declares and takes back at random, in several sessions, and keeps a model of what there is."""
+    for _ in range(CHANGES):
+        place = tester.rng.randrange(len(ends))
+        end = ends[place]
+        own = [number for owner, number in model if owner == place]
+        if own and tester.rng.random() < 0.45:
+            number = tester.rng.choice(own)
+            kind, _ = model.pop((place, number))
+            end.post(Declare(body=DECLARATIONS[kind][1](entity_id=number)))
+        else:
+            kind, key = tester.rng.choice(sorted(DECLARATIONS)), f"{tester.rng.randrange(6)}/*"
+            number = end.next_id()
+            model[place, number] = (kind, key)
+            end.post(Declare(body=DECLARATIONS[kind][0](entity_id=number, key_suffix=f"{base}/{key}")))
+    for end in ends:
+        end.fence()
+
+
+@req("ZN-RTE-025")
+@pytest.mark.parametrize("joins", [0, 1, 2], ids=["first", "in the middle", "late"])
+def test_late_joiner_has_the_same_picture(tester: Tester, joins: int) -> None:
+    base = f"harness/{tester.word()}"
+    ends = [tester.session() for _ in range(3)]
+    model: Model = {}
+    told = watcher(tester, base)
+    for stage in range(3):
+        if stage == joins:
+            told = watcher(tester, base)
+            told.ask()
+        change_at_random(tester, ends, base, model)
+    picture: set[str] = set()
+    for words in told.told():
+        what, _, key = words.partition(" ")
+        (picture.discard if what.startswith("U_") else picture.add)(f"{what[2:]} {key}")
+    picture.discard("FINAL ")
+    wanted = {f"{DECLARATIONS[kind][0].shape().name[2:]} {key}" for kind, key in model.values()}
+    missing, stale = listed(sorted(wanted - picture)), listed(sorted(picture - wanted))
+    words = f"{len(wanted - picture)} missing, {len(picture - wanted)} stale"
+    check(picture == wanted, "what is declared, and nothing else", words, f"missing {missing}; stale {stale}")
 
 
 # Publications ---------------------------------------------------------------------------------------
@@ -170,6 +221,44 @@ def test_keys_match_when_they_intersect(tester: Tester, declared: str, published
     both.put("control")
     came = [seen for seen in end.until(Push, key=control) if isinstance(seen, Push)]
     check(len(came) == meet, f"{int(meet)} delivery", f"{len(came)}")
+
+
+PAIRS = 300
+"""Pairs of a declared key and a published one."""
+
+CHUNKS = ("a", "b", "ab", "*", "**", "a$*", "$*b", "a$*b")
+
+
+def random_key(tester: Tester) -> str:
+    """Returns a key of one to four chunks, wildcards among them."""
+    return canonical("/".join(tester.rng.choices(CHUNKS, k=tester.rng.randint(1, 4))))
+
+
+@req("ZN-RTE-026")
+@slow
+def test_publications_meet_declarations_as_the_reference_matcher_says(tester: Tester) -> None:
+    both = pair(tester)
+    pairs = [(random_key(tester), random_key(tester)) for _ in range(PAIRS)]
+    meeting = {number for number, (declared, said) in enumerate(pairs) if intersects(declared, said)}
+    check(PAIRS // 5 < len(meeting) < PAIRS * 4 // 5, "pairs that meet and pairs that do not", "one kind")
+    end = tester.session()
+    # Each pair below a chunk of its own, so that all of them can be told at once.
+    declared = [both.at(f"{number}/{key}") for number, (key, _) in enumerate(pairs)]
+    control = both.at("control")
+    end.post(*(Declare(body=DeclareSubscriber(entity_id=end.next_id(), key_suffix=key)) for key in declared))
+    end.declare_subscriber(control)
+    end.fence()
+    quality = QoS(D=1)
+    for number, (_, key) in enumerate(pairs):
+        value = Put(data=b"%d" % number)
+        both.pub.post(both.push(f"{number}/{key}", body=value, extensions=[quality.copy()]))
+    both.put("control", extensions=[quality])
+    came = [seen for seen in end.until(Push, key=control) if isinstance(seen, Push)]
+    got = [int(bytes(push.body.data)) for push in came]
+    wrong = sorted(set(got) ^ meeting)
+    words = listed([" and ".join(pairs[number]) for number in wrong[:3]])
+    check(not wrong, "a delivery for each pair that meets, and no other", f"{len(wrong)} others", words)
+    check(len(got) == len(set(got)), "one delivery each", "several")
 
 
 @req("ZN-RTE-027")
