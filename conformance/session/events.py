@@ -65,11 +65,13 @@ class Closed:
         reason: Close reason code; None when the link ended without CLOSE.
         by_us: We ended it.
         why: In words.
+        all_links: Where it has several links, all of them end; otherwise this one.
     """
 
     reason: int | None
     by_us: bool
     why: str
+    all_links: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,6 @@ from scapy_layers.extensions import First, Lane, QoS
 from scapy_layers.message import Extension, Message
 from scapy_layers.transport import Fragment, Frame
 
-FRAME_ROOM = 16
-"""Bytes kept free in a batch for prefix, header, number, lane and marker of a FRAME or FRAGMENT."""
-
 LaneKey = tuple[bool, int]
 """Reliable or not, priority."""
 
@@ -140,7 +137,7 @@ class Outbox:
         if self.agreed.lowlatency:
             self._add(Unit(prefix, self.agreed.compression, message, size=len(raw)))
             return
-        room = self.agreed.batch_size - FRAME_ROOM
+        room = self._policy.room(self.agreed.batch_size)
         if len(raw) > room:
             self._slice(raw, room, lane, prefix)
             return
@@ -186,6 +183,11 @@ class Outbox:
         sn = self._next_sn.get(lane, self.initial_sn)
         self._next_sn[lane] = self._policy.following_sn(sn, self.agreed.fsn)
         return sn
+
+    def count_with(self, other: Outbox) -> None:
+        """Numbers what leaves together with what leaves over another link of the session."""
+        self.initial_sn = other.initial_sn
+        self._next_sn = other._next_sn
 
     def next_sn(self, lane: LaneKey) -> int:
         """Returns the number that the next FRAME or FRAGMENT of a lane will have."""

@@ -10,9 +10,11 @@ from conformance.session import compression
 from conformance.session.events import Closed, Event, Opened, Received
 from conformance.session.fragments import MAX_MESSAGE
 from conformance.session.lanes import Inbox, Outbox, Unit
+from conformance.session.multilink import Proof
 from conformance.session.negotiate import DEFAULT_SIZES, Offer, accepted, agreed, chain_of, offer_of
 from conformance.session.policy import Dice, Policy, password_proof
 from conformance.session.registry import Registry
+from conformance.session.rsa import PrivateKey
 from conformance.session.states import HANDSHAKE, State, Trigger, after
 from scapy_layers.batch import LONG_PREFIX, MAX_BATCH, PREFIX, Contents, contents
 from scapy_layers.codes import CloseReason, Kind, Priority, WhatAmI
@@ -63,6 +65,8 @@ class SessionConfig:
         handshake_seconds: Time for the handshake.
         max_message: Bytes of unfinished messages, fragments of all lanes together.
         batching: Messages that are queued together share FRAMEs.
+        max_links: Links of a session at most.
+        key: With which we show that links of ours belong together; needed for more than one.
     """
 
     zid: bytes
@@ -74,6 +78,8 @@ class SessionConfig:
     handshake_seconds: float = HANDSHAKE_SECONDS
     max_message: int = MAX_MESSAGE
     batching: bool = False
+    max_links: int = 1
+    key: PrivateKey | None = None
 
 
 class Session:
@@ -110,6 +116,8 @@ class Session:
         self._inbox: Inbox | None = None
         self._cookie = b""
         self._nonce: int | None = None
+        self._proof = Proof(config.key, rng) if config.key is not None and config.max_links > 1 else None
+        self._first: Session | None = None
         self._handshake_until: float | None = None
         self._last_sent = 0.0
         self._last_heard = 0.0
@@ -128,6 +136,11 @@ class Session:
     def limit(self) -> int:
         """Bytes of the largest batch that the next length may announce."""
         return self.config.max_message if self.prefix == LONG_PREFIX else MAX_BATCH
+
+    @property
+    def joined(self) -> bool:
+        """This link is one more of a session that there was."""
+        return self._first is not None
 
     @property
     def initial_sn(self) -> int:
@@ -151,6 +164,8 @@ class Session:
         chain = chain_of(offer)
         if self.config.credentials:
             chain.append(AuthInitSyn(extensions=[UsrPwd()]))
+        if self._proof is not None:
+            chain.append(self._proof.probe())
         # S=0 in the answer would mean two things when the proposal was not the default (R-05).
         self._control(self._init(offer, chain))
 
@@ -334,7 +349,8 @@ class Session:
         ours, theirs = self._leases()
         if now >= self._last_heard + self.policy.effective_lease(ours, theirs):
             why = "the node was silent for a whole lease"
-            return [self._give_up(Trigger.EXPIRED, self.policy.expiry_reason(), why)]
+            closed = self._give_up(Trigger.EXPIRED, self.policy.expiry_reason(), why)
+            return [replace(closed, all_links=self.policy.expiry_ends_all_links())]
         if now >= self._last_sent + self.policy.keep_alive_period(ours, theirs):
             self._control(KeepAlive())
         return []
@@ -414,7 +430,8 @@ class Session:
         if self.policy.answers_close():
             self._control(Close(reason=message.reason))
         self._end(Trigger.CLOSE_RECEIVED)
-        return [Closed(message.reason, by_us=False, why="CLOSE received")]
+        whole = self.policy.ends_all_links(session=bool(message.value("S")))
+        return [Closed(message.reason, by_us=False, why="CLOSE received", all_links=whole)]
 
     # Handshake, acceptor -----------------------------------------------------------------------------
 
@@ -434,7 +451,9 @@ class Session:
                 raise RemoteError("no user and password offered, which are demanded here", refusal)
             self._nonce = self._rng.randint(0, (1 << 64) - 1)
             chain.append(AuthInitAck(extensions=[UsrPwdNonce(nonce=self._nonce)]))
-        self._control(self._init(answer, chain, cookie=self._cookie))
+        if self._proof is not None:
+            chain += self._proof.challenge(message)
+        self._control(self._init(answer, chain, cookie=self._cookie, proposed=proposed))
         self._move(Trigger.INIT_SYN)
 
     def _take_open_syn(self, message: Message, now: float) -> Opened:
@@ -443,11 +462,16 @@ class Session:
         if not self.policy.accepts_cookie(self._cookie, bytes(message.cookie)):
             raise RemoteError("the cookie is not the one of InitAck", self.policy.unexpected("cookie"))
         self._check_user(message)
+        if self._proof is not None and not self._proof.check(message):
+            refusal = self.policy.authentication_refusal()
+            raise RemoteError("no proof of the key that was named for several links", refusal)
         lease = self._check_open(message)
         self._admit()
         chain = self._confirmations()
         if self._nonce is not None:
             chain.append(AuthOpenAck(extensions=[UsrPwd()]))
+        if self._proof is not None:
+            chain += self._proof.confirmation()
         self._set_out()
         self._control(self._open(chain, theirs=lease))
         return self._opened(Trigger.OPEN_SYN, message, lease, now)
@@ -477,7 +501,12 @@ class Session:
         if not isinstance(message, Init) or not message.value("A"):
             raise self._unexpected(message, "InitAck")
         self._check_version(message)
-        self.agreed = agreed(self.config.offer, offer_of(message), self.policy)
+        answer = offer_of(message)
+        if not message.value("S"):
+            # Whoever reads the defaults here can only mean them when they were proposed: nothing may be raised.
+            fsn, rid, batch_size = self.policy.sizes_unsaid(self.config.offer.sizes)
+            answer = replace(answer, fsn=fsn, rid=rid, batch_size=batch_size)
+        self.agreed = agreed(self.config.offer, answer, self.policy)
         self._node = (message.zid, message.whatami)
         self._set_out()
         chain = self._confirmations()
@@ -486,6 +515,8 @@ class Session:
             proof = password_proof(self.config.credentials.password, nonce)
             user = UsrPwdProof(user=self.config.credentials.user, hmac=proof)
             chain.append(AuthOpenSyn(extensions=[user]))
+        if self._proof is not None:
+            chain += self._proof.answer(message)
         self._control(self._open(chain, cookie=self.policy.returned_cookie(message.cookie)))
         self._move(Trigger.INIT_ACK)
 
@@ -493,6 +524,8 @@ class Session:
         if not isinstance(message, Open) or not message.value("A"):
             raise self._unexpected(message, "OpenAck")
         lease = self._check_open(message)
+        if self._proof is not None:
+            self._proof.confirmed(message)
         self._admit()
         return self._opened(Trigger.OPEN_ACK, message, lease, now)
 
@@ -517,19 +550,44 @@ class Session:
     def _admit(self) -> None:
         zid = self._node[0]
         registry = self._registry
-        reason = self.policy.admits(self.config.zid, zid, registry.present.keys(), registry.max_sessions)
+        self._first = self._first_link(registry.present.get(zid, []))
+        # A link of a session that there is already is no other session.
+        present = registry.present.keys() if self._first is None else registry.present.keys() - {zid}
+        reason = self.policy.admits(self.config.zid, zid, present, registry.max_sessions)
         if reason is not None:
             raise RemoteError(f"no session with this node: {_reason_name(reason)}", reason)
         registry.add(zid, self)
+        if self._first is not None:
+            self._outbox.count_with(self._first._outbox)  # noqa: SLF001  (another one of us)
+
+    def _first_link(self, links: list[object]) -> Session | None:
+        """Returns the first link of the session to which this one belongs; None when it is a session of its own."""
+        first = links[0] if links else None
+        proof = self._proof
+        if not isinstance(first, Session) or proof is None or len(links) >= self.config.max_links:
+            return None
+        other = first._proof  # noqa: SLF001
+        proven = proof.done and other is not None and other.done and proof.partner == other.partner
+        same = first.agreed == self.agreed and first._node == self._node  # noqa: SLF001
+        return first if proven and same else None
 
     def _set_out(self) -> None:
         self._outbox.agreed = self.agreed
-        self._outbox.initial_sn = self.policy.initial_sn(self.agreed.fsn, self._rng)
+        if self._first is None:
+            self._outbox.initial_sn = self.policy.initial_sn(self.agreed.fsn, self._rng)
 
-    def _init(self, offer: Offer, chain: list[Extension], cookie: bytes | None = None) -> Init:
-        """Makes InitSyn, or InitAck when there is a cookie."""
+    def _init(
+        self,
+        offer: Offer,
+        chain: list[Extension],
+        cookie: bytes | None = None,
+        proposed: Offer | None = None,
+    ) -> Init:
+        """Makes InitSyn, or InitAck when there is a cookie and something was proposed."""
         sizes = {}
-        if self.policy.writes_sizes(offer.sizes, DEFAULT_SIZES):
+        # Without S some read the defaults, others what was proposed (R-05): it is left out when both are meant.
+        readings = {DEFAULT_SIZES} if proposed is None else {DEFAULT_SIZES, proposed.sizes}
+        if any(self.policy.writes_sizes(offer.sizes, reading) for reading in readings):
             sizes = {"S": 1, "fsn": offer.fsn, "rid": offer.rid, "batch_size": offer.batch_size}
         answer = {} if cookie is None else {"A": 1, "cookie": cookie}
         return Init(
@@ -563,7 +621,11 @@ class Session:
 
     def _opened(self, trigger: Trigger, message: Open, lease: float, now: float) -> Opened:
         self.peer = Opened(*self._node, self.agreed, lease, message.initial_sn)
-        self._inbox = Inbox(self.policy, self.agreed, message.initial_sn, self.config.max_message)
+        if self._first is None:
+            self._inbox = Inbox(self.policy, self.agreed, message.initial_sn, self.config.max_message)
+        else:
+            # What comes over all links of a session is counted together.
+            self._inbox = self._first._inbox  # noqa: SLF001
         self._last_sent = self._last_heard = now
         self._move(trigger)
         return self.peer

@@ -35,6 +35,9 @@ COOKIE_BYTES = 16
 SMALLEST_BATCH = 32
 """Bytes: below it a FRAME with its lane and number leaves no room for a fragment worth sending."""
 
+FRAME_ROOM = 16
+"""Bytes kept free in a batch for prefix, header, number, lane and marker of a FRAME or FRAGMENT."""
+
 REGION_BYTES = 32
 """Longest region name, as real nodes have it."""
 
@@ -102,8 +105,12 @@ class Policy:
         return True
 
     def writes_sizes(self, sizes: Collection[int], defaults: Collection[int]) -> bool:
-        """ZN-INIT-011, ZN-INIT-012: S whenever the values are not the defaults: both readings of S=0 agree then."""
+        """ZN-INIT-011: S whenever the values are not what its absence means, in each reading of that."""
         return sizes != defaults
+
+    def sizes_unsaid(self, proposed: tuple[int, int, int]) -> tuple[int, int, int]:
+        """ZN-INIT-012: what an InitAck without S means: resolutions and batch size as they were proposed."""
+        return proposed
 
     def cookie(self, rng: Dice) -> bytes:
         """ZN-INIT-002, ZN-INIT-031: the challenge of InitAck, another one in every handshake."""
@@ -179,7 +186,7 @@ class Policy:
         Args:
             own: Our ZenohID.
             theirs: Theirs.
-            present: ZenohIDs that have a session; a second link of one is refused, there is no multilink here.
+            present: ZenohIDs that have a session to which this link does not belong.
             most: Sessions at most; None for no limit.
         """
         if theirs == own:
@@ -213,6 +220,10 @@ class Policy:
         """ZN-KA-104, ZN-CLS-106: what CLOSE says when the lease ran out; None: no CLOSE."""
         return CloseReason.EXPIRED
 
+    def expiry_ends_all_links(self) -> bool:
+        """ZN-KA-106: each link has a lease of its own; the session lives as long as one of them does."""
+        return False
+
     # CLOSE -----------------------------------------------------------------------------------------
 
     def answers_close(self) -> bool:
@@ -220,9 +231,13 @@ class Policy:
         return False
 
     def ends_on_close(self, *, session: bool) -> bool:
-        """ZN-CLS-007, ZN-CLS-102: CLOSE ends the session; with one link in it, S makes no difference."""
+        """ZN-CLS-007, ZN-CLS-102: CLOSE ends the link over which it came, whatever S says."""
         del session
         return True
+
+    def ends_all_links(self, *, session: bool) -> bool:
+        """ZN-CLS-003, ZN-CLS-004: with S CLOSE ends the other links of the session too."""
+        return session
 
     # FRAME and FRAGMENT ----------------------------------------------------------------------------
 
@@ -241,6 +256,10 @@ class Policy:
     def accepts_lane(self, priority: int, *, qos: bool) -> bool:
         """ZN-INIT-049: lanes other than DATA only when QoS was agreed."""
         return qos or priority == Priority.DATA
+
+    def room(self, batch_size: int) -> int:
+        """ZN-BAT-103, ZN-INIT-027: bytes of network messages that fit into a batch of the agreed size."""
+        return batch_size - FRAME_ROOM
 
     def writes_lane(self, priority: int) -> bool:
         """ZN-FRM-007, ZN-FRG-104: the lane stands on every FRAME and FRAGMENT but those of DATA."""

@@ -14,18 +14,21 @@ class Registry:
     """
 
     max_sessions: int | None = None
-    _owners: dict[bytes, object] = field(default_factory=dict)
+    _owners: dict[bytes, list[object]] = field(default_factory=dict)
 
     @property
-    def present(self) -> dict[bytes, object]:
-        """ZenohIDs that have a session, with whoever holds it."""
+    def present(self) -> dict[bytes, list[object]]:
+        """ZenohIDs that have a session, with whoever holds it: one for each link, the oldest first."""
         return self._owners
 
     def add(self, zid: bytes, owner: object) -> None:
-        """Notes that a node has a session."""
-        self._owners[zid] = owner
+        """Notes that a node has a session, or one more link of it."""
+        self._owners.setdefault(zid, []).append(owner)
 
     def remove(self, zid: bytes, owner: object) -> None:
         """Forgets it; nothing happens when the session of that node belongs to somebody else."""
-        if self._owners.get(zid) is owner:
-            del self._owners[zid]
+        owners = self._owners.get(zid, [])
+        if owner in owners:
+            owners.remove(owner)
+            if not owners:
+                del self._owners[zid]

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from conformance.errors import LocalError
 from conformance.session.events import Closed, Opened, Received
-from conformance.session.lanes import FRAME_ROOM, Outbox
+from conformance.session.lanes import Outbox
 from conformance.session.machine import Credentials, Session
 from conformance.session.negotiate import Offer
-from conformance.session.policy import Policy
+from conformance.session.policy import FRAME_ROOM, Policy
 from conformance.session.registry import Registry
 from conformance.session.states import TABLE, State
 from scapy_layers.batch import MAX_BATCH, contents
