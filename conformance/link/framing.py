@@ -97,6 +97,9 @@ class Framing(ABC):
     def pending(self) -> bytes:
         """Bytes of a batch that is not complete."""
 
+    def cut_with(self, reader: type[BatchReader]) -> None:
+        """Cuts what comes in with another reader, where there are lengths to be read; before anything came."""
+
     def start(self) -> None:
         """Begins the handshake; what it says is in ``answer``. Most framings have none."""
         self.opened = True
@@ -154,6 +157,11 @@ class Prefixed(Framing):
     def frame(self, batch: bytes, length: int | None, prefix: int | None) -> bytes:
         """See Framing."""
         return with_length(batch, length, self._reader.prefix if prefix is None else prefix)
+
+    def cut_with(self, reader: type[BatchReader]) -> None:
+        """See Framing."""
+        if type(self._reader) is not reader:
+            self._reader = reader(self.prefix, self.limit)
 
     def came_as(self, batch: bytes) -> bytes:
         """See Framing."""

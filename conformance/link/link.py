@@ -11,7 +11,7 @@ from typing import Protocol
 from conformance.config import Locator
 from conformance.link.loop import Loop
 from conformance.observe import Direction, Endpoints, History, Observation
-from scapy_layers.batch import Contents
+from scapy_layers.batch import BatchReader, Contents
 from scapy_layers.errors import WireError
 
 BATCHES_A_TURN = 64
@@ -84,6 +84,9 @@ class Link(ABC):
         if home.history is not None:
             home.history.endpoints[name] = endpoints()
             self._record(Direction.OPENED, note=note)
+
+    def cut_with(self, reader: type[BatchReader]) -> None:
+        """Cuts the stream into batches with another reader, where a stream is cut; before anything came."""
 
     # Sending ---------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from conformance.config import Locator
 from conformance.link.framing import Broken, Framing
 from conformance.link.link import BATCHES_A_TURN, SECONDS_A_TURN, Home, Link, code, words
 from conformance.observe import Direction, Endpoints
+from scapy_layers.batch import BatchReader
 from scapy_layers.errors import WireError
 
 RECEIVE_BYTES = 1 << 16
@@ -85,6 +86,10 @@ class StreamLink(Link):
     @limit.setter
     def limit(self, size: int) -> None:
         self._framing.limit = size
+
+    def cut_with(self, reader: type[BatchReader]) -> None:
+        """See Link."""
+        self._framing.cut_with(reader)
 
     def start(self) -> None:
         """Begins the handshake of TLS or WebSocket, as the end that connects."""

@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--compression", action="store_true", help="take part in compression")
     add("--max-sessions", type=int, default=MAX_SESSIONS, metavar="N", help="default: %(default)s")
+    add("--max-links", type=int, default=1, metavar="N", help="links of one session (default: %(default)s)")
     add(
         "--half-open",
         type=int,
@@ -146,6 +147,7 @@ def config_of(options: argparse.Namespace) -> NodeConfig:
         lowlatency=options.lowlatency,
         compression=options.compression,
         max_sessions=options.max_sessions,
+        max_links=options.max_links,
         half_open=options.half_open,
         handshake_seconds=options.handshake_seconds,
         waiting_bytes=options.waiting_bytes,

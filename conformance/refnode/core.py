@@ -16,6 +16,7 @@ from conformance.refnode.settings import NodeConfig
 from conformance.router import Face, Outgoing, Router
 from conformance.session.policy import Policy
 from conformance.session.registry import Registry
+from conformance.session.rsa import PrivateKey
 from scapy_layers.message import Message
 
 log = logging.getLogger("conformance.refnode")
@@ -30,6 +31,19 @@ class Mouth(Protocol):
 
     def flush(self, now: float) -> None:
         """Hands what is queued to the link."""
+
+
+class Fellow(Mouth, Protocol):
+    """One of the links of a session.
+
+    Attributes:
+        route: The face that they share.
+    """
+
+    route: Face
+
+    def follow(self, why: str) -> None:
+        """Ends because the session does."""
 
 
 @dataclass(slots=True)
@@ -50,6 +64,8 @@ class Core:
         mouths: Who sends for a face of the router.
         dirty: Those that may have something to send at the end of this turn of the loop.
         unfinished: Those that have more to send than one turn takes.
+        bundles: By ZenohID the links of each session, the oldest first.
+        key: With which the links of one session show that they belong together; None where each has one.
     """
 
     config: NodeConfig
@@ -65,6 +81,8 @@ class Core:
     mouths: dict[Face, Mouth] = field(default_factory=dict)
     dirty: dict[Face, Mouth] = field(default_factory=dict)
     unfinished: dict[Face, Mouth] = field(default_factory=dict)
+    bundles: dict[bytes, list[Fellow]] = field(default_factory=dict)
+    key: PrivateKey | None = None
     _faces: int = 0
     _built: Message | None = None
     _raw: bytes = b""

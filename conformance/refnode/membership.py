@@ -78,7 +78,7 @@ class Membership:
         self._seats: dict[bytes, Seat] = {}
         self._said: set[bytes] = set()
         self._spoke: set[Face] = set()
-        self._memory: Memory = {"number": 0}
+        self._memory: Memory = {"number": 0, "group": True}
         self._socket: Datagrams | None = None
         self._timer: Timer | None = None
         self._due = 0.0

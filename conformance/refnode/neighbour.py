@@ -1,4 +1,4 @@
-"""One link: its session, its face of the router, its timer, its end."""
+"""One link: its session, its face of the router (which several links of a session share), its timer, its end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 from conformance.link import Link, Timer
 from conformance.observe import Observation
-from conformance.refnode.core import Core, log
+from conformance.refnode.core import Core, Fellow, log
 from conformance.refnode.mutants import Memory
 from conformance.refnode.policy import PATIENCE_SECONDS
 from conformance.refnode.settings import NodeConfig, reason_name
@@ -15,6 +15,7 @@ from conformance.router import Outgoing
 from conformance.session.events import Closed, Event, Opened, Received
 from conformance.session.machine import Session, SessionConfig
 from conformance.session.negotiate import Offer
+from conformance.session.rsa import PrivateKey
 from conformance.session.states import State
 from scapy_layers.batch import Contents, contents
 from scapy_layers.codes import CloseReason, Priority
@@ -61,7 +62,7 @@ class Neighbour:
         self.link = link
         self.face = core.face()
         self.session = Session(
-            session_config(core.config, link),
+            session_config(core.config, link, core.key),
             rng=core.rng,
             policy=core.sessions,
             registry=core.registry,
@@ -69,9 +70,12 @@ class Neighbour:
         self._core = core
         self._policy = core.decisions
         self._on_gone = on_gone
+        self.route = self.face
+        self._zid = b""
+        self._links: list[Fellow] = [self]
         self._phase = Phase.HANDSHAKE
         self._was_open = False
-        self._told = False
+        self._told = self._expired = False
         self._timer: Timer | None = None
         self._due = 0.0
         self._given = self._taken = 0
@@ -81,6 +85,7 @@ class Neighbour:
         core.counters.half_open += 1
         core.mouths[self.face] = core.dirty[self.face] = self
         link.unwrap = self.session.unwrap
+        link.cut_with(core.decisions.reader())
         link.on_batch = self._on_batch
         link.on_refused = self._on_refused
         link.on_end = self._on_end
@@ -127,6 +132,11 @@ class Neighbour:
             self._over(Closed(reason, by_us=True, why=why), self._core.clock())
             self._core.dirty[self.face] = self
 
+    def follow(self, why: str) -> None:
+        """Ends this link because another one of its session was the end of all."""
+        self._take(self.session.link_ended(why), self._core.clock())
+        self._core.dirty[self.face] = self
+
     @property
     def waiting(self) -> int:
         """Bytes that wait to leave."""
@@ -147,7 +157,8 @@ class Neighbour:
         try:
             now = core.clock()
             inside = seen.contents if core.mutant.hear is None else self._misheard(seen)
-            self._take(self.session.receive_contents(inside, now), now)
+            if inside is not None:
+                self._take(self.session.receive_contents(inside, now), now)
             if self.link.streamed:
                 # The next length may have another size: low-latency sessions have longer ones.
                 self.link.prefix, self.link.limit = self.session.prefix, self.session.limit
@@ -155,9 +166,10 @@ class Neighbour:
         except Exception:  # noqa: BLE001  (likewise)
             self._fail()
 
-    def _misheard(self, seen: Observation) -> Contents:
+    def _misheard(self, seen: Observation) -> Contents | None:
         raw = seen.batch if seen.plain is None else seen.plain
-        return contents(self._core.mutant.heard(raw, self._memory))
+        heard = self._core.mutant.heard(raw, self._memory)
+        return None if raw and not heard else contents(heard)
 
     def _on_refused(self, _: Link, why: str) -> None:
         """What came in is no batch; the link ends when this returns."""
@@ -178,7 +190,9 @@ class Neighbour:
         except Exception:  # noqa: BLE001  (likewise)
             self._internal_error("at its end")
         for known in (core.mouths, core.dirty, core.unfinished):
-            known.pop(self.face, None)
+            for face in {self.face, self.route}:
+                if known.get(face) is self:
+                    del known[face]
         self._disarm()
         log.debug("link %s: %s", link.name, link.ended)
         if self._on_gone is not None:
@@ -209,12 +223,12 @@ class Neighbour:
             if isinstance(event, Received):
                 core.counters.received += 1
                 core.router.receive(
-                    self.face, event.message, now, reliable=event.reliable, priority=event.priority
+                    self.route, event.message, now, reliable=event.reliable, priority=event.priority
                 )
             elif isinstance(event, Opened):
                 self._enter(Phase.OPEN, now)
                 log.info("link %s: session with %s", self.link.name, zid_to_text(event.zid))
-                core.router.open(self.face, event.zid, event.whatami, now, rid=event.agreed.rid)
+                self._join(event.zid, now)
             elif isinstance(event, Closed):
                 self._over(event, now)
 
@@ -231,7 +245,32 @@ class Neighbour:
                 core.counters.refused += 1
         elif before is Phase.OPEN and phase is Phase.OVER:
             core.counters.sessions -= 1
-            core.router.close(self.face, now)
+            self._part(now)
+
+    def _join(self, zid: bytes, now: float) -> None:
+        """Begins a session in the router, or becomes one more link of the session that there is."""
+        bundles = self._core.bundles
+        if self.session.joined and zid in bundles:
+            self._links = bundles[zid]
+            self._links.append(self)
+            self.route = self._links[0].route
+            return
+        self._zid = zid
+        bundles[zid] = self._links = [self]
+        peer = self.session.peer
+        assert peer is not None
+        self._core.router.open(self.route, zid, peer.whatami, now, rid=peer.agreed.rid)
+
+    def _part(self, now: float) -> None:
+        """Leaves the session to the other links that it has, or ends it in the router."""
+        core, links = self._core, self._links
+        links.remove(self)
+        if links:
+            core.mouths[self.route] = links[0]
+            return
+        if core.bundles.get(self._zid) is links:
+            del core.bundles[self._zid]
+        core.router.close(self.route, now, expired=self._expired)
 
     def _over(self, closed: Closed, now: float) -> None:
         if self._phase is Phase.OVER:
@@ -245,7 +284,11 @@ class Neighbour:
         level = log.warning if closed.by_us and closed.reason else log.info
         level("link %s to %s: %s: %s", self.link.name, self.link.locator, said, closed.why)
         self._told = not closed.by_us
+        self._expired = closed.by_us and closed.reason == CloseReason.EXPIRED
         self._enter(Phase.OVER, now)
+        if closed.all_links:
+            for other in tuple(self._links):
+                other.follow(closed.why)
 
     def _send(self, now: float) -> None:
         """Sends some of what is queued; the rest has its turn when the link has taken that."""
@@ -316,7 +359,7 @@ class Neighbour:
             self._timer = None
 
 
-def session_config(config: NodeConfig, link: Link) -> SessionConfig:
+def session_config(config: NodeConfig, link: Link, key: PrivateKey | None = None) -> SessionConfig:
     """Returns what our end of a session on a link is and offers."""
     datagrams = link.locator.proto == "udp"
     size = min(config.batch_size, DATAGRAM_BYTES) if datagrams else config.batch_size
@@ -339,4 +382,6 @@ def session_config(config: NodeConfig, link: Link) -> SessionConfig:
         handshake_seconds=config.handshake_seconds,
         max_message=config.max_message,
         batching=True,
+        max_links=config.max_links,
+        key=key,
     )

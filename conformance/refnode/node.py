@@ -20,6 +20,7 @@ from conformance.refnode.search import Search
 from conformance.refnode.settings import GOODBYE_SECONDS, NodeConfig, reason_name
 from conformance.router import Router
 from conformance.session.registry import Registry
+from conformance.session.rsa import new_key
 from scapy_layers.codes import CloseReason
 from scapy_layers.primitives import zid_to_text
 from scapy_layers.transport import Close
@@ -82,12 +83,14 @@ class Node:
             # in1, in2 are links of the first one; in-b1, in-b2 of the second.
             name = "in" if not number else f"in-{string.ascii_lowercase[number % 26]}"
             self._listeners.append(self.links.listen(locator, self._arrived, name))
+        rng = random.SystemRandom() if config.seed is None else random.Random(config.seed)
         self._core = Core(
             config=config,
             links=self.links,
             router=Router(config.zid, config.mode, policy=self.mutant.router(), locators=self.locators),
             registry=Registry(max_sessions=config.max_sessions),
-            rng=random.SystemRandom() if config.seed is None else random.Random(config.seed),
+            rng=rng,
+            key=new_key(rng) if config.max_links > 1 else None,
             clock=time.monotonic,
             mutant=self.mutant,
         )

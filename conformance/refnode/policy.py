@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scapy_layers.batch import BatchReader
 from scapy_layers.codes import CloseReason
 from scapy_layers.extensions import QoS
 from scapy_layers.message import Message
@@ -41,6 +42,10 @@ class NodePolicy:
             seconds: How long nothing was taken while more than that waited.
         """
         return waiting > most and (seconds >= PATIENCE_SECONDS or waiting > most * MOST_AT_ONCE)
+
+    def reader(self) -> type[BatchReader]:
+        """ZN-MSG-004, ZN-MSG-005, ZN-BAT-104: what cuts a stream into batches."""
+        return BatchReader
 
     def says_goodbye(self) -> bool:
         """ZN-CLS-006: a node that shuts down ends its sessions with CLOSE."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from scapy_layers.batch import contents
@@ -23,16 +23,32 @@ LONGEST_GAP_SECONDS = 8.0
 class ScoutPolicy:
     """What a correct node decides about scouting."""
 
+    def unwrapped(self, datagram: bytes) -> bytes:
+        """ZN-BAT-105: a datagram begins with its message; no length stands in front."""
+        return datagram
+
     def takes_version(self, version: int) -> bool:
-        """ZN-SCT-019, ZN-SCT-020: a SCOUT of another version is dropped in silence; so is such a HELLO."""
+        """ZN-SCT-019: a SCOUT of another version is dropped; so is such a HELLO."""
         return version == PROTOCOL_VERSION
+
+    def refusal(self) -> Message | bytes:
+        """ZN-SCT-020: what a SCOUT of another version is answered with: nothing."""
+        return b""
+
+    def is_open(self, sessions: int) -> bool:  # noqa: ARG002  (mutants need it)
+        """ZN-SCT-001: whoever asks is answered, however many sessions we have."""
+        return True
 
     def is_asked(self, what: int, whatami: int) -> bool:
         """ZN-SCT-004, ZN-SCT-005, ZN-SCT-017, ZN-HLO-017: the bit of our role is set in the bitmap."""
         return bool(what & 1 << whatami)
 
+    def zid_in(self, scout: Scout) -> bytes | None:
+        """ZN-SCT-008: the ZenohID that a SCOUT carries; None when I is clear."""
+        return bytes(scout.zid) if scout.value("I") else None
+
     def is_own(self, zid: bytes | None, ours: bytes) -> bool:
-        """ZN-SCT-007, ZN-SCT-008, ZN-HLO-002: the SCOUT carries a ZenohID, and it is ours."""
+        """ZN-SCT-007, ZN-HLO-002: the SCOUT carries a ZenohID, and it is ours."""
         return zid == ours
 
     def hello(self, zid: bytes, whatami: int, locators: Sequence[str]) -> Message | bytes:
@@ -43,6 +59,10 @@ class ScoutPolicy:
     def answer_to(self, source: Address, group: Address) -> Address:  # noqa: ARG002  (mutants need it)
         """ZN-SCT-006, ZN-HLO-001: HELLO goes to where the SCOUT came from."""
         return source
+
+    def destination(self, group: Address) -> Address:
+        """ZN-SCT-003: SCOUT goes to the group, so that all who are there hear it."""
+        return group
 
     def scout(self, what: int, zid: bytes) -> Message | bytes:
         """ZN-SCT-018, ZN-SCT-021: with our ZenohID, so that we need not hear ourselves."""
@@ -83,29 +103,42 @@ class Responder:
         locators: Where we take links.
         group: Where SCOUTs come in.
         policy: Decides.
+        sessions: Tells how many sessions we have.
     """
 
     def __init__(
-        self, zid: bytes, whatami: WhatAmI, locators: Sequence[str], group: Address, policy: ScoutPolicy
+        self,
+        zid: bytes,
+        whatami: WhatAmI,
+        locators: Sequence[str],
+        group: Address,
+        policy: ScoutPolicy,
+        sessions: Callable[[], int] = lambda: 0,
     ) -> None:
         self._zid = zid
         self._whatami = whatami
         self._locators = locators
         self._group = group
         self._policy = policy
+        self._sessions = sessions
 
     def answer(self, datagram: bytes, source: Address) -> tuple[bytes, Address] | None:
         """Returns HELLO and where it goes, or None for silence."""
-        scout = _only(datagram, Scout)
+        policy = self._policy
+        scout = _only(policy.unwrapped(datagram), Scout)
+        if not isinstance(scout, Scout):
+            return None
+        if not policy.takes_version(scout.version):
+            refusal = bytes(policy.refusal())
+            return (refusal, source) if refusal else None
         if (
-            scout is None
-            or not self._policy.takes_version(scout.version)
-            or not self._policy.is_asked(scout.what, self._whatami)
-            or self._policy.is_own(scout.zid if scout.value("I") else None, self._zid)
+            not policy.is_open(self._sessions())
+            or not policy.is_asked(scout.what, self._whatami)
+            or policy.is_own(policy.zid_in(scout), self._zid)
         ):
             return None
-        hello = self._policy.hello(self._zid, self._whatami, self._locators)
-        return bytes(hello), self._policy.answer_to(source, self._group)
+        hello = policy.hello(self._zid, self._whatami, self._locators)
+        return bytes(hello), policy.answer_to(source, self._group)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,15 @@ class Search:
         self._core = core
         self._where = where
         self._group: Address = (where.host, where.port)
-        self._responder = Responder(core.config.zid, core.config.mode, locators, self._group, policy)
+        self._policy = policy
+        self._responder = Responder(
+            core.config.zid,
+            core.config.mode,
+            locators,
+            self._group,
+            policy,
+            lambda: len(core.registry.present),
+        )
         self._seeker = Seeker(core.config.zid, WANTED, policy)
         self._memory: Memory = {}
         self._socket: Datagrams | None = None
@@ -98,9 +106,17 @@ class Search:
     def _tick(self, now: float) -> None:
         scout = self._seeker.tick(now)
         if scout is not None and self._socket is not None:
-            self._socket.send(scout)
+            self._say(scout)
         due = self._seeker.next_deadline()
         self._timer = None if due is None else self._core.links.at(due, self._tick)
+
+    def _say(self, scout: bytes) -> None:
+        assert self._socket is not None
+        where = self._policy.destination(self._group)
+        if where == self._group:
+            self._socket.send(scout)
+        else:
+            self._socket.send_to(scout, where)
 
     def _meet(self, found: Found) -> None:
         """Connects to a node that was found, by the first of its locators that works."""
@@ -108,7 +124,9 @@ class Search:
         now = core.clock()
         if found.zid in core.registry.present or now < self._not_before or self._meeting:
             return
-        log.info("found %s at %s", zid_to_text(found.zid), ", ".join(map(repr, found.locators)))
+        log.info("found %s at %s", zid_to_text(found.zid), ", ".join(map(repr, found.locators)) or "no place")
+        if not found.locators:
+            return
         self._meeting = True
         self._try(list(found.locators[:MOST_TRIED]))
 

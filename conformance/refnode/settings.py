@@ -70,6 +70,7 @@ class NodeConfig:
         lowlatency: It takes part in low-latency sessions; where QoS lanes are agreed too, those win.
         compression: It takes part in LZ4 compression.
         max_sessions: Sessions at once.
+        max_links: Links of one session.
         half_open: Links at once on which the handshake is not over.
         handshake_seconds: How long a handshake may take.
         waiting_bytes: Bytes that may wait for a neighbour that does not read.
@@ -97,6 +98,7 @@ class NodeConfig:
     lowlatency: bool = False
     compression: bool = False
     max_sessions: int = MAX_SESSIONS
+    max_links: int = 1
     half_open: int = HALF_OPEN
     handshake_seconds: float = HANDSHAKE_SECONDS
     waiting_bytes: int = WAITING_BYTES
@@ -119,6 +121,7 @@ class NodeConfig:
         _within("--lease", self.lease, 0.001, 1e9, "seconds")
         _within("--batch-size", self.batch_size, 32, DEFAULT_BATCH_SIZE, "bytes")
         _within("--max-sessions", self.max_sessions, 1, 1_000_000, "sessions")
+        _within("--max-links", self.max_links, 1, 100, "links")
         _within("--half-open", self.half_open, 1, 1_000_000, "links")
         _within("--handshake-seconds", self.handshake_seconds, 0.001, 1e9, "seconds")
         _within("--waiting-bytes", self.waiting_bytes, 1024, 1 << 40, "bytes")

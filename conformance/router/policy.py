@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from scapy_layers.codes import InterestMode, QueryTarget, Resolution, WhatAmI
 from scapy_layers.keyexpr import includes
+
+Q = TypeVar("Q")
 
 
 class Candidate(NamedTuple):
@@ -29,7 +31,12 @@ class RouterPolicy:
     # Declarations ---------------------------------------------------------------------------------
 
     def told_unasked(self, whatami: int) -> bool:
-        """ZN-RTE-004, ZN-RTE-005, ZN-RTE-006, ZN-RTE-008: neighbours of every role are told of all declarations."""
+        """ZN-RTE-005, ZN-RTE-006, ZN-RTE-008: neighbours of every role are told of all declarations."""
+        del whatami
+        return True
+
+    def told_to_network(self, whatami: int) -> bool:
+        """ZN-RTE-004: the nodes of the network, each of which passes it on, are told of all declarations."""
         del whatami
         return True
 
@@ -64,8 +71,9 @@ class RouterPolicy:
         """ZN-DCL-105: whether a queryable is told as complete."""
         return complete
 
-    def undeclares_lost(self) -> bool:
-        """ZN-DCL-106, ZN-CLS-104, ZN-KA-105: what a session declared is gone with it."""
+    def undeclares_lost(self, *, expired: bool) -> bool:
+        """ZN-DCL-106, ZN-CLS-104, ZN-KA-105: what a session declared is gone with it, however it ended."""
+        del expired
         return True
 
     def lists_current(self, mode: int) -> bool:
@@ -97,6 +105,15 @@ class RouterPolicy:
             source: The face over which the PUSH came.
         """
         return source & 0xFFFF
+
+    def floods(self) -> bool:
+        """ZN-RTE-001: a PUSH goes only where a subscriber is."""
+        return False
+
+    def leads(self, declared: str, published: str) -> bool:
+        """ZN-RTE-026: whether a subscriber gets what is published under a key that meets its own."""
+        del declared, published
+        return True
 
     def carries(self, linked: bool) -> bool:
         """ZN-RTE-011: whether publications and queries of one peer are carried to another.
@@ -140,6 +157,25 @@ class RouterPolicy:
     def within_budget(self, replies: int, budget: int | None) -> bool:
         """ZN-REQ-104: whether one more reply may pass after so many."""
         return not budget or replies < budget
+
+    def answered(self, number: int, asked: Mapping[int, Q]) -> Q | None:
+        """ZN-RSP-003, ZN-FIN-003: which open query a reply belongs to; None for none, then it goes nowhere.
+
+        Args:
+            number: The id in the reply.
+            asked: Open queries that its sender was asked, by id.
+        """
+        return asked.get(number)
+
+    def told_reply(self, asker: int, faces: Iterable[int]) -> Iterable[int]:
+        """ZN-RTE-017: the faces that get a reply."""
+        del faces
+        return (asker,)
+
+    def ends_at_once(self, others: int) -> bool:
+        """ZN-FIN-005: a query that nobody can answer ends at once, whatever else is open."""
+        del others
+        return True
 
     def gone_is_finished(self) -> bool:
         """ZN-RTE-021: a queryable whose session ends counts as finished."""

@@ -131,7 +131,7 @@ class Queries:
 
     def ask(self, query: Query, targets: list[Asking]) -> None:
         """Opens a query and asks its targets; without any it ends at once."""
-        if not targets:
+        if not targets and self._policy.ends_at_once(len(self._open)):
             self._say_final(query)
             return
         self._count += 1
@@ -167,7 +167,7 @@ class Queries:
     def asked_with(self, face: int, number: int) -> Query | None:
         """Returns the query that a face was asked with an id of ours."""
         line = self._lines.get(face)
-        return None if line is None else line.open.get(number)
+        return None if line is None else self._policy.answered(number, line.open)
 
     def reply(self, query: Query, response: Message, *, reliable: bool, priority: int) -> None:
         """Passes a reply on to the asker, if it wants more."""
@@ -175,7 +175,8 @@ class Queries:
             if not self._policy.within_budget(query.replies, query.budget):
                 return
             query.replies += 1
-        self._send(query.asker, response, reliable, priority)
+        for face in self._policy.told_reply(query.asker, self._neighbours):
+            self._send(face, response, reliable, priority)
 
     def finished(self, face: int, number: int) -> bool:
         """Notes that a target has finished; tells whether it was asked with that id."""

@@ -166,8 +166,14 @@ class Router:
             # Real peers wait for it: "my initial declarations are complete".
             self._telling.final(neighbour, 0)
 
-    def close(self, face: Face, now: float) -> None:
-        """A session ended: what it declared is undeclared, its queries are finished."""
+    def close(self, face: Face, now: float, *, expired: bool = False) -> None:
+        """A session ended: what it declared is undeclared, its queries are finished.
+
+        Args:
+            face: Its number.
+            now: The time.
+            expired: It was silent for too long.
+        """
         del now
         neighbour = self._neighbours.pop(face, None)
         if neighbour is None:
@@ -175,7 +181,7 @@ class Router:
         self._joining.pop(face, None)
         self._queries.closed(face)
         self._upstream.closed(face)
-        if self.policy.undeclares_lost():
+        if self.policy.undeclares_lost(expired=expired):
             left: dict[tuple[int, Record, Holder], None] = {}
             for (kind, number), (key, holder) in neighbour.entities.items():
                 record = self._records.get(kind, key)
@@ -290,6 +296,8 @@ class Router:
         if route is None or key is None or origin is None:
             self._refuse(neighbour.face, message, "no key")
             return
+        if self.policy.floods():
+            route = tuple(self._neighbours)
         back = self.policy.returned_to_source()
         source = neighbour.face
         sent: dict[int | None, Message] = {}

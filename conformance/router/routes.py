@@ -48,6 +48,8 @@ class Routes:
     def _find(self, origin: bytes, key: str) -> Route:
         faces: set[int] = set()
         for record in self._records.matching(Entity.SUBSCRIBER, key):
+            if not self._policy.leads(record.key, key):
+                continue
             for holder in record.holders:
                 face = self._towards(origin, holder)
                 if face is not None:

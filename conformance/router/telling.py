@@ -173,6 +173,8 @@ class Telling:
 
     def _from(self, neighbour: Neighbour, record: Record, source: bytes) -> Info | None:
         """Returns what a face of the network is told that one node holds; None when it hears of it elsewhere."""
+        if not self._policy.told_to_network(neighbour.whatami):
+            return None
         own = None if self._policy.told_of_own() else neighbour.zid
         if source == OWN:
             return record.of(lambda node: node != own and self._ours(node))

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 # Loading an area registers its mutants.
-from conformance.refnode.mutants import handshake, lanes, routing, scouts
+from conformance.refnode.mutants import (
+    fragments,
+    groups,
+    handshake,
+    lanes,
+    parsing,
+    receiving,
+    responding,
+    routes,
+    routing,
+    scouts,
+)
 from conformance.refnode.mutants.registry import CORRECT, MUTANTS, Memory, Mutant, mutant, mutant_named
 
 __all__ = [
@@ -11,10 +22,16 @@ __all__ = [
     "MUTANTS",
     "Memory",
     "Mutant",
+    "fragments",
+    "groups",
     "handshake",
     "lanes",
     "mutant",
     "mutant_named",
+    "parsing",
+    "receiving",
+    "responding",
+    "routes",
     "routing",
     "scouts",
 ]

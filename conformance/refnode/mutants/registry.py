@@ -84,11 +84,16 @@ class Mutant:
     def heard(self, batch: bytes, memory: Memory, kind: Kind | None = None) -> bytes:
         """Returns what this mutant takes a batch or datagram for; what is inside a FRAME is misheard too.
 
-        The messages that ``hear`` gets may have errors; their bytes are in ``original``.
+        The messages that ``hear`` gets may have errors; their bytes are in ``original``. What stands in front of a
+        message of a batch and behind it is in the memory: ``before`` and ``behind``. A batch of which nothing is left
+        was not heard at all.
         """
         assert self.hear is not None
         inside = contents(batch, kind)
-        out = [self._misheard(message, memory) for message in inside.messages]
+        out = []
+        for at, message in enumerate(inside.messages):
+            memory["before"], memory["behind"] = inside.messages[:at], inside.messages[at + 1 :]
+            out.append(self._misheard(message, memory))
         return b"".join(out) + inside.rest
 
     def _misheard(self, message: Message, memory: Memory) -> bytes:
@@ -96,11 +101,14 @@ class Mutant:
         raw: bytes = message.original
         if isinstance(message, self.hears):
             return joined(self.hear(message, memory))
-        if not isinstance(message, Frame) or message.errors:
+        if not isinstance(message, Frame):
+            return raw
+        whole = b"".join(each.original for each in message.messages)
+        if not raw.endswith(whole):
+            # Of its last message nothing could be read.
             return raw
         inner = [self._misheard(each, memory) for each in message.messages]
-        head = len(raw) - sum(len(each.original) for each in message.messages)
-        return raw[:head] + b"".join(inner)
+        return raw[: len(raw) - len(whole)] + b"".join(inner)
 
 
 def joined(made: Bent) -> bytes:
@@ -128,7 +136,8 @@ def mutant(*requirements: str, of: Classes = (), hears: Classes = ()) -> Callabl
     Args:
         requirements: What it breaks; the first is its id.
         of: Classes of the messages that a function bends when they leave.
-        hears: Classes of the messages that a function mistakes when they come in, before anything is made of them.
+        hears: Classes of the messages that a function mistakes when they come in, before anything is made of them. A
+            function may do both: remember what comes in, and bend what leaves.
     """
 
     def register(made: Made) -> Made:
@@ -139,10 +148,10 @@ def mutant(*requirements: str, of: Classes = (), hears: Classes = ()) -> Callabl
             raise ValueError(f"two mutants are named {name}")
         place, value = _place(made)
         changed: dict[str, Any] = {place: value}
-        if place == "bend" and hears:
-            changed = {"hear": value, "hears": _tuple(hears)}
-        elif place == "bend":
-            changed["of"] = _tuple(of)
+        if place == "bend":
+            changed = {"bend": value, "of": _tuple(of)} if of else {}
+            if hears:
+                changed |= {"hear": value, "hears": _tuple(hears)}
         MUTANTS[name] = Mutant(name=name, requirements=ids, title=title, **changed)
         return made
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from conformance.refnode.mutants.handshake import flipped
 from conformance.refnode.mutants.registry import Bent, Memory, mutant
 from conformance.router.policy import Candidate, RouterPolicy
-from scapy_layers.codes import InterestMode
+from scapy_layers.codes import InterestMode, QueryTarget, WhatAmI
 from scapy_layers.data import Del, Err, Put, Reply
 from scapy_layers.declarations import (
     DeclareFinal,
@@ -160,16 +160,16 @@ def drops_queryable_info(message: Declare, _: Memory) -> Bent:
     return message
 
 
-@mutant("ZN-DCL-105b")
-class KeepsTheDistanceAsItIs(RouterPolicy):
-    def farther(self, distance: int) -> int:
-        return distance
-
-
 @mutant("ZN-DCL-106", "ZN-CLS-104", "ZN-KA-105")
 class NeverUndeclaresWhatIsLost(RouterPolicy):
-    def undeclares_lost(self) -> bool:
+    def undeclares_lost(self, *, expired: bool) -> bool:
         return False
+
+
+@mutant("ZN-KA-105")
+class NeverUndeclaresWhatASilentSessionDeclared(RouterPolicy):
+    def undeclares_lost(self, *, expired: bool) -> bool:
+        return not expired
 
 
 @mutant("ZN-DCL-106b", of=Declare)
@@ -183,12 +183,24 @@ class EchoesDeclarations(RouterPolicy):
         return True
 
 
-@mutant("ZN-RTE-005", "ZN-RTE-006", of=Declare)
+@mutant("ZN-RTE-005b", "ZN-RTE-006", of=Declare)
 def tells_of_no_subscriber(message: Declare, _: Memory) -> Bent:
     return None if isinstance(message.body, DeclareSubscriber) else message
 
 
-@mutant("ZN-RTE-004", "ZN-RTE-008")
+@mutant("ZN-RTE-005")
+class LeavesPeersOut(RouterPolicy):
+    def told_unasked(self, whatami: int) -> bool:
+        return whatami != WhatAmI.PEER
+
+
+@mutant("ZN-RTE-006")
+class LeavesClientsOut(RouterPolicy):
+    def told_unasked(self, whatami: int) -> bool:
+        return whatami != WhatAmI.CLIENT
+
+
+@mutant("ZN-RTE-005c", "ZN-RTE-006")
 class TellsNobodyUnasked(RouterPolicy):
     def told_unasked(self, whatami: int) -> bool:
         return False
@@ -274,16 +286,17 @@ class IgnoresBudget(RouterPolicy):
 
 
 @mutant("ZN-RTE-014")
-class AsksTheFarthest(RouterPolicy):
+class AsksTheFirstOfAll(RouterPolicy):
     def targets(self, target: int, candidates: Sequence[Candidate]) -> list[int]:
         asked = super().targets(target, candidates)
-        return [max(candidates, key=lambda one: one.distance).face] if target == 0 and asked else asked
+        return asked[:1] if target == QueryTarget.ALL else asked
 
 
 @mutant("ZN-RTE-015")
-class AsksTheBestOnly(RouterPolicy):
+class AsksAllForTheBest(RouterPolicy):
     def targets(self, target: int, candidates: Sequence[Candidate]) -> list[int]:
-        return super().targets(0, candidates)
+        best = target == QueryTarget.BEST_MATCHING
+        return super().targets(QueryTarget.ALL if best else target, candidates)
 
 
 @mutant("ZN-RTE-016")

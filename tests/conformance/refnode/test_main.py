@@ -157,9 +157,18 @@ def test_configuration_of_the_real_node_becomes_options() -> None:
     assert words_of({"listen/endpoints": ["tcp/a:1", "ws/b:2"], "scouting/delay": 0}) == [
         *("--listen", "tcp/a:1", "--listen", "ws/b:2"),
     ]
+    who = {f"transport/auth/usrpwd/{name}": word for name, word in (("user", "me"), ("password", "word"))}
+    assert words_of(who) == ["--credentials", "me:word"]
 
 
-@pytest.mark.parametrize("config", [{"no/such/path": 1}, {"transport/unicast/max_links": 2}])
+def test_users_of_the_real_node_become_options(tmp_path: Path) -> None:
+    users = tmp_path / "users.txt"
+    users.write_text("one:word\ntwo:words\n")
+    words = words_of({"transport/auth/usrpwd/dictionary_file": str(users)})
+    assert words == ["--user", "one:word", "--user", "two:words"]
+
+
+@pytest.mark.parametrize("config", [{"no/such/path": 1}, {"mode": "client"}])
 def test_configuration_it_cannot_have_is_not_applicable(tmp_path: Path, config: dict[str, object]) -> None:
     with pytest.raises(NotApplicable, match="the reference node"):
         words_of(config)

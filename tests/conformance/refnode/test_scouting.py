@@ -75,6 +75,45 @@ def test_bad_scout_gets_silence(name: str) -> None:
     assert responder().answer(bytes.fromhex(SILENT[name]), SOURCE) is None
 
 
+@pytest.mark.parametrize("sessions", [0, 1])
+def test_whoever_asks_is_answered_however_many_sessions_there_are(sessions: int) -> None:
+    asked = Responder(ZID, WhatAmI.ROUTER, LOCATORS, GROUP, ScoutPolicy(), lambda: sessions)
+    assert asked.answer(bytes(Scout(what=What.ROUTER)), SOURCE) is not None
+
+
+def test_policy_sees_what_a_mutant_may_get_wrong() -> None:
+    policy = OddPolicy()
+    asked = Responder(ZID, WhatAmI.ROUTER, LOCATORS, GROUP, policy, lambda: 3)
+    assert asked.answer(b"\x03\x00" + bytes(Scout(I=0, what=1)), SOURCE) is None
+    assert policy.seen == ["0300010901", 3, None]
+    assert asked.answer(bytes(Scout(version=8)), SOURCE) == (b"no", SOURCE)
+
+
+class OddPolicy(ScoutPolicy):
+    """Takes a length in front, says no to strangers and to other versions, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.seen: list[object] = []
+
+    def unwrapped(self, datagram: bytes) -> bytes:
+        self.seen.append(datagram.hex())
+        return datagram.removeprefix(b"\x03\x00")
+
+    def refusal(self) -> bytes:
+        return b"no"
+
+    def is_open(self, sessions: int) -> bool:
+        self.seen.append(sessions)
+        return True
+
+    def zid_in(self, scout: Scout) -> bytes | None:
+        self.seen.append(super().zid_in(scout))
+        return None
+
+    def is_own(self, zid: bytes | None, ours: bytes) -> bool:
+        return zid != ours
+
+
 def test_node_without_locators_says_hello_without_list() -> None:
     answer = responder(locators=[]).answer(bytes(Scout(what=7)), SOURCE)
     assert answer is not None
