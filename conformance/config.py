@@ -184,14 +184,17 @@ class RunConfig:
     """What one run was asked to do.
 
     Attributes:
-        node: ``tcp/...`` or ``pypi[:VERSION]``.
+        node: ``tcp/...``, ``pypi[:VERSION]``, ``ref[:MUTANT]``, ``cmd:...`` or ``null:KIND``.
         run_dir: Where rows and captures go.
         run_id: Name of the run; the folder's name.
         seed: Of all random choices.
         time_scale: All times the suite waits are multiplied by it.
         strict_should: A broken SHOULD is a fail, not a warning.
-        profile: ``IMPLEMENTATION[:VERSION]`` of a node that was not started by us; empty when unknown.
+        profile: Of a node that is not ours: a name that we ship, with ``:VERSION``, or a file; empty when unknown.
         may_test: The user says that a node outside loopback may be tested.
+        transports: What links are made of in this run; a node of ours listens on all of them.
+        trust_node: The node is not looked at between tests. Only for tests of the suite itself: a node that can do
+            nothing then meets every test.
     """
 
     node: str
@@ -202,6 +205,8 @@ class RunConfig:
     strict_should: bool = False
     profile: str = ""
     may_test: bool = False
+    transports: tuple[str, ...] = ("tcp",)
+    trust_node: bool = False
 
     @property
     def reply(self) -> float:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from conformance.config import Locator, RunConfig, check_allowed
+from collections.abc import Callable
+
+from conformance.config import Locator, RunConfig, Tls, check_allowed
 from conformance.errors import UsageError
 from conformance.nodes.attach import AttachedNode
 from conformance.nodes.base import Node
+from conformance.nodes.certificates import certificates
+from conformance.nodes.child import private_scouting
+from conformance.nodes.command import CommandNode
 from conformance.nodes.pypi import PypiNode
+from conformance.profiles import load_profile
 
 __all__ = ["Node", "node_of"]
+
+
+WAYS = "a locator like tcp/127.0.0.1:7447, pypi[:VERSION], ref[:MUTANT], cmd:'COMMAND {locator}' or null:KIND"
 
 
 def node_of(config: RunConfig, name: str = "node") -> Node:
@@ -23,26 +32,59 @@ def node_of(config: RunConfig, name: str = "node") -> Node:
         NodeDidNotStart: The release cannot be had.
     """
     way, _, rest = config.node.partition(":")
-    if way == "pypi":
-        if config.profile:
-            raise UsageError(
-                "--profile is for a node that somebody else started; a pypi node knows what it is"
-            )
-        return PypiNode(config.run_dir / "nodes", rest, name=name)
-    if way == "ref":
-        if config.profile:
-            raise UsageError(
-                "--profile is for a node that somebody else started; a reference node knows what it is"
-            )
-        # Router and session machine are of no interest to a run against another node.
-        from conformance.nodes.ref import RefNode
-
-        return RefNode(config.run_dir / "nodes", rest, name=name)
+    if way in _WAYS:
+        return _WAYS[way](config, rest, name)
     if "/" in config.node:
         locator = Locator.parse(config.node)
         check_allowed(locator, allowed=config.may_test)
-        return AttachedNode(locator, config.profile)
-    raise UsageError(
-        f"--node {config.node!r} is neither a locator like tcp/127.0.0.1:7447 nor pypi[:VERSION] "
-        "nor ref[:MUTANT]"
-    )
+        return AttachedNode(locator, load_profile(config.profile))
+    raise UsageError(f"--node {config.node!r} is none of {WAYS}")
+
+
+def _pypi(config: RunConfig, version: str, name: str) -> Node:
+    _refuse_profile(config, "a pypi node")
+    logs = config.run_dir / "nodes"
+    return PypiNode(logs, version, private_scouting(), name, transports=config.transports, tls=_tls(config))
+
+
+def _ref(config: RunConfig, mutant: str, name: str) -> Node:
+    _refuse_profile(config, "a reference node")
+    # Router and session machine are of no interest to a run against another node.
+    from conformance.nodes.ref import RefNode
+
+    logs = config.run_dir / "nodes"
+    return RefNode(logs, mutant, private_scouting(), name, transports=config.transports, tls=_tls(config))
+
+
+def _cmd(config: RunConfig, command: str, name: str) -> Node:
+    logs, profile = config.run_dir / "nodes", load_profile(config.profile)
+    return CommandNode(logs, command, profile, name, transports=config.transports, tls=_tls(config))
+
+
+def _null(config: RunConfig, kind: str, name: str) -> Node:  # noqa: ARG001  (it writes nothing)
+    _refuse_profile(config, "a null node")
+    # Its transcript is of no interest to a run against a node.
+    from conformance.nodes.null import NullNode
+
+    return NullNode(kind, config.seed, transports=config.transports, tls=_tls(config))
+
+
+_WAYS: dict[str, Callable[[RunConfig, str, str], Node]] = {
+    "pypi": _pypi,
+    "ref": _ref,
+    "cmd": _cmd,
+    "null": _null,
+}
+"""By prefix of ``--node``: what makes the node from the run, what stands behind the prefix, and its name."""
+
+
+def _refuse_profile(config: RunConfig, what: str) -> None:
+    if config.profile:
+        raise UsageError(
+            f"--profile is for a node that somebody else started or wrote; {what} knows what it is"
+        )
+
+
+def _tls(config: RunConfig) -> Tls | None:
+    """Returns the certificates of a run that makes links over TLS."""
+    return certificates(config.run_dir / "nodes" / "tls") if "tls" in config.transports else None

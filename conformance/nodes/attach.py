@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from conformance.config import Locator
-from conformance.nodes.base import Node
+from conformance.config import Locator, Tls
+from conformance.nodes.foreign import ForeignNode, heard
+from conformance.profiles import GENERAL, Profile
 
 
-class AttachedNode(Node):
+class AttachedNode(ForeignNode):
     """A running node of which only the locator is known.
 
     Args:
         locator: Where it is.
-        profile: ``IMPLEMENTATION[:VERSION]`` when the user knows it; chooses the recorded deviations.
+        profile: What it supports, as far as the user knows.
     """
 
-    def __init__(self, locator: Locator, profile: str = "") -> None:
+    def __init__(self, locator: Locator, profile: Profile = GENERAL) -> None:
         self.locator = locator
-        impl, _, version = profile.partition(":")
-        self.impl = impl or "unknown"
-        self.version = version or "unknown"
+        self.profile = profile
+        self.impl = profile.impl
+        self.version = profile.version
+        self.scouting = heard(locator, profile)
+        # Nobody told us whom to trust, and it is not its certificate that is tested.
+        self.tls = Tls(verify=False) if locator.proto == "tls" else None
 
     def start(self) -> None:
         """Counts; the node runs already."""

@@ -6,10 +6,14 @@ import random
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
-from conformance.config import Locator
-from conformance.errors import HarnessError, NodeDidNotStart, NotApplicable, Unmet
-from conformance.tester import Tester, why_not_well
-from scapy_layers.codes import WhatAmI
+from conformance.config import Locator, Tls
+from conformance.errors import HarnessError, LinkFailed, LocalError, NodeDidNotStart, NotApplicable, Unmet
+from conformance.profiles import GENERAL, Profile
+from conformance.tester import SessionEnd, Tester
+from scapy_layers.codes import InterestMode, WhatAmI
+from scapy_layers.declarations import DeclareFinal
+from scapy_layers.message import Message
+from scapy_layers.network import Declare, Interest
 from scapy_layers.primitives import zid_to_text
 from scapy_layers.transport import Init
 
@@ -26,6 +30,9 @@ class Node(ABC):
         whatami: Its role, once it was asked; empty before.
         zid: Its ZenohID in text form, likewise.
         scouting: Where it hears SCOUTs; None when it does not, or nobody knows.
+        tls: Certificates for links to it over TLS; None when it takes none.
+        profile: What it supports.
+        fence: How it can be asked whether it has handled all that was sent: ``query``, ``interest``, ``none``.
     """
 
     locator: Locator
@@ -36,6 +43,21 @@ class Node(ABC):
     whatami: str = ""
     zid: str = ""
     scouting: Locator | None = None
+    tls: Tls | None = None
+    profile: Profile = GENERAL
+    fence: str = "query"
+    _locators: dict[str, Locator] | None = None
+
+    @property
+    def locators(self) -> dict[str, Locator]:
+        """Where it is reached, by transport."""
+        return self._locators or {self.locator.proto: self.locator}
+
+    def lacks(self, transport: str) -> str:
+        """Returns why no link of this transport leads to the node, or nothing."""
+        return (
+            "" if transport in self.locators else f"nobody knows where the node takes links over {transport}"
+        )
 
     @abstractmethod
     def start(self) -> None:
@@ -52,6 +74,14 @@ class Node(ABC):
     @abstractmethod
     def stop(self) -> None:
         """Ends what ``start`` began; does nothing the second time."""
+
+    def dismiss(self) -> None:
+        """Asks the node to end in order, and does not wait until it has.
+
+        Raises:
+            NotApplicable: The node was not started by us.
+        """
+        raise NotApplicable("needs a node that was started by us")
 
     def kill(self) -> None:
         """Ends a node that does not answer any more, at once."""
@@ -78,7 +108,26 @@ class Node(ABC):
 
     def problem(self, reply: float) -> str:
         """Returns why the node is not well, or nothing: process, standard error, then a fresh session."""
-        return self.death() or self.complaints() or why_not_well(self.locator, reply) or self.complaints()
+        return self.death() or self.complaints() or self._canary(reply) or self.complaints()
+
+    def _canary(self, reply: float) -> str:
+        """Opens a fresh session, pings, and closes; returns why that failed, or nothing."""
+        tester = self.tester(reply)
+        try:
+            end = tester.session()
+            ping(end, self.fence)
+            end.close()
+        except LinkFailed as error:
+            return str(error)
+        except (Unmet, LocalError, HarnessError) as error:
+            return f"a fresh session fails: {error}"
+        finally:
+            tester.close()
+        return ""
+
+    def tester(self, reply: float, rng: random.Random | None = None) -> Tester:
+        """Returns a tester of this node."""
+        return Tester(self.locator, rng or random.Random(), reply, self.tls)
 
     def restart(self) -> None:
         """Ends the node and starts it again."""
@@ -91,15 +140,15 @@ class Node(ABC):
         Raises:
             NodeDidNotStart: No correct InitAck comes.
         """
-        why = why_not_well(self.locator, reply)
+        why = self._canary(reply)
         if why:
             raise NodeDidNotStart(why if str(self.locator) in why else f"{self.locator}: {why}")
-        tester = Tester(self.locator, random.Random(), reply)
+        tester = self.tester(reply)
         try:
             end = tester.link()
             end.send(tester.init())
             answer = end.expect(Init, A=1)
-            self.whatami = WhatAmI(answer.whatami).name.lower()
+            self.whatami = role_name(answer.whatami)
             self.zid = zid_to_text(answer.zid)
         except (Unmet, HarnessError) as error:
             raise NodeDidNotStart(f"{self.locator}: {error}") from None
@@ -112,3 +161,27 @@ class Node(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+
+def role_name(whatami: int) -> str:
+    """Returns the name of a role; a code that is none stays a number."""
+    return WhatAmI(whatami).name.lower() if whatami in set(WhatAmI) else f"role {int(whatami)}"
+
+
+def ping(end: SessionEnd, fence: str) -> None:
+    """Waits until the node has handled all that was sent, as far as it can be asked.
+
+    Raises:
+        Unmet: It does not say so.
+    """
+    if fence == "query":
+        end.fence()
+    elif fence == "interest":
+        number = end.next_id()
+        end.post(Interest(interest_id=number, mode=InterestMode.CURRENT, tokens=1))
+        end.expect(Declare, interest_id=number, body=_final)
+
+
+def _final(body: Message) -> bool:
+    """D_FINAL"""  # noqa: D415  (stands for the body in what is expected)
+    return isinstance(body, DeclareFinal)

@@ -11,12 +11,19 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-from conformance.config import START_SECONDS, Locator
+from conformance.config import START_SECONDS, Locator, Tls
 from conformance.errors import NodeDidNotStart
 from conformance.nodes.base import Node
+from conformance.nodes.places import Places
 
 DEFAULT_SCOUTING = "224.0.0.224:7446"
 """Group and port of SCOUT where nothing else is configured."""
+
+LISTEN = "listen/endpoints"
+"""Where a node takes links."""
+
+ANYWHERE = ["tcp/127.0.0.1:0"]
+"""Where a node listens unless something else is asked for; with it, it listens on all transports of the run."""
 
 STOP_SECONDS = 2.0
 """How long a node may take to end after SIGTERM before it is killed."""
@@ -29,6 +36,8 @@ class ChildNode(Node):
         logs: Folder for what the node writes, one file or pair of files a start.
         config: Paths and values of its configuration.
         name: Base name of the log files.
+        transports: What it listens on, unless the configuration says where.
+        tls: Certificates for links over TLS.
 
     Attributes:
         complaint: What it writes to standard error when something in it failed.
@@ -38,13 +47,49 @@ class ChildNode(Node):
     owned = True
     complaint: ClassVar[re.Pattern[str]]
 
-    def __init__(self, logs: Path, config: dict[str, Any], name: str) -> None:
+    def __init__(
+        self,
+        logs: Path,
+        config: dict[str, Any],
+        name: str,
+        *,
+        transports: tuple[str, ...] = ("tcp",),
+        tls: Tls | None = None,
+    ) -> None:
         self._logs = logs
         self._config = config
         self._name = name
+        self._places = Places(transports)
+        self.tls = tls
+        self.scouting = scouting_of(config)
         self._variants = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
+
+    def _placed(self) -> dict[str, Any]:
+        """Returns the configuration with every place where the node listens, and what it needs there."""
+        config = dict(self._config)
+        if config[LISTEN] == ANYWHERE:
+            config[LISTEN] = self._places.endpoints()
+        if self.tls is not None and any(where.startswith("tls/") for where in config[LISTEN]):
+            config = {**tls_config(self.tls), **config}
+        return config
+
+    def _changed(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """Returns the configuration of a variant. It scouts in a group of its own: none shall find another."""
+        own = private_scouting() if self.scouting is not None else {}
+        return with_paths({**self._config, **own}, changes)
+
+    def _reached(self, locators: dict[str, Locator]) -> None:
+        """Takes in where the node listens.
+
+        Raises:
+            NodeDidNotStart: Nowhere.
+        """
+        if not locators:
+            raise self._refuse_silent()
+        self._locators = locators
+        self.locator = locators.get("tcp") or next(iter(locators.values()))
 
     @property
     @abstractmethod
@@ -87,9 +132,8 @@ class ChildNode(Node):
             # The pipe is closed: the process is ending.
             self._process.wait(STOP_SECONDS)
             why = self.death()
-        tail = log.read_text(errors="replace").strip().splitlines()
         self.stop()
-        raise NodeDidNotStart(f"{self.title} did not start: {why}" + (f" ({tail[-1]})" if tail else ""))
+        raise NodeDidNotStart(f"{self.title} did not start: {why}{last_line(log)}")
 
     def _refuse_silent(self) -> NodeDidNotStart:
         """Ends a node that has nowhere to be reached, and returns what to raise."""
@@ -110,6 +154,12 @@ class ChildNode(Node):
         if self._stderr is not None:
             self._stderr.close()
             self._stderr = None
+        self._places.clear()
+
+    def dismiss(self) -> None:
+        """Asks the process to end in order (SIGTERM), and does not wait until it has."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
         """Ends the process with SIGKILL, without asking it first."""
@@ -144,6 +194,12 @@ class ChildNode(Node):
         return f"{self._name}-variant{self._variants}"
 
 
+def last_line(log: Path) -> str:
+    """Returns the last line that a process wrote, in brackets, for a message; nothing when it wrote none."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return f" ({lines[-1]})" if lines else ""
+
+
 def scouting_of(config: dict[str, Any]) -> Locator | None:
     """Returns where a node of this configuration hears SCOUTs."""
     if not config.get("scouting/multicast/enabled"):
@@ -151,6 +207,16 @@ def scouting_of(config: dict[str, Any]) -> Locator | None:
     address = config.get("scouting/multicast/address", DEFAULT_SCOUTING)
     interface = config.get("scouting/multicast/interface", "lo")
     return Locator.parse(f"udp/{address}#iface={interface}")
+
+
+def tls_config(tls: Tls) -> dict[str, Any]:
+    """Returns the configuration of a node that shows these certificates."""
+    paths = {
+        "root_ca_certificate": tls.ca,
+        "listen_certificate": tls.certificate,
+        "listen_private_key": tls.key,
+    }
+    return {f"transport/link/tls/{name}": str(path) for name, path in paths.items()}
 
 
 def private_scouting() -> dict[str, Any]:

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from conformance.config import REPLY_SECONDS, Locator
-from conformance.errors import NodeDidNotStart, UsageError
-from conformance.nodes.child import ChildNode, scouting_of, with_paths
+from conformance.config import REPLY_SECONDS, Locator, Tls
+from conformance.errors import NodeDidNotStart, NotApplicable
+from conformance.nodes.child import ANYWHERE, LISTEN, ChildNode
+from conformance.nodes.places import HOST, reached, settled
+from conformance.nodes.releases import IMPL, RELEASES, package
+from conformance.profiles import load_profile
 
-IMPL = "eclipse-zenoh"
+ATTEMPTS = 5
+"""Starts with other ports, when somebody else took one of those that were free."""
+
+SCRIPT = Path(__file__).with_name("pypi_process.py")
+
+USERS = "transport/auth/usrpwd/dictionary_file"
+"""A node that has it opens sessions with the users in there only."""
+
+TAKEN = re.compile(r"[Aa]ddress already in use|os error 98")
+
+NOT_OFFERED = re.compile(r"not supported for ([a-z-]+) protocol|[Uu]nsupported protocol:? ?'?([a-z-]+)")
+"""What a release says of a transport that it was built without."""
 
 BASE: dict[str, Any] = {
     "mode": "router",
-    "listen/endpoints": ["tcp/127.0.0.1:0"],
+    LISTEN: ANYWHERE,
     "scouting/delay": 0,
     "scouting/multicast/enabled": False,
     "adminspace/enabled": False,
@@ -38,112 +49,157 @@ class PypiNode(ChildNode):
         version: Release to run; the installed one when empty, otherwise fetched once into the cache.
         config: Paths and values on top of ``BASE``.
         name: Base name of the log files.
+        transports: What it listens on, unless the configuration says where.
+        tls: Certificates for links over TLS.
     """
 
     impl = IMPL
     complaint = re.compile(r"panicked at|memory allocation of|stack overflow|fatal runtime error")
+    _known: ClassVar[dict[tuple[str, str], str]] = {}
+    """By release and configuration path: why it does not take it; empty when it does."""
 
     def __init__(
-        self, logs: Path, version: str = "", config: dict[str, Any] | None = None, name: str = "node"
+        self,
+        logs: Path,
+        version: str = "",
+        config: dict[str, Any] | None = None,
+        name: str = "node",
+        *,
+        transports: tuple[str, ...] = ("tcp",),
+        tls: Tls | None = None,
     ) -> None:
-        super().__init__(logs, {**BASE, **(config or {})}, name)
-        self.scouting = scouting_of(self._config)
-        self._path, self.version = _package(version)
+        super().__init__(logs, {**BASE, **(config or {})}, name, transports=transports, tls=tls)
+        self._path, self.version = package(version)
+        self.profile = load_profile(IMPL, self.version)
+        self._not_offered: set[str] = set()
 
     @property
     def title(self) -> str:
         """See ChildNode."""
         return f"{IMPL} {self.version}"
 
+    def lacks(self, transport: str) -> str:
+        """See Node."""
+        if transport in self._not_offered:
+            return f"{self.title} was built without links over {transport}"
+        return super().lacks(transport)
+
     def start(self) -> None:
         """Starts the process and waits until it listens and serves."""
-        log, reading = self._spawn()
-        with os.fdopen(reading, "rb") as pipe:
-            ports = json.loads(self._ready_line(pipe, log))["ports"]
-        if not ports:
-            raise self._refuse_silent()
-        self.locator = Locator("tcp", "127.0.0.1", ports[0])
+        for left in reversed(range(ATTEMPTS)):
+            log, reading, config = self._spawn()
+            try:
+                with os.fdopen(reading, "rb") as pipe:
+                    ports = json.loads(self._ready_line(pipe, log))["ports"]
+            except NodeDidNotStart:
+                if not left or not self._otherwise(log):
+                    raise
+                continue
+            break
+        self._reached(_found(config[LISTEN], ports))
+        if USERS in config:
+            # It says nothing to whoever shows no password.
+            return
         try:
             self.ask(REPLY_SECONDS)
         except NodeDidNotStart:
             self.stop()
             raise
 
+    def _otherwise(self, log: Path) -> bool:
+        """Tells whether another start may go better: with other ports, or without a transport."""
+        if self._config[LISTEN] != ANYWHERE:
+            return False
+        said = log.read_text(errors="replace")
+        missing = NOT_OFFERED.search(said)
+        if missing is None:
+            return bool(TAKEN.search(said))
+        proto = missing[1] or missing[2]
+        self._not_offered.add(proto)
+        return proto != "tcp" and proto in self._places.transports
+
     def launch(self) -> None:
         """Starts the process; it is ready when it says something on a link."""
-        _, reading = self._spawn()
+        _, reading, _ = self._spawn()
         os.close(reading)
 
-    def _spawn(self) -> tuple[Path, int]:
+    def _spawn(self) -> tuple[Path, int, dict[str, Any]]:
         log = self._next_log()
+        config = self._placed()
+        config[LISTEN] = _with_ports(
+            [where for where in config[LISTEN] if where.partition("/")[0] not in self._not_offered]
+        )
         reading, writing = os.pipe()
-        script = Path(__file__).with_name("pypi_process.py")
         with log.with_suffix(".stdout").open("wb") as out:
             self._launch(
-                [sys.executable, str(script), str(writing), json.dumps(self._config)],
+                [sys.executable, str(SCRIPT), str(writing), json.dumps(config)],
                 log,
                 out,
                 pass_fds=[writing],
-                env={**os.environ, "RUST_BACKTRACE": "0", "PYTHONPATH": self._path},
+                env=self._environment(),
             )
         os.close(writing)
-        return log, reading
+        return log, reading, config
+
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "RUST_BACKTRACE": "0", "PYTHONPATH": self._path}
 
     def variant(self, **config: Any) -> PypiNode:
-        """Returns another node with its own configuration, not started yet."""
-        return PypiNode(self._logs, self.version, with_paths(self._config, config), self._variant_name())
+        """Returns another node with its own configuration, not started yet.
+
+        Raises:
+            NotApplicable: This release does not know a path of it.
+        """
+        changed = self._changed(config)
+        self._check(changed)
+        return PypiNode(
+            self._logs,
+            self.version,
+            changed,
+            self._variant_name(),
+            transports=self._places.transports,
+            tls=self.tls,
+        )
+
+    def _check(self, config: dict[str, Any]) -> None:
+        """Looks whether this release knows the paths of a configuration.
+
+        Raises:
+            NotApplicable: It does not.
+        """
+        if self.version == RELEASES[-1]:
+            # The suite is written for it: a path that it does not know is a mistake of ours and shall be seen.
+            return
+        asked = {path: value for path, value in config.items() if (self.version, path) not in self._known}
+        if asked:
+            done = subprocess.run(
+                [sys.executable, str(SCRIPT), "unknown", json.dumps(asked)],
+                capture_output=True,
+                text=True,
+                check=True,
+                env=self._environment(),
+            )
+            unknown = json.loads(done.stdout)
+            self._known.update({(self.version, path): unknown.get(path, "") for path in asked})
+        for path in config:
+            if self._known[self.version, path]:
+                raise NotApplicable(f"{self.title} has no configuration key {path}")
 
 
-def _package(version: str) -> tuple[str, str]:
-    """Returns the import path of a release (empty for the installed one) and its version.
+def _with_ports(endpoints: list[str]) -> list[str]:
+    """Returns endpoints of which at most one, tcp, leaves the choice of its port to the system.
 
-    Raises:
-        UsageError: The version is none.
-        NodeDidNotStart: It is neither installed nor to be had.
+    A node does not tell which of its ports is which.
     """
-    try:
-        installed = importlib.metadata.version(IMPL)
-    except importlib.metadata.PackageNotFoundError:
-        installed = ""
-    if installed and version in {"", installed}:
-        return "", installed
-    if not version:
-        raise NodeDidNotStart(
-            f"{IMPL} is not installed; install the extra 'node', or point --node at a node of yours"
-        )
-    if not re.fullmatch(r"\d+(\.\d+)*[a-z0-9.]*", version):
-        raise UsageError(f"{version!r} is no release of {IMPL}; write one like pypi:1.10.2")
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zenoh-harness" / "nodes"
-    folder = cache / f"{IMPL}-{version}-{sys.implementation.cache_tag}"
-    if not folder.exists():
-        _fetch(version, folder)
-    return str(folder), version
+    free = next((at for at, where in enumerate(endpoints) if where == ANYWHERE[0]), None)
+    return [where if at == free else settled(where) for at, where in enumerate(endpoints)]
 
 
-def _fetch(version: str, folder: Path) -> None:
-    """Installs one release into a folder of its own, whole or not at all."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
-        target = Path(temporary) / "package"
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-deps",
-                "--target",
-                str(target),
-                f"{IMPL}=={version}",
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if done.returncode:
-            reason = (done.stderr.strip().splitlines() or ["pip failed"])[-1].removeprefix("ERROR: ")
-            raise NodeDidNotStart(f"{IMPL} {version} cannot be installed: {reason}")
-        if not folder.exists():
-            shutil.move(target, folder)
+def _found(endpoints: list[str], ports: list[int]) -> dict[str, Locator]:
+    """Returns by transport where the node takes links, given the TCP ports on which it listens."""
+    said = [where for where in endpoints if where != ANYWHERE[0]]
+    chosen = {locator.port for locator in reached(said).values()}
+    left = [port for port in ports if port not in chosen]
+    if len(said) < len(endpoints) and left:
+        return {"tcp": Locator("tcp", HOST, left[0]), **reached(said)}
+    return reached(said)

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import conformance
-from conformance.config import Locator
+from conformance.config import Locator, Tls
 from conformance.errors import NotApplicable
-from conformance.nodes.child import ChildNode, scouting_of, with_paths
+from conformance.nodes.child import ANYWHERE, LISTEN, ChildNode, scouting_of
+from conformance.nodes.places import reached
 from conformance.recorder import installed_version
 from conformance.refnode.mutants import mutant_named
+from conformance.refnode.settings import MODES
 
 IMPL = "zenoh-harness-refnode"
 
@@ -26,7 +28,7 @@ ROOT = str(Path(conformance.__file__).parents[1])
 ALWAYS = ("--end-with-parent", "--log-level", "info")
 """Options of every node that we start."""
 
-BASE: dict[str, Any] = {"listen/endpoints": ["tcp/127.0.0.1:0"]}
+BASE: dict[str, Any] = {LISTEN: ANYWHERE}
 """Configuration of the default node, in the words of the real one, so that a test need not know which it gets."""
 
 
@@ -61,22 +63,46 @@ def _only(*allowed: Any) -> Callable[[Any], list[str]]:
     return check
 
 
+def _listening(values: Any) -> list[str]:
+    """Returns the options for places to listen at; a group is none of them."""
+    return [
+        word
+        for value in values
+        for word in ("--multicast" if Locator.parse(value, listening=True).group else "--listen", str(value))
+    ]
+
+
 OPTIONS: dict[str, Callable[[Any], list[str]]] = {
-    "mode": _one("--mode"),
+    "mode": lambda value: [*_only(*MODES)(value), "--mode", value],
     "id": _one("--zid"),
-    "listen/endpoints": _each("--listen"),
+    "listen/endpoints": _listening,
     "connect/endpoints": _each("--connect"),
     "scouting/delay": lambda _: [],
     "scouting/multicast/enabled": lambda _: [],
     "scouting/multicast/address": lambda _: [],
     "scouting/multicast/interface": lambda _: [],
+    "scouting/multicast/autoconnect": lambda wanted: ["--find"] if any(wanted.values()) else [],
+    "scouting/timeout": lambda _: [],
+    # It has no application; a peer asks for all declarations, whatever they are needed for.
+    "app/publish": lambda _: [],
     "adminspace/enabled": _only(False),
     "transport/shared_memory/enabled": _only(False),
+    "transport/link/tls/root_ca_certificate": _one("--tls-ca"),
+    "transport/link/tls/listen_certificate": _one("--tls-cert"),
+    "transport/link/tls/listen_private_key": _one("--tls-key"),
+    "transport/link/tls/enable_mtls": _switch("--tls-mutual"),
+    "transport/auth/usrpwd/dictionary_file": lambda path: _each("--user")(Path(path).read_text().split()),
+    # Both together, in words_of.
+    "transport/auth/usrpwd/user": lambda _: [],
+    "transport/auth/usrpwd/password": lambda _: [],
     "transport/unicast/qos/enabled": _switch("--qos", "--no-qos"),
+    "transport/multicast/qos/enabled": _switch("--qos", "--no-qos"),
+    # A quarter of the lease.
+    "transport/multicast/join_interval": lambda _: [],
     "transport/unicast/lowlatency": _switch("--lowlatency"),
     "transport/unicast/compression/enabled": _switch("--compression"),
     "transport/unicast/max_sessions": _one("--max-sessions"),
-    "transport/unicast/max_links": _only(1),
+    "transport/unicast/max_links": _one("--max-links"),
     "transport/unicast/accept_pending": _one("--half-open"),
     "transport/unicast/accept_timeout": _milliseconds("--handshake-seconds"),
     "transport/link/tx/lease": _milliseconds("--lease"),
@@ -95,6 +121,9 @@ def words_of(config: dict[str, Any]) -> list[str]:
     """
     scouting = scouting_of(config)
     words: list[str] = ["--scout", str(scouting)] if scouting else []
+    user = config.get("transport/auth/usrpwd/user")
+    if user:
+        words += ["--credentials", f"{user}:{config.get('transport/auth/usrpwd/password', '')}"]
     for path, value in config.items():
         if path not in OPTIONS:
             raise NotApplicable(f"the reference node has no option for {path}")
@@ -110,6 +139,8 @@ class RefNode(ChildNode):
         mutant: Id of the rule it breaks; empty for none.
         config: Paths and values on top of ``BASE``.
         name: Base name of the log files.
+        transports: What it listens on, unless the configuration says where.
+        tls: Certificates for links over TLS.
 
     Attributes:
         facts: The line with which it said that it is ready.
@@ -122,10 +153,16 @@ class RefNode(ChildNode):
     complaint = re.compile(r"internal error|^Traceback")
 
     def __init__(
-        self, logs: Path, mutant: str = "", config: dict[str, Any] | None = None, name: str = "node"
+        self,
+        logs: Path,
+        mutant: str = "",
+        config: dict[str, Any] | None = None,
+        name: str = "node",
+        *,
+        transports: tuple[str, ...] = ("tcp",),
+        tls: Tls | None = None,
     ) -> None:
-        super().__init__(logs, {**BASE, **(config or {})}, name)
-        self.scouting = scouting_of(self._config)
+        super().__init__(logs, {**BASE, **(config or {})}, name, transports=transports, tls=tls)
         self.mutant = mutant_named(mutant).name
         # Recorded deviations are those of a correct node; a mutant has none.
         self.impl = f"{IMPL}:{self.mutant}" if self.mutant else IMPL
@@ -139,9 +176,7 @@ class RefNode(ChildNode):
         assert self._process.stdout is not None
         with self._process.stdout as pipe:
             self.facts = json.loads(self._ready_line(pipe, log))
-        if not self.facts["locator"]:
-            raise self._refuse_silent()
-        self.locator = Locator.parse(self.facts["locator"])
+        self._reached(reached(self.facts["locators"]))
         self.whatami = self.facts["whatami"]
         self.zid = self.facts["zid"]
 
@@ -157,8 +192,8 @@ class RefNode(ChildNode):
             process.stdout.close()
 
     def _spawn(self) -> Path:
-        words = words_of(self._config)
         log = self._next_log()
+        words = words_of(self._placed())
         mutant = ["--mutant", self.mutant] if self.mutant else []
         self._launch(
             [sys.executable, "-m", "conformance.refnode", *ALWAYS, *mutant, *words],
@@ -177,6 +212,13 @@ class RefNode(ChildNode):
         Raises:
             NotApplicable: The reference node cannot be configured so.
         """
-        changed = with_paths(self._config, config)
+        changed = self._changed(config)
         words_of(changed)
-        return RefNode(self._logs, self.mutant, changed, self._variant_name())
+        return RefNode(
+            self._logs,
+            self.mutant,
+            changed,
+            self._variant_name(),
+            transports=self._places.transports,
+            tls=self.tls,
+        )

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conformance.config import Locator, RunConfig
-from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
-from conformance.nodes import node_of
+from conformance.errors import NodeDidNotStart, NotApplicable, Unmet, UsageError
+from conformance.nodes import foreign, node_of
 from conformance.nodes.attach import AttachedNode
+from conformance.nodes.base import ping, role_name
 from conformance.nodes.pypi import PypiNode
-from conformance.tester import why_not_well
+from conformance.tester import SessionEnd, why_not_well
 
 
 def config(node: str, folder: Path, profile: str = "") -> RunConfig:
@@ -87,7 +94,7 @@ def test_prefix_of_the_option_chooses_the_way(tmp_path: Path) -> None:
     assert isinstance(node_of(config("pypi", tmp_path)), PypiNode)
     attached = node_of(config("tcp/127.0.0.1:1", tmp_path, "eclipse-zenoh:1.10.2"))
     assert (attached.impl, attached.version) == ("eclipse-zenoh", "1.10.2")
-    with pytest.raises(UsageError, match="neither a locator"):
+    with pytest.raises(UsageError, match="is none of a locator"):
         node_of(config("docker", tmp_path))
     with pytest.raises(UsageError, match="--profile"):
         node_of(config("pypi", tmp_path, "x"))
@@ -114,3 +121,80 @@ def test_core_files_are_off(tmp_path: Path) -> None:
         limits = Path(f"/proc/{node._process.pid}/limits").read_text()
         (line,) = [line for line in limits.splitlines() if line.startswith("Max core file size")]
         assert line.split()[4] == "0"
+
+
+def drip(link: socket.socket) -> None:
+    """Sends one byte after the other, for ever."""
+    with contextlib.suppress(OSError):
+        while True:
+            link.sendall(b"\x20")
+            link.settimeout(0.02)
+            with contextlib.suppress(TimeoutError):
+                link.recv(100)
+
+
+def close(link: socket.socket) -> None:
+    """Closes at once."""
+    link.close()
+
+
+def speak(link: socket.socket) -> None:
+    """Speaks another protocol."""
+    with contextlib.suppress(OSError):
+        link.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+def reset(link: socket.socket) -> None:
+    """Resets the connection."""
+    link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    link.close()
+
+
+@pytest.mark.parametrize("manner", [drip, close, speak, reset])
+def test_something_that_misbehaves_is_given_up_in_time_with_a_reason(
+    manner: Callable[[socket.socket], None],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    link, _ = server.accept()
+                    with link:
+                        manner(link)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        node = AttachedNode(Locator("tcp", "127.0.0.1", server.getsockname()[1]))
+        began = time.monotonic()
+        with pytest.raises(NodeDidNotStart) as caught:
+            node.ask(0.3)
+        assert "\n" not in str(caught.value)
+        assert node.problem(0.3)
+        assert time.monotonic() - began < 5
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
+
+
+def test_role_that_is_none_stays_a_number() -> None:
+    assert [role_name(code) for code in (0, 1, 2, 3)] == ["router", "peer", "client", "role 3"]
+
+
+def test_node_that_ends_no_query_is_asked_in_another_way(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with PypiNode(tmp_path) as node:
+        attached = AttachedNode(node.locator)
+        ways = []
+
+        def unless_query(end: SessionEnd, way: str) -> None:
+            ways.append(way)
+            if way == "query":
+                raise Unmet("an end", "none")
+            ping(end, way)
+
+        monkeypatch.setattr(foreign, "ping", unless_query)
+        attached.ask(5.0)
+        assert attached.fence == "interest"
+        assert ways == ["query", "interest"]
+        assert attached.problem(5.0) == ""

@@ -1,0 +1,179 @@
+"""A node that a command starts."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shlex
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from conformance.config import PROTOCOLS, RunConfig
+from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
+from conformance.nodes import command, node_of
+from conformance.nodes.command import CommandNode
+from tests.conformance.test_nodes_transports import hello_of
+
+PYTHON = shlex.quote(sys.executable)
+REFNODE = f"{PYTHON} -m conformance.refnode --listen {{locator}}"
+REPLY = 5.0
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = str(Path(__file__).resolve().parents[2])
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([root, os.environ.get("PYTHONPATH", "")]).rstrip(":"))
+
+
+def made(text: str, folder: Path, *transports: str) -> CommandNode:
+    run = RunConfig(node=f"cmd:{text}", run_dir=folder, run_id="r", seed=1, transports=transports or ("tcp",))
+    node = node_of(run)
+    assert isinstance(node, CommandNode)
+    return node
+
+
+def program(folder: Path, text: str) -> str:
+    path = folder / "program.py"
+    path.write_text(text)
+    return f"{PYTHON} {shlex.quote(str(path))}"
+
+
+def test_command_becomes_a_node_that_is_watched_and_started_again(tmp_path: Path) -> None:
+    node = made(REFNODE, tmp_path)
+    with node:
+        node.ask(REPLY)
+        assert (node.whatami, node.fence, node.impl) == ("router", "query", "unknown")
+        assert node.problem(REPLY) == ""
+        assert node._process is not None
+        os.kill(node._process.pid, signal.SIGKILL)
+        node._ended(REPLY)
+        assert node.problem(REPLY) == "the process died of SIGKILL"
+        node.restart()
+        assert node.problem(REPLY) == ""
+    assert node.death() == "the process is not running"
+
+
+def test_all_that_is_known_is_filled_in(tmp_path: Path) -> None:
+    words = (
+        "--listen {ws} --listen {tls} --listen {udp} --listen {unixsock-stream} "
+        "--tls-cert {tls_certificate} --tls-key {tls_key} --tls-ca {tls_ca} --scout udp/{scouting}#iface=lo"
+    )
+    with made(f"{REFNODE} {words}", tmp_path, *PROTOCOLS) as node:
+        assert set(node.locators) == set(PROTOCOLS)
+        assert len(hello_of(node).locators or ()) == len(PROTOCOLS)
+
+
+def test_transport_that_the_command_does_not_name_is_lacking(tmp_path: Path) -> None:
+    node = made("true {port}", tmp_path, "tcp", "ws")
+    node._filled()
+    node._reached(node._filled()[1])
+    assert node.lacks("tcp") == ""
+    assert node.lacks("ws") == ("the command of the node does not make it listen on ws; {ws} says where")
+
+
+def test_braces_of_the_node_itself_stay(tmp_path: Path) -> None:
+    words, _ = made("""true {port} '{"mode": {x}}' {}""", tmp_path)._filled()
+    assert words[2:] == ['{"mode": {x}}', "{}"]
+    assert words[1].isdecimal()
+
+
+BAD = {
+    "nosuchcommand {locator}": "there is no command 'nosuchcommand'",
+    "": "needs a command",
+    "true": "does not say where to listen",
+    "true '{locator}": "no closing quotation",
+    "true {tls}": "add --transports tls",
+}
+
+
+@pytest.mark.parametrize("text", BAD)
+def test_command_that_makes_no_sense_is_one_line(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(BAD[text])):
+        made(text, tmp_path)
+
+
+def test_command_that_ends_at_once_says_so_with_its_last_words(tmp_path: Path) -> None:
+    node = made("sh -c 'echo first >&2; echo no such option >&2; exit 3' {locator}", tmp_path)
+    with pytest.raises(NodeDidNotStart, match=r"ended with exit code 3 \(no such option\)$"):
+        node.start()
+    assert node._process is None
+
+
+def test_command_that_never_listens_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "START_SECONDS", 0.2)
+    node = made("sh -c 'echo warming up >&2; exec sleep 60' {locator}", tmp_path)
+    with pytest.raises(NodeDidNotStart, match=r"did not answer within 0.2 s: no link .*\(warming up\)$"):
+        node.start()
+
+
+def test_whatever_the_command_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "START_SECONDS", 1.0)
+    monkeypatch.setattr(command, "STOP_SECONDS", 0.1)
+    note = tmp_path / "child"
+    stubborn = 'trap "" TERM; sleep 60 & echo $! > ' + shlex.quote(str(note)) + "; wait; wait; sleep 60"
+    node = made(f"sh -c {shlex.quote(stubborn)} {{locator}}", tmp_path)
+    node.launch()
+    assert node._process is not None
+    while not note.exists() or not note.read_text().strip():
+        node._ended(0.01)
+    child = os.pidfd_open(int(note.read_text()))
+    try:
+        node.stop()
+        assert ended(child)
+    finally:
+        os.close(child)
+
+
+def ended(descriptor: int) -> bool:
+    """Waits until a process has ended."""
+    return bool(select.select([descriptor], [], [], REPLY)[0])
+
+
+def test_complaints_on_standard_error_are_reported(tmp_path: Path) -> None:
+    lines = ["==1==ERROR: AddressSanitizer: heap-use-after-free", "thread 'x' panicked at a.rs", "panic: nil"]
+    text = f"import sys, time\nprint({lines!r}, sep='', file=sys.stderr)\nfor l in {lines!r}: print(l, file=sys.stderr)"
+    node = made(f"{program(tmp_path, text)} {{port}}", tmp_path)
+    node.launch()
+    assert node._ended(REPLY)
+    said = node.complaints()
+    assert all(line in said for line in lines)
+    assert node.death() == "the process ended with exit code 0"
+    node.stop()
+
+
+def test_variant_of_a_command_is_another_node_but_takes_no_configuration(tmp_path: Path) -> None:
+    node = made(REFNODE, tmp_path)
+    with pytest.raises(NotApplicable, match="configuration of its own"):
+        node.variant(mode="peer")
+    with node, node.variant() as other:
+        assert other.locator != node.locator
+        assert other.zid != node.zid
+
+
+def test_command_does_not_outlive_the_harness(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    inner = f"sh -c {shlex.quote(f'echo $$ > {note}; exec sleep 60')} {{port}}"
+    text = (
+        "import os, sys\nfrom pathlib import Path\nfrom conformance.nodes.command import CommandNode\n"
+        f"node = CommandNode(Path({str(tmp_path)!r}), {inner!r})\nnode.launch()\n"
+        f"while not Path({str(note)!r}).exists() or not Path({str(note)!r}).read_text().strip():\n"
+        "    node._ended(0.01)\nos.kill(os.getpid(), 9)\n"
+    )
+    (tmp_path / "harness.py").write_text(text)
+    harness = made(f"{PYTHON} {shlex.quote(str(tmp_path / 'harness.py'))} {{port}}", tmp_path)
+    harness.launch()
+    assert harness._ended(20)
+    pid = int(note.read_text())
+    try:
+        orphan = os.pidfd_open(pid)
+    except ProcessLookupError:
+        pass  # it is gone already
+    else:
+        assert ended(orphan)
+        os.close(orphan)
+    finally:
+        harness.stop()
