@@ -1,11 +1,9 @@
-"""Requirements and recorded deviations: loaded once, checked at collection."""
+"""Requirements: loaded once, checked at collection."""
 
 from __future__ import annotations
 
-import re
 import tomllib
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from functools import cache
 from importlib.resources import files
 
@@ -48,45 +46,6 @@ class Requirement:
         return self.id.split("-")[1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deviation:
-    """A known way in which released nodes differ from a requirement.
-
-    Attributes:
-        requirement: Its id.
-        impl: Implementation, ``eclipse-zenoh``.
-        versions: Releases: ``1.10.2``, a range ``1.0.0-1.10.2``, or several joined by ``,``.
-        test: Test id, ``suite/test_init.py::test_x[*]``, with ``*`` as a wildcard.
-        seen: What the test sees instead, word for word.
-        note: What it means, where it is argued.
-    """
-
-    requirement: str
-    impl: str
-    versions: str
-    test: str
-    seen: str
-    note: str
-
-    def is_for(self, impl: str, version: str, test: str) -> bool:
-        """Tells whether it is recorded for a test on a node."""
-        # Parameters stand in brackets, which a pattern would take as a set of characters.
-        pattern = self.test.replace("[", "[[]")
-        return impl == self.impl and _covers(self.versions, version) and fnmatchcase(test, pattern)
-
-
-def _covers(versions: str, version: str) -> bool:
-    for part in versions.split(","):
-        low, _, high = part.strip().partition("-")
-        if _number(low) <= _number(version) <= _number(high or low):
-            return True
-    return False
-
-
-def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(digits) for digits in re.findall(r"\d+", version)) or (-1,)
-
-
 @cache
 def requirements() -> dict[str, Requirement]:
     """Returns all requirements by id.
@@ -102,26 +61,6 @@ def requirements() -> dict[str, Requirement]:
             raise UsageError(f"requirements.toml: {requirement.id} stands twice or has no known level")
         result[requirement.id] = requirement
     return result
-
-
-@cache
-def deviations() -> tuple[Deviation, ...]:
-    """Returns all recorded deviations.
-
-    Raises:
-        UsageError: ``deviations.toml`` names an unknown requirement.
-    """
-    table = tomllib.loads((files("conformance") / "deviations.toml").read_text(encoding="utf-8"))
-    result = tuple(Deviation(**entry) for entry in table.get("deviation", []))
-    for deviation in result:
-        if deviation.requirement not in requirements():
-            raise UsageError(f"deviations.toml: {deviation.requirement} is no requirement")
-    return result
-
-
-def deviation_of(impl: str, version: str, test: str) -> Deviation | None:
-    """Returns the deviation recorded for a test on a node, or None."""
-    return next((known for known in deviations() if known.is_for(impl, version, test)), None)
 
 
 def strictest(ids: tuple[str, ...]) -> str:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from spark_reports.errors import EngineFailed, NoJava, NothingToReport, ReportError, WrongUse
 from spark_reports.folders import COMPLETE, FAILED, RUNNING, RunFolder, find_run_folders
 from spark_reports.java import find_java
+from spark_reports.rows import VERDICTS
 from spark_reports.session import FAST_LIMIT_BYTES, LOCAL, is_local, spark_session
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ examples:
   zenoh-reports build runs --out report              all runs below a folder
   zenoh-reports build runs/A runs/B --out report     these two runs
   zenoh-reports build runs --out report --master spark://host:7077
+  zenoh-reports versions runs                        what releases show differently, and since when
   zenoh-reports traffic captures --out traffic       rates, keys, request times of captures
   zenoh-reports traffic 'day1/*.pcapng' big.pcap --out traffic --interval 100ms --format csv
   zenoh-reports doctor                               what is installed, and does it work
@@ -48,6 +50,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         if arguments.command == "build":
             return _build(arguments.runs, arguments.out, arguments.master)
+        if arguments.command == "versions":
+            return _versions(arguments.runs, arguments.master, as_csv=arguments.csv)
         if arguments.command == "traffic":
             return _traffic(arguments)
         return _print_java() if arguments.java else _doctor()
@@ -84,6 +88,25 @@ def _parser() -> argparse.ArgumentParser:
         metavar="URL",
         help="Spark master, for example spark://host:7077; the run folders must have the same path on every "
         f"worker (default: this machine, {LOCAL})",
+    )
+    versions = commands.add_parser(
+        "versions",
+        help="say what releases show differently, and since when",
+        description="Lists for each requirement the first release that differs from the release before it: a test "
+        "that passes or fails where it did not, or that sees something else. Releases are compared in the order of "
+        "their versions; `python -m conformance.matrix` runs the suite on many.",
+    )
+    versions.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUNS", help="a run folder, or a folder of them"
+    )
+    versions.add_argument(
+        "--csv", action="store_true", help="print CSV, with the requirements in which no release differs"
+    )
+    versions.add_argument(
+        "--master",
+        default=LOCAL,
+        metavar="URL",
+        help=f"Spark master, as of build (default: this machine, {LOCAL})",
     )
     traffic = commands.add_parser(
         "traffic",
@@ -127,6 +150,24 @@ def _parser() -> argparse.ArgumentParser:
         "--java", action="store_true", help="only print the Java in use; exit 4 if there is none"
     )
     return parser
+
+
+def _versions(roots: Sequence[Path], master: str, *, as_csv: bool) -> int:
+    """Prints what releases show differently."""
+    folders = find_run_folders(roots)
+    _check_not_empty(folders, roots)
+    try:
+        from spark_reports import load, page, render, report
+    except ImportError as error:
+        raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
+    java = find_java(os.environ)
+    sizes = [tail.size for folder in folders for name, tail in folder.files.items() if name == VERDICTS]
+    _say(f"starting Spark {f'on {java}' if is_local(master) else f'with {master}'}")
+    with spark_session(java, os.environ, master=master, fast=sum(sizes) < FAST_LIMIT_BYTES) as spark:
+        _say(f"reading {page.count(len(folders), 'run')}, {sum(sizes) / 1e6:.1f} MB")
+        found = report.collect_differences(load.load(spark, folders))
+    print(render.differences_csv(found) if as_csv else render.differences_text(found), end="")
+    return 0
 
 
 def _build(roots: Sequence[Path], out: Path, master: str) -> int:

@@ -6,7 +6,7 @@ number of lines in the file.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -66,7 +66,8 @@ def read_lines(spark: SparkSession, folders: Sequence[RunFolder], file_name: str
     Columns: ``run_id``, the name of the folder; ``file``; ``text``; ``row``, the values found in it;
     ``problem``, why it is no row, empty if it is one; ``footer``, whether it is a footer.
     """
-    fields = schema_of(rows.type_of_file[file_name])
+    row_type = rows.type_of_file[file_name]
+    fields = schema_of(row_type)
     parsed = StructType(
         [
             *relaxed(fields),
@@ -101,7 +102,7 @@ def read_lines(spark: SparkSession, folders: Sequence[RunFolder], file_name: str
             broken.alias("broken"),
             (~broken & sf.coalesce(sf.col(f"line.row.{_FOOTER}"), sf.lit(False))).alias(_FOOTER),
         )
-        .withColumn("problem", _problem(fields))
+        .withColumn("problem", _problem(fields, rows.later_fields(row_type)))
         .drop("broken")
     )
 
@@ -109,9 +110,15 @@ def read_lines(spark: SparkSession, folders: Sequence[RunFolder], file_name: str
 def good_rows(lines: DataFrame, row_type: type) -> DataFrame:
     """Returns the rows among the lines of one kind of file, under the name of their folder."""
     require(lines, "run_id", "row", "problem", _FOOTER)
+    later = rows.later_fields(row_type)
+
+    def value(name: str) -> Column:
+        found = sf.col(f"row.{name}")
+        return sf.coalesce(found, sf.lit(later[name])) if name in later else found
+
     names = [name for name in schema_of(row_type).names if name != "run_id"]
     good = lines.where((sf.col("problem") == "") & ~sf.col(_FOOTER))
-    return good.select("run_id", *(sf.col(f"row.{name}").alias(name) for name in names))
+    return good.select("run_id", *(value(name).alias(name) for name in names))
 
 
 def accounts(lines: DataFrame) -> DataFrame:
@@ -131,9 +138,9 @@ def bad_lines(lines: DataFrame) -> DataFrame:
     return bad.select("run_id", "file", "problem", sf.substring("text", 1, 200).alias("text"))
 
 
-def _problem(fields: StructType) -> Column:
+def _problem(fields: StructType, later: Mapping[str, object]) -> Column:
     """Says why a line is no row. The order is that of what a person would want to know first."""
-    names = required(fields)
+    names = [name for name in required(fields) if name not in later]
     missing = sf.concat_ws(", ", *(sf.when(sf.col(f"row.{name}").isNull(), sf.lit(name)) for name in names))
     newer = sf.concat(
         sf.lit("rows_version "),

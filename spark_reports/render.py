@@ -3,10 +3,13 @@
 Whatever a template prints goes through ``visible`` and is escaped; no template can forget it.
 """
 
+import csv
 import dataclasses
+import io
 import json
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +20,9 @@ from spark_reports import page as page_module
 from spark_reports.errors import WrongUse
 from spark_reports.folders import STATES
 from spark_reports.page import GLYPHS, Page, count, make_page
-from spark_reports.report import Report
+from spark_reports.report import Difference, Report
 from spark_reports.svg import css_class
-from spark_reports.text import markdown, short, visible
+from spark_reports.text import markdown, one_line, short, visible
 
 HTML = "report.html"
 MARKDOWN = "summary.md"
@@ -109,6 +112,14 @@ def summary(page: Page) -> str:
         ],
     )
     lines += _section(
+        "What releases show differently",
+        ["requirement", "since", "before", "then", "node"],
+        [
+            [row.requirement, row.first or "", row.before or "", row.after or "", row.node_impl]
+            for row in report.differences
+        ],
+    )
+    lines += _section(
         "Findings",
         ["", "bucket", "cases", "campaigns", "first seen", "last seen", "smallest case"],
         [
@@ -152,6 +163,50 @@ def summary(page: Page) -> str:
         ],
     )
     return _cap(lines)
+
+
+def differences_text(found: Sequence[Difference]) -> str:
+    """Returns what releases show differently, for a terminal: a few words, then a line for each difference."""
+    lines: list[str] = []
+    for impl in dict.fromkeys(row.node_impl for row in found):
+        mine = [row for row in found if row.node_impl == impl]
+        differing = [row for row in mine if row.first is not None]
+        releases = max(row.versions for row in mine)
+        lines.append(
+            f"{visible(one_line(impl))}, {count(releases, 'release')}: {len(differing)} of {count(len(mine), 'requirement')} differ"
+        )
+        cells = [
+            (
+                row.requirement,
+                row.level,
+                row.first or "",
+                f"{short(row.before or '', 60)} -> {short(row.after or '', 60)}",
+                row.test or "",
+            )
+            for row in differing
+        ]
+        lines += _aligned([[visible(one_line(cell)) for cell in row] for row in cells])
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def differences_csv(found: Sequence[Difference]) -> str:
+    """Returns what releases show differently, for programs; empty fields where no release differs."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    names = [field.name for field in dataclasses.fields(Difference)]
+    writer.writerow(names)
+    for row in found:
+        values = [getattr(row, name) for name in names]
+        writer.writerow([visible(one_line(value)) if isinstance(value, str) else value for value in values])
+    return text.getvalue()
 
 
 def _section(title: str, head: list[str], rows: list[list[str]]) -> list[str]:

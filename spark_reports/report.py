@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from spark_reports import findings, folders, load, matrix, rates
+from spark_reports import findings, folders, load, matrix, rates, versions
 from spark_reports.errors import NothingToReport
 from spark_reports.folders import Counted, RunFolder
 from spark_reports.rows import FUZZ_VERDICTS, OUTCOMES, RunRow
@@ -106,6 +106,26 @@ class Change:
         if self.after in bad and (self.before not in bad or bad.index(self.after) < bad.index(self.before)):
             return "worse"
         return "better" if self.before in bad and self.after not in {"n/a", "inconclusive"} else "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Difference:
+    """A requirement that releases of an implementation show differently; see ``versions.first_differs``.
+
+    ``first``, ``test``, ``before`` and ``after`` are None where no release differs from the one before it.
+    """
+
+    node_impl: str
+    requirement: str
+    level: str
+    oldest: str
+    newest: str
+    versions: int
+    first: str | None
+    test: str | None
+    before: str | None
+    after: str | None
+    differing: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +229,7 @@ class Report:
         rates: By campaign, then run, newest first.
         bad_lines: The first few of them.
         left_out: How many kinds of rows were more than ``LIMIT``: their names.
+        differences: By implementation, then requirement; those that no release differs in are left out.
     """
 
     runs: tuple[RunLine, ...]
@@ -220,6 +241,7 @@ class Report:
     rates: tuple[Rate, ...]
     bad_lines: tuple[BadLineShown, ...]
     left_out: tuple[str, ...]
+    differences: tuple[Difference, ...] = ()
     report_version: int = REPORT_VERSION
 
 
@@ -276,6 +298,10 @@ def collect(tables: load.Tables, run_folders: Sequence[RunFolder], say: Callable
     reasons = fetch(matrix.not_applicable(newest), "reason", what="reasons", limit=LIMIT)
     newest.unpersist()
 
+    say("releases")
+    differing = versions.first_differs(tables.verdicts, tables.runs).where("first IS NOT NULL")
+    differences = fetch(differing, "node_impl", "requirement", what="differences", limit=LIMIT)
+
     say("findings")
     found = findings.only_findings(tables.cases).persist()
     most_first = (sf.desc("cases"), "bucket")
@@ -304,7 +330,24 @@ def collect(tables: load.Tables, run_folders: Sequence[RunFolder], say: Callable
         rates=tuple(sorted(of_campaigns, key=lambda rate: _age(run_of[rate.run_id]), reverse=True)),
         bad_lines=tuple(_build(BadLineShown, row) for row in bad),
         left_out=tuple(sorted(set(fetch.left_out) - {"bad lines"})),
+        differences=tuple(_build(Difference, row) for row in differences),
     )
+
+
+def collect_differences(tables: load.Tables) -> tuple[Difference, ...]:
+    """Asks Spark what releases show differently; requirements that no release differs in are there as well.
+
+    Raises:
+        NothingToReport: No test was judged on a release whose version is known.
+    """
+    fetch = Fetcher()
+    found = fetch(versions.first_differs(tables.verdicts, tables.runs), "node_impl", "requirement")
+    if not found:
+        raise NothingToReport(
+            "no verdict on a node whose version is known; record some with `python -m conformance.matrix`, "
+            "or name the version of a node of yours with --profile"
+        )
+    return tuple(_build(Difference, row) for row in found)
 
 
 _TROUBLE_ORDER = ("fail", "warning", "inconclusive", "deviation")

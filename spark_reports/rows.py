@@ -27,8 +27,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, Self
 
-ROWS_VERSION = 1
-"""Raised with every change of a row type; readers accept every version up to their own."""
+ROWS_VERSION = 2
+"""Raised with every change of a row type; readers accept every version up to their own.
+
+1: the first. 2: ``VerdictRow.transport``.
+"""
 
 VERDICTS = "verdicts.jsonl"
 OBSERVATIONS = "observations.jsonl"
@@ -38,6 +41,9 @@ CAPTURES = "captures"
 
 OUTCOMES = ("pass", "fail", "warning", "deviation", "n/a", "inconclusive")
 """Outcomes of a conformance test; what each means: README, section on outcomes."""
+
+STALE = "stale deviation: remove it"
+"""Reason of a fail that is one only because the requirement is met and a deviation says otherwise."""
 
 FUZZ_VERDICTS = ("accepted", "closed", "refused", "silent", "finding", "inconclusive")
 """How a fuzz case ended: the node went on (accepted), sent CLOSE (closed), ended the link (refused),
@@ -105,6 +111,7 @@ class VerdictRow:
         started_ns: Unix time in ns.
         capture: File below the run folder, or empty.
         repeat: The command that repeats this test alone.
+        transport: What links to the node ran over, ``tcp``, ``tls``, ...; empty in rows of version 1.
     """
 
     TABLE: ClassVar[str] = "verdicts"
@@ -122,6 +129,7 @@ class VerdictRow:
     started_ns: int
     capture: str
     repeat: str
+    transport: str = ""
     rows_version: int = ROWS_VERSION
 
 
@@ -215,6 +223,15 @@ type_of_file: Mapping[str, type[VerdictRow | ObservationRow | FuzzCaseRow]] = {
 """Which rows each ``.jsonl`` file of a run holds."""
 
 AnyRow = RunRow | VerdictRow | ObservationRow | FuzzCaseRow
+
+
+def later_fields(row_type: type) -> dict[str, Any]:
+    """Returns the fields that rows of older versions lack, each with the value that stands for it."""
+    return {
+        field.name: field.default
+        for field in dataclasses.fields(row_type)
+        if field.default is not dataclasses.MISSING and field.name != "rows_version"
+    }
 
 
 class RowsError(ValueError):
@@ -375,7 +392,8 @@ def read_rows(path: Path) -> RowFile:
     """
     result = RowFile([], [], complete=False)
     kind = type_of_file[path.name]
-    wanted = {field.name: field for field in dataclasses.fields(kind)}
+    wanted = [field.name for field in dataclasses.fields(kind)]
+    later = later_fields(kind)
     for number, value, problem in _json_lines(path):
         if problem:
             result.bad.append(BadLine(number, problem, value[:200]))
@@ -385,7 +403,7 @@ def read_rows(path: Path) -> RowFile:
             result.complete = value.get("rows") == len(result.rows) + len(result.bad)
             continue
         result.complete = False
-        missing = [name for name in wanted if name not in value]
+        missing = [name for name in wanted if name not in value and name not in later]
         if missing:
             reason = f"no {', '.join(missing)}"
             result.bad.append(BadLine(number, reason, json.dumps(value)[:200]))
@@ -395,7 +413,7 @@ def read_rows(path: Path) -> RowFile:
             reason = f"rows_version {value['rows_version']} is newer than this reader ({ROWS_VERSION})"
             result.bad.append(BadLine(number, reason, json.dumps(value)[:200]))
         else:
-            result.rows.append({name: value[name] for name in wanted})
+            result.rows.append({name: value.get(name, later.get(name)) for name in wanted})
     return result
 
 

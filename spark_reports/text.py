@@ -25,7 +25,10 @@ def visible(text: str) -> str:
 def short(text: str, limit: int) -> str:
     """Returns at most ``limit`` characters and how many more there were."""
     left = len(text) - limit
-    return text if left <= 0 else f"{text[:limit]}… ({left:,} more)".replace(",", " ")
+    if left <= 0:
+        return text
+    number = f"{left:,}".replace(",", " ")
+    return f"{text[:limit]}… ({number} more)"
 
 
 def one_line(text: str) -> str:

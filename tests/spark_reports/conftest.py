@@ -296,6 +296,23 @@ def _change(after: str = "fail", before: str = "pass", **values: Any) -> report.
     return report.Change(**{**standard, **values})
 
 
+def _difference(requirement: str = "ZN-INIT-001", **values: Any) -> report.Difference:
+    standard: dict[str, Any] = {
+        "node_impl": "eclipse-zenoh",
+        "requirement": requirement,
+        "level": "MUST",
+        "oldest": "1.0.0",
+        "newest": "1.10.2",
+        "versions": 13,
+        "first": "1.9.0",
+        "test": "suite/test_init.py::test_a",
+        "before": "as required",
+        "after": "CLOSE",
+        "differing": 1,
+    }
+    return report.Difference(**{**standard, **values})
+
+
 def _rate(campaign: str = "handshake", **values: Any) -> report.Rate:
     standard: dict[str, Any] = {
         "run_id": "r1",
@@ -320,4 +337,5 @@ def parts() -> types.SimpleNamespace:
         finding=_finding,
         change=_change,
         rate=_rate,
+        difference=_difference,
     )

@@ -97,6 +97,22 @@ def spoilt(row: rows.VerdictRow, **change: object) -> str:
     return json.dumps({**dataclasses.asdict(row), **change})
 
 
+def older(row: rows.VerdictRow) -> str:
+    """Returns a row as version 1 had it."""
+    values = dataclasses.asdict(row) | {"rows_version": 1}
+    return json.dumps({name: value for name, value in values.items() if name != "transport"})
+
+
+def test_row_of_an_older_version_is_read_with_what_stands_for_its_missing_fields(
+    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
+) -> None:
+    row = verdict_row(transport="tls")
+    path = make_run("r1", verdicts=[row], cases=None) / rows.VERDICTS
+    path.write_text(older(row) + "\n" + path.read_text())
+    verdicts = load(spark, find_run_folders([tmp_path])).verdicts.orderBy("transport").collect()
+    assert [(found["transport"], found["test"]) for found in verdicts] == [("", row.test), ("tls", row.test)]
+
+
 def test_reader_agrees_with_the_rows_module_on_every_odd_file(
     spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
 ) -> None:
@@ -107,7 +123,8 @@ def test_reader_agrees_with_the_rows_module_on_every_odd_file(
         "blank-lines": f"\n{good}\n   \n\n{footer}\n",
         "unknown-field": spoilt(row, later="x") + f"\n{footer}\n",
         "footer-in-the-middle": f"{good}\n{footer}\n{good}\n" + footer.replace("1,", "2,", 1) + "\n",
-        "newer": spoilt(row, rows_version=2) + f"\n{good}\n",
+        "newer": spoilt(row, rows_version=rows.ROWS_VERSION + 1) + f"\n{good}\n",
+        "older": older(row) + f"\n{good}\n",
         "version-is-text": spoilt(row, rows_version="x") + "\n",
         "field-missing": json.dumps({"run_id": "r1"}) + f"\n{good}\n",
         "two-on-a-line": f"{good}{good}\n{footer}\n",

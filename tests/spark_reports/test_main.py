@@ -1,3 +1,4 @@
+import csv
 import json
 import os
 import subprocess
@@ -47,6 +48,42 @@ def test_report_over_whole_and_cut_runs_is_written(
     assert "warning: 1 line not a row" in printed.err
     assert len(json.loads((out / "report.json").read_text())["runs"]) == 2
     assert "ends in the middle of a line" in (out / "report.html").read_text()
+
+
+@pytest.mark.usefixtures("spark")
+def test_versions_are_printed_as_lines_or_as_csv(
+    tmp_path: Path, make_run: MakeRun, verdict_row: Verdict, capsys: Capture
+) -> None:
+    names = ("ZN-INIT-001", "ZN-INIT-002")
+    for day, version in enumerate(("1.10.2", "1.9.0"), start=1):
+        outcome = "fail" if version == "1.9.0" else "pass"
+        verdicts = [
+            verdict_row(outcome, names[:1], seen="\x1b[31m"),
+            verdict_row("pass", names[1:], test="b"),
+        ]
+        make_run(version, day, verdicts=verdicts, cases=None, node_version=version)
+    assert main(["versions", str(tmp_path / "runs")]) == 0
+    first, line = capsys.readouterr().out.splitlines()
+    assert first == "eclipse-zenoh, 2 releases: 1 of 2 requirements differ"
+    assert line.split() == [
+        *["ZN-INIT-001", "MUST", "1.10.2", "\\x1b[31m", "->", "as", "required"],
+        "suite/test_init.py::test_a",
+    ]
+    assert main(["versions", str(tmp_path / "runs"), "--csv"]) == 0
+    rows_of = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [(row["requirement"], row["first"], row["before"]) for row in rows_of] == [
+        ("ZN-INIT-001", "1.10.2", "\\x1b[31m"),
+        ("ZN-INIT-002", "", ""),
+    ]
+
+
+@pytest.mark.usefixtures("spark")
+def test_runs_on_nodes_of_unknown_version_have_no_order(
+    tmp_path: Path, make_run: MakeRun, verdict_row: Verdict, capsys: Capture
+) -> None:
+    make_run(verdicts=[verdict_row()], cases=None, node_version="unknown")
+    assert main(["versions", str(tmp_path / "runs")]) == 3
+    assert "--profile" in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_folder_without_runs_has_nothing_to_report(tmp_path: Path, capsys: Capture) -> None:

@@ -1,3 +1,4 @@
+import csv
 import dataclasses
 import json
 import re
@@ -53,6 +54,7 @@ def full_report(parts: SimpleNamespace) -> Report:
         findings=(parts.finding(), parts.finding("gone one", "gone")),
         rates=(parts.rate(),),
         bad_lines=(BadLineShown(run_id="r1", file="verdicts.jsonl", problem="no JSON", text="what"),),
+        differences=(parts.difference(), parts.difference("ZN-INIT-002", differing=3)),
     )
     return result
 
@@ -124,6 +126,26 @@ def test_failure_shows_expected_and_seen(parts: SimpleNamespace) -> None:
         Elements(html(parts.report(runs=(parts.run(),), troubles=(parts.trouble(),)))).text.split()
     )
     assert re.search("Expected ?INIT ?Seen ?CLOSE", text)
+
+
+def test_page_names_the_first_release_that_differs(parts: SimpleNamespace) -> None:
+    text = Elements(html(parts.report(differences=(parts.difference(differing=3),)))).text
+    for words in ("1.9.0", "13 versions from 1.0.0 to 1.10.2; 2 more differ later", "as required"):
+        assert words in text
+    assert "What releases show differently" not in html(parts.report())
+
+
+def test_differences_are_lines_for_a_terminal_and_fields_for_programs(parts: SimpleNamespace) -> None:
+    none = {"first": None, "test": None, "before": None, "after": None, "differing": 0}
+    found = [parts.difference(after=f'a\nb,"{HOSTILE}'), parts.difference("ZN-INIT-002", **none)]
+    head, line = render.differences_text(found).splitlines()
+    assert head == "eclipse-zenoh, 13 releases: 1 of 2 requirements differ"
+    assert line.startswith("  ZN-INIT-001  MUST  1.9.0  as required -> a b,")
+    table = render.differences_csv(found)
+    assert table.count("\n") == 3
+    assert [row["first"] for row in csv.DictReader(table.splitlines())] == ["1.9.0", ""]
+    for text in (line, table):
+        assert not {"\x1b", "\u202e", "\x00", "\udc80"} & set(text)
 
 
 def test_empty_report_says_so_in_every_part(parts: SimpleNamespace) -> None:

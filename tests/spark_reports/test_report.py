@@ -75,6 +75,20 @@ def test_findings_are_new_known_or_gone_for_the_node_that_showed_them(result: Re
     assert {run.run_id: run.findings for run in result.runs if run.findings} == {"r1": 2, "r2": 1, "r3": 2}
 
 
+def test_what_releases_show_differently_is_told(
+    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
+) -> None:
+    make_run("r1", 1, verdicts=[verdict_row("pass"), verdict_row("pass", ["ZN-X-1"], test="b")])
+    make_run("r2", 2, verdicts=[verdict_row("fail")], node_version="1.9.0")
+    (difference,) = collected(spark, tmp_path).differences
+    assert (difference.requirement, difference.first, difference.before, difference.after) == (
+        "ZN-INIT-001",
+        "1.10.2",
+        "CLOSE",
+        "as required",
+    )
+
+
 def test_what_did_not_pass_says_expected_and_seen(result: Report) -> None:
     assert [(t.outcome, t.run_id, t.expected, t.seen) for t in result.troubles] == [
         ("fail", "r3", "INIT", "CLOSE"),

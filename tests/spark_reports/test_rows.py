@@ -112,6 +112,17 @@ def test_line_that_is_no_row_is_kept_apart(
     assert reason in read.bad[0].reason
 
 
+def test_row_of_an_older_version_is_read_with_what_stands_for_its_missing_fields(
+    tmp_path: Path, verdict_row: Verdict
+) -> None:
+    path = tmp_path / rows.VERDICTS
+    old = {**dataclasses.asdict(verdict_row(transport="tls")), "rows_version": 1}
+    del old["transport"]
+    path.write_text(json.dumps(old) + "\n")
+    (row,) = rows.read_rows(path).rows
+    assert (row["transport"], row["rows_version"]) == ("", 1)
+
+
 @pytest.mark.parametrize("version", [rows.ROWS_VERSION + 1, "1", None])
 def test_row_of_another_version_is_kept_apart(tmp_path: Path, verdict_row: Verdict, version: object) -> None:
     path = tmp_path / rows.VERDICTS

@@ -36,6 +36,7 @@ def test_visible_text_holds_nothing_harmful(text: str) -> None:
 def test_long_text_is_cut_and_says_so() -> None:
     assert short("x" * 1500, 100) == "x" * 100 + "… (1 400 more)"
     assert short("x" * 100, 100) == "x" * 100
+    assert short("a, b" + "x" * 10, 4) == "a, b… (10 more)"
 
 
 def test_one_line_has_no_line_ends() -> None:

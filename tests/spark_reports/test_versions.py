@@ -1,0 +1,146 @@
+from collections.abc import Callable, Sequence
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from conformance.deviations.versions import version_key as key_in_python
+from spark_reports import rows
+from spark_reports.columns import MissingColumns
+from spark_reports.versions import MET, first_differs, version_key
+
+Frame = Callable[..., DataFrame]
+Verdict = Callable[..., rows.VerdictRow]
+Run = Callable[..., rows.RunRow]
+Rows = Callable[..., list[tuple[object, ...]]]
+
+COLUMNS = ("requirement", "oldest", "newest", "versions", "first", "before", "after", "differing")
+
+
+@pytest.fixture
+def found(frame: Frame, run_row: Run) -> Rows:
+    """Returns what differs, for verdicts on a run that is named like its version."""
+
+    def make(*verdicts: rows.VerdictRow, columns: Sequence[str] = COLUMNS) -> list[tuple[object, ...]]:
+        names = dict.fromkeys(verdict.run_id for verdict in verdicts)
+        runs = [
+            run_row(name, day, node_version=name.partition(" ")[0]) for day, name in enumerate(names, start=1)
+        ]
+        result = first_differs(frame(*verdicts), frame(*runs)).orderBy("node_impl", "requirement")
+        return [tuple(row[name] for name in columns) for row in result.collect()]
+
+    return make
+
+
+def test_first_release_that_differs_is_found_in_the_order_of_versions(
+    found: Rows, verdict_row: Verdict
+) -> None:
+    # 1.10.0 comes first as text, and its run is the oldest.
+    assert found(
+        verdict_row("pass", run_id="1.10.0"),
+        verdict_row("fail", run_id="1.0.4", seen="CLOSE"),
+        verdict_row("fail", run_id="1.9.0", seen="CLOSE"),
+        verdict_row("pass", run_id="1.10.2"),
+        verdict_row("fail", run_id="1.5.1", seen="CLOSE"),
+    ) == [("ZN-INIT-001", "1.0.4", "1.10.2", 5, "1.10.0", "CLOSE", MET, 1)]
+
+
+def test_other_answer_is_a_difference_and_another_outcome_for_the_same_is_none(
+    found: Rows, verdict_row: Verdict
+) -> None:
+    assert found(
+        verdict_row("fail", run_id="1.0.0", seen="CLOSE"),
+        verdict_row("deviation", run_id="1.1.0", seen="CLOSE"),
+        verdict_row("warning", run_id="1.2.0", seen="CLOSE"),
+        verdict_row("deviation", run_id="1.3.0", seen="nothing"),
+        verdict_row("fail", run_id="1.4.0", seen="the requirement is met", reason=rows.STALE),
+    ) == [("ZN-INIT-001", "1.0.0", "1.4.0", 5, "1.3.0", "CLOSE", "nothing", 2)]
+
+
+def test_release_that_cannot_show_it_is_passed_over(found: Rows, verdict_row: Verdict) -> None:
+    assert found(
+        verdict_row("n/a", run_id="1.0.0", seen=""),
+        verdict_row("pass", run_id="1.1.0"),
+        verdict_row("inconclusive", run_id="1.2.0", seen="what"),
+        verdict_row("pass", run_id="1.3.0"),
+        verdict_row("fail", run_id="unknown"),
+    ) == [("ZN-INIT-001", "1.1.0", "1.3.0", 2, None, None, None, 0)]
+
+
+def test_tests_are_compared_one_by_one_and_count_for_all_their_requirements(
+    found: Rows, verdict_row: Verdict
+) -> None:
+    both = ("ZN-A-001", "ZN-B-002")
+    columns = ("requirement", "first", "test")
+    assert found(
+        verdict_row("pass", both, run_id="1.0.0", test="a"),
+        verdict_row("fail", both, run_id="1.1.0", test="a"),
+        verdict_row("fail", ("ZN-A-001",), run_id="1.0.0", test="b", seen="x"),
+        verdict_row("fail", ("ZN-A-001",), run_id="1.1.0", test="b", seen="x"),
+        verdict_row("fail", ("ZN-A-001",), run_id="1.1.0", test="c", seen="y"),
+        columns=columns,
+    ) == [("ZN-A-001", "1.1.0", "a"), ("ZN-B-002", "1.1.0", "a")]
+
+
+def test_newest_run_of_a_release_counts(found: Rows, verdict_row: Verdict) -> None:
+    assert found(
+        verdict_row("fail", run_id="1.0.0"),
+        verdict_row("pass", run_id="1.0.0 again"),
+        verdict_row("pass", run_id="1.1.0"),
+        columns=("versions", "first"),
+    ) == [(2, None)]
+
+
+def test_implementations_are_kept_apart(frame: Frame, verdict_row: Verdict, run_row: Run) -> None:
+    runs = frame(
+        run_row("r1", node_version="1.0.0"),
+        run_row("r2", node_version="1.1.0", node_impl="other"),
+    )
+    verdicts = frame(verdict_row("pass", run_id="r1"), verdict_row("fail", run_id="r2"))
+    got = first_differs(verdicts, runs).orderBy("node_impl").collect()
+    assert [(row["node_impl"], row["versions"], row["first"]) for row in got] == [
+        ("eclipse-zenoh", 1, None),
+        ("other", 1, None),
+    ]
+
+
+def test_order_of_versions_is_that_of_the_deviations(spark: SparkSession) -> None:
+    texts = [
+        "1.10.0",
+        "1.9.0",
+        "1.10",
+        "1",
+        "v1.2",
+        "1.0.0rc1",
+        "1.0.0-rc.2",
+        "1.0.0-alpha",
+        "1.0.0.dev5",
+        "1.0.0b1",
+    ]
+    texts += [
+        "1.0.0.post1",
+        "1.0.0+build",
+        "unknown",
+        "",
+        "1.0.0-dirty",
+        "1..0",
+        "1.x",
+        "0",
+        "0.0",
+        "00.1",
+        "10.0.0",
+    ]
+    frame = spark.createDataFrame([(text,) for text in texts], "version string")
+    got = frame.withColumn("key", version_key(sf.col("version"))).withColumn(
+        "rank", sf.when(sf.col("key").isNotNull(), sf.struct("key"))
+    )
+    ordered = [row["version"] for row in got.where("key is not null").orderBy("key", "version").collect()]
+    keys = {text: key for text in texts if (key := key_in_python(text)) is not None}
+    assert ordered == sorted(keys, key=lambda text: (keys[text], text))
+
+
+def test_missing_columns_are_refused_at_the_door(frame: Frame, run_row: Run, verdict_row: Verdict) -> None:
+    with pytest.raises(MissingColumns, match="no column test, requirements"):
+        first_differs(frame(run_row()), frame(run_row()))
+    with pytest.raises(MissingColumns, match="no column started_at"):
+        first_differs(frame(verdict_row()), frame(verdict_row()))
