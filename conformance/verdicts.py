@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.config import RunConfig
+from conformance.deviations import Deviations, shipped
 from conformance.errors import HarnessError, NotApplicable, SessionError, Unmet
-from conformance.requirements import deviation_of, requirements, strictest
+from conformance.requirements import requirements, strictest
 from conformance.tester import Tester
-from spark_reports.rows import VerdictRow
+from spark_reports.rows import STALE, VerdictRow
 
 EXCHANGE_LINES = 60
 """Most observations that a failure prints; the capture has all."""
@@ -57,7 +58,14 @@ def judge(error: Exception | None) -> Judged:
 
 
 def compare(
-    judged: Judged, ids: tuple[str, ...], test: str, node: tuple[str, str], *, strict_should: bool
+    judged: Judged,
+    ids: tuple[str, ...],
+    test: str,
+    node: tuple[str, str],
+    *,
+    strict_should: bool,
+    transport: str = "tcp",
+    deviations: Deviations | None = None,
 ) -> None:
     """Applies levels and recorded deviations to an outcome.
 
@@ -67,23 +75,26 @@ def compare(
         test: Its id.
         node: Implementation and version.
         strict_should: A broken SHOULD stays a fail.
+        transport: What links to the node ran over.
+        deviations: What is known of nodes; what comes with the suite when None.
     """
     if judged.outcome == "fail" and strictest(ids) in {"SHOULD", "MAY"} and not strict_should:
         judged.outcome = "warning"
-    known = deviation_of(*node, test)
+    recorded = shipped() if deviations is None else deviations
+    known = recorded.of(*node, transport, test)
     if known is None or judged.outcome in {"n/a", "inconclusive"}:
         return
     if judged.outcome == "pass":
         judged.outcome = "fail"
-        judged.expected = f"the deviation recorded in deviations.toml: {known.seen}"
+        judged.expected = f"the deviation recorded in {known.place}: {known.seen}"
         judged.seen = "the requirement is met"
-        judged.reason = "stale deviation: remove it"
+        judged.reason = STALE
     elif judged.seen == known.seen:
         judged.outcome = "deviation"
         judged.reason = known.note
     else:
         judged.outcome = "fail"
-        judged.reason = f"differs from the deviation recorded in deviations.toml: {known.seen}"
+        judged.reason = f"differs from the deviation recorded in {known.place}: {known.seen}"
 
 
 def explain(row: VerdictRow, judged: Judged, node: str, testers: list[Tester], config: RunConfig) -> str:

@@ -3,44 +3,20 @@
 from __future__ import annotations
 
 import importlib.metadata
-import json
-import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from conformance.nodes.pypi import PypiNode
-from spark_reports.rows import OBSERVATIONS, VERDICTS, read_rows, read_run
+from spark_reports.rows import VERDICTS, read_run
+from tests.conformance._runs import ROOT, run, run_own, verdicts
 
-ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("conformance", "fuzz", "scapy_layers", "spark_reports")
 ONE = ["--req", "ZN-INIT-045"]
-
-
-def run(*words: str, cwd: Path, path: Path | None = None, **env: str) -> subprocess.CompletedProcess[str]:
-    """Runs pytest; with ``path`` in front of the import path."""
-    environment = {**os.environ, **env}
-    environment.pop("PYTEST_ADDOPTS", None)
-    environment.pop("PYTEST_XDIST_WORKER", None)
-    environment.pop("PYTHONPATH", None)
-    if path:
-        environment["PYTHONPATH"] = str(path)
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *words]
-    return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, env=environment, check=False, timeout=120
-    )
-
-
-def verdicts(folder: Path) -> list[dict[str, Any]]:
-    found = read_rows(folder / VERDICTS)
-    assert found.complete
-    assert not found.bad
-    return found.rows
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +71,7 @@ def test_suite_runs_whatever_way_it_is_called(
     words = [word.format(checkout=checkout) for word in words]
     done = run(*words, *ONE, "--run-dir", str(tmp_path / "run"), cwd=checkout / cwd, path=path)
     assert done.returncode == 0, done.stdout + done.stderr
-    rows = verdicts(tmp_path / "run")
+    rows = [row for row in verdicts(tmp_path / "run") if "::" in row["test"]]
     assert {row["outcome"] for row in rows} == {"deviation"}
     assert len(rows) == 3
     assert read_run(tmp_path / "run").status == "complete"
@@ -117,152 +93,13 @@ def test_editable_installation_finds_the_suite_from_anywhere(tmp_path: Path) -> 
     assert len(verdicts(tmp_path / "run")) == 3
 
 
-# Outcomes -------------------------------------------------------------------------------------------
-
-TESTS = """
-import pytest
-from conformance.errors import NotApplicable, Unmet
+ONE_TEST = """
 from conformance.plugin import req
-from scapy_layers.transport import Init
 
 @req("ZN-INIT-001")
-def test_pass(tester):
-    end = tester.link()
-    end.send(tester.init())
-    end.expect(Init, A=1)
-
-@req("ZN-INIT-001")
-def test_fail(tester):
-    end = tester.link()
-    end.send(tester.init())
-    end.expect(Init, A=1, version=8)
-
-@req("ZN-CLS-106")
-def test_should():
-    raise Unmet("this", "that")
-
-@req("ZN-INIT-001")
-def test_not_applicable():
-    raise NotApplicable("cannot show it")
-
-@req("ZN-INIT-001")
-def test_inconclusive(tester):
-    from conformance.errors import LinkFailed
-    raise LinkFailed("no link")
-
-@req("ZN-INIT-001")
-def test_recorded():
-    raise Unmet("this", "the recorded words")
-
-@req("ZN-INIT-001")
-def test_differs():
-    raise Unmet("this", "other words")
-
-@req("ZN-INIT-001")
-def test_stale():
-    pass
-
-@req("ZN-INIT-001")
-def test_bug():
-    raise KeyError("a bug of the test")
-
-@req("ZN-INIT-001")
-def test_harms_the_node(node):
-    node._process.kill()
-    node._process.wait()
-
-@req("ZN-INIT-001")
-def test_behind_the_harm(tester):
-    tester.session().fence()
+def test_one(tester):
+    tester.session()
 """
-
-CONFTEST = """
-import conformance.requirements as r
-
-def known(test):
-    return r.Deviation(requirement="ZN-INIT-001", impl="eclipse-zenoh", versions="0-99", test=f"*::{test}",
-                       seen="the recorded words", note="why")
-
-r.deviations = lambda: (known("test_recorded"), known("test_differs"), known("test_stale"))
-"""
-
-
-@pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> tuple[subprocess.CompletedProcess[str], Path]:
-    folder = tmp_path_factory.mktemp("outcomes")
-    (folder / "test_outcomes.py").write_text(TESTS)
-    (folder / "conftest.py").write_text(CONFTEST)
-    done = run("-p", "conformance.plugin", "--run-dir", "run", "--seed", "7", cwd=folder, path=ROOT)
-    return done, folder / "run"
-
-
-def test_each_outcome_is_a_row(outcomes: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    done, folder = outcomes
-    assert done.returncode == 1
-    by_test = {row["test"].rpartition("::")[2]: row for row in verdicts(folder)}
-    assert {name: row["outcome"] for name, row in by_test.items()} == {
-        "test_pass": "pass",
-        "test_fail": "fail",
-        "test_should": "warning",
-        "test_not_applicable": "n/a",
-        "test_inconclusive": "inconclusive",
-        "test_recorded": "deviation",
-        "test_differs": "fail",
-        "test_stale": "fail",
-        "test_bug": "inconclusive",
-        "test_harms_the_node": "fail",
-        "test_behind_the_harm": "pass",
-    }
-    assert by_test["test_bug"]["reason"] == "the test itself failed: KeyError: 'a bug of the test'"
-    harm = by_test["test_harms_the_node"]
-    assert (harm["expected"], harm["seen"]) == ("the node stays well", "the process died of SIGKILL")
-    fail = by_test["test_fail"]
-    assert (fail["expected"], fail["seen"]) == ("INIT A=1 version=8", "INIT A=1 version=9")
-    assert fail["level"] == "FACT"
-    assert fail["stimulus"].startswith("INIT version=9")
-    assert "--seed 7" in fail["repeat"]
-    assert "stale" in by_test["test_stale"]["reason"]
-    assert "the recorded words" in by_test["test_differs"]["reason"]
-
-
-def test_failure_prints_all_that_is_needed_to_see_it_again(
-    outcomes: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
-    text = outcomes[0].stdout
-    for words in (
-        "ZN-INIT-001 (FACT;",
-        "expected  INIT A=1 version=8",
-        "seen  INIT A=1 version=9",
-        "exchange",
-        "->",
-        "capture",
-        "repeat  pytest",
-        "outcomes: 2 pass, 4 fail, 1 warning, 1 deviation, 1 n/a, 2 inconclusive",
-    ):
-        assert words in text, words
-    assert "a bug of the test" in text
-
-
-def test_observations_and_capture_belong_to_the_test(
-    outcomes: tuple[subprocess.CompletedProcess[str], Path],
-) -> None:
-    _, folder = outcomes
-    found = read_rows(folder / OBSERVATIONS)
-    assert found.complete
-    mine = [row for row in found.rows if row["test"].endswith("test_pass")]
-    assert [row["direction"] for row in mine] == ["opened", "sent", "received"]
-    assert [row["messages"] for row in mine] == ["", "INIT", "INIT"]
-    captures = [row["capture"] for row in verdicts(folder) if row["capture"]]
-    assert len(captures) == 3
-    assert all((folder / name).stat().st_size > 0 for name in captures)
-
-
-def test_rows_hold_no_path_of_this_machine(outcomes: tuple[subprocess.CompletedProcess[str], Path]) -> None:
-    _, folder = outcomes
-    text = (folder / "run.json").read_text() + (folder / VERDICTS).read_text()
-    assert str(folder.parent) not in text
-    assert json.loads((folder / "run.json").read_text())["seed"] == 7
-
 
 # Wrong use -------------------------------------------------------------------------------------------
 
@@ -270,8 +107,6 @@ def test_rows_hold_no_path_of_this_machine(outcomes: tuple[subprocess.CompletedP
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--node", "tcp/127.0.0.1:1"], 3, "no link to tcp/127.0.0.1:1 (Connection refused)"),
-        (["--node", "tcp/127.0.0.1:1", "-n", "2"], 3, "no link to tcp/127.0.0.1:1 (Connection refused)"),
         (["--node", "127.0.0.1:1"], 4, "neither a locator"),
         # A name that no resolver is asked for: tests send nothing off this machine.
         (["--node", "tcp/no..name:1"], 4, "no known name"),
@@ -279,6 +114,14 @@ def test_rows_hold_no_path_of_this_machine(outcomes: tuple[subprocess.CompletedP
         (["--node", "tcp/192.0.2.1:7447", "-n", "2"], 4, "--i-may-test-this-node"),
         (["--run-dir", "file/below"], 4, "choose another --run-dir"),
         (["--req", "ZN-NOPE-1"], 4, "no requirement and no area"),
+        (["--req", "ZN-NOPE-1", "-n", "2"], 4, "no requirement and no area"),
+        (["--transports", "tcp,pigeon"], 4, "pigeon is none of tcp, tls"),
+        (["--profile", "nobody"], 4, "there is no such profile"),
+        (["--deviations", "nowhere.toml"], 4, "there is no such file"),
+        (["--proof", "nowhere.json"], 4, "there is no such file"),
+        (["--captures", "some"], 4, "invalid choice"),
+        (["-k", "nothing_is_called_so"], 4, "nothing is selected"),
+        (["-k", "nothing_is_called_so", "-n", "2"], 4, "nothing is selected"),
         (["--level", "OUGHT"], 4, "must be one of MUST"),
         (["--time-scale", "0"], 4, "must be more than 0"),
         (["--seed", str(1 << 63)], 4, "--seed must be a number from 0 to"),
@@ -286,13 +129,10 @@ def test_rows_hold_no_path_of_this_machine(outcomes: tuple[subprocess.CompletedP
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else None,
 )
-def test_wrong_use_is_one_clear_line(
-    words: list[str], code: int, says: str, checkout: Path, tmp_path: Path
-) -> None:
+def test_wrong_use_is_one_clear_line(words: list[str], code: int, says: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     words = [str(tmp_path / word) if word.startswith("file/") else word for word in words]
-    folder = [] if "--run-dir" in words else ["--run-dir", str(tmp_path / "run")]
-    done = run("conformance/", *words, *folder, cwd=checkout)
+    done = run_own(ONE_TEST, tmp_path, *words)
     text = done.stdout + done.stderr
     assert done.returncode == code, text
     lines = [line for line in text.splitlines() if says in line]
@@ -300,6 +140,7 @@ def test_wrong_use_is_one_clear_line(
     assert len(lines) == 1 if "-n" not in words else lines
     assert len(lines[-1]) < 300
     assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
 
 
 def test_requirement_and_level_select(checkout: Path, tmp_path: Path) -> None:

@@ -1,0 +1,281 @@
+"""The options of a run: added to pytest, read once, checked before anything starts."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from conformance.config import PROTOCOLS, RunConfig
+from conformance.errors import UsageError
+from conformance.profiles import Profile, load_profile
+from conformance.requirements import LEVELS, requirements
+from spark_reports.rows import new_run_id
+
+CAPTURES_KEPT = ("all", "failed", "none")
+"""Of which tests captures are kept; rows are always written."""
+
+MOST_SEED = (1 << 63) - 1
+"""What a column of a report holds."""
+
+_settings_key = pytest.StashKey["Settings"]()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """All that a run was asked to do.
+
+    Attributes:
+        config: What nodes and tests have to know.
+        profile: What the node is said to support.
+        asked: The user named the transports, so that one that cannot be had is shown.
+        captures: One of CAPTURES_KEPT.
+        allow_destructive: Tests that may harm a node may meet one that is not ours.
+        deviations: File of recorded deviations; None for those that come with the suite.
+        update_deviations: Propose deviations for what failed.
+        proof: What a campaign of mutants found, to be shown on the page.
+        narrowed: The user left tests out.
+        partial: The user asked for certain tests or requirements only.
+    """
+
+    config: RunConfig
+    profile: Profile
+    asked: bool
+    captures: str
+    allow_destructive: bool
+    deviations: Path | None
+    update_deviations: bool
+    proof: Path | None
+    narrowed: bool
+    partial: bool
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Adds the options, all in one group."""
+    group = parser.getgroup("zenoh", "Zenoh conformance")
+    add = group.addoption
+    add(
+        "--node",
+        default="pypi",
+        metavar="NODE",
+        help="node under test: a locator (tcp/127.0.0.1:7447) of one that runs, pypi[:VERSION] to start "
+        "eclipse-zenoh, cmd:'COMMAND {locator}' to start any other, ref[:MUTANT], null:KIND (default: pypi)",
+    )
+    add(
+        "--profile",
+        default="",
+        metavar="PROFILE",
+        help="what a node is that you started yourself: the name of a profile that is shipped, with a version "
+        "(eclipse-zenoh:1.10.2), or a TOML file; says what cannot be shown, and chooses recorded deviations",
+    )
+    add(
+        "--transports",
+        default=None,
+        metavar="NAMES",
+        help=f"what links are made of, joined by commas: {', '.join(PROTOCOLS)}; all for all that the node "
+        "offers (default: tcp, or that of the locator)",
+    )
+    add(
+        "--req",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="run only tests of a requirement or area: ZN-INIT-045, ZN-INIT; may be repeated",
+    )
+    add(
+        "--level",
+        action="append",
+        default=[],
+        metavar="LEVEL",
+        type=str.upper,
+        help=f"run only tests of a level ({', '.join(LEVELS)}); may be repeated",
+    )
+    add(
+        "--list-reqs",
+        action="store_true",
+        help="list requirements (those of --req and --level) with the tests that cover them, and run nothing",
+    )
+    add("--strict-should", action="store_true", help="a broken SHOULD is a fail, not a warning")
+    add(
+        "--allow-destructive",
+        action="store_true",
+        help="run tests that may harm the node against a node that the suite did not start, too",
+    )
+    add(
+        "--time-scale",
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="multiply all waiting times, for slow nodes (default: 1)",
+    )
+    add(
+        "--seed",
+        type=int,
+        default=None,
+        metavar="N",
+        help="seed of all random choices (default: a new one, shown)",
+    )
+    add(
+        "--run-dir",
+        default=None,
+        metavar="DIR",
+        help="folder for rows, captures, page (default: runs/<run-id>)",
+    )
+    add(
+        "--captures",
+        choices=CAPTURES_KEPT,
+        default="all",
+        help="keep captures of all tests, of those that did not pass, or of none (default: all)",
+    )
+    add(
+        "--deviations",
+        default=None,
+        metavar="FILE",
+        help="recorded deviations (default: those that come with the suite)",
+    )
+    add(
+        "--update-deviations",
+        action="store_true",
+        help="write proposals for what failed beside the file of deviations; nothing is taken over by itself",
+    )
+    add(
+        "--proof", default=None, metavar="FILE", help="proof.json of a campaign of mutants, shown on the page"
+    )
+    add(
+        "--i-may-test-this-node",
+        action="store_true",
+        help="allow a node that is not on this machine's loopback",
+    )
+    add(
+        "--trust-node",
+        action="store_true",
+        help="do not look between tests whether the node is well: only to test the suite itself",
+    )
+
+
+def settings_of(config: pytest.Config) -> Settings:
+    """Returns the options, checked; touches nothing on disk.
+
+    Raises:
+        UsageError: An option makes no sense.
+    """
+    if _settings_key not in config.stash:
+        config.stash[_settings_key] = _read(config)
+    return config.stash[_settings_key]
+
+
+def check_options(config: pytest.Config) -> None:
+    """Checks what can be checked before tests are known.
+
+    Raises:
+        UsageError: An option makes no sense.
+    """
+    option = config.getoption
+    if option("--seed") is not None and not 0 <= option("--seed") <= MOST_SEED:
+        raise UsageError(f"--seed must be a number from 0 to {MOST_SEED}")
+    if not 0 < option("--time-scale") < float("inf"):
+        raise UsageError("--time-scale must be more than 0")
+    for name in wanted_requirements(config):
+        if not any(known == name or known.startswith(f"{name}-") for known in requirements()):
+            raise UsageError(
+                f"--req {name}: no requirement and no area of that name; --list-reqs shows all of them"
+            )
+    for level in option("--level"):
+        if level not in LEVELS:
+            raise UsageError(f"--level {level}: must be one of {', '.join(LEVELS)}")
+    wanted_transports(config)
+    for name in ("--deviations", "--proof"):
+        if option(name) and not (config.invocation_params.dir / option(name)).is_file():
+            raise UsageError(f"{name} {option(name)}: there is no such file")
+
+
+def wanted_requirements(config: pytest.Config) -> list[str]:
+    """Returns the ids and areas that --req names."""
+    return [name.upper() for name in config.getoption("--req")]
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Tells whether this process is a worker of pytest-xdist."""
+    return hasattr(config, "workerinput")
+
+
+def _read(config: pytest.Config) -> Settings:
+    check_options(config)
+    option = config.getoption
+    here = config.invocation_params.dir
+    shared = getattr(config, "workerinput", {}).get("zenoh")
+    if shared:  # folder and seed come from the controller
+        run_dir, seed = Path(shared["run_dir"]), shared["seed"]
+    else:
+        base = config.rootpath if config.inipath else here
+        wanted = option("--run-dir")
+        run_dir = here / wanted if wanted else base / "runs" / new_run_id()
+        seed = option("--seed") if option("--seed") is not None else random.SystemRandom().randrange(1 << 32)
+    profile = _profile(config)
+    partial = bool(
+        option("keyword")
+        or option("--req")
+        or option("--level")
+        or getattr(config.option, "lf", False)
+        or any("::" in word or word.endswith(".py") for word in config.args)
+    )
+    return Settings(
+        config=RunConfig(
+            node=option("--node"),
+            run_dir=run_dir,
+            run_id=run_dir.resolve().name,
+            seed=seed,
+            time_scale=option("--time-scale") * profile.time_scale,
+            strict_should=option("--strict-should"),
+            profile=option("--profile"),
+            may_test=option("--i-may-test-this-node"),
+            transports=wanted_transports(config),
+            trust_node=option("--trust-node"),
+        ),
+        profile=profile,
+        asked=option("--transports") not in {None, "all"},
+        captures=option("--captures"),
+        allow_destructive=option("--allow-destructive") or profile.destructive,
+        deviations=here / option("--deviations") if option("--deviations") else None,
+        update_deviations=option("--update-deviations"),
+        proof=here / option("--proof") if option("--proof") else None,
+        narrowed=partial
+        or bool(option("markexpr") or option("deselect") or option("ignore") or option("ignore_glob")),
+        partial=partial,
+    )
+
+
+def _profile(config: pytest.Config) -> Profile:
+    """Returns what the node is said to support; a release that we start ourselves is known.
+
+    Raises:
+        UsageError: There is no such profile.
+    """
+    way, _, version = config.getoption("--node").partition(":")
+    if way == "pypi" and not config.getoption("--profile"):
+        return load_profile("eclipse-zenoh", version)
+    return load_profile(config.getoption("--profile"))
+
+
+def wanted_transports(config: pytest.Config) -> tuple[str, ...]:
+    """Returns what links shall be made of, in the order of PROTOCOLS.
+
+    Raises:
+        UsageError: There is no such transport.
+    """
+    text = config.getoption("--transports")
+    if text is None:
+        # A locator says it; where it does not, the node is one of ours or will be refused.
+        own = config.getoption("--node").partition("/")[0]
+        return (own,) if own in PROTOCOLS else ("tcp",)
+    if text == "all":
+        return PROTOCOLS
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in PROTOCOLS:
+            raise UsageError(
+                f"--transports {text}: {name or 'nothing'} is none of {', '.join(PROTOCOLS)} (or all)"
+            )
+    return tuple(name for name in PROTOCOLS if name in names)

@@ -1,0 +1,178 @@
+"""From a test to its outcome: canary before and after, judgement, rows, capture, words for people."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Generator
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+
+from conformance.errors import Inconclusive, NotApplicable
+from conformance.passive import look
+from conformance.recorder import CaptureWriter, NodeFacts, observation_rows
+from conformance.requirements import strictest
+from conformance.running.explaining import explain
+from conformance.running.marks import ids_of, test_id, transport_of
+from conformance.running.repeating import command
+from conformance.running.run import Run, harmed, pending_key, run_key, testers_key
+from conformance.tester import Tester
+from conformance.verdicts import Judged, compare, judge
+from spark_reports.rows import CAPTURES, ObservationRow, VerdictRow
+
+result_key = pytest.StashKey[dict[str, Any]]()
+started_key = pytest.StashKey[int]()
+
+WELL = "the node stays well"
+"""What every test expects of the node, besides what it is about."""
+
+
+class Outcomes:
+    """The hooks around each test, in the process that runs it."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Looks whether the node is well; whatever goes wrong from here on is judged, not an error of pytest."""
+        if not ids_of(item):
+            return (yield)
+        item.stash[started_key] = time.time_ns()
+        run = item.config.stash[run_key]
+        if why := run.settings.profile.why_not(test_id(item.nodeid), ids_of(item)):
+            item.stash[pending_key] = NotApplicable(why)
+        elif run.lost:
+            item.stash[pending_key] = Inconclusive(run.lost)
+        elif problem := run.problem():
+            item.stash[pending_key] = Inconclusive(f"the node was not well before the test: {problem}")
+        try:
+            return (yield)
+        except Exception as error:  # noqa: BLE001  (raised again in place of the test)
+            item.stash.setdefault(pending_key, error)
+            return None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> None:
+        """Raises why a test cannot be run, in its place."""
+        if pending_key in pyfuncitem.stash:
+            raise pyfuncitem.stash[pending_key]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Generator[None, None, None]:
+        """Judges a test by what it raised, and by how the node is afterwards."""
+        ids = ids_of(item)
+        if not ids:
+            return (yield)
+        run = item.config.stash[run_key]
+        raised: Exception | None = None
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001  (what is no judgement is raised again below)
+            raised = error
+        judged = judge(raised)
+        if pending_key not in item.stash:
+            _look_after(judged, run.problem() or harmed(item))
+        compare(
+            judged,
+            ids,
+            test_id(item.nodeid),
+            (run.node.impl, run.node.version),
+            strict_should=run.settings.config.strict_should,
+            transport=transport_of(item) or "tcp",
+            deviations=run.deviations,
+        )
+        testers = item.stash.get(testers_key, [])
+        row = _verdict_row(run, item, judged, testers)
+        item.stash[result_key] = {
+            "verdict": _sendable(asdict(row)),
+            "observations": [_sendable(asdict(seen)) for seen in _record(run, row, testers)],
+            "remarks": [_sendable(asdict(remark)) for made in testers for remark in look(made.history)],
+            "node": asdict(NodeFacts.of(run.node)),
+            "lost": run.lost,
+            "whole": run.whole,
+        }
+        if raised is not None and judged.bug:
+            raise raised
+        if row.outcome == "n/a":
+            pytest.skip(encodable(row.reason))
+        if row.outcome in {"fail", "inconclusive"}:
+            pytest.fail(encodable(explain(row, judged, run, testers)), pytrace=False)
+        return None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attaches verdict and observations to the report, which travels to the process that writes."""
+        report = yield
+        result = item.stash.get(result_key, None)
+        if result is not None and call.when == "call":
+            report.zenoh = result  # type: ignore[attr-defined]
+        return report
+
+
+def encodable(text: str) -> str:
+    """Returns a text without halves of surrogate pairs, which neither a pipe nor a terminal takes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def _sendable(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns a row that can travel to the process that writes, whatever a node has said."""
+    return {name: encodable(value) if isinstance(value, str) else value for name, value in values.items()}
+
+
+def _look_after(judged: Judged, problem: str) -> None:
+    """Blames a test for the harm it did."""
+    if problem and judged.outcome != "inconclusive":
+        judged.outcome = "fail"
+        judged.expected = judged.expected or WELL
+        judged.seen = f"{judged.seen}; then {problem}" if judged.seen else problem
+
+
+def _verdict_row(run: Run, item: pytest.Item, judged: Judged, testers: list[Tester]) -> VerdictRow:
+    test, config = test_id(item.nodeid), run.settings.config
+    started = item.stash[started_key]
+    return VerdictRow(
+        run_id=config.run_id,
+        test=test,
+        requirements=ids_of(item),
+        level=strictest(ids_of(item)),
+        outcome=judged.outcome,
+        expected=judged.expected,
+        seen=judged.seen,
+        reason=judged.reason,
+        stimulus=testers[-1].history.last_stimulus() if testers else "",
+        duration_s=round((time.time_ns() - started) / 1e9, 6),
+        started_ns=started,
+        capture=_capture_of(run, judged.outcome, test, testers),
+        repeat=command(item, run.settings),
+        transport=transport_of(item),
+    )
+
+
+def _capture_of(run: Run, outcome: str, test: str, testers: list[Tester]) -> str:
+    """Returns where the capture of a test stands below the run folder; empty when there is none."""
+    kept = run.settings.captures
+    if kept == "none" or (kept == "failed" and outcome in {"pass", "n/a"}):
+        return ""
+    if not any(made.history.observations for made in testers):
+        return ""
+    name = re.sub(r"[^A-Za-z0-9_.]+", "-", test.removeprefix("suite/")).strip("-")
+    return f"{CAPTURES}/{name}.pcapng"
+
+
+def _record(run: Run, row: VerdictRow, testers: list[Tester]) -> list[ObservationRow]:
+    """Writes the capture of a test and returns the rows of what was seen."""
+    config = run.settings.config
+    rows: list[ObservationRow] = []
+    for made in testers:
+        rows += observation_rows(config.run_id, row.test, made.history, first=len(rows))
+    if row.capture:
+        title = f"{row.test} ({', '.join(row.requirements)})"
+        verdict = f"verdict: {row.outcome}"
+        if row.expected:
+            verdict += f"; expected {row.expected}, seen {row.seen}"
+        with CaptureWriter(config.run_dir / row.capture) as capture:
+            for made in testers:
+                capture.add(made.history, title, [verdict])
+    return rows

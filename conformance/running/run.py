@@ -1,0 +1,81 @@
+"""What the tests of one process share: the options and the node, with what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from conformance.deviations import Deviations
+from conformance.errors import HarnessError
+from conformance.nodes import Node
+from conformance.running.options import Settings
+from conformance.tester import Tester
+
+PATIENCE = 3
+"""How often in a row a node that is not ours may fail to answer before it counts as lost."""
+
+run_key = pytest.StashKey["Run"]()
+testers_key = pytest.StashKey[list[Tester]]()
+nodes_key = pytest.StashKey[list[Node]]()
+pending_key = pytest.StashKey[Exception]()
+"""Why a test cannot be run; raised in its place."""
+
+
+@dataclass(slots=True)
+class Run:
+    """What the tests of one process share.
+
+    Attributes:
+        settings: The options.
+        node: The node, running unless it is lost.
+        deviations: What is known of nodes.
+        whole: All files of the suite take part, so that what no test saw says something.
+        lost: Why there is no node any more; empty while there is one. Tests are inconclusive from then on.
+        unwell: How often in a row the node was not well.
+    """
+
+    settings: Settings
+    node: Node
+    deviations: Deviations
+    whole: bool = False
+    lost: str = ""
+    unwell: int = 0
+
+    def start(self) -> None:
+        """Starts the node; one that does not come up is lost."""
+        try:
+            self.node.start()
+            if not self.settings.config.trust_node:
+                self.node.ask(self.settings.config.reply)
+        except HarnessError as error:
+            self.lost = str(error)
+
+    def problem(self) -> str:
+        """Looks whether the node is well; returns why it is not, or nothing.
+
+        A node of ours is started again. One that is not ours is given up when it has failed several times.
+        """
+        if self.lost or self.settings.config.trust_node:
+            return self.lost
+        found = self.node.problem(self.settings.config.reply)
+        if not found:
+            self.unwell = 0
+            return ""
+        self.unwell += 1
+        if self.node.owned:
+            self._restart()
+        elif self.unwell >= PATIENCE:
+            self.lost = f"the node did not come back: {found}"
+        return found
+
+    def _restart(self) -> None:
+        try:
+            self.node.restart()
+        except HarnessError as error:
+            self.lost = f"the node did not come up again: {error}"
+
+
+def harmed(item: pytest.Item) -> str:
+    """Returns what nodes that a test had for itself said about a failure of their own."""
+    return "; ".join(filter(None, (node.complaints() for node in item.stash.get(nodes_key, []))))

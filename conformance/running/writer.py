@@ -1,0 +1,254 @@
+"""The process that writes: rows as tests end, everything else when all have ended.
+
+It is the only process, or the controller of pytest-xdist, which gets verdicts with the reports.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import shlex
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from conformance.deviations import SHIPPED, Deviations, propose
+from conformance.errors import UsageError
+from conformance.page.facts import DECIDED, Facts
+from conformance.page.writing import PAGE, write_all
+from conformance.recorder import NodeFacts, close_run, open_run
+from conformance.running.options import Settings, settings_of, wanted_requirements
+from conformance.running.passing import FOLDER, Passing, row_of
+from conformance.running.shown import Shown
+from conformance.verdicts import Judged, compare, short
+from spark_reports.rows import (
+    OBSERVATIONS,
+    VERDICTS,
+    ObservationRow,
+    RowsError,
+    RowWriter,
+    RunRow,
+    VerdictRow,
+)
+
+EXIT_HARNESS = 3
+"""Exit code when there was no node, or the harness failed."""
+
+EXIT_USAGE = int(pytest.ExitCode.USAGE_ERROR)
+
+EXIT_FAILED = int(pytest.ExitCode.TESTS_FAILED)
+
+
+class Recorder:
+    """Writes the rows of a run and sums it up.
+
+    Attributes:
+        refused: Why the run was not to be, and its exit code.
+    """
+
+    def __init__(self, config: pytest.Config, shown: Shown) -> None:
+        self._config = config
+        self._shown = shown
+        self._node: NodeFacts | None = None
+        self._whole = False
+        self._row: RunRow | None = None
+        self._verdicts: RowWriter | None = None
+        self._observations: RowWriter | None = None
+        self._rows: list[VerdictRow] = []
+        self._passing = Passing()
+        self._notes: list[str] = []
+        self.refused: tuple[str, int] | None = None
+
+    @property
+    def _settings(self) -> Settings:
+        return settings_of(self._config)
+
+    # Each test ------------------------------------------------------------------------------------------
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Writes the rows of a test."""
+        result = getattr(report, "zenoh", None)
+        if result is None:
+            return
+        if self._row is None:
+            self._begin(NodeFacts(**result["node"]))
+            self._whole = result["whole"]
+        verdict = result["verdict"]
+        row = VerdictRow(**{**verdict, "requirements": tuple(verdict["requirements"])})
+        self._write(row, result["observations"])
+        if not row.test.startswith(f"{FOLDER}/"):
+            self._passing.add(row, result["remarks"])
+        if self._shown.lost:
+            return
+        if row.reason != result["lost"] or not row.reason:
+            self._shown.test(row)
+        if result["lost"]:
+            self._shown.lose(result["lost"])
+
+    def _write(self, row: VerdictRow, observations: list[dict[str, Any]]) -> None:
+        assert self._verdicts is not None
+        assert self._observations is not None
+        self._verdicts.write(row)
+        for seen in observations:
+            self._observations.write(ObservationRow(**seen))
+        self._rows.append(row)
+
+    def _begin(self, facts: NodeFacts) -> None:
+        self._node = facts
+        folder = self._settings.config.run_dir
+        # Paths of this machine have no place in the rows.
+        words = [
+            word if "tcp/" in word else word.rstrip("/").rpartition("/")[2]
+            for word in self._config.invocation_params.args
+        ]
+        try:
+            self._row = open_run(self._settings.config, facts, "conformance", shlex.join(["pytest", *words]))
+            self._verdicts = RowWriter(folder / VERDICTS)
+            self._observations = RowWriter(folder / OBSERVATIONS)
+        except (OSError, RowsError, UsageError) as error:
+            pytest.exit(f"cannot write to the run folder: {error}", EXIT_HARNESS)
+
+    # When all are done -----------------------------------------------------------------------------------
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Judges what all tests have seen, as long as a fail still makes the run one that failed."""
+        done = yield
+        if self._row is not None and not self._shown.lost:
+            self._judge_in_passing()
+        return done
+
+    def _judge_in_passing(self) -> None:
+        assert self._node is not None
+        settings = self._settings
+        wanted, levels = wanted_requirements(self._config), self._config.getoption("--level")
+        deviations = deviations_of(settings)
+        found: dict[str, list[tuple[Judged, VerdictRow]]] = {}
+        partial = not wanted and (settings.partial or not self._whole)
+        for name, judged, shown in self._passing.judged(wanted, levels, partial=partial):
+            if judged.outcome != "pass" or (self._whole and not settings.narrowed):
+                # Of a few tests, none may have seen what a recorded deviation is about.
+                reason = judged.reason
+                compare(
+                    judged,
+                    (name,),
+                    f"{FOLDER}/{name}",
+                    (self._node.impl, self._node.version),
+                    strict_should=settings.config.strict_should,
+                    transport=(shown.transport if shown else "") or "tcp",
+                    deviations=deviations,
+                )
+                if reason not in judged.reason:
+                    judged.reason = f"{judged.reason}; {reason}" if judged.reason else reason
+            row = row_of(settings.config.run_id, name, judged, shown)
+            found.setdefault(name, []).append((judged, row))
+        order = ("fail", "warning", "deviation", "pass", "n/a")
+        for several in found.values():
+            _, row = min(several, key=lambda one: order.index(one[0].outcome))
+            self._config.hook.pytest_runtest_logreport(report=_report(row, self._node))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Completes the files of the run; those of an interrupted run stay without a footer."""
+        if self.refused is not None:
+            session.exitstatus = self.refused[1]
+        if self._row is None or self._verdicts is None or self._observations is None:
+            return
+        ended = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+        if ended:
+            self._verdicts.close()
+            self._observations.close()
+        lost = self._shown.lost
+        close_run(self._settings.config, self._row, failed=not ended or bool(lost))
+        if lost:
+            session.exitstatus = EXIT_HARNESS
+        elif exitstatus == pytest.ExitCode.OK and not any(row.outcome in DECIDED for row in self._rows):
+            session.exitstatus = EXIT_FAILED
+            self._notes.append("nothing was decided: no test could show anything about this node")
+        self._derive(ended=ended)
+
+    def _derive(self, *, ended: bool) -> None:
+        """Writes what is made of the rows."""
+        settings = self._settings
+        folder = settings.config.run_dir
+        try:
+            self._notes += self._remarks()
+            if settings.update_deviations and ended:
+                self._notes.append(self._propose())
+            write_all(folder, proof=settings.proof)
+            self._notes.append(f"page: {short(folder / PAGE)}")
+        except (OSError, RowsError, UsageError) as error:
+            self._notes.append(f"page, coverage or proposals could not be written: {error}")
+
+    def _remarks(self) -> list[str]:
+        """Returns what is to be said about the recorded deviations themselves."""
+        assert self._node is not None
+        return deviations_of(self._settings).remarks(
+            self._node.impl,
+            self._node.version,
+            [(row.test, row.transport, row.outcome) for row in self._rows],
+            whole=self._whole and not self._settings.narrowed,
+            today=_today(),
+        )
+
+    def _propose(self) -> str:
+        """Writes proposals for the file of deviations beside it."""
+        settings = self._settings
+        path = settings.deviations or SHIPPED
+        found = propose(deviations_of(settings), [settings.config.run_dir], today=_today())
+        out = path.with_name(f"{path.stem}.proposed.toml")
+        found.write(out, path.name)
+        return f"{len(found)} proposed changes of deviations: {short(out)}"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Sums the run up."""
+        if self._row is not None:
+            folder = self._settings.config.run_dir
+            self._shown.summary(self._row, Facts(self._rows), folder, self._notes)
+        if self.refused is not None:
+            terminalreporter.line(f"ERROR: {self.refused[0]}", red=True)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Takes from a worker why the run is not to be."""
+        refused = getattr(node, "workeroutput", {}).get("zenoh_refused")
+        if refused is not None:
+            self.refused = tuple(refused)
+
+
+def _today() -> dt.date:
+    return dt.datetime.now(dt.UTC).date()
+
+
+def deviations_of(settings: Settings) -> Deviations:
+    """Returns the recorded deviations of a run.
+
+    Raises:
+        UsageError: The file is none.
+    """
+    return Deviations.load(settings.deviations or SHIPPED)
+
+
+def _report(row: VerdictRow, node: NodeFacts) -> pytest.TestReport:
+    """Returns the report on a requirement that was judged by looking at all tests."""
+    told = f"{row.outcome}: {row.test}\n  expected  {row.expected}\n      seen  {row.seen}\n    reason  {row.reason}"
+    failed = row.outcome == "fail"
+    report = pytest.TestReport(
+        nodeid=row.test,
+        location=(FOLDER, None, row.test),
+        keywords={},
+        outcome="failed" if failed else "skipped" if row.outcome == "n/a" else "passed",
+        longrepr=f"{told}\n   capture  {row.capture}\n    repeat  {row.repeat}" if failed else None,
+        when="call",
+    )
+    report.zenoh = {  # type: ignore[attr-defined]
+        "verdict": dataclasses.asdict(row),
+        "observations": [],
+        "remarks": [],
+        "node": dataclasses.asdict(node),
+        "lost": "",
+        "whole": False,
+    }
+    return report
