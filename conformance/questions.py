@@ -139,7 +139,7 @@ class Inquiry:
 
     def _done(self, end: SessionEnd) -> None:
         """Waits until the node has handled all, as far as it can be asked."""
-        ping(end, self.found.fence)
+        ping(end)
 
     # Handshake ---------------------------------------------------------------------------------------------
 

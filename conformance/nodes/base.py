@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from abc import ABC, abstractmethod
 from typing import Any, Self
@@ -9,11 +10,8 @@ from typing import Any, Self
 from conformance.config import Locator, Tls
 from conformance.errors import HarnessError, LinkFailed, LocalError, NodeDidNotStart, NotApplicable, Unmet
 from conformance.profiles import GENERAL, Profile
-from conformance.tester import SessionEnd, Tester
-from scapy_layers.codes import InterestMode, WhatAmI
-from scapy_layers.declarations import DeclareFinal
-from scapy_layers.message import Message
-from scapy_layers.network import Declare, Interest
+from conformance.tester import Fencing, SessionEnd, Tester
+from scapy_layers.codes import WhatAmI
 from scapy_layers.primitives import zid_to_text
 from scapy_layers.transport import Init
 
@@ -115,7 +113,7 @@ class Node(ABC):
         tester = self.tester(reply)
         try:
             end = tester.session()
-            ping(end, self.fence)
+            ping(end)
             end.close()
         except LinkFailed as error:
             return str(error)
@@ -127,7 +125,9 @@ class Node(ABC):
 
     def tester(self, reply: float, rng: random.Random | None = None) -> Tester:
         """Returns a tester of this node."""
-        return Tester(self.locator, rng or random.Random(), reply, self.tls)
+        made = Tester(self.locator, rng or random.Random(), reply, self.tls)
+        made.fencing = Fencing(self.fence)
+        return made
 
     def restart(self) -> None:
         """Ends the node and starts it again."""
@@ -168,20 +168,11 @@ def role_name(whatami: int) -> str:
     return WhatAmI(whatami).name.lower() if whatami in set(WhatAmI) else f"role {int(whatami)}"
 
 
-def ping(end: SessionEnd, fence: str) -> None:
+def ping(end: SessionEnd) -> None:
     """Waits until the node has handled all that was sent, as far as it can be asked.
 
     Raises:
         Unmet: It does not say so.
     """
-    if fence == "query":
+    with contextlib.suppress(NotApplicable):
         end.fence()
-    elif fence == "interest":
-        number = end.next_id()
-        end.post(Interest(interest_id=number, mode=InterestMode.CURRENT, tokens=1))
-        end.expect(Declare, interest_id=number, body=_final)
-
-
-def _final(body: Message) -> bool:
-    """D_FINAL"""  # noqa: D415  (stands for the body in what is expected)
-    return isinstance(body, DeclareFinal)

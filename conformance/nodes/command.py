@@ -213,6 +213,9 @@ class CommandNode(ForeignNode, ChildNode):
 def _words(command: str) -> list[str]:
     try:
         words = shlex.split(command)
+        if len(words) == 1 and words[0] != command:
+            # Quoted twice, for the shell and for us: the quotes of cmd:'...' came through.
+            words = shlex.split(words[0])
     except ValueError as error:
         raise UsageError(f"--node cmd:{command}: {str(error).lower()}; write it like {EXAMPLE}") from None
     if not words:

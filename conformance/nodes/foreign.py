@@ -9,6 +9,7 @@ from conformance.errors import HarnessError, LinkFailed, LocalError, NodeDidNotS
 from conformance.nodes.base import Node, ping
 from conformance.nodes.child import DEFAULT_SCOUTING
 from conformance.profiles import NO_SCOUTING, Profile
+from conformance.tester import Fencing
 from scapy_layers.data import Query
 from scapy_layers.message import Message
 from scapy_layers.network import Push, Request, ResponseFinal
@@ -36,37 +37,34 @@ class ForeignNode(Node):
 
     def find_fence(self, reply: float) -> None:
         """Learns how the node can be asked whether it is done; a node that answers nothing can still be tested."""
-        for way in ("query", "interest"):
+        for self.fence in ("query", "interest", "none"):
             tester = self.tester(reply)
             try:
-                ping(tester.session(), way)
+                ping(tester.session())
             except (Unmet, LocalError, HarnessError):
                 continue
             else:
-                self.fence = way
                 return
             finally:
                 tester.close()
-        self.fence = "none"
 
     def doubt(self, reply: float) -> str:
         """Returns why this is no node, or nothing.
 
-        What says yes to everything, or says again what a node once said, would pass many tests. So it must not
-        answer what only a session may carry before there is one; and what calls itself a router, takes a version
-        that there is not and carries nothing is none either. Each of the two alone may be a node with a fault.
+        What says yes to everything, or says again what a node once said, would pass many tests. One such fault may be
+        a node's; whoever has two of them and carries nothing, or cannot be asked to, is none.
         """
         query = Frame(R=1, sn=0, messages=[Request(request_id=1, key_suffix="harness", body=Query())])
-        for what, message in {"a query": query, "OPEN": Open(cookie=b"never given")}.items():
-            answer = self._answer(message, reply)
-            if answer is not None:
-                return f"this is no node: it answers {what} before there is a session, by {answer.name}"
-        if self.whatami != "router" or "routing" not in self.profile.features:
+        stimuli = {
+            "a query before there is a session": query,
+            "OPEN before there is a session": Open(cookie=b"never given"),
+            "a version that there is not": Init(version=0x7F, zid=b"harness"),
+        }
+        taken = [words for words, message in stimuli.items() if self._answer(message, reply) is not None]
+        routes = self.whatami == "router" and "routing" in self.profile.features
+        if len(taken) < 2 or (routes and self._carries(reply)):
             return ""
-        answer = self._answer(Init(version=0x7F, zid=b"harness"), reply)
-        if isinstance(answer, Init) and not self._carries(reply):
-            return "this is no node: it takes any version, and carries nothing from one session to another"
-        return ""
+        return f"this is no node: it answers {' and '.join(taken)}" + ", and carries no publication" * routes
 
     def _answer(self, message: Message, reply: float) -> Message | None:
         """Returns what answers the first message of a link as if all were well, or None."""
@@ -87,6 +85,7 @@ class ForeignNode(Node):
     def _carries(self, reply: float) -> bool:
         """Tells whether a publication gets from one session to another."""
         tester = self.tester(reply)
+        tester.fencing = Fencing.QUERY
         try:
             sub, pub = tester.session(), tester.session()
             key, data = f"harness/{tester.word()}", tester.rng.randbytes(8)

@@ -239,7 +239,7 @@ def _sentence(recorded: Recorded) -> str:
         return "Nothing was decided about this node"
     said = [
         _many(decided["fail"], "requirement fails", "requirements fail"),
-        _many(decided["deviation"], "differs as recorded", "differ as recorded"),
+        _many(decided["deviation"], "requirement differs as recorded", "requirements differ as recorded"),
         _many(decided["warning"], "warning", "warnings"),
     ]
     told = ", ".join(filter(None, said))

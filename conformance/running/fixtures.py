@@ -13,7 +13,7 @@ from conformance.errors import Inconclusive, NotApplicable
 from conformance.nodes import Node
 from conformance.running.marks import test_id
 from conformance.running.run import nodes_key, run_key, testers_key
-from conformance.tester import Tester
+from conformance.tester import Fencing, Tester
 
 
 @pytest.fixture
@@ -88,7 +88,8 @@ def launched(request: pytest.FixtureRequest, node: Node) -> Generator[Callable[.
         def make(**config: Any) -> Node:
             variant = node.variant(**config)
             request.node.stash.setdefault(nodes_key, []).append(variant)
-            stack.callback(variant.stop)
+            # One that still waits for somebody to answer does not hear a polite signal.
+            stack.callback(variant.kill)
             variant.launch()
             return variant
 
@@ -109,6 +110,7 @@ def _testing(
 ) -> Generator[Tester, None, None]:
     where = node.locators.get(transport, node.locator)
     made = Tester(where, config.rng(test_id(request.node.nodeid)), config.reply, node.tls)
+    made.fencing = Fencing(node.fence)
     request.node.stash.setdefault(testers_key, []).append(made)
     try:
         yield made

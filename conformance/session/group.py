@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
 from conformance.errors import LocalError, RemoteError
-from conformance.session.events import Event, Joined, Left
+from conformance.session.events import Event, Joined, Left, Received
 from conformance.session.fragments import MAX_MESSAGE
 from conformance.session.lanes import Inbox, LaneKey, Outbox, Unit
 from conformance.session.negotiate import Offer
@@ -29,6 +29,9 @@ MAX_MEMBERS = 1000
 """Nodes of a group that are followed at once, as real nodes have it."""
 
 _DEFAULT_SIZES = (Resolution.BITS_32, Resolution.BITS_32, JOIN_BATCH_SIZE)
+
+STRANGER = b"\0"
+"""Stands for the ZenohID of a sender whose JOIN was not heard; only a mutant takes anything from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +212,11 @@ class Group:
         member = self._members.get(source)
         if member is None:
             # A stranger: what its numbers mean is not known (ZN-JOIN-006).
+            if isinstance(message, Frame) and self.policy.hears_strangers():
+                reliable = bool(message.value("R"))
+                return [
+                    Received(inside, reliable, int(Priority.DATA), STRANGER) for inside in message.messages
+                ]
             return []
         if isinstance(message, Close):
             return [self._gone(source, Trigger.CLOSE_RECEIVED, message.reason, "CLOSE received")]

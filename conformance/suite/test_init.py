@@ -177,6 +177,7 @@ def test_zid_has_1_to_16_bytes(tester: Tester) -> None:
         link = tester.link()
         link.send(tester.init(zid=bytes(tester.rng.randint(1, 255) for _ in range(size))))
         link.expect(Init, A=1)
+        link.close()
     link = tester.link()
     link.send(bytes(tester.init())[:-1])
     not_taken(link)
@@ -312,7 +313,8 @@ def test_answer_to_the_highest_resolutions_is_told(tester: Tester) -> None:
 @req("ZN-INIT-047")
 def test_resolutions_are_never_raised(tester: Tester) -> None:
     for fsn, rid in product(range(4), repeat=2):
-        _, ack = greet(tester, fsn=fsn, rid=rid, batch_size=1024)
+        link, ack = greet(tester, fsn=fsn, rid=rid, batch_size=1024)
+        link.close()
         seen = resolutions(ack, fsn, rid)
         met = seen[0] <= fsn and seen[1] <= rid
         check(met, f"at most FSN {fsn}, RID {rid}", f"FSN {seen[0]}, RID {seen[1]}")

@@ -165,7 +165,9 @@ def begin(tester: Tester, code: Resolution, initial_sn: int) -> End:
 def test_initial_sn_inside_the_range_in_use_is_taken(tester: Tester) -> None:
     for code, numbers in INSIDE.items():
         for number in numbers:
-            begin(tester, Resolution(code), number).expect(Open, A=1)
+            link = begin(tester, Resolution(code), number)
+            link.expect(Open, A=1)
+            link.close()
 
 
 @req("ZN-OPEN-009")
@@ -173,7 +175,9 @@ def test_initial_sn_inside_the_range_in_use_is_taken(tester: Tester) -> None:
 @WIDTHS
 def test_initial_sn_in_the_rest_of_the_agreed_range_is_taken(tester: Tester, code: Resolution) -> None:
     for number in UPPER[code]:
-        begin(tester, code, number).expect(Open, A=1)
+        link = begin(tester, code, number)
+        link.expect(Open, A=1)
+        link.close()
 
 
 @req("ZN-OPEN-009")

@@ -86,7 +86,12 @@ class Tour:
         return f"{self.base}/{key}"
 
     def take(self) -> History:
-        """Makes the tour; a stop at which the node does something unforeseen is left for the next."""
+        """Makes the tour; a stop at which the node does something unforeseen is left for the next.
+
+        Raises:
+            Unmet: The node does not even open a session.
+        """
+        self.tester.session().fence()
         for stop in (refusals, declarations, publications, fragments, priorities, queries, hops, elsewhere):
             try:
                 stop(self)

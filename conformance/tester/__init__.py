@@ -15,13 +15,14 @@ from conformance.tester.played import Played
 from conformance.tester.scout import ResponderEnd, ScoutEnd
 from conformance.tester.script import Script
 from conformance.tester.session import SessionEnd, TesterPolicy
-from conformance.tester.shared import fresh_zid
+from conformance.tester.shared import Fencing, fresh_zid
 from conformance.tester.tester import Tester
 
 __all__ = [
     "Bend",
     "Bent",
     "End",
+    "Fencing",
     "GroupEnd",
     "ListenerEnd",
     "Played",

@@ -180,6 +180,10 @@ class Hearing(ABC):
                 raise Unmet(expected, what_came(history, self.name, self._since()))
             if not isinstance(found.message, cls):
                 raise Unmet(expected, str(found.message.name), found.message.describe())
+            if found.message.errors:
+                raise Unmet(
+                    expected, f"{found.message.name} that does not decode", str(found.message.errors[0])
+                )
             judge(found.message, cls, wanted, {name: self._field(found.message, name) for name in wanted})
         except Unmet as error:
             history.annotate(str(error), found.at if found else None)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from conformance.errors import LocalError, Unmet
+from conformance.errors import LocalError, NotApplicable, Unmet
 from conformance.expect import check, what_came
 from conformance.link import Link
 from conformance.observe import Observation, Seen
@@ -21,20 +21,21 @@ from conformance.tester.aliases import learn, resolved
 from conformance.tester.bending import Bend, Bending
 from conformance.tester.bends import changed
 from conformance.tester.ends import End
-from conformance.tester.shared import Shared, bend_step
+from conformance.tester.shared import Fencing, Shared, bend_step
 from conformance.tester.steps import Close as CloseStep
 from conformance.tester.steps import Fence, Handshake, Post
 from conformance.tester.values import written
-from scapy_layers.codes import Priority
+from scapy_layers.codes import InterestMode, Priority
 from scapy_layers.data import Put, Query
 from scapy_layers.declarations import (
+    DeclareFinal,
     DeclareKeyExpr,
     DeclareQueryable,
     DeclareSubscriber,
 )
 from scapy_layers.extensions import QueryableInfo
 from scapy_layers.message import Message
-from scapy_layers.network import Declare, Push, Request, ResponseFinal
+from scapy_layers.network import Declare, Interest, Push, Request, ResponseFinal
 from scapy_layers.transport import Fragment, Frame, Init, Open
 
 SIZES = ("fsn", "rid", "batch_size")
@@ -385,33 +386,54 @@ class SessionEnd(End):
         self.post(Declare(body=DeclareKeyExpr(key_id=key_id, key_suffix=key)))
 
     def fence(self) -> None:
-        """Asks a query on an unused key and waits for its end: the node has handled all before it.
+        """Asks something with a known answer and waits for it: the node has handled all before.
 
         Raises:
-            Unmet: No RESPONSE_FINAL for it in time.
+            Unmet: It is not answered in time.
+            NotApplicable: Nobody can ask this node.
         """
         with self._tester.doing(lambda: Fence(link=self.name)):
             self.take_fence(self.ask_fence())
 
     def ask_fence(self) -> int:
-        """Asks the query of a fence and returns its id."""
+        """Asks what the fence of this node is, and returns its id: a query on an unused key, or an interest.
+
+        Raises:
+            NotApplicable: Nobody can ask this node.
+        """
         number = self.next_id()
-        self.post(Request(request_id=number, key_suffix=f"harness/fence/{self._tester.word()}", body=Query()))
+        match self._tester.fencing:
+            case Fencing.QUERY:
+                key = f"harness/fence/{self._tester.word()}"
+                self.post(Request(request_id=number, key_suffix=key, body=Query()))
+            case Fencing.INTEREST:
+                self.post(Interest(interest_id=number, mode=InterestMode.CURRENT, tokens=1))
+            case Fencing.NONE:
+                raise NotApplicable("nobody can ask this node whether it has handled all that was sent")
         return number
 
     def take_fence(self, number: int, within: float | None = None) -> None:
-        """Waits for the end of a fence's query.
+        """Waits for the answer of a fence.
 
         Raises:
             Unmet: It does not come.
         """
         found = self._await(lambda seen: self.answers_fence(seen, number), within)
         seen = what_came(self._tester.history, self.name, self._since())
-        check(found, "RESPONSE_FINAL for the fence's query", seen)
+        asked = self._tester.fencing is Fencing.QUERY
+        check(
+            found,
+            "RESPONSE_FINAL for the fence's query" if asked else "D_FINAL for the fence's interest",
+            seen,
+        )
 
     def answers_fence(self, seen: Seen, number: int) -> bool:
-        """Tells whether a message is the end of a fence's query."""
-        return isinstance(seen.message, ResponseFinal) and seen.message.request_id == number
+        """Tells whether a message is the answer of a fence."""
+        message = seen.message
+        if self._tester.fencing is Fencing.QUERY:
+            return isinstance(message, ResponseFinal) and message.request_id == number
+        final = isinstance(message, Declare) and isinstance(message.body, DeclareFinal)
+        return final and message.interest_id == number
 
     def next_id(self) -> int:
         """Returns a number not used yet for an entity, interest or request of this session."""

@@ -6,6 +6,7 @@ import random
 import string
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
 from typing import TypeVar
 
 from conformance.config import REPLY_SECONDS, Locator, Tls
@@ -19,6 +20,18 @@ from conformance.tester.steps import Note, Step
 from scapy_layers.codes import Resolution
 
 T = TypeVar("T")
+
+
+class Fencing(StrEnum):
+    """How a node can be asked whether it has handled all that was sent.
+
+    ``query``: it ends a query that nothing matches. ``interest``: it closes the list of the tokens that there are.
+    ``none``: neither.
+    """
+
+    QUERY = "query"
+    INTEREST = "interest"
+    NONE = "none"
 
 
 def fresh_zid(rng: random.Random) -> bytes:
@@ -46,6 +59,7 @@ class Shared:
         links: Moves the bytes.
         on_send: Bends, applied in order to what all sessions send.
         journal: Writes down what is done, while somebody wants to know.
+        fencing: How this node can be asked whether it is done.
     """
 
     def __init__(
@@ -60,6 +74,7 @@ class Shared:
         self.reply = reply
         self.on_send: list[Bend] = []
         self.journal: Journal | None = None
+        self.fencing = Fencing.QUERY
         self._tls = tls
         self._fresh()
 

@@ -187,11 +187,11 @@ def test_node_that_ends_no_query_is_asked_in_another_way(
         attached = AttachedNode(node.locator)
         ways = []
 
-        def unless_query(end: SessionEnd, way: str) -> None:
-            ways.append(way)
-            if way == "query":
+        def unless_query(end: SessionEnd) -> None:
+            ways.append(attached.fence)
+            if attached.fence == "query":
                 raise Unmet("an end", "none")
-            ping(end, way)
+            ping(end)
 
         monkeypatch.setattr(foreign, "ping", unless_query)
         attached.ask(5.0)

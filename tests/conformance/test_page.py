@@ -164,7 +164,8 @@ def test_worst_test_counts_and_an_open_one_leaves_the_requirement_undecided() ->
 def test_page_says_what_came_of_it_and_shows_what_failed_first(made: Path) -> None:
     text = (made / "index.html").read_text()
     assert (
-        "2 requirements fail, 1 differs as recorded, 1 warning; 1 of 5 decided requirements are met" in text
+        "2 requirements fail, 1 requirement differs as recorded, 1 warning; 1 of 5 decided requirements are met"
+        in text
     )
     order = [
         text.index(f'<section id="{name}"')

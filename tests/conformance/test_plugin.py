@@ -107,7 +107,7 @@ def test_one(tester):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (["--node", "127.0.0.1:1"], 4, "neither a locator"),
+        (["--node", "127.0.0.1:1"], 4, "a locator like tcp/127.0.0.1:7447"),
         # A name that no resolver is asked for: tests send nothing off this machine.
         (["--node", "tcp/no..name:1"], 4, "no known name"),
         (["--node", "tcp/192.0.2.1:7447"], 4, "--i-may-test-this-node"),

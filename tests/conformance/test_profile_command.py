@@ -69,8 +69,8 @@ def test_peer_is_called_one(capsys: pytest.CaptureFixture[str]) -> None:
         ("silent", "expected INIT A=1, seen nothing"),
         ("echo", "a fresh session fails"),
         ("noise", "a fresh session fails"),
-        ("replay", "this is no node: it answers a query before there is a session"),
-        ("yes", "this is no node: it answers a query before there is a session"),
+        ("replay", "this is no node: it answers a query before there is a session and"),
+        ("yes", "this is no node: it answers a query before there is a session and"),
     ],
 )
 def test_something_that_is_no_node_gets_no_profile(

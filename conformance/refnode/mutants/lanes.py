@@ -161,8 +161,9 @@ class TakesLanesThatWereNotAgreed(Policy):
 
 
 @mutant("ZN-INIT-049b", of=Frame)
-def uses_lanes_unasked(message: Frame, _: Memory) -> Bent:
-    message.extensions, message.Z = [Lane(priority=Priority.REAL_TIME)], None
+def uses_lanes_for_publications_unasked(message: Frame, _: Memory) -> Bent:
+    if any(isinstance(inside, Push) for inside in message.messages):
+        message.extensions, message.Z = [Lane(priority=Priority.REAL_TIME)], None
     return message
 
 

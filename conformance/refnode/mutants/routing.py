@@ -35,6 +35,9 @@ from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 def without(message: Message, *classes: type[Message] | type) -> Message:
     """Takes extensions out of a message."""
     message.extensions = [each for each in message.extensions or [] if not isinstance(each, classes)]
+    for each in message.extensions:
+        # Whether more follow is no longer as it was.
+        each.Z = None
     message.Z = None
     return message
 
