@@ -5,15 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from conformance.config import RunConfig
 from conformance.deviations import Deviations, shipped
 from conformance.errors import HarnessError, NotApplicable, SessionError, Unmet
-from conformance.requirements import requirements, strictest
-from conformance.tester import Tester
-from spark_reports.rows import STALE, VerdictRow
-
-EXCHANGE_LINES = 60
-"""Most observations that a failure prints; the capture has all."""
+from conformance.requirements import strictest
+from spark_reports.rows import STALE
 
 
 @dataclass(slots=True)
@@ -95,45 +90,6 @@ def compare(
     else:
         judged.outcome = "fail"
         judged.reason = f"differs from the deviation recorded in {known.place}: {known.seen}"
-
-
-def explain(row: VerdictRow, judged: Judged, node: str, testers: list[Tester], config: RunConfig) -> str:
-    """Returns what a person needs to understand a failure and to see it again."""
-    lines = [f"{row.outcome}: {row.test}"]
-    for name in row.requirements:
-        requirement = requirements()[name]
-        lines.append(f"  {name} ({requirement.level}; {requirement.source}): {requirement.text}")
-    capture = str(config.run_dir / row.capture) if row.capture else "none, no link was made"
-    facts = [
-        ("expected", row.expected),
-        ("seen", row.seen),
-        ("detail", judged.detail),
-        ("reason", row.reason),
-        ("node", node),
-        *[("exchange", line) for made in testers for line in _exchange(made)],
-        ("capture", capture),
-        ("repeat", row.repeat),
-    ]
-    before = ""
-    for name, text in facts:
-        if text:
-            lines.append(f"{'' if name == before else name:>10}  {text}")
-            before = name
-    return "\n".join(lines)
-
-
-def _exchange(made: Tester) -> list[str]:
-    """Returns the exchange with times in ms, decoded and in hexadecimal."""
-    observations = made.history.observations
-    arrows = {"sent": "->", "received": "<-", "opened": "--", "ended": "--"}
-    lines: list[str] = []
-    for seen in observations[-EXCHANGE_LINES:]:
-        ms = (seen.time_ns - observations[0].time_ns) / 1e6
-        lines.append(f"{ms:9.3f} ms  {seen.link} {arrows[seen.direction.value]} {seen.describe()}")
-        if seen.raw:
-            raw = seen.raw.hex()
-            lines.append(" " * 16 + (raw if len(raw) <= 160 else f"{raw[:160]}... ({len(seen.raw)} bytes)"))
-    return lines
 
 
 def short(path: Path) -> str:

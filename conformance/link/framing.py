@@ -99,6 +99,7 @@ class Framing(ABC):
 
     def cut_with(self, reader: type[BatchReader]) -> None:
         """Cuts what comes in with another reader, where there are lengths to be read; before anything came."""
+        del reader
 
     def start(self) -> None:
         """Begins the handshake; what it says is in ``answer``. Most framings have none."""

@@ -87,6 +87,7 @@ class Link(ABC):
 
     def cut_with(self, reader: type[BatchReader]) -> None:
         """Cuts the stream into batches with another reader, where a stream is cut; before anything came."""
+        del reader
 
     # Sending ---------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import json
 import logging
@@ -187,7 +188,12 @@ def main(words: list[str] | None = None) -> int:
     """Runs a node; returns the exit code."""
     options = parser().parse_args(words)
     if options.list_mutants:
-        list_mutants()
+        with contextlib.suppress(BrokenPipeError):
+            list_mutants()
+            sys.stdout.flush()
+            return 0
+        # Whoever reads has seen enough; what is still held back must not be written at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if options.end_with_parent:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

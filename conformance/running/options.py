@@ -17,6 +17,9 @@ from spark_reports.rows import new_run_id
 CAPTURES_KEPT = ("all", "failed", "none")
 """Of which tests captures are kept; rows are always written."""
 
+SLOWEST = 1000.0
+"""Largest factor of all times: nobody waits a quarter of an hour for an answer."""
+
 MOST_SEED = (1 << 63) - 1
 """What a column of a report holds."""
 
@@ -175,8 +178,8 @@ def check_options(config: pytest.Config) -> None:
     option = config.getoption
     if option("--seed") is not None and not 0 <= option("--seed") <= MOST_SEED:
         raise UsageError(f"--seed must be a number from 0 to {MOST_SEED}")
-    if not 0 < option("--time-scale") < float("inf"):
-        raise UsageError("--time-scale must be more than 0")
+    if not 0 < option("--time-scale") <= SLOWEST:
+        raise UsageError(f"--time-scale must be more than 0 and at most {SLOWEST:g}")
     for name in wanted_requirements(config):
         if not any(known == name or known.startswith(f"{name}-") for known in requirements()):
             raise UsageError(

@@ -211,13 +211,7 @@ class Group:
             return self._take_join(message, source, now)
         member = self._members.get(source)
         if member is None:
-            # A stranger: what its numbers mean is not known (ZN-JOIN-006).
-            if isinstance(message, Frame) and self.policy.hears_strangers():
-                reliable = bool(message.value("R"))
-                return [
-                    Received(inside, reliable, int(Priority.DATA), STRANGER) for inside in message.messages
-                ]
-            return []
+            return self._take_stranger(message)
         if isinstance(message, Close):
             return [self._gone(source, Trigger.CLOSE_RECEIVED, message.reason, "CLOSE received")]
         if isinstance(message, Frame | Fragment):
@@ -227,6 +221,13 @@ class Group:
                 return [self._gone(source, Trigger.BROKEN, None, str(error))]
         # INIT and OPEN exist on unicast only (ZN-MSG-006); OAM and KEEP_ALIVE change nothing.
         return []
+
+    def _take_stranger(self, message: Message) -> list[Event]:
+        """Takes nothing: what the numbers of a stranger mean is not known (ZN-JOIN-006)."""
+        if not isinstance(message, Frame) or not self.policy.hears_strangers():
+            return []
+        lane = bool(message.value("R")), int(Priority.DATA)
+        return [Received(inside, *lane, STRANGER) for inside in message.messages]
 
     def _take_join(self, join: Join, source: Hashable, now: float) -> list[Event]:
         policy, config = self.policy, self.config

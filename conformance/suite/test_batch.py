@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conformance.expect import check
-from conformance.plugin import req
+from conformance.plugin import req, transports
 from conformance.suite.common import frame, listed, pair, settle, unknown
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.codes import Enc, Kind, Priority
@@ -25,6 +25,10 @@ BODIES: dict[str, dict[str, object]] = {
     "z64": {"ENC": Enc.Z64, "z64": 300},
     "zbuf": {"ENC": Enc.ZBUF, "data": b"\x05\x00"},
 }
+
+
+LENGTHS = transports("tcp", "tls", "unixsock-stream")
+"""Where a length stands in front of each batch."""
 
 
 # Batches ------------------------------------------------------------------------------------------
@@ -70,6 +74,7 @@ def test_no_batch_exceeds_the_agreed_size(tester: Tester, size: int) -> None:
 
 
 @req("ZN-MSG-004", "ZN-BAT-104")
+@LENGTHS
 @pytest.mark.parametrize("written", ["whole", "byte by byte", "together"])
 def test_length_in_front_cuts_the_stream_into_batches(tester: Tester, written: str) -> None:
     link = tester.link()
@@ -88,6 +93,7 @@ def test_length_in_front_cuts_the_stream_into_batches(tester: Tester, written: s
 
 
 @req("ZN-MSG-005")
+@LENGTHS
 def test_length_in_front_is_little_endian(tester: Tester) -> None:
     raw = bytes(tester.init())
     link, swapped = tester.link(), tester.link()

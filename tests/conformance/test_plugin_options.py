@@ -48,7 +48,7 @@ def test_without_links():
         (["--req", "zn-cls", "-m", "not slow"], {"test_third_one"}),
         (["--level", "should"], {"test_third_one", "test_without_links"}),
     ],
-    ids=" ".join,
+    ids=lambda value: " ".join(sorted(value) if isinstance(value, set) else value),
 )
 def test_words_of_requirements_select(words: list[str], expected: set[str], tmp_path: Path) -> None:
     listed = run_own(TESTS, tmp_path, *words, "--collect-only", "-q")

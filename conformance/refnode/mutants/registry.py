@@ -196,4 +196,6 @@ def mutant_named(name: str) -> Mutant:
     area = "-".join(wanted.split("-")[:2])
     near = difflib.get_close_matches(wanted, every, n=3) or [each for each in every if each.startswith(area)]
     hint = f"; near it: {', '.join(near[:3])}" if near else ""
-    raise UsageError(f"no mutant {name!r}{hint}; --list-mutants lists all {len(MUTANTS)}")
+    raise UsageError(
+        f"no mutant {name!r}{hint}; python -m conformance.refnode --list-mutants lists all {len(MUTANTS)}"
+    )
