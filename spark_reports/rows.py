@@ -251,9 +251,14 @@ def new_run_id() -> str:
     return f"{now:%Y%m%dT%H%M%SZ}-{hashlib.sha256(nonce).hexdigest()[:8]}"
 
 
+def as_dict(row: Any) -> dict[str, Any]:
+    """Returns the fields of a row, whose values are plain: ``dataclasses.asdict`` without its copies."""
+    return {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
+
+
 def to_json(row: AnyRow) -> str:
     """Returns the row as one line of JSON without a line end."""
-    return json.dumps(dataclasses.asdict(row), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(as_dict(row), ensure_ascii=False, separators=(",", ":"))
 
 
 class NotJson(ValueError):

@@ -143,16 +143,9 @@ def a_length_of_two_bytes_is_in_front(batch: Observation, talk: Talk) -> bool | 
     if talk.proto not in STREAMS or talk.agreed(LOW_LATENCY):
         return False
     whole = int.from_bytes(batch.raw[:PREFIX], "little") == len(batch.raw) - PREFIX
-    check(whole and bool(batch.contents.messages), "a length of two bytes, then messages", "something else")
-    return None
-
-
-@rule("ZN-BAT-101", Observation)
-def a_batch_holds_messages(batch: Observation, talk: Talk) -> bool | None:
-    del talk
-    if not batch.raw:
-        return False
-    check(batch.contents.messages or batch.contents.rest, "one or more messages", "an empty batch")
+    # Reading R-57: a unit of no bytes is not judged.
+    holds = bool(batch.contents.messages) or not batch.batch
+    check(whole and holds, "a length of two bytes, then messages", "something else")
     return None
 
 

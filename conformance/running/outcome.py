@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Generator
-from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -20,7 +19,7 @@ from conformance.running.repeating import command
 from conformance.running.run import Run, harmed, pending_key, run_key, testers_key
 from conformance.tester import Tester
 from conformance.verdicts import Judged, compare, judge
-from spark_reports.rows import CAPTURES, ObservationRow, VerdictRow
+from spark_reports.rows import CAPTURES, ObservationRow, VerdictRow, as_dict
 
 result_key = pytest.StashKey[dict[str, Any]]()
 started_key = pytest.StashKey[int]()
@@ -84,10 +83,10 @@ class Outcomes:
         testers = item.stash.get(testers_key, [])
         row = _verdict_row(run, item, judged, testers)
         item.stash[result_key] = {
-            "verdict": _sendable(asdict(row)),
-            "observations": [_sendable(asdict(seen)) for seen in _record(run, row, testers)],
-            "remarks": [_sendable(asdict(remark)) for made in testers for remark in look(made.history)],
-            "node": asdict(NodeFacts.of(run.node)),
+            "verdict": _sendable(row),
+            "observations": [_sendable(seen) for seen in _record(run, row, testers)],
+            "remarks": [_sendable(remark) for made in testers for remark in look(made.history)],
+            "node": as_dict(NodeFacts.of(run.node)),
             "lost": run.lost,
             "whole": run.whole,
         }
@@ -116,9 +115,11 @@ def encodable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def _sendable(values: dict[str, Any]) -> dict[str, Any]:
+def _sendable(row: object) -> dict[str, Any]:
     """Returns a row that can travel to the process that writes, whatever a node has said."""
-    return {name: encodable(value) if isinstance(value, str) else value for name, value in values.items()}
+    return {
+        name: encodable(value) if isinstance(value, str) else value for name, value in as_dict(row).items()
+    }
 
 
 def _look_after(judged: Judged, problem: str) -> None:

@@ -152,7 +152,6 @@ BROKEN: list[tuple[str, list[Message | bytes]]] = [
     ("ZN-CLS-001", [bent(Close(), 0, 0x40)]),
     ("ZN-CLS-002", [b"\x03"]),
     ("ZN-CLS-101", [Close(reason=8)]),
-    ("ZN-BAT-101", [b""]),
     ("ZN-EXT-101", [b"\x84\x6e"]),
     ("ZN-FRM-001", [bent(frame(push()), 0, 0x40)]),
     ("ZN-FRM-003", [frame()]),
