@@ -281,7 +281,12 @@ class Inquiry:
         asked: dict[str, Any] = {"restricted": 1, "key_suffix": body.key_suffix, kind: 1}
         two.post(Interest(interest_id=number, mode=InterestMode.CURRENT, **asked))
         came = two.until(Declare, body=_final, interest_id=number)
-        if not any(isinstance(told, Declare) and isinstance(told.body, type(body)) for told in came):
+        if not any(
+            isinstance(told, Declare)
+            and isinstance(told.body, type(body))
+            and two.key(told.body) == body.key_suffix
+            for told in came
+        ):
             raise Unmet(f"the {kind} of another session", "an empty list")
 
     # Scouting ------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import datetime as dt
 import sys
 from pathlib import Path
 
-from conformance.deviations.proposals import propose
+from conformance.deviations.proposals import beside, propose
 from conformance.deviations.recorded import SHIPPED, Deviations
 from conformance.errors import UsageError
 from conformance.nodes.releases import RELEASES
@@ -30,7 +30,7 @@ def main(argv: list[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     arguments = _parser().parse_args(argv)
     path: Path = arguments.deviations
-    out: Path = arguments.out or path.with_name(f"{path.stem}.proposed.toml")
+    out: Path = arguments.out or beside(path, Path.cwd())
     try:
         deviations = Deviations.load(path)
         if out.resolve() == path.resolve():

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from conformance.deviations.recorded import Deviation, Deviations, plain
+from conformance.deviations.recorded import SHIPPED, Deviation, Deviations, plain
 from conformance.deviations.versions import Key, ranges, version_key
 from conformance.errors import UsageError
 from spark_reports.rows import STALE, VERDICTS, RowsError, read_rows, read_run
@@ -251,6 +251,18 @@ class _Wanted:
     transport: str
     seen: str
     versions: str
+
+
+def beside(path: Path, otherwise: Path) -> Path:
+    """Returns where proposals for a file of deviations belong: beside it, unless that is an installed package.
+
+    Args:
+        path: The file of deviations.
+        otherwise: Folder for proposals about the file that came with an installation.
+    """
+    name = f"{path.stem}.proposed.toml"
+    installed = path == SHIPPED and not (path.parents[1] / "pyproject.toml").exists()
+    return otherwise / name if installed else path.with_name(name)
 
 
 def propose(

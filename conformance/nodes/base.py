@@ -106,7 +106,9 @@ class Node(ABC):
 
     def problem(self, reply: float) -> str:
         """Returns why the node is not well, or nothing: process, standard error, then a fresh session."""
-        return self.death() or self.complaints() or self._canary(reply) or self.complaints()
+        found = self.death() or self.complaints() or self._canary(reply)
+        # A node that dies refuses first; that it died says more.
+        return (found and self.death()) or found or self.complaints()
 
     def _canary(self, reply: float) -> str:
         """Opens a fresh session, pings, and closes; returns why that failed, or nothing."""

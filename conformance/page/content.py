@@ -227,7 +227,7 @@ def _mood(recorded: Recorded) -> str:
     outcomes = {row.outcome for row in recorded.facts.rows}
     if "fail" in outcomes or recorded.run.status == "failed":
         return "bad"
-    if outcomes - {"pass", "n/a"}:
+    if outcomes - {"pass", "n/a"} or not recorded.complete:
         return "mixed"
     return "good" if "pass" in outcomes else "none"
 
@@ -244,7 +244,10 @@ def _sentence(recorded: Recorded) -> str:
     ]
     told = ", ".join(filter(None, said))
     met = f"{decided['pass']} of {total} decided requirements are met"
-    return f"{told[0].upper()}{told[1:]}; {met}" if told else f"All {total} decided requirements are met"
+    if told or not recorded.complete:
+        told = ", ".join(filter(None, ["" if recorded.complete else "cut off", told]))
+        return f"{told[0].upper()}{told[1:]}; {met}"
+    return f"All {total} decided requirements are met"
 
 
 def _many(count: int, one: str, several: str) -> str:

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from conformance.deviations import SHIPPED, Deviations, propose
+from conformance.deviations import SHIPPED, Deviations, beside, propose
 from conformance.errors import UsageError
+from conformance.nodes.releases import RELEASES
 from conformance.page.facts import DECIDED, Facts
 from conformance.page.writing import PAGE, write_all
 from conformance.recorder import NodeFacts, close_run, open_run
@@ -197,8 +198,9 @@ class Recorder:
         """Writes proposals for the file of deviations beside it."""
         settings = self._settings
         path = settings.deviations or SHIPPED
-        found = propose(deviations_of(settings), [settings.config.run_dir], today=_today())
-        out = path.with_name(f"{path.stem}.proposed.toml")
+        folder = settings.config.run_dir
+        found = propose(deviations_of(settings), [folder], releases=RELEASES, today=_today())
+        out = beside(path, folder)
         found.write(out, path.name)
         return f"{len(found)} proposed changes of deviations: {short(out)}"
 

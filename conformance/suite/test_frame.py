@@ -9,6 +9,7 @@ import pytest
 from conformance.errors import NotApplicable
 from conformance.expect import check
 from conformance.plugin import req
+from conformance.session.sequence import mask
 from conformance.suite.common import bits, frame, listed, pair, unknown
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.codes import Enc, Priority, Resolution
@@ -110,7 +111,8 @@ def test_unknown_mandatory_extension_of_frame_makes_it_unacceptable(tester: Test
 @req("ZN-FRM-006")
 def test_reliable_and_best_effort_are_numbered_apart(tester: Tester) -> None:
     both = pair(tester)
-    for _ in range(FAR):
+    # Never beyond half of the numbers that there are: those are old ones.
+    for _ in range(min(FAR, mask(both.pub.session.agreed.fsn) >> 2)):
         both.pub.session.take_sn(reliable=False)
     both.pub.post(*(both.push(f"reliable/{number}") for number in range(10)))
     both.pub.post(both.push("best-effort/0"), reliable=False)
