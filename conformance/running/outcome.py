@@ -110,15 +110,24 @@ class Outcomes:
         return report
 
 
+CONTROLS = {
+    code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    if chr(code) not in "\n\t"
+}
+"""What steers a terminal, or turns the direction of writing, and what is shown instead."""
+
+
 def encodable(text: str) -> str:
-    """Returns a text without halves of surrogate pairs, which neither a pipe nor a terminal takes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """Returns a text that may stand anywhere: without what steers a terminal, and without halves of surrogate pairs."""
+    return text.translate(CONTROLS).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _sendable(row: object) -> dict[str, Any]:
-    """Returns a row that can travel to the process that writes, whatever a node has said."""
+    """Returns a row that can travel to the process that writes, whatever a node has said; each text in one line."""
     return {
-        name: encodable(value) if isinstance(value, str) else value for name, value in as_dict(row).items()
+        name: encodable(value).replace("\n", "\\n") if isinstance(value, str) else value
+        for name, value in as_dict(row).items()
     }
 
 

@@ -18,6 +18,7 @@ import pytest
 from conformance.errors import NotApplicable, Unmet
 from conformance.plugin import req
 from scapy_layers.transport import Init
+from conformance.running.outcome import encodable
 
 @req("ZN-INIT-001")
 def test_pass(tester):
@@ -338,3 +339,10 @@ def test_command_for_a_test_of_the_suite_works_from_another_folder(tmp_path: Pat
     assert again.returncode == 0, again.stdout + again.stderr
     assert [row["test"] for row in verdicts(tmp_path / "again") if "::" in row["test"]] == [row["test"]]
     assert read_run(tmp_path / "again").node_impl == "zenoh-harness-refnode"
+
+
+def test_what_steers_a_terminal_is_shown_as_text() -> None:
+    hostile = "\x1b[31mred\x00\x7f\x9b\u202e\u2066\ud800 plain \N{SNOWMAN}\n\tindented"
+    assert encodable(hostile) == (
+        "\\x1b[31mred\\x00\\x7f\\x9b\\u202e\\u2066\\ud800 plain \N{SNOWMAN}\n\tindented"
+    )
