@@ -10,6 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from conformance.requirements import requirements
+from conformance.running.outcome import encodable
 from spark_reports.rows import OBSERVATIONS, VERDICTS, read_rows, read_run
 from tests.conformance._runs import ROOT, Done, outcomes, run, run_own, verdicts
 
