@@ -24,6 +24,7 @@ class Node(ABC):
         impl: Implementation, ``unknown`` when it cannot be told.
         version: Its version, ``unknown`` likewise.
         owned: We started it, so that it may be configured, harmed and restarted.
+        configured: We know its configuration, because it is ours.
         starts: How often it was started.
         whatami: Its role, once it was asked; empty before.
         zid: Its ZenohID in text form, likewise.
@@ -37,6 +38,7 @@ class Node(ABC):
     impl: str = "unknown"
     version: str = "unknown"
     owned: bool = False
+    configured: bool = False
     starts: int = 0
     whatami: str = ""
     zid: str = ""

@@ -54,6 +54,7 @@ class PypiNode(ChildNode):
     """
 
     impl = IMPL
+    configured = True
     complaint = re.compile(r"panicked at|memory allocation of|stack overflow|fatal runtime error")
     _known: ClassVar[dict[tuple[str, str], str]] = {}
     """By release and configuration path: why it does not take it; empty when it does."""

@@ -150,6 +150,7 @@ class RefNode(ChildNode):
     """
 
     title = IMPL
+    configured = True
     complaint = re.compile(r"internal error|^Traceback")
 
     def __init__(

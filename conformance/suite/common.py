@@ -60,6 +60,12 @@ def greet(tester: Tester, **fields: Any) -> tuple[End, Init]:
     return link, answer
 
 
+def goes_on(link: End, ack: Init) -> None:
+    """Judges that the handshake goes on behind an InitAck to its end."""
+    link.send(Open(cookie=ack.cookie))
+    link.expect(Open, A=1)
+
+
 def accept(tester: Tester, **fields: Any) -> tuple[End, Open]:
     """Sends a correct InitSyn and an OpenSyn with these fields; returns the link and the OpenAck."""
     link, answer = greet(tester)

@@ -344,7 +344,7 @@ def test_routing_hint_in_open_syn_does_not_break_the_session(tester: Tester, bou
 
 @req("ZN-OPEN-019")
 def test_shared_memory_is_not_in_open_ack_when_it_is_off(tester: Tester, node: Node) -> None:
-    if not node.owned:
+    if not node.configured:
         raise NotApplicable("nobody knows whether the node has its shared memory off")
     for chain in ([], [OpenSynShm(challenge=1)]):
         link, ack = greet(tester, extensions=[InitSynShm(segment_id=1)] * len(chain))
