@@ -113,7 +113,7 @@ def pytest_collection_modifyitems(
 ) -> Generator[None, None, None]:
     """Checks the marks, lets pytest deselect, and deselects what our own options leave out."""
     check_marks(items)
-    config.stash[_known_key] = [(test_id(item.nodeid), transport_of(item)) for item in items if ids_of(item)]
+    config.stash[_known_key] = [(test_id(item), transport_of(item)) for item in items if ids_of(item)]
     yield
     if config.getoption("--list-reqs"):
         return

@@ -109,7 +109,7 @@ def _testing(
     request: pytest.FixtureRequest, node: Node, config: RunConfig, transport: str
 ) -> Generator[Tester, None, None]:
     where = node.locators.get(transport, node.locator)
-    made = Tester(where, config.rng(test_id(request.node.nodeid)), config.reply, node.tls)
+    made = Tester(where, config.rng(test_id(request.node)), config.reply, node.tls)
     made.fencing = Fencing(node.fence)
     request.node.stash.setdefault(testers_key, []).append(made)
     try:

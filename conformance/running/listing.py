@@ -19,7 +19,7 @@ def listing(items: Iterable[pytest.Item], wanted: list[str], levels: list[str]) 
     tests: dict[str, Counter[str]] = {}
     for item in items:
         for name in ids_of(item):
-            tests.setdefault(name, Counter())[test_id(item.nodeid).partition("[")[0]] += 1
+            tests.setdefault(name, Counter())[test_id(item).partition("[")[0]] += 1
     for name in CHECKERS:
         tests.setdefault(name, Counter())[f"{FOLDER}/{name}"] += 1
     shown = [one for one in requirements().values() if is_wanted(one.id, wanted, levels)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 req = pytest.mark.req
@@ -23,6 +25,9 @@ MARKS = (
     "transports(*names): transports on which the test makes sense; all streams without it",
 )
 
+SUITE = Path(__file__).resolve().parents[1] / "suite"
+"""Where the tests of the suite are."""
+
 STREAMS = ("tcp", "tls", "ws", "unixsock-stream")
 """Transports of a test that does not say: over datagrams, batches may get lost and nobody sees a link end."""
 
@@ -38,9 +43,14 @@ def transport_of(item: pytest.Item) -> str:
     return str(callspec.params.get("transport", "")) if callspec is not None else ""
 
 
-def test_id(nodeid: str) -> str:
-    """Returns the id of a test without the place where the suite is installed."""
-    return nodeid[nodeid.rfind("suite/") :] if "suite/" in nodeid else nodeid
+def test_id(item: pytest.Item) -> str:
+    """Returns the id of a test without the place where the suite is installed: ``suite/test_x.py::test_y[z]``."""
+    inside = item.nodeid.partition("::")[2]
+    return (
+        f"suite/{item.path.relative_to(SUITE).as_posix()}::{inside}"
+        if item.path.is_relative_to(SUITE)
+        else item.nodeid
+    )
 
 
 # Begins like a test, which pytest would collect.

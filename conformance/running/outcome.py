@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,7 +39,7 @@ class Outcomes:
             return (yield)
         item.stash[started_key] = time.time_ns()
         run = item.config.stash[run_key]
-        if why := run.settings.profile.why_not(test_id(item.nodeid), ids_of(item)):
+        if why := run.settings.profile.why_not(test_id(item), ids_of(item)):
             item.stash[pending_key] = NotApplicable(why)
         elif run.lost:
             item.stash[pending_key] = Inconclusive(run.lost)
@@ -74,17 +75,17 @@ class Outcomes:
         compare(
             judged,
             ids,
-            test_id(item.nodeid),
+            test_id(item),
             (run.node.impl, run.node.version),
             strict_should=run.settings.config.strict_should,
             transport=transport_of(item) or "tcp",
             deviations=run.deviations,
         )
         testers = item.stash.get(testers_key, [])
-        row = _verdict_row(run, item, judged, testers)
+        row, seen = _record(run, _verdict_row(run, item, judged, testers), testers)
         item.stash[result_key] = {
             "verdict": _sendable(row),
-            "observations": [_sendable(seen) for seen in _record(run, row, testers)],
+            "observations": [_sendable(one) for one in seen],
             "remarks": [_sendable(remark) for made in testers for remark in look(made.history)],
             "node": as_dict(NodeFacts.of(run.node)),
             "lost": run.lost,
@@ -140,7 +141,7 @@ def _look_after(judged: Judged, problem: str) -> None:
 
 
 def _verdict_row(run: Run, item: pytest.Item, judged: Judged, testers: list[Tester]) -> VerdictRow:
-    test, config = test_id(item.nodeid), run.settings.config
+    test, config = test_id(item), run.settings.config
     started = item.stash[started_key]
     return VerdictRow(
         run_id=config.run_id,
@@ -171,8 +172,8 @@ def _capture_of(run: Run, outcome: str, test: str, testers: list[Tester]) -> str
     return f"{CAPTURES}/{name}.pcapng"
 
 
-def _record(run: Run, row: VerdictRow, testers: list[Tester]) -> list[ObservationRow]:
-    """Writes the capture of a test and returns the rows of what was seen."""
+def _record(run: Run, row: VerdictRow, testers: list[Tester]) -> tuple[VerdictRow, list[ObservationRow]]:
+    """Writes the capture of a test; returns its verdict, and the rows of what was seen."""
     config = run.settings.config
     rows: list[ObservationRow] = []
     for made in testers:
@@ -182,7 +183,11 @@ def _record(run: Run, row: VerdictRow, testers: list[Tester]) -> list[Observatio
         verdict = f"verdict: {row.outcome}"
         if row.expected:
             verdict += f"; expected {row.expected}, seen {row.seen}"
-        with CaptureWriter(config.run_dir / row.capture) as capture:
-            for made in testers:
-                capture.add(made.history, title, [verdict])
-    return rows
+        try:
+            with CaptureWriter(config.run_dir / row.capture) as capture:
+                for made in testers:
+                    capture.add(made.history, title, [verdict])
+        except OSError:
+            # Whoever writes the rows will meet the same trouble, and says so.
+            row = replace(row, capture="")
+    return row, rows

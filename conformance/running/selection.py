@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path, PurePath
+from pathlib import PurePath
 
 import pytest
 
@@ -12,14 +12,8 @@ from conformance.page.words import words_of
 from conformance.passive import CHECKERS
 from conformance.profiles import Profile
 from conformance.requirements import requirements
-from conformance.running.marks import STREAMS, ids_of, test_id, transport_of
+from conformance.running.marks import STREAMS, SUITE, ids_of, test_id, transport_of
 from conformance.running.options import wanted_requirements
-
-SUITE = "conformance/suite/"
-"""What stands in the id of a test of the suite, wherever it is installed."""
-
-FOLDER = Path(__file__).parents[1] / "suite"
-"""Where the suite is."""
 
 NO_TRANSPORT = ""
 """Parameter of a test that makes sense on none of the wanted transports; it is left out."""
@@ -96,7 +90,7 @@ def check_marks(items: Iterable[pytest.Item]) -> None:
     """
     for item in items:
         ids = ids_of(item)
-        if SUITE in PurePath(item.nodeid).as_posix() and not ids:
+        if item.path.is_relative_to(SUITE) and not ids:
             raise pytest.UsageError(f"{item.nodeid} names no requirement; mark it with @req")
         for name in ids:
             if name not in requirements():
@@ -130,7 +124,7 @@ def is_wanted(name: str, wanted: list[str], levels: list[str]) -> bool:
 def is_whole(tests: Iterable[str]) -> bool:
     """Tells whether tests of all files of the suite are there."""
     found = {PurePath(test.partition("::")[0]).name for test in tests}
-    return {path.name for path in FOLDER.glob("test_*.py")} <= found
+    return {path.name for path in SUITE.glob("test_*.py")} <= found
 
 
 def check_number(judged: list[pytest.Item], profile: Profile | None) -> None:
@@ -147,7 +141,7 @@ def check_number(judged: list[pytest.Item], profile: Profile | None) -> None:
         raise UsageError("nothing is selected: no test of the suite fits all of what was asked for")
     if profile is None:
         return
-    count = sum(not profile.why_not(test_id(item.nodeid), ids_of(item)) for item in judged)
+    count = sum(not profile.why_not(test_id(item), ids_of(item)) for item in judged)
     if count < profile.minimum:
         raise UsageError(
             f"only {count} tests apply, and the profile {profile.name or 'of an unknown node'} asks for at least "

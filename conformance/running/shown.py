@@ -88,7 +88,7 @@ class Shown:
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, ids: Iterable[str]) -> None:
         """Begins when a worker has found tests of the suite."""
-        if any("suite/test_" in name for name in ids):
+        if any(name.startswith("test_") or "suite/test_" in name for name in ids):
             self.begin()
 
     @pytest.hookimpl(tryfirst=True)

@@ -91,10 +91,13 @@ class Recorder:
     def _write(self, row: VerdictRow, observations: list[dict[str, Any]]) -> None:
         assert self._verdicts is not None
         assert self._observations is not None
-        self._verdicts.write(row)
-        for seen in observations:
-            self._observations.write(ObservationRow(**seen))
         self._rows.append(row)
+        try:
+            self._verdicts.write(row)
+            for seen in observations:
+                self._observations.write(ObservationRow(**seen))
+        except OSError as error:
+            pytest.exit(_unwritable(error), EXIT_HARNESS)
 
     def _begin(self, facts: NodeFacts) -> None:
         self._node = facts
@@ -109,7 +112,7 @@ class Recorder:
             self._verdicts = RowWriter(folder / VERDICTS)
             self._observations = RowWriter(folder / OBSERVATIONS)
         except (OSError, RowsError, UsageError) as error:
-            pytest.exit(f"cannot write to the run folder: {error}", EXIT_HARNESS)
+            pytest.exit(_unwritable(error), EXIT_HARNESS)
 
     # When all are done -----------------------------------------------------------------------------------
 
@@ -158,11 +161,15 @@ class Recorder:
         if self._row is None or self._verdicts is None or self._observations is None:
             return
         ended = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
-        if ended:
-            self._verdicts.close()
-            self._observations.close()
         lost = self._shown.lost
-        close_run(self._settings.config, self._row, failed=not ended or bool(lost))
+        try:
+            if ended:
+                self._verdicts.close()
+                self._observations.close()
+            close_run(self._settings.config, self._row, failed=not ended or bool(lost))
+        except OSError as error:
+            self._notes.append(_unwritable(error))
+            session.exitstatus = EXIT_HARNESS
         if lost:
             session.exitstatus = EXIT_HARNESS
         elif exitstatus == pytest.ExitCode.OK and not any(row.outcome in DECIDED for row in self._rows):
@@ -224,13 +231,22 @@ def _today() -> dt.date:
     return dt.datetime.now(dt.UTC).date()
 
 
+def _unwritable(error: Exception) -> str:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else error
+    return f"cannot write to the run folder: {why}; what was written so far is there"
+
+
 def deviations_of(settings: Settings) -> Deviations:
     """Returns the recorded deviations of a run.
 
     Raises:
         UsageError: The file is none.
     """
-    return Deviations.load(settings.deviations or SHIPPED)
+    path = settings.deviations
+    if path is not None and settings.update_deviations and not path.exists():
+        # The first proposals for a file that somebody is about to write.
+        return Deviations((), path)
+    return Deviations.load(path or SHIPPED)
 
 
 def _report(row: VerdictRow, node: NodeFacts) -> pytest.TestReport:

@@ -510,8 +510,13 @@ def test_lanes_exist_only_when_both_sides_offered_them(tester: Tester, agreed: b
         both.sub.until(Push, key=both.at("lane"))
     else:
         both.expect()
-    used = [seen for seen in both.sub.inbox if isinstance(seen.message, Frame) and seen.message.extensions]
-    check(bool(used) == agreed, f"{'a' if agreed else 'no'} lane used by the node", "the opposite")
+    used = any(
+        isinstance(extension, Lane)
+        for seen in both.sub.inbox
+        if isinstance(seen.message, Frame)
+        for extension in seen.message.extensions or []
+    )
+    check(used == agreed, f"{'a' if agreed else 'no'} lane used by the node", "the opposite")
 
 
 @req("ZN-INIT-050")

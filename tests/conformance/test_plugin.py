@@ -93,6 +93,49 @@ def test_editable_installation_finds_the_suite_from_anywhere(tmp_path: Path) -> 
     assert len(verdicts(tmp_path / "run")) == 3
 
 
+def test_whole_run_away_from_any_checkout_knows_its_tests(tmp_path: Path) -> None:
+    # Nobody listens there: the run ends at once, but not before ids, profile and deviations fit together.
+    done = run(
+        "--pyargs", "conformance.suite", "--node", "null:closed", "--run-dir", "run", cwd=tmp_path, path=ROOT
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    rows = verdicts(tmp_path / "run")
+    assert len(rows) > 700
+    assert {row["outcome"] for row in rows} == {"inconclusive"}
+    assert {row["test"].partition("/")[0] for row in rows} == {"suite"}
+
+
+def test_full_disk_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
+    # Files of this process and its children may only have so many bytes.
+    limited = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (60_000, 60_000)); import signal; "
+    limited += "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); import pytest; raise SystemExit(pytest.main())"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            limited,
+            "-p",
+            "no:cacheprovider",
+            "conformance/",
+            "--node",
+            "ref",
+            "--req",
+            "ZN-PUT",
+        ]
+        + ["--run-dir", str(tmp_path / "run")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 3, said
+    assert "cannot write to the run folder: File too large" in said
+    assert "Traceback" not in said
+    assert "INTERNALERROR" not in said
+
+
 ONE_TEST = """
 from conformance.plugin import req
 
