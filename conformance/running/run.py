@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -20,6 +21,13 @@ testers_key = pytest.StashKey[list[Tester]]()
 nodes_key = pytest.StashKey[list[Node]]()
 pending_key = pytest.StashKey[Exception]()
 """Why a test cannot be run; raised in its place."""
+
+
+COMEBACK_REPLIES = 5
+"""So many times T1 a node that is not ours has to come back once it was not well several times."""
+
+PAUSE_SECONDS = 0.1
+"""Between two looks whether it did."""
 
 
 @dataclass(slots=True)
@@ -65,9 +73,20 @@ class Run:
         self.unwell += 1
         if self.node.owned:
             self._restart()
-        elif self.unwell >= PATIENCE:
+        elif self.unwell >= PATIENCE and not self._comes_back():
             self.lost = f"the node did not come back: {found}"
         return found
+
+    def _comes_back(self) -> bool:
+        """Gives whoever looks after the node some time to start it again; tells whether it is well."""
+        reply = self.settings.config.reply
+        deadline = time.monotonic() + COMEBACK_REPLIES * reply
+        while time.monotonic() < deadline:
+            if not self.node.problem(reply):
+                self.unwell = 0
+                return True
+            time.sleep(PAUSE_SECONDS)  # nothing tells us when somebody else's node is back
+        return False
 
     def _restart(self) -> None:
         try:

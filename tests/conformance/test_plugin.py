@@ -121,8 +121,9 @@ def test_full_disk_ends_the_run_with_one_sentence(tmp_path: Path) -> None:
             "ref",
             "--req",
             "ZN-PUT",
-        ]
-        + ["--run-dir", str(tmp_path / "run")],
+            "--run-dir",
+            str(tmp_path / "run"),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
