@@ -92,10 +92,12 @@ class Inquiry:
         """Asks everything.
 
         Raises:
-            NodeDidNotStart: The node opens no session, or is gone after a question; says which.
+            NodeDidNotStart: The node opens no session, is none, or is gone after a question; says which.
         """
         found = self.found
         self._node.ask(self._reply)
+        if doubt := self._node.doubt(self._reply):
+            raise NodeDidNotStart(f"{self._node.locator}: {doubt}")
         found.roles = [role for role in ROLES if role == self._node.whatami]
         found.transports = list(self._node.locators)
         found.fence = self._node.fence

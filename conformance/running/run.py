@@ -55,7 +55,10 @@ class Run:
         try:
             self.node.start()
             if not self.settings.config.trust_node:
-                self.node.ask(self.settings.config.reply)
+                reply = self.settings.config.reply
+                self.node.ask(reply)
+                doubt = self.node.doubt(reply)
+                self.lost = f"{self.node.locator}: {doubt}" if doubt else ""
         except HarnessError as error:
             self.lost = str(error)
 

@@ -155,6 +155,8 @@ def asking(tester: Tester, node: Node) -> Asker:
     try:
         hello = end.expect(Hello, within=patience(tester, node))
     except Unmet:
+        if end.last(Hello) is not None:
+            raise
         _deaf.add(node)
         raise NotApplicable("the node answers no SCOUT") from None
     _deaf.discard(node)

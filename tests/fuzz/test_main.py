@@ -138,7 +138,7 @@ def test_findings_are_exit_1_with_a_table(
         (["run", "session", "--node", "pypi", "--cases", "0"], "write one like 500"),
         (["run", "session", "--node", "pypi", "--seed", "x"], "no seed"),
         (["run", "session", "--node", "pypi", "--seed", str(1 << 63)], "no seed"),
-        (["run", "session", "--node", "nowhere"], "neither a locator"),
+        (["run", "session", "--node", "nowhere"], "none of a locator"),
         (["run", "session", "--node", "tcp/127.0.0.1:99999"], "a port is a number"),
         (["run", "session", "--node", "tcp/192.0.2.1:7447"], "--i-may-test-this-node"),
     ],
