@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 from conformance.config import Locator, Tls
-from conformance.errors import HarnessError, LinkFailed, LocalError, NodeDidNotStart, NotApplicable, Unmet
+from conformance.errors import HarnessError, NodeDidNotStart, NotApplicable, Unmet
 from conformance.profiles import GENERAL, Profile
-from conformance.tester import Fencing, SessionEnd, Tester
+from conformance.tester import Fencing, SessionEnd, Tester, trouble
 from scapy_layers.codes import WhatAmI
 from scapy_layers.primitives import zid_to_text
 from scapy_layers.transport import Init
@@ -114,18 +114,7 @@ class Node(ABC):
 
     def _canary(self, reply: float) -> str:
         """Opens a fresh session, pings, and closes; returns why that failed, or nothing."""
-        tester = self.tester(reply)
-        try:
-            end = tester.session()
-            ping(end)
-            end.close()
-        except LinkFailed as error:
-            return str(error)
-        except (Unmet, LocalError, HarnessError) as error:
-            return f"a fresh session fails: {error}"
-        finally:
-            tester.close()
-        return ""
+        return trouble(self.tester(reply))
 
     def tester(self, reply: float, rng: random.Random | None = None) -> Tester:
         """Returns a tester of this node."""

@@ -6,7 +6,7 @@ do as plain data, ``play`` does it, ``journal`` writes it down.
 """
 
 from conformance.tester.bending import Bend, Bent
-from conformance.tester.canary import why_not_well
+from conformance.tester.canary import trouble, why_not_well
 from conformance.tester.ends import End
 from conformance.tester.group import GroupEnd
 from conformance.tester.listener import ListenerEnd
@@ -34,5 +34,6 @@ __all__ = [
     "TesterPolicy",
     "fresh_zid",
     "play",
+    "trouble",
     "why_not_well",
 ]
