@@ -27,7 +27,7 @@ NAMES = {
     "deviation": "deviation",
     "pass": "pass",
     "n/a": "n/a",
-    UNTRIED: "no test",
+    UNTRIED: "not in this run",
 }
 """Outcomes of requirements, worst first, and what they are called."""
 
