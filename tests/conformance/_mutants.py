@@ -108,7 +108,7 @@ def sends_an_empty_cookie(message: Init, _: Wire) -> Bent:
     return message
 
 
-@says(Close, "INIT-003", "INIT-006", "INIT-007", "INIT-019", "INIT-045", "CLS-001", "CLS-108", "EXT-103")
+@says(Close, "INIT-003", "INIT-006", "INIT-007", "INIT-019", "INIT-045", "EXT-103")
 def refuses_without_a_word(*_: Any) -> Bent:
     return None
 
