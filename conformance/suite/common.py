@@ -160,8 +160,8 @@ def leave(end: SessionEnd) -> None:
     end.expect_end()
 
 
-def patiently(tester: Tester) -> SessionEnd:
-    """Opens a session with a node that takes one at a time and may still be busy with the end of the last.
+def patiently(tester: Tester, **config: Any) -> SessionEnd:
+    """Opens a session with a node that may still be busy with the end of the last one.
 
     Raises:
         Unmet: The node refuses for all of T1.
@@ -169,7 +169,7 @@ def patiently(tester: Tester) -> SessionEnd:
     deadline = time.monotonic() + tester.reply
     while True:
         try:
-            return tester.session()
+            return tester.session(**config)
         except Unmet:
             if time.monotonic() > deadline:
                 raise
