@@ -85,7 +85,8 @@ def test_unanswered_scout_is_repeated_with_growing_gaps(
     tester: Tester, launched: Launched, run_config: RunConfig
 ) -> None:
     with watching(tester, launched) as watch:
-        watch.responder.expect_scouts(SCOUTS, LONGEST_SECONDS * run_config.time_scale)
+        # The node keeps its own pace, however short our patience is elsewhere.
+        watch.responder.expect_scouts(SCOUTS, LONGEST_SECONDS * max(1.0, run_config.time_scale))
         for before, after in pairwise(watch.responder.gaps()[: SCOUTS - 1]):
             seconds = f"{before:.2f} s, then {after:.2f} s"
             check(after >= 1.5 * before - run_config.slack, "growing gaps", "gaps that do not grow", seconds)
@@ -98,7 +99,7 @@ def test_scouting_ends_with_the_first_hello(
     tester: Tester, launched: Launched, run_config: RunConfig
 ) -> None:
     with watching(tester, launched) as watch:
-        repeated = watch.next_scout(LONGEST_SECONDS * run_config.time_scale)
+        repeated = watch.next_scout(LONGEST_SECONDS * max(1.0, run_config.time_scale))
         check(repeated, "another SCOUT while nobody answers", "no other SCOUT")
         listener = tester.listen()
         watch.responder.reply(str(listener.locator))
