@@ -49,6 +49,11 @@ class Node(ABC):
     _locators: dict[str, Locator] | None = None
 
     @property
+    def pid(self) -> int | None:
+        """Number of its process; None when it is not ours."""
+        return None
+
+    @property
     def locators(self) -> dict[str, Locator]:
         """Where it is reached, by transport."""
         return self._locators or {self.locator.proto: self.locator}

@@ -46,6 +46,7 @@ class ChildNode(Node):
 
     owned = True
     complaint: ClassVar[re.Pattern[str]]
+    _unfinished: bytes = b""
 
     def __init__(
         self,
@@ -65,6 +66,11 @@ class ChildNode(Node):
         self._variants = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._stderr: IO[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """See Node."""
+        return self._process.pid if self._process is not None else None
 
     def _placed(self) -> dict[str, Any]:
         """Returns the configuration with every place where the node listens, and what it needs there."""
@@ -116,6 +122,7 @@ class ChildNode(Node):
                 **options,
             )
         self._stderr = log.open("rb")
+        self._unfinished = b""
 
     def _ready_line(self, pipe: IO[bytes], log: Path) -> bytes:
         """Waits for the line with which the process says that it is ready.
@@ -184,8 +191,16 @@ class ChildNode(Node):
         """Returns new lines of standard error that tell of a failure, each with the one behind it, joined."""
         if self._stderr is None:
             return ""
+        said = self._unfinished + self._stderr.read()
+        if not said:
+            return ""
+        self._unfinished = b""
+        if not said.endswith(b"\n") and not self.death():
+            # A line is written piece by piece, and may be read in the middle.
+            said, newline, self._unfinished = said.rpartition(b"\n")
+            said += newline
         # Two lines tell more than one: a panic says where, then why.
-        lines = [line.strip() for line in self._stderr.read().decode(errors="replace").splitlines()]
+        lines = [line.strip() for line in said.decode(errors="replace").splitlines()]
         found = [" ".join(lines[at : at + 2]) for at, line in enumerate(lines) if self.complaint.search(line)]
         return "; ".join(found)
 

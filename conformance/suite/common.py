@@ -26,6 +26,7 @@ from scapy_layers.declarations import (
     UndeclareSubscriber,
     UndeclareToken,
 )
+from scapy_layers.extensions import QoS
 from scapy_layers.message import Message, UnknownExtension
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
@@ -215,8 +216,9 @@ class Pair:
         self.pub.put(self.at(key), data, **fields)
 
     def push(self, key: str = "a", **fields: Any) -> Push:
-        """Returns a PUSH that is not sent yet."""
-        return Push(**{"key_suffix": self.at(key), "body": Put(data=b"1"), **fields})
+        """Returns a PUSH that is not sent yet; it may not be dropped, unless other extensions are given."""
+        usual = {"key_suffix": self.at(key), "body": Put(data=b"1"), "extensions": [QoS(D=1)]}
+        return Push(**{**usual, **fields})
 
     def words(self, push: Push) -> str:
         """Returns what a PUSH says: ``PUT a=1``."""

@@ -154,7 +154,8 @@ def test_open_syn_of_the_node_keeps_to_what_init_agreed_on(tester: Tester, launc
     lanes = (True, False, True)
     for fsn, qos, door in zip(WIDTHS, lanes, doors(tester, launched, len(WIDTHS)), strict=True):
         end = answered(door, fsn=fsn, qos=qos)
-        agreed = qos and any(isinstance(ext, QoSOffer) for ext in end.take_init_syn().extensions or [])
+        offers = end.take_init_syn().extensions or []
+        agreed = qos and any(isinstance(ext, QoSOffer) for ext in offers)
         end.init_ack()
         syn: Open = end.expect(Open)
         check(bits(syn, 0, 0x3F) == 0x02, "header with id 2, A clear", f"{bits(syn, 0, 0x3F):#04x}")

@@ -33,7 +33,7 @@ from scapy_layers.declarations import (
     DeclareQueryable,
     DeclareSubscriber,
 )
-from scapy_layers.extensions import QueryableInfo
+from scapy_layers.extensions import QoS, QueryableInfo
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, Push, Request, ResponseFinal
 from scapy_layers.transport import Fragment, Frame, Init, Open
@@ -363,7 +363,8 @@ class SessionEnd(End):
             self.flush()
 
     def put(self, key: str, data: bytes = b"", **fields: Any) -> None:
-        """Publishes a value."""
+        """Publishes a value that may not be dropped, unless other extensions are given."""
+        fields = {"extensions": [QoS(D=1)], **fields}
         self.post(Push(key_suffix=key, body=Put(data=data), **fields))
 
     def declare_subscriber(self, key: str) -> int:

@@ -22,7 +22,9 @@ ONE = ["--req", "ZN-INIT-045"]
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the checkout, so that nothing is left in the tree."""
-    folder = tmp_path_factory.mktemp("checkout")
+    # In a folder of its own: pytest looks for conftest.py in what stands beside it, too.
+    folder = tmp_path_factory.mktemp("place") / "checkout"
+    folder.mkdir()
     ignore = shutil.ignore_patterns("__pycache__")
     for package in PACKAGES:
         shutil.copytree(ROOT / package, folder / package, ignore=ignore)

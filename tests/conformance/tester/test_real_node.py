@@ -35,7 +35,7 @@ FORMS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_values_pass_through_a_real_node_in_every_form(form: str, tmp_path: Path) -> None:
     offer, config = FORMS[form]
     with PypiNode(tmp_path, config=config) as node:
-        tester = Tester(node.locator, random.Random(1))
+        tester = Tester(node.locator, random.Random())
         with contextlib.closing(tester):
             subscriber, publisher = tester.session(**offer), tester.session(**offer)
             for end in (subscriber, publisher):
@@ -58,7 +58,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PypiNode]:
 
 @pytest.fixture
 def tester(node: PypiNode) -> Iterator[Tester]:
-    made = Tester(node.locator, random.Random(1))
+    made = Tester(node.locator, random.Random())
     yield made
     made.close()
 
