@@ -292,6 +292,13 @@ function Z.shown(text)
   return table.concat(parts)
 end
 
+-- Returns text of at most so many bytes, and dots when there was more; no character is cut.
+function Z.shortened(text, most)
+  if #text <= most then return text end
+  while most > 0 and byte(text, most + 1) >= 128 and byte(text, most + 1) < 192 do most = most - 1 end
+  return sub(text, 1, most) .. "..."
+end
+
 Z.vle, Z.number, Z.is_utf8 = vle, number, is_utf8
 
 -- What is refused.
@@ -8624,6 +8631,7 @@ do
 
 local append_text = TreeItem.append_text
 local MOST_CLAUSES, MOST_CHARACTERS = 4, 160
+local MOST_OF_LABEL = 200 -- Wireshark cuts labels of more than 239 bytes, in the middle of a character too
 local PT_UDP = 3
 
 local function key_of(m)
@@ -8657,16 +8665,14 @@ local function clause(m)
   local own = clauses[m.name]
   if own then parts[#parts + 1] = own(m) end
   if m.refused then parts[#parts + 1] = "[refused]" end
-  local text = Z.shown(table.concat(parts, " "))
-  if #text > MOST_CHARACTERS then text = text:sub(1, MOST_CHARACTERS) .. "..." end
-  return text
+  return Z.shortened(Z.shown(table.concat(parts, " ")), MOST_CHARACTERS)
 end
 
 local info = Z.info
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
-  if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shown(m.keyexpr)) end
+  if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shortened(Z.shown(m.keyexpr), MOST_OF_LABEL)) end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
     info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)

@@ -22,16 +22,21 @@ from scapy_layers.batch import MAX_BATCH, PREFIX
 from scapy_layers.catalogue import decode
 from scapy_layers.codes import Enc
 from scapy_layers.message import Extension, Layer, Message
-from scapy_layers.primitives import VLE_BYTES, VLE_MAX, vle_size, write_vle
+from scapy_layers.primitives import VLE_BYTES, VLE_MAX, Reader, vle_size, write_vle
 
 LONG = 20_000
 """Bytes of what is long on purpose: two of them still fit into a batch and into what nodes accept of one."""
 
+BYTE = 8
+
 SMALL_ENUM = 4
 """Bit fields of at most so many bits are sent with every value."""
 
-CUTS = 64
-"""At most so many places where a batch is cut short."""
+CUTS = 512
+"""At most so many places where a batch is cut short: behind every byte of what is not longer."""
+
+INNER_CUTS = 128
+"""The same for the body of an extension or region, whose length says that it ends there."""
 
 ENDS_OF_VLE = sorted({(1 << 7 * k) + d for k in range(1, 9) for d in (-1, 0)})
 """Where a VLE integer becomes a byte longer."""
@@ -244,15 +249,19 @@ class Conditional(Block):
         super().__init__(name, place, children)
         self._conditions = conditions
 
-    def mutations(self, default_value: object, skip_elements: object = None) -> Iterator[Any]:  # noqa: ARG002
-        """Yields the lies of the children; hidden ones with what shows them in front."""
+    def showing(self) -> list[Mutation]:
+        """Returns the mutations that show the elements when they are hidden by default."""
         missing: dict[Carrier, dict[str, int]] = {}
         for carrier, condition in self._conditions:
             if not condition.holds(carrier.number(condition.field, None)):
                 named = condition.equals or 0
                 wanted = next(value for value in (named, 1, 0) if condition.holds(value))
                 missing.setdefault(carrier, {})[condition.field] = wanted
-        shown = [carrier.with_bits(wanted) for carrier, wanted in missing.items()]
+        return [carrier.with_bits(wanted) for carrier, wanted in missing.items()]
+
+    def mutations(self, default_value: object, skip_elements: object = None) -> Iterator[Any]:  # noqa: ARG002
+        """Yields the lies of the children; hidden ones with what shows them in front."""
+        shown = self.showing()
         for mutation in super().mutations(default_value):
             yield [*shown, *mutation]
 
@@ -337,6 +346,25 @@ def leaves(request: Request) -> Iterator[Leaf | Block]:
     for element in request.names.values():
         if isinstance(element, Leaf | Block) and element.lies:
             yield element
+
+
+def every_lie(request: Request) -> Iterator[tuple[Leaf | Block, list[Mutation]]]:
+    """Yields each lie with the element that tells it: ``request.get_mutations()`` in the same order, much faster."""
+    yield from _lies_in(request.stack, [])
+
+
+def _lies_in(
+    elements: Iterable[Fuzzable], shown: list[Mutation]
+) -> Iterator[tuple[Leaf | Block, list[Mutation]]]:
+    for element in elements:
+        if not isinstance(element, Leaf | Block):
+            continue
+        inside = [*shown, *element.showing()] if isinstance(element, Conditional) else shown
+        name = element.qualified_name
+        for index, lie in enumerate(element.lies):
+            yield element, [*inside, Mutation(value=lie, qualified_name=name, index=index)]
+        if isinstance(element, Block):
+            yield from _lies_in(element.stack, inside)
 
 
 def _message(message: Message, live: Mapping[str, str], quiet: frozenset[str]) -> Block:
@@ -470,7 +498,8 @@ def _region(described: shape.Region, scope: _Scope) -> Fuzzable:
     layer = scope.values.get(described.name)
     # One that is not there by default has the defaults of its shapes.
     values = layer.fields if layer else {}
-    body = Block("body", place, _elements(described.fields, values, place, scope.live))
+    inside = _elements(described.fields, values, place, scope.live)
+    body = Block("body", place, inside, _body_lies(len(bytes(layer)) if layer else 0))
     length = Length("length", place.at("length"), body, write_vle, list(_length_lies()))
     return Block(described.name, place, [length, body])
 
@@ -506,7 +535,38 @@ def _many(described: shape.Many, scope: _Scope) -> Fuzzable:
         for value in sorted(values - {true})
     ]
     count = Leaf("count", place.at("count"), true, write_vle, [*lies, *_vle_forms()])
-    return Block(described.name, place, [count, group])
+    return Block(described.name, place, [count, group], _recounts(described))
+
+
+def _recounts(described: shape.Many) -> Iterator[Lie]:
+    """Other numbers of items, counted truly."""
+    yield _fixed("count", "no item, count accordingly", b"\x00")
+    for times in (2, 100):
+        yield Lie("repeated", f"{times} times as many, count accordingly", _times_as_many(times))
+    yield Lie("repeated", "very many, count accordingly", _times_as_many(None))
+    if described.most is not None:
+        most = described.most
+        yield Lie("repeated", f"{most} or more, count accordingly", lambda data: _at_least(most, data))
+        yield Lie(
+            "repeated", f"{most + 1} or more, count accordingly", lambda data: _at_least(most + 1, data)
+        )
+
+
+def _times_as_many(times: int | None) -> Callable[[bytes], bytes]:
+    """Returns what repeats counted items; so that they are long when None."""
+
+    def repeated(data: bytes) -> bytes:
+        reader = Reader(data)
+        count = reader.vle()
+        items = data[reader.at :]
+        often = min(times or LONG, LONG // max(1, len(items)))
+        return write_vle(min(count * often, VLE_MAX)) + items * often
+
+    return repeated
+
+
+def _at_least(most: int, data: bytes) -> bytes:
+    return _times_as_many(-(-most // max(1, Reader(data).vle())))(data)
 
 
 def _name_of(described: shape.Shape) -> str:
@@ -528,9 +588,9 @@ def _extension(extension: Extension, place: Place, live: Mapping[str, str]) -> B
         # A body that does not fit what is known of it, which nodes do not look into.
         raw = bytes(extension.payload)
         rest = [Leaf("data", inside.at("data"), raw, bytes, _content_lies(bytes))]
-    body = Block("body", inside, rest)
     if values["ENC"] != Enc.ZBUF:
-        return Block(str(extension.name), inside, [first, body])
+        return Block(str(extension.name), inside, [first, Block("body", inside, rest)])
+    body = Block("body", inside, rest, _body_lies(len(bytes(extension))))
     length = Length("length", inside.at("length"), body, write_vle, list(_length_lies()))
     return Block(str(extension.name), inside, [first, length, body])
 
@@ -600,6 +660,8 @@ def _carrier_lies(
             else:
                 yield BitsLie(kind, words, make, bits.name, carrier)
     if described.vle:
+        for value in (0, (1 << 32) - 1, 1 << 32, 1 << 63, VLE_MAX):
+            yield _fixed("edge", f"all bits together {value}", write_vle(value))
         yield from _vle_forms()
 
 
@@ -616,20 +678,31 @@ def _bits_kind(bits: shape.Bits) -> str:
 def _bit_values(bits: shape.Bits, true: int) -> list[int]:
     most = (1 << bits.size) - 1
     if bits.reserved:
-        values = {1, most}
+        values = {
+            most,
+            *(1 << bit for bit in range(bits.size) if bits.size <= BYTE or bit in {0, bits.size - 1}),
+        }
     elif bits.size <= SMALL_ENUM or bits.name == "mid":
         values = set(range(most + 1))
     else:
         values = {0, 1, 2, 127, 128, 255, 256, 0xFFFF, most >> 1, most - 1, most, true + 1, abs(true - 1)}
+        values |= _beyond(bits.names, bits.allowed)
     return sorted(value for value in values if value <= most and value != true)
+
+
+def _beyond(names: shape.Names | None, allowed: tuple[int, ...] | None) -> set[int]:
+    """Returns the last value of a table, and the one behind it."""
+    lasts = {int(max(table)) for table in (names, allowed) if table}
+    return lasts | {last + 1 for last in lasts}
 
 
 def _u8_lies(described: shape.U8, true: int) -> Iterator[Lie]:
     values = {0, 1, 2, 127, 128, 254, 255, (true + 1) & 0xFF, (true - 1) & 0xFF}
     values |= {true ^ 1 << bit for bit in range(8)}
     if described.names:
-        values |= {int(member) for member in described.names if member <= 0xFF}
-    for value in sorted(values - {true}):
+        values |= {int(member) for member in described.names}
+    values |= _beyond(described.names, described.allowed)
+    for value in sorted(value for value in values - {true} if value <= 0xFF):
         yield _fixed("value", f"{value} (true: {true})", bytes([value]))
 
 
@@ -649,6 +722,7 @@ def _vle_lies(described: shape.Vle, true: int) -> Iterator[Lie]:
     values = {0, 1, *ENDS_OF_VLE, limit, limit + 1, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 63, VLE_MAX}
     if described.names:
         values |= {int(member) for member in described.names}
+    values |= _beyond(described.names, described.allowed)
     for value in sorted(value for value in values if value <= VLE_MAX and value != true):
         kind = "edge" if value <= limit else f"beyond {described.z} bits"
         yield _fixed(kind, f"{value}", write_vle(value))
@@ -703,6 +777,20 @@ def _length_lies() -> Iterator[Lie]:
     for said in (127, 128, 255, 1 << 16, (1 << 31) - 1, (1 << 32) - 1, 1 << 32, 1 << 63, VLE_MAX):
         yield _fixed("length", f"length says {said}", write_vle(said))
     yield from _vle_forms()
+
+
+def _body_lies(size: int) -> Iterator[Lie]:
+    """What stands behind a length, cut or with more behind it; the length is true.
+
+    Args:
+        size: Of the whole, length included.
+    """
+    step = max(1, -(-size // INNER_CUTS))
+    for end in range(0, size - 1, step):
+        yield Lie("cut", f"ends after {end} bytes, length accordingly", _first(end))
+    yield Lie("trailing", "one byte 00 more, length accordingly", lambda data: data + b"\x00")
+    yield Lie("trailing", "16 bytes ff more, length accordingly", lambda data: data + b"\xff" * 16)
+    yield Lie("repeated", "twice, length accordingly", lambda data: data * 2)
 
 
 def _content_lies(write: Callable[[bytes], bytes]) -> Iterator[Lie]:
@@ -789,7 +877,7 @@ def _chain_lies(described: shape.Chain, chain: Sequence[Layer]) -> Iterator[Lie]
     """Extensions put in front of the true ones."""
 
     def lie(kind: str, words: str, head: int, body: bytes = b"", times: int = 1) -> Lie:
-        return Lie(kind, words, lambda data: _in_front(head, body, times, data))
+        return Lie(kind, words, lambda data: in_front(head, body, times, data))
 
     yield lie("unknown extension", "an unknown optional Unit extension", 0x0E)
     yield lie("unknown extension", "an unknown optional Z64 extension", 0x2E, b"\x07")
@@ -826,6 +914,8 @@ def _chain_lies(described: shape.Chain, chain: Sequence[Layer]) -> Iterator[Lie]
                 write_vle(4000) + b"\xff" * 4000,
             )
         yield lie("known extension", f"{known.name} with M flipped", known.header ^ 0x10, minimal[known.enc])
+    if len(chain) > 1:
+        yield _fixed("order", "in reverse order", chained([bytes(one) for one in reversed(chain)]))
     for extension in chain:
         raw = bytes(extension)
         yield lie("repeated extension", f"{extension.name} twice", raw[0], raw[1:])
@@ -834,8 +924,23 @@ def _chain_lies(described: shape.Chain, chain: Sequence[Layer]) -> Iterator[Lie]
         )
 
 
-def _in_front(head: int, body: bytes, times: int, data: bytes) -> bytes:
-    """Puts extensions in front of a chain; Z is set on all but the last of the whole chain."""
+def chained(extensions: Sequence[bytes]) -> bytes:
+    """Returns a chain of extensions; Z is set on all but the last."""
+    last = len(extensions) - 1
+    return b"".join(
+        bytes([raw[0] & 0x7F | (number < last) << 7]) + raw[1:] for number, raw in enumerate(extensions)
+    )
+
+
+def in_front(head: int, body: bytes, times: int, data: bytes) -> bytes:
+    """Puts extensions in front of a chain; Z is set on all but the last of the whole chain.
+
+    Args:
+        head: Header byte of the extensions, Z clear.
+        body: What follows it.
+        times: How many.
+        data: The chain; empty for none.
+    """
     one = bytes([head | 0x80]) + body
     if data:
         return one * times + data

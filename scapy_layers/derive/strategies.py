@@ -7,11 +7,14 @@ but it must never hurt. Everything shrinks towards the shortest message with all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntFlag
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import given as hypothesis_given
+from hypothesis import seed as hypothesis_seed
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -30,6 +33,33 @@ _FEW = 3
 
 _SHORT = 24
 """Most bytes or characters of a value: enough to need all forms of what stands around it."""
+
+T = TypeVar("T")
+
+
+def drawn(strategy: SearchStrategy[T], count: int, number: int) -> list[T]:
+    """Returns at most so many examples, the simplest one among them; ``number`` is the seed.
+
+    Where there are no more, there are fewer.
+    """
+    found: list[T] = []
+
+    @hypothesis_seed(number)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis_given(strategy)
+    def collect(example: T) -> None:
+        found.append(example)
+
+    run: Callable[[], None] = collect
+    run()
+    return found
+
 
 # Valid ----------------------------------------------------------------------------------------------
 
@@ -252,6 +282,26 @@ def lies(
 ) -> SearchStrategy[Lie]:
     """Like ``nearly_valid``, and says what is wrong; arguments as in ``messages``."""
     return messages(kind, number, given=given).flatmap(_one_lie)
+
+
+def examples(
+    kind: Kind, count: int, number: int, given: Mapping[str, Sequence[Any]] | None = None
+) -> list[Lie]:
+    """Returns messages of one layer for readers without Hypothesis: each is drawn once right and once with a lie.
+
+    Args:
+        kind: Layer.
+        count: How many at most; half of them are right, and say nothing in ``what``.
+        number: The seed: the same gives the same, as long as Hypothesis is the same.
+        given: Values that some fields shall have, so that messages speak of the same things.
+    """
+    choices = {name: st.sampled_from(list(values)) for name, values in (given or {}).items()}
+    right = messages(kind, given=choices).map(lambda message: Lie("", bytes(message)))
+    return [
+        one
+        for drawn_of in (right, lies(kind, given=choices))
+        for one in drawn(drawn_of, (count + 1) // 2, number)
+    ]
 
 
 @st.composite

@@ -12,9 +12,10 @@ from scapy_layers import extensions as ext
 from scapy_layers import shape
 from scapy_layers.batch import MAX_BATCH
 from scapy_layers.catalogue import EXTENSIONS, MESSAGES, decode
+from scapy_layers.codes import Kind
 from scapy_layers.data import Del, Err, Put, Query, Reply
 from scapy_layers.declarations import DeclareFinal, DeclareKeyExpr, DeclareQueryable, UndeclareToken
-from scapy_layers.derive.requests import BitsLie, Block, Leaf, Lie, field_of, leaves, request_of
+from scapy_layers.derive.requests import BitsLie, Block, Leaf, Lie, every_lie, field_of, leaves, request_of
 from scapy_layers.errors import WireError
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, NetworkOam, Push, Request, Response, ResponseFinal
@@ -369,3 +370,106 @@ def test_two_lies_at_once_render() -> None:
         rng.shuffle(mutations)
         for first, second in pairwise(mutations[:60]):
             assert len(rendered(request, [*first, *second])) <= 2 + MAX_BATCH
+
+
+def test_a_message_is_cut_behind_every_byte() -> None:
+    message = Push(key_suffix="a" * 200, body=PUT)
+    raw = bytes(message)
+    request = request_of("r", message)
+    sent = {rendered(request, mutations) for mutations in lies_of(request, "batch", "cut after")}
+    assert sent == {len(raw[:end]).to_bytes(2, "little") + raw[:end] for end in range(len(raw))}
+
+
+def test_bodies_are_cut_behind_every_byte_with_a_length_that_is_true() -> None:
+    request = request_of("r", Put(extensions=[INFO], data=b""), prefixed=False)
+    body = bytes(INFO)[2:]
+    sent = {
+        rendered(request, mutations)
+        for mutations in lies_of(request, "PUT.extensions.SourceInfo", "ends after")
+    }
+    head, info = b"\x81", bytes(INFO)[:1]
+    assert sent >= {head + info + bytes([end]) + body[:end] + b"\x00" for end in range(len(body))}
+    more = only(request, "PUT.extensions.SourceInfo", "one byte 00 more")
+    assert more == head + info + bytes([len(body) + 1]) + body + b"\x00" + b"\x00"
+    oam = request_of("r", FULL[24], prefixed=False)
+    assert lies_of(oam, "OAM.data", "the last byte is gone")
+    state = request_of("r", next(one for one in FULL if one.fields.get("linkstate")), prefixed=False)
+    cut = only(state, "OAM.linkstate", "ends after 3 bytes")
+    assert cut[2:] == b"\x03" + bytes(decode(state.render(), Kind.NETWORK).linkstate)[1:4]
+
+
+def test_lists_are_longer_and_shorter_with_a_count_that_is_true() -> None:
+    request = request_of("r", Hello(zid=ZID, locators=["tcp/a:1", "tcp/b:1"]), prefixed=False)
+    true = request.render()
+    front, items = true[:19], true[20:]
+    assert only(request, "HELLO.locators", "no item") == front + b"\x00"
+    assert only(request, "HELLO.locators", "2 times as many") == front + b"\x04" + items * 2
+    many = decode(only(request, "HELLO.locators", "very many"), Kind.SCOUTING)
+    assert len(many.locators) > 2000
+    stack = ext.TimestampStack(records=[{"custom": 1, "point": 1, "record": b"abc"}])
+    push = request_of("r", Push(key_suffix="a", extensions=[stack], body=Del()), prefixed=False)
+    at_most = only(push, "PUSH.extensions.TimestampStack.records", "255 or more")
+    assert len(decode(at_most, Kind.NETWORK).extensions[0].records) == 255
+    with pytest.raises(WireError):
+        decode(only(push, "PUSH.extensions.TimestampStack.records", "256 or more"), Kind.NETWORK)
+
+
+def test_an_empty_list_has_no_longer_forms_that_fail() -> None:
+    request = request_of("r", Hello(zid=ZID, locators=[]), prefixed=False)
+    for mutations in lies_of(request, "HELLO.locators"):
+        assert rendered(request, mutations)
+
+
+def test_bits_of_a_vle_integer_have_edges_together() -> None:
+    request = request_of("r", Frame(sn=1, extensions=[ext.Lane(priority=3)]), prefixed=False)
+    sent = {rendered(request, m)[3:] for m in lies_of(request, "FRAME.extensions.QoS.priority", "together")}
+    assert sent == {
+        b"\x00",
+        b"\xff\xff\xff\xff\x0f",
+        b"\x80\x80\x80\x80\x10",
+        b"\x80" * 8 + b"\x80",
+        b"\xff" * 9,
+    }
+    reserved = {rendered(request, m)[3:] for m in lies_of(request, "FRAME.extensions.QoS.reserved3")}
+    assert b"\x0b" in reserved
+
+
+def test_every_reserved_bit_is_set_alone_and_all_together() -> None:
+    init = request_of("r", Init(zid=ZID, rid=0), prefixed=False)
+    sent = {rendered(init, m)[19] >> 4 for m in lies_of(init, "INIT.reserved4")}
+    assert sent == {1, 2, 4, 8, 15}
+
+
+def test_numbers_go_one_beyond_their_table() -> None:
+    close = request_of("r", Close(), prefixed=False)
+    assert rendered(close, lies_of(close, "CLOSE.reason", "8 (")[0]) == b"\x03\x08"
+    query = request_of("r", Query(consolidation=1), prefixed=False)
+    assert b"\x23\x04" in {rendered(query, m) for m in lies_of(query, "QUERY.consolidation")}
+    err = request_of("r", Err(encoding=4, data=b""), prefixed=False)
+    beyond = 0xFFFF + 1
+    assert {rendered(err, m) for m in lies_of(err, "ERR.encoding", f"encoding={beyond} ")} == {
+        bytes(Err(encoding=beyond, data=b""))
+    }
+    request = request_of(
+        "r", Request(key_suffix="a", extensions=[ext.Target(target=1)], body=Query()), prefixed=False
+    )
+    assert lies_of(request, "REQUEST.extensions.QueryTarget.target", "3")
+
+
+def test_extensions_come_in_the_other_order() -> None:
+    init = Init(zid=ZID, extensions=[ext.QoSOffer(), ext.Patch(patch=1), ext.RegionName(region="n")])
+    request = request_of("r", init, prefixed=False)
+    turned = decode(only(request, "INIT.extensions", "reverse order"), Kind.TRANSPORT)
+    assert [type(one) for one in turned.extensions] == [ext.RegionName, ext.Patch, ext.QoSOffer]
+    assert not lies_of(request_of("r", Init(zid=ZID), prefixed=False), "INIT.extensions", "reverse order")
+
+
+def test_every_lie_is_what_boofuzz_lists() -> None:
+    join = Join(zid=b"\x01" * 16, extensions=[ext.JoinLanes(lanes=[{"next_sn_re": 1, "next_sn_be": 2}] * 8)])
+    push = Frame(R=1, messages=[Push(key_suffix="k", body=Put(data=b"v"))])
+    for message in (Init(zid=b"\x01" * 16), Open(cookie=b"c"), join, push):
+        request = request_of("sample", message)
+        listed = [[(one.qualified_name, one.index) for one in some] for some in request.get_mutations()]
+        ours = [[(one.qualified_name, one.index) for one in some] for _, some in every_lie(request)]
+        assert ours == listed
+        assert len(ours) > 50

@@ -244,6 +244,13 @@ function Z.shown(text)
   return table.concat(parts)
 end
 
+-- Returns text of at most so many bytes, and dots when there was more; no character is cut.
+function Z.shortened(text, most)
+  if #text <= most then return text end
+  while most > 0 and byte(text, most + 1) >= 128 and byte(text, most + 1) < 192 do most = most - 1 end
+  return sub(text, 1, most) .. "..."
+end
+
 Z.vle, Z.number, Z.is_utf8 = vle, number, is_utf8
 
 -- What is refused.

@@ -2,6 +2,7 @@
 
 local append_text = TreeItem.append_text
 local MOST_CLAUSES, MOST_CHARACTERS = 4, 160
+local MOST_OF_LABEL = 200 -- Wireshark cuts labels of more than 239 bytes, in the middle of a character too
 local PT_UDP = 3
 
 local function key_of(m)
@@ -35,16 +36,14 @@ local function clause(m)
   local own = clauses[m.name]
   if own then parts[#parts + 1] = own(m) end
   if m.refused then parts[#parts + 1] = "[refused]" end
-  local text = Z.shown(table.concat(parts, " "))
-  if #text > MOST_CHARACTERS then text = text:sub(1, MOST_CHARACTERS) .. "..." end
-  return text
+  return Z.shortened(Z.shown(table.concat(parts, " ")), MOST_CHARACTERS)
 end
 
 local info = Z.info
 
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
-  if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shown(m.keyexpr)) end
+  if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shortened(Z.shown(m.keyexpr), MOST_OF_LABEL)) end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
     info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)

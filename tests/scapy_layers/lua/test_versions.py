@@ -9,6 +9,9 @@ from functools import cache
 
 import pytest
 
+from fuzz.readers import by_scapy
+from fuzz.readers.said import Entry, Part, Said
+from fuzz.readers.units import Unit, UnitKind
 from scapy_layers import catalogue, names
 from scapy_layers.batch import prefixed
 from scapy_layers.data import Put
@@ -17,9 +20,7 @@ from scapy_layers.extensions import PutAttachment
 from scapy_layers.names import Type
 from scapy_layers.network import Push
 from scapy_layers.transport import Frame, Init, Open
-from tests.agreement import by_scapy, generate
-from tests.agreement.said import Entry, Part, Said
-from tests.agreement.units import Unit, UnitKind
+from tests.agreement import generate
 from tests.scapy_layers.lua.harness import UDP, VERSIONS, ZENOH, Item, Wireshark
 
 FIELDS = names.all_fields(catalogue.shapes().values())
