@@ -8,6 +8,7 @@ number of lines in the file.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -32,6 +33,8 @@ class Tables:
         verdicts: VerdictRow.
         observations: ObservationRow.
         cases: FuzzCaseRow.
+        findings: FindingRow.
+        coverage: CoverageRow.
         lines: ``run_id file text problem footer``: every line that is not blank, of all files.
     """
 
@@ -39,6 +42,8 @@ class Tables:
     verdicts: DataFrame
     observations: DataFrame
     cases: DataFrame
+    findings: DataFrame
+    coverage: DataFrame
     lines: DataFrame
 
 
@@ -56,7 +61,9 @@ def load(spark: SparkSession, folders: Sequence[RunFolder]) -> Tables:
         verdicts=good_rows(lines[rows.VERDICTS], rows.VerdictRow),
         observations=good_rows(lines[rows.OBSERVATIONS], rows.ObservationRow),
         cases=good_rows(lines[rows.FUZZ_CASES], rows.FuzzCaseRow),
-        lines=every[0].union(every[1]).union(every[2]),
+        findings=good_rows(lines[rows.FINDINGS], rows.FindingRow),
+        coverage=good_rows(lines[rows.FUZZ_COVERAGE], rows.CoverageRow),
+        lines=reduce(DataFrame.union, every),
     )
 
 

@@ -7,12 +7,15 @@ A run is a folder::
         verdicts.jsonl        VerdictRow, one line each
         observations.jsonl    ObservationRow
         fuzz_cases.jsonl      FuzzCaseRow
+        findings.jsonl        FindingRow, what campaigns found
+        fuzz_coverage.jsonl   CoverageRow, what campaigns tried
+        findings/             a folder for each finding, see docs/fuzzing.md
         captures/             annotated pcapng files
 
 Each ``.jsonl`` ends with a footer line ``{"footer": true, "rows": N, ...}``. A file without one was cut
-off; a reader sees that and says so instead of averaging it in. A file is appended to by one writer at
-a time; a second writer (a campaign after a conformance run in the same folder) adds its rows and a new
-footer behind the old one, and the last line counts all rows.
+off; a reader sees that and says so instead of averaging it in. A second writer (a campaign after a
+conformance run in the same folder) adds its rows and a new footer behind the old one, and the last line
+counts all rows. Only the processes of one fuzzing run append side by side, each line by one write.
 """
 
 import dataclasses
@@ -27,17 +30,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, Self
 
-ROWS_VERSION = 2
+ROWS_VERSION = 3
 """Raised with every change of a row type; readers accept every version up to their own.
 
-1: the first. 2: ``VerdictRow.transport``.
+1: the first. 2: ``VerdictRow.transport``. 3: ``FuzzCaseRow.engine`` and all behind it, ``sent_hex`` with lengths
+in front; FindingRow, CoverageRow.
 """
 
 VERDICTS = "verdicts.jsonl"
 OBSERVATIONS = "observations.jsonl"
 FUZZ_CASES = "fuzz_cases.jsonl"
+FINDINGS = "findings.jsonl"
+FUZZ_COVERAGE = "fuzz_coverage.jsonl"
 RUN = "run.json"
 CAPTURES = "captures"
+FINDINGS_FOLDER = "findings"
 
 OUTCOMES = ("pass", "fail", "warning", "deviation", "n/a", "inconclusive")
 """Outcomes of a conformance test; what each means: README, section on outcomes."""
@@ -49,6 +56,16 @@ FUZZ_VERDICTS = ("accepted", "closed", "refused", "silent", "finding", "inconclu
 """How a fuzz case ended: the node went on (accepted), sent CLOSE (closed), ended the link (refused),
 said nothing in time (silent), an oracle objected (finding), the node or the harness was not well
 before the case (inconclusive)."""
+
+FUZZ_ENGINES = ("fast", "boofuzz")
+"""What plays cases against nodes; any other engine in a row is one of our own readers."""
+
+FINDING_STATUS = ("confirmed", "seen", "not reproduced", "open")
+"""Whether a finding is true: it came again on fresh nodes (confirmed), it was beyond doubt but did not come again (seen:
+a process that ended), neither (not reproduced), nobody has looked yet (open)."""
+
+COVERAGE_KINDS = ("pair", "edge", "extension", "strategy", "transition", "answer")
+"""What CoverageRow counts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,19 +193,34 @@ class FuzzCaseRow:
         time_ns: Unix time in ns at the start of the case.
         duration_s: Seconds, oracles included.
         seed: Seed of the campaign.
-        state: Where the link was when the stimulus left: ``connected``, ``init_acked``, ``open``.
+        state: Where the link was when the stimulus left: ``connected``, ``init_acked``, ``open`` ...
         message: The fuzzed message, ``INIT``, ``PUSH`` ...
         field: Path of the mutated field, ``INIT.batch_size``.
         mutation: What was done to it, one line.
-        sent_hex: All that was sent in this case after the prelude, lossless, without length prefix.
+        sent_hex: All that was sent in this case once the state was reached, lossless, lengths in front included;
+            several stimuli are parted by spaces. Empty when ``sent_zlib`` has it. In rows of version 1 and 2 there
+            is one stimulus, without its length.
         sent_bytes: Its length with prefixes.
         reply: Names of the messages that came back, joined by a space; ``EOF`` when the link ended.
         verdict: One of FUZZ_VERDICTS.
         oracle: The oracle that objected; empty otherwise.
         bucket: Signature of the finding: class, place, message; empty otherwise.
-        detail: What the oracle saw, one line; empty otherwise.
+        detail: What the oracle saw, one line; why a case is inconclusive; empty otherwise.
         node_instance: Counts the starts of the node in this campaign, from 1.
         capture: File below the run folder, or empty.
+        engine: ``boofuzz`` (a new session for each case), ``fast`` (many cases to a session), or one of our own
+            readers that got the bytes instead of a node.
+        source: Where the case comes from, by the name that findings use.
+        strategy: Kind of the lie, one word: ``edge``, ``length``, ``havoc``, ``order`` ...
+        answer: What the answers looked like: names, headers, extensions, reasons.
+        rtt_us: Microseconds from the stimulus to the answer that shows that the node is done.
+        links: How many links the case used.
+        session: Number of the link it was played on; cases of one job with the same number shared it.
+        position: How many cases were played on that link before.
+        parent: What the case was made from, for those that come from a corpus; empty otherwise.
+        job: Which of several processes played it, from 0.
+        sent_zlib: ``sent_hex`` when more than 1 KiB was sent: its text, zlib, base64. At most 4 MiB are kept;
+            ``sent_bytes`` tells.
     """
 
     TABLE: ClassVar[str] = "fuzz_cases"
@@ -212,17 +244,133 @@ class FuzzCaseRow:
     detail: str
     node_instance: int
     capture: str
+    engine: str = "boofuzz"
+    source: str = ""
+    strategy: str = ""
+    answer: str = ""
+    rtt_us: int = 0
+    links: int = 1
+    session: int = 0
+    position: int = 0
+    parent: str = ""
+    job: int = 0
+    sent_zlib: str = ""
     rows_version: int = ROWS_VERSION
 
 
-type_of_file: Mapping[str, type[VerdictRow | ObservationRow | FuzzCaseRow]] = {
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingRow:
+    """What a campaign found: one bucket. It says nothing of the bytes; those are in the folder.
+
+    A bucket may have several rows: one when it was found, another when it was confirmed or made smaller, one at the
+    end. Of those with the same job and part the last one counts.
+
+    Attributes:
+        run_id: The run it belongs to.
+        bucket: Signature: harm, place, message; the same from run to run and from release to release.
+        time_ns: Unix time in ns of the row.
+        status: One of FINDING_STATUS.
+        fails: It makes a run fail: it is true, and none of the known ones.
+        harm: First word of the bucket.
+        oracle: The oracle that objected.
+        state: Where the link was.
+        message: The message that was lied about.
+        field: Path of the field; empty when no field is meant.
+        detail: What the oracle saw, one line.
+        campaign: Where it was found first.
+        case: Number of the first case in it.
+        hits: How many cases fell into it.
+        left_out: Cases that were left out since because they would fall into it as well.
+        tries: How often it was replayed on a fresh node.
+        confirmed: How often that brought it about.
+        messages: Messages that the smallest case sends.
+        size: Bytes of them.
+        known: Name of the known finding; empty when it is none.
+        folder: Below the run folder, or empty.
+        engine: As in FuzzCaseRow.
+        seed: Seed of the campaign.
+        job: Which of several processes found it, from 0.
+        part: How often the run had been resumed by then.
+        node_impl: Implementation of the node.
+        node_version: Its version.
+    """
+
+    TABLE: ClassVar[str] = "findings"
+
+    run_id: str
+    bucket: str
+    time_ns: int
+    status: str
+    fails: bool
+    harm: str
+    oracle: str
+    state: str
+    message: str
+    field: str
+    detail: str
+    campaign: str
+    case: int
+    hits: int
+    left_out: int
+    tries: int
+    confirmed: int
+    messages: int
+    size: int
+    known: str
+    folder: str
+    engine: str
+    seed: int
+    job: int
+    part: int
+    node_impl: str
+    node_version: str
+    rows_version: int = ROWS_VERSION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageRow:
+    """How often a run tried one thing.
+
+    Attributes:
+        run_id: The run it belongs to.
+        kind: One of COVERAGE_KINDS. ``pair``: a message in a state. ``edge``: a lie about a field of a message.
+            ``extension``: an extension of a message that was lied about. ``strategy``: a kind of lie. ``transition``:
+            what became of a link in a state. ``answer``: what a node answered to a message.
+        campaigns: Names of the campaigns it is about, joined by a space.
+        state: The state; empty where it does not matter.
+        message: The message; empty where it does not matter.
+        field: Path of the field, for ``edge``.
+        what: The lie, the extension, the strategy, the shape of the answer, how the link ended.
+        count: Cases.
+        planned: The campaigns have it; together these are the denominator. What is met on the way is not planned.
+    """
+
+    TABLE: ClassVar[str] = "fuzz_coverage"
+
+    run_id: str
+    kind: str
+    campaigns: str
+    state: str
+    message: str
+    field: str
+    what: str
+    count: int
+    planned: bool
+    rows_version: int = ROWS_VERSION
+
+
+LineRow = VerdictRow | ObservationRow | FuzzCaseRow | FindingRow | CoverageRow
+
+type_of_file: Mapping[str, type[LineRow]] = {
     VERDICTS: VerdictRow,
     OBSERVATIONS: ObservationRow,
     FUZZ_CASES: FuzzCaseRow,
+    FINDINGS: FindingRow,
+    FUZZ_COVERAGE: CoverageRow,
 }
 """Which rows each ``.jsonl`` file of a run holds."""
 
-AnyRow = RunRow | VerdictRow | ObservationRow | FuzzCaseRow
+AnyRow = RunRow | LineRow
 
 
 def later_fields(row_type: type) -> dict[str, Any]:
@@ -300,7 +448,7 @@ class RowWriter:
         if not whole:
             self._file.write("\n")
 
-    def write(self, row: VerdictRow | ObservationRow | FuzzCaseRow) -> None:
+    def write(self, row: LineRow) -> None:
         """Appends one row."""
         self._file.write(to_json(row) + "\n")
         self._file.flush()

@@ -55,6 +55,8 @@ def test_frames_have_the_columns_of_their_rows(
         (tables.verdicts, rows.VerdictRow),
         (tables.observations, rows.ObservationRow),
         (tables.cases, rows.FuzzCaseRow),
+        (tables.findings, rows.FindingRow),
+        (tables.coverage, rows.CoverageRow),
     ):
         assert frame.columns == schema_of(kind).names
         assert [field.dataType.simpleString() for field in frame.schema] == [

@@ -123,6 +123,48 @@ def test_row_of_an_older_version_is_read_with_what_stands_for_its_missing_fields
     assert (row["transport"], row["rows_version"]) == ("", 1)
 
 
+def test_fuzz_case_of_version_2_is_read(tmp_path: Path, case_row: Callable[..., rows.FuzzCaseRow]) -> None:
+    path = tmp_path / rows.FUZZ_CASES
+    later = rows.later_fields(rows.FuzzCaseRow)
+    value = {**dataclasses.asdict(case_row()), "rows_version": 2}
+    path.write_text(json.dumps({name: value[name] for name in value if name not in later}) + "\n")
+    (row,) = rows.read_rows(path).rows
+    assert row == value
+    assert (row["engine"], row["sent_zlib"], row["job"]) == ("boofuzz", "", 0)
+
+
+def finding_row() -> rows.FindingRow:
+    values = {"time_ns": 1, "fails": True, "case": 1, "hits": 2, "left_out": 0, "tries": 3, "confirmed": 3}
+    numbers = {"messages": 1, "size": 9, "seed": 7, "job": 0, "part": 0}
+    names = {field.name for field in dataclasses.fields(rows.FindingRow)}
+    texts = dict.fromkeys(names - values.keys() - numbers.keys() - {"rows_version"}, "x")
+    return rows.FindingRow(**{**texts, **values, **numbers})  # type: ignore[arg-type]
+
+
+def coverage_row() -> rows.CoverageRow:
+    return rows.CoverageRow(
+        run_id="r1",
+        kind="edge",
+        campaigns="a b",
+        state="",
+        message="INIT",
+        field="INIT.S",
+        what="S=0",
+        count=4,
+        planned=True,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "row"), [(rows.FINDINGS, finding_row()), (rows.FUZZ_COVERAGE, coverage_row())]
+)
+def test_findings_and_coverage_are_read_back(tmp_path: Path, name: str, row: rows.LineRow) -> None:
+    with rows.RowWriter(tmp_path / name) as writer:
+        writer.write(row)
+    read = rows.read_rows(tmp_path / name)
+    assert (read.rows, read.complete) == ([dataclasses.asdict(row)], True)
+
+
 @pytest.mark.parametrize("version", [rows.ROWS_VERSION + 1, "1", None])
 def test_row_of_another_version_is_kept_apart(tmp_path: Path, verdict_row: Verdict, version: object) -> None:
     path = tmp_path / rows.VERDICTS
