@@ -1,574 +1,284 @@
-"""A campaign as a boofuzz session: our requests, connection and monitor in boofuzz's loop.
+"""The boofuzz engine: our cases in boofuzz's loop, each on links of its own.
 
-What is set differently from boofuzz's defaults, and why: no web page (it opens a port and waits for ENTER at
-the end), its own record in memory (it commits to disk for each case), no thresholds (it skips silently; we
-mask and say so), no restart by a monitor (it sleeps three seconds behind it; a hook on failures does not).
+What is set differently from boofuzz's defaults, and why: no web page unless it is asked for (it opens a port and
+waits for ENTER at the end), its own record in memory unless a file is given (it commits to disk for each case), no
+thresholds (it skips silently; we mask and say so), no restart by a monitor (it sleeps three seconds behind it).
 """
 
 from __future__ import annotations
 
 import contextlib
-import random
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from boofuzz import Request, Session, Target
+from boofuzz import Fuzzable, Request, Session, Target
 from boofuzz.connections import ITargetConnection
 from boofuzz.exception import BoofuzzFailure
 from boofuzz.monitors import BaseMonitor
+from boofuzz.mutation import Mutation
 from boofuzz.mutation_context import MutationContext
 
-from conformance.config import RunConfig
-from conformance.errors import LinkFailed, LocalError, NodeDidNotStart, Unmet
-from conformance.nodes.base import Node
-from conformance.observe import Seen
-from conformance.tester import End, SessionEnd, Tester
-from fuzz.campaigns import Campaign
-from fuzz.cases import Case, Plan
-from fuzz.oracles import Objection, Patient, examine
-from fuzz.prelude import Barrier, Ready, State, prepare
-from fuzz.recorder import Record, Recorder, undisturbed
-from fuzz.triage import Triage
-from scapy_layers.batch import PREFIX
-from scapy_layers.message import Message
-from scapy_layers.transport import Close, KeepAlive
-from spark_reports.rows import FuzzCaseRow
+from fuzz.cases import Case
+from fuzz.fast import Judge, Ran
+from fuzz.plan import Numbered
+from fuzz.player import NotReached, Player, run
+from fuzz.player.pipe import Pipe
+from fuzz.script import Do
+from scapy_layers.primitives import Reader
 
-PATIENCE = 0.01
-"""Seconds in which the node has to end a link by itself, or it was us. On loopback it takes a fraction of one ms."""
+NUMBERS = ("rid",)
+"""Live values that are VLE integers on the wire, sequence numbers aside."""
 
-DECODED = 4096
-"""Stimuli of more bytes are recorded without taking them apart, which would take longer than the case."""
-
-QUICK = ("process", "stderr")
-"""Oracles that cost next to nothing."""
-
-RECOVERY = 15.0
-"""Seconds that a node we cannot restart has to become well again; half-open links live for ten."""
-
-RECOVERY_STEP = 0.2
-"""Seconds between two looks at it."""
-
-ATTEMPTS = 3
-"""So many cases in a row may fail before their stimulus until the campaign is given up."""
-
-REPLAY_SECONDS = 15.0
-"""How long that may take for all findings together."""
-
-REPLAYS = 2
-"""How often the smallest case of a finding is sent again to a fresh node."""
+KEPT = 1000
+"""So many cases that harmed nobody stay in boofuzz's database when it is a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
-    """When a campaign ends.
-
-    Attributes:
-        seconds: Of wall clock; None for no limit.
-        cases: Number of cases; None for no limit.
-    """
-
-    seconds: float | None = None
-    cases: int | None = None
-
-
-@dataclass(slots=True)
-class Summary:
-    """What a campaign did.
-
-    Attributes:
-        cases: Cases that ran.
-        inconclusive: Those of them that learned nothing.
-        seconds: How long it took, replays aside.
-        lost: How much of that went into cases that harmed the node, and into making it well again.
-        restarts: How often the node was started again, or waited for.
-        slowest_restart: Seconds of the longest one.
-        fields: Fields that were mutated, of ``all_fields``.
-        messages: Stimuli that were mutated, of ``all_messages``.
-        singles: Cases with one lie that exist.
-        triage: Findings and what was masked.
-        interrupted: Ended by Ctrl-C.
-        capture_is_full: The last cases are in the rows only.
-    """
-
-    cases: int = 0
-    inconclusive: int = 0
-    seconds: float = 0.0
-    lost: float = 0.0
-    restarts: int = 0
-    slowest_restart: float = 0.0
-    fields: set[tuple[str, str]] = field(default_factory=set)
-    all_fields: int = 0
-    messages: set[str] = field(default_factory=set)
-    all_messages: int = 0
-    singles: int = 0
-    triage: Triage = field(default_factory=Triage)
-    interrupted: bool = False
-    capture_is_full: bool = False
-
-    @property
-    def rate(self) -> float:
-        """Cases a second."""
-        return self.cases / self.seconds if self.seconds else 0.0
-
-    @property
-    def healthy_rate(self) -> float:
-        """Cases a second while the node was well."""
-        well = self.seconds - self.lost
-        return self.cases / well if well > 0 else 0.0
-
-
-class _Current:
-    """The case that runs now.
-
-    Attributes:
-        case: What is sent.
-        number: Counts from 1.
-        tester: Made for this case.
-        ready: The link behind its prelude; None when that failed.
-        barrier: In an open session, what was sent behind the stimulus.
-        failure: Why the prelude failed.
-        sent: The stimulus, with its length in front.
-        answered: The node has dealt with the stimulus and lives.
-        outcome: Names of what came back, and the verdict unless an oracle objects.
-    """
-
-    def __init__(self, case: Case, number: int) -> None:
-        self.case = case
-        self.number = number
-        self.started_ns = time.time_ns()
-        self.started = time.monotonic()
-        self.tester: Tester | None = None
-        self.ready: Ready | None = None
-        self.barrier: Barrier | None = None
-        self.failure = ""
-        self.sent = b""
-        self.answered = False
-        self.outcome: tuple[list[str], str] = [], "inconclusive"
-
-
-class Runner:
-    """Runs a campaign against a node that was started.
+class Boo:
+    """Plays cases in boofuzz's loop, one after the other, each on links of its own.
 
     Args:
-        config: The run.
-        node: The node.
-        campaign: The plan.
-        budget: When to end.
-        recorder: Takes every case.
-        progress: Called behind every case.
+        make: Makes a player.
+        judge: Is told of every case.
+        database: Where boofuzz keeps its record; in memory when None.
+        web: Port of boofuzz's own page on loopback; None for none.
     """
+
+    name = "boofuzz"
 
     def __init__(
         self,
-        config: RunConfig,
-        node: Node,
-        campaign: Campaign,
-        budget: Budget,
-        recorder: Recorder,
-        progress: Callable[[Summary], None] = lambda _: None,
+        make: Callable[[], Player],
+        judge: Judge,
+        database: Path | None = None,
+        web: int | None = None,
     ) -> None:
-        self._config = config
-        self._node = node
-        self._campaign = campaign
-        self._budget = budget
-        self._recorder = recorder
-        self._progress = progress
-        self._patient = Patient(node, config.reply)
-        self._plan = Plan(list(campaign.stimuli()), config.rng(f"fuzz {campaign.name}"))
-        self._failed_in_a_row = 0
-        self._began = 0.0
-        self._current: _Current | None = None
-        self._last_case: Case | None = None
-        self._replayed: Objection | None = None
-        self._replaying = False
-        self.summary = Summary(
-            all_fields=self._plan.fields, all_messages=len(self._plan.requests), singles=self._plan.singles
-        )
+        self.player = make()
+        self._judge = judge
+        self._database = database
+        self._web = web
+        self._scripts: dict[str, Request] = {}
+        self._ran: Ran | None = None
+        self._links = 0
+        self._goes_on = True
 
-    def run(self) -> Summary:
-        """Runs until the budget is spent or somebody presses Ctrl-C.
+    @property
+    def in_flight(self) -> list[Ran]:
+        """The case that is being played."""
+        return [self._ran] if self._ran is not None else []
 
-        Raises:
-            HarnessError: The node is not to be had any more; all cases so far are recorded.
-        """
-        self._began = time.monotonic()
-        try:
-            self._loop(self._cases())
-        except KeyboardInterrupt:
-            self.summary.interrupted = True
-        finally:
-            self._close()
-            self._patient.close()
-            self.summary.seconds = time.monotonic() - self._began
-            self._recorder.flush()
-            self.summary.capture_is_full = self._recorder.capture_is_full
-        return self.summary
-
-    def _loop(self, cases: Iterator[Case]) -> None:
-        """Runs boofuzz's loop over cases."""
-        with contextlib.closing(_BooSession(self, self._plan, cases)) as loop:
+    def play(self, cases: Iterator[Numbered]) -> bool:
+        """Plays cases until there are no more, or the judge says stop; returns whether all were played."""
+        self._goes_on = True
+        listed = list(cases)
+        left = iter(listed)
+        requests = {self.request_of(one.case).name: self.request_of(one.case) for one in listed}
+        with contextlib.closing(_Loop(self, requests, left, database=self._database, web=self._web)) as loop:
             loop.fuzz()
+        self._rest = list(left)
+        return not self._rest
 
-    def replay(self) -> None:
-        """Sends the smallest case of each finding again to a fresh node, and notes how often it harms it.
+    def abandon(self) -> list[Numbered]:
+        """Closes all links; returns what was being played."""
+        self.player.close()
+        running = [ran.numbered for ran in self.in_flight]
+        self._ran = None
+        return running
 
-        Does nothing with a node that is not ours.
-        """
-        if not self._node.owned:
-            return
-        self._replaying = True
-        deadline = time.monotonic() + REPLAY_SECONDS
-        try:
-            for finding in self.summary.triage.findings.values():
-                for _ in range(REPLAYS):
-                    if time.monotonic() < deadline:
-                        tries, hits = finding.confirmed
-                        finding.confirmed = tries + 1, hits + self._harms(finding.case)
-        except KeyboardInterrupt:
-            self.summary.interrupted = True
-        finally:
-            self._close()
-            self._patient.close()
+    def waiting(self) -> list[Numbered]:
+        """Takes out the cases that were not played."""
+        left, self._rest = self._rest, []
+        return left
 
-    def _harms(self, case: Case) -> bool:
-        """Sends a case to a fresh node; tells whether an oracle objects."""
-        self._recover()
-        self._replayed = None
-        self._loop(iter([case]))
-        return self._replayed is not None
+    # Called by boofuzz, through the classes below ------------------------------------------------------
 
-    # Called by boofuzz, through the classes below ---------------------------------------------------
+    @property
+    def goes_on(self) -> bool:
+        """The judge wants more."""
+        return self._goes_on
 
-    def _cases(self) -> Iterator[Case]:
-        """Yields cases until the budget is spent, those that are masked aside."""
-        for case in self._plan.cases():
-            seconds, most = self._budget.seconds, self._budget.cases
-            if seconds is not None and time.monotonic() - self._began >= seconds:
-                return
-            if most is not None and self.summary.cases >= most:
-                return
-            if not self.summary.triage.leaves_out(case):
-                yield case
+    def request_of(self, case: Case) -> Request:
+        """Returns the request of a case; one that is not about fields has one of its own kind."""
+        if case.request is not None:
+            return case.request
+        name = f"{case.state} {case.source.name}"
+        if name not in self._scripts:
+            self._scripts[name] = Request(name, children=[_Scripted("script")])
+        return self._scripts[name]
 
-    def begin(self, case: Case) -> None:
+    def mutations_of(self, case: Case) -> dict[str, Any]:
+        """Returns the mutations of a case by the name boofuzz knows the element by."""
+        if case.request is not None:
+            return dict(case.mutations)
+        element = self.request_of(case).stack[0]
+        mutation = Mutation(value=case, qualified_name=element.qualified_name, index=0)
+        return {element.qualified_name: mutation}
+
+    def begin(self, numbered: Numbered) -> None:
         """Makes a case the current one."""
-        self._current = _Current(case, self.summary.cases + 1)
+        self._links += 1
+        case = numbered.case
+        self._ran = Ran(numbered, case.steps, self._links, 0, case.state, time.time_ns(), time.perf_counter())
 
     def open(self) -> None:
-        """Makes the link of the current case and brings it into its state.
+        """Brings the link of the current case into its state.
 
         Raises:
-            BoofuzzFailure: That failed twice.
-            HarnessError: The node is not to be had any more.
+            BoofuzzFailure: That failed.
         """
-        now = self._now
-        if not self._replaying:
-            late = examine(self._patient, QUICK)
-            if late is not None:
-                self._blame_last(late)
-        self._patient.forget()
-        self._prepare(now)
-        if now.ready is None and not self._replaying:
-            late = examine(self._patient, self._campaign.oracles)
-            if late is not None:
-                self._blame_last(late)
-            self._prepare(now)
-        if now.ready is None:
-            self._failed_in_a_row += 1
-            if self._failed_in_a_row >= ATTEMPTS:
-                raise NodeDidNotStart(
-                    f"the node does not come into the state {now.case.stimulus.state}: {now.failure}"
-                )
-            raise BoofuzzFailure(message=now.failure)
-        self._failed_in_a_row = 0
-
-    def _prepare(self, now: _Current) -> None:
-        if now.tester is not None:
-            now.tester.close()
-        state = now.case.stimulus.state
-        spare = self._patient.take_session() if state is State.OPEN else None
-        now.tester, session = spare or (Tester(self._node.locator, random.Random(), self._config.reply), None)
+        ran = self._current
         try:
-            now.ready = prepare(now.tester, state, session)
-        except (LinkFailed, Unmet, LocalError) as error:
-            now.failure = str(error)
+            self.player.close()
+            self.player.reach(ran.state)
+        except NotReached as error:
+            ran.played.failure = str(error)
+            raise BoofuzzFailure(message=str(error)) from None
+        ran.started = time.perf_counter()
 
     def live(self) -> dict[str, Any]:
-        """Returns the values that only this link has."""
-        return self._now.ready.live if self._now.ready else {}
+        """Returns the values that only this link has, as boofuzz's session variables."""
+        pipe = self.player.links.get("a")
+        return {} if pipe is None else values_of(pipe)
 
     def send(self, data: bytes) -> int:
-        """Sends the stimulus."""
-        now = self._now
-        assert now.ready
-        assert now.tester
-        now.sent = data
-        link = now.ready.end.link
-        words = f"mutation: {now.case.field}: {now.case.mutation}"
-        if PREFIX <= len(data) <= DECODED:
-            link.send(data[PREFIX:], length=int.from_bytes(data[:PREFIX], "little"), note=words)
+        """Sends what boofuzz made of the request, or plays the steps of a case that is more than one message."""
+        ran = self._current
+        played = ran.played
+        played.start = self.player.trace.end
+        pipe = self.player.links["a"]
+        if ran.numbered.case.request is None:
+            with contextlib.suppress(NotReached):
+                run(self.player.steps(ran.steps, played))
         else:
-            link.send_raw(data, note=words)
-        now.tester.history.annotate(words)
+            for name in ran.steps[0].data.names:
+                _ = pipe[name] if name in {"sn", "sn_be"} else None
+            played.sent.append(data)
+            pipe.send(data, ran.steps[0].note)
         return len(data)
 
     def receive(self) -> bytes:
-        """Waits for what the stimulus brings about: an answer, the end, or the answer to the barrier."""
-        now = self._now
-        assert now.ready
-        assert now.tester
-        end = now.ready.end
-        if isinstance(end, SessionEnd):
-            now.barrier = Barrier(end, 1)
-        position = 0
-
-        def there() -> bool:
-            nonlocal position
-            for seen in end.inbox[position:]:
-                now.answered |= self._answers(now, seen)
-            position = len(end.inbox)
-            return now.answered or end.link.ended is not None
-
-        wait = now.tester.links.wait
-        wait(there, PATIENCE)
-        by_itself = end.link.ended is not None
-        if not by_itself:
-            # The node ends its side once it has dealt with all before: so it is not judged in the middle of it.
-            end.half_close()
-            self._await_end(now.tester, end, PATIENCE if now.answered else self._config.reply)
-            there()
-        now.outcome = self._outcome(now, by_itself)
-        return b""
-
-    def _await_end(self, tester: Tester, end: End, seconds: float) -> None:
-        """Waits until the node ends a link, or it turns out that it cannot any more."""
-        deadline = time.monotonic() + seconds
-        while not tester.links.wait(lambda: end.link.ended is not None, PATIENCE):
-            if time.monotonic() >= deadline or examine(self._patient, QUICK) is not None:
-                return
-
-    def _answers(self, now: _Current, seen: Seen) -> bool:
-        """Tells whether a message shows that the node has dealt with the stimulus. Behind CLOSE comes the end."""
-        assert now.ready
-        if seen.at < now.ready.behind or isinstance(seen.message, Close | KeepAlive):
-            return False
-        return now.barrier.answers(seen.message) if now.barrier else True
+        """Waits for what becomes of it."""
+        played = self._current.played
+        run(self.player.conclude(played))
+        return b"".join(answer.batch for answer in played.answers)
 
     def judge(self) -> bool:
-        """Asks the oracles, records the case; tells whether the node is well."""
-        now = self._now
-        # What the end of a session does to the node belongs to the case as well.
-        self._close()
-        objection = examine(self._patient, self._campaign.oracles)
-        if self._replaying:
-            self._replayed = objection
-            return objection is None
-        summary = self.summary
-        with undisturbed():
-            record = self._record(now)
-            self._recorder.add(record)
-            summary.cases += 1
-            summary.messages.add(now.case.stimulus.name)
-            summary.fields.update((now.case.stimulus.name, lying.field) for lying in now.case.lies)
-            if now.failure:
-                summary.inconclusive += 1
-            if objection is not None:
-                self._found(objection, record, now.case)
-                summary.lost += time.monotonic() - now.started
-        summary.seconds = time.monotonic() - self._began
-        self._progress(summary)
-        return objection is None and not now.failure
-
-    def _blame_last(self, objection: Objection) -> None:
-        """What shows before a stimulus was done by the case before it."""
-        last = self._recorder.last
-        if last is not None and self._last_case is not None and last.row.verdict != "finding":
-            late = replace(objection, detail=f"seen behind the case: {objection.detail}")
-            self._found(late, last, self._last_case)
-        self._recover()
-
-    def _found(self, objection: Objection, record: Record, case: Case) -> None:
-        row = record.row
-        finding, smallest = self.summary.triage.add(objection, case, row.case, row.sent_bytes)
-        record.row = replace(
-            row, verdict="finding", oracle=objection.oracle, bucket=finding.bucket, detail=objection.detail
-        )
-        self._recorder.found(finding, record, smallest=smallest)
-
-    def _record(self, now: _Current) -> Record:
-        assert now.tester
-        case = now.case
-        self._last_case = case
-        replies, verdict = now.outcome
-        row = FuzzCaseRow(
-            run_id=self._config.run_id,
-            campaign=self._campaign.name,
-            case=now.number,
-            time_ns=now.started_ns,
-            duration_s=round(time.monotonic() - now.started, 6),
-            seed=self._config.seed,
-            state=str(case.stimulus.state),
-            message=case.message,
-            field=case.field,
-            mutation=case.mutation,
-            sent_hex=now.sent[PREFIX:].hex(),
-            sent_bytes=len(now.sent),
-            reply=" ".join(replies),
-            verdict=verdict,
-            oracle="",
-            bucket="",
-            detail=now.failure,
-            node_instance=self._node.starts,
-            capture="",
-        )
-        return Record(row, now.tester.history)
-
-    def _outcome(self, now: _Current, ended: bool) -> tuple[list[str], str]:
-        """Returns the names of what came back, and the verdict unless an oracle objects."""
-        assert now.ready
-        replies = [
-            str(seen.message.name)
-            for seen in now.ready.end.inbox
-            if seen.at >= now.ready.behind and not self._is_noise(now, seen.message)
-        ]
-        if "CLOSE" in replies:
-            verdict = "closed"
-        elif ended:
-            verdict = "refused"
-        else:
-            verdict = "accepted" if now.answered else "silent"
-        return replies + ["EOF"] * ended, verdict
-
-    @staticmethod
-    def _is_noise(now: _Current, message: Message) -> bool:
-        """Tells what is no reply: keep-alives, the barrier's answer, and the frames around messages."""
-        return (
-            isinstance(message, KeepAlive)
-            or message.name == "FRAME"
-            or bool(now.barrier and now.barrier.answers(message))
-        )
-
-    def _close(self) -> None:
-        """Ends the link of the current case."""
-        if self._current is not None and self._current.tester is not None:
-            self._current.tester.close()
-
-    def close(self) -> None:
-        """Ends the link of the current case."""
-        self._close()
-
-    def recover(self, **_: Any) -> None:
-        """Makes the node well again: boofuzz calls this behind every finding."""
-        self._close()
-        if not self._replaying:
-            self._recover()
-
-    def _recover(self) -> None:
-        """Starts a node of ours again; waits for one that is not.
-
-        Raises:
-            NodeDidNotStart: It is not well in time.
-        """
-        started = time.monotonic()
-        self._patient.close()
-        if self._node.owned:
-            # A node that stalls does not hear a polite signal either.
-            getattr(self._node, "kill", self._node.stop)()
-            self._node.start()
-        else:
-            while why := self._node.problem(self._config.reply):
-                if time.monotonic() - started >= RECOVERY:
-                    raise NodeDidNotStart(
-                        f"the node at {self._node.locator} is not well any more ({why}); start it again"
-                    )
-                time.sleep(RECOVERY_STEP)  # nothing tells us when somebody else's node is back
-        self._patient.forget()
-        if not self._replaying:
-            took = time.monotonic() - started
-            self.summary.restarts += 1
-            self.summary.lost += took
-            self.summary.slowest_restart = max(self.summary.slowest_restart, took)
+        """Tells the judge, and boofuzz whether the node is well."""
+        ran = self._current
+        self.player.close()
+        self._ran = None
+        self._goes_on = self._judge.ended(ran)
+        return self._goes_on and not ran.played.failure
 
     @property
-    def _now(self) -> _Current:
-        assert self._current is not None
-        return self._current
+    def _current(self) -> Ran:
+        assert self._ran is not None
+        return self._ran
 
 
-def forget_cores() -> None:
-    """Keeps nodes that crash from writing their memory to disk.
+def values_of(pipe: Pipe) -> dict[str, Any]:
+    """Returns the live values of a link as the requests want them: numbers and bytes, not as they stand on the wire."""
+    counted = Reader(pipe.values.get("cookie", b"\x00"))
+    counted.vle()
+    numbers = {name: int(Reader(value).vle()) for name, value in pipe.values.items() if name in NUMBERS}
+    return {
+        **dict.fromkeys(NUMBERS, 0),
+        **numbers,
+        "zid": pipe.zid,
+        "cookie": counted.rest(),
+        "sn": pipe.sn & pipe.sn_mask,
+        "sn_be": pipe.sn_be & pipe.sn_mask,
+    }
 
-    boofuzz, when it is imported, allows that for this process and its children. It takes half a second, in
-    which a crash looks like a stall, and leaves hundreds of megabytes in the working directory.
-    """
-    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+
+class _Scripted(Fuzzable):
+    """Stands for the steps of a case that is not about the fields of one message."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, default_value=b"")
+
+    def encode(self, value: Any, mutation_context: Any) -> bytes:  # noqa: ARG002  (boofuzz calls by name)
+        """Returns the bytes that stand fast; live values are filled in when they leave."""
+        if not isinstance(value, Case):
+            return b""
+        return b"".join(
+            piece
+            for step in value.steps
+            if step.do is Do.SEND
+            for piece in step.data.pieces
+            if isinstance(piece, bytes)
+        )
 
 
 class _Connection(ITargetConnection):
     """boofuzz's way to our links."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
+    def __init__(self, engine: Boo) -> None:
+        self._engine = engine
 
     @property
     def info(self) -> str:
-        return "conformance.link"
+        return "fuzz.player"
 
     def open(self) -> None:
-        self._runner.open()
+        self._engine.open()
 
     def close(self) -> None:
-        self._runner.close()
+        """The links are closed when the case was judged."""
 
     def send(self, data: bytes) -> int:
-        return self._runner.send(data)
+        return self._engine.send(data)
 
     def recv(self, max_bytes: int) -> bytes:  # noqa: ARG002  (boofuzz calls by name)
-        return self._runner.receive()
+        return self._engine.receive()
 
 
 class _Monitor(BaseMonitor):
     """boofuzz's way to our oracles."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, engine: Boo) -> None:
         super().__init__()
-        self._runner = runner
+        self._engine = engine
 
     def post_send(self, **_: object) -> bool:
-        return self._runner.judge()
+        return self._engine.judge()
 
     def get_crash_synopsis(self) -> str:
         return "see the row"
 
 
-class _BooSession(Session):
+class _Loop(Session):
     """boofuzz's loop over our cases in our order."""
 
-    def __init__(self, runner: Runner, plan: Plan, cases: Iterator[Case]) -> None:
+    def __init__(
+        self,
+        engine: Boo,
+        requests: dict[str, Request],
+        cases: Iterator[Numbered],
+        *,
+        database: Path | None,
+        web: int | None,
+    ) -> None:
         super().__init__(
-            target=Target(connection=_Connection(runner), monitors=[_Monitor(runner)]),
-            web_port=None,
+            target=Target(connection=_Connection(engine), monitors=[_Monitor(engine)]),
+            web_port=web,
             keep_web_open=False,
             fuzz_loggers=[],
-            # boofuzz keeps a record of its own in any case; in memory, and of the last case only.
-            db_filename=":memory:",
-            fuzz_db_keep_only_n_pass_cases=1,
+            # boofuzz keeps a record of its own in any case.
+            db_filename=str(database) if database else ":memory:",
+            fuzz_db_keep_only_n_pass_cases=KEPT if database else 1,
             crash_threshold_request=sys.maxsize,
             crash_threshold_element=sys.maxsize,
             receive_data_after_each_request=False,
             receive_data_after_fuzz=True,
         )
-        self._runner = runner
+        self._engine = engine
         self._cases = cases
         self._edges = {
-            request.name: self.connect(request, callback=self._splice) for _, request in plan.requests
+            name: self.connect(request, callback=self._splice) for name, request in requests.items()
         }
-        self.on_failure += runner.recover
 
     def close(self) -> None:
         """Ends boofuzz's record, which boofuzz leaves open."""
@@ -576,13 +286,18 @@ class _BooSession(Session):
 
     def _splice(self, *_: object, test_case_context: Any, **__: object) -> None:
         """Gives the elements the values that only this link has."""
-        test_case_context.session_variables.update(self._runner.live())
+        test_case_context.session_variables.update(self._engine.live())
 
     def _generate_mutations_indefinitely(self, **_: object) -> Iterator[Any]:
         """Yields our cases where boofuzz would go through one field after the other."""
-        for case in self._cases:
-            request: Request = case.request
+        for numbered in self._cases:
+            case = numbered.case
+            request = self._engine.request_of(case)
             self.fuzz_node = request
             self.total_mutant_index += 1
-            self._runner.begin(case)
-            yield MutationContext(message_path=[self._edges[request.name]], mutations=case.mutations)
+            self._engine.begin(numbered)
+            yield MutationContext(
+                message_path=[self._edges[request.name]], mutations=self._engine.mutations_of(case)
+            )
+            if not self._engine.goes_on:
+                return

@@ -1,148 +1,187 @@
-"""The cases of a campaign and their order: a seeded shuffle that soon touches every message and field."""
+"""A case, and where cases come from."""
 
 from __future__ import annotations
 
+import dataclasses
 import random
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from boofuzz import Request
+from fuzz.script import Do, Step, Template
+from fuzz.states import State
 
-from fuzz.campaigns import Stimulus
-from scapy_layers.derive.requests import Block, Leaf, Lie, field_of, request_of
+if TYPE_CHECKING:
+    from boofuzz import Request
+
+    from fuzz.player import Played
 
 
-@dataclass(frozen=True, slots=True)
-class Lying:
-    """One lie about one field.
+class Cause(NamedTuple):
+    """What a finding is laid on, and what is left out when it hides others.
 
     Attributes:
-        field: Path of the field.
-        message: The innermost message it belongs to.
-        lie: What is done.
-        mutations: As boofuzz has it: the lie, and in front of it what shows a hidden field.
+        source: Name of the source.
+        field: Path of the field; empty when the whole is meant.
+        kind: Kind of the lie, or what is done.
     """
 
+    source: str
     field: str
-    message: str
-    lie: Lie
-    mutations: tuple[Any, ...]
+    kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
-    """One stimulus that is to be sent.
+class Edge(NamedTuple):
+    """One way to lie about one field: what coverage counts.
 
     Attributes:
-        stimulus: The valid message.
-        request: Its request.
-        lies: One, later two.
+        message: Innermost message.
+        field: Path of the field.
+        edge: What is done, in words without live values.
     """
 
-    stimulus: Stimulus
-    request: Request
-    lies: tuple[Lying, ...]
+    message: str
+    field: str
+    edge: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case:
+    """One stimulus that is to be played.
+
+    Attributes:
+        source: Where it comes from.
+        message: The message that is lied about, the innermost; ``batch`` for bytes that are none.
+        field: Path of the field, or of both; empty when no field is meant.
+        mutation: What is done, one line.
+        strategy: A word for the kind of lie, for tables: ``edge``, ``length``, ``havoc``, ``order``.
+        causes: What it is laid on when it harms.
+        edges: What it covers.
+        alone: It needs links of its own, which end with it.
+        plan: What ``source.steps`` needs to make the steps.
+        request: For boofuzz: the request, and its mutations by the name boofuzz knows the element by.
+    """
+
+    source: Source
+    message: str
+    field: str
+    mutation: str
+    strategy: str
+    causes: tuple[Cause, ...]
+    edges: tuple[Edge, ...] = ()
+    alone: bool = False
+    plan: Any = None
+    request: Request | None = None
+    mutations: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
-    def field(self) -> str:
-        """Path of the mutated field, or of both."""
-        return " + ".join(lying.field for lying in self.lies)
+    def state(self) -> State:
+        """Where link ``a`` is when the first step is played."""
+        return self.source.state
 
     @property
-    def mutation(self) -> str:
-        """What is done, one line."""
-        return " + ".join(lying.lie.words for lying in self.lies)
-
-    @property
-    def message(self) -> str:
-        """The innermost message that is mutated first; for the whole batch the message in it."""
-        message = self.lies[0].message
-        return str(self.stimulus.message.name) if message == "batch" else message
-
-    @property
-    def kinds(self) -> tuple[tuple[str, str, str], ...]:
-        """What is masked when it harms again and again: stimulus, field and kind of each lie."""
-        return tuple((self.stimulus.name, lying.field, lying.lie.kind) for lying in self.lies)
-
-    @property
-    def mutations(self) -> dict[str, Any]:
-        """All mutations by the name boofuzz knows the element by."""
-        return {mutation.qualified_name: mutation for lying in self.lies for mutation in lying.mutations}
+    def steps(self) -> tuple[Step, ...]:
+        """What is played; link ``a`` is in its state by then. Made anew each time."""
+        return self.source.steps(self)
 
 
-class Plan:
-    """All cases of a campaign.
+class Source(ABC):
+    """Cases about one thing in one state.
+
+    Attributes:
+        name: Unique in its campaign; stable from version to version, findings name it.
+        state: Where link ``a`` is.
+        message: Kind of message, as the catalogue calls it: the pair (state, message) is what coverage counts.
+        sequence: The order of things is what is tried, not their fields.
+    """
+
+    name: str
+    state: State
+    message: str
+    sequence: bool = False
+
+    @abstractmethod
+    def cases(self, rng: random.Random) -> Iterator[Case]:
+        """Yields every single case once; what differs most from the others comes first.
+
+        The same state of the generator gives the same cases in the same order.
+        """
+
+    def more(self, rng: random.Random) -> Iterator[Case]:  # noqa: ARG002  (sources that end have no more)
+        """Yields cases without end, behind the single ones; nothing when there are no more."""
+        yield from ()
+
+    @abstractmethod
+    def steps(self, case: Case) -> tuple[Step, ...]:
+        """Returns what is played for one of its cases."""
+
+    def edges(self) -> Iterable[Edge]:
+        """Returns what its cases cover, for the denominator."""
+        return ()
+
+    def learn(self, case: Case, played: Played) -> None:  # noqa: B027  (most learn nothing)
+        """Is told of a case whose answer had a shape that was never seen before."""
+
+
+def send(*pieces: bytes | str, link: str = "a", note: str = "", times: int = 1) -> Step:
+    """Returns the step that sends bytes, with places for live values. See ``script.Template``."""
+    return Step(Do.SEND, link, data=Template.of(*pieces), note=note, times=times)
+
+
+def reach(state: State, link: str) -> Step:
+    """Returns the step that brings a new link into a state."""
+    return Step(Do.REACH, link, state)
+
+
+class Fixed(Source):
+    """A list of cases that were written down.
 
     Args:
-        stimuli: The valid messages.
-        rng: Decides the order; the same generator state gives the same order.
+        name: Unique in its campaign.
+        state: Where link ``a`` is.
+        message: Kind of message.
+        variants: By words: what is played.
+        strategy: For tables.
+        alone: The cases need links of their own.
     """
 
-    def __init__(self, stimuli: Sequence[Stimulus], rng: random.Random) -> None:
-        self._rng = rng
-        self.requests = [
-            (
-                stimulus,
-                request_of(
-                    f"{stimulus.state} {stimulus.name}",
-                    stimulus.message,
-                    live=stimulus.live,
-                    quiet=stimulus.quiet,
-                ),
+    sequence = True
+
+    def __init__(
+        self,
+        name: str,
+        state: State,
+        message: str,
+        variants: Mapping[str, Sequence[Step]],
+        strategy: str,
+        *,
+        alone: bool = True,
+    ) -> None:
+        self.name, self.state, self.message = name, state, message
+        self._variants = {words: tuple(steps) for words, steps in variants.items()}
+        self._strategy = strategy
+        self._alone = alone
+
+    def cases(self, rng: random.Random) -> Iterator[Case]:
+        """See Source."""
+        for words in rng.sample(sorted(self._variants), len(self._variants)):
+            yield Case(
+                self,
+                self.message,
+                "",
+                words,
+                self._strategy,
+                (Cause(self.name, "", words),),
+                (Edge(self.message, "", words),),
+                self._alone,
+                words,
             )
-            for stimulus in stimuli
-        ]
-        self._fields = [_by_field(stimulus, request) for stimulus, request in self.requests]
 
-    @property
-    def fields(self) -> int:
-        """How many fields are mutated."""
-        return sum(map(len, self._fields))
+    def steps(self, case: Case) -> tuple[Step, ...]:
+        """See Source."""
+        return self._variants[case.plan]
 
-    @property
-    def singles(self) -> int:
-        """How many cases have one lie."""
-        return sum(len(cases) for fields in self._fields for cases in fields)
-
-    def cases(self) -> Iterator[Case]:
-        """Yields every case with one lie, then cases with two without end.
-
-        Goes round by round: in each, every field has its turn with one lie, the messages by turns.
-        """
-        rng = self._rng
-        order = [
-            [rng.sample(cases, len(cases)) for cases in rng.sample(fields, len(fields))]
-            for fields in self._fields
-        ]
-        depth = 0
-        while turns := [[cases[depth] for cases in fields if depth < len(cases)] for fields in order]:
-            if not any(turns):
-                break
-            for index in range(max(map(len, turns))):
-                for turn in rng.sample(turns, len(turns)):
-                    if index < len(turn):
-                        yield turn[index]
-            depth += 1
-        while True:
-            yield self._pair()
-
-    def _pair(self) -> Case:
-        """Returns two lies about different elements of one message."""
-        while True:
-            fields = self._rng.choice(self._fields)
-            first, second = (self._rng.choice(self._rng.choice(fields)) for _ in range(2))
-            if not first.mutations.keys() & second.mutations.keys():
-                return Case(first.stimulus, first.request, (*first.lies, *second.lies))
-
-
-def _by_field(stimulus: Stimulus, request: Request) -> list[list[Case]]:
-    """Returns all cases with one lie, grouped by the field they are about."""
-    fields: dict[str, list[Case]] = {}
-    for mutations in request.get_mutations():
-        element: Leaf | Block = request.names[mutations[-1].qualified_name]
-        lie: Lie = mutations[-1].value
-        path = field_of(element, lie)
-        case = Case(stimulus, request, (Lying(path, element.place.message, lie, tuple(mutations)),))
-        fields.setdefault(path, []).append(case)
-    return list(fields.values())
+    def edges(self) -> Iterable[Edge]:
+        """See Source."""
+        return [Edge(self.message, "", words) for words in self._variants]

@@ -1,129 +1,332 @@
-"""Cases into rows and annotated captures."""
+"""Cases into rows: one write for each, so that whatever ends the process loses no case that had ended."""
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+import errno
+import os
+import time
+import zlib
+from base64 import b64encode
+from collections.abc import Iterable, Mapping
+from json.encoder import encode_basestring as _quoted
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from conformance.config import RunConfig
-from conformance.observe import History
+from conformance.observe import Endpoints
 from conformance.recorder import CaptureWriter
-from fuzz.triage import Finding
-from spark_reports.rows import CAPTURES, FUZZ_CASES, FuzzCaseRow, RowWriter
+from fuzz.player.history import history_of
+from fuzz.states import State
+from spark_reports.rows import (
+    CAPTURES,
+    FINDINGS,
+    FUZZ_CASES,
+    FUZZ_COVERAGE,
+    ROWS_VERSION,
+    CoverageRow,
+    FindingRow,
+    to_json,
+)
 
-CAMPAIGN_CAPTURE_BYTES = 64 << 20
-"""A campaign's capture takes so much; what comes later is in the rows only."""
+if TYPE_CHECKING:
+    from fuzz.cases import Case
+    from fuzz.findings import Finding
+    from fuzz.oracles import Objection
+    from fuzz.player import Event, Played
+
+MAX_DISK = 4 << 30
+"""Bytes that a run folder may take unless another limit is given: some ten million cases."""
+
+LEAST_FREE = 256 << 20
+"""A run ends when the disk has less than this left."""
+
+LOOK_CASES = 512
+"""The size of the folder is looked at again after so many cases."""
+
+PLAIN = 1024
+"""Stimuli of up to so many bytes stand in their row as hexadecimal digits; more are compressed."""
+
+MOST_KEPT = 4 << 20
+"""Bytes of one case that are kept; what is sent comes from the seed and can be made again."""
+
+LONGEST_ANSWER = 400
+"""Characters of an answer's shape in a row."""
+
+CAPTURE_BYTES = 32 << 20
+"""The capture of a run takes so much; what comes later is in the rows only."""
+
+CASE_CAPTURE_BYTES = 256 << 10
+"""A case of more bytes than this is in the rows only."""
+
+NOISE = frozenset({"FRAME", "KEEP_ALIVE"})
+"""What is no reply: the frames around messages, and what comes anyway."""
 
 
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Holds back signals that end a campaign, so that a case is recorded and counted whole or not at all."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+class Lines:
+    """Appends whole lines to a file that other processes may append to as well.
 
+    Args:
+        path: The file.
 
-@dataclass(slots=True)
-class Record:
-    """A case that ran.
-
-    Attributes:
-        row: Its row.
-        history: What was seen on its link.
+    Raises:
+        OSError: It cannot be written.
     """
 
-    row: FuzzCaseRow
-    history: History
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+
+    def write(self, text: str) -> int:
+        """Appends a line; returns its bytes.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        # A lone surrogate, from bytes that are no text, becomes the JSON escape for it.
+        data = text.encode("utf-8", "backslashreplace")
+        written = os.write(self._fd, data)
+        if written != len(data):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return written
 
     @property
-    def title(self) -> str:
-        """Stands at the first packet of the case."""
-        row = self.row
-        return f"case {row.case} of {row.campaign}: {row.message}, {row.field}: {row.mutation}"
+    def size(self) -> int:
+        """Bytes of the file, whoever wrote them."""
+        return os.fstat(self._fd).st_size
 
-    @property
-    def remarks(self) -> list[str]:
-        """Stand at the last packet of the case."""
-        row = self.row
-        verdict = f"verdict: {row.verdict}"
-        if row.oracle:
-            verdict += f"; oracle {row.oracle}: {row.detail} [{row.bucket}]"
-        return [f"reply: {row.reply or 'nothing'}", verdict]
+    def close(self) -> None:
+        """Closes the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 class Recorder:
-    """Writes what a campaign did into the run folder.
-
-    The last case is held back until the next one begins: what a case does to a node may show late.
+    """Writes what campaigns did into the run folder. The footers are written by ``fuzz.resume.complete``.
 
     Args:
-        config: The run.
-        campaign: Name of the campaign.
+        config: The run; its folder is there.
+        job: Which of several processes this is, from 0.
+        part: How often the run was resumed.
+        max_disk: Bytes that the run folder may take; None for no limit.
 
     Raises:
         OSError: The folder cannot be written.
-        RowsError: The rows that are there already cannot be read.
     """
 
-    def __init__(self, config: RunConfig, campaign: str) -> None:
+    def __init__(
+        self, config: RunConfig, *, job: int = 0, part: int = 0, max_disk: int | None = MAX_DISK
+    ) -> None:
         self._config = config
-        self._campaign = campaign
-        self._rows = RowWriter(config.run_dir / FUZZ_CASES)
-        self._path = self._free(f"fuzz-{campaign}")
-        self._capture = CaptureWriter(config.run_dir / self._path, CAMPAIGN_CAPTURE_BYTES)
-        self._findings: dict[int, str] = {}
-        self.last: Record | None = None
+        self._job = job
+        self.part = part
+        self._max_disk = max_disk
+        self._cases = Lines(config.run_dir / FUZZ_CASES)
+        self._findings: Lines | None = None
+        self._capture: CaptureWriter | None = None
+        self._capture_path = ""
+        self._head = f'{{"run_id":{_quoted(config.run_id)},"campaign":'
+        of_job = f',"job":{job}' if job else ""
+        self._tail = f'{of_job},"rows_version":{ROWS_VERSION}}}\n'
+        self._until_look = 0
+        self._beside = 0
+        self._full = ""
+        self.rows = 0
+
+    # Cases -------------------------------------------------------------------------------------------
+
+    def case(
+        self,
+        number: int,
+        campaign: str,
+        case: Case,
+        played: Played,
+        verdict: str,
+        *,
+        objection: Objection | None = None,
+        bucket: str = "",
+        instance: int,
+        engine: str,
+        duration_s: float,
+        time_ns: int,
+        position: int = 0,
+        session: int = 0,
+        links: int = 1,
+        parent: str = "",
+        capture: str = "",
+    ) -> None:
+        """Writes the row of a case that ended; see ``rows.FuzzCaseRow``.
+
+        The line is put together by hand: that takes a third of the time of a dataclass and ``json``, and there are
+        thousands a second. A test holds both against each other.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        sent = played.sent
+        size = sum(map(len, sent))
+        packed = ""
+        if size <= PLAIN:
+            text = " ".join([data.hex() for data in sent])
+        else:
+            text, packed = "", _packed(sent)
+        reply = " ".join([name for name in played.names if name not in NOISE])
+        oracle, detail = (
+            (objection.oracle, objection.detail) if objection is not None else ("", played.failure)
+        )
+        # What has its usual value is left out: readers put it in again.
+        extra = [
+            f',"session":{session}' if session else "",
+            f',"links":{links}' if links != 1 else "",
+            f',"position":{position}' if position else "",
+            f',"parent":{_quoted(parent)}' if parent else "",
+            f',"sent_zlib":"{packed}"' if packed else "",
+        ]
+        self._cases.write(
+            f'{self._head}{_quoted(campaign)},"case":{number},"time_ns":{time_ns},"duration_s":{duration_s:.6f}'
+            f',"seed":{self._config.seed},"state":"{case.state}","message":{_quoted(case.message)}'
+            f',"field":{_quoted(case.field)},"mutation":{_quoted(case.mutation)},"sent_hex":"{text}"'
+            f',"sent_bytes":{size},"reply":{_quoted(reply)},"verdict":"{verdict}","oracle":{_quoted(oracle)}'
+            f',"bucket":{_quoted(bucket)},"detail":{_quoted(detail)},"node_instance":{instance}'
+            f',"capture":{_quoted(capture)},"engine":"{engine}","source":{_quoted(case.source.name)}'
+            f',"strategy":{_quoted(case.strategy)},"answer":{_quoted(played.shape[:LONGEST_ANSWER])}'
+            f',"rtt_us":{round(played.rtt * 1e6)}{"".join(extra)}{self._tail}'
+        )
+        self.rows += 1
+        self._until_look -= 1
+
+    # What stops a run --------------------------------------------------------------------------------
+
+    @property
+    def full(self) -> str:
+        """Why nothing more may be written; empty while there is room."""
+        if self._until_look <= 0 and not self._full:
+            self._until_look = LOOK_CASES
+            self._full = self._room()
+        return self._full
+
+    def _room(self) -> str:
+        folder = self._config.run_dir
+        disk = os.statvfs(folder)
+        if disk.f_bavail * disk.f_frsize < LEAST_FREE:
+            return f"the disk has less than {LEAST_FREE >> 20} MiB left"
+        if self._max_disk is None:
+            return ""
+        size = folder_size(folder)
+        if size < self._max_disk:
+            return ""
+        return f"the run folder takes {size / 1e9:.1f} GB, as much as --max-disk allows"
+
+    # Findings, coverage, captures ----------------------------------------------------------------------
+
+    def finding(self, row: FindingRow) -> None:
+        """Writes what is known of a finding now.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        if self._findings is None:
+            self._findings = Lines(self._config.run_dir / FINDINGS)
+        self._findings.write(to_json(row) + "\n")
+
+    def found(self, finding: Finding, engine: str) -> FindingRow:
+        """Writes what is known of a finding now, and returns the row.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        hits, tries = finding.confirmed
+        made = finding.minimised
+        row = FindingRow(
+            run_id=self._config.run_id,
+            bucket=finding.bucket,
+            time_ns=time.time_ns(),
+            status=finding.status,
+            fails=finding.fails,
+            harm=str(finding.harm),
+            oracle=finding.oracle,
+            state=finding.state,
+            message=finding.message,
+            field=finding.field,
+            detail=finding.detail,
+            campaign=finding.campaign,
+            case=finding.case,
+            hits=finding.hits,
+            left_out=finding.masked,
+            tries=tries,
+            confirmed=hits,
+            messages=made.messages if made else finding.script.sends,
+            size=made.size if made else finding.script.size,
+            known=finding.known,
+            folder=_below(self._config.run_dir, finding.path),
+            engine=engine,
+            seed=self._config.seed,
+            job=self._job,
+            part=self.part,
+            node_impl=finding.impl,
+            node_version=finding.version,
+        )
+        self.finding(row)
+        return row
+
+    def coverage(self, rows: Iterable[CoverageRow]) -> None:
+        """Replaces the coverage of the run, whole or not at all.
+
+        Raises:
+            OSError: The disk is full.
+        """
+        path = self._config.run_dir / FUZZ_COVERAGE
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        count = 0
+        with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+            for row in rows:
+                file.write(to_json(row) + "\n")
+                count += 1
+            file.write(footer(count))
+        temporary.replace(path)
+
+    def keep(
+        self,
+        events: Iterable[Event],
+        endpoints: Mapping[int, Endpoints],
+        case: Case,
+        played: Played,
+        remarks: Iterable[str] = (),
+    ) -> str:
+        """Adds what went over the links in a case to the capture of the run, for answers never seen before.
+
+        Returns:
+            The capture, below the run folder; empty when there is no room left in it.
+        """
+        if sum(map(len, played.sent)) > CASE_CAPTURE_BYTES:
+            return ""
+        if self._capture is None:
+            self._capture_path = self._free("fuzz" if not self._job else f"fuzz-job{self._job}")
+            self._capture = CaptureWriter(self._config.run_dir / self._capture_path, CAPTURE_BYTES)
+        title = f"{case.message} in {case.state}; {case.field or case.source.name}: {case.mutation}"
+        state = case.state
+        history = history_of(
+            events,
+            endpoints,
+            compressed=endpoints if state is State.COMPRESSED else (),
+            scouting=endpoints if state is State.SCOUTING else (),
+        )
+        self._capture.add(history, title, [f"answer: {played.shape[:LONGEST_ANSWER]}", *remarks])
+        return "" if self._capture.full else self._capture_path
 
     def _free(self, name: str) -> str:
-        """Returns the path of a capture that is not there yet: a campaign may run twice in a folder."""
+        """Returns the path of a capture that is not there yet: a run may be resumed."""
         names = (f"{CAPTURES}/{name}{f'-{number}' if number else ''}.pcapng" for number in range(2**31))
         return next(path for path in names if not (self._config.run_dir / path).exists())
 
-    @property
-    def capture_is_full(self) -> bool:
-        """Some cases are in the rows only."""
-        return self._capture.full
-
-    def add(self, record: Record) -> None:
-        """Takes a case; the one before it is final now."""
-        self.flush()
-        self.last = record
-
-    def found(self, finding: Finding, record: Record, *, smallest: bool) -> None:
-        """Writes the capture of a bucket's smallest case and puts the finding into the row of a case."""
-        path = self._findings.get(finding.number)
-        if path is None:
-            path = self._findings[finding.number] = self._free(f"finding-{self._campaign}-{finding.number}")
-        record.row = replace(record.row, capture=path)
-        if smallest:
-            with CaptureWriter(self._config.run_dir / path) as capture:
-                capture.add(record.history, record.title, [f"finding {finding.bucket}", *record.remarks])
-
-    def flush(self) -> None:
-        """Writes the case that was held back."""
-        with undisturbed():
-            record, self.last = self.last, None
-            if record is None:
-                return
-            self._capture.add(record.history, record.title, record.remarks)
-            if not record.row.capture and not self._capture.full:
-                record.row = replace(record.row, capture=self._path)
-            self._rows.write(record.row)
-
     def close(self) -> None:
-        """Writes what is held back, completes all files."""
-        try:
-            self.flush()
-        finally:
+        """Closes all files."""
+        if self._capture is not None:
             self._capture.close()
-            self._rows.close()
+            self._capture = None
+        for lines in (self._cases, self._findings):
+            if lines is not None:
+                lines.close()
 
     def __enter__(self) -> Self:
         return self
@@ -134,7 +337,37 @@ class Recorder:
         self.close()
 
 
-def relative(path: Path) -> str:
-    """Returns a path as people see it: relative to where they are, when it is below."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+def _packed(sent: Iterable[bytes]) -> str:
+    """Returns what ``sent_zlib`` holds."""
+    kept, left = [], MOST_KEPT
+    for data in sent:
+        if left <= 0:
+            break
+        kept.append(data[:left].hex())
+        left -= len(data)
+    return b64encode(zlib.compress(" ".join(kept).encode(), 1)).decode()
+
+
+def _below(folder: Path, path: Path | None) -> str:
+    """Returns a path as it stands in rows."""
+    if path is None:
+        return ""
+    here, there = folder.resolve(), path.resolve()
+    return str(there.relative_to(here)) if there.is_relative_to(here) else path.name
+
+
+def footer(count: int) -> str:
+    """Returns the line that completes a file of rows."""
+    return f'{{"footer":true,"rows":{count},"rows_version":{ROWS_VERSION}}}\n'
+
+
+def folder_size(folder: Path) -> int:
+    """Returns the bytes of all files below a folder."""
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            try:
+                size += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118  (thousands of files)
+            except FileNotFoundError:
+                continue
+    return size

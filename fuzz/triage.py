@@ -1,110 +1,755 @@
-"""Findings: one bucket a signature, its smallest case, and what is masked because it harms again and again."""
+"""From an objection to a finding: which case did it, does it come again, what is it called, what is left out."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from fuzz.cases import Case
+from conformance.config import RunConfig
+from conformance.errors import HarnessError
+from conformance.nodes.base import Node
+from fuzz.cases import Case, Cause
+from fuzz.findings import (
+    CERTAIN,
+    CONFIRMED,
+    FLAKY,
+    FOLDER,
+    OPEN,
+    SEEN,
+    Finding,
+    Minimised,
+    folder_of,
+    without_line,
+)
+from fuzz.known import KnownFindings
+from fuzz.lab import LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried
 from fuzz.oracles import Harm, Objection
+from fuzz.plan import Numbered
+from fuzz.player import Ending, Played
+from fuzz.script import Do, Script, Step
+from fuzz.shrink import shrink
+from fuzz.states import FACTS, State
+from scapy_layers.batch import contents
+from scapy_layers.codes import Kind
+from spark_reports.rows import utc_now
 
 HITS = 3
-"""After so many hits of a bucket, what hits it is masked: restarts would eat the time of the campaign."""
+"""After so many hits of a bucket, what hits it is left out: restarts would eat the time of the campaign."""
+
+HITS_FLAKY = 12
+"""The same for a bucket that nobody could confirm: what happens rarely is worth more tries."""
+
+WIDE = 4
+"""When so many causes of one kind hit a bucket, all of that kind are left out but for a sample."""
+
+SAMPLE = 64
+"""Of what is left out because it is like something that harms, every so manieth case is played all the same."""
+
+WANTED, TRIES = 3, 5
+"""A finding is confirmed when it comes again so often, of so many fresh nodes."""
+
+CONFIRM_SECONDS = 8.0
+"""So long that may take; then as often as there was time for."""
+
+ATTRIBUTE_SECONDS = 20.0
+"""So long it may take to find out which case did it."""
+
+LATE = 8
+"""So many cases in front of the one behind which a node was seen to be dead may have killed it."""
+
+RECENT = 8
+"""So many of the last cases are tried alone first."""
+
+SLOW_SECONDS = 4.0
+"""So long a script is played again and again to see whether the node grows by it."""
+
+GROUPS, GROUP_SECONDS = 6, 1.2
+"""So many groups of cases are tried for so long each, to see by which of them the node grows."""
+
+CONFIRM_SHARE = 0.15
+"""Of the time in which something is made smaller, for seeing that the smallest comes again."""
+
+WORDS = 8
+"""So many words of what a process said are in its signature."""
+
+SERVING = frozenset({Harm.STALL, Harm.REFUSING, Harm.DISTURBED, Harm.SLOW, Harm.GONE, Harm.UNDUE})
+"""Different views of one thing: the node lives, but does not serve as it should."""
+
+LIBRARIES = frozenset({"alloc", "core", "std", "hashbrown"})
+"""Crates that everybody calls."""
+
+STAGE = "stage"
+"""Place of an objection of the oracle that looks whether a group, or scouting, still works."""
+
+DEADLY = frozenset({Harm.CRASH, Harm.PANIC})
 
 
-def bucket_of(objection: Objection, case: Case) -> str:
-    """Returns the signature of a finding: class, place, message; the field when there is no place."""
-    if objection.place:
-        return f"{objection.harm} {objection.place} {case.message}"
-    inside = case.field.startswith(case.message)
-    return f"{objection.harm} {case.field if inside else f'{case.message} {case.field}'}"
-
-
-@dataclass(slots=True)
-class Finding:
-    """A bucket.
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """What may have done it.
 
     Attributes:
-        bucket: The signature.
-        number: Counts the buckets of a campaign, from 1.
-        detail: What the oracle saw, from the smallest case.
-        first: Number of the first case.
-        smallest: Number of the case with the fewest bytes, its size, field and mutation.
-        hits: How many cases fell into it.
-        masked: Cases left out because of it.
-        confirmed: How often the smallest case was sent again to a fresh node, and how often that harmed it.
+        numbered: The case, with its number and campaign.
+        steps: Its own steps.
+        script: All that was played on its link: how it came into its state, the cases before it, itself.
+        lane: Number of the link; those of the same followed each other on it.
+        state: Where the link was in the beginning.
+        played: What became of it.
     """
 
-    bucket: str
-    number: int
-    detail: str
-    first: int
-    case: Case
-    smallest: int
-    size: int
-    hits: int = 0
-    masked: int = 0
-    confirmed: tuple[int, int] = (0, 0)
-    causes: set[tuple[str, str, str]] = field(default_factory=set)
+    numbered: Numbered
+    steps: tuple[Step, ...]
+    script: Script
+    lane: int
+    state: State
+    played: Played | None = None
 
     @property
-    def harm(self) -> Harm:
-        """The class."""
-        return Harm(self.bucket.partition(" ")[0])
+    def case(self) -> Case:
+        """The case."""
+        return self.numbered.case
+
+    @property
+    def alone(self) -> Script:
+        """The case on a link of its own."""
+        return Script((Step(Do.REACH, "a", self.state), *self.steps), self.script.where)
+
+
+def joined(suspects: Sequence[Suspect]) -> Script:
+    """Returns all of them as one script, in order; those that shared a link share one again."""
+    last = {suspect.lane: index for index, suspect in enumerate(suspects)}
+    names: dict[tuple[int, str], str] = {}
+    steps: list[Step] = []
+    for index, suspect in enumerate(suspects):
+        first = (suspect.lane, "a") not in names
+        own = (*([Step(Do.REACH, "a", suspect.state)] if first else []), *suspect.steps)
+        for step in own:
+            name = names.setdefault((suspect.lane, step.link), _name(len(names)))
+            steps.append(replace(step, link=name))
+        if last[suspect.lane] == index:
+            # The engine closes a link behind its last case, when the node has dealt with it.
+            for (lane, _), name in names.items():
+                if lane == suspect.lane:
+                    steps += [Step(Do.SETTLE, name), Step(Do.CLOSE, name)]
+        else:
+            steps.append(Step(Do.SETTLE, names[suspect.lane, "a"]))
+    return Script(tuple(steps), suspects[-1].script.where if suspects else ())
+
+
+def _name(number: int) -> str:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return letters[number] if number < len(letters) else f"{letters[number % 26]}{number // 26}"
+
+
+# The signature --------------------------------------------------------------------------------------
+
+
+def bucket_of(objection: Objection, case: Case | None, state: State | None) -> str:
+    """Returns the signature of a finding in words, the same in every run and, as far as can be, every version.
+
+    Where the process says where it failed, that is what it is: signal, file, and what it said there; lines move
+    from version to version. Otherwise what is seen, and the kind of message and the part of a session it came in.
+    """
+    place = without_line(objection.place)
+    words = words_of(objection.detail)
+    said = [str(objection.harm), place, f'"{words}"' if words else ""]
+    if is_placed(objection):
+        return " ".join(filter(None, said))
+    # What a stage needs of a node is gone: whatever was said there last, the same thing is broken.
+    message = "" if place == STAGE else case.message if case is not None else "?"
+    return " ".join(filter(None, [*said, phase_of(state), message]))
+
+
+def is_placed(objection: Objection) -> bool:
+    """Tells whether the process itself said in which file of its own it failed."""
+    return in_file(objection.place)
+
+
+def in_file(place: str) -> bool:
+    """Tells whether a place is one in a file; those of a standard library say nothing, everybody calls it."""
+    found = re.search(r"(\S+)\.\w+:\d+", place)
+    return found is not None and found[1].partition("/")[0] not in LIBRARIES
+
+
+def phase_of(state: State | None) -> str:
+    """Returns the part of a conversation: one decoder of the node, however a link came there."""
+    if state is None:
+        return ""
+    if state in {State.SCOUTING, State.GROUP, State.JOINED}:
+        return "scouting" if state is State.SCOUTING else "group"
+    if state in {State.LOW_LATENCY, State.COMPRESSED}:
+        return str(state)
+    return "session" if FACTS[state].session or state is State.CLOSED else "handshake"
+
+
+def words_of(detail: str) -> str:
+    """Returns what a panic says, without what differs from run to run: numbers, names in quotes."""
+    found = re.search(
+        r"panicked at '(.*?)', \S+:\d+|panicked at \S+?:\d+(?::\d+)?:?\s*(.*)", detail, re.DOTALL
+    )
+    if not found:
+        return ""
+    said = (found[1] if found[1] is not None else found[2]).split("; ")[0]
+    said = re.sub(r"note: run with.*|thread '.*", "", said, flags=re.DOTALL)
+    said = re.sub(r"\bat \S+/\S+|\S+/\S+\.\w+:\d+\S*", "", said)
+    said = re.sub(r"\"[^\"]*\"", "_", said)
+    # Code stays (`Option::unwrap()`), values do not.
+    said = re.sub(r"`([^`]*)`", lambda quoted: quoted[1] if _CODE.fullmatch(quoted[1]) else "_", said)
+    said = re.sub(r"0x[0-9a-f]+|\b\d[\d_.]*\b|\b[0-9a-f]{8,}\b", "N", said)
+    said = re.sub(r"[\[({][N, _]+[\])}]", "", said)
+    return " ".join(said.replace("`", "").replace('"', "").split()[:WORDS]).rstrip(":,;.")
+
+
+_CODE = re.compile(r"[A-Za-z_][\w:]*(?:\(\))?")
+
+
+def akin(seen: Objection, now: Objection) -> bool:
+    """Tells whether an objection is the same harm as another, or shows better what that was."""
+    if now.harm in DEADLY:
+        if seen.harm in DEADLY:
+            return not (is_placed(seen) and is_placed(now)) or _spot(seen) == _spot(now)
+        return seen.harm in SERVING
+    return seen.harm is now.harm or (seen.harm in SERVING and now.harm in SERVING)
+
+
+def _spot(objection: Objection) -> str:
+    """Returns file and line, without the signal: a panic may end the process or not."""
+    found = re.search(r"\S+:\d+", objection.place)
+    return found[0] if found else objection.place
+
+
+# Triage ---------------------------------------------------------------------------------------------
 
 
 class Triage:
-    """Sorts findings into buckets and says which cases to leave out.
+    """Looks into objections, keeps the findings, says which cases to leave out.
+
+    Args:
+        config: The run.
+        node: The node under test.
+        lab: Where scripts are tried.
+        known: Known findings.
+        through_known: Cases that bring about known findings are played all the same.
 
     Attributes:
-        findings: By signature, in the order they were found.
-        masked: Cases left out: stimulus, field and kind of the lie -> how many.
+        findings: By bucket, in the order they were found.
+        masked: Cases left out, by what they are left out for.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        node: Node,
+        lab: Lab,
+        known: KnownFindings | None = None,
+        *,
+        through_known: bool = False,
+    ) -> None:
+        self._config = config
+        self._node = node
+        self._lab = lab
+        self._known = known or KnownFindings()
+        self._through_known = through_known
+        self._folder = config.run_dir / FOLDER
         self.findings: dict[str, Finding] = {}
-        self.masked: Counter[tuple[str, str, str]] = Counter()
-        self._mask: dict[tuple[str, str, str], Finding] = {}
+        self.masked: Counter[Cause] = Counter()
+        self._mask: dict[Cause, Finding] = {}
+        self._wide: dict[Cause, Finding] = {}
+        self._spots: dict[tuple[Harm, str], str] = {}
+        self._samples: Counter[Cause] = Counter()
 
-    def add(self, objection: Objection, case: Case, number: int, size: int) -> tuple[Finding, bool]:
-        """Takes a finding.
+    # Finding ---------------------------------------------------------------------------------------
+
+    def found(
+        self, objection: Objection, suspects: Sequence[Suspect], deadline: float | None = None
+    ) -> Finding:
+        """Takes an objection: finds the case that did it, sees whether it comes again, keeps it.
 
         Args:
             objection: What the oracle saw.
-            case: The case.
-            number: Its number.
-            size: Bytes of its stimulus.
+            suspects: What was played since the node was known to be well, the newest last.
+            deadline: On ``time.monotonic``: by then it shall be done.
 
         Returns:
-            The bucket, and whether this is its smallest case so far.
+            The bucket it fell into, saved.
         """
-        bucket = bucket_of(objection, case)
-        finding = self.findings.get(bucket)
-        smaller = finding is None or size < finding.size
+        deadline = time.monotonic() + CONFIRM_SECONDS + ATTRIBUTE_SECONDS if deadline is None else deadline
+        finding = self._again(objection, suspects)
+        if finding is not None:
+            self._hit(finding, objection, self._suspect_of(finding, suspects))
+            finding.save()
+            return finding
+        guess = self._make(objection, suspects[-1] if suspects else None)
+        finding = self._earlier(guess) if is_placed(objection) or len(suspects) == 1 else None
         if finding is None:
-            finding = Finding(bucket, len(self.findings) + 1, objection.detail, number, case, number, size)
-            self.findings[bucket] = finding
-        elif smaller:
-            finding.detail, finding.case, finding.smallest, finding.size = (
-                objection.detail,
-                case,
-                number,
-                size,
-            )
+            # Saved before anybody looks into it, so that nothing is lost whatever happens then.
+            guess.path, _ = folder_of(self._folder, f"{OPEN} {guess.bucket}")
+            guess.save()
+            finding = self._look_into(guess, objection, suspects, deadline)
+        self._enter(finding, objection)
+        finding.save()
+        return finding
+
+    def _earlier(self, guess: Finding) -> Finding | None:
+        """Returns the finding of this bucket as an earlier part of the run has left it, hit once more."""
+        _, there = folder_of(self._folder, guess.bucket)
+        if there is None or there.status not in {CONFIRMED, SEEN}:
+            return None
+        there.before, there.hits, there.masked = there.hits, guess.hits, 0
+        for name in ("places", "messages", "states", "causes"):
+            getattr(there, name).update(getattr(guess, name))
+        return there
+
+    def _again(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding | None:
+        """Returns the bucket of something that was met before, when that can be told without looking into it."""
+        if is_placed(objection):
+            name = self._spots.get((objection.harm, _spot(objection)))
+            return self.findings.get(name) if name else None
+        for suspect in reversed(suspects):
+            for finding in self.findings.values():
+                same = finding.harm is objection.harm or (
+                    finding.harm in SERVING and objection.harm in SERVING
+                )
+                if same and not in_file(finding.place) and finding.causes & set(suspect.case.causes):
+                    return finding
+        # What was played behind it got no answer either.
+        first = next(iter(_odd(suspects)), None) if objection.harm in SERVING else None
+        if first is None and (len(suspects) == 1 or self._surely_last(objection, suspects)):
+            first = suspects[-1]
+        return self.findings.get(bucket_of(objection, first.case, first.state)) if first else None
+
+    @staticmethod
+    def _surely_last(objection: Objection, suspects: Sequence[Suspect]) -> bool:
+        """Tells whether only the last case can have done it: it was played alone, and the node died of it at once."""
+        last = suspects[-1]
+        return (
+            objection.harm in DEADLY and last.case.alone and last.played is not None and last.played.by_itself
+        )
+
+    @staticmethod
+    def _suspect_of(finding: Finding, suspects: Sequence[Suspect]) -> Suspect | None:
+        """Returns who of the suspects has hit a bucket that was met before."""
+        for suspect in reversed(suspects):
+            if finding.causes & set(suspect.case.causes):
+                return suspect
+        alike = [suspect for suspect in suspects if suspect.case.message in finding.messages]
+        return alike[-1] if alike else suspects[-1] if suspects else None
+
+    def _make(self, objection: Objection, suspect: Suspect | None) -> Finding:
+        """Makes a finding, hit once."""
+        case = suspect.case if suspect else None
+        script = suspect.alone if suspect else Script(())
+        finding = Finding(
+            bucket=self._name(objection, suspect),
+            harm=objection.harm,
+            oracle=objection.oracle,
+            place=objection.place,
+            detail=objection.detail,
+            state=str(suspect.state) if suspect else "",
+            message=case.message if case else "",
+            field=case.field if case else "",
+            mutation=case.mutation if case else "",
+            campaign=suspect.numbered.campaign.name if suspect else "",
+            case=suspect.numbered.number if suspect else 0,
+            seed=self._config.seed,
+            run=self._config.run_id,
+            found_at=utc_now(),
+            node=self._config.node,
+            impl=self._node.impl,
+            version=self._node.version,
+            script=script,
+            first=script,
+            hits=0,
+        )
+        self._hit(finding, objection, suspect)
+        return finding
+
+    def _name(self, objection: Objection, suspect: Suspect | None) -> str:
+        """Returns the bucket; two places in one file that say the same are told apart by their lines."""
+        name = bucket_of(objection, suspect.case if suspect else None, suspect.state if suspect else None)
+        other = self.findings.get(name)
+        if is_placed(objection):
+            known = self._spots.get((objection.harm, _spot(objection)))
+            if known:
+                return known
+            if other is not None:
+                return f"{name} {_spot(objection).rpartition(':')[2]}"
+        return name
+
+    def _enter(self, finding: Finding, objection: Objection) -> None:
+        """Takes a finding in, in the folder of its bucket."""
+        self.findings[finding.bucket] = finding
+        for seen in (objection, _objection(finding)):
+            if is_placed(seen) and seen.harm is finding.harm:
+                self._spots[finding.harm, _spot(seen)] = finding.bucket
+        known = self._known.of(finding.signature, finding.impl, finding.version)
+        finding.known = known.id if known else ""
+        if finding.path is not None and finding.path.name.startswith(f"{OPEN}-"):
+            path, _ = folder_of(self._folder, finding.bucket)
+            if path.exists():
+                # What an earlier part of the run could not confirm.
+                shutil.rmtree(path)
+            finding.path = finding.path.replace(path)
+        self._leave_out(finding)
+
+    def _hit(self, finding: Finding, objection: Objection, suspect: Suspect | None) -> None:
+        """Counts a hit, and leaves out what hits again and again."""
         finding.hits += 1
-        # A pair of lies says nothing about which of the two did it.
-        if len(case.lies) == 1:
-            finding.causes.add(case.kinds[0])
-        if finding.hits >= HITS:
+        if objection.place:
+            finding.places.add(objection.place)
+        if suspect is not None:
+            finding.messages.add(suspect.case.message)
+            finding.states.add(str(suspect.state))
+            # A pair of lies says nothing about which of the two did it.
+            if len(suspect.case.causes) == 1:
+                finding.causes.add(suspect.case.causes[0])
+        self._leave_out(finding)
+
+    def _leave_out(self, finding: Finding) -> None:
+        """Leaves out what hits a bucket again and again."""
+        if finding.bucket not in self.findings:
+            return
+        most = HITS if finding.status == CONFIRMED or finding.known or finding.harm in CERTAIN else HITS_FLAKY
+        if finding.before + finding.hits >= most and not (finding.known and self._through_known):
             self._mask |= dict.fromkeys(finding.causes, finding)
-        return finding, smaller
+            alike = Counter(kind for cause in finding.causes for kind in _kinds(cause))
+            self._wide |= {kind: finding for kind, count in alike.items() if count >= WIDE}
+
+    # Looking into it -------------------------------------------------------------------------------
+
+    def _look_into(
+        self, guess: Finding, objection: Objection, suspects: Sequence[Suspect], deadline: float
+    ) -> Finding:
+        """Finds the case that did it and confirms it; returns the finding with what this shows."""
+        if not self._lab.able or not suspects:
+            guess.notes.append(
+                "The node was not started by this run, so nothing was tried on a fresh one."
+                if suspects
+                else "Nothing had been played when it was seen."
+            )
+            self._settle(guess, [])
+            return guess
+        culprit = None
+        try:
+            culprit = self._attribute(objection, suspects, deadline)
+            if culprit is not None:
+                return self._shown(guess, *culprit, deadline)
+        except HarnessError as error:
+            guess.notes.append(f"It could not be looked into: {error}")
+        finally:
+            self._lab.rest()
+        guess.script = guess.first = joined(suspects[-RECENT:])
+        self._settle(guess, [])
+        return guess
+
+    def _shown(self, guess: Finding, suspect: Suspect, tried: Tried, deadline: float) -> Finding:
+        """Returns the finding of what a try has shown, which may be there already.
+
+        Another case may have done it, or the process have died a moment after it stopped answering.
+        """
+        objection = tried.objection
+        assert objection is not None
+        finding = self._make(objection, suspect)
+        there = self.findings.get(finding.bucket) or self._earlier(finding)
+        if there is not None:
+            if there.bucket in self.findings:
+                self._hit(there, objection, suspect)
+            if guess.path is not None:
+                shutil.rmtree(guess.path, ignore_errors=True)
+            return there
+        finding.path = guess.path
+        finding.script = finding.first = tried.script
+        finding.rounds, finding.tried = tried.rounds, tried
+        finding.save()
+        self._confirm(finding, tried, deadline)
+        return finding
+
+    def _attribute(
+        self, objection: Objection, suspects: Sequence[Suspect], deadline: float
+    ) -> tuple[Suspect, Tried] | None:
+        """Returns the suspect that did it, with a try on a fresh node that shows it; None when nothing does."""
+        until = min(deadline, time.monotonic() + ATTRIBUTE_SECONDS)
+        if objection.harm in SLOW:
+            return self._attribute_slow(objection, suspects, deadline)
+        found = self._first(objection, self._guesses(suspects), until)
+        if found is not None:
+            return found
+        # Neither the last nor its session: one that is further back, or many of them together.
+        seen = self._lab.walk([suspect.alone for suspect in suspects], until)
+        tries: list[tuple[Suspect, Script]] = []
+        if seen is not None and seen[1].objection is not None and akin(objection, seen[1].objection):
+            suspect = suspects[seen[0]]
+            before = suspects[: seen[0] + 1]
+            # Harm that takes long to be seen shall not be given up so near to the end.
+            until = min(deadline, max(until, time.monotonic() + 4 * seen[1].seconds + 2))
+            tries += [(suspect, script) for script in (suspect.alone, suspect.script)]
+            # It may have taken its time to die.
+            tries += [(one, one.alone) for one in reversed(before[-LATE:-1])]
+            tries.append((suspect, joined(before)))
+        tries += [(suspects[-1], joined(suspects[-count:])) for count in _doubling(len(suspects))]
+        return self._first(objection, iter(tries), until, LINGER)
+
+    def _first(
+        self, objection: Objection, tries: Iterator[tuple[Suspect, Script]], until: float, linger: float = 0.0
+    ) -> tuple[Suspect, Tried] | None:
+        """Returns the first try that shows the harm."""
+        for suspect, script in tries:
+            if time.monotonic() >= until:
+                return None
+            tried = self._lab.play(script, case=suspect.case, linger=linger)
+            if tried.objection is not None and akin(objection, tried.objection):
+                return suspect, tried
+        return None
+
+    @staticmethod
+    def _guesses(suspects: Sequence[Suspect]) -> Iterator[tuple[Suspect, Script]]:
+        """Yields what is most likely: the last cases alone, then what was played on the link of the last."""
+        last = suspects[-1]
+        yield last, last.alone
+        if len(last.script.steps) > len(last.alone.steps):
+            yield last, last.script
+        for suspect in _odd(suspects[:-1])[: RECENT // 2]:
+            yield suspect, suspect.alone
+        # Some harm is a matter of luck.
+        yield last, last.alone
+        yield last, last.alone
+
+    def _attribute_slow(
+        self, objection: Objection, suspects: Sequence[Suspect], deadline: float
+    ) -> tuple[Suspect, Tried] | None:
+        """The same for what shows only when it is done again and again.
+
+        All that was played is tried in groups; the group by which the node grows most is split again.
+        """
+        which = 1 if objection.harm is Harm.LEAK else 0
+        left = _one_of_each(suspects)
+        while len(left) > 1:
+            groups = [left[at::GROUPS] for at in range(min(GROUPS, len(left)))]
+            grown = []
+            for group in groups:
+                if time.monotonic() >= deadline:
+                    return None
+                tried = self._again_and_again(group, GROUP_SECONDS)
+                if tried.objection is not None and akin(objection, tried.objection):
+                    grown.append(float("inf"))
+                    break
+                grown.append(tried.grown[which])
+            if max(grown) <= 0:
+                return None
+            left = groups[grown.index(max(grown))]
+        tried = self._again_and_again(left, SLOW_SECONDS)
+        if tried.objection is not None and akin(objection, tried.objection):
+            return left[0], tried
+        return None
+
+    def _again_and_again(self, group: Sequence[Suspect], seconds: float) -> Tried:
+        script = joined(group) if len(group) > 1 else group[0].alone
+        return self._lab.play(script, rounds=ROUNDS, seconds=seconds, case=group[-1].case)
+
+    def _confirm(self, finding: Finding, tried: Tried, deadline: float) -> None:
+        """Plays it on fresh nodes, n of m times."""
+        until = min(deadline, time.monotonic() + CONFIRM_SECONDS)
+        results = [True] if tried.fresh else []
+        while (
+            len(results) < TRIES and results.count(True) < WANTED and results.count(False) <= TRIES - WANTED
+        ):
+            if results and time.monotonic() >= until:
+                break
+            try:
+                again = self._lab.play(finding.script, rounds=_rounds(finding.rounds), linger=LINGER)
+            except NoFreshNode as error:
+                finding.notes.append(f"It could not be tried more often: {error}")
+                break
+            results.append(again.objection is not None and akin(_objection(finding), again.objection))
+        self._settle(finding, results)
+
+    def _settle(self, finding: Finding, results: Sequence[bool]) -> None:
+        hits = results.count(True)
+        finding.confirmed = hits, len(results)
+        if hits >= WANTED or (results and all(results)):
+            finding.status = CONFIRMED
+        elif finding.harm in CERTAIN:
+            finding.status = SEEN
+        else:
+            finding.status = FLAKY
+        finding.save()
+
+    # Making it smaller -----------------------------------------------------------------------------
+
+    def minimise(self, finding: Finding, seconds: float) -> None:
+        """Makes the script of a finding smaller; nothing is lost when that fails.
+
+        Args:
+            finding: Confirmed; others are left as they are.
+            seconds: So long it may take.
+        """
+        if finding.status != CONFIRMED or finding.minimised is not None or not self._lab.able:
+            return
+        try:
+            minimise(self._lab, finding, seconds)
+        except HarnessError as error:
+            finding.notes.append(f"It could not be made smaller: {error}")
+        finally:
+            self._lab.rest()
+        finding.save()
+
+    # Leaving out -----------------------------------------------------------------------------------
 
     def leaves_out(self, case: Case) -> bool:
-        """Tells whether a case is masked, and counts it."""
-        for kind in case.kinds:
-            finding = self._mask.get(kind)
+        """Tells whether a case is not to be played because what it does is known by now, and counts it."""
+        for cause in case.causes:
+            finding = self._mask.get(cause)
+            if finding is None:
+                for kind in _kinds(cause):
+                    finding = self._wide.get(kind)
+                    if finding is not None:
+                        self._samples[kind] += 1
+                        if self._samples[kind] % SAMPLE == 0:
+                            return False
+                        break
             if finding is not None:
                 finding.masked += 1
-                self.masked[kind] += 1
+                self.masked[cause] += 1
                 return True
         return False
+
+
+def minimise(lab: Lab, finding: Finding, seconds: float) -> None:
+    """Makes the script of a finding smaller and confirms the smallest on fresh nodes.
+
+    Raises:
+        NoFreshNode: There is none.
+    """
+    began = time.monotonic()
+    deadline = began + seconds
+    wanted = _objection(finding)
+    slow = finding.harm in SLOW
+    origin = finding.script
+    linger = LINGER if finding.tried is not None and finding.tried.late else 0.0
+
+    def harms(script: Script, *, fresh: bool = False) -> bool:
+        if not _same_kind(script, origin, wanted):
+            return False
+        tried = lab.play(
+            script,
+            fresh=fresh or slow or linger > 0,
+            rounds=_rounds(finding.rounds),
+            seconds=SLOW_SECONDS,
+            linger=linger,
+        )
+        if tried.objection is None or not _same(wanted, tried.objection):
+            return False
+        # What came before may have helped.
+        return tried.fresh or harms(script, fresh=True)
+
+    # Some of the time is for seeing that the smallest does it again and again.
+    with lab.hurried():
+        result = shrink(origin, harms, deadline - CONFIRM_SHARE * seconds)
+    for back, script in enumerate(reversed(result.kept[1:]), 1):
+        # One in a row of those that do not come again is as bad as the next: the steps back become longer.
+        if back & (back - 1) == 0 and _confirmed(lab, finding, script, wanted):
+            break
+        if time.monotonic() >= deadline + seconds / 4:
+            break
+    finding.minimised = Minimised(
+        finding.script.sends, finding.script.size, time.monotonic() - began, result.tries, result.done
+    )
+
+
+def _confirmed(lab: Lab, finding: Finding, script: Script, wanted: Objection) -> bool:
+    """Plays a smaller script with all the patience there is; it is the finding's when it does it every time."""
+    tries: list[Tried] = []
+    for _ in range(WANTED):
+        tried = lab.play(script, rounds=_rounds(finding.rounds), linger=LINGER)
+        if tried.objection is None or not _same(wanted, tried.objection):
+            return False
+        tries.append(tried)
+    finding.script = script
+    finding.tried = tries[-1]
+    finding.rounds = tries[-1].rounds
+    finding.confirmed = len(tries), len(tries)
+    return True
+
+
+def _rounds(rounds: int) -> int:
+    """Returns how often something is played that showed after so many rounds."""
+    return 1 if rounds == 1 else min(ROUNDS, 2 * rounds)
+
+
+def _objection(finding: Finding) -> Objection:
+    return Objection(finding.oracle, finding.harm, finding.place, finding.detail)
+
+
+def _same(wanted: Objection, now: Objection) -> bool:
+    """Tells whether an objection is to the very same fault."""
+    if is_placed(wanted):
+        return now.harm in DEADLY and _spot(wanted) == _spot(now)
+    return (now.harm is wanted.harm and without_line(now.place) == without_line(wanted.place)) or (
+        now.harm in SERVING and wanted.harm in SERVING
+    )
+
+
+def _same_kind(script: Script, origin: Script, wanted: Objection) -> bool:
+    """Tells whether a smaller script is still about the same thing, where nothing but that tells faults apart."""
+    if is_placed(wanted):
+        return True
+    phases = {phase_of(step.state) for step in script.steps if step.state is not None}
+    before = {phase_of(step.state) for step in origin.steps if step.state is not None}
+    return phases <= before and bool(names_in(script) & names_in(origin) or not names_in(origin))
+
+
+def names_in(script: Script) -> set[str]:
+    """Returns the names of the messages that a script sends, as far as its bytes can be read."""
+    names: set[str] = set()
+    scouting = any(step.state is State.SCOUTING for step in script.steps)
+    for step in script.steps:
+        if step.do is Do.SEND and step.data.pieces:
+            raw = b"".join(
+                piece if isinstance(piece, bytes) else _STAND_IN.get(piece, b"\x01")
+                for piece in step.data.pieces
+            )
+            names.update(contents(raw[:4096], Kind.SCOUTING if scouting else None).names.split())
+    return names - {"FRAME"} or names
+
+
+_STAND_IN = {"size": b"", "size32": b"", "zid": bytes(range(1, 17)), "cookie": b"\x01c"}
+
+
+def _odd(suspects: Sequence[Suspect]) -> list[Suspect]:
+    """Returns those of the last suspects that got no answer, the first of them first."""
+    return [
+        suspect
+        for suspect in suspects[-64:]
+        if suspect.played is not None and (suspect.played.ending is Ending.SILENT or suspect.played.failure)
+    ]
+
+
+def _kinds(cause: Cause) -> tuple[Cause, ...]:
+    """Returns what a cause is one of: the same kind of lie anywhere in its source; about the same field anywhere."""
+    tail = cause.field.rpartition(".")[2]
+    kinds = [Cause(cause.source, "*", cause.kind)]
+    if tail:
+        kinds.append(Cause("*", tail, cause.kind))
+    return tuple(kinds)
+
+
+def _doubling(most: int) -> Iterator[int]:
+    count = 2
+    while count < most:
+        yield count
+        count *= 4
+    if most > 1:
+        yield most
+
+
+def _one_of_each(suspects: Sequence[Suspect]) -> list[Suspect]:
+    """Returns the newest suspect of each cause, at most 256 of them."""
+    newest: dict[tuple[Cause, ...], Suspect] = {}
+    for suspect in suspects:
+        newest.pop(suspect.case.causes, None)
+        newest[suspect.case.causes] = suspect
+    return list(newest.values())[-256:]

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from tests.agreement.compare import BY_DESIGN, Difference, differences
+from fuzz.readers.compare import BY_DESIGN, Difference, differences
+from fuzz.readers.together import Read, has_tshark, read_capture, read_units
+from fuzz.readers.units import Unit, UnitKind
 from tests.agreement.generate import units
-from tests.agreement.readers import Read, has_tshark, read_capture, read_units
-from tests.agreement.units import Unit, UnitKind
 
 EACH = 5_000
 """Units that one process of tshark gets."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
-from typing import TypeVar
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.strategies import SearchStrategy
-
+from fuzz.readers.by_scapy import kind_of_datagram
+from fuzz.readers.units import Unit, UnitKind
 from scapy_layers import shape
-from scapy_layers.catalogue import decode, decode_batch, shapes
+from scapy_layers.catalogue import shapes
 from scapy_layers.codes import DataId, Kind, NetworkId
 from scapy_layers.derive import strategies
-from scapy_layers.errors import WireError
-from tests.agreement.units import Unit, UnitKind
+from scapy_layers.derive.strategies import drawn
 from tests.robustness.inputs import inputs
 
 _FRAME = bytes.fromhex("2505")
@@ -93,47 +90,8 @@ def cut(each: int, number: int) -> Iterator[Unit]:
 def mutated(count: int, number: int) -> Iterator[Unit]:
     """Yields batches and datagrams of real nodes with something broken, and noise."""
     for index, raw in enumerate(inputs(count, number)):
-        kind = _scouting_or_batch(raw) if index % 8 == 0 else UnitKind.BATCH
+        kind = kind_of_datagram(raw) if index % 8 == 0 else UnitKind.BATCH
         yield Unit(kind, raw, about=f"mutated {index} of seed {number}")
-
-
-def _scouting_or_batch(raw: bytes) -> UnitKind:
-    """What a datagram on the port of scouting is: SCOUT and HELLO have the ids of INIT and OPEN."""
-    if _is_taken(decode, raw, Kind.SCOUTING) or not _is_taken(decode_batch, raw):
-        return UnitKind.SCOUTING
-    return UnitKind.BATCH
-
-
-def _is_taken(strictly: Callable[..., object], *arguments: object) -> bool:
-    try:
-        strictly(*arguments)
-    except WireError:
-        return False
-    return True
-
-
-T = TypeVar("T")
-
-
-def drawn(strategy: SearchStrategy[T], count: int, number: int) -> list[T]:
-    """Returns so many examples, the simplest one among them."""
-    found: list[T] = []
-
-    @seed(number)
-    @settings(
-        max_examples=count,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(strategy)
-    def collect(example: T) -> None:
-        found.append(example)
-
-    run: Callable[[], None] = collect
-    run()
-    return found
 
 
 def _is_something(lie: strategies.Lie) -> bool:
@@ -149,7 +107,7 @@ def _unit(described: shape.Message, raw: bytes, about: str, index: int) -> Unit:
     """Puts a message where it may stand; every other network message travels without a FRAME."""
     match described.kind:
         case Kind.SCOUTING:
-            return Unit(_scouting_or_batch(raw), raw, about=about)
+            return Unit(kind_of_datagram(raw), raw, about=about)
         case Kind.TRANSPORT:
             return Unit(UnitKind.BATCH, raw, about=about)
         case Kind.DECLARATION:

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.agreement import by_scapy, by_tshark, generate
-from tests.agreement.carry import carried
-from tests.agreement.compare import first_difference
-from tests.agreement.readers import Read, has_tshark, read_capture, read_units
-from tests.agreement.said import Entry, Reading
-from tests.agreement.units import Unit, UnitKind
+from fuzz.readers import by_scapy, by_tshark
+from fuzz.readers.carry import carried
+from fuzz.readers.compare import first_difference
+from fuzz.readers.said import Entry, Reading
+from fuzz.readers.together import Read, has_tshark, read_capture, read_units
+from fuzz.readers.units import Unit, UnitKind
+from tests.agreement import generate
 from tests.robustness.tshark import capture_of
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
@@ -112,8 +113,7 @@ def test_planted_difference_is_named_with_all_it_takes_to_see_it_again() -> None
         "  scapy    5",
         "  tshark   6",
         "  columns  5",
-        f"  bytes    {PUT.hex()}",
-        f"  again    python -m tests.agreement --unit batch:{PUT.hex()}",
+        f"  bytes    batch:{PUT.hex()}",
     ]
 
 

@@ -1,236 +1,352 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from xml.etree.ElementTree import parse
 
 import pytest
 
-from fuzz.__main__ import Progress, command, main
-from fuzz.boo import Summary
-from spark_reports.rows import CAPTURES, FUZZ_CASES, read_rows, read_run
-from tests.fuzz.fakes import Server
+from fuzz import campaigns
+from fuzz.__main__ import _parser, main
+from fuzz.campaigns import Campaign, Setting
+from fuzz.campaigns.messages import main_forms
+from fuzz.campaigns.placing import Stated
+from fuzz.cases import Source
+from fuzz.commands.run import command
+from fuzz.interrupts import Interrupts
+from fuzz.progress import Glance, Progress, clock, together, words
+from fuzz.states import State
+from spark_reports.rows import FINDINGS, FUZZ_CASES, FUZZ_COVERAGE, read_rows, read_run
+from tests.fuzz.planted import command as planted_command
+from tests.fuzz.planted import planted
 
-pytestmark = pytest.mark.usefixtures("elsewhere")
+ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     here = tmp_path / "here"
     here.mkdir()
     monkeypatch.chdir(here)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
     return here
 
 
-@contextlib.contextmanager
-def serving(harm: Callable[[bytes], str] = lambda _: "") -> Iterator[str]:
-    server = Server(harm)
-    try:
-        yield f"tcp/127.0.0.1:{server.port}"
-    finally:
-        server.close()
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A node without faults, that was started by somebody else."""
+    made = planted(tmp_path_factory.mktemp("node"))
+    made.start()
+    yield str(made.locator)
+    made.stop()
 
 
-def test_list_shows_the_campaigns(capsys: pytest.CaptureFixture[str]) -> None:
+def small(*wanted: tuple[State, str]) -> Callable[[Setting], Iterator[Source]]:
+    def make(_: Setting) -> Iterator[Source]:
+        for state, kind in wanted:
+            for words_, message in main_forms(kind).items():
+                yield Stated(f"{kind} {words_}", state, message)
+
+    return make
+
+
+@pytest.fixture(autouse=True)
+def small_campaigns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two campaigns that begin at once."""
+    made = {
+        "pushes": Campaign("pushes", "lies about PUSH", small((State.OPEN, "PUSH"))),
+        "inits": Campaign("inits", "lies about INIT", small((State.CONNECTED, "INIT"))),
+    }
+    for name in list(campaigns.CAMPAIGNS):
+        monkeypatch.delitem(campaigns.CAMPAIGNS, name)
+    for name, campaign in made.items():
+        monkeypatch.setitem(campaigns.CAMPAIGNS, name, campaign)
+
+
+def run(node: str, folder: Path, *words_: str, campaign: str = "pushes", cases: int = 20) -> int:
+    argv = ["run", campaign, "--node", node, "--run-dir", str(folder), *words_]
+    return main([*argv, "--cases", str(cases)] if cases else argv)
+
+
+# What is shown ----------------------------------------------------------------------------------------
+
+
+def test_list_is_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    out = capsys.readouterr().out
-    assert "handshake:" in out
-    assert "session:" in out
-    assert "init_acked" in out
-    assert "process, stderr, ping" in out
+    assert capsys.readouterr().out.splitlines() == ["pushes  lies about PUSH", "inits   lies about INIT"]
+
+
+def test_list_has_details_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "-v"]) == 0
+    assert re.search(r"states +connected\n +messages +INIT", capsys.readouterr().out)
+    assert main(["list", "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    assert (first["name"], first["states"], second["messages"]) == ("pushes", ["open"], ["INIT"])
+    assert second["edges"] > 100
 
 
 def test_help_is_quick_and_has_examples_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
-    assert "zenoh-fuzz run handshake --node pypi --time 20s" in out
-    assert "exit codes: 0 no finding, 1 findings, 2 wrong use, 3" in out
-    assert main(["run", "--help"]) == 0
-    code = "import sys, fuzz.__main__ as m; m.main(['--help']); sys.exit('boofuzz' in sys.modules or 'scapy' in sys.modules)"
-    root = Path(__file__).parents[2]
+    assert "zenoh-fuzz run all --node pypi --time 5m" in out
+    assert "exit codes: 0 nothing new, 1 new findings, 2 wrong use, 3" in out
+    for name in ("list", "run", "replay", "shrink", "show"):
+        assert main([name, "--help"]) == 0
+    code = "import sys, fuzz.__main__ as m; m.main(['--help']); sys.exit(any(n in sys.modules for n in ('boofuzz', 'scapy', 'hypothesis')))"
     assert (
-        subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, check=False).returncode
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, check=False).returncode
         == 0
     )
 
 
-def test_node_that_copes_is_exit_0_and_a_complete_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    folder = tmp_path / "run"
-    with serving() as node:
-        code = main(
-            ["run", "handshake", "--node", node, "--cases", "40", "--seed", "1", "--run-dir", str(folder)]
-        )
-    assert code == 0
-    assert "no finding" in capsys.readouterr().out
-    run = read_run(folder)
-    assert (run.kind, run.status, run.seed, run.run_id) == ("fuzz", "complete", 1, "run")
-    assert str(tmp_path) not in run.command
-    rows = read_rows(folder / FUZZ_CASES)
-    assert rows.complete
-    assert len(rows.rows) == 40
-    assert (folder / CAPTURES / "fuzz-handshake.pcapng").stat().st_size
+def commands_in(path: Path) -> list[list[str]]:
+    """Commands of zenoh-fuzz in a page or a workflow, with values for what a shell would fill in."""
+    text = path.read_text().replace("\\\n", " ").replace('"$seed"', "7").replace('"$TIME"', "5m")
+    found = re.findall(r"^[ $]*(zenoh-fuzz (?:run|list)\b.*?)(?:\|\| .*)?$", text, re.MULTILINE)
+    return [shlex.split(words_)[1:] for words_ in found]
 
 
-def test_both_campaigns_share_a_run_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with serving() as node:
-        for campaign in ("handshake", "session", "session"):
-            assert main(["run", campaign, "--node", node, "--cases", "15", "--run-dir", str(folder)]) == 0
-    rows = read_rows(folder / FUZZ_CASES)
-    assert rows.complete
-    assert [row["campaign"] for row in rows.rows] == ["handshake"] * 15 + ["session"] * 30
-    captures = {row["capture"] for row in rows.rows}
-    assert captures == {f"captures/fuzz-{name}.pcapng" for name in ("handshake", "session", "session-1")}
+@pytest.mark.parametrize("name", ["docs/fuzzing.md", "docs/ci/fuzz.yml"])
+def test_commands_in_the_documentation_are_taken(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    found = commands_in(ROOT / name)
+    assert len(found) >= 2
+    for argv in found:
+        assert _parser().parse_args(argv).function
 
 
-def test_findings_are_exit_1_with_a_table(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("conformance.config.REPLY_SECONDS", 0.3)
-    closes: list[bytes] = []
+def test_documentation_knows_the_options() -> None:
+    page = (ROOT / "docs" / "fuzzing.md").read_text() + (ROOT / "docs" / "ci" / "fuzz.yml").read_text()
+    there = set(re.findall(r"--[a-z][a-z-]+", page)) - {"--listen", "--times"}
+    said = subprocess.run(
+        [sys.executable, "-m", "fuzz", "run", "--help"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    options = set(re.findall(r"^  (?:-\w, )?(--[a-z][a-z-]+)", said.stdout, re.MULTILINE)) - {"--help"}
+    assert there <= options
+    assert options - there == set()
 
-    def hiccup(batch: bytes) -> str:
-        # Only the campaign sends CLOSE with another reason; the next connection is the ping.
-        if batch[:1] != b"\x03" or batch == b"\x03\x00":
-            return ""
-        closes.append(batch)
-        return "hiccup" if len(closes) == 1 else ""
 
-    with serving(hiccup) as node:
-        code = main(
-            [
-                "run",
-                "handshake",
-                "--node",
-                node,
-                "--cases",
-                "60",
-                "--seed",
-                "1",
-                "--run-dir",
-                str(tmp_path / "r"),
-            ]
-        )
-    out = capsys.readouterr().out
-    assert code == 1
-    assert re.search(r"finding: stall \w+", out)
-    assert "1 cases, first " in out
-    (found,) = [row for row in read_rows(tmp_path / "r" / FUZZ_CASES).rows if row["verdict"] == "finding"]
-    assert found["oracle"] == "ping"
-    assert (tmp_path / "r" / found["capture"]).exists()
+def test_closed_pipe_is_no_error() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    argv = [sys.executable, "-W", "ignore", "-m", "fuzz", "list"]
+    done = subprocess.run(argv, cwd=ROOT, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+# Wrong use --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("argv", "words"),
+    ("argv", "said"),
     [
         ([], "COMMAND"),
-        (["run", "nope", "--node", "pypi"], "there are: handshake, session"),
-        (["run", "session"], "--node"),
-        (["run", "session", "--node", "pypi", "--time", "soon"], "write one like 20s, 2m or 1h"),
-        (["run", "session", "--node", "pypi", "--time", "0s"], "no time"),
-        (["run", "session", "--node", "pypi", "--cases", "0"], "write one like 500"),
-        (["run", "session", "--node", "pypi", "--seed", "x"], "no seed"),
-        (["run", "session", "--node", "pypi", "--seed", str(1 << 63)], "no seed"),
-        (["run", "session", "--node", "nowhere"], "none of a locator"),
-        (["run", "session", "--node", "tcp/127.0.0.1:99999"], "a port is a number"),
-        (["run", "session", "--node", "tcp/192.0.2.1:7447"], "--i-may-test-this-node"),
+        (["run", "nope", "--node", "pypi"], "there are: pushes, inits, and all"),
+        (["run", "pushes,nope", "--node", "pypi"], "no campaign 'nope'"),
+        (["run", "pushes"], "--node"),
+        (["run", "pushes", "--node", "pypi", "--time", "soon"], "write one like 20s, 2m or 1h"),
+        (["run", "pushes", "--node", "pypi", "--time", "0s"], "no time"),
+        (["run", "pushes", "--node", "pypi", "--cases", "0"], "write one like 500"),
+        (["run", "pushes", "--node", "pypi", "--seed", "x"], "no seed"),
+        (["run", "pushes", "--node", "pypi", "--seed", str(1 << 63)], "no seed"),
+        (["run", "pushes", "--node", "pypi", "--jobs", "0"], "no number of jobs"),
+        (["run", "pushes", "--node", "pypi", "--max-disk", "much"], "write one like 500M or 4G"),
+        (["run", "pushes", "--node", "pypi", "--rate", "0"], "no rate"),
+        (["run", "pushes", "--node", "pypi", "--engine", "slow"], "boofuzz"),
+        (["run", "pushes", "--node", "pypi", "--web"], "add --engine boofuzz"),
+        (["run", "pushes", "--node", "pypi", "--resume"], "--resume needs the --run-dir"),
+        (["run", "pushes", "--node", "pypi", "--junit", "no/where/j.xml"], "there is no folder no/where"),
+        (["run", "pushes", "--node", "pypi", "--target", "lua"], "choose one"),
+        (["run", "pushes", "--target", "lua", "--jobs", "2"], "are for nodes"),
+        (["run", "pushes", "--node", "nowhere"], "none of a locator"),
+        (["run", "pushes", "--node", "pypi", "--also", "nowhere"], "none of a locator"),
+        (["run", "pushes", "--node", "tcp/127.0.0.1:99999"], "a port is a number"),
+        (
+            ["run", "pushes", "--node", "tcp/127.0.0.1:9", "--jobs", "2"],
+            "needs a node that is started for each",
+        ),
+        (["run", "pushes", "--node", "tcp/192.0.2.1:7447"], "--i-may-test-this-node"),
     ],
 )
 def test_wrong_use_is_exit_2_and_says_what_to_do(
-    argv: list[str], words: str, capsys: pytest.CaptureFixture[str], elsewhere: Path
+    argv: list[str], said: str, capsys: pytest.CaptureFixture[str], elsewhere: Path
 ) -> None:
     assert main(argv) == 2
     err = capsys.readouterr().err
-    assert words in err
+    assert said in err
     assert "Traceback" not in err
     assert list(elsewhere.iterdir()) == []
 
 
 def test_folder_that_cannot_be_written_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
-    code = main(["run", "session", "--node", "tcp/127.0.0.1:9", "--run-dir", str(tmp_path / "file" / "run")])
-    assert code == 2
+    assert run("tcp/127.0.0.1:9", tmp_path / "file" / "run") == 2
     assert "choose another --run-dir" in capsys.readouterr().err
 
 
 def test_folder_with_another_thing_in_it_is_exit_2(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "run.json").write_text("{")
-    with serving() as node:
-        assert main(["run", "session", "--node", node, "--run-dir", str(tmp_path / "run")]) == 2
+    assert run(node, tmp_path / "run") == 2
     assert "choose another --run-dir" in capsys.readouterr().err
 
 
-def test_refused_folder_stays_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "run"
-    argv = ["run", "session", "--cases", "3", "--run-dir", str(folder), "--node"]
-    with serving() as node:
-        assert main([*argv, node]) == 0
-        rows = folder / FUZZ_CASES
-        rows.write_bytes(rows.read_bytes()[:-60])
-        before = rows.read_bytes(), (folder / "run.json").read_bytes()
-        assert main([*argv, node]) == 2
-    assert "use another --run-dir" in capsys.readouterr().err
-    assert (rows.read_bytes(), (folder / "run.json").read_bytes()) == before
+def test_command_for_the_record_has_no_path_of_this_machine() -> None:
+    typed = ["run", "session", "--node", "tcp/127.0.0.1:7447", "--run-dir", "/srv/me/runs/a"]
+    assert command(typed) == "zenoh-fuzz run session --node tcp/127.0.0.1:7447 --run-dir a"
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_signal_ends_a_campaign_with_all_its_rows(tmp_path: Path, name: str) -> None:
-    folder = tmp_path / "run"
-    root = Path(__file__).parents[2]
-    code = "import signal, sys, fuzz.__main__ as m; signal.signal(signal.SIGINT, signal.default_int_handler); sys.exit(m.main())"
-    argv = ["run", "session", "--time", "60s", "--run-dir", str(folder), "--node"]
-    with (
-        serving() as node,
-        subprocess.Popen(
-            [sys.executable, "-c", code, *argv, node],
-            cwd=root,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        ) as process,
-    ):
-        assert process.stderr is not None
-        while " cases, " not in process.stderr.readline():
-            assert process.poll() is None
-        process.send_signal(getattr(signal, name))
-        out, _ = process.communicate(timeout=30)
-    assert process.returncode == 0
-    found = re.match(r"(\d+) cases in .*\(stopped\)", out)
-    assert found, out
-    rows = read_rows(folder / FUZZ_CASES)
-    assert (len(rows.rows), rows.complete) == (int(found[1]), True)
-    assert read_run(folder).status == "complete"
+# Runs -------------------------------------------------------------------------------------------------
 
 
-def test_closed_pipe_is_no_error() -> None:
-    root = Path(__file__).parents[2]
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = subprocess.run(
-        [sys.executable, "-m", "fuzz", "list"], cwd=root, stdout=writing, stderr=subprocess.PIPE, check=False
+def test_node_that_copes_is_exit_0_and_a_complete_run(
+    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "step.md"))
+    (tmp_path / "step.md").write_text("before\n")
+    folder, junit, page = tmp_path / "run", tmp_path / "j.xml", tmp_path / "m.md"
+    assert (
+        run(
+            node,
+            folder,
+            "--seed",
+            "1",
+            "--junit",
+            str(junit),
+            "--markdown",
+            str(page),
+            campaign="all",
+            cases=60,
+        )
+        == 0
     )
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (0, b"")
+    out = capsys.readouterr().out
+    assert "findings: nothing new" in out
+    assert "2 of 2 pairs of state and message (100.0 %)" in out
+    row = read_run(folder)
+    assert (row.kind, row.status, row.seed, row.run_id) == ("fuzz", "complete", 1, "run")
+    assert str(tmp_path) not in row.command
+    cases = read_rows(folder / FUZZ_CASES)
+    assert cases.complete
+    assert not cases.bad
+    assert len(cases.rows) == 60
+    assert {case["campaign"] for case in cases.rows} == {"pushes", "inits"}
+    coverage = read_rows(folder / FUZZ_COVERAGE)
+    assert coverage.complete
+    assert sum(one["count"] for one in coverage.rows if one["kind"] == "pair") == 60
+    assert read_rows(folder / FINDINGS).rows == [] if (folder / FINDINGS).exists() else True
+    captures = {case["capture"] for case in cases.rows} - {""}
+    assert captures
+    assert all((folder / capture).stat().st_size for capture in captures)
+    suite = parse(junit).getroot().find("testsuite")
+    assert suite is not None
+    assert (suite.get("failures"), suite.get("tests")) == ("0", "2")
+    assert page.read_text().startswith("## zenoh-fuzz: pushes, inits against")
+    assert (tmp_path / "step.md").read_text() == "before\n" + page.read_text()
+
+
+def test_same_seed_is_the_same_cases(tmp_path: Path, node: str) -> None:
+    found = []
+    for name, seed in (("a", "5"), ("b", "5"), ("c", "6")):
+        assert run(node, tmp_path / name, "--seed", seed, cases=40) == 0
+        rows = read_rows(tmp_path / name / FUZZ_CASES).rows
+        found.append({row["case"]: (row["source"], row["field"], row["mutation"]) for row in rows})
+    assert found[0] == found[1]
+    assert found[0] != found[2]
+
+
+def test_campaigns_share_a_run_folder(tmp_path: Path, node: str) -> None:
+    for campaign in ("inits", "pushes"):
+        assert run(node, tmp_path / "run", campaign=campaign, cases=10) == 0
+    rows = read_rows(tmp_path / "run" / FUZZ_CASES)
+    assert rows.complete
+    assert [row["campaign"] for row in rows.rows] == ["inits"] * 10 + ["pushes"] * 10
+
+
+def test_resumed_run_plays_each_case_once(
+    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    assert run(node, folder, "--seed", "3", "--resume", cases=30) == 0
+    assert "it begins here" in capsys.readouterr().err
+    path = folder / FUZZ_CASES
+    # As if it had been killed in the middle of a line.
+    path.write_bytes(path.read_bytes().rpartition(b'{"footer"')[0][:-40])
+    before = path.read_bytes()
+    assert run(node, folder, cases=50) == 2
+    assert "go on with that run by --resume" in capsys.readouterr().err
+    assert path.read_bytes() == before
+    assert run(node, folder, "--resume", "--seed", "4", cases=50) == 2
+    assert "leave out --seed" in capsys.readouterr().err
+    assert run(node, folder, "--resume", campaign="inits", cases=50) == 2
+    assert "leave out --resume to add it" in capsys.readouterr().err
+    assert run(node, folder, "--resume", cases=50) == 0
+    captured = capsys.readouterr()
+    assert "going on behind 29 cases, 1 of them cut off and set apart" in captured.err
+    assert "21 cases in" in captured.out
+    assert "and 29 in earlier parts" in captured.out
+    rows = read_rows(path)
+    assert rows.complete
+    numbers = [row["case"] for row in rows.rows]
+    assert len(numbers) == len(set(numbers)) == 50
+    assert {row["seed"] for row in rows.rows} == {3}
+    coverage = read_rows(folder / FUZZ_COVERAGE).rows
+    assert sum(row["count"] for row in coverage if row["kind"] == "pair") == 50
+
+
+def test_run_folder_that_is_full_ends_a_run_in_order(
+    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.recorder.LOOK_CASES", 10)
+    assert run(node, tmp_path / "run", "--max-disk", "20k", cases=5000) == 0
+    out = capsys.readouterr().out
+    assert "as much as --max-disk allows" in out
+    rows = read_rows(tmp_path / "run" / FUZZ_CASES)
+    assert rows.complete
+    assert 10 < len(rows.rows) < 500
+
+
+def test_finding_is_exit_1_and_says_how_to_repeat_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harmful = Campaign("harmful", "for tests", small((State.OPEN, "D_SUBSCRIBER")))
+    monkeypatch.setitem(campaigns.CAMPAIGNS, "harmful", harmful)
+    words_ = ["--seed", "1", "--minimise", "1s", "--markdown", str(tmp_path / "m.md")]
+    assert run(planted_command("abort"), tmp_path / "run", *words_, campaign="harmful", cases=150) == 1
+    out = capsys.readouterr().out
+    assert re.search(r"finding: crash .*D_SUBSCRIBER", out)
+    row = read_rows(tmp_path / "run" / FINDINGS).rows[-1]
+    assert (row["fails"], row["status"], row["harm"]) == (True, "confirmed", "crash")
+    assert (tmp_path / "run" / row["folder"] / "finding.json").exists()
+    assert f"zenoh-fuzz replay {tmp_path}/run/{row['folder']}" in out
+    sent = {
+        case["sent_hex"]
+        for case in read_rows(tmp_path / "run" / FUZZ_CASES).rows
+        if case["verdict"] == "finding"
+    }
+    assert sent
+    assert not any(len(one) > 8 and one in out + (tmp_path / "m.md").read_text() for one in sent)
+    assert read_run(tmp_path / "run").status == "complete"
 
 
 def test_node_that_is_not_there_is_exit_3_and_leaves_no_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving() as node:
-        pass
-    code = main(["run", "session", "--node", node, "--cases", "5", "--run-dir", str(tmp_path / "run")])
+    assert run("tcp/127.0.0.1:9", tmp_path / "run") == 3
     err = capsys.readouterr().err
-    assert code == 3
     assert "is a node listening there?" in err
     assert len(err.splitlines()) == 1
     assert not (tmp_path / "run").exists()
@@ -239,53 +355,184 @@ def test_node_that_is_not_there_is_exit_3_and_leaves_no_folder(
 def test_node_that_dies_for_good_is_exit_3_with_the_rows_so_far(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.boo.RECOVERY", 0.1)
-    count = [0]
-
-    def die(_: bytes) -> str:
-        count[0] += 1
-        return "die" if count[0] == 200 else ""
-
-    with serving(die) as node:
-        code = main(["run", "session", "--node", node, "--cases", "500", "--run-dir", str(tmp_path / "run")])
-    assert code == 3
+    monkeypatch.setattr("fuzz.stages.base.COMEBACK_SECONDS", 0.2)
+    monkeypatch.setattr("conformance.config.REPLY_SECONDS", 0.3)
+    harmful = Campaign("harmful", "for tests", small((State.OPEN, "D_SUBSCRIBER")))
+    monkeypatch.setitem(campaigns.CAMPAIGNS, "harmful", harmful)
+    made = planted(tmp_path / "node", "abort")
+    made.start()
+    try:
+        assert run(str(made.locator), tmp_path / "run", "--seed", "1", campaign="harmful", cases=5000) == 3
+    finally:
+        made.stop()
     captured = capsys.readouterr()
-    assert "start it again" in captured.err
-    assert "finding: gone" in captured.out
+    assert "zenoh-fuzz: " in captured.err
+    assert "Traceback" not in captured.err
+    assert "gone" in captured.out
     assert read_run(tmp_path / "run").status == "failed"
-    assert read_rows(tmp_path / "run" / FUZZ_CASES).complete
+    rows = read_rows(tmp_path / "run" / FUZZ_CASES)
+    assert rows.complete
+    assert rows.rows
 
 
-def test_command_for_the_record_has_no_path_of_this_machine() -> None:
-    typed = ["run", "session", "--node", "tcp/127.0.0.1:7447", "--run-dir", "/srv/me/runs/a"]
-    assert command(typed) == "zenoh-fuzz run session --node tcp/127.0.0.1:7447 --run-dir a"
-
-
-def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
-    now = [0.0]
-    progress = Progress(lambda: now[0])
-    for second in (0.0, 1.0, 6.0):
-        now[0] = second
-        progress(Summary(cases=int(second) * 100, seconds=second))
-    assert capsys.readouterr().err.splitlines() == [
-        "0 s: 0 cases, 0/s, 0 findings, 0 restarts",
-        "6 s: 600 cases, 100/s, 0 findings, 0 restarts",
-    ]
-
-
-def test_short_campaign_against_the_real_router_is_recorded(tmp_path: Path, elsewhere: Path) -> None:
+def test_short_run_against_the_real_router_is_recorded(tmp_path: Path, elsewhere: Path) -> None:
     pytest.importorskip("zenoh")
     folder = tmp_path / "run"
-    code = main(["run", "session", "--node", "pypi", "--time", "3s", "--seed", "3", "--run-dir", str(folder)])
-    assert code in {0, 1}  # what the router does with it is its own business
-    run = read_run(folder)
-    assert (run.node_impl, run.node_whatami, run.status) == ("eclipse-zenoh", "router", "complete")
+    assert run("pypi", folder, "--time", "2s", "--seed", "3", campaign="all", cases=0) in {0, 1}
+    row = read_run(folder)
+    assert (row.node_impl, row.node_whatami, row.status) == ("eclipse-zenoh", "router", "complete")
     rows = read_rows(folder / FUZZ_CASES)
     assert rows.complete
     assert not rows.bad
     assert len(rows.rows) > 30
-    verdicts = {row["verdict"] for row in rows.rows}
-    assert {"accepted", "refused"} <= verdicts
-    assert "inconclusive" not in verdicts
-    assert (folder / CAPTURES / "fuzz-session.pcapng").stat().st_size > 10_000
+    verdicts = {case["verdict"] for case in rows.rows}
+    assert "accepted" in verdicts
     assert list(elsewhere.iterdir()) == []
+
+
+# Signals ----------------------------------------------------------------------------------------------
+
+CODE = """
+import signal, sys, fuzz.__main__ as m
+from fuzz import campaigns
+from fuzz.campaigns import Campaign
+from fuzz.states import State
+from tests.fuzz.test_main import small
+campaigns.CAMPAIGNS["pushes"] = Campaign("pushes", "for tests", small((State.OPEN, "PUSH")))
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(m.main())
+"""
+
+
+@contextlib.contextmanager
+def started(node: str, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
+    """A run in a process of its own that has played some cases."""
+    argv = ["run", "pushes", "--time", "60s", "--seed", "1", "--run-dir", str(folder), "--node", node, *more]
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", CODE, *argv],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        rows = folder / FUZZ_CASES
+        while not rows.exists() or rows.read_bytes().count(b"\n") < 30:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.02)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signal_takes_effect_between_two_cases_and_the_second_at_once(number: int) -> None:
+    before = signal.getsignal(number)
+    with Interrupts() as interrupts:
+        os.kill(os.getpid(), number)
+        assert interrupts.asked
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+        # Once is enough: what is done to end in order shall not be interrupted by it.
+        interrupts.check()
+    assert signal.getsignal(number) is before
+
+
+def test_signal_takes_effect_in_the_middle_of_what_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.interrupts.GRACE", 0.05)
+    with Interrupts():
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            threading.Event().wait(20)
+
+
+def test_signal_that_was_taken_does_not_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.interrupts.GRACE", 0.05)
+    with Interrupts() as interrupts:
+        assert not interrupts.take()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupts.take()
+        assert not interrupts.take()
+        threading.Event().wait(0.2)
+
+
+def test_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Interrupts() as interrupts:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interrupts.asked
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_signal_ends_a_run_with_all_its_rows(tmp_path: Path, node: str) -> None:
+    folder = tmp_path / "run"
+    with started(node, folder) as process:
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    found = re.search(r"^(\d+) cases in .*\(stopped\)", out, re.MULTILINE)
+    assert found, out
+    rows = read_rows(folder / FUZZ_CASES)
+    assert (len(rows.rows), rows.complete) == (int(found[1]), True)
+    assert read_run(folder).status == "complete"
+
+
+def test_killed_run_loses_no_case_and_is_gone_on_with(tmp_path: Path, node: str) -> None:
+    folder = tmp_path / "run"
+    with started(node, folder) as process:
+        process.kill()
+        process.communicate(timeout=60)
+    before = read_rows(folder / FUZZ_CASES)
+    assert len(before.bad) <= 1
+    assert read_run(folder).status == "running"
+    assert run(node, folder, "--resume", cases=len(before.rows) + 200) == 0
+    after = read_rows(folder / FUZZ_CASES)
+    assert after.complete
+    assert not after.bad
+    assert after.rows[: len(before.rows)] == before.rows
+    numbers = [row["case"] for row in after.rows]
+    assert len(numbers) == len(set(numbers)) == len(before.rows) + 200
+    # What was under way when it was killed is played now.
+    assert set(range(1, max(row["case"] for row in before.rows))) <= set(numbers)
+
+
+# Progress ---------------------------------------------------------------------------------------------
+
+
+class FakeSummary:
+    def __init__(self, cases: int, seconds: float) -> None:
+        self.total, self.seconds, self.restarts = cases, seconds, 1
+        self.findings: list[object] = []
+        self.coverage = self
+
+    def glance(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        return (1, 2), (3, 40)
+
+
+def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [0.0]
+    progress = Progress(65.0, None, lambda: now[0])
+    for second in (0.0, 1.0, 11.0):
+        now[0] = second
+        progress(FakeSummary(int(second) * 100, second))  # type: ignore[arg-type]
+    assert capsys.readouterr().err.splitlines() == [
+        "0:00: 0 cases, 0/s, 1 of 2 states, 3 of 40 pairs, 0 findings, 1 restarts, 1:05 left",
+        "0:11: 1100 cases, 100/s, 1 of 2 states, 3 of 40 pairs, 0 findings, 1 restarts, 0:54 left",
+    ]
+
+
+def test_progress_tells_time_left_from_what_ends_first() -> None:
+    glance = Glance(10.0, 1000, (1, 2), (3, 4), (("crash x", True), ("stall y", False)), 2)
+    assert words(glance, None, None).endswith("2 findings (1 new), 2 restarts")
+    assert words(glance, 100.0, 2000).endswith("0:10 left")
+    assert words(glance, 12.0, 2000).endswith("0:02 left")
+    assert [clock(seconds) for seconds in (0, 59.9, 61, 3661)] == ["0:00", "0:59", "1:01", "1:01:01"]
+
+
+def test_processes_are_one_line() -> None:
+    one = Glance(5.0, 10, (1, 2), (3, 9), (("a", True),), 1)
+    other = Glance(6.0, 20, (2, 2), (1, 9), (("a", True), ("b", False)), 2)
+    assert together([one, other]) == Glance(6.0, 30, (2, 2), (3, 9), (("a", True), ("b", False)), 3)
+    assert together([]) == Glance()

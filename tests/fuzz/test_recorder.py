@@ -1,89 +1,247 @@
 from __future__ import annotations
 
-import random
-from itertools import islice
+import base64
+import dataclasses
+import json
+import multiprocessing
+import os
+import zlib
 from pathlib import Path
 from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scapy.utils import PcapNgReader
 
-from conformance.observe import Direction, Endpoints, History
-from fuzz.cases import Plan
+from conformance.config import RunConfig, prepare_run_dir
+from conformance.observe import Direction, Endpoints
+from fuzz.cases import Case, Edge, Fixed, send
 from fuzz.oracles import Harm, Objection
-from fuzz.recorder import Record, Recorder
-from fuzz.triage import Triage
+from fuzz.player import Answer, Ending, Played, Trace
+from fuzz.recorder import LOOK_CASES, Lines, Recorder, folder_size
+from fuzz.resume import complete
+from fuzz.states import State
 from spark_reports.rows import FUZZ_CASES, FuzzCaseRow, read_rows
-from tests.fuzz.fakes import config_in, pushes
+
+SOURCE = Fixed("source", State.OPEN, "PUSH", {"as it is": [send(b"\x04")]}, "order")
 
 
-def record(number: int, **changes: Any) -> Record:
-    history = History()
-    history.endpoints["a"] = Endpoints(("127.0.0.1", 1000), ("127.0.0.1", 7447))
-    history.add(1_000_000_000, "a", Direction.OPENED, note="link a")
-    history.add(2_000_000_000, "a", Direction.SENT, b"\x01\x00\x04", b"\x04")
-    values: dict[str, Any] = {
-        "run_id": "run", "campaign": "pushes", "case": number, "time_ns": 1, "duration_s": 0.1, "seed": 1,
-        "state": "open", "message": "PUSH", "field": "PUSH.N", "mutation": "N=0", "sent_hex": "04",
-        "sent_bytes": 3, "reply": "", "verdict": "accepted", "oracle": "", "bucket": "", "detail": "",
-        "node_instance": 1, "capture": "",
-    }  # fmt: skip
-    return Record(FuzzCaseRow(**{**values, **changes}), history)
+def config_in(folder: Path, seed: int = 7) -> RunConfig:
+    prepare_run_dir(folder)
+    return RunConfig(node="fake", run_dir=folder, run_id=folder.name, seed=seed)
 
 
-def comments(path: Path) -> list[str]:
-    with PcapNgReader(str(path)) as reader:
-        return [comment.decode() for packet in reader for comment in packet.comments or []]
+def case_of(field: str = "PUSH.N", mutation: str = "N=0", message: str = "PUSH") -> Case:
+    return Case(SOURCE, message, field, mutation, "edge", (), (Edge(message, field, mutation),))
 
 
-def test_last_case_is_held_back_until_the_next_one(tmp_path: Path) -> None:
+def answer(*names: str, shape: str = "") -> Answer:
+    return Answer(1, b"", names, shape or " ".join(names), "", 0, None)
+
+
+def write(recorder: Recorder, number: int = 1, case: Case | None = None, **values: Any) -> None:
+    played = values.pop("played", Played(Ending.ACCEPTED, sent=[b"\x01\x00\x04"], rtt=0.00025))
+    usual: dict[str, Any] = {"instance": 1, "engine": "fast", "duration_s": 0.001, "time_ns": 5}
+    verdict = values.pop("verdict", str(played.ending))
+    recorder.case(number, "pushes", case or case_of(), played, verdict, **{**usual, **values})
+
+
+def rows_in(config: RunConfig) -> list[dict[str, Any]]:
+    found = read_rows(config.run_dir / FUZZ_CASES)
+    assert not found.bad
+    return found.rows
+
+
+def test_row_says_what_was_sent_and_what_came(tmp_path: Path) -> None:
     config = config_in(tmp_path / "run")
-    with Recorder(config, "pushes") as recorder:
-        recorder.add(record(1))
-        assert not read_rows(config.run_dir / FUZZ_CASES).rows
-        recorder.add(record(2))
-        assert [row["case"] for row in read_rows(config.run_dir / FUZZ_CASES).rows] == [1]
-    rows = read_rows(config.run_dir / FUZZ_CASES)
-    assert [row["case"] for row in rows.rows] == [1, 2]
-    assert rows.complete
-
-
-def test_capture_of_a_campaign_names_case_mutation_and_verdict(tmp_path: Path) -> None:
-    config = config_in(tmp_path / "run")
-    with Recorder(config, "pushes") as recorder:
-        recorder.add(record(1))
-    said = comments(config.run_dir / "captures" / "fuzz-pushes.pcapng")
-    assert "case 1 of pushes: PUSH, PUSH.N: N=0" in said
-    assert "verdict: accepted" in said
-
-
-def test_capture_of_a_finding_is_that_of_its_smallest_case(tmp_path: Path) -> None:
-    config = config_in(tmp_path / "run")
-    triage = Triage()
-    cases = list(islice(Plan(list(pushes().stimuli()), random.Random(1)).cases(), 2))
-    with Recorder(config, "pushes") as recorder:
-        for number, size, case in ((1, 30, cases[0]), (2, 20, cases[0]), (3, 25, cases[0])):
-            made = record(number, sent_bytes=size)
-            recorder.add(made)
-            finding, smallest = triage.add(
-                Objection("stderr", Harm.PANIC, "a.rs:1", "it panicked"), case, number, size
+    played = Played(
+        Ending.CLOSED, [answer("FRAME", "RESPONSE"), answer("CLOSE")], [b"\x01\x00\x04", b"\xff"], 0.00025
+    )
+    played.by_itself = True
+    with Recorder(config, job=2) as recorder:
+        write(recorder, 12, played=played, position=3, session=9, links=2, parent="x")
+    (row,) = rows_in(config)
+    assert row == {
+        **dataclasses.asdict(
+            FuzzCaseRow(
+                run_id="run", campaign="pushes", case=12, time_ns=5, duration_s=0.001, seed=7, state="open",
+                message="PUSH", field="PUSH.N", mutation="N=0", sent_hex="010004 ff", sent_bytes=4,
+                reply="RESPONSE CLOSE EOF", verdict="closed", oracle="", bucket="", detail="", node_instance=1,
+                capture="", engine="fast", source="source", strategy="edge",
+                answer="FRAME RESPONSE | CLOSE | closed", rtt_us=250, links=2, session=9, position=3, parent="x",
+                job=2,
             )
-            recorder.found(finding, made, smallest=smallest)
-    path = "captures/finding-pushes-1.pcapng"
-    assert {row["capture"] for row in read_rows(config.run_dir / FUZZ_CASES).rows} == {path}
-    said = comments(config.run_dir / path)
-    assert any(text.startswith("case 2 of pushes") for text in said)
-    assert any(text.startswith("finding panic a.rs:1") for text in said)
+        ),
+    }  # fmt: skip
 
 
-def test_rows_go_on_when_the_capture_is_full(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr("fuzz.recorder.CAMPAIGN_CAPTURE_BYTES", 600)
+def test_objection_and_failure_stand_in_the_row(tmp_path: Path) -> None:
     config = config_in(tmp_path / "run")
-    with Recorder(config, "pushes") as recorder:
-        for number in range(1, 10):
-            recorder.add(record(number))
-        recorder.flush()
-        assert recorder.capture_is_full
-    rows = read_rows(config.run_dir / FUZZ_CASES).rows
-    assert len(rows) == 9
-    assert rows[0]["capture"] == "captures/fuzz-pushes.pcapng"
-    assert rows[-1]["capture"] == ""
+    with Recorder(config) as recorder:
+        objection = Objection("process", Harm.CRASH, "a.rs:1", "it died")
+        write(
+            recorder,
+            1,
+            verdict="finding",
+            objection=objection,
+            bucket="crash a.rs PUSH",
+            capture="captures/x",
+        )
+        write(recorder, 2, verdict="inconclusive", played=Played(failure="expected INIT, seen nothing"))
+    first, second = rows_in(config)
+    assert (first["oracle"], first["detail"], first["bucket"]) == ("process", "it died", "crash a.rs PUSH")
+    assert first["capture"] == "captures/x"
+    assert (second["oracle"], second["detail"]) == ("", "expected INIT, seen nothing")
+
+
+@settings(max_examples=60)
+@given(
+    texts=st.lists(st.text(), min_size=4, max_size=4),
+    numbers=st.lists(st.integers(0, 1 << 63), min_size=3, max_size=3),
+)
+def test_line_made_by_hand_is_json_that_says_the_same(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], numbers: list[int]
+) -> None:
+    mutation, field, failure, parent = texts
+    config = config_in(tmp_path_factory.mktemp("rows") / "run")
+    with Recorder(config) as recorder:
+        write(
+            recorder,
+            numbers[0],
+            case_of(field, mutation),
+            played=Played(failure=failure),
+            parent=parent,
+            instance=numbers[1],
+            time_ns=numbers[2],
+        )
+    data = (config.run_dir / FUZZ_CASES).read_bytes()
+    assert data.endswith(b"\n")
+    assert data.count(b"\n") == 1
+    value = json.loads(data)
+    assert (value["mutation"], value["field"], value["detail"]) == (mutation, field, failure)
+    assert value.get("parent", "") == parent
+    assert (value["case"], value["node_instance"], value["time_ns"]) == (numbers[0], numbers[1], numbers[2])
+
+
+def test_text_that_is_none_stays_one_line(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    with Recorder(config) as recorder:
+        write(recorder, 1, case_of(mutation='lone \udcff, separator \u2028, quote "\n'))
+    (row,) = rows_in(config)
+    assert row["mutation"] == 'lone \udcff, separator \u2028, quote "\n'
+
+
+@pytest.mark.parametrize("sent", [[b"a" * 1024], [b"a" * 1025], [b"ab" * 300] * 4, [os.urandom(70_000)]])
+def test_long_stimuli_are_kept_whole_in_less_room(tmp_path: Path, sent: list[bytes]) -> None:
+    config = config_in(tmp_path / "run")
+    with Recorder(config) as recorder:
+        write(recorder, played=Played(sent=sent))
+    (row,) = rows_in(config)
+    packed = row["sent_zlib"]
+    assert bool(packed) == (sum(map(len, sent)) > 1024)
+    text = zlib.decompress(base64.b64decode(packed)).decode() if packed else row["sent_hex"]
+    assert [bytes.fromhex(word) for word in text.split()] == sent
+    assert row["sent_bytes"] == sum(map(len, sent))
+
+
+def test_what_one_case_takes_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.recorder.MOST_KEPT", 5000)
+    config = config_in(tmp_path / "run")
+    with Recorder(config) as recorder:
+        write(recorder, played=Played(sent=[b"x" * 4000, b"y" * 4000, b"z"]))
+    (row,) = rows_in(config)
+    text = zlib.decompress(base64.b64decode(row["sent_zlib"])).decode()
+    assert [bytes.fromhex(word) for word in text.split()] == [b"x" * 4000, b"y" * 1000]
+    assert row["sent_bytes"] == 8001
+
+
+def test_case_is_there_as_soon_as_it_was_written(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    recorder = Recorder(config)
+    write(recorder, 1)
+    assert [row["case"] for row in rows_in(config)] == [1]
+    recorder.close()
+    complete(config.run_dir)
+    assert read_rows(config.run_dir / FUZZ_CASES).complete
+
+
+def _append(path: Path, letter: str, count: int) -> None:
+    lines = Lines(path)
+    for _ in range(count):
+        lines.write(letter * 3000 + "\n")
+    lines.close()
+
+
+def test_lines_of_several_processes_stay_whole(tmp_path: Path) -> None:
+    path = tmp_path / "lines"
+    context = multiprocessing.get_context("fork")
+    some = [context.Process(target=_append, args=(path, letter, 400)) for letter in "abc"]
+    for process in some:
+        process.start()
+    for process in some:
+        process.join()
+    lines = path.read_text().splitlines()
+    assert sorted(line[0] for line in lines) == ["a"] * 400 + ["b"] * 400 + ["c"] * 400
+    assert all(line == line[0] * 3000 for line in lines)
+
+
+def test_limit_of_the_folder_ends_a_run_in_words(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    (config.run_dir / "captures" / "old").write_bytes(b"x" * 5000)
+    with Recorder(config, max_disk=8000) as recorder:
+        assert recorder.full == ""
+        for number in range(1, LOOK_CASES + 1):
+            write(recorder, number)
+        assert "--max-disk" in recorder.full
+        assert "run folder" in recorder.full
+    assert folder_size(config.run_dir) > 8000
+    with Recorder(config, max_disk=None) as recorder:
+        assert recorder.full == ""
+
+
+def test_full_disk_ends_a_run_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_in(tmp_path / "run")
+    monkeypatch.setattr("fuzz.recorder.LEAST_FREE", 1 << 62)
+    with Recorder(config) as recorder:
+        assert "disk" in recorder.full
+
+
+def test_capture_keeps_the_packets_of_a_case(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    trace = Trace()
+    link = trace.link(Endpoints(("127.0.0.1", 1000), ("127.0.0.1", 7447)))
+    trace.add(link, Direction.SENT, b"\x01\x00\x04", "PUSH.N: N=0")
+    with Recorder(config) as recorder:
+        path = recorder.keep(trace.since(0), trace.endpoints, case_of(), Played(Ending.ACCEPTED))
+        assert recorder.keep(trace.since(0), trace.endpoints, case_of(), Played(sent=[b"x" * 300_000])) == ""
+    with PcapNgReader(str(config.run_dir / path)) as reader:
+        packets = list(reader)
+    said = [comment.decode() for packet in packets for comment in packet.comments or []]
+    assert "PUSH in open; PUSH.N: N=0" in said
+    assert "answer: accepted" in said
+    assert any(bytes(packet).endswith(b"\x01\x00\x04") for packet in packets)
+
+
+def test_second_run_in_a_folder_has_a_capture_of_its_own(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    trace = Trace()
+    trace.link(Endpoints(("127.0.0.1", 1000), ("127.0.0.1", 7447)))
+    paths = []
+    for _ in range(2):
+        with Recorder(config) as recorder:
+            paths.append(recorder.keep(trace.since(0), trace.endpoints, case_of(), Played()))
+    assert paths == ["captures/fuzz.pcapng", "captures/fuzz-1.pcapng"]
+
+
+def test_capture_that_is_full_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.recorder.CAPTURE_BYTES", 1200)
+    config = config_in(tmp_path / "run")
+    trace = Trace()
+    link = trace.link(Endpoints(("127.0.0.1", 1000), ("127.0.0.1", 7447)))
+    trace.add(link, Direction.SENT, b"\x01\x00\x04", "x")
+    with Recorder(config) as recorder:
+        kept = [recorder.keep(trace.since(0), trace.endpoints, case_of(), Played()) for _ in range(9)]
+    assert kept[0]
+    assert kept[-1] == ""
+    assert (config.run_dir / kept[0]).stat().st_size < 4000

@@ -1,69 +1,470 @@
 from __future__ import annotations
 
-import random
-from itertools import islice
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from fuzz.cases import Case, Plan
+from fuzz import triage
+from fuzz.findings import CONFIRMED, FLAKY, SEEN, Finding
+from fuzz.known import KnownFindings
 from fuzz.oracles import Harm, Objection
-from fuzz.triage import HITS, Triage, bucket_of
-from tests.fuzz.fakes import pushes
+from fuzz.player import Ending, Played
+from fuzz.script import Do
+from fuzz.states import State
+from fuzz.triage import HITS, HITS_FLAKY, SAMPLE, WIDE, Suspect, Triage, akin, bucket_of, joined, words_of
+from tests.fuzz.hospital import (
+    CRASH,
+    GROWTH,
+    PANIC,
+    PLACE,
+    STALL,
+    Fault,
+    SickNode,
+    behind,
+    config_in,
+    lab_of,
+    of_one_session,
+    on,
+    suspect,
+)
+from tests.fuzz.test_known import ENTRY, load
 
-PANIC = Objection("stderr", Harm.PANIC, "crate/src/a.rs:1", "it panicked")
-STALL = Objection("ping", Harm.STALL, "", "no answer")
+
+@contextmanager
+def triage_of(
+    folder: Path, fault: Fault, known: KnownFindings | None = None, *, through: bool = False
+) -> Iterator[Triage]:
+    config = config_in(folder)
+    node = SickNode(fault)
+    with lab_of(config, node) as lab:
+        yield Triage(config, node, lab, known, through_known=through)
 
 
 @pytest.fixture
-def cases() -> list[Case]:
-    return list(islice(Plan(list(pushes().stimuli()), random.Random(1)).cases(), 2000))
+def run(tmp_path: Path) -> Path:
+    return tmp_path / "run"
 
 
-def about(cases: list[Case], field: str, kind: str = "") -> list[Case]:
-    return [case for case in cases if case.field == field and kind in {"", case.lies[0].lie.kind}]
+# The signature ---------------------------------------------------------------------------------------
 
 
-def test_bucket_is_class_place_and_message(cases: list[Case]) -> None:
-    case = about(cases, "PUT.data")[0]
-    assert bucket_of(PANIC, case) == "panic crate/src/a.rs:1 PUT"
-    assert bucket_of(STALL, case) == "stall PUT.data"
+def panic(text: str, place: str, harm: Harm = Harm.PANIC) -> Objection:
+    return Objection("stderr", harm, place, text)
 
 
-def test_cases_with_one_signature_share_a_bucket_that_keeps_the_smallest(cases: list[Case]) -> None:
-    triage = Triage()
-    first, second, third = about(cases, "PUT.data")[:3]
-    assert triage.add(PANIC, first, 7, 50)[1]
-    finding, smallest = triage.add(PANIC, second, 8, 40)
-    assert smallest
-    assert not triage.add(PANIC, third, 9, 60)[1]
-    assert (finding.hits, finding.first, finding.smallest, finding.size, finding.case) == (
-        3,
-        7,
-        8,
-        40,
-        second,
+def test_a_place_makes_the_signature_and_its_line_does_not() -> None:
+    case = suspect(1, b"x").case
+    old = panic(
+        "thread 'rx-0' panicked at /build/.cargo/registry/src/index-6f1/zenoh-transport-1.0.0/src/unicast/a.rs:83:22: "
+        "called `Option::unwrap()` on a `None` value",
+        "zenoh-transport/src/unicast/a.rs:83",
     )
-    assert len(triage.findings) == 1
+    new = panic(
+        "thread 'rx-12' (4711) panicked at /build/.cargo/git/checkouts/zenoh-cc2/6231/io/zenoh-transport/src/unicast/a.rs:91:9: "
+        "called `Option::unwrap()` on a `None` value",
+        "zenoh-transport/src/unicast/a.rs:91",
+    )
+    older = panic(
+        "thread 'rx-0' panicked at 'called `Option::unwrap()` on a `None` value', io/zenoh-transport/src/unicast/a.rs:70:13",
+        "zenoh-transport/src/unicast/a.rs:70",
+    )
+    buckets = {bucket_of(one, case, State.OPEN) for one in (old, new, older)}
+    assert buckets == {'panic zenoh-transport/src/unicast/a.rs "called Option::unwrap() on a None value"'}
+    assert bucket_of(old, suspect(2, b"x", message="REQUEST").case, State.DECLARED) in buckets
 
 
-def test_what_hits_a_bucket_again_and_again_is_left_out_and_counted(cases: list[Case]) -> None:
-    triage = Triage()
-    same = about(cases, "PUT.data", "count")
-    for number, case in enumerate(same[:HITS]):
-        assert not triage.leaves_out(case)
-        triage.add(PANIC, case, number, 50)
-    assert triage.leaves_out(same[HITS])
-    assert not triage.leaves_out(about(cases, "PUT.data", "content")[0])
-    assert not triage.leaves_out(about(cases, "PUSH.key_suffix", "count")[0])
-    (finding,) = triage.findings.values()
-    assert finding.masked == 1
-    assert sum(triage.masked.values()) == 1
+def test_different_texts_and_files_are_different_faults() -> None:
+    case = suspect(1, b"x").case
+    at = "thread 'rx-0' panicked at src/net/face.rs:83:22: "
+    texts = [
+        panic(at + "called `Option::unwrap()` on a `None` value", PLACE),
+        panic(at + "index out of bounds: the len is 3 but the index is 7", PLACE),
+        panic(at + "called `Option::unwrap()` on a `None` value", "some-crate/src/net/hat.rs:83"),
+        CRASH,
+    ]
+    assert len({bucket_of(one, case, State.OPEN) for one in texts}) == len(texts)
 
 
-def test_pairs_do_not_mask_their_parts(cases: list[Case]) -> None:
-    triage = Triage()
-    one, two = about(cases, "PUT.data", "count")[0], about(cases, "PUSH.key_suffix", "text")[0]
-    pair = Case(one.stimulus, one.request, (*one.lies, *two.lies))
-    for number in range(HITS + 1):
-        triage.add(PANIC, pair, number, 50)
-    assert not triage.leaves_out(one)
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (
+            "index out of bounds: the len is 3 but the index is 7",
+            "index out of bounds: the len is 65536 but the index is 70000",
+        ),
+        ('no alias 12 for "a/b"', 'no alias 99 for "some/other key"'),
+        ("invalid key `***` at /src/a.rs:12", "invalid key `//` at /other/src/a.rs:99"),
+        ("bad id 3f8a99b0c1d2e3f4 here", "bad id 00112233445566aa here"),
+    ],
+)
+def test_values_do_not_tell_faults_apart(one: str, other: str) -> None:
+    at = "thread 'rx-0' panicked at src/face.rs:83:22: "
+    assert words_of(at + one) == words_of(at + other) != ""
+
+
+def test_where_nothing_says_where_the_message_and_the_part_of_the_session_do() -> None:
+    push, request = suspect(1, b"x").case, suspect(2, b"x", message="REQUEST").case
+    assert bucket_of(STALL, push, State.OPEN) == "stall session PUSH"
+    assert bucket_of(STALL, push, State.DECLARED) == bucket_of(STALL, push, State.OPEN)
+    assert bucket_of(STALL, request, State.OPEN) == "stall session REQUEST"
+    assert bucket_of(STALL, push, State.CONNECTED) == "stall handshake PUSH"
+    segv = Objection("process", Harm.CRASH, "SIGSEGV", "the process died of SIGSEGV")
+    assert bucket_of(segv, push, State.COMPRESSED) == "crash SIGSEGV compressed PUSH"
+    abort = Objection(
+        "process", Harm.CRASH, "SIGABRT memory allocation", "memory allocation of 12345678 bytes failed"
+    )
+    assert bucket_of(abort, push, State.OPEN) == "crash SIGABRT memory allocation session PUSH"
+
+
+def test_a_place_in_a_standard_library_is_everybodys() -> None:
+    said = panic(
+        "thread 'a' panicked at library/alloc/src/raw_vec.rs:545:5: capacity overflow",
+        "alloc/src/raw_vec.rs:545",
+    )
+    push, request = suspect(1, b"x").case, suspect(2, b"x", message="REQUEST").case
+    assert bucket_of(said, push, State.OPEN) == 'panic alloc/src/raw_vec.rs "capacity overflow" session PUSH'
+    assert bucket_of(said, push, State.OPEN) != bucket_of(said, request, State.OPEN)
+
+
+def test_what_is_seen_later_may_show_better_what_it_was() -> None:
+    assert akin(STALL, CRASH)
+    assert not akin(CRASH, STALL)
+    assert akin(STALL, replace(STALL, harm=Harm.REFUSING))
+    assert akin(PANIC, CRASH)
+    assert not akin(PANIC, replace(CRASH, place="SIGABRT some-crate/src/other.rs:5"))
+    assert not akin(STALL, GROWTH)
+
+
+# Which case did it -----------------------------------------------------------------------------------
+
+
+def others(count: int, first: int = 1) -> list[Suspect]:
+    return [
+        suspect(number, b"harmless %d" % number, message="REQUEST") for number in range(first, first + count)
+    ]
+
+
+def test_the_last_case_is_found_at_once(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        finding = made.found(CRASH, [*others(10), suspect(11, b"a bad one")])
+        assert (finding.case, finding.status, finding.confirmed) == (11, CONFIRMED, (3, 3))
+        assert finding.script.sends == 1
+        assert list(made.findings) == [finding.bucket]
+
+
+def test_a_case_in_the_middle_of_many_is_found(run: Path) -> None:
+    with triage_of(run, on(b"bad", STALL)) as made:
+        finding = made.found(STALL, [*others(60), suspect(61, b"a bad one"), *others(40, 62)])
+        assert (finding.case, finding.status) == (61, CONFIRMED)
+        assert finding.bucket == "stall handshake PUSH"
+        assert finding.script.sends == 1
+        assert [path.name for path in (run / "findings").iterdir()] == ["stall-handshake-push"]
+
+
+def test_two_cases_of_one_session_are_found_together(run: Path) -> None:
+    cases = [*others(3), suspect(4, b"first"), *others(3, 5), suspect(8, b"second")]
+    with triage_of(run, behind(b"first", b"second")) as made:
+        finding = made.found(CRASH, of_one_session(cases))
+        assert finding.status == CONFIRMED
+        made.minimise(finding, 20)
+        assert finding.minimised is not None
+        assert finding.minimised.messages <= 2
+        assert finding.minimised.done
+
+
+def test_two_cases_on_two_links_are_found_together(run: Path) -> None:
+    cases = [*others(3), suspect(4, b"first"), *others(3, 5), suspect(8, b"second"), *others(3, 9)]
+    with triage_of(run, behind(b"first", b"second", STALL)) as made:
+        finding = made.found(STALL, cases)
+        assert finding.status == CONFIRMED
+        made.minimise(finding, 20)
+        assert finding.script.sends == 2
+
+
+def test_what_shows_slowly_is_found_by_doing_it_again_and_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triage, "ROUNDS", 40)
+    monkeypatch.setattr(triage, "GROUP_SECONDS", 10.0)
+
+    def fault(heard: list[bytes]) -> Objection | None:
+        return GROWTH if sum(b"grow" in one for one in heard) >= 30 else None
+
+    with triage_of(run, fault) as made:
+        finding = made.found(GROWTH, [*others(5), suspect(6, b"to grow"), *others(6, 7)])
+        assert (finding.case, finding.status, finding.bucket) == (
+            6,
+            CONFIRMED,
+            "growth memory handshake PUSH",
+        )
+        assert finding.rounds > 10
+
+
+def test_joined_suspects_share_the_links_that_they_shared() -> None:
+    script = joined(
+        [*of_one_session(others(2)), suspect(9, b"alone"), *of_one_session([suspect(10, b"back")])]
+    )
+    reached = [step.link for step in script.steps if step.do is Do.REACH]
+    assert reached == ["a", "b"]
+    assert [step.link for step in script.steps if step.do is Do.SEND] == ["a", "a", "b", "a"]
+    assert [step.link for step in script.steps if step.do is Do.CLOSE] == ["b", "a"]
+
+
+# Whether it is true ----------------------------------------------------------------------------------
+
+
+def never(heard: list[bytes]) -> Objection | None:  # noqa: ARG001
+    return None
+
+
+def test_what_does_not_come_again_is_kept_apart(run: Path) -> None:
+    with triage_of(run, never) as made:
+        finding = made.found(STALL, others(5))
+        assert finding.status == FLAKY
+        assert not finding.fails
+        assert finding.script.sends == 5
+
+
+def test_a_crash_is_true_even_if_it_does_not_come_again(run: Path) -> None:
+    with triage_of(run, never) as made:
+        finding = made.found(CRASH, others(5))
+        assert finding.status == SEEN
+        assert finding.fails
+
+
+def now_and_then(pattern: str) -> Fault:
+    """Harms on a fresh node as often as the pattern says."""
+    turns = iter(pattern)
+    seen: dict[int, Objection | None] = {}
+
+    def fault(heard: list[bytes]) -> Objection | None:
+        if not heard:
+            return None
+        key = id(heard)
+        if key not in seen:
+            seen[key] = STALL if next(turns, "-") == "x" else None
+            keep.append(heard)
+        return seen[key]
+
+    keep: list[list[bytes]] = []
+    return fault
+
+
+@pytest.mark.parametrize(
+    ("pattern", "status", "confirmed"),
+    [
+        ("xxx", CONFIRMED, (3, 3)),
+        ("xx-x", CONFIRMED, (3, 4)),
+        ("x--xx", CONFIRMED, (3, 5)),
+        ("x---", FLAKY, (1, 4)),
+    ],
+)
+def test_three_of_five_fresh_nodes_confirm_it(
+    run: Path, pattern: str, status: str, confirmed: tuple[int, int]
+) -> None:
+    with triage_of(run, now_and_then(pattern)) as made:
+        finding = made.found(STALL, [suspect(1, b"x")])
+        assert (finding.status, finding.confirmed) == (status, confirmed)
+
+
+def test_a_deadline_is_kept_and_what_was_seen_is_not_lost(run: Path) -> None:
+    with triage_of(run, on(b"bad", STALL)) as made:
+        began = time.monotonic()
+        finding = made.found(STALL, [*others(5), suspect(6, b"bad")], began)
+        assert finding.status == FLAKY
+        assert time.monotonic() - began < 2
+        assert finding.path is not None
+        assert Finding.load(finding.path).bucket == finding.bucket
+
+
+def test_without_nodes_of_ours_nothing_is_tried(run: Path) -> None:
+    config = config_in(run)
+    node = SickNode(on(b"bad"))
+    node.owned = False
+    with lab_of(config, node) as lab:
+        made = Triage(config, node, lab)
+        finding = made.found(CRASH, [suspect(1, b"bad")])
+        assert finding.status == SEEN
+        assert lab.tries == 0
+        assert "was not started by this run" in finding.notes[0]
+
+
+# Nothing twice ---------------------------------------------------------------------------------------
+
+
+def test_the_same_place_met_by_another_message_is_the_same_finding(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        first = made.found(CRASH, [suspect(1, b"bad")])
+        tries = made._lab.tries
+        second = made.found(CRASH, [suspect(2, b"bad too", message="REQUEST")])
+        assert second is first
+        assert made._lab.tries == tries
+        assert (first.hits, first.messages) == (2, {"PUSH", "REQUEST"})
+
+
+def test_the_first_of_those_that_got_no_answer_names_a_stall_that_was_met(run: Path) -> None:
+    silent, well = Played(Ending.SILENT), Played(Ending.ACCEPTED)
+    with triage_of(run, on(b"bad", STALL)) as made:
+        first = made.found(STALL, [suspect(1, b"bad")])
+        tries = made._lab.tries
+        later = [
+            replace(suspect(2, b"x", message="REQUEST"), played=well),
+            replace(suspect(3, b"bad too", field="PUSH.key_suffix"), played=silent),
+            replace(suspect(4, b"x", message="REQUEST"), played=silent),
+        ]
+        assert made.found(STALL, later) is first
+        assert made._lab.tries == tries
+        assert first.hits == 2
+
+
+def test_two_lines_of_one_file_that_say_the_same_are_two_findings(run: Path) -> None:
+    other = replace(CRASH, place=CRASH.place.replace(":83", ":120"))
+    with triage_of(
+        run, lambda heard: CRASH if b"one" in heard else other if b"two" in heard else None
+    ) as made:
+        one = made.found(CRASH, [suspect(1, b"one")])
+        two = made.found(other, [suspect(2, b"two")])
+        assert one.bucket != two.bucket
+        assert two.bucket == f"{one.bucket} 120"
+        assert one.path != two.path
+
+
+def test_a_stall_that_was_a_death_goes_by_the_name_of_the_death(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        finding = made.found(STALL, [suspect(1, b"bad")])
+        assert finding.harm is Harm.CRASH
+        assert list(made.findings) == [finding.bucket]
+        assert [path.name for path in (run / "findings").iterdir()] == [
+            finding.path.name if finding.path else ""
+        ]
+
+
+def test_a_run_that_is_resumed_knows_what_it_found(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        first = made.found(CRASH, [suspect(1, b"bad")])
+        made.minimise(first, 10)
+    with triage_of(run, on(b"bad")) as made:
+        again = made.found(CRASH, [suspect(2, b"bad", message="REQUEST")])
+        assert made._lab.tries == 0
+        assert (again.hits, again.status, again.script, again.path) == (
+            1,
+            CONFIRMED,
+            first.script,
+            first.path,
+        )
+        assert again.to_json()["hits"] == 2
+        assert again.to_json()["messages"] == ["PUSH", "REQUEST"]
+        made.minimise(again, 10)
+        assert made._lab.tries == 0
+    assert len(list((run / "findings").iterdir())) == 1
+
+
+def test_a_stall_of_many_suspects_is_the_one_of_an_earlier_part(run: Path) -> None:
+    suspects = [*others(3), suspect(4, b"bad"), *others(3, 5)]
+    for part in (1, 2):
+        with triage_of(run, on(b"bad", STALL)) as made:
+            finding = made.found(STALL, suspects)
+            assert finding.to_json()["hits"] == part
+            assert finding.bucket == "stall handshake PUSH"
+    assert [path.name for path in (run / "findings").iterdir()] == ["stall-handshake-push"]
+
+
+# Leaving out -----------------------------------------------------------------------------------------
+
+
+def test_what_harms_again_and_again_is_left_out_and_counted(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        for number in range(HITS):
+            case = suspect(number, b"bad")
+            assert not made.leaves_out(case.case)
+            made.found(CRASH, [case])
+        assert made.leaves_out(suspect(9, b"bad").case)
+        assert not made.leaves_out(suspect(9, b"bad", kind="length").case)
+        assert not made.leaves_out(suspect(9, b"bad", message="REQUEST").case)
+        (finding,) = made.findings.values()
+        assert finding.masked == made.masked.total() == 1
+
+
+def test_what_could_not_be_confirmed_is_tried_more_often(run: Path) -> None:
+    with triage_of(run, never) as made:
+        for number in range(HITS_FLAKY):
+            assert not made.leaves_out(suspect(number, b"x").case)
+            made.found(STALL, [suspect(number, b"x")])
+        assert made.leaves_out(suspect(99, b"x").case)
+
+
+def test_of_what_is_like_many_that_harm_a_sample_is_played(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        for number in range(max(WIDE, HITS)):
+            made.found(CRASH, [suspect(number, b"bad", field=f"PUSH.field{number}", kind="length")])
+        left_out = [
+            made.leaves_out(suspect(n, b"bad", field=f"PUSH.other{n}", kind="length").case)
+            for n in range(2 * SAMPLE)
+        ]
+        assert left_out.count(False) == 2
+        assert not made.leaves_out(suspect(9, b"bad", field="PUSH.other", kind="edge").case)
+
+
+def test_known_findings_do_not_fail_and_are_gone_through_on_demand(run: Path, tmp_path: Path) -> None:
+    text = (
+        ENTRY.replace("some-node", "sick").replace("1.0.0-1.2.1", ">=1.0").replace("src/*.rs", "src/net/*.rs")
+    )
+    known = load(tmp_path, text)
+    for through in (False, True):
+        with triage_of(run / str(through), on(b"bad"), known, through=through) as made:
+            for number in range(HITS):
+                finding = made.found(CRASH, [suspect(number, b"bad")])
+            assert finding.known == "ZF-1"
+            assert not finding.fails
+            assert finding.hits == HITS
+            assert made.leaves_out(suspect(9, b"bad").case) is not through
+
+
+# Making it smaller -----------------------------------------------------------------------------------
+
+
+def test_nothing_is_lost_when_the_smaller_one_does_not_come_again(run: Path) -> None:
+    def picky(calls: list[int]) -> Fault:
+        def fault(heard: list[bytes]) -> Objection | None:
+            calls.append(1)
+            enough = 12 if len(calls) < 40 else 20
+            return CRASH if any(b"bad" in one and len(one) >= enough for one in heard) else None
+
+        return fault
+
+    calls: list[int] = []
+    with triage_of(run, picky(calls)) as made:
+        finding = made.found(CRASH, [suspect(1, b"bad and quite a few bytes more")])
+        first = finding.script
+        made.minimise(finding, 20)
+        assert finding.minimised is not None
+        assert finding.script.sends == 1
+        assert finding.first == first
+        assert finding.script.size >= 20
+
+
+def test_a_smaller_case_stays_the_same_fault(run: Path) -> None:
+    other = replace(CRASH, place="SIGABRT other/src/b.rs:7")
+
+    def fault(heard: list[bytes]) -> Objection | None:
+        if any(one.startswith(b"bad") for one in heard):
+            return CRASH
+        return other if any(b"b" in one for one in heard) else None
+
+    with triage_of(run, fault) as made:
+        finding = made.found(CRASH, [suspect(1, b"bad as ever")])
+        made.minimise(finding, 20)
+        (step,) = [step for step in finding.script.steps if step.do is Do.SEND]
+        assert str(step.data) == "{size}626164"
+        assert finding.place == CRASH.place
+
+
+def test_what_is_not_confirmed_is_left_as_it_is(run: Path) -> None:
+    with triage_of(run, never) as made:
+        finding = made.found(CRASH, others(2))
+        made.minimise(finding, 20)
+        assert finding.minimised is None

@@ -18,7 +18,7 @@ except ImportError:
     sys.exit("fuzz_atheris: atheris is not there: pip install 'zenoh-harness[atheris]'")
 
 with atheris.instrument_imports(include=["scapy_layers"]):
-    from tests.robustness.targets import TARGETS
+    from fuzz.readers.invariants import TARGETS
 
 
 def main() -> None:

@@ -13,8 +13,8 @@ import time
 import traceback
 from collections.abc import Sequence
 
+from fuzz.readers.invariants import TARGETS, Target
 from tests.robustness.inputs import inputs
-from tests.robustness.targets import TARGETS, Target
 
 AGAIN = 5
 """So often is the slowest measured once more: what is slow because the machine was busy is fast then."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from fuzz.readers.invariants import TARGETS
 from tests.robustness.inputs import inputs
-from tests.robustness.targets import TARGETS
 
 SHARE = 1500
 

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.agreement.carry import Packets
+from fuzz.readers import dissector
+from fuzz.readers.carry import Packets
 from tests.robustness import tshark
 
 SHARE = 2_500
 
-needs_tshark = pytest.mark.skipif(not tshark.is_there(), reason="tshark is not there")
+needs_tshark = pytest.mark.skipif(not dissector.is_there(), reason="tshark is not there")
 
 
 @needs_tshark
@@ -19,7 +20,7 @@ def test_mutated_datagrams_and_streams_end_in_no_lua_error(tmp_path: Path) -> No
     made = tshark.capture_of(SHARE, seed=11)
     path = tmp_path / "mutated.pcap"
     path.write_bytes(made.file())
-    assert list(tshark.faults(path, made.number)) == []
+    assert list(dissector.faults(path, made.number)) == []
 
 
 def test_captures_are_the_same_for_the_same_seed() -> None:
@@ -43,13 +44,13 @@ def test_failing_script_is_noticed(line: str, tmp_path: Path, monkeypatch: pytes
         f"function broken.dissector(tvb, pinfo, tree) {line} end\n"
         'DissectorTable.get("udp.port"):add(7446, broken)\n'
     )
-    monkeypatch.setattr(tshark, "SCRIPT", script)
+    monkeypatch.setattr(dissector, "SCRIPT", script)
     packets = Packets()
     packets.udp(b"\x01\x09\x07", (50_000, 7446))
     path = tmp_path / "one.pcap"
     path.write_bytes(packets.file())
 
-    (fault,) = tshark.faults(path, 1)
+    (fault,) = dissector.faults(path, 1)
 
     assert fault.packet == 1
     assert BROKEN[line] in fault.what
@@ -59,11 +60,11 @@ def test_failing_script_is_noticed(line: str, tmp_path: Path, monkeypatch: pytes
 def test_hanging_script_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "hanging.lua"
     script.write_text("while true do end\n")
-    monkeypatch.setattr(tshark, "SCRIPT", script)
-    monkeypatch.setattr(tshark, "SECONDS", 0.5)
+    monkeypatch.setattr(dissector, "SCRIPT", script)
+    monkeypatch.setattr(dissector, "SECONDS", 0.5)
     path = tmp_path / "none.pcap"
     path.write_bytes(Packets().file())
 
-    (fault,) = tshark.faults(path, 0)
+    (fault,) = dissector.faults(path, 0)
 
     assert fault.what.startswith("no end within")

@@ -1,0 +1,1 @@
+"""The commands of zenoh-fuzz: each module adds its own to the parser."""

@@ -1,0 +1,72 @@
+"""``zenoh-fuzz list``: the campaigns."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from fuzz.progress import say
+
+if TYPE_CHECKING:
+    from fuzz.campaigns import Campaign
+
+DESCRIPTION = """
+Shows what can be run: one line for each campaign, with -v also the states its cases leave in, the messages it lies
+about, and the oracles that it brings along or cannot use; with --json also how many lies about fields it has.
+"""
+
+
+def add_list(commands: Any) -> None:
+    """Adds the command."""
+    parser = commands.add_parser("list", help="show the campaigns", description=DESCRIPTION)
+    parser.add_argument("-v", "--verbose", action="store_true", help="states, messages and oracles of each")
+    parser.add_argument("--json", action="store_true", help="all of it as JSON")
+    parser.set_defaults(function=list_command)
+
+
+def list_command(options: argparse.Namespace, argv: list[str]) -> int:  # noqa: ARG001  (called like the others)
+    """Shows the campaigns; returns the exit code."""
+    from fuzz.campaigns import CAMPAIGNS
+
+    if options.json:
+        say(
+            json.dumps(
+                [_facts(campaign, edges=True) for campaign in CAMPAIGNS.values()],
+                ensure_ascii=False,
+                indent=1,
+            )
+        )
+        return 0
+    width = max(map(len, CAMPAIGNS), default=0)
+    for campaign in CAMPAIGNS.values():
+        say(f"{campaign.name:{width}}  {campaign.purpose}")
+        if options.verbose:
+            facts = _facts(campaign)
+            say(f"{'':{width}}  states    {', '.join(facts['states'])}")
+            say(f"{'':{width}}  messages  {', '.join(facts['messages'])}")
+            for name in ("oracles", "without"):
+                if facts[name]:
+                    say(f"{'':{width}}  {name:8}  {', '.join(facts[name])}")
+    return 0
+
+
+def _facts(campaign: Campaign, *, edges: bool = False) -> dict[str, Any]:
+    from fuzz.campaigns import Setting
+
+    sources = list(campaign.make(Setting()))
+    pairs = Counter((str(source.state), source.message) for source in sources)
+    facts: dict[str, Any] = {
+        "name": campaign.name,
+        "purpose": campaign.purpose,
+        "states": sorted({state for state, _ in pairs}),
+        "messages": sorted({message for _, message in pairs}),
+        "pairs": len(pairs),
+        "weight": campaign.weight,
+        "oracles": list(campaign.oracles),
+        "without": list(campaign.without),
+    }
+    if edges:
+        facts["edges"] = len({edge for source in sources for edge in source.edges()})
+    return facts

@@ -1,0 +1,578 @@
+"""``zenoh-fuzz run``: campaigns against a node."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fuzz.progress import Glance, Progress, say
+from spark_reports.rows import FUZZ_ENGINES
+
+if TYPE_CHECKING:
+    from conformance.recorder import NodeFacts
+    from fuzz.interrupts import Interrupts
+    from fuzz.jobs import Order
+    from fuzz.resume import Earlier
+    from fuzz.summary import Outcome
+    from spark_reports.rows import RunRow
+
+OK, FINDINGS, USAGE, FAILED = 0, 1, 2, 3
+
+TARGETS = ("scapy", "columns", "lua", "refnode")
+"""Our own readers, and our own node."""
+
+REFNODE = "ref"
+
+ALL = "all"
+
+SECONDS = 60.0
+"""How long a run takes when nothing is said."""
+
+WEB_PORT = 26000
+"""Where boofuzz shows its own page when no port is named."""
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""Names the file that GitHub Actions shows on the page of a job."""
+
+EXAMPLES = """
+examples:
+  zenoh-fuzz list
+  zenoh-fuzz run all --node pypi --time 5m
+  zenoh-fuzz run session,keys --node pypi:1.10.2 --cases 100000 --seed 1 --jobs 2
+  zenoh-fuzz run handshake --node tcp/127.0.0.1:7447 --engine boofuzz --time 2m --run-dir runs/mine
+  zenoh-fuzz run all --node pypi --time 1h --run-dir runs/night --resume
+
+exit codes: 0 nothing new, 1 new findings, 2 wrong use, 3 the node or the harness failed
+
+The same seed sends the same bytes, but for what each session has of its own (ZenohID, cookie, sequence
+number). A node that we start is started again behind a finding; for one that you started we wait until it
+is well again. Findings that are known (fuzz/known_findings.toml) are counted and shown and do not fail a
+run; once met often they are avoided, unless --through-known is given. Ctrl-C ends a run in order.
+"""
+
+DESCRIPTION = """
+Runs campaigns against a node and records every case, in fuzz_cases.jsonl of the run folder. What harms the
+node is confirmed on fresh nodes, made smaller, and kept in findings/ beside it.
+"""
+
+
+def add_run(commands: Any) -> None:
+    """Adds the command."""
+    run = commands.add_parser(
+        "run",
+        help="run one campaign, several, or all",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    run.add_argument(
+        "campaigns",
+        metavar="CAMPAIGN",
+        help="its name, several joined by commas, or all; see: zenoh-fuzz list",
+    )
+    what = run.add_argument_group("against what")
+    what.add_argument(
+        "--node",
+        help="a locator like tcp/127.0.0.1:7447, pypi[:VERSION] to start eclipse-zenoh, ref, or cmd:'COMMAND {locator}'",
+    )
+    what.add_argument(
+        "--also", metavar="NODE", help="another node that gets the same; other answers are findings"
+    )
+    what.add_argument("--target", choices=TARGETS, help="one of our own readers instead of a node")
+    what.add_argument(
+        "--i-may-test-this-node",
+        action="store_true",
+        help="allow a node that is not on this machine's loopback",
+    )
+    much = run.add_argument_group("how long, how much")
+    much.add_argument("--time", metavar="TIME", type=seconds_of, help="like 20s, 2m, 1h (default: 60s)")
+    much.add_argument(
+        "--cases", metavar="N", type=count_of, help="end after so many cases; --time may end it earlier"
+    )
+    much.add_argument(
+        "--jobs", metavar="N", type=jobs_of, default=1, help="processes side by side, each with its own node"
+    )
+    much.add_argument("--rate", metavar="N", type=rate_of, help="cases a second at most")
+    much.add_argument(
+        "--max-disk",
+        metavar="SIZE",
+        type=size_of,
+        default=None,
+        help="what the run folder may take, like 500M (default: 4G)",
+    )
+    how = run.add_argument_group("how")
+    how.add_argument(
+        "--engine",
+        choices=FUZZ_ENGINES,
+        default=FUZZ_ENGINES[0],
+        help="fast: many cases to a session (default); boofuzz: a new session for each",
+    )
+    how.add_argument(
+        "--seed", metavar="N", type=seed_of, help="of the order of the cases (default: random, shown)"
+    )
+    how.add_argument(
+        "--through-known", action="store_true", help="go on with what meets known findings again and again"
+    )
+    how.add_argument(
+        "--minimise",
+        metavar="TIME",
+        type=spare_of,
+        default=20.0,
+        help="for making each finding smaller, 0 for not at all (default: 20s)",
+    )
+    how.add_argument(
+        "--corpus", metavar="DIR", type=Path, help="where messages with new answers are kept from run to run"
+    )
+    how.add_argument(
+        "--web",
+        metavar="PORT",
+        nargs="?",
+        const=WEB_PORT,
+        type=port_of,
+        help=f"boofuzz's own page, on loopback (default: {WEB_PORT})",
+    )
+    how.add_argument("--boofuzz-db", metavar="FILE", type=Path, help="boofuzz's own database")
+    where = run.add_argument_group("what is written")
+    where.add_argument(
+        "--run-dir",
+        metavar="DIR",
+        type=Path,
+        help="where rows, captures and findings go (default: runs/<new id>)",
+    )
+    where.add_argument("--resume", action="store_true", help="go on with the run in --run-dir, or begin it")
+    where.add_argument("--junit", metavar="FILE", type=Path, help="findings as JUnit XML")
+    where.add_argument("--markdown", metavar="FILE", type=Path, help="the summary as Markdown")
+    run.set_defaults(function=run_command)
+
+
+# Values of options ------------------------------------------------------------------------------------
+
+
+def seconds_of(text: str) -> float:
+    """Reads a time.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    seconds = spare_of(text)
+    if seconds <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time; write one like 20s, 2m or 1h")
+    return seconds
+
+
+def spare_of(text: str) -> float:
+    """Reads a time that may be 0.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|h)?", text)
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time; write one like 20s, 2m or 1h")
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2] or "s"]
+
+
+def size_of(text: str) -> int:
+    """Reads a size in bytes.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([kMGT]?)B?", text)
+    size = int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " ")) if found else 0
+    if size <= 0:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no size; write one like 500M or 4G")
+    return size
+
+
+def count_of(text: str) -> int:
+    """Reads a number of cases.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    if not text.isdecimal() or len(text) > 19 or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cases; write one like 500")
+    return int(text)
+
+
+def rate_of(text: str) -> float:
+    """Reads a rate.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text) or float(text) <= 0:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no rate; write cases a second like 100")
+    return float(text)
+
+
+def jobs_of(text: str) -> int:
+    """Reads a number of processes.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none, or too many.
+    """
+    most = 4 * (os.cpu_count() or 1)
+    if not text.isdecimal() or len(text) > 4 or not 1 <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of jobs; write one from 1 to {most}")
+    return int(text)
+
+
+def port_of(text: str) -> int:
+    """Reads a port.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    if not text.isdecimal() or len(text) > 5 or not 1 <= int(text) <= 65_535:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no port; write one from 1 to 65535")
+    return int(text)
+
+
+def seed_of(text: str) -> int:
+    """Reads a seed. Rows hold 64 bits; a longer one would make the run unreadable for reports.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none.
+    """
+    if not text.isdecimal() or len(text) > 19 or int(text) >= 1 << 63:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no seed; write a whole number like 1")
+    return int(text)
+
+
+# The command ------------------------------------------------------------------------------------------
+
+
+def fail(message: str, code: int) -> int:
+    """Says in one line what is wrong; returns the exit code."""
+    say(f"zenoh-fuzz: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def run_command(options: argparse.Namespace, argv: Sequence[str]) -> int:
+    """Runs campaigns; returns the exit code."""
+    from conformance.errors import HarnessError, NotApplicable, Unmet, UsageError
+    from spark_reports.rows import RowsError, new_run_id
+
+    run_dir = options.run_dir or Path("runs") / new_run_id()
+    new = not run_dir.exists()
+    try:
+        _check(options)
+        return _run(options, argv, run_dir)
+    except (UsageError, RowsError) as error:
+        return fail(str(error), USAGE)
+    except (Unmet, NotApplicable) as error:
+        return fail(f"the node does not serve to begin with: {error}", FAILED)
+    except HarnessError as error:
+        return fail(str(error), FAILED)
+    except OSError as error:
+        return fail(f"cannot write to {run_dir}: {error.strerror}; what was recorded so far is there", FAILED)
+    finally:
+        if new:
+            _remove_empty(run_dir)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuses options that do not fit together.
+
+    Raises:
+        UsageError: They do not; says what to do.
+    """
+    from conformance.errors import UsageError
+
+    if not options.node and not options.target:
+        raise UsageError("say what to run against: --node pypi, --node tcp/127.0.0.1:7447, or --target scapy")
+    if options.node and options.target:
+        raise UsageError("--node and --target are two things; choose one")
+    if options.target not in {None, "refnode"} and (options.jobs > 1 or options.also or options.resume):
+        raise UsageError(f"--jobs, --also and --resume are for nodes; --target {options.target} is none")
+    if options.engine != "boofuzz" and (options.web is not None or options.boofuzz_db):
+        raise UsageError("--web and --boofuzz-db are of boofuzz; add --engine boofuzz")
+    if options.jobs > 1 and (options.web is not None or options.boofuzz_db):
+        raise UsageError("--web and --boofuzz-db are of one process; leave out --jobs")
+    if options.resume and options.run_dir is None:
+        raise UsageError("--resume needs the --run-dir to go on with")
+    for path in (options.junit, options.markdown, options.boofuzz_db):
+        if path is not None and not path.resolve().parent.is_dir():
+            raise UsageError(f"there is no folder {path.parent} for {path.name}")
+
+
+def campaigns_of(text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """Reads names of campaigns.
+
+    Raises:
+        UsageError: There is no campaign of that name.
+    """
+    from conformance.errors import UsageError
+
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if names == (ALL,):
+        return tuple(known)
+    for name in names or (text,):
+        if name not in known:
+            raise UsageError(f"there is no campaign {name!r}; there are: {', '.join(known)}, and {ALL}")
+    return names
+
+
+def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int:
+    from conformance.config import RunConfig, prepare_run_dir
+    from conformance.nodes import node_of
+    from fuzz.campaigns import CAMPAIGNS
+    from fuzz.jobs import Order, check_jobs
+    from fuzz.recorder import MAX_DISK
+    from fuzz.resume import check_whole, locked
+
+    names = campaigns_of(options.campaigns, list(CAMPAIGNS))
+    reader = options.target if options.target != "refnode" else ""
+    config = RunConfig(
+        node=f"target:{reader}" if reader else options.node or REFNODE,
+        run_dir=run_dir,
+        run_id=run_dir.resolve().name,
+        seed=random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed,
+        may_test=options.i_may_test_this_node,
+    )
+    order = Order(
+        config,
+        names,
+        seconds=SECONDS if options.time is None and options.cases is None else options.time,
+        cases=options.cases,
+        engine=options.engine,
+        jobs=options.jobs,
+        also=options.also or "",
+        through_known=options.through_known,
+        minimise=options.minimise,
+        rate=options.rate,
+        max_disk=options.max_disk or MAX_DISK,
+        corpus=options.corpus,
+        web=options.web,
+        database=options.boofuzz_db,
+    )
+    node: Any = reader or node_of(config, "fuzz")
+    if not reader:
+        check_jobs(order, node)
+    if order.also:
+        node_of(replace(config, node=order.also), "also")
+    prepare_run_dir(run_dir)
+    with locked(run_dir):
+        before: Earlier | None = None
+        if options.resume:
+            order, before = _resumed(order, options.seed)
+        else:
+            # Before the node starts and run.json is written: a refused folder stays as it is.
+            check_whole(run_dir)
+        kind = _TargetRun if reader else _Run
+        return kind(order, before, options, command(argv)).run(node)
+
+
+def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
+    """Returns what is left to do of a run."""
+    from fuzz.resume import check_same, earlier, mend
+
+    folder = order.config.run_dir
+    before = earlier(folder)
+    seed = check_same(before, list(order.campaigns), seed, order.jobs, folder)
+    cut = mend(folder)
+    if seed is None:
+        say(f"nothing to go on with in {folder.name}; it begins here", file=sys.stderr)
+        return order, before
+    cut_off = f", {cut} of them cut off and set apart" if cut else ""
+    say(f"going on behind {before.cases.total()} cases{cut_off}", file=sys.stderr)
+    cases = order.cases
+    if cases is not None:
+        cases = max(0, cases - sum(before.cases[name] for name in order.campaigns))
+    config = replace(order.config, seed=seed)
+    return replace(order, config=config, cases=cases, part=before.part, done=before.done), before
+
+
+class _Run:
+    """One run, from the first node that serves to the summary.
+
+    Args:
+        order: What is run.
+        before: Earlier parts of it.
+        options: Where the summary goes.
+        typed: What was typed, for the record.
+    """
+
+    def __init__(self, order: Order, before: Earlier | None, options: argparse.Namespace, typed: str) -> None:
+        self._order = order
+        self._before = before
+        self._options = options
+        self._typed = typed
+        self._row: RunRow | None = None
+        self._facts: NodeFacts | None = None
+
+    def run(self, node: Any) -> int:
+        """Runs it and returns the exit code.
+
+        Raises:
+            HarnessError: The node cannot be had.
+            OSError: The rows cannot be written.
+        """
+        from conformance.errors import NodeDidNotStart
+        from conformance.recorder import close_run
+        from fuzz.interrupts import Interrupts
+        from fuzz.resume import complete
+
+        order = self._order
+        failed = True
+        try:
+            with Interrupts() as interrupts:
+                progress = Progress(order.seconds, order.cases, look=interrupts.check)
+                try:
+                    outcome = self._play(node, progress, interrupts)
+                finally:
+                    progress.end()
+                if self._facts is None:
+                    raise NodeDidNotStart(outcome.failed or "no node was started")
+                complete(order.config.run_dir)
+                self._finish(outcome, self._facts)
+            failed = bool(outcome.failed)
+        finally:
+            if self._row is not None:
+                close_run(order.config, self._row, failed=failed)
+        if outcome.failed:
+            return fail(outcome.failed, FAILED)
+        return FINDINGS if outcome.new else OK
+
+    def _play(self, node: Any, progress: Progress, interrupts: Interrupts) -> Outcome:
+        from conformance.recorder import NodeFacts
+        from fuzz.jobs import play, side_by_side, whole
+
+        order = self._order
+        if order.jobs > 1:
+            return whole(side_by_side(order, progress, self._served, interrupts), order.jobs)
+        try:
+            node.start()
+            node.ask(order.config.reply)
+            self._served(NodeFacts.of(node), str(node.locator))
+            return play(order, 0, node, progress)
+        finally:
+            node.stop()
+
+    def _served(self, facts: NodeFacts, locator: str = "") -> None:
+        """Begins the record, now that a node serves."""
+        from conformance.recorder import open_run
+
+        order = self._order
+        self._row = open_run(order.config, facts, "fuzz", self._typed)
+        self._facts = facts
+        where = f" at {locator}" if locator else f", {order.jobs} of them"
+        names = (
+            f"{len(order.campaigns)} campaigns" if len(order.campaigns) > 3 else ", ".join(order.campaigns)
+        )
+        say(f"{names} against {facts.impl} {facts.version}{where}, seed {order.config.seed}", file=sys.stderr)
+
+    def _finish(self, outcome: Outcome, facts: NodeFacts) -> None:
+        """Shows and writes what the run did and found."""
+        from fuzz.recorder import Recorder
+        from fuzz.summary import as_junit, as_markdown, as_text
+
+        order = self._order
+        self._add_earlier(outcome)
+        with Recorder(order.config, max_disk=None) as recorder:
+            recorder.coverage(outcome.coverage.rows(order.config.run_id))
+        folder = relative(order.config.run_dir.resolve())
+        node = f"{facts.impl} {facts.version}"
+        title = f"{', '.join(order.campaigns)} against {node} ({order.config.node}), seed {order.config.seed}"
+        say(as_text(outcome, folder))
+        page = as_markdown(outcome, title, folder)
+        if self._options.junit:
+            self._options.junit.write_text(
+                as_junit(outcome, title, node, order.config.seed), encoding="utf-8"
+            )
+        if self._options.markdown:
+            self._options.markdown.write_text(page, encoding="utf-8")
+        if step := os.environ.get(STEP_SUMMARY):
+            with Path(step).open("a", encoding="utf-8") as file:
+                file.write(page)
+
+    def _add_earlier(self, outcome: Outcome) -> None:
+        """Adds what earlier parts of the run did, and what a process did that died, from the rows."""
+        from fuzz.campaigns import CAMPAIGNS, Setting
+        from fuzz.coverage import Coverage
+        from fuzz.resume import earlier, findings_before
+        from fuzz.summary import by_bucket
+
+        order, before = self._order, self._before
+        lost = bool(outcome.failed) and order.jobs > 1
+        resumed = before is not None and bool(before.cases)
+        if outcome.coverage.planned and not resumed:
+            return
+        setting = Setting(order.config.seed, order.corpus)
+        coverage = Coverage({name: list(CAMPAIGNS[name].make(setting)) for name in order.campaigns})
+        if resumed or lost:
+            found = earlier(order.config.run_dir, coverage.add_row)
+            outcome.cases = found.cases - (before.cases if before is not None else Counter())
+        else:
+            coverage.merge(outcome.coverage)
+        outcome.coverage = coverage
+        if before is not None and resumed:
+            outcome.earlier = before.cases
+            rows = findings_before(order.config.run_dir, order.part)
+            outcome.findings = by_bucket([*rows, *outcome.findings])
+
+
+class _TargetRun(_Run):
+    """A run against one of our own readers."""
+
+    def _play(self, node: Any, progress: Progress, interrupts: Interrupts) -> Outcome:
+        from conformance.recorder import NodeFacts, installed_version
+        from fuzz.campaigns import CAMPAIGNS
+        from fuzz.summary import Outcome
+        from fuzz.targets import run_target
+        from fuzz.targets.base import Limit
+
+        order = self._order
+        last = Outcome()
+
+        def report(outcome: Outcome) -> None:
+            nonlocal last
+            last = outcome
+            interrupts.check()
+            if progress.due:
+                states, pairs = outcome.coverage.glance()
+                buckets = tuple((row.bucket, row.fails) for row in outcome.findings)
+                progress.show(Glance(outcome.seconds, outcome.total, states, pairs, buckets))
+
+        self._served(NodeFacts(f"zenoh-harness {node}", installed_version() or "unknown", "", ""), "home")
+        run_target(
+            node,
+            order.config,
+            Limit(order.seconds, order.cases),
+            order.config.seed,
+            report,
+            campaigns=[CAMPAIGNS[name] for name in order.campaigns],
+            corpus=order.corpus,
+        )
+        return last
+
+
+def _remove_empty(folder: Path) -> None:
+    """Removes a run folder in which nothing was recorded."""
+    for name in ("captures", "nodes", "."):
+        with suppress(OSError):
+            (folder / name).resolve().rmdir()
+
+
+def command(argv: Sequence[str]) -> str:
+    """Returns what was typed, without paths of this machine."""
+    words = [word if "tcp/" in word else word.rstrip("/").rpartition("/")[2] for word in argv]
+    return shlex.join(["zenoh-fuzz", *words])
+
+
+def relative(path: Path) -> str:
+    """Returns a path as people see it: relative to where they are, when it is below."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

@@ -1,0 +1,553 @@
+"""A finding and its folder: what was sent, what was seen, how to see it again."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any, Self
+
+from conformance.observe import History
+from conformance.recorder import CaptureWriter
+from fuzz.cases import Cause
+from fuzz.known import Signature
+from fuzz.lab import Tried
+from fuzz.oracles import Harm
+from fuzz.player.history import history_of
+from fuzz.regression import shortened, test_of
+from fuzz.script import Do, Script, ScriptError
+from fuzz.states import State
+
+FOLDER = "findings"
+"""Folder of a run in which its findings are."""
+
+VERSION = 1
+"""Of ``finding.json``; a later one may have more keys."""
+
+FINDING, SCRIPT, FIRST, CAPTURE, README, TEST = (
+    "finding.json",
+    "script.json",
+    "first.json",
+    "finding.pcapng",
+    "README.md",
+    "test_finding.py",
+)
+
+CONFIRMED, SEEN, FLAKY, OPEN = "confirmed", "seen", "not reproduced", "open"
+"""Whether it is true: it came again on fresh nodes as often as was asked for; it was seen beyond doubt (a process that
+ended) but did not come again; neither; nobody has looked yet."""
+
+DUMPED = 2048
+"""So many bytes of a stimulus are shown."""
+
+CERTAIN = frozenset({Harm.CRASH, Harm.PANIC})
+"""What is true when it was seen once."""
+
+
+class NoFinding(ValueError):
+    """A folder that holds no finding; the message says why."""
+
+
+@dataclasses.dataclass(slots=True)
+class Minimised:
+    """How far a script was made smaller.
+
+    Attributes:
+        messages: Messages that are left, those that bring links into their states aside.
+        size: Bytes that are left.
+        seconds: How long it took.
+        tries: How many scripts were tried.
+        done: Nothing was left to try; otherwise time was up.
+    """
+
+    messages: int
+    size: int
+    seconds: float
+    tries: int
+    done: bool
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class Finding:
+    """A fault that was found.
+
+    Attributes:
+        bucket: The signature in words; unique in a run.
+        harm: The class.
+        oracle: Which oracle objected.
+        place: Where in the node, with its line if there is one; may be empty.
+        detail: What the oracle saw.
+        state: Where the link was that did it.
+        message: Kind of the message that was lied about.
+        field: Path of the field; may be empty.
+        mutation: What was done.
+        campaign: Name of the campaign.
+        case: Number of the first case; 0 when it cannot be said which one did it.
+        seed: Of the run.
+        run: Name of the run.
+        found_at: UTC.
+        node: As for ``--node``.
+        impl: Implementation.
+        version: Its version.
+        script: The smallest that does it.
+        first: As it was found.
+        hits: How many cases fell into it.
+        confirmed: How often it came again on a fresh node, of how many tries.
+        status: ``open``, ``confirmed``, ``seen`` or ``not reproduced``.
+        rounds: How often the script is played until it shows.
+        minimised: How far it was made smaller; None before that.
+        known: Id of the entry in the known findings; empty when it is new.
+        places: All places with their lines in which it was seen.
+        messages: All kinds of messages that brought it about.
+        states: All states in which it was brought about.
+        masked: Cases left out because of it.
+        causes: What brought it about.
+        notes: What people should know.
+        before: Hits in earlier parts of the run.
+        path: The folder.
+        tried: The last try in which it was seen.
+    """
+
+    bucket: str
+    harm: Harm
+    oracle: str
+    place: str
+    detail: str
+    state: str
+    message: str
+    field: str = ""
+    mutation: str = ""
+    campaign: str = ""
+    case: int = 0
+    seed: int = 0
+    run: str = ""
+    found_at: str = ""
+    node: str = ""
+    impl: str = "unknown"
+    version: str = "unknown"
+    script: Script
+    first: Script
+    hits: int = 1
+    confirmed: tuple[int, int] = (0, 0)
+    status: str = OPEN
+    rounds: int = 1
+    minimised: Minimised | None = None
+    known: str = ""
+    places: set[str] = dataclasses.field(default_factory=set)
+    messages: set[str] = dataclasses.field(default_factory=set)
+    states: set[str] = dataclasses.field(default_factory=set)
+    masked: int = 0
+    causes: set[Cause] = dataclasses.field(default_factory=set)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    before: int = 0
+    path: Path | None = None
+    tried: Tried | None = None
+
+    @property
+    def fails(self) -> bool:
+        """It makes a run fail: it is new, and true."""
+        return not self.known and self.status != FLAKY
+
+    @property
+    def signature(self) -> Signature:
+        """What it is recognised by."""
+        return Signature(
+            harm=str(self.harm), place=without_line(self.place), state=self.state, message=self.message
+        )
+
+    @property
+    def title(self) -> str:
+        """One line: what is wrong."""
+        return f"{self.bucket} ({self.impl} {self.version})"
+
+    def to_json(self) -> dict[str, Any]:
+        """Returns what ``finding.json`` holds; see ``docs/findings.md``."""
+        hits, tries = self.confirmed
+        made = self.minimised
+        return {
+            "finding_version": VERSION,
+            "bucket": self.bucket,
+            "status": self.status,
+            "known": self.known,
+            "harm": str(self.harm),
+            "oracle": self.oracle,
+            "place": self.place,
+            "detail": self.detail,
+            "state": self.state,
+            "message": self.message,
+            "field": self.field,
+            "mutation": self.mutation,
+            "campaign": self.campaign,
+            "case": self.case,
+            "seed": self.seed,
+            "run": self.run,
+            "found_at": self.found_at,
+            "node": self.node,
+            "node_impl": self.impl,
+            "node_version": self.version,
+            "node_config": dict(self.script.where),
+            "hits": self.before + self.hits,
+            "masked": self.masked,
+            "confirmed": {"hits": hits, "tries": tries},
+            "rounds": self.rounds,
+            "minimised": None
+            if made is None
+            else {
+                "messages": made.messages,
+                "bytes": made.size,
+                "seconds": round(made.seconds, 2),
+                "tries": made.tries,
+                "done": made.done,
+            },
+            "places": sorted(self.places),
+            "messages": sorted(self.messages),
+            "states": sorted(self.states),
+            "causes": [list(cause) for cause in sorted(self.causes)],
+            "notes": self.notes,
+            "commands": {
+                "replay": "zenoh-fuzz replay .",
+                "shrink": "zenoh-fuzz shrink .",
+                "test": f"pytest {TEST}",
+            },
+        }
+
+    @classmethod
+    def from_json(cls, value: Any, script: Script, first: Script) -> Self:
+        """Reads what ``to_json`` gave.
+
+        Raises:
+            NoFinding: It is none; says which key and why.
+        """
+        if not isinstance(value, dict):
+            raise NoFinding(f"{FINDING} holds no object")
+        if value.get("finding_version") != VERSION:
+            raise NoFinding(
+                f"{FINDING}: finding_version: {value.get('finding_version')!r}, this program reads {VERSION}"
+            )
+        for keys, kind in ((_TEXTS, str), (_NUMBERS, int)):
+            for key in keys:
+                if not isinstance(value.get(key), kind) or isinstance(value.get(key), bool):
+                    raise NoFinding(
+                        f"{FINDING}: {key}: must be a {'text' if kind is str else 'whole number'}"
+                    )
+        try:
+            confirmed, made = value["confirmed"], value["minimised"]
+            return cls(
+                **{key: value[key] for key in (*_TEXTS, *_NUMBERS) if not key.startswith("node_")},
+                impl=value["node_impl"],
+                version=value["node_version"],
+                harm=Harm(value["harm"]),
+                script=script,
+                first=first,
+                confirmed=(int(confirmed["hits"]), int(confirmed["tries"])),
+                minimised=None
+                if made is None
+                else Minimised(
+                    int(made["messages"]),
+                    int(made["bytes"]),
+                    float(made["seconds"]),
+                    int(made["tries"]),
+                    bool(made["done"]),
+                ),
+                places=set(map(str, value["places"])),
+                messages=set(map(str, value["messages"])),
+                states=set(map(str, value["states"])),
+                causes={Cause(*map(str, cause)) for cause in value["causes"]},
+                notes=list(map(str, value["notes"])),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise NoFinding(f"{FINDING}: {error}") from None
+
+    # The folder ------------------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Writes the folder, or what has changed in it; whole files or none, so that it can be killed at any time.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        if self.path is None:
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        _write(self.path / FIRST, f"{self.first}\n")
+        _write(self.path / SCRIPT, f"{self.script}\n")
+        if self.tried is not None and self.tried.script == self.script:
+            self._write_capture(self.tried)
+            _write(self.path / TEST, test_of(self.title, str(self.harm), self.node, self.tried))
+        _write(self.path / README, readme_of(self))
+        # Last: a folder with this file is complete.
+        _write(self.path / FINDING, json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n")
+
+    def _write_capture(self, tried: Tried) -> None:
+        assert self.path is not None
+        beside = self.path / f".{CAPTURE}.{os.getpid()}"
+        with CaptureWriter(beside) as capture:
+            capture.add(history_in(tried), f"finding: {self.bucket}", remarks_of(self))
+        beside.replace(self.path / CAPTURE)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Reads a folder.
+
+        Raises:
+            NoFinding: It holds no finding, or a damaged one.
+        """
+        try:
+            script = Script.from_json(_read(folder / SCRIPT))
+            first = Script.from_json(_read(folder / FIRST))
+            finding = cls.from_json(_read(folder / FINDING), script, first)
+        except ScriptError as error:
+            raise NoFinding(f"{folder}: {error}") from None
+        except NoFinding as error:
+            raise NoFinding(f"{folder}: {error}") from None
+        finding.path = folder
+        return finding
+
+
+_TEXTS = (
+    *("bucket", "status", "known", "oracle", "place", "detail", "state", "message", "field", "mutation"),
+    *("campaign", "run", "found_at", "node", "node_impl", "node_version"),
+)
+_NUMBERS = ("case", "seed", "hits", "masked", "rounds")
+
+
+def without_line(place: str) -> str:
+    """Returns a place without the number of its line, which differs from version to version."""
+    return re.sub(r":\d+\b", "", place)
+
+
+def history_in(tried: Tried) -> History:
+    """Returns what went over the links in a try, by the names that the script gives them."""
+    names: dict[int, str] = {}
+    for step, part in zip(tried.script.steps, tried.parts, strict=False):
+        if step.do is Do.REACH and part.link:
+            taken = step.link in names.values()
+            names[part.link] = f"{step.link} ({part.link})" if taken else step.link
+    return history_of(
+        tried.events,
+        tried.endpoints,
+        names=names,
+        compressed=tried.links(State.COMPRESSED),
+        scouting=tried.links(State.SCOUTING),
+    )
+
+
+def remarks_of(finding: Finding) -> list[str]:
+    """Returns what stands at the last packet of the capture."""
+    return [f"seen: {finding.detail}", f"verdict: finding {finding.bucket}, {finding.status}"]
+
+
+def slug_of(bucket: str) -> str:
+    """Returns a folder name for a bucket."""
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", bucket).strip("-.").lower()
+    return words[:100].rstrip("-.") or "finding"
+
+
+def folder_of(below: Path, bucket: str) -> tuple[Path, Finding | None]:
+    """Returns the folder of a bucket, and what an earlier part of the run, or another process, has put there."""
+    slug, number = slug_of(bucket), 1
+    while True:
+        path = below / (slug if number == 1 else f"{slug}-{number}")
+        if not path.exists():
+            return path, None
+        try:
+            there = Finding.load(path)
+        except NoFinding:
+            # It may be needed all the same, to find out what went wrong.
+            there = None
+        if there is not None and there.bucket == bucket:
+            return path, there
+        number += 1
+
+
+def _write(path: Path, text: str) -> None:
+    """Writes a file beside and puts it in place, unless it holds that already."""
+    if path.exists() and path.read_text(encoding="utf-8", errors="replace") == text:
+        return
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise NoFinding(f"{path.name} cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise NoFinding(f"{path.name} is no JSON ({error})") from None
+
+
+# For people --------------------------------------------------------------------------------------------
+
+
+def readme_of(finding: Finding) -> str:
+    """Returns the page of a finding."""
+    hits, tries = finding.confirmed
+    lines = [
+        f"# {finding.bucket}",
+        "",
+        f"Seen on {finding.impl} {finding.version} (`--node {finding.node}`): **{_one_line(finding.detail)}**",
+        "",
+        _truth(finding),
+        "",
+        "| | |",
+        "|---|---|",
+        f"| harm | {finding.harm}: {_PURPOSE[finding.harm]} |",
+        f"| place | {finding.place or 'unknown'} |",
+        f"| oracle | {finding.oracle} |",
+        f"| state | {finding.state} |",
+        f"| message | {finding.message} |",
+        f"| field | {finding.field or '(none: the order of messages, or all of it)'} |",
+        f"| what was done | {_one_line(finding.mutation)} |",
+        f"| campaign | {finding.campaign}, case {finding.case or 'unknown'}, seed {finding.seed} |",
+        f"| cases like it | {finding.hits}, and {finding.masked} left out because of it |",
+        f"| on fresh nodes | {hits} of {tries} |",
+        f"| made smaller | {_shrunk(finding)} |",
+    ]
+    if finding.known:
+        lines.append(f"| known as | {finding.known} |")
+    lines += [f"\n{note}" for note in finding.notes]
+    lines += [
+        "",
+        "## See it again",
+        "",
+        "In this folder:",
+        "",
+        "```",
+        "zenoh-fuzz replay .",
+        "```",
+        "",
+        f"or, without the fuzzer, `pytest {TEST}`: it fails while the fault is there. Another node is named by `--node`.",
+        f"`{CAPTURE}` opens in Wireshark.",
+        "",
+        "## What is sent",
+        "",
+        *_sent(finding),
+        "",
+        "## What is seen",
+        "",
+        _one_line(finding.detail),
+    ]
+    if finding.tried is not None:
+        lines += ["", "```", *_seen(finding.tried), "```"]
+    lines += [
+        "",
+        "---",
+        "",
+        "A fault of somebody else's node goes to its maintainers first, in private (SECURITY.md).",
+        "Keep this folder to yourself until then.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+_PURPOSE = {
+    Harm.CRASH: "the process ended",
+    Harm.PANIC: "something in it failed, and it said so",
+    Harm.GONE: "nobody listens there any more",
+    Harm.STALL: "it lives but answers nothing",
+    Harm.REFUSING: "it takes no new sessions",
+    Harm.UNDUE: "it ended a session that did nothing wrong",
+    Harm.DISTURBED: "what others send through it is lost, late or changed",
+    Harm.BUSY: "it computes although nothing is asked",
+    Harm.GROWTH: "it holds more and more memory",
+    Harm.LEAK: "it holds more and more descriptors",
+    Harm.SLOW: "it takes many times as long as at first",
+    Harm.UNDECODABLE: "it said something that no strict decoder takes",
+    Harm.DIFFERS: "another node answers otherwise",
+}
+
+
+def _truth(finding: Finding) -> str:
+    hits, tries = finding.confirmed
+    match finding.status:
+        case "confirmed":
+            return f"Confirmed: it came again on {hits} of {tries} fresh nodes."
+        case "seen":
+            return (
+                f"The process ended, which is beyond doubt; but it did not come again reliably ({hits} of {tries} "
+                "fresh nodes). What is below is what was played before it."
+            )
+        case "not reproduced":
+            return (
+                f"Not reproduced ({hits} of {tries} fresh nodes): it may have been the machine, or more than one "
+                "case may be needed. It is no reason to fail."
+            )
+        case _:
+            return "Nobody has looked yet whether it comes again."
+
+
+def _shrunk(finding: Finding) -> str:
+    made = finding.minimised
+    if made is None:
+        return "not yet"
+    how = "" if made.done else ", then time was up"
+    return f"to {made.messages} messages, {made.size} bytes, in {made.seconds:.1f} s with {made.tries} tries{how}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")[:400]
+
+
+def _sent(finding: Finding) -> list[str]:
+    lines = [
+        "Hexadecimal digits; what stands in braces is filled in when it leaves: lengths, numbers, ZenohID, cookie.",
+        "",
+    ]
+    if finding.rounds > 1:
+        lines += [f"All of this up to {finding.rounds} times:", ""]
+    for number, step in enumerate(finding.script.steps, 1):
+        link = f"link {step.link}"
+        match step.do:
+            case Do.REACH:
+                lines.append(f"{number}. {link} comes into the state `{step.state}`")
+            case Do.SEND:
+                often = f" {step.times} times" if step.times > 1 else ""
+                slowly = ", byte by byte" if step.bytewise else ""
+                note = f": {_one_line(step.note)}" if step.note else ""
+                lines += [f"{number}. {link} sends{often}{slowly}{note}", "", "   ```"]
+                text = shortened(str(step.data))
+                lines += [f"   {text[at : at + 96]}" for at in range(0, min(len(text), 2 * DUMPED), 96)]
+                if len(text) > 2 * DUMPED:
+                    lines.append(f"   ... ({len(text) - 2 * DUMPED} more digits, see {SCRIPT})")
+                lines += ["   ```", ""]
+            case _:
+                lines.append(f"{number}. {link}: {step.do}")
+    return lines
+
+
+def _seen(tried: Tried) -> list[str]:
+    """Returns what went over the links, decoded, with the bytes of what we sent."""
+    lines: list[str] = []
+    history = history_in(tried)
+    began = history.observations[0].time_ns if history.observations else 0
+    for seen in history.observations[-200:]:
+        arrow = {"sent": "->", "received": "<-", "opened": "--", "ended": "--"}[str(seen.direction)]
+        what = seen.describe() or str(seen.direction)
+        what = f"{seen.note}: {what}" if seen.note == "fence" else what
+        lines.append(f"{(seen.time_ns - began) / 1e6:9.3f} ms  {seen.link} {arrow} {_clear(what)[:300]}")
+        if seen.direction == "sent":
+            lines += dump(seen.raw)
+    return lines
+
+
+def _clear(text: str) -> str:
+    return "".join(char if char.isprintable() else "." for char in text).replace("```", "'''")
+
+
+def dump(data: bytes, most: int = 256) -> list[str]:
+    """Returns bytes as lines with offset, hexadecimal digits and characters."""
+    lines = []
+    for at in range(0, min(len(data), most), 16):
+        part = data[at : at + 16]
+        text = "".join(chr(byte) if 32 <= byte < 127 and byte != 0x60 else "." for byte in part)
+        lines.append(f"              {at:04x}  {part.hex(' '):<47}  {text}")
+    if len(data) > most:
+        lines.append(f"              ... {len(data) - most} more bytes")
+    return lines

@@ -1,0 +1,212 @@
+"""Findings that are known: recognised by their signature, counted, shown, and no reason to fail.
+
+The file holds signatures only. What triggers a fault of somebody else's node stands nowhere in this repository.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from fnmatch import fnmatchcase
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Self
+
+from conformance.deviations.versions import NoVersions, Versions
+from conformance.errors import UsageError
+from fuzz.oracles import Harm
+from fuzz.states import State
+from scapy_layers.catalogue import MESSAGES
+
+SHIPPED = Path(__file__).with_name("known_findings.toml")
+
+PRIVATELY = "reported privately"
+"""Stands in ``report`` as long as nothing about the fault is public."""
+
+BATCH = "batch"
+"""Kind of message of stimuli that are none."""
+
+MESSAGE_NAMES = frozenset({*(cls.shape().name for cls in MESSAGES), BATCH})
+
+_ANY = "*"
+_BYTES = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]?){12,}")
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,40}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signature:
+    """What a finding is recognised by.
+
+    Attributes:
+        harm: The class.
+        place: Where in the node, with its signal and without line; empty when unknown.
+        state: Where the link was.
+        message: Kind of the message that was lied about.
+    """
+
+    harm: str
+    place: str
+    state: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """A finding that is known.
+
+    Attributes:
+        id: Short name, unique in the file.
+        impl: Implementation: ``eclipse-zenoh``.
+        versions: Releases that have it: ``1.10.2``, ``1.0.0-1.10.2``, ``>=1.7``, several joined by commas.
+        harm: The class: ``crash``, ``stall``, ...
+        note: What goes wrong, in one sentence that does not tell how to bring it about.
+        since: When it was entered.
+        report: Where it was reported: a link, or ``reported privately``.
+        place: Pattern of the place, with ``*`` as a wildcard.
+        state: Pattern of the state.
+        message: Pattern of the kind of message.
+        number: Place in its file, from 1.
+        file: Name of the file.
+    """
+
+    id: str
+    impl: str
+    versions: str
+    harm: str
+    note: str
+    since: dt.date
+    report: str
+    place: str = _ANY
+    state: str = _ANY
+    message: str = _ANY
+    number: int = 0
+    file: str = SHIPPED.name
+    _versions: Versions = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for item in fields(self):
+            value = getattr(self, item.name, None)
+            if isinstance(value, str) and not value.strip():
+                raise self.wrong(item.name, "must not be empty")
+            if isinstance(value, str) and item.name != "report" and _BYTES.search(value):
+                raise self.wrong(item.name, "holds bytes; signatures only stand in this file")
+        if not _ID.fullmatch(self.id):
+            raise self.wrong("id", f"{self.id!r} is no short name; write one like ZF-2026-001")
+        if self.harm not in set(Harm):
+            raise self.wrong("harm", f"{self.harm!r} is none of {', '.join(Harm)}")
+        try:
+            object.__setattr__(self, "_versions", Versions.parse(self.versions))
+        except NoVersions as error:
+            raise self.wrong("versions", str(error)) from None
+        self._some("state", State)
+        self._some("message", MESSAGE_NAMES)
+        if (self.place, self.message) == (_ANY, _ANY):
+            raise self.wrong("place", f"every {self.harm} would be known; narrow place or message")
+        if self.since > dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1):
+            raise self.wrong("since", f"{self.since} is yet to come")
+        if self.report != PRIVATELY and not re.fullmatch(r"https://\S+", self.report):
+            raise self.wrong("report", f"must be a link that begins with https:// or {PRIVATELY!r}")
+
+    def _some(self, key: str, words: Iterable[str]) -> None:
+        """Refuses a pattern that nothing can ever match: it is misspelt, or what it was about was renamed."""
+        pattern = getattr(self, key)
+        if not any(fnmatchcase(word, pattern) for word in words):
+            raise self.wrong(key, f"there is no {key} {pattern}; there are: {', '.join(sorted(words))}")
+
+    def wrong(self, key: str, why: str) -> UsageError:
+        """Returns the error that names the place, the key and what is wrong there."""
+        return UsageError(f"{self.file}: entry {self.number}: {key}: {why}")
+
+    def is_for(self, impl: str, version: str) -> bool:
+        """Tells whether it is known of a node."""
+        return impl == self.impl and version in self._versions
+
+    def matches(self, signature: Signature) -> bool:
+        """Tells whether a finding looks like it, whatever the node."""
+        return signature.harm == self.harm and all(
+            fnmatchcase(getattr(signature, key), getattr(self, key)) for key in ("place", "state", "message")
+        )
+
+    def same(self, other: Known) -> bool:
+        """Tells whether both say the same of some node."""
+        keys = ("impl", "harm", "place", "state", "message")
+        return all(getattr(self, key) == getattr(other, key) for key in keys) and self._versions.meets(
+            other._versions
+        )
+
+
+class KnownFindings:
+    """All known findings of one file.
+
+    Args:
+        entries: In the order of the file.
+    """
+
+    def __init__(self, entries: Iterable[Known] = ()) -> None:
+        self.entries = tuple(entries)
+        for one, other in combinations(self.entries, 2):
+            if one.id == other.id:
+                raise other.wrong("id", f"entry {one.number} has it too")
+            if one.same(other):
+                raise other.wrong(
+                    "versions", f"entry {one.number} says the same of the same releases; write one range"
+                )
+
+    @classmethod
+    def load(cls, path: Path = SHIPPED) -> Self:
+        """Reads a file.
+
+        Raises:
+            UsageError: It cannot be read, or an entry is wrong or can never match; names entry and key.
+        """
+        try:
+            table = tomllib.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UsageError(f"{path.name}: is no TOML file ({error})") from None
+        found = table.pop("finding", [])
+        if table:
+            raise UsageError(
+                f"{path.name}: {next(iter(table))}: is not known; entries begin with [[finding]]"
+            )
+        if not isinstance(found, list):
+            raise UsageError(f"{path.name}: finding: must be a list; entries begin with [[finding]]")
+        return cls(_entry(values, number, path) for number, values in enumerate(found, start=1))
+
+    def __iter__(self) -> Iterator[Known]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def of(self, signature: Signature, impl: str, version: str) -> Known | None:
+        """Returns what is known of a finding on a node: the first entry that fits, or None."""
+        fitting = (known for known in self.entries if known.is_for(impl, version))
+        return next((known for known in fitting if known.matches(signature)), None)
+
+
+_KEYS = [item.name for item in fields(Known) if item.init and item.name not in {"number", "file"}]
+_OPTIONAL = frozenset({"place", "state", "message"})
+
+
+def _entry(values: Any, number: int, path: Path) -> Known:
+    place = f"{path.name}: entry {number}"
+    if not isinstance(values, dict):
+        raise UsageError(f"{place}: finding: must be a table; entries begin with [[finding]]")
+    for key, value in values.items():
+        if key not in _KEYS:
+            raise UsageError(f"{place}: {key}: is not known; the keys are {', '.join(_KEYS)}")
+        if key == "since":
+            # A date with a time of day is a date to Python.
+            if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
+                raise UsageError(f"{place}: since: must be a date without quotes, such as 2026-11-22")
+        elif not isinstance(value, str):
+            raise UsageError(f"{place}: {key}: must be a text in quotes")
+    for key in _KEYS:
+        if key not in values and key not in _OPTIONAL:
+            raise UsageError(f"{place}: {key}: is missing")
+    return Known(**values, number=number, file=path.name)

@@ -1,0 +1,581 @@
+"""Fresh nodes on which scripts are tried: to find what did it, to confirm it, to make it smaller.
+
+A try on a fresh node is true but takes as long as a node takes to start; while one is tried, the next one starts.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from statistics import median
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from conformance.config import RunConfig
+from conformance.errors import HarnessError, NotApplicable, Unmet
+from conformance.nodes.base import Node
+from conformance.observe import Endpoints
+from fuzz.cases import Case
+from fuzz.oracles import Harm, Objection, Patient, When
+from fuzz.oracles.trends import growth
+from fuzz.oracles.vitals import Vitals
+from fuzz.player import Event, NotReached, Played, Player, Trace, run
+from fuzz.player.doors import NoLink
+from fuzz.script import Do, Script
+from fuzz.stages import Stage, stage_for
+from fuzz.states import FACTS, State
+
+SEATS = 2
+"""Nodes at a time: more of them start no faster on two cores."""
+
+SLOW = frozenset({Harm.GROWTH, Harm.LEAK, Harm.BUSY, Harm.SLOW})
+"""Harm that one case hardly shows: its script is played again and again."""
+
+ROUNDS = 100_000
+"""So often a script is played for harm that shows slowly, at most."""
+
+ROUNDS_SECONDS = 6.0
+"""So long that may take."""
+
+HURRY, SHORTEST = 0.25, 0.25
+"""Of T1, and in seconds: what an answer may take while a script is made smaller. Stalls are waited out, again and again."""
+
+LOOK_EVERY = 25
+"""So many rounds pass between two looks at a trend."""
+
+
+MEMORY_LEAST, MEMORY_MOST = 2 << 20, 256 << 20
+"""Bytes: growth that counts when it goes on to the end; growth that is enough at once."""
+
+DESCRIPTORS_LEAST = 12
+"""Growth that counts."""
+
+PLENTY = 4
+"""So many times that is enough before the last round."""
+
+PACE = 9
+"""So many answers are timed."""
+
+SLOWER, SLOWER_SECONDS = 4.0, 0.004
+"""So many times as long as before, and so many seconds longer, is slow."""
+
+LINGER = 0.15
+"""Seconds in which a process may still die of what it was sent."""
+
+WARM_UP = 5
+"""So manieth part of the measurements is not counted: a process fills its pools."""
+
+MEASURED = 64
+"""So many measurements are judged together."""
+
+
+NOT_STARTED = (HarnessError, NotApplicable, NotReached, NoLink, Unmet, OSError)
+"""How the start of a node and of its canary can fail."""
+
+
+class Nurse(Protocol):
+    """What the lab asks of an ``oracles.Patient``."""
+
+    def begin(self) -> None:
+        """The node was just started."""
+
+    def examine(self, when: When, played: Played | None = None, case: Case | None = None) -> Objection | None:
+        """Returns the first objection."""
+
+    def close(self) -> None:
+        """Ends the sessions of the canary."""
+
+
+class Ground(Protocol):
+    """What the lab asks of a ``stages.Stage``."""
+
+    node: Node
+
+    def start(self) -> None:
+        """Starts the node."""
+
+    def restart(self) -> None:
+        """Kills and starts it."""
+
+    def player(self, rng: random.Random | None = None, trace: Trace | None = None) -> Player:
+        """Returns one more player."""
+
+    def stop(self) -> None:
+        """Ends the node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one step did.
+
+    Attributes:
+        link: Number of its link in the trace; 0 when there is none.
+        start: Position of its first event.
+        end: Position behind its last one.
+        values: Live values of the link behind it.
+        sn: Next sequence numbers of the link behind it: reliable, best effort.
+    """
+
+    link: int
+    start: int
+    end: int
+    values: Mapping[str, bytes] = field(default_factory=dict)
+    sn: tuple[int, int] = (0, 0)
+
+
+@dataclass(slots=True)
+class Tried:
+    """A script that was played once on a node, or round by round.
+
+    Attributes:
+        script: What was played.
+        objection: What an oracle saw; None when the node is well.
+        played: What became of it, of the last round.
+        rounds: How often it was played.
+        fresh: The node had just been started.
+        events: What went over the links in the last round.
+        endpoints: Addresses of the links.
+        parts: One for each step of the last round.
+        helpers: Live values of links that states made beside those of the script, by number.
+        late: The node seemed well at first.
+        grown: Bytes of memory and descriptors that the process holds more a second, behind its warming up.
+        seconds: How long it took.
+    """
+
+    script: Script
+    objection: Objection | None = None
+    played: Played = field(default_factory=Played)
+    rounds: int = 1
+    fresh: bool = True
+    events: list[Event] = field(default_factory=list)
+    endpoints: dict[int, Endpoints] = field(default_factory=dict)
+    parts: list[Part] = field(default_factory=list)
+    helpers: dict[int, Mapping[str, bytes]] = field(default_factory=dict)
+    late: bool = False
+    grown: tuple[float, float] = (0.0, 0.0)
+    seconds: float = 0.0
+
+    def links(self, *states: str) -> set[int]:
+        """Returns the numbers of the links that were brought into one of these states."""
+        steps = zip(self.script.steps, self.parts, strict=False)
+        return {part.link for step, part in steps if step.do is Do.REACH and step.state in states}
+
+
+class NoFreshNode(HarnessError):
+    """No node could be started for a try."""
+
+
+def needs_of(script: Script) -> str:
+    """Returns what the node must do for the states of a script."""
+    needs = (FACTS[step.state].needs for step in script.steps if step.state is not None)
+    return next(filter(None, needs), "")
+
+
+def _when(number: int, rounds: int, *, last: bool) -> When:
+    """Returns how thorough the look behind a round is."""
+    if rounds == 1:
+        return When.ODD
+    return When.TREND if last or number % LOOK_EVERY == 0 else When.CASE
+
+
+class Scales:
+    """Sees within seconds what the oracles see in minutes: that a process holds more and more.
+
+    Here one thing is done again and again, so that nothing else can be what it grows by.
+
+    Args:
+        pid: The process; None for one that is not ours.
+    """
+
+    def __init__(self, pid: int | None) -> None:
+        self._vitals = Vitals(pid) if pid is not None else None
+        self._memory: list[float] = []
+        self._descriptors: list[float] = []
+
+    def weigh(self, *, last: bool) -> Objection | None:
+        """Takes a measurement; returns an objection when it has grown enough, or when it went on to the last."""
+        if self._vitals is None:
+            return None
+        with suppress(OSError):  # it is gone: the oracles see that
+            self._memory.append(self._vitals.memory())
+            self._descriptors.append(self._vitals.descriptors())
+        looking = last or len(self._memory) % LOOK_EVERY == 0
+        # Much is enough at once.
+        least = 1 if last else PLENTY
+        grown = self._memory[-1] - self._memory[0] if self._memory else 0.0
+        if grown > MEMORY_MOST or (looking and _goes_on(self._memory, least * MEMORY_LEAST)):
+            detail = f"memory grows by {grown / (1 << 20):.0f} MB in {len(self._memory)} rounds, and goes on"
+            return Objection("memory", Harm.GROWTH, "memory", detail)
+        if looking and _goes_on(self._descriptors, least * DESCRIPTORS_LEAST):
+            more = self._descriptors[-1] - self._descriptors[0]
+            detail = f"open descriptors grow by {more:.0f} in {len(self._memory)} rounds, and go on"
+            return Objection("descriptors", Harm.LEAK, "descriptors", detail)
+        return None
+
+    def grown(self, seconds: float) -> tuple[float, float]:
+        """Returns by how much memory and descriptors grew a second, behind the first third."""
+        return _rate(self._memory, seconds), _rate(self._descriptors, seconds)
+
+
+def _rate(series: list[float], seconds: float) -> float:
+    behind = series[len(series) // 3 :]
+    return (behind[-1] - behind[0]) / seconds if behind and seconds else 0.0
+
+
+def _goes_on(series: list[float], least: float) -> bool:
+    """Tells whether a series rises to its end; its first part, in which a process warms up, aside."""
+    behind = series[len(series) // WARM_UP :]
+    # The test looks at every pair.
+    few = behind[:: max(1, len(behind) // MEASURED)]
+    return growth(few, least) > 0
+
+
+class Seat:
+    """One node on which scripts are tried.
+
+    Args:
+        stage: The node, not started.
+        make: Makes its patient.
+        reply: T1: seconds that an answer may take.
+
+    Attributes:
+        state: ``down``, ``fresh``, ``used`` or ``harmed``.
+    """
+
+    def __init__(self, stage: Ground, make: Callable[[Ground], Nurse], reply: float) -> None:
+        self.stage = stage
+        self._reply = reply
+        self.state = "down"
+        self._make = make
+        self._patient: Nurse | None = None
+
+    def prepare(self) -> None:
+        """Starts the node anew.
+
+        Raises:
+            HarnessError: It does not come up.
+        """
+        self._forget()
+        if self.state == "down":
+            self.stage.start()
+        else:
+            self.stage.restart()
+        self._patient = self._make(self.stage)
+        self._patient.begin()
+        self.state = "fresh"
+
+    def play(
+        self,
+        script: Script,
+        rounds: int = 1,
+        case: Case | None = None,
+        seconds: float = ROUNDS_SECONDS,
+        linger: float = 0.0,
+    ) -> Tried:
+        """Plays a script and looks at the node; see Lab.play."""
+        assert self._patient is not None
+        tried = Tried(script, fresh=self.state == "fresh")
+        scales = Scales(self.stage.node.pid) if rounds > 1 else None
+        usual = self._pace() if rounds > 1 else 0.0
+        began = time.monotonic()
+        self.state = "used"
+        for number in range(1, rounds + 1):
+            tried.rounds = number
+            self._round(tried)
+            over = time.monotonic() - began >= seconds
+            last = number == rounds or over
+            tried.objection = self._patient.examine(_when(number, rounds, last=last), tried.played, case)
+            if tried.objection is None and scales is not None:
+                tried.objection = scales.weigh(last=last) or (self._slower(usual) if last else None)
+            if tried.objection is not None or last:
+                break
+        if tried.objection is None and linger and self._ends_within(linger):
+            tried.late = True
+            tried.objection = self._patient.examine(When.ODD, tried.played, case)
+        if tried.objection is not None:
+            self.state = "harmed"
+        if scales is not None:
+            tried.grown = scales.grown(time.monotonic() - began)
+        tried.seconds = time.monotonic() - began
+        return tried
+
+    def _pace(self) -> float:
+        """Returns seconds that an answer takes in a session; 0 when there is none."""
+        player = self.stage.player(random.Random())
+        times = []
+        try:
+            for _ in range(PACE):
+                pipe = player.reach(State.OPEN)
+                began = time.perf_counter()
+                run(player.settle(pipe, Played()))
+                times.append(time.perf_counter() - began)
+        except NotReached:
+            return 0.0
+        finally:
+            player.leave()
+        return median(times)
+
+    def _slower(self, usual: float) -> Objection | None:
+        now = self._pace() if usual else 0.0
+        if now < SLOWER * usual or now - usual < SLOWER_SECONDS:
+            return None
+        detail = f"an answer takes {now * 1e3:.1f} ms, {usual * 1e3:.2f} ms before"
+        return Objection("time", Harm.SLOW, "", detail)
+
+    def _ends_within(self, seconds: float) -> bool:
+        """Waits for the process to end, or to say that something in it failed; tells whether to look again."""
+        pid = self.stage.node.pid
+        if pid is None:
+            return False
+        try:
+            descriptor = os.pidfd_open(pid)
+        except OSError:
+            return True
+        try:
+            poll = select.poll()
+            poll.register(descriptor, select.POLLIN)
+            poll.poll(seconds * 1000)
+        finally:
+            os.close(descriptor)
+        return True
+
+    def _round(self, tried: Tried) -> None:
+        trace = Trace()
+        # ZenohIDs are not drawn from the seed: a node that still closes the last session of one refuses it.
+        player = self.stage.player(random.Random(), trace)
+        player.reply = self._reply
+        played = tried.played = Played()
+        tried.parts = []
+        try:
+            for step in tried.script.steps:
+                start = trace.end
+                try:
+                    run(player.steps((step,), played))
+                finally:
+                    pipe = player.links.get(step.link)
+                    tried.parts.append(
+                        Part(pipe.number, start, trace.end, dict(pipe.values), (pipe.sn, pipe.sn_be))
+                        if pipe is not None
+                        else Part(0, start, trace.end)
+                    )
+            run(player.conclude(played))
+        except NotReached as error:
+            played.failure = str(error)
+        finally:
+            tried.helpers = {pipe.number: dict(pipe.values) for pipe in player.helpers.values()}
+            player.leave()
+        tried.events = trace.since(0)
+        tried.endpoints = dict(trace.endpoints)
+
+    def close(self) -> None:
+        """Ends the node."""
+        self._forget()
+        if self.state != "down":
+            self.stage.stop()
+            self.state = "down"
+
+    def _forget(self) -> None:
+        if self._patient is not None:
+            self._patient.close()
+            self._patient = None
+
+
+class Lab:
+    """Tries scripts on nodes of its own.
+
+    Args:
+        config: The run.
+        node: The node under test; those of the lab are made like it.
+        stage_of: Makes a stage for what states need; for tests.
+        patient_of: Makes the patient of a stage; for tests.
+        seats: Nodes at a time.
+
+    Attributes:
+        tries: How many scripts were tried.
+        starts: How many nodes were started for it.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        node: Node,
+        *,
+        stage_of: Callable[[str, Mapping[str, Any]], Ground] | None = None,
+        patient_of: Callable[[Ground], Nurse] | None = None,
+        seats: int = SEATS,
+    ) -> None:
+        self._config = config
+        self._node = node
+        self._stage_of = stage_of or self._stage
+        self._patient_of = patient_of or self._patient
+        # A node dies with the thread that started it (PR_SET_PDEATHSIG), so threads live as long as the lab.
+        self._threads = ThreadPoolExecutor(seats, "lab")
+        self._count = seats
+        self._seats: list[Seat] = []
+        self._starting: dict[int, Future[None]] = {}
+        self._kind: tuple[str, str] | None = None
+        self._reply = config.reply
+        self.tries = 0
+        self.starts = 0
+
+    def _stage(self, needs: str, where: Mapping[str, Any]) -> Stage:
+        # One that is not ours cannot be started anew; whoever wants a try on it knows that.
+        node = self._node.variant() if self._node.owned else self._node
+        return stage_for(needs, node, self._config, where)
+
+    def _patient(self, stage: Ground) -> Patient:
+        assert isinstance(stage, Stage)
+        return Patient(stage, self._reply, rng=random.Random())
+
+    @property
+    def able(self) -> bool:
+        """Nodes like the one under test can be started."""
+        return self._node.owned
+
+    # Trying ----------------------------------------------------------------------------------------
+
+    def play(
+        self,
+        script: Script,
+        *,
+        fresh: bool = True,
+        rounds: int = 1,
+        case: Case | None = None,
+        seconds: float = ROUNDS_SECONDS,
+        linger: float = 0.0,
+    ) -> Tried:
+        """Plays a script on a node and looks at the node.
+
+        Args:
+            script: What is played.
+            fresh: On a node that was just started; otherwise one that survived others may do.
+            rounds: How often.
+            case: What the script was made of, for oracles that want to know.
+            seconds: So long the rounds may take.
+            linger: A process that seems well has so many seconds to die.
+
+        Raises:
+            NoFreshNode: There is none to be had.
+        """
+        seat = self._seat(script, fresh=fresh)
+        tried = seat.play(script, rounds, case, seconds, linger)
+        self.tries += 1
+        if seat.state == "harmed":
+            self._prepare(seat)
+        return tried
+
+    def walk(self, scripts: Iterable[Script], deadline: float) -> tuple[int, Tried] | None:
+        """Plays scripts one after the other on one fresh node, with a look at it behind each.
+
+        Args:
+            scripts: In order; all need the same node.
+            deadline: On ``time.monotonic``.
+
+        Returns:
+            Position of the first one behind which the node is not well, and what was seen; None when there is none.
+        """
+        seat: Seat | None = None
+        for index, script in enumerate(scripts):
+            if time.monotonic() >= deadline:
+                return None
+            if seat is None:
+                seat = self._seat(script, fresh=True)
+            tried = seat.play(script)
+            self.tries += 1
+            if tried.objection is not None:
+                self._prepare(seat)
+                return index, tried
+        return None
+
+    def _seat(self, script: Script, *, fresh: bool) -> Seat:
+        """Returns a seat that is free; starts those that are not up."""
+        kind = (needs_of(script), repr(script.where))
+        if kind != self._kind:
+            self._furnish(kind, script)
+        idle = [seat for seat in self._seats if id(seat) not in self._starting]
+        used = next((seat for seat in idle if seat.state == "used"), None)
+        if used is not None and not fresh:
+            return used
+        wanted = next((seat for seat in self._seats if self._is_up(seat) and seat.state == "fresh"), None)
+        if wanted is None:
+            for seat in idle:
+                self._prepare(seat)
+            wanted = min(self._seats, key=lambda seat: list(self._starting).index(id(seat)))
+        future = self._starting.pop(id(wanted), None)
+        if future is not None:
+            self._await(future)
+        return wanted
+
+    def _furnish(self, kind: tuple[str, str], script: Script) -> None:
+        """Starts nodes of a kind; those of another kind end."""
+        self.rest()
+        where = dict(script.where)
+        try:
+            self._seats = [
+                Seat(self._stage_of(kind[0], where), self._patient_of, self._reply)
+                for _ in range(self._count)
+            ]
+        except NotApplicable as error:
+            raise NoFreshNode(str(error)) from None
+        self._kind = kind
+        for seat in self._seats:
+            self._prepare(seat)
+
+    def _is_up(self, seat: Seat) -> bool:
+        future = self._starting.get(id(seat))
+        return future is None or future.done()
+
+    def _prepare(self, seat: Seat) -> None:
+        if id(seat) not in self._starting:
+            self.starts += 1
+            self._starting[id(seat)] = self._threads.submit(seat.prepare)
+
+    @staticmethod
+    def _await(future: Future[None]) -> None:
+        try:
+            future.result()
+        except NOT_STARTED as error:
+            raise NoFreshNode(f"no fresh node for a try: {error}") from None
+
+    @contextmanager
+    def hurried(self) -> Iterator[None]:
+        """Waits less for answers than is fair; what is seen so has to be seen again with all the patience."""
+        self.rest()
+        patience, self._reply = self._reply, max(HURRY * self._reply, min(SHORTEST, self._reply))
+        try:
+            yield
+        finally:
+            self._reply = patience
+            self.rest()
+
+    # Ending ----------------------------------------------------------------------------------------
+
+    def rest(self) -> None:
+        """Ends the nodes; the next try starts others."""
+        for future in self._starting.values():
+            with suppress(*NOT_STARTED):
+                future.result()
+        self._starting.clear()
+        for seat in self._seats:
+            seat.close()
+        self._seats = []
+        self._kind = None
+
+    def close(self) -> None:
+        """Ends the nodes and threads for good."""
+        self.rest()
+        self._threads.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,41 @@
+"""Oracles: small functions with a name, each of which knows one way in which a node may not be well.
+
+``Patient`` is a node under observation; ``examine`` asks the oracles whose time it is. To add one, register a function
+with ``@oracle`` in a module that is imported here.
+"""
+
+from fuzz.oracles import alive, answers, differs, growth, timing
+from fuzz.oracles.base import (
+    BEAT_CASES,
+    BEAT_SECONDS,
+    ODD_SECONDS,
+    ORACLES,
+    TREND_SECONDS,
+    Harm,
+    Objection,
+    Oracle,
+    When,
+    oracle,
+)
+from fuzz.oracles.patient import Patient
+from fuzz.oracles.places import place_of
+
+__all__ = [
+    "BEAT_CASES",
+    "BEAT_SECONDS",
+    "ODD_SECONDS",
+    "ORACLES",
+    "TREND_SECONDS",
+    "Harm",
+    "Objection",
+    "Oracle",
+    "Patient",
+    "When",
+    "alive",
+    "answers",
+    "differs",
+    "growth",
+    "oracle",
+    "place_of",
+    "timing",
+]

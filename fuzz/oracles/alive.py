@@ -1,0 +1,150 @@
+"""Oracles about life: the process, its last words, new sessions, sessions that live through the run."""
+
+from __future__ import annotations
+
+import re
+
+from fuzz.oracles.base import Harm, Objection, When, oracle
+from fuzz.oracles.canary import Trouble, Wrong
+from fuzz.oracles.machine import Watch
+from fuzz.oracles.patient import Patient
+from fuzz.oracles.places import place_of
+from fuzz.oracles.service import NOBODY, Served, Step
+from fuzz.player import Played
+
+BUSY_CALLS = 3
+"""New sessions that are tried once more on a busy machine, each waiting twice as long as the one before."""
+
+
+@oracle("process", "the process lives", When.CASE, "a process of ours")
+def process(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001  (called like the others)
+    """The process lives."""
+    death = patient.node.death()
+    if not death:
+        return None
+    found = re.search(r"SIG\w+|exit code \d+", death)
+    how = found[0] if found else death
+    said = patient.said()
+    where = place_of(said)
+    return Objection("process", Harm.CRASH, f"{how} {where}".strip(), f"{death}; {said}" if said else death)
+
+
+@oracle("stderr", "the process does not say that something in it failed", When.CASE, "a process of ours")
+def stderr(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
+    """The process does not report a failure of its own."""
+    said = patient.said()
+    return Objection("stderr", Harm.PANIC, place_of(said), said) if said else None
+
+
+@oracle(
+    "canary",
+    "sessions of ours live on, and what they send each other arrives once, whole, in order and in time",
+    When.BEAT,
+    "a node that carries publications",
+)
+def canary(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
+    """Sessions of ours live on, and what they send each other arrives."""
+    birds = patient.canary
+    if birds is None:
+        if patient.when is not When.BEAT:
+            patient.open_canary()
+        return None
+    trouble = birds.beat() if patient.when is When.BEAT else birds.look()
+    if trouble is None:
+        return None
+    if trouble.wrong is Wrong.ENDED:
+        ended = birds.gone
+        if ended is not None and birds.neglected(ended):
+            # We were silent for too long ourselves.
+            patient.close_canary()
+            patient.open_canary()
+            return None
+    return objection_of(patient, trouble)
+
+
+def objection_of(patient: Patient, trouble: Trouble) -> Objection | None:
+    """Returns what trouble with the canary means, given whether the node serves others."""
+    late = patient.aftermath()
+    if late is not None:
+        return late
+    served = _called(patient)
+    if served is not None and not served.well:
+        return _unserved(patient, served)
+    birds = patient.canary
+    if trouble.wrong is Wrong.MUTE and birds is not None:
+        later = birds.later()
+        if later is None:
+            return None
+        trouble = later
+    if trouble.wrong is Wrong.ENDED:
+        objection = Objection("undue", Harm.UNDUE, trouble.how, trouble.detail)
+    else:
+        harm = Harm.STALL if trouble.wrong is Wrong.MUTE else Harm.DISTURBED
+        objection = Objection("canary", harm, trouble.place, trouble.detail)
+    if not patient.node.owned:
+        # Nobody starts it anew: what comes next is judged by fresh sessions.
+        patient.close_canary()
+        patient.open_canary()
+    return objection
+
+
+@oracle(
+    "ping", "a new session opens, and a query in it is answered in time", When.ODD, "a node that takes links"
+)
+def ping(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
+    """A new session opens, and a query in it is answered in time."""
+    served = _called(patient)
+    return _unserved(patient, served) if served is not None and not served.well else None
+
+
+def _called(patient: Patient) -> Served | None:
+    """Opens a new session; a second one when that fails, and more of them while the machine is busy."""
+    watch = Watch()
+    served = patient.call()
+    if served is None or served.well:
+        return served
+    for longer in range(BUSY_CALLS):
+        if patient.node.death():
+            break
+        busy = watch.busy
+        served = patient.call(patient.reply * 2**longer if busy else patient.reply / 2)
+        assert served is not None
+        if served.well or not busy:
+            break
+    return served
+
+
+def _unserved(patient: Patient, served: Served) -> Objection:
+    """Returns what it means that a new session is not served."""
+    birds = patient.canary
+    if birds is not None:
+        birds.ask()
+    late = patient.aftermath()
+    if late is not None:
+        return late
+    if served.how == NOBODY and not patient.node.owned:
+        return Objection("ping", Harm.GONE, "", served.why)
+    if served.step is Step.QUERY:
+        return Objection("ping", Harm.STALL, "sessions open, nothing is answered in them", served.why)
+    others = birds is not None and birds.answered(patient.reply / 4)
+    if served.unanswered and not others:
+        return Objection("ping", Harm.STALL, "", served.why)
+    rest = "; sessions that were open before are served" if others else ""
+    return Objection("ping", Harm.REFUSING, served.place, served.why + rest)
+
+
+@oracle("stage", "what the states need is still there: it scouts, connects, is in its group", When.ODD)
+def stage(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
+    """What the states of the stage need is still there."""
+    watch = Watch()
+    why = patient.stage.trouble(patient.reply)
+    for longer in range(BUSY_CALLS):
+        if not why:
+            return None
+        busy = watch.busy
+        why = patient.stage.trouble(patient.reply * 2**longer)
+        if not busy:
+            break
+    if not why:
+        return None
+    return patient.aftermath() or Objection("stage", Harm.STALL, "stage", why)

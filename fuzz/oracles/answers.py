@@ -1,0 +1,42 @@
+"""What the node says itself must be what a strict decoder takes.
+
+The lie may be ours, though. A router hands on what others publish, ask, reply and declare; keys, payloads, parameters,
+attachments and extensions in it are theirs, and with several links side by side nobody can say whose. So a batch
+with a message that may be handed on is not judged: PUSH, REQUEST, RESPONSE, DECLARE, INTEREST, OAM. What is left are
+the node's own words: the handshake, CLOSE, KEEP_ALIVE, JOIN, HELLO, the end of queries, and the frames around them.
+A handshake that we lied in may have agreed on another form of what comes behind it (compression, low latency): then
+nothing behind the OpenAck is judged.
+"""
+
+from __future__ import annotations
+
+import re
+
+from fuzz.oracles.base import Harm, Objection, When, oracle
+from fuzz.oracles.patient import Patient
+from fuzz.player import Played
+
+CARRIED = frozenset({"PUSH", "REQUEST", "RESPONSE", "DECLARE", "INTEREST", "OAM"})
+"""Messages in which a node hands on what others said."""
+
+
+@oracle("undecodable", "a strict decoder takes what the node says itself", When.CASE)
+def undecodable(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001  (called like the others)
+    """A strict decoder takes what the node says itself."""
+    if played is None or not played.refused:
+        return None
+    for answer in played.answers:
+        if answer.refused and CARRIED.isdisjoint(answer.names):
+            said = answer.batch[:64].hex() + ("..." if len(answer.batch) > 64 else "")
+            detail = f"a strict decoder refuses what the node says: {answer.refused} ({said})"
+            return Objection("undecodable", Harm.UNDECODABLE, place_in(answer.names, answer.refused), detail)
+        if "OPEN" in answer.names:
+            break
+    return None
+
+
+def place_in(names: tuple[str, ...], refused: str) -> str:
+    """Returns which message and field it is, without offsets and values."""
+    field = refused.partition(" at byte ")[0]
+    field = re.sub(r"[\[(]?\d+[\])]?", "", field)
+    return field or (names[-1] if names else "batch")

@@ -1,0 +1,122 @@
+"""What an oracle is, what it says, and the list of all of them.
+
+The invariant: whatever is sent, the node understands it or refuses it; its process lives, it does not panic, it
+goes on serving others, and it holds no more than before. Everything else is a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fuzz.oracles.patient import Patient
+    from fuzz.player import Played
+
+
+class Harm(StrEnum):
+    """Classes of findings, the gravest first.
+
+    ``crash``: the process ended. ``panic``: it said that something in it failed. ``gone``: nobody listens any more at
+    the address of a node that is not ours. ``stall``: it lives but answers nothing. ``refusing``: it takes no new
+    sessions, or a link to it is no use. ``undue``: it ended a session that did nothing wrong. ``disturbed``: what
+    others send through it is lost, late or changed. ``busy``: it computes although nothing is asked. ``growth``,
+    ``leak``: it holds more and more memory, or descriptors. ``slow``: it takes many times as long as at first.
+    ``undecodable``: it said something that no strict decoder takes. ``differs``: another node answers otherwise.
+    """
+
+    CRASH = "crash"
+    PANIC = "panic"
+    GONE = "gone"
+    STALL = "stall"
+    REFUSING = "refusing"
+    UNDUE = "undue"
+    DISTURBED = "disturbed"
+    BUSY = "busy"
+    GROWTH = "growth"
+    LEAK = "leak"
+    SLOW = "slow"
+    UNDECODABLE = "undecodable"
+    DIFFERS = "differs"
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """What an oracle saw.
+
+    Attributes:
+        oracle: Its name.
+        harm: The class.
+        place: Where in the node, or what of it fails, in words that do not change from run to run; may be empty.
+        detail: One line for people.
+    """
+
+    oracle: str
+    harm: Harm
+    place: str
+    detail: str
+
+
+class When(StrEnum):
+    """How often an oracle is asked; each of them includes those in front of it.
+
+    ``case``: after every case; takes microseconds. ``beat``: every BEAT_CASES cases or BEAT_SECONDS. ``odd``: every
+    ODD_SECONDS, and whenever something looks odd. ``trend``: every TREND_SECONDS; judges a window of time.
+    """
+
+    CASE = "case"
+    BEAT = "beat"
+    ODD = "odd"
+    TREND = "trend"
+
+
+ORDER = tuple(When)
+
+BEAT_CASES = 32
+"""A beat takes about as long as one case: after so many of them it costs a thirtieth of each."""
+
+BEAT_SECONDS = 0.05
+"""A beat comes at least so often, in seconds: an engine with a new session each case does 15 of them meanwhile."""
+
+ODD_SECONDS = 2.0
+"""The thorough look comes at least so often: it takes as long as two or three cases."""
+
+TREND_SECONDS = 5.0
+"""Growth is judged so often: it takes as long as a hundred cases, most of it to see whether the node comes to rest."""
+
+Look = Callable[["Patient", "Played | None"], "Objection | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Oracle:
+    """A small function with a name.
+
+    Attributes:
+        name: Unique.
+        purpose: What holds while it has no objection, one line.
+        when: How often it is asked.
+        look: The function: the node, and the case that was just played if there is one.
+        needs: What the node must be for it; empty when it can always be asked.
+    """
+
+    name: str
+    purpose: str
+    when: When
+    look: Look
+    needs: str = ""
+
+
+ORACLES: dict[str, Oracle] = {}
+"""All of them, in the order in which they are asked."""
+
+
+def oracle(name: str, purpose: str, when: When, needs: str = "") -> Callable[[Look], Look]:
+    """Registers an oracle."""
+
+    def register(look: Look) -> Look:
+        ORACLES[name] = Oracle(name, purpose, when, look, needs)
+        return look
+
+    return register

@@ -1,0 +1,634 @@
+"""Sessions of ours that live through the whole run, and what they send each other through the node.
+
+A publisher and a subscriber, numbered publications whose every byte follows from the number, queries that the
+subscriber replies to, and a session that says nothing. Keys begin with a verbatim chunk and hold a random word, so
+that no wild card of a stimulus matches them and no stimulus names them. There is no Scapy on the way: messages are
+rendered once, and found again by a random word in them.
+"""
+
+from __future__ import annotations
+
+import random
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from conformance.nodes.base import Node
+from conformance.tester import Fencing
+from fuzz.oracles.machine import Watch
+from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
+from fuzz.player import Answer, Answers, Initiator, Pipe, Player, Trace
+from fuzz.states import State
+from scapy_layers import extensions as ext
+from scapy_layers.batch import contents
+from scapy_layers.codes import Enc, NetworkId, QueryTarget, TransportId
+from scapy_layers.data import Put, Query, Reply
+from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber
+from scapy_layers.errors import WireError
+from scapy_layers.message import Message
+from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
+from scapy_layers.primitives import Reader, write_vle
+from scapy_layers.transport import KeepAlive
+
+TRACE_BYTES = 1 << 18
+"""So much of what the canary said is remembered."""
+
+KEEP_SECONDS = 1.0
+"""A session that says nothing sends KEEP_ALIVE so often: a quarter of the shortest lease that nodes are known to take."""
+
+NEGLECT_SECONDS = 3.0
+"""A session that we left alone for longer may be ended by a node that takes the shorter of two leases."""
+
+EXCUSED_SECONDS = 5.0
+"""So long after that it may still be seen to have ended it."""
+
+PROMPT = 0.004
+"""Seconds in which what we send is there when nothing is wrong; a beat waits no longer."""
+
+ODD_AGE = 0.05
+"""Seconds after which it is looked for in earnest."""
+
+FIRST_TRIES = 20
+"""Exchanges of a baseline."""
+
+LOOKS = 8
+"""Exchanges of a thorough look; one loss in three is not missed by them."""
+
+FIRST_SHARE = 0.25
+"""Share of T1 that a session is waited for, before a new one shows whether the node answers anybody."""
+
+BUSY_TIMES = 4
+"""On a machine that is busy with other things, so many times as long is waited once more."""
+
+WAITING_MS = 2000
+"""So long a query waits for our reply, in ms; nothing piles up in a node that loses them."""
+
+IDS = 16
+"""Request ids are used again after so many, so that the end of a query is recognised by its bytes."""
+
+COMPLETE = ext.QueryableInfo(complete=1)
+"""With it a query goes to our queryable only, and not to sessions of the campaign of which a node does not know yet
+what they serve."""
+
+WORD = 16
+DIGITS = 12
+FILLER = 24
+STEP = 0.02
+
+URGENT = ext.QoS(D=1, E=1)
+"""What the canary sends may not be dropped and does not wait for company."""
+
+_ID = 0x1F
+_MORE = 0x80
+
+
+class Wrong(StrEnum):
+    """What can be wrong with the canary: the words of a place."""
+
+    LOST = "publication lost"
+    SILENT = "publications do not arrive"
+    LATE = "long without an answer"
+    CHANGED = "publication changed"
+    TWICE = "publication twice"
+    REORDERED = "publications out of order"
+    ASTRAY = "publication for another key"
+    UNREPLIED = "query does not arrive"
+    NO_REPLY = "reply does not arrive"
+    REPLY_CHANGED = "reply changed"
+    MUTE = "session not answered"
+    ENDED = "session ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Something that is wrong with the canary.
+
+    Attributes:
+        wrong: What.
+        how: More words for the place, such as the reason of a CLOSE.
+        detail: One line for people.
+    """
+
+    wrong: Wrong
+    how: str
+    detail: str
+
+    @property
+    def place(self) -> str:
+        """The words for an objection."""
+        return f"{self.wrong}: {self.how}" if self.how else str(self.wrong)
+
+
+class Unread(Answers):
+    """Leaves alone what carries a word of ours: the canary knows what it must look like.
+
+    Args:
+        word: The word.
+    """
+
+    def __init__(self, word: bytes) -> None:
+        super().__init__()
+        self._word = word
+
+    def read(self, batch: bytes, time_ns: int, pipe: Pipe | None = None) -> Answer:
+        """See Answers."""
+        if self._word in batch:
+            return Answer(time_ns, batch, (), "", "", 0, None)
+        return super().read(batch, time_ns, pipe)
+
+
+class Canary:
+    """The sessions and their traffic.
+
+    Args:
+        node: The node; it listens.
+        reply: T1 in seconds.
+        rng: Draws the words.
+
+    Attributes:
+        routes: Publications arrive, as far as was seen when the node was fresh.
+        replies: So do queries and replies.
+        asked: The node answers fences.
+        baseline: Latency of a fresh node in seconds, the median.
+        recent: Seconds that the latest exchanges took.
+        pipes: The links.
+        trace: What went over them.
+    """
+
+    def __init__(self, node: Node, reply: float, rng: random.Random) -> None:
+        self.reply = reply
+        word = f"{rng.getrandbits(64):016x}".encode()
+        self._word = word
+        self._payload_size = WORD + 1 + DIGITS + FILLER
+        self._fillers = [rng.randbytes(FILLER) for _ in range(256)]
+        self.trace = Trace(TRACE_BYTES)
+        self._question = question_of(node.fence)
+        self._player = Player(
+            Initiator(way_to(node)), reply, Fencing(node.fence), rng, self.trace, Unread(word)
+        )
+        key = f"@zenoh-harness/canary/{rng.getrandbits(64):016x}"
+        self.key = key
+        blank = bytes(self._payload_size)
+        self._push = _head(Push(key_suffix=key, extensions=[URGENT], body=Put(data=blank)), blank)
+        self._request = _head(
+            Request(
+                request_id=0,
+                key_suffix=key,
+                extensions=[
+                    URGENT,
+                    ext.Target(target=QueryTarget.BEST_MATCHING),
+                    ext.Timeout(timeout=WAITING_MS),
+                ],
+                body=Query(P=1, parameters="0" * (WORD + 1 + DIGITS)),
+            ),
+            b"0" * (WORD + 1 + DIGITS),
+        )
+        self._response = _head(
+            Response(request_id=0, key_suffix=key, extensions=[URGENT], body=Reply(body=Put(data=blank))),
+            blank,
+        )
+        self._final = bytes(ResponseFinal(request_id=0))[:1]
+        self.publisher: Pipe
+        self.subscriber: Pipe
+        self.idler: Pipe
+        self.pipes: list[Pipe] = []
+        self.routes = self.replies = self.asked = False
+        self.baseline = 0.0
+        self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
+        self._number = 0
+        self._seen = 0
+        self._sent_at = 0.0
+        self._missing: set[int] = set()
+        self._query = 0
+        self._queried = self._replied = 0
+        self._query_at = 0.0
+        self._wrong: deque[Trouble] = deque(maxlen=8)
+        self._keep_at = 0.0
+        self._said_at: dict[Pipe, float] = {}
+        self._excused: dict[Pipe, float] = {}
+        self._wanted: dict[Pipe, int] = {}
+
+    # Sessions ----------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Opens the sessions, and sees what the node does for them.
+
+        Raises:
+            NotReached: It does not open them.
+        """
+        self.publisher = self._player.reach(State.OPEN, "publisher")
+        self.subscriber = self._player.reach(State.OPEN, "subscriber")
+        self.idler = self._player.reach(State.OPEN, "idler")
+        now = time.perf_counter()
+        self.pipes = [self.publisher, self.subscriber, self.idler]
+        self._said_at = dict.fromkeys(self.pipes, now)
+        for body in (
+            DeclareSubscriber(entity_id=1, key_suffix=self.key),
+            DeclareQueryable(entity_id=2, key_suffix=self.key, extensions=[COMPLETE]),
+        ):
+            self._say(self.subscriber, bytes(Declare(body=body)))
+        self.asked = self.answers(self.subscriber, self.reply) and self.answers(self.publisher, self.reply)
+        self._measure()
+        if not self.routes and not self.replies:
+            # A node that carries nothing may be a small one, which takes few links.
+            self._player.links.pop("idler").close()
+            self.pipes.remove(self.idler)
+
+    def _measure(self) -> None:
+        """Learns what the node does for us, and how long it takes."""
+        self.routes = self.replies = True
+        for _ in range(FIRST_TRIES):
+            self._send()
+            self._hear(self._complete, self.reply if not self.recent else 2 * ODD_AGE)
+            if not self.recent and self._seen < self._number:
+                self.routes = False
+            if self._replied < self._query:
+                self.replies = self._replied > 0
+            if not self.routes and not self.replies:
+                break
+        self.baseline = sorted(self.recent)[len(self.recent) // 2] if self.recent else 0.0
+        self._wrong.clear()
+
+    def close(self) -> None:
+        """Ends the sessions."""
+        self._player.close()
+
+    def keep(self) -> None:
+        """Says KEEP_ALIVE where nothing was said for a while, and takes in what came. Cheap; called often."""
+        now = time.perf_counter()
+        if now < self._keep_at:
+            return
+        self._keep_at = now + KEEP_SECONDS / 2
+        for pipe in self.pipes:
+            if now - self._said_at[pipe] >= KEEP_SECONDS:
+                self._write(pipe, _KEEP_ALIVE)
+            self._take(pipe)
+
+    def neglected(self, pipe: Pipe) -> bool:
+        """Tells whether we are silent, or were until a moment ago, for so long that a node may end the session."""
+        now = time.perf_counter()
+        return now < self._excused.get(pipe, 0.0) or now - self._said_at[pipe] > NEGLECT_SECONDS
+
+    # Sending -----------------------------------------------------------------------------------------
+
+    def _write(self, pipe: Pipe, *batches: bytes) -> None:
+        now = time.perf_counter()
+        if now - self._said_at[pipe] > NEGLECT_SECONDS:
+            self._excused[pipe] = now + EXCUSED_SECONDS
+        self._said_at[pipe] = now
+        if not pipe.stream:
+            for batch in batches:
+                pipe.send(batch)
+            return
+        pipe.send(b"".join([part for batch in batches for part in (len(batch).to_bytes(2, "little"), batch)]))
+
+    def _say(self, pipe: Pipe, *messages: bytes) -> None:
+        self._write(pipe, *(b"".join((FRAME_R, pipe["sn"], message)) for message in messages))
+
+    def _send(self) -> None:
+        """Publishes the next number and asks the next query, unless those before are still under way."""
+        messages = []
+        now = time.perf_counter()
+        if self.routes and self._seen >= self._number:
+            self._number += 1
+            self._sent_at = now
+            messages.append(self._push + self._payload(b"p", self._number))
+        if self.replies and self._replied >= self._query:
+            self._query += 1
+            self._query_at = now
+            head = self._request[:1] + write_vle(self._query % IDS + 1) + self._request[2:]
+            messages.append(head + self._mark(b"q", self._query))
+        if messages:
+            self._say(self.publisher, *messages)
+
+    def _mark(self, kind: bytes, number: int) -> bytes:
+        return b"%b%b%012d" % (self._word, kind, number)
+
+    def _payload(self, kind: bytes, number: int) -> bytes:
+        return self._mark(kind, number) + self._fillers[number & 0xFF]
+
+    # Hearing -----------------------------------------------------------------------------------------
+
+    def _complete(self) -> bool:
+        return (self._seen >= self._number or not self.routes) and (
+            self._replied >= self._query or not self.replies
+        )
+
+    def _hear(self, done: Callable[[], bool], seconds: float, watch: Watch | None = None) -> bool:
+        """Takes in what comes until a condition holds, a session ends, or time has passed."""
+        deadline = time.perf_counter() + seconds
+        poll = select.poll()
+        for pipe in (self.publisher, self.subscriber):
+            if not pipe.ended:
+                poll.register(pipe.fileno(), select.POLLIN)
+        while True:
+            now = time.perf_counter()
+            if now >= deadline or self.publisher.ended or self.subscriber.ended:
+                self._take(self.subscriber)
+                self._take(self.publisher)
+                return done()
+            asked = min(STEP, deadline - now)
+            ready = poll.poll(asked * 1000)
+            if watch is not None and not ready:
+                watch.woken(time.perf_counter() - now - asked - 0.001)
+            self._take(self.subscriber)
+            self._take(self.publisher)
+            if done():
+                return True
+
+    def _take(self, pipe: Pipe) -> None:
+        pipe.receive()
+        if not pipe.inbox:
+            return
+        for answer in pipe.take():
+            if answer.close is not None:
+                pipe.facts["close"] = answer.close
+            elif self._word in answer.batch:
+                self._find(pipe, answer.batch)
+            elif "PUSH" in answer.names and pipe is not self.publisher:
+                self._stray(answer)
+
+    def _find(self, pipe: Pipe, batch: bytes) -> None:
+        """Finds what carries our word in a batch."""
+        at = batch.find(self._word)
+        while at >= 0:
+            behind = at + WORD + 1 + DIGITS
+            kind, digits = batch[at + WORD : at + WORD + 1], batch[at + WORD + 1 : behind]
+            number = int(digits) if digits.isdigit() else -1
+            if pipe is self.subscriber and kind == b"q":
+                self._serve(batch, number)
+                self._queried = max(self._queried, number)
+            else:
+                whole = kind in {b"p", b"r"} and self._is_whole(batch, at, kind, number)
+                if kind == b"r" or pipe is self.publisher:
+                    self._came_back(number, whole=whole)
+                else:
+                    self._arrived(number, whole=whole)
+            at = batch.find(self._word, behind)
+
+    def _is_whole(self, batch: bytes, at: int, kind: bytes, number: int) -> bool:
+        size = self._payload_size
+        return batch[at - 1] == size and batch[at : at + size] == self._payload(kind, number)
+
+    def _arrived(self, number: int, *, whole: bool) -> None:
+        if not whole or not 0 < number <= self._number:
+            self._note(
+                Wrong.CHANGED, f"a publication arrives changed, the last one sent is number {self._number}"
+            )
+        elif number > self._seen:
+            if number == self._number:
+                self.recent.append(time.perf_counter() - self._sent_at)
+            self._missing.update(range(self._seen + 1, number))
+            self._seen = number
+        elif number in self._missing:
+            self._missing.discard(number)
+            self._note(Wrong.REORDERED, f"publication {number} arrives behind {self._seen}")
+        else:
+            self._note(Wrong.TWICE, f"publication {number} arrives again, behind {self._seen}")
+
+    def _came_back(self, number: int, *, whole: bool) -> None:
+        if not whole or not 0 < number <= self._query:
+            self._note(
+                Wrong.REPLY_CHANGED, f"a reply arrives changed, the last query is number {self._query}"
+            )
+        self._replied = max(self._replied, min(number, self._query))
+
+    def _serve(self, batch: bytes, number: int) -> None:
+        """Replies to a query."""
+        request = _request_id(batch)
+        if request is None:
+            return
+        rid = write_vle(request)
+        reply = self._response[:1] + rid + self._response[2:] + self._payload(b"r", number)
+        self._write(self.subscriber, FRAME_R + self.subscriber["sn"] + reply + self._final + rid)
+
+    def _stray(self, answer: Answer) -> None:
+        """Looks at a publication without our word."""
+        for message in contents(answer.batch).messages:
+            for inside in getattr(message, "messages", None) or ():
+                if (
+                    isinstance(inside, Push)
+                    and not inside.key_scope
+                    and inside.value("key_suffix") != self.key
+                ):
+                    self._note(
+                        Wrong.ASTRAY, "a session receives a publication for a key that it did not ask for"
+                    )
+
+    def _note(self, wrong: Wrong, detail: str) -> None:
+        self._wrong.append(Trouble(wrong, "", detail))
+
+    # Judging -----------------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Asks the node in the sessions that send whether it is done; ``answered`` tells."""
+        for pipe in (self.publisher, self.subscriber):
+            self._wanted[pipe] = self._question_in(pipe)
+
+    def answered(self, seconds: float) -> bool:
+        """Tells whether the node answers in one of the sessions that were asked, in time."""
+        return self._hear(
+            lambda: any(pipe.finals >= wanted for pipe, wanted in self._wanted.items()), seconds
+        )
+
+    def answers(self, pipe: Pipe, seconds: float) -> bool:
+        """Asks the node in one of the sessions whether it is done; tells whether it answers in time."""
+        wanted = self._question_in(pipe)
+        return bool(self._question) and self._hear(lambda: pipe.finals >= wanted, seconds)
+
+    def _question_in(self, pipe: Pipe) -> int:
+        """Asks in a session; returns how many answers show that all that was sent before it was dealt with."""
+        pipe.fences += 1
+        if self._question:
+            self._say(pipe, self._question)
+        return pipe.fences
+
+    def beat(self) -> Trouble | None:
+        """One exchange; what does not come at once is looked for at the next beat."""
+        if not self.routes and not self.replies:
+            return self._beat_of_fences()
+        self._send()
+        if self._hear(self._complete, PROMPT) and not self._wrong and self.gone is None:
+            return None
+        return self.trouble()
+
+    def look(self) -> Trouble | None:
+        """Some exchanges, each waited for; ``recent`` tells how long they took."""
+        self.recent.clear()
+        if self.idler in self.pipes:
+            self._take(self.idler)
+        if not self.routes and not self.replies:
+            return self._beat_of_fences()
+        for _ in range(LOOKS):
+            self._send()
+            if not self._hear(self._settled, ODD_AGE) or not self._complete():
+                trouble = self.trouble() or self._overdue()
+                if trouble is not None:
+                    return trouble
+        return self.trouble()
+
+    def _settled(self) -> bool:
+        return self._complete() or bool(self._wrong)
+
+    def _beat_of_fences(self) -> Trouble | None:
+        """The same for a node that carries nothing from session to session."""
+        began = time.perf_counter()
+        if not self.asked or self.answers(self.publisher, PROMPT):
+            self.recent.append(time.perf_counter() - began)
+            return self.trouble()
+        if self.gone is not None or self.answers(self.publisher, self.reply * FIRST_SHARE):
+            return self.trouble()
+        return MUTE
+
+    def timed(self) -> float | None:
+        """One exchange, waited for; returns how long it took, None when something is wrong."""
+        if not self.routes:
+            began = time.perf_counter()
+            answered = self.asked and self.answers(self.publisher, self.patience)
+            return time.perf_counter() - began if answered else None
+        seen = self._seen
+        self._send()
+        return self.recent[-1] if self._hear(self._complete, self.patience) and self._seen > seen else None
+
+    def trouble(self) -> Trouble | None:
+        """Returns what is wrong; looks for what is overdue."""
+        ended = self._of_end()
+        if ended is not None:
+            return ended
+        if self._wrong:
+            return self._wrong.popleft()
+        now = time.perf_counter()
+        overdue = (self.routes and self._seen < self._number and now - self._sent_at > ODD_AGE) or (
+            self.replies and self._replied < self._query and now - self._query_at > ODD_AGE
+        )
+        return self._overdue() if overdue else None
+
+    @property
+    def gone(self) -> Pipe | None:
+        """The first link that the node has ended, or on which it said CLOSE."""
+        return next((pipe for pipe in self.pipes if pipe.ended or "close" in pipe.facts), None)
+
+    def _of_end(self) -> Trouble | None:
+        """Returns which of the sessions has ended."""
+        pipe = self.gone
+        if pipe is None:
+            return None
+        reason = pipe.facts.get("close")
+        how = "end of the link" if reason is None else close_words(reason)
+        name = {self.publisher: "publisher", self.subscriber: "subscriber"}.get(pipe, "silent session")
+        detail = f"the node ends the session of our {name}, which did nothing wrong ({how})"
+        return Trouble(Wrong.ENDED, how, detail)
+
+    @property
+    def patience(self) -> float:
+        """Seconds after which something is late: many times what it took at first."""
+        return max(2 * self.reply, 100 * self.baseline)
+
+    def later(self) -> Trouble | None:
+        """Waits for sessions that did not answer; returns what it means, nothing when it did not take too long.
+
+        On a busy machine it waits longer, and nothing that comes is late.
+        """
+        watch = Watch()
+        since = self._sent_at if self._seen < self._number else time.perf_counter()
+        self.ask()
+        answered = self.answered(self.patience)
+        if not answered and watch.busy:
+            answered = self.answered(BUSY_TIMES * self.patience)
+        took = time.perf_counter() - since
+        if self._of_end() is not None:
+            return self._of_end()
+        if not answered:
+            return MUTE
+        if took > self.patience and not watch.busy:
+            return Trouble(
+                Wrong.LATE, "", f"for {took:.1f} s nothing was answered or handed on in sessions of ours"
+            )
+        return None
+
+    def _overdue(self) -> Trouble | None:
+        """Looks for what is overdue.
+
+        What a session answers behind it shows that the node has dealt with it, however busy the machine is: first
+        where it was sent, then where it should have come.
+        """
+        if not self.asked:
+            return self._long_overdue()
+        watch = Watch()
+        for pipe in (self.publisher, self.subscriber, self.publisher):
+            if not self.answers(pipe, self.reply * FIRST_SHARE):
+                return self._of_end() or MUTE
+        # A node may hand on by another thread than the one that answers.
+        if self._hear(self._settled, self.reply if watch.busy else 2 * ODD_AGE):
+            return self._wrong.popleft() if self._wrong else None
+        return self._missed("although sessions are answered")
+
+    def _long_overdue(self) -> Trouble | None:
+        """The same where sessions cannot be asked: only time tells, and more of it on a busy machine."""
+        watch = Watch()
+        if self._hear(self._settled, self.patience, watch) or (
+            watch.busy and self._hear(self._settled, BUSY_TIMES * self.patience)
+        ):
+            return self._wrong.popleft() if self._wrong else None
+        return self._missed(f"in {self.patience:g} s")
+
+    def _missed(self, how: str) -> Trouble | None:
+        ended = self._of_end()
+        if ended is not None:
+            return ended
+        lost, replied = self._seen < self._number, self._replied
+        queried = self._queried
+        self._replied = max(self._replied, self._query)
+        if not lost:
+            if queried < self._query:
+                return Trouble(Wrong.UNREPLIED, "", f"a query does not arrive at our queryable {how}")
+            return Trouble(Wrong.NO_REPLY, "", f"the reply to query {replied + 1} does not come back {how}")
+        number = self._seen = self._number
+        # The next one shows whether this one is lost, or all are.
+        self._send()
+        if self._hear(lambda: self._seen >= self._number, self.reply):
+            return Trouble(Wrong.LOST, "", f"publication {number} does not arrive {how}, the next one does")
+        self._seen, self._replied = self._number, self._query
+        return Trouble(Wrong.SILENT, "", f"publications do not arrive {how}")
+
+
+MUTE = Trouble(Wrong.MUTE, "", "a session is not answered any more")
+
+
+def _head(message: Message, blank: bytes) -> bytes:
+    """Returns a message without the payload at its end."""
+    raw = bytes(message)
+    assert raw.endswith(blank)
+    return raw[: -len(blank)]
+
+
+_KEEP_ALIVE = bytes(KeepAlive())
+
+
+def _request_id(batch: bytes) -> int | None:
+    """Returns the id of the first query in a batch; None when there is none."""
+    reader = Reader(batch)
+    try:
+        header = reader.u8()
+        if header & _ID == TransportId.FRAME:
+            reader.vle()
+            more = header & _MORE
+            while more:
+                one = reader.u8()
+                more = one & _MORE
+                if one >> 5 & 3 == Enc.Z64:
+                    reader.vle()
+                elif one >> 5 & 3 == Enc.ZBUF:
+                    reader.take(reader.vle())
+            if reader.u8() & _ID == NetworkId.REQUEST:
+                return int(reader.vle())
+    except WireError:
+        return None
+    for message in contents(batch).messages:
+        for inside in getattr(message, "messages", None) or ():
+            if isinstance(inside, Request):
+                return int(inside.request_id)
+    return None

@@ -1,0 +1,92 @@
+"""What a process holds and does: memory, descriptors, processor time. Only for processes of ours."""
+
+from __future__ import annotations
+
+import time
+
+from fuzz.oracles.base import Harm, Objection, When, oracle
+from fuzz.oracles.patient import Patient
+from fuzz.player import Played
+
+MEMORY_MOST = 1 << 30
+"""Bytes; a node that still holds so much more a while after is not waited for any longer."""
+
+REST = 0.03
+"""Seconds in which nothing is asked, to see whether the node comes to rest."""
+
+SPIN = 0.2
+"""Share of one processor that a node without work does not take; one that spins gets no more on a busy machine."""
+
+RESTING = 0.05
+"""Share of one processor at which it has come to rest."""
+
+RESTLESS_SECONDS = 3.0
+"""So long a node may go on computing over what it was asked before."""
+
+
+def megabytes(size: float) -> str:
+    """Returns a number of bytes for people."""
+    return f"{size / (1 << 20):.1f} MB"
+
+
+@oracle("memory", "the process does not hold more and more memory", When.TREND, "a process of ours")
+def memory(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001  (called like the others)
+    """The process does not hold more and more memory."""
+    history, vitals = patient.history, patient.vitals
+    if history is None or vitals is None:
+        return None
+    series = history.memory
+    window = series.grows()
+    if window:
+        told = series.told(window, megabytes)
+        series.forget()
+        return Objection("memory", Harm.GROWTH, "memory", f"memory grows {told}")
+    limit = history.first.memory + MEMORY_MOST
+    if vitals.memory() <= limit:
+        return None
+    patient.rest(RESTLESS_SECONDS)
+    now = vitals.memory()
+    if now <= limit:
+        return None
+    series.forget()
+    first = history.first.memory
+    return Objection(
+        "memory", Harm.GROWTH, "memory", f"memory stays at {megabytes(now)}, {megabytes(first)} at first"
+    )
+
+
+@oracle("descriptors", "the process does not hold more and more descriptors", When.TREND, "a process of ours")
+def descriptors(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
+    """The process does not hold more and more descriptors."""
+    history = patient.history
+    if history is None:
+        return None
+    series = history.descriptors
+    window = series.grows()
+    if not window:
+        return None
+    told = series.told(window, lambda value: f"{value:.0f}")
+    series.forget()
+    return Objection("descriptors", Harm.LEAK, "descriptors", f"the number of open descriptors grows {told}")
+
+
+@oracle("cpu", "the process comes to rest when nothing is asked", When.TREND, "a process of ours")
+def cpu(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
+    """The process comes to rest when nothing is asked."""
+    vitals = patient.vitals
+    if vitals is None:
+        return None
+    seconds, spent, waited = REST, 0.0, 0.0
+    while waited < RESTLESS_SECONDS:
+        at, before = time.perf_counter(), vitals.cpu()
+        patient.rest(seconds)
+        took, used = time.perf_counter() - at, vitals.cpu() - before
+        if used < RESTING * took or (not waited and used < SPIN * took):
+            return None
+        spent, waited, seconds = spent + used, waited + took, RESTLESS_SECONDS / 12
+    if spent < SPIN * waited:
+        return None
+    detail = (
+        f"the process takes {spent / waited:.0%} of a processor for {waited:.1f} s in which nothing is asked"
+    )
+    return Objection("cpu", Harm.BUSY, "cpu", detail)

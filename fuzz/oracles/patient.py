@@ -1,0 +1,351 @@
+"""A node under observation: what the oracles need to know of it, and the order in which they are asked."""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Self
+
+from conformance.errors import HarnessError
+from conformance.nodes.base import Node
+from fuzz.cases import Case
+from fuzz.oracles.base import (
+    BEAT_CASES,
+    BEAT_SECONDS,
+    ODD_SECONDS,
+    ORACLES,
+    ORDER,
+    TREND_SECONDS,
+    Objection,
+    Oracle,
+    When,
+)
+from fuzz.oracles.canary import Canary
+from fuzz.oracles.history import History
+from fuzz.oracles.machine import Watch
+from fuzz.oracles.pace import Pace
+from fuzz.oracles.rival import Rival
+from fuzz.oracles.service import Caller, Served
+from fuzz.oracles.vitals import Vitals
+from fuzz.oracles.ward import Ward
+from fuzz.player import NotReached, Played
+from fuzz.player.doors import NoLink
+
+AFTERMATH = 0.1
+"""Seconds in which a process that no longer serves may still die or say why; more on a machine that is busy."""
+
+AFTERMATH_STEP = 0.005
+"""Seconds between two looks at its last words, which cannot be awaited; its exit can."""
+
+CALLED = 7
+"""New sessions that show how long one takes when the node is fresh."""
+
+REST_STEP = 0.5
+"""Seconds between two looks at the sessions of ours while the node is left alone."""
+
+
+class Patient:
+    """One node that the oracles look at.
+
+    Args:
+        stage: Where it is.
+        reply: T1: seconds that an answer may take.
+        rng: Draws words and ZenohIDs of the canary.
+        also: Another node that the same cases are played on; running.
+
+    Attributes:
+        case: The case that was just played, for oracles that want to know.
+        when: How thorough the look is that is being taken.
+        canary: Sessions of ours; None when the node opens none.
+        rival: The other node; None when there is none.
+        vitals: What the system knows of its process; None when it is not ours.
+        notes: What cannot be judged, and why, by oracle.
+        failures: Oracles that failed themselves and are not asked any more, and how.
+        history: What was measured of it since it was started.
+        exchange: How long an exchange of the canary takes.
+        opening: How long a new session takes.
+        called: Seconds that the latest new session took, if it was served.
+        spent: Seconds that each oracle took.
+        looks: How often each was asked.
+        cases: Cases since the node was started.
+    """
+
+    def __init__(
+        self, stage: Ward, reply: float, *, rng: random.Random | None = None, also: Ward | None = None
+    ) -> None:
+        self.stage = stage
+        self.reply = reply
+        self.rng = rng or random.Random()
+        self.rival = Rival(also) if also is not None else None
+        self.case: Case | None = None
+        self.when = When.CASE
+        self.canary: Canary | None = None
+        self.vitals: Vitals | None = None
+        self.history: History | None = None
+        self.exchange = Pace()
+        self.opening = Pace()
+        self.called: float | None = None
+        self.notes: dict[str, str] = {}
+        self.failures: dict[str, str] = {}
+        self.spent: dict[str, float] = {}
+        self.looks: Counter[str] = Counter()
+        self.cases = 0
+        self._said = ""
+        self._caller: Caller | None = None
+        self._plans: dict[tuple[When, tuple[str, ...] | None], list[Oracle]] = {}
+        self._beat_cases = 0
+        self._beat_at = self._odd_at = self._trend_at = 0.0
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        return self.stage.node
+
+    # Beginning and ending ----------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Sets up what is needed for a node that was just started: canary and baselines."""
+        self.close()
+        self.forget()
+        self.cases = self._beat_cases = 0
+        self._beat_at = self._odd_at = self._trend_at = time.perf_counter()
+        node = self.node
+        try:
+            self._caller = Caller(node, self.reply)
+        except NoLink as error:
+            self.notes["ping"] = str(error)
+        self.open_canary()
+        self._measure()
+        pid = node.pid
+        if pid is None:
+            self.notes["memory"] = self.notes["descriptors"] = self.notes["cpu"] = "the process is not ours"
+            return
+        vitals = Vitals(pid)
+        try:
+            self.history = History(vitals.sample())
+        except OSError:
+            return  # it is gone already: the first look says so
+        self.vitals = vitals
+
+    def _measure(self) -> None:
+        """Learns how long a fresh node takes."""
+        self.exchange = Pace(list(self.canary.recent) if self.canary is not None else [])
+        self.opening = Pace()
+        for _ in range(CALLED):
+            seconds = self.timed_call()
+            if seconds is None:
+                break
+            self.opening.baseline.append(seconds)
+
+    def open_canary(self) -> None:
+        """Opens the sessions of the canary; notes why when that fails."""
+        if self._caller is None:
+            return
+        canary = Canary(self.node, self.reply, self.rng)
+        try:
+            canary.open()
+        except NotReached as error:
+            canary.close()
+            self.notes["canary"] = str(error)
+            return
+        self.canary = canary
+        self.notes.pop("canary", None)
+        if not canary.routes:
+            self.notes["canary"] = "the node carries no publications from session to session"
+        elif not canary.replies:
+            self.notes["canary"] = "the node carries no queries from session to session"
+
+    def close_canary(self) -> None:
+        """Ends the sessions of the canary."""
+        if self.canary is not None:
+            self.canary.close()
+            self.canary = None
+
+    def close(self) -> None:
+        """Ends what ``begin`` set up."""
+        self.close_canary()
+        self._caller = None
+        self.vitals = None
+        self.history = None
+
+    def keep(self) -> None:
+        """Keeps the sessions of the canary alive. Costs nothing most of the time."""
+        if self.canary is not None:
+            self.canary.keep()
+
+    # What oracles ask --------------------------------------------------------------------------------
+
+    def said(self) -> str:
+        """Returns what the process said about failures of its own since the last ``forget``."""
+        new = self.node.complaints()
+        if new:
+            self._said = f"{self._said}; {new}" if self._said else new
+        return self._said
+
+    def forget(self) -> None:
+        """Forgets what was said; what comes now is about the next case."""
+        self._said = ""
+
+    def call(self, reply: float | None = None) -> Served | None:
+        """Opens a new session; None when the node takes no links, or nobody knows where.
+
+        Args:
+            reply: Seconds that an answer may take; T1 when None.
+        """
+        served = self._caller.call(reply or self.reply) if self._caller is not None else None
+        if served is not None:
+            self.called = served.seconds if served.well else None
+        return served
+
+    def timed_call(self) -> float | None:
+        """Opens a new session; returns how long that took, None when it was not served."""
+        served = self.call()
+        return served.seconds if served is not None and served.well else None
+
+    def rest(self, seconds: float) -> None:
+        """Lets time pass in which the node is asked nothing; ends at once when its process does."""
+        deadline = time.perf_counter() + seconds
+        with _Exit(self.node.pid) as exited:
+            while (left := deadline - time.perf_counter()) > 0:
+                if exited.wait(min(left, REST_STEP)):
+                    return
+                self.keep()
+
+    def aftermath(self) -> Objection | None:
+        """Waits a moment for the exit or the last words of a node that no longer serves; the gravest thing it shows."""
+        node = self.node
+        watch = Watch()
+        deadline = time.perf_counter() + AFTERMATH
+        patient = True
+        with _Exit(node.pid) as exited:
+            while True:
+                for name in ("process", "stderr"):
+                    late = ORACLES[name].look(self, None)
+                    if late is not None:
+                        return late
+                if not node.owned:
+                    return None
+                now = time.perf_counter()
+                if now >= deadline:
+                    if not (patient and watch.busy):
+                        return None
+                    patient, deadline = False, now + 5 * AFTERMATH
+                exited.wait(AFTERMATH_STEP)
+
+    # Examining ---------------------------------------------------------------------------------------
+
+    def due(self) -> When:
+        """Returns how thorough the next look must be; counts a case."""
+        self._beat_cases += 1
+        now = time.perf_counter()
+        if now - self._trend_at >= TREND_SECONDS:
+            return When.TREND
+        if now - self._odd_at >= ODD_SECONDS:
+            return When.ODD
+        if self._beat_cases >= BEAT_CASES or now - self._beat_at >= BEAT_SECONDS:
+            return When.BEAT
+        return When.CASE
+
+    def examine(
+        self,
+        when: When,
+        played: Played | None = None,
+        case: Case | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Objection | None:
+        """Asks the oracles whose time it is, until one objects; returns the objection.
+
+        Args:
+            when: How thorough.
+            played: What became of the case that was just played.
+            case: The case.
+            names: Only these oracles; all of them when None.
+        """
+        if played is not None:
+            self.cases += 1
+        if when is not When.CASE:
+            self._looked(when)
+        self.case, self.when = case, when
+        if when is When.TREND:
+            self._sample()
+        clock = time.perf_counter
+        began = clock()
+        for one in self._plan(when, names):
+            objection = self._ask(one, played)
+            now = clock()
+            self.spent[one.name] = self.spent.get(one.name, 0.0) + now - began
+            self.looks[one.name] += 1
+            began = now
+            if objection is not None:
+                return objection
+        return None
+
+    def _ask(self, one: Oracle, played: Played | None) -> Objection | None:
+        try:
+            return one.look(self, played)
+        except Exception as error:  # noqa: BLE001  (the campaign goes on without this oracle, and says so)
+            why = str(error) if isinstance(error, HarnessError) else repr(error)
+            self.failures[one.name] = why
+            self._plans.clear()
+            return None
+
+    def _sample(self) -> None:
+        if self.vitals is None or self.history is None:
+            return
+        try:
+            sample = self.vitals.sample()
+        except OSError:
+            return  # the process is gone: the first oracle says so
+        self.history.add(sample, self.cases)
+
+    def _plan(self, when: When, names: Sequence[str] | None) -> list[Oracle]:
+        key = when, None if names is None else tuple(names)
+        plan = self._plans.get(key)
+        if plan is None:
+            reach = ORDER.index(when)
+            plan = self._plans[key] = [
+                one
+                for one in ORACLES.values()
+                if ORDER.index(one.when) <= reach
+                and (names is None or one.name in names)
+                and one.name not in self.failures
+            ]
+        return plan
+
+    def _looked(self, when: When) -> None:
+        now = time.perf_counter()
+        self._beat_cases, self._beat_at = 0, now
+        if when is not When.BEAT:
+            self._odd_at = now
+        if when is When.TREND:
+            self._trend_at = now
+
+
+class _Exit:
+    """The end of a process, to be waited for."""
+
+    def __init__(self, pid: int | None) -> None:
+        self._poll = select.poll()
+        self._fd = -1
+        if pid is not None:
+            try:
+                self._fd = os.pidfd_open(pid)
+            except OSError:
+                return  # it is gone: whoever asks how it ended learns it at once
+            self._poll.register(self._fd, select.POLLIN)
+
+    def wait(self, seconds: float) -> bool:
+        """Waits until the process has ended; tells whether it has."""
+        return bool(self._poll.poll(seconds * 1000))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

@@ -1,0 +1,25 @@
+"""What oracles ask of the place where a node is."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from conformance.nodes.base import Node
+from fuzz.player import Player
+
+
+class Ward(Protocol):
+    """A ``stages.Stage``, as the oracles see it."""
+
+    @property
+    def node(self) -> Node:
+        """The node; it is running."""
+
+    def player(self) -> Player:
+        """Returns one more player."""
+
+    def restart(self) -> None:
+        """Kills the node and starts it."""
+
+    def trouble(self, reply: float) -> str:
+        """Returns why what its states need is not there any more, or nothing."""

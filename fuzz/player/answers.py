@@ -1,0 +1,253 @@
+"""What comes back, told apart: taken apart once for each shape, recognised from then on.
+
+The shape of an answer is which messages it holds with which flags, extensions and reasons, not what they
+carry: an answer of a new shape means that a case has reached something new in the node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from scapy_layers.batch import MAX_BATCH, contents
+from scapy_layers.codes import CloseReason, Kind, TransportId
+from scapy_layers.declarations import DeclareFinal
+from scapy_layers.errors import WireError
+from scapy_layers.lz4 import decompress
+from scapy_layers.message import Message
+from scapy_layers.network import Declare, ResponseFinal
+from scapy_layers.primitives import Reader, write_vle
+from scapy_layers.transport import Close, Init, Open
+
+if TYPE_CHECKING:
+    from fuzz.player.pipe import Pipe
+
+MOST_KNOWN = 20_000
+"""So many answers are recognised by their bytes; then the memory of them begins anew."""
+
+LONGEST_KNOWN = 4096
+"""Longer answers are taken apart each time: few are alike."""
+
+FENCE_ID = 4_000_000_000
+"""Request id and interest id of fences; stimuli have small ones."""
+
+_ID = 0x1F
+_COMPRESSED = 1
+
+
+class Answer(NamedTuple):
+    """A batch or datagram that came back.
+
+    Attributes:
+        time_ns: Unix time in ns.
+        batch: Its bytes without the length.
+        names: Of its messages, outermost first.
+        shape: What it looks like, see the module.
+        refused: Why a strict decoder refuses it; empty when it does not.
+        finals: How many answers to our fence are in it.
+        close: It holds a CLOSE: its reason; None otherwise.
+        live: Of InitAck: the cookie; empty otherwise.
+        ids: Request ids of queries in it.
+    """
+
+    time_ns: int
+    batch: bytes
+    names: tuple[str, ...]
+    shape: str
+    refused: str
+    finals: int
+    close: int | None
+    live: bytes = b""
+    ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """An answer with a hole in which values differ.
+
+    Attributes:
+        head: In front of it.
+        tail: Behind it.
+        size: Bytes of the hole; None for a VLE integer.
+        answer: What it says.
+    """
+
+    head: bytes
+    tail: bytes
+    size: int | None
+    answer: Answer
+
+
+class Answers:
+    """Reads answers.
+
+    Attributes:
+        shapes: How often each shape was seen.
+        decoded: How many were taken apart.
+    """
+
+    def __init__(self) -> None:
+        self.shapes: dict[str, int] = {}
+        self.decoded = 0
+        self._known: dict[tuple[int, bytes], Answer] = {}
+        self._holes: dict[tuple[int, bytes], list[_Known]] = {}
+        self._of_scouting: dict[bytes, Answer] = {}
+
+    def read(self, batch: bytes, time_ns: int, pipe: Pipe | None = None) -> Answer:
+        """Returns what a batch says. Never raises for what its bytes are."""
+        if pipe is not None and pipe.facts.get("compressed"):
+            answer = self._unpacked(batch, time_ns, pipe)
+        elif pipe is not None and pipe.facts.get("scouting"):
+            answer = self._scouted(batch, time_ns, pipe)
+        else:
+            answer = self._recognised(batch, time_ns) or self._taken_apart(batch, time_ns, pipe)
+        self.shapes[answer.shape] = self.shapes.get(answer.shape, 0) + 1
+        return answer
+
+    def _unpacked(self, batch: bytes, time_ns: int, pipe: Pipe) -> Answer:
+        """Reads a batch of a session with compression: a header byte, then LZ4 or the batch as it is."""
+        if not batch:
+            return self._taken_apart(batch, time_ns, pipe)
+        try:
+            inside = decompress(batch[1:], MAX_BATCH) if batch[0] & _COMPRESSED else batch[1:]
+        except WireError as error:
+            return Answer(time_ns, batch, (), "no LZ4", str(error), 0, None)
+        known = self._recognised(inside, time_ns) or self._taken_apart(inside, time_ns, pipe)
+        return known._replace(
+            batch=batch, shape=f"{'lz4' if batch[0] & _COMPRESSED else 'plain'} {known.shape}"
+        )
+
+    def _scouted(self, batch: bytes, time_ns: int, pipe: Pipe) -> Answer:
+        """Reads a datagram of scouting, whose ids mean something else on links."""
+        known = self._of_scouting.get(batch)
+        if known is not None:
+            return known._replace(time_ns=time_ns)
+        if len(self._of_scouting) >= MOST_KNOWN:
+            self._of_scouting.clear()
+        self._of_scouting[batch] = answer = self._taken_apart(batch, time_ns, pipe)
+        return answer
+
+    def _recognised(self, batch: bytes, time_ns: int) -> Answer | None:
+        if not batch or len(batch) > LONGEST_KNOWN:
+            return None
+        header = batch[0]
+        if header & _ID == TransportId.FRAME:
+            known = self._known.get((header, _behind_vle(batch, 1)))
+            return known._replace(time_ns=time_ns, batch=batch) if known else None
+        known = self._known.get((-1, batch))
+        if known is not None:
+            return known._replace(time_ns=time_ns)
+        for hole in self._holes.get((header, batch[1:2]), ()):
+            at = len(hole.head)
+            if not batch.startswith(hole.head):
+                continue
+            if hole.size is None:
+                if _behind_vle(batch, at) == hole.tail:
+                    return hole.answer._replace(time_ns=time_ns, batch=batch)
+            elif len(batch) == at + hole.size + len(hole.tail) and batch.endswith(hole.tail):
+                return hole.answer._replace(time_ns=time_ns, batch=batch, live=batch[at : at + hole.size])
+        return None
+
+    def _taken_apart(self, batch: bytes, time_ns: int, pipe: Pipe | None) -> Answer:
+        self.decoded += 1
+        scouting = pipe is not None and pipe.facts.get("scouting")
+        seen = contents(batch, Kind.SCOUTING if scouting else None)
+        messages = seen.messages
+        close = next((int(message.reason) for message in messages if isinstance(message, Close)), None)
+        cookie = next(
+            (bytes(message.cookie or b"") for message in messages if isinstance(message, Init) and message.A),
+            b"",
+        )
+        network = [inside for message in messages for inside in _inside(message)]
+        answer = Answer(
+            time_ns,
+            batch,
+            tuple(seen.names.split()),
+            " ".join(map(shape_of, messages))
+            + (f" +{'refused' if seen.error else 'rest'}" if seen.rest or seen.error else ""),
+            str(seen.error) if seen.error else "",
+            sum(map(_final, network)),
+            close,
+            cookie,
+            tuple(int(message.request_id) for message in network if message.name == "REQUEST"),
+        )
+        if not scouting:
+            self._remember(answer, messages)
+        return answer
+
+    def _remember(self, answer: Answer, messages: tuple[Message, ...]) -> None:
+        batch = answer.batch
+        if not batch or len(batch) > LONGEST_KNOWN:
+            return
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        header = batch[0]
+        first = messages[0] if messages else None
+        if header & _ID == TransportId.FRAME:
+            self._known[header, _behind_vle(batch, 1)] = answer
+        elif len(messages) == 1 and isinstance(first, Init) and answer.live:
+            self._hole(batch, answer.live, None, answer)
+        elif len(messages) == 1 and isinstance(first, Open):
+            self._hole(batch, write_vle(first.initial_sn or 0), 0, answer)
+        else:
+            self._known[-1, batch] = answer
+
+    def _hole(self, batch: bytes, value: bytes, vle: int | None, answer: Answer) -> None:
+        at = batch.find(value, 2 if vle is not None else 4)
+        if at < 0:
+            self._known[-1, batch] = answer
+            return
+        tail = batch[at + len(value) :]
+        holes = self._holes.setdefault((batch[0], batch[1:2]), [])
+        holes.append(_Known(batch[:at], tail, None if vle is not None else len(value), answer))
+        # Those of old node processes are of no use any more.
+        del holes[:-8]
+
+
+def _behind_vle(data: bytes, at: int) -> bytes:
+    while at < len(data) and data[at] & 0x80:
+        at += 1
+    return data[at + 1 :]
+
+
+def _inside(message: Message) -> list[Message]:
+    inside = getattr(message, "messages", None)
+    return list(inside) if isinstance(inside, list) else [message]
+
+
+def _final(message: Message) -> bool:
+    if isinstance(message, ResponseFinal):
+        return bool(message.request_id == FENCE_ID)
+    return (
+        isinstance(message, Declare)
+        and message.interest_id == FENCE_ID
+        and isinstance(message.body, DeclareFinal)
+    )
+
+
+def shape_of(message: Message) -> str:
+    """Returns what a message looks like: name, header byte, headers of its extensions, what is in it.
+
+    ``CLOSE/23 GENERIC``, ``FRAME/25(31)[RESPONSE_FINAL/1a]``.
+    """
+    raw = bytes(message)
+    parts = [f"{message.name}/{raw[0]:02x}" if raw else str(message.name)]
+    chain = getattr(message, "extensions", None) or []
+    if chain:
+        parts.append(f"({','.join(f'{bytes(one)[0] & 0x7F:02x}' for one in chain)})")
+    if isinstance(message, Close):
+        reason = int(message.reason)
+        parts.append(f" {CloseReason(reason).name if reason in set(CloseReason) else reason}")
+    body = getattr(message, "body", None)
+    inside = getattr(message, "messages", None)
+    within = [body] if isinstance(body, Message) else inside if isinstance(inside, list) else []
+    if within:
+        parts.append(f"[{' '.join(shape_of(one) for one in within if isinstance(one, Message))}]")
+    if message.errors:
+        parts.append("!")
+    return "".join(parts)
+
+
+def vle(data: bytes) -> int:
+    """Returns the VLE integer at the beginning of bytes."""
+    return int(Reader(data).vle())

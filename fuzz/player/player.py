@@ -1,0 +1,569 @@
+"""Brings links into states, sends what a case says, and sees what becomes of it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache
+
+from conformance.tester import Fencing, fresh_zid
+from fuzz.player.answers import FENCE_ID, Answer, Answers
+from fuzz.player.doors import Door, NoLink
+from fuzz.player.pipe import FIRST_SN, Pipe
+from fuzz.player.tasks import Task, Wait, run
+from fuzz.player.trace import Trace
+from fuzz.script import Do, Script, Step, Template
+from fuzz.states import FACTS, State
+from scapy_layers import extensions as ext
+from scapy_layers.codes import InterestMode
+from scapy_layers.data import Query
+from scapy_layers.message import Message
+from scapy_layers.network import Interest, Request
+from scapy_layers.primitives import write_vle
+from scapy_layers.transport import Close, Frame, Init, Open
+
+PATIENCE = 0.004
+"""Seconds in which a node on loopback answers a fence when nothing is wrong; a hundred times what it takes."""
+
+HEARING = 0.02
+"""Seconds that a step waits for an answer that other steps need; it goes on without one."""
+
+FENCE_KEY = "@zenoh-harness/fence"
+"""A key that nobody serves; a verbatim chunk, so that no wild card of a stimulus matches it."""
+
+
+class NotReached(Exception):
+    """A link did not come into a state; the message says why."""
+
+
+class Ending(StrEnum):
+    """What became of a stimulus; the names of ``rows.FUZZ_VERDICTS``.
+
+    ``accepted``: the node went on. ``closed``: it sent CLOSE. ``refused``: it ended the link without a word.
+    ``silent``: it neither answered in time nor ended the link.
+    """
+
+    ACCEPTED = "accepted"
+    CLOSED = "closed"
+    REFUSED = "refused"
+    SILENT = "silent"
+
+
+@dataclass(slots=True)
+class Played:
+    """What became of a case.
+
+    Attributes:
+        ending: In one word.
+        answers: What came back behind the stimulus, fences aside.
+        sent: What left, in order; lengths in front included.
+        rtt: Seconds from the stimulus to the answer of the fence; of all steps together.
+        start: Position in the trace.
+        failure: The state was not reached: why. Nothing was learned then.
+        by_itself: The node ended the link itself.
+    """
+
+    ending: Ending = Ending.SILENT
+    answers: list[Answer] = field(default_factory=list)
+    sent: list[bytes] = field(default_factory=list)
+    rtt: float = 0.0
+    start: int = 0
+    failure: str = ""
+    by_itself: bool = False
+
+    @property
+    def shape(self) -> str:
+        """What the answers look like together: the signal for something new."""
+        return " | ".join([*(answer.shape for answer in self.answers), str(self.ending)])
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the messages that came back; ``EOF`` when the node ended the link."""
+        names = [name for answer in self.answers for name in answer.names]
+        return [*names, "EOF"] if self.by_itself else names
+
+    @property
+    def refused(self) -> str:
+        """The first answer that a strict decoder refuses: why."""
+        return next((answer.refused for answer in self.answers if answer.refused), "")
+
+
+Reach = Callable[["Player", Pipe], "Task[None]"]
+
+REACH: dict[State, Reach] = {}
+"""Brings a link from the state before into a state. To add a state, add it in ``states`` and register this."""
+
+
+def reach(state: State) -> Callable[[Reach], Reach]:
+    """Registers how a state is reached."""
+
+    def register(function: Reach) -> Reach:
+        REACH[state] = function
+        return function
+
+    return register
+
+
+Settle = Callable[["Player", Pipe, Played], "Task[None]"]
+
+SETTLE: dict[State, Settle] = {}
+"""Sees what becomes of a stimulus in states in which the node cannot be asked on the link itself."""
+
+
+def settling(state: State) -> Callable[[Settle], Settle]:
+    """Registers how it is seen in a state what became of a stimulus."""
+
+    def register(function: Settle) -> Settle:
+        SETTLE[state] = function
+        return function
+
+    return register
+
+
+class Player:
+    """Plays steps against one node.
+
+    Args:
+        door: Where links come from.
+        reply: T1: seconds that an answer may take.
+        fencing: How the node can be asked whether it is done.
+        rng: Draws ZenohIDs.
+        trace: Remembers what went over the links; a new one when None.
+        answers: Recognises answers; shared between the players of one campaign.
+
+    Attributes:
+        links: Those that live or lived, by name.
+        helpers: Links of ours that states need beside them, by name; they outlive cases.
+    """
+
+    def __init__(
+        self,
+        door: Door,
+        reply: float,
+        fencing: Fencing = Fencing.QUERY,
+        rng: random.Random | None = None,
+        trace: Trace | None = None,
+        answers: Answers | None = None,
+    ) -> None:
+        self.door = door
+        self.reply = reply
+        self.fencing = fencing
+        self.rng = rng or random.Random()
+        self.trace = trace or Trace()
+        self.answers = answers or Answers()
+        self.links: dict[str, Pipe] = {}
+        self.helpers: dict[str, Pipe] = {}
+
+    # Steps -----------------------------------------------------------------------------------------
+
+    def play(self, script: Script) -> Played:
+        """Plays all steps on fresh links, waits for what becomes of them, and closes the links."""
+        return run(self.playing(script.steps))
+
+    def playing(self, steps: tuple[Step, ...]) -> Task[Played]:
+        """The same as a task."""
+        self.close()
+        played = Played(start=self.trace.end)
+        try:
+            yield from self.steps(steps, played)
+            yield from self.conclude(played)
+        except NotReached as error:
+            played.failure = str(error)
+        finally:
+            self.close()
+        return played
+
+    def steps(self, steps: tuple[Step, ...], played: Played) -> Task[None]:
+        """Plays steps on the links that there are.
+
+        Raises:
+            NotReached: A link does not come into its state.
+        """
+        began = time.perf_counter()
+        last = len(steps) - 1
+        for index, step in enumerate(steps):
+            yield from self._step(step, played, last=index == last)
+        played.rtt = time.perf_counter() - began
+
+    def _step(self, step: Step, played: Played, *, last: bool) -> Task[None]:  # noqa: C901  (one case each)
+        if step.do is Do.REACH:
+            assert step.state is not None
+            yield from self.reaching(step.state, step.link)
+            return
+        pipe = self.links.get(step.link)
+        if pipe is None:
+            raise NotReached(f"there is no link {step.link!r}; a step 'reach' comes first")
+        match step.do:
+            case Do.SEND:
+                self._send(pipe, step, played, last=last)
+            case Do.PAUSE:
+                pipe.paused = True
+            case Do.RESUME:
+                pipe.paused = False
+                pipe.receive()
+            case Do.FINISH:
+                pipe.finish()
+            case Do.CLOSE:
+                pipe.close()
+            case Do.RESET:
+                pipe.reset()
+            case Do.SETTLE:
+                wanted = None if pipe.paused else self.fence(pipe)
+                yield from self._await(pipe, wanted, HEARING if wanted is None else self.reply)
+                pipe.heard = len(pipe.inbox)
+            case Do.AWAIT:
+                yield from self._hear(pipe)
+
+    def _send(self, pipe: Pipe, step: Step, played: Played, *, last: bool) -> None:
+        for pipe.turn in range(step.times):
+            data = filled(step.data, pipe)
+            if len(played.sent) < MOST_SENT:
+                played.sent.append(data)
+            bytewise = step.bytewise and len(data) <= MOST_BYTEWISE
+            # A fence follows behind the last step: both leave in one segment.
+            more = last and pipe.turn == step.times - 1 and self._question(pipe) is not None
+            if not pipe.send(data, step.note, bytewise=bytewise, more=more):
+                break
+            if step.times > 1:
+                pipe.receive()
+
+    def _hear(self, pipe: Pipe) -> Task[None]:
+        """Waits a moment for the next answer. A link whose handshake was played by hand is in a session behind it."""
+        deadline = time.perf_counter() + HEARING
+        pipe.receive()
+        while len(pipe.inbox) <= pipe.heard and not pipe.ended:
+            if time.perf_counter() >= deadline:
+                break
+            yield Wait(pipe, deadline)
+            pipe.receive()
+        pipe.heard = len(pipe.inbox)
+        for answer in pipe.inbox:
+            if "INIT" in answer.names:
+                pipe.sn_mask = _mask(answer.batch) or pipe.sn_mask
+            elif "OPEN" in answer.names and pipe.state in (State.CONNECTED, State.INIT_ACKED):
+                pipe.state = State.OPEN
+            elif "OPEN" in answer.names and pipe.state is State.INIT_RECEIVED:
+                pipe.state = State.OPEN_RECEIVED
+            elif "FRAME" in answer.names and pipe.state is State.OPEN_RECEIVED:
+                pipe.state = State.ACCEPTED
+
+    def conclude(self, played: Played, link: str = "") -> Task[None]:
+        """Asks the node on its links whether it is done, and waits for the answer, a CLOSE or the end.
+
+        Args:
+            played: What became of the case so far; completed.
+            link: Only this one; all of them when empty.
+        """
+        began = time.perf_counter()
+        pipes = [pipe for name, pipe in self.links.items() if not link or name == link]
+        for pipe in pipes:
+            yield from self.settle(pipe, played)
+        played.rtt += time.perf_counter() - began
+
+    def settle(self, pipe: Pipe, played: Played) -> Task[None]:
+        """Waits until the node has dealt with what was sent on a link, as far as it can be asked."""
+        pipe.paused = False
+        if pipe.state in SETTLE:
+            yield from SETTLE[pipe.state](self, pipe, played)
+            return
+        wanted = self.fence(pipe)
+        answered = yield from self._await(pipe, wanted, PATIENCE)
+        if not answered and not pipe.ended:
+            # The node ends its side once it has dealt with all that came before.
+            pipe.finish()
+            answered = yield from self._await(pipe, wanted, self.reply if pipe.stream else PATIENCE)
+        for helper in pipe.facts.get("helpers", ()):
+            # Nobody looks at what the node says there, but it must not have to wait for us.
+            helper.receive()
+        inbox = pipe.take()
+        reason = next((answer.close for answer in inbox if answer.close is not None), None)
+        played.by_itself |= bool(pipe.ended) and not pipe.by_us and not pipe.finished
+        played.answers += [answer for answer in inbox if not _is_fence(answer)]
+        if reason is not None:
+            played.ending = Ending.CLOSED
+        elif answered:
+            played.ending = Ending.ACCEPTED
+        elif pipe.ended and not pipe.finished:
+            played.ending = Ending.REFUSED
+        elif any(not _is_fence(answer) for answer in inbox) and wanted is None:
+            played.ending = Ending.ACCEPTED
+        else:
+            played.ending = Ending.SILENT
+
+    def _question(self, pipe: Pipe) -> Template | None:
+        """Returns what asks the node on a link whether it is done; None when it cannot be asked there."""
+        state = pipe.state
+        if pipe.ended or state is None or not FACTS[state].session:
+            return None
+        return question_of(self.fencing, state, stream=pipe.stream)
+
+    def fence(self, pipe: Pipe) -> int | None:
+        """Asks the node in a session whether it is done; returns how many answers show it, None if it cannot be asked."""
+        question = self._question(pipe)
+        if question is None:
+            return None
+        pipe.fences += 1
+        pipe.send(question.fill(pipe), "fence")
+        return pipe.fences
+
+    def fenced(self, pipe: Pipe) -> Task[None]:
+        """Waits for the answer of a fence and takes what came up to it; a node that cannot be asked is not waited for.
+
+        Raises:
+            NotReached: The link ends, or T1 passes.
+        """
+        wanted = self.fence(pipe)
+        if wanted is None:
+            return
+        answered = yield from self._await(pipe, wanted, self.reply)
+        if not answered:
+            reason = next((answer.close for answer in pipe.inbox if answer.close is not None), None)
+            seen = (
+                f"CLOSE (reason {reason})"
+                if reason is not None
+                else f"the end of the link ({pipe.ended})"
+                if pipe.ended
+                else f"nothing in {self.reply:g} s"
+            )
+            raise NotReached(f"expected the answer to a fence, seen {seen}")
+        pipe.take()
+
+    def _await(self, pipe: Pipe, wanted: int | None, seconds: float) -> Task[bool]:
+        """Waits for the answer of a fence, or for any answer where there is none, or for the end."""
+        deadline = time.perf_counter() + seconds
+        while True:
+            pipe.receive()
+            if wanted is not None and pipe.finals >= wanted:
+                return True
+            if pipe.ended:
+                return False
+            if wanted is None and any(not answer.close for answer in pipe.inbox) and not pipe.finished:
+                return True
+            if time.perf_counter() >= deadline:
+                return False
+            yield Wait(pipe, deadline)
+
+    # States ----------------------------------------------------------------------------------------
+
+    def reach(self, state: State, name: str = "a") -> Pipe:
+        """Makes a link and brings it into a state. See ``reaching``."""
+        return run(self.reaching(state, name))
+
+    def reaching(self, state: State, name: str = "a") -> Task[Pipe]:
+        """Makes a link and brings it into a state.
+
+        Raises:
+            NotReached: There is no link, or the node does not go along.
+        """
+        old = self.links.pop(name, None)
+        if old is not None:
+            old.close()
+        pipe = self.links[name] = yield from self.linking(self.door)
+        pipe.others = self.links
+        yield from self._bring(pipe, state)
+        return pipe
+
+    def helping(self, state: State, name: str, door: Door) -> Task[Pipe]:
+        """The same for a helper.
+
+        Raises:
+            NotReached: There is no link, or the node does not go along.
+        """
+        pipe = yield from self.linking(door)
+        try:
+            yield from self._bring(pipe, state)
+        except BaseException:
+            pipe.close()
+            raise
+        self.helpers[name] = pipe
+        return pipe
+
+    def linking(self, door: Door) -> Task[Pipe]:
+        """Makes a link of which nobody keeps account.
+
+        Raises:
+            NotReached: There is none.
+        """
+        try:
+            sock, ends = yield from door.opening(self.reply)
+        except NoLink as error:
+            raise NotReached(str(error)) from None
+        sock.setblocking(False)
+        return Pipe(sock, ends, self.trace, self.answers, fresh_zid(self.rng), door.peer)
+
+    def _bring(self, pipe: Pipe, state: State) -> Task[None]:
+        path = [state]
+        while (before := FACTS[path[0]].before) is not None:
+            path.insert(0, before)
+        pipe.facts["goal"] = state
+        for one in path:
+            if one not in REACH:
+                raise NotReached(f"nobody knows how a link comes into the state {one}")
+            yield from REACH[one](self, pipe)
+            pipe.state = one
+        pipe.take()
+
+    def expect(self, pipe: Pipe, name: str) -> Task[Answer]:
+        """Waits for a message and takes what came up to it.
+
+        Raises:
+            NotReached: The link ends, or T1 passes.
+        """
+        deadline = time.perf_counter() + self.reply
+        while True:
+            pipe.receive()
+            for index, answer in enumerate(pipe.inbox):
+                if name in answer.names:
+                    del pipe.inbox[: index + 1]
+                    return answer
+                if answer.close is not None:
+                    raise NotReached(f"expected {name}, seen CLOSE (reason {answer.close})")
+            if pipe.ended:
+                raise NotReached(f"expected {name}, seen the end of the link ({pipe.ended})")
+            if time.perf_counter() >= deadline:
+                raise NotReached(f"expected {name}, seen nothing in {self.reply:g} s")
+            yield Wait(pipe, deadline)
+
+    def close(self) -> None:
+        """Closes all links."""
+        for pipe in self.links.values():
+            pipe.close()
+        self.links.clear()
+
+    def leave(self) -> None:
+        """Closes all links and what helps them."""
+        self.close()
+        for pipe in self.helpers.values():
+            pipe.close()
+        self.helpers.clear()
+
+
+MOST_SENT = 10_000
+"""So many stimuli of one case are kept for its row."""
+
+MOST_BYTEWISE = 4096
+
+FRAME_BE = bytes(Frame(R=0, sn=0))[:1]
+"""Header of a FRAME that may be dropped: a stimulus that spoils the numbers of the others does not stop a fence."""
+
+
+def filled(template: Template, pipe: Pipe) -> bytes:
+    """Returns what leaves on a link.
+
+    Raises:
+        NotReached: A value is not to be had, because it is of a link that there is not.
+    """
+    try:
+        return template.fill(pipe)
+    except KeyError as error:
+        raise NotReached(f"there is no value {error}") from None
+
+
+def _mask(batch: bytes) -> int:
+    """Returns the largest sequence number that an InitAck grants; 0 when it names no resolution."""
+    if len(batch) < 4 or not batch[0] & _SIZES:
+        return 0
+    at = 3 + (batch[2] >> 4) + 1
+    return MASKS[batch[at] & 3] if at < len(batch) else 0
+
+
+_SIZES = 0x40
+"""Flag S of INIT."""
+
+MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF, (1 << 63) - 1)
+"""Largest sequence number, by the two bits of a resolution."""
+
+
+def _is_fence(answer: Answer) -> bool:
+    return answer.finals > 0 and answer.close is None
+
+
+@cache
+def question_of(fencing: Fencing, state: State, *, stream: bool) -> Template | None:
+    """Returns a fence as it travels in a session; None when the node cannot be asked."""
+    question = fence_of(fencing)
+    if not question:
+        return None
+    if state is State.LOW_LATENCY:
+        return Template.of("size32", question)
+    head = [b"\x00"] if state is State.COMPRESSED else []
+    return Template.of(*(["size"] if stream else []), *head, FRAME_BE, "sn_be", question)
+
+
+@cache
+def fence_of(fencing: Fencing) -> bytes:
+    """Returns the network message that asks a node whether it is done; empty when it cannot be asked."""
+    match fencing:
+        case Fencing.QUERY:
+            return bytes(Request(request_id=FENCE_ID, key_suffix=FENCE_KEY, body=Query()))
+        case Fencing.INTEREST:
+            return bytes(
+                Interest(mode=InterestMode.CURRENT, interest_id=FENCE_ID, tokens=1, key_suffix=FENCE_KEY)
+            )
+        case _:
+            return b""
+
+
+# How the states of links that we make are reached -----------------------------------------------------
+
+_ZID = b"\xf6\xe7\x5bzid of a link"
+_COOKIE = b"\xf7\xe7\x5bcookie of a link"
+
+
+def template_of(message: Message, prefix: str = "size") -> Template:
+    """Returns a message as a template; the stand-ins ``_ZID`` and ``_COOKIE`` in it become live values."""
+    pieces: list[bytes | str] = [bytes(message)]
+    for mark, name in ((_ZID, "zid"), (write_vle(len(_COOKIE)) + _COOKIE, "cookie")):
+        for at in reversed(range(len(pieces))):
+            piece = pieces[at]
+            if isinstance(piece, bytes) and mark in piece:
+                head, _, tail = piece.partition(mark)
+                pieces[at : at + 1] = [head, name, tail]
+    return Template.of(prefix, *pieces)
+
+
+@cache
+def _init(goal: State) -> Template:
+    offers: list[Message] = []
+    if goal is State.LOW_LATENCY:
+        offers = [ext.LowLatency()]
+    elif goal is State.COMPRESSED:
+        offers = [ext.QoSOffer(), ext.Compression()]
+    else:
+        offers = [ext.QoSOffer()]
+    return template_of(Init(zid=_ZID, extensions=[*offers, ext.Patch(patch=1)]))
+
+
+@cache
+def _open() -> Template:
+    return template_of(Open(lease=60, T=1, initial_sn=FIRST_SN, cookie=_COOKIE))
+
+
+@reach(State.CONNECTED)
+def _connected(player: Player, pipe: Pipe) -> Task[None]:  # noqa: ARG001  (called like the others)
+    """A new link is in it."""
+    yield from ()
+
+
+@reach(State.INIT_ACKED)
+def _init_acked(player: Player, pipe: Pipe) -> Task[None]:
+    pipe.send(_init(pipe.facts["goal"]).fill(pipe))
+    answer = yield from player.expect(pipe, "INIT")
+    pipe.facts["agreed"] = answer.shape
+    pipe.values["cookie"] = write_vle(len(answer.live)) + answer.live
+
+
+@reach(State.OPEN)
+def opened(player: Player, pipe: Pipe) -> Task[None]:
+    """Returns the cookie and waits for OpenAck."""
+    pipe.send(_open().fill(pipe))
+    yield from player.expect(pipe, "OPEN")
+
+
+@reach(State.CLOSED)
+def _closed(player: Player, pipe: Pipe) -> Task[None]:  # noqa: ARG001
+    yield from ()
+    pipe.send(Template.of("size", bytes(Close(reason=0))).fill(pipe))

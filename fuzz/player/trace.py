@@ -1,0 +1,88 @@
+"""What went over the links, in order; the oldest is forgotten when it is too much."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from conformance.observe import Direction, Endpoints
+
+MOST_BYTES = 16 << 20
+"""So many bytes are remembered; enough for the cases that a finding may be about."""
+
+EVENT_BYTES = 100
+"""What an event takes besides its bytes."""
+
+
+class Event(NamedTuple):
+    """One thing that went over a link.
+
+    Attributes:
+        time_ns: Unix time in ns.
+        link: Number of the link; no two of a trace are the same.
+        direction: Which way.
+        raw: As it travelled, length in front included.
+        note: Why it ended; what the stimulus was.
+    """
+
+    time_ns: int
+    link: int
+    direction: Direction
+    raw: bytes = b""
+    note: str = ""
+
+
+class Trace:
+    """Remembers events.
+
+    Attributes:
+        endpoints: Addresses of the links that are remembered, by number.
+    """
+
+    def __init__(self, most: int = MOST_BYTES) -> None:
+        self._events: deque[Event] = deque()
+        self._most = most
+        self._size = 0
+        self._links = 0
+        self.endpoints: dict[int, Endpoints] = {}
+        self.first = 0
+        """Position of the oldest event that is remembered."""
+
+    @property
+    def end(self) -> int:
+        """Position of the next event."""
+        return self.first + len(self._events)
+
+    def link(self, ends: Endpoints) -> int:
+        """Takes in a new link and returns its number."""
+        self._links += 1
+        self.endpoints[self._links] = ends
+        self.add(self._links, Direction.OPENED)
+        return self._links
+
+    def add(self, link: int, direction: Direction, raw: bytes = b"", note: str = "") -> None:
+        """Remembers one event."""
+        self._events.append(Event(time.time_ns(), link, direction, raw, note))
+        self._size += len(raw) + EVENT_BYTES
+        while self._size > self._most:
+            old = self._events.popleft()
+            self.first += 1
+            self._size -= len(old.raw) + EVENT_BYTES
+            if old.direction is Direction.ENDED:
+                self.endpoints.pop(old.link, None)
+
+    def since(self, position: int) -> list[Event]:
+        """Returns what is remembered from a position on."""
+        return list(self._from(max(0, position - self.first)))
+
+    def _from(self, index: int) -> Iterator[Event]:
+        back = len(self._events) - index
+        # The end of a deque is near, its middle is far.
+        newest: list[Event] = []
+        for event in reversed(self._events):
+            if len(newest) >= back:
+                break
+            newest.append(event)
+        return reversed(newest)

@@ -1,0 +1,162 @@
+"""How far a run is: one line that refreshes on a terminal, else a line now and then."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+if TYPE_CHECKING:
+    from fuzz.runner import Summary
+
+TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0
+"""How often the progress is shown: on a terminal, where it overwrites itself, and elsewhere."""
+
+
+class Glance(NamedTuple):
+    """A run at one moment.
+
+    Attributes:
+        seconds: How long it has been going on.
+        cases: Cases that ran.
+        states: States in which cases were played, and how many there are.
+        pairs: Pairs of state and message that were tried, and how many there are.
+        buckets: Signatures of the findings, and whether they make the run fail.
+        restarts: How often a node was started again.
+    """
+
+    seconds: float = 0.0
+    cases: int = 0
+    states: tuple[int, int] = (0, 0)
+    pairs: tuple[int, int] = (0, 0)
+    buckets: tuple[tuple[str, bool], ...] = ()
+    restarts: int = 0
+
+    @classmethod
+    def of(cls, summary: Summary) -> Glance:
+        """Looks at a run."""
+        states, pairs = summary.coverage.glance()
+        buckets = tuple((finding.bucket, finding.fails) for finding in summary.findings)
+        return cls(summary.seconds, summary.total, states, pairs, buckets, summary.restarts)
+
+
+def together(glances: Iterable[Glance]) -> Glance:
+    """Returns several processes as one. What each tried is not known apart: the one that tried most counts."""
+    some = list(glances)
+    buckets = {name: fails for one in some for name, fails in one.buckets}
+    return Glance(
+        max((one.seconds for one in some), default=0.0),
+        sum(one.cases for one in some),
+        max((one.states for one in some), default=(0, 0)),
+        max((one.pairs for one in some), default=(0, 0)),
+        tuple(buckets.items()),
+        sum(one.restarts for one in some),
+    )
+
+
+def words(glance: Glance, seconds: float | None, cases: int | None) -> str:
+    """Returns the line.
+
+    Args:
+        glance: How far the run is.
+        seconds: How long it may take.
+        cases: How many cases it may play.
+    """
+    rate = glance.cases / glance.seconds if glance.seconds else 0.0
+    new = sum(fails for _, fails in glance.buckets)
+    found = f"{len(glance.buckets)} findings" + (f" ({new} new)" if glance.buckets else "")
+    parts = [f"{glance.cases} cases, {rate:.0f}/s"]
+    if glance.pairs[1]:
+        parts.append(f"{glance.states[0]} of {glance.states[1]} states")
+        parts.append(f"{glance.pairs[0]} of {glance.pairs[1]} pairs")
+    parts += [found, f"{glance.restarts} restarts"]
+    left = _left(glance, rate, seconds, cases)
+    if left is not None:
+        parts.append(f"{clock(left)} left")
+    return f"{clock(glance.seconds)}: {', '.join(parts)}"
+
+
+def _left(glance: Glance, rate: float, seconds: float | None, cases: int | None) -> float | None:
+    limits = []
+    if seconds is not None:
+        limits.append(max(0.0, seconds - glance.seconds))
+    if cases is not None and rate:
+        limits.append(max(0.0, (cases - glance.cases) / rate))
+    return min(limits, default=None)
+
+
+def clock(seconds: float) -> str:
+    """Returns ``0:07``, ``12:30``, ``1:02:03``."""
+    whole = int(seconds)
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Progress:
+    """Shows how far a run is, when it is time to.
+
+    Args:
+        seconds: How long the run may take.
+        cases: How many cases it may play.
+        now: The clock.
+        look: Called each time as well: may end the run by an exception.
+    """
+
+    def __init__(
+        self,
+        seconds: float | None = None,
+        cases: int | None = None,
+        now: Callable[[], float] = time.monotonic,
+        look: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._limits = seconds, cases
+        self._now = now
+        self._look = look
+        self._next = now()
+        self._shown = False
+
+    def __call__(self, summary: Summary) -> None:
+        """Shows a run in this process."""
+        self._look()
+        if self._now() >= self._next:
+            self.show(Glance.of(summary))
+
+    @property
+    def due(self) -> bool:
+        """It is time to show something."""
+        return self._now() >= self._next
+
+    def show(self, glance: Glance) -> None:
+        """Shows a line."""
+        terminal = sys.stderr.isatty()
+        self._next = self._now() + (TERMINAL_SECONDS if terminal else LOG_SECONDS)
+        line = words(glance, *self._limits)
+        if terminal:
+            # A line that wraps does not overwrite itself.
+            line = line[: shutil.get_terminal_size().columns - 1]
+            say(f"\r{line}\x1b[K", end="", file=sys.stderr)
+            self._shown = True
+        else:
+            say(line, file=sys.stderr)
+
+    def end(self) -> None:
+        """Lets what follows begin on a line of its own."""
+        if self._shown:
+            say("", file=sys.stderr)
+            self._shown = False
+
+
+def say(text: str, end: str = "\n", file: TextIO | None = None) -> None:
+    """Prints; goes on when nobody reads any more (``| head``): what counts is in the run folder."""
+    stream = sys.stdout if file is None else file
+    try:
+        print(text, end=end, file=stream, flush=True)
+    except OSError:
+        # Python flushes once more when it exits and would complain about the same thing again.
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)

@@ -1,0 +1,125 @@
+"""All readers on the same input: units that were made, or a capture."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from fuzz.readers import by_columns, by_scapy, by_tshark
+from fuzz.readers.carry import carried
+from fuzz.readers.said import Complaint, Reading
+from fuzz.readers.units import Unit, UnitKind
+
+_NOTHING = Reading(complaints=(Complaint(0, "unit", "all of it", "a unit", "nothing"),))
+"""What is said of a unit that a reader does not have."""
+
+
+class Read(NamedTuple):
+    """What all readers say.
+
+    Attributes:
+        units: What was read.
+        readings: Of each reader one for each unit.
+    """
+
+    units: list[Unit]
+    readings: dict[str, Sequence[Reading]]
+
+
+def has_tshark() -> bool:
+    """Tells whether tshark can be called; without it the others are compared."""
+    return shutil.which("tshark") is not None
+
+
+def read_units(
+    units: Sequence[Unit], *, low_latency: bool = False, compression: bool = False, tshark: bool = True
+) -> Read:
+    """Reads units that were made; tshark gets them in a capture, in sessions as agreed with the arguments.
+
+    Args:
+        units: What is read.
+        low_latency: See ``carry.carried``.
+        compression: See there.
+        tshark: Ask tshark as well, when it is there.
+    """
+    capture, placed = carried(units, low_latency=low_latency, compression=compression)
+    readings: dict[str, Sequence[Reading]] = {
+        "scapy": [by_scapy.reading(unit) for unit in placed],
+        "columns": by_columns.readings(placed),
+    }
+    if tshark and has_tshark():
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "units.pcap"
+            path.write_bytes(capture)
+            readings["tshark"] = _of_units(placed, by_tshark.shown(path, len(placed)))
+    return Read(placed, readings)
+
+
+def _of_units(units: Sequence[Unit], found: Sequence[by_tshark.Shown]) -> list[Reading]:
+    """Finds the reading of each unit by its packet: the batch, or what its last fragment completes."""
+    told = {(one.packet, one.fragments): one.reading for one in reversed(found)}
+    # Where a script failed there is one reading of the packet, whatever it carries.
+    return [
+        told.get((unit.packet, unit.kind is UnitKind.NETWORK)) or told.get((unit.packet, False)) or _NOTHING
+        for unit in units
+    ]
+
+
+def read_capture(path: Path, *, tshark: bool = True) -> Read:
+    """Reads a capture: what is carried, put together and decompressed in it.
+
+    Args:
+        path: The capture.
+        tshark: Ask tshark as well, when it is there.
+    """
+    heard = [unit._replace(about=path.name) for unit in by_scapy.units_of(path) if unit.data]
+    found: dict[str, list[tuple[int, Reading]]] = {"columns": by_columns.readings_of(path)}
+    if tshark and has_tshark():
+        wanted = {unit.packet for unit in heard}
+        found["tshark"] = [
+            (one.packet, one.reading)
+            for one in by_tshark.shown(path, max(wanted, default=0))
+            # It shows all datagrams on its ports, and batches without a byte.
+            if (one.packet in wanted or not one.datagram) and one.reading != Reading()
+        ]
+    return _aligned(heard, found)
+
+
+def _aligned(heard: Sequence[Unit], found: Mapping[str, Sequence[tuple[int, Reading]]]) -> Read:
+    """Puts what readers say of the same unit together: those of a packet in order.
+
+    What others have and the layers do not is a unit without bytes.
+    """
+    by_packet: dict[int, list[Unit]] = defaultdict(list)
+    for unit in heard:
+        by_packet[unit.packet].append(unit)
+    told: dict[int, dict[str, list[Reading]]] = defaultdict(lambda: {reader: [] for reader in found})
+    for reader, readings in found.items():
+        for packet, reading in readings:
+            told[packet][reader].append(reading)
+    units: list[Unit] = []
+    aligned: dict[str, list[Reading]] = {reader: [] for reader in ("scapy", *found)}
+    for packet in sorted(by_packet.keys() | told.keys()):
+        most = max(len(by_packet[packet]), *map(len, told[packet].values()))
+        for index in range(most):
+            here = Unit(UnitKind.BATCH, b"", packet, "what the layers do not find")
+            here = _item(by_packet[packet], index, here)
+            units.append(here)
+            aligned["scapy"].append(by_scapy.reading(here))
+            for reader, of_packet in told[packet].items():
+                # tshark reads packets as they come; it cannot know yet.
+                silent = here.belated and reader == "tshark"
+                otherwise = aligned["scapy"][-1] if silent else _NOTHING
+                aligned[reader].append(_item(of_packet, index, otherwise))
+    return Read(units, dict(aligned))
+
+
+T = TypeVar("T")
+
+
+def _item(items: Sequence[T], index: int, otherwise: T) -> T:
+    return items[index] if index < len(items) else otherwise

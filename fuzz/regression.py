@@ -1,0 +1,277 @@
+"""The regression test of a finding: a pytest file that needs no fuzzer.
+
+It is made of what went over the links when the finding was last seen: how a link comes into its state is written
+out, and only what a link has of its own (ZenohID, cookie, sequence numbers, lengths) is filled in when it runs.
+"""
+
+from __future__ import annotations
+
+import ast
+import pprint
+import re
+from collections.abc import Iterator, Mapping
+from difflib import SequenceMatcher
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from conformance.observe import Direction
+from fuzz import standalone
+from fuzz.lab import Part, Tried, needs_of
+from fuzz.player import Event
+from fuzz.player.answers import FENCE_ID
+from fuzz.player.history import batch_of
+from fuzz.script import PREFIXES, SIZE, Do, Step, lies_about
+from fuzz.states import State
+from scapy_layers.batch import LONG_PREFIX, PREFIX
+from scapy_layers.codes import TransportId
+from scapy_layers.primitives import write_vle
+
+RUN = 24
+"""So many equal bytes are written as a run."""
+
+SHORTEST = 4
+"""So many bytes of a lie must be those of a cookie to be taken from it."""
+
+CONFIG: dict[str, dict[str, Any]] = {
+    "low_latency": {"transport/unicast/lowlatency": True, "transport/unicast/qos/enabled": False},
+    "compression": {"transport/unicast/compression/enabled": True},
+    "connects": {
+        "mode": "peer",
+        "scouting/multicast/enabled": False,
+        "connect/timeout_ms": -1,
+        "connect/exit_on_failure": False,
+    },
+    "seeks": {
+        "mode": "peer",
+        "scouting/multicast/autoconnect": {"router": [], "peer": ["router", "peer"]},
+    },
+    "joins": {"mode": "peer", "scouting/multicast/enabled": False},
+}
+"""What a node is configured with for a kind of states."""
+
+_AWAITED = frozenset({TransportId.INIT, TransportId.OPEN})
+"""Messages without which a state is not reached."""
+
+FlatStep = dict[str, Any]
+
+
+def flat(tried: Tried) -> list[FlatStep]:
+    """Returns what was done in a try as steps of ``standalone``."""
+    flattened: list[FlatStep] = []
+    sn: dict[str, tuple[int, int]] = {}
+    alive: dict[str, int] = {}
+    for step, part in zip(tried.script.steps, tried.parts, strict=False):
+        events = [event for event in tried.events[part.start : part.end] if event.link == part.link]
+        if step.do is Do.REACH:
+            flattened += _reaching(tried, step, part)
+            flattened.append({"do": "numbers", "link": step.link, "sn": part.sn[0], "sn_be": part.sn[1]})
+            if step.state is State.LOW_LATENCY:
+                flattened.append({"do": "prefix", "link": step.link, "size": LONG_PREFIX})
+            alive[step.link] = part.link
+        elif step.do is Do.SEND:
+            flattened.append(_send(step, part.values, sn.get(step.link, (0, 0))))
+        elif step.do is Do.SETTLE:
+            flattened.append(_settle(step.link, events))
+        else:
+            flattened.append({"do": str(step.do), "link": step.link})
+            if step.do in {Do.CLOSE, Do.RESET}:
+                alive.pop(step.link, None)
+        sn[step.link] = part.sn
+    behind = tried.events[tried.parts[-1].end :] if tried.parts else []
+    flattened += [
+        _settle(name, [event for event in behind if event.link == number]) for name, number in alive.items()
+    ]
+    for one in flattened:
+        if one["do"] == "send":
+            one["data"] = shortened(one["data"])
+    return flattened
+
+
+def _reaching(tried: Tried, step: Step, part: Part) -> list[FlatStep]:
+    """Returns how a link came into its state, and the links that were made beside it for that."""
+    flattened: list[FlatStep] = []
+    names = {part.link: step.link}
+    came: dict[int, list[int]] = {}
+    for event in tried.events[part.start : part.end]:
+        if event.direction is Direction.OPENED:
+            names.setdefault(event.link, f"{step.link} helper {len(names)}")
+            flattened.append({"do": "link", "link": names[event.link], "how": _how(tried, event.link)})
+        if event.link not in names:
+            continue
+        stream = is_stream(tried, event.link)
+        if event.direction is Direction.RECEIVED:
+            batch = batch_of(event.raw, stream=stream)
+            came.setdefault(event.link, []).extend([batch[0] & 0x1F] if batch else [])
+        elif event.direction is Direction.SENT:
+            flattened += _expected(came, names)
+            values = part.values if event.link == part.link else tried.helpers.get(event.link, {})
+            text = placed(event.raw, values, stream=stream)
+            flattened.append({"do": "send", "link": names[event.link], "data": text})
+    return flattened + _expected(came, names)
+
+
+def _expected(came: dict[int, list[int]], names: Mapping[int, str]) -> list[FlatStep]:
+    """Returns what has to come before the next thing leaves; what a state cannot do without is needed."""
+    expected: list[FlatStep] = []
+    for link, numbers in came.items():
+        wanted = next((number for number in numbers if number in _AWAITED), numbers[-1] if numbers else None)
+        if wanted is not None:
+            needed = {} if wanted in _AWAITED else {"needed": False}
+            expected.append({"do": "expect", "link": names[link], "id": int(wanted), **needed})
+    came.clear()
+    return expected
+
+
+def _how(tried: Tried, link: int) -> str:
+    """Returns how a link comes about: we connect, the node does, or datagrams go to and fro."""
+    ends = tried.endpoints.get(link)
+    if ends is not None and ends.accepted:
+        return "accept"
+    return "datagrams" if ends is not None and ends.proto == "udp" and needs_of(tried.script) else "connect"
+
+
+def is_stream(tried: Tried, link: int) -> bool:
+    """Tells whether lengths stand in front of what goes over a link."""
+    ends = tried.endpoints.get(link)
+    return ends is None or ends.proto != "udp"
+
+
+def placed(raw: bytes, values: Mapping[str, bytes], *, stream: bool = True) -> str:
+    """Returns bytes as text in which a length that is true, the ZenohID and the cookie of a link are places."""
+    text, data = "", raw
+    for name, size in ((SIZE, PREFIX), ("size32", LONG_PREFIX)) if stream else ():
+        if len(raw) >= size and int.from_bytes(raw[:size], "little") == len(raw) - size:
+            text, data = f"{{{name}}}", raw[size:]
+            break
+    while True:
+        found = [(data.find(value), name) for name in ("cookie", "zid") if (value := values.get(name))]
+        found = [(at, name) for at, name in found if at >= 0]
+        if not found:
+            return text + data.hex()
+        at, name = min(found)
+        text += f"{data[:at].hex()}{{{name}}}"
+        data = data[at + len(values[name]) :]
+
+
+def _send(step: Step, values: Mapping[str, bytes], sn: tuple[int, int]) -> FlatStep:
+    numbers = {"sn": sn[0], "sn_be": sn[1]}
+    text, prefix, size = "", "", 0
+    for piece in step.data.pieces:
+        if isinstance(piece, bytes):
+            text += piece.hex()
+            size += len(piece)
+            continue
+        name, _, words = piece.partition("|")
+        if name in PREFIXES:
+            prefix = piece
+            continue
+        true = write_vle(numbers[name] & 0xFFFFFFFF) if name in numbers else values.get(name, b"")
+        if name in numbers:
+            numbers[name] += 1
+        if not words:
+            text += f"{{{name}}}" if name in {*numbers, "zid", "cookie"} else true.hex()
+            size += len(true)
+            continue
+        lie = bytes(lies_about(name)[words](true))
+        text += _of_cookie(lie, true) if name == "cookie" else lie.hex()
+        size += len(lie)
+    name, _, words = prefix.partition("|")
+    if words:
+        text = bytes(lies_about(name)[words](size)).hex() + text
+    elif name:
+        text = f"{{{name}}}{text}"
+    flattened: FlatStep = {"do": "send", "link": step.link, "data": text}
+    if step.times != 1:
+        flattened["times"] = step.times
+    if step.bytewise:
+        flattened["bytewise"] = True
+    return flattened
+
+
+def _of_cookie(lie: bytes, true: bytes) -> str:
+    """Returns a lie about a cookie as text: what is the cookie's is taken from the cookie that is given then."""
+    text, at = "", 0
+    for begin, there, size in SequenceMatcher(None, true, lie, autojunk=False).get_matching_blocks():
+        if size >= SHORTEST and there >= at:
+            text += f"{lie[at:there].hex()}{{cookie[{begin}:{begin + size}]}}"
+            at = there + size
+    return text + lie[at:].hex()
+
+
+def _settle(link: str, events: list[Event]) -> FlatStep:
+    fence = next((event.raw for event in events if event.note == "fence"), None)
+    if fence is None:
+        return {"do": "settle", "link": link}
+    batch = batch_of(fence, stream=True) or fence
+    name = SIZE if len(fence) - len(batch) == PREFIX else "size32" if len(fence) > len(batch) else ""
+    head = 0 if name == "size32" else 2 if batch[0] == 0 else 1
+    text = batch.hex()
+    if head:
+        end = head
+        while batch[end] & 0x80:
+            end += 1
+        text = f"{batch[:head].hex()}{{sn_be}}{batch[end + 1 :].hex()}"
+    return {
+        "do": "settle",
+        "link": link,
+        "data": f"{{{name}}}{text}" if name else text,
+        "answer": write_vle(FENCE_ID).hex(),
+    }
+
+
+def shortened(text: str) -> str:
+    """Returns hexadecimal digits and places with long runs of one byte as ``{ff x 20000}``."""
+    return "".join(
+        part if index % 2 else "".join(_runs(bytes.fromhex(part)))
+        for index, part in enumerate(re.split(r"(\{[^{}]*\})", text))
+    )
+
+
+def _runs(data: bytes) -> Iterator[str]:
+    for byte, run in groupby(data):
+        count = len(list(run))
+        yield f"{{{byte:02x} x {count}}}" if count >= RUN else f"{byte:02x}" * count
+
+
+def test_of(title: str, harm: str, node: str, tried: Tried) -> str:
+    """Returns the text of the test.
+
+    Args:
+        title: What is wrong, one line.
+        harm: The class.
+        node: As for ``--node``.
+        tried: A try in which the harm was seen.
+    """
+    needs = needs_of(tried.script)
+    config = {**CONFIG.get(needs, {}), **dict(tried.script.where)}
+    steps = pprint.pformat(flat(tried), indent=1, width=108, sort_dicts=False)
+    return f'''"""{title.replace('"', "'").replace(chr(92), "/")}
+
+Run it with ``pytest test_finding.py``. It fails while the fault is there, and passes on a node that has been mended;
+it is skipped where a node cannot show it. The node is the one on which this was found; another one is named by
+``--node`` or by the variable ZENOH_NODE, as for the conformance tests: ``pypi:1.10.2``, ``cmd:'COMMAND {{locator}}'``,
+``tcp/127.0.0.1:7447`` (one that runs, and may be harmed by this).
+"""
+
+{_source()}
+
+
+NODE = {node!r}
+CONFIG: dict[str, Any] = {pprint.pformat(config, width=100)}
+NEEDS = {needs!r}
+HARM = {harm!r}
+ROUNDS = {tried.rounds}
+STEPS: list[dict[str, Any]] = {steps}
+
+
+def test_finding(request: Any) -> None:
+    check(node_wanted(request, NODE), CONFIG, NEEDS, HARM, STEPS, ROUNDS)
+'''
+
+
+def _source() -> str:
+    """Returns the code of ``standalone`` without its docstring."""
+    text = Path(standalone.__file__).read_text(encoding="utf-8")
+    first = ast.parse(text).body[0]
+    return "\n".join(text.splitlines()[first.end_lineno :]).strip()

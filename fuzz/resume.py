@@ -1,0 +1,276 @@
+"""Going on with a run that ended, or was ended, and completing its files."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from conformance.errors import UsageError
+from fuzz.plan import Done
+from fuzz.recorder import Lines, footer
+from spark_reports.rows import FINDINGS, FUZZ_CASES, FindingRow, NotJson, from_json, read_rows
+
+CUT_LINES = "cut_lines.txt"
+"""Beginnings of lines that were cut off are kept here, so that the files of rows stay whole."""
+
+LOCK_SECONDS = 3.0
+"""How long the processes of a run that was killed may take to be gone."""
+
+WINDOW = 2048
+"""So many cases behind the last one of a process may have been under way when it ended; of them, those without a row
+are played again."""
+
+KEPT = 1 << 16
+"""So many numbers are remembered while rows are read."""
+
+BLOCK = 1 << 16
+
+
+@dataclass(slots=True)
+class Earlier:
+    """What a run folder holds of earlier parts of the run.
+
+    Attributes:
+        done: Which cases have a row, by process and campaign.
+        cases: Rows by campaign.
+        jobs: How many processes there were.
+        seeds: Seeds of those campaigns.
+        part: How often the run was resumed, with this time.
+    """
+
+    done: dict[int, dict[str, Done]] = field(default_factory=dict)
+    cases: Counter[str] = field(default_factory=Counter)
+    jobs: int = 1
+    seeds: dict[str, int] = field(default_factory=dict)
+    part: int = 0
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps other runs out of a folder.
+
+    Raises:
+        UsageError: Another one is at it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    deadline = time.monotonic() + LOCK_SECONDS
+    try:
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise UsageError(
+                        f"another run is writing into {folder.name}; choose another --run-dir"
+                    ) from None
+                time.sleep(0.05)  # a lock can be waited for, but not for so long and no longer
+        yield
+    finally:
+        os.close(descriptor)
+
+
+# Whole files ------------------------------------------------------------------------------------------
+
+
+def cut_end(path: Path) -> bytes:
+    """Returns the end of a file behind its last whole row: empty when the last line is one.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    if not path.exists():
+        return b""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        start, last = size, b""
+        while start > 0 and b"\n" not in last:
+            start = max(0, size - max(BLOCK, 2 * len(last)))
+            file.seek(start)
+            last = file.read(size - start)
+    return last.rpartition(b"\n")[2]
+
+
+def check_whole(folder: Path) -> None:
+    """Refuses a folder whose rows were cut off: what is behind would not be told apart from them.
+
+    Raises:
+        UsageError: It is such a folder.
+    """
+    for name in (FUZZ_CASES, FINDINGS):
+        if cut_end(folder / name):
+            raise UsageError(
+                f"{name} in {folder.name} was cut off; go on with that run by --resume, or use another --run-dir"
+            )
+
+
+def mend(folder: Path) -> int:
+    """Sets lines apart that were cut off; returns how many there were.
+
+    A row that lacks nothing but its line end gets one.
+
+    Raises:
+        OSError: The files cannot be written.
+    """
+    count = 0
+    for name in (FUZZ_CASES, FINDINGS):
+        path = folder / name
+        end = cut_end(path)
+        if not end:
+            continue
+        if _is_row(end):
+            lines = Lines(path)
+            lines.write("\n")
+            lines.close()
+            continue
+        with (folder / CUT_LINES).open("ab") as file:
+            file.write(name.encode() + b": " + end + b"\n")
+        os.truncate(path, path.stat().st_size - len(end))
+        count += 1
+    return count
+
+
+def _is_row(line: bytes) -> bool:
+    try:
+        return isinstance(from_json(line), dict)
+    except NotJson:
+        return False
+
+
+def complete(folder: Path) -> None:
+    """Writes the footers of the files that were appended to; the run is whole from now on.
+
+    Raises:
+        OSError: They cannot be written.
+    """
+    mend(folder)
+    for name in (FUZZ_CASES, FINDINGS):
+        path = folder / name
+        if name != FUZZ_CASES and not path.exists():
+            continue
+        count, ends = 0, False
+        if path.exists():
+            with path.open("rb") as file:
+                for line in file:
+                    ends = line.startswith(b'{"footer":')
+                    count += not ends and not line.isspace()
+        if not ends:
+            lines = Lines(path)
+            lines.write(footer(count))
+            lines.close()
+
+
+# Earlier parts ----------------------------------------------------------------------------------------
+
+
+def earlier(folder: Path, count: Callable[[Mapping[str, Any]], None] = lambda _: None) -> Earlier:
+    """Reads what earlier parts of a run recorded. What is no row is passed over.
+
+    Args:
+        folder: The run folder.
+        count: Is given every row of a case.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    result = Earlier()
+    seen: dict[tuple[int, str], _Seen] = {}
+    for row in _rows(folder / FUZZ_CASES):
+        campaign, job = str(row["campaign"]), int(row.get("job", 0))
+        result.cases[campaign] += 1
+        result.seeds[campaign] = int(row["seed"])
+        result.jobs = max(result.jobs, job + 1)
+        seen.setdefault((job, campaign), _Seen()).add(int(row["case"]))
+        count(row)
+    for (job, campaign), numbers in seen.items():
+        result.done.setdefault(job, {})[campaign] = numbers.done(WINDOW * result.jobs)
+    parts = [int(row.get("part", 0)) for row in _rows(folder / FINDINGS)]
+    result.part = 1 + max(parts, default=0) if result.cases else 0
+    return result
+
+
+def findings_before(folder: Path, part: int) -> list[FindingRow]:
+    """Returns what earlier parts of a run found: of each part and process the last row of each bucket.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    path = folder / FINDINGS
+    if not path.exists():
+        return []
+    last: dict[tuple[int, int, str], FindingRow] = {}
+    for value in read_rows(path).rows:
+        row = FindingRow(**value)
+        if row.part < part:
+            last[row.part, row.job, row.bucket] = row
+    return list(last.values())
+
+
+class _Seen:
+    """Numbers of the cases of one process, the last ones of which it remembers."""
+
+    def __init__(self) -> None:
+        self._highest = 0
+        self._numbers: set[int] = set()
+
+    def add(self, number: int) -> None:
+        self._highest = max(self._highest, number)
+        self._numbers.add(number)
+        if len(self._numbers) > KEPT:
+            self._numbers = {one for one in self._numbers if one > self._highest - KEPT // 2}
+
+    def done(self, window: int) -> Done:
+        # Further back, what has no row was left out.
+        upto = max(0, self._highest - min(window, KEPT // 2))
+        return Done(upto, frozenset(one for one in self._numbers if one > upto))
+
+
+def _rows(path: Path) -> Iterator[dict[str, Any]]:
+    """Yields the rows of a file; what is none is left to the readers of reports, which show it."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                value = from_json(line)
+            except NotJson:
+                continue
+            if isinstance(value, dict) and not value.get("footer") and "run_id" in value:
+                yield value
+
+
+def check_same(found: Earlier, campaigns: list[str], seed: int | None, jobs: int, folder: Path) -> int | None:
+    """Returns the seed that a run has to go on with; None when nothing of its campaigns is there.
+
+    Raises:
+        UsageError: Another seed or number of jobs was given, the campaigns have different seeds, or only others
+            were run here.
+    """
+    mine = {found.seeds[name] for name in campaigns if name in found.seeds}
+    if not mine:
+        if found.cases:
+            raise UsageError(
+                f"nothing of {', '.join(campaigns)} is in {folder.name} (there: {', '.join(found.cases)}); "
+                "leave out --resume to add it"
+            )
+        return None
+    if len(mine) > 1:
+        raise UsageError(
+            f"the campaigns in {folder.name} have different seeds ({', '.join(map(str, sorted(mine)))}); "
+            "resume them one by one"
+        )
+    (before,) = mine
+    if seed is not None and seed != before:
+        raise UsageError(f"the run in {folder.name} has the seed {before}, not {seed}; leave out --seed")
+    if jobs != found.jobs:
+        raise UsageError(
+            f"the run in {folder.name} was begun with --jobs {found.jobs}, not {jobs}; go on with as many"
+        )
+    return before

@@ -1,0 +1,562 @@
+"""Runs campaigns against a node: which case is next, who plays it, who judges it, what happens when it harms."""
+
+from __future__ import annotations
+
+import random
+import resource
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from conformance.config import RunConfig
+from conformance.errors import NotApplicable
+from conformance.nodes.base import Node
+from fuzz.boo import Boo
+from fuzz.campaigns.base import Campaign, Setting
+from fuzz.coverage import Coverage
+from fuzz.fast import LANES, Fast, Ran
+from fuzz.findings import Finding
+from fuzz.lab import SLOW
+from fuzz.oracles import ORACLES, Objection, Patient, When
+from fuzz.plan import Done, Numbered, Plan, merged, mine
+from fuzz.player import Answers, Ending, Player, Trace
+from fuzz.recorder import Recorder
+from fuzz.script import Do, Script, Step
+from fuzz.stages import Stage, stage_for
+from fuzz.states import FACTS
+from fuzz.triage import Suspect, Triage, bucket_of
+
+FIRST_BATCH, BATCH = 16, 512
+"""So many cases are taken at once and played stage by stage; fewer in the beginning."""
+
+RECENT = 1000
+"""So many cases behind us may be laid a finding on that shows late."""
+
+TRIAGE_SHARE = 0.5
+"""Findings may be looked into for so much of the time that is left."""
+
+FOREIGN_LANES = 2
+"""Links side by side to a node of which nobody knows how many it takes."""
+
+LEAST_TRIAGE = 10.0
+"""Seconds for looking into a finding, also when the run is about to end."""
+
+PROBES = 40
+"""So many of the last cases are played again one by one when a node was harmed; a beat comes more often."""
+
+PROBE_SECONDS = 4.0
+"""So long that may take."""
+
+ATTEMPTS = 5
+"""So often in a row a state may not be reached although the node is well; then its cases are left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """When a run ends.
+
+    Attributes:
+        seconds: Of wall clock; None for no limit.
+        cases: Number of cases; None for no limit.
+    """
+
+    seconds: float | None = None
+    cases: int | None = None
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did.
+
+    Attributes:
+        cases: Cases that ran, by campaign.
+        inconclusive: Those of them that learned nothing.
+        seconds: How long it took.
+        lost: How much of that went into findings and restarts.
+        restarts: How often a node was started again, or waited for.
+        slowest_restart: Seconds from the decision to the next case that can be played.
+        left_out: Cases that were masked.
+        coverage: What was tried and what came back.
+        findings: In the order they were found.
+        notes: What was not applicable, and why.
+        interrupted: Ended by a signal.
+        stopped: Why it ended before its time; empty otherwise.
+    """
+
+    coverage: Coverage
+    cases: Counter[str] = field(default_factory=Counter)
+    inconclusive: int = 0
+    seconds: float = 0.0
+    lost: float = 0.0
+    restarts: int = 0
+    slowest_restart: float = 0.0
+    left_out: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    interrupted: bool = False
+    stopped: str = ""
+
+    @property
+    def total(self) -> int:
+        """Cases of all campaigns."""
+        return self.cases.total()
+
+    @property
+    def rate(self) -> float:
+        """Cases a second."""
+        return self.total / self.seconds if self.seconds else 0.0
+
+    @property
+    def healthy_rate(self) -> float:
+        """Cases a second while the node was well."""
+        well = self.seconds - self.lost
+        return self.total / well if well > 0 else 0.0
+
+
+class _Scene:
+    """A stage with everything around it.
+
+    Attributes:
+        stage: The node.
+        also: The other node that gets the same; None for none.
+        patient: The node as the oracles see it.
+        engine: Plays.
+        recent: What was played, the newest last.
+        trace: What went over the links.
+    """
+
+    def __init__(self, runner: Runner, stage: Stage, also: Stage | None) -> None:
+        self.stage = stage
+        self.also = also
+        self.trace = Trace()
+        self._answers = runner.answers
+        self.failed: Counter[str] = Counter()
+        self.patient = Patient(stage, runner.config.reply, rng=random.Random(), also=also)
+        self.recent: deque[Ran] = deque(maxlen=RECENT)
+        self.engine = runner.engine_for(self._player, stage.lanes)
+
+    def _player(self) -> Player:
+        return self.stage.player(random.Random(), self.trace, self._answers)
+
+
+class Runner:
+    """Runs campaigns against a node that was started.
+
+    Args:
+        config: The run.
+        node: The node, started.
+        campaigns: What is played; with several of them, by turns.
+        budget: When to end.
+        recorder: Takes every case.
+        triage: Looks into findings.
+        job: Which of several processes this is, from 0.
+        jobs: How many there are.
+        done: Cases that ran in an earlier part of this run, by campaign.
+        rate: Cases a second at most; None for no limit.
+        minimise: Seconds for making each finding smaller.
+        corpus: Folder of a corpus that is kept from run to run.
+        engine: ``fast`` or ``boofuzz``.
+        also: Another node that every case is played on, started; None for none.
+        database: Where boofuzz keeps its own record; in memory when None.
+        web: Port of boofuzz's own page on loopback; None for none.
+        progress: Called now and then.
+    """
+
+    def __init__(
+        self,
+        config: RunConfig,
+        node: Node,
+        campaigns: Sequence[Campaign],
+        budget: Budget,
+        recorder: Recorder,
+        triage: Triage,
+        *,
+        job: int = 0,
+        jobs: int = 1,
+        done: Mapping[str, Done] | None = None,
+        rate: float | None = None,
+        minimise: float = 20.0,
+        corpus: Path | None = None,
+        engine: str = "fast",
+        also: Node | None = None,
+        database: Path | None = None,
+        web: int | None = None,
+        progress: Callable[[Summary], None] = lambda _: None,
+    ) -> None:
+        self.config = config
+        self.answers = Answers()
+        self.also = also
+        self._engine = engine
+        self._database, self._web = database, web
+        self._node = node
+        self._budget = budget
+        self._recorder = recorder
+        self._triage = triage
+        self._rate = rate
+        self._minimise = minimise
+        self._progress = progress
+        setting = Setting(config.seed, corpus)
+        self._plans = [Plan(campaign, setting) for campaign in campaigns]
+        cases = merged(self._plans, config.seed)
+        self._cases = mine(cases, dict(done or {}), job, jobs)
+        self._scenes: dict[str, _Scene] = {}
+        self._refused: dict[str, str] = {}
+        self._now: _Scene | None = None
+        self._began = 0.0
+        self._ahead = FIRST_BATCH // 2
+        self._objection: Objection | None = None
+        self._running: list[Ran] = []
+        notices = {getattr(source, "notice", "") for plan in self._plans for source in plan.sources}
+        self.summary = Summary(Coverage({plan.campaign.name: plan.sources for plan in self._plans}))
+        self.summary.notes += sorted(filter(None, notices))
+
+    # The run -----------------------------------------------------------------------------------------
+
+    def run(self) -> Summary:
+        """Runs until the budget is spent, the cases are, or somebody presses Ctrl-C.
+
+        Raises:
+            HarnessError: The node is not to be had any more; all cases so far are recorded.
+        """
+        self._began = time.monotonic()
+        try:
+            while not self._spent():
+                batch = self._batch()
+                if not batch:
+                    break
+                self._play(batch)
+            self._last_look()
+        except KeyboardInterrupt:
+            self.summary.interrupted = True
+        finally:
+            self.summary.seconds = time.monotonic() - self._began
+            self.summary.findings = list(self._triage.findings.values())
+            for needs, scene in self._scenes.items():
+                self._note(needs, scene.patient)
+                scene.engine.abandon()
+                scene.patient.close()
+                scene.stage.stop()
+                if scene.also is not None:
+                    scene.also.stop()
+        return self.summary
+
+    def _note(self, needs: str, patient: Patient) -> None:
+        """Says what could not be judged."""
+        where = f" ({needs})" if needs else ""
+        self.summary.notes += [f"not judged{where}: {name}: {why}" for name, why in patient.notes.items()]
+        self.summary.notes += [
+            f"oracle {name} failed{where} and was not asked again: {why}"
+            for name, why in patient.failures.items()
+        ]
+
+    def engine_for(self, make: Callable[[], Player], lanes: int) -> Fast | Boo:
+        """Returns what plays cases on one stage."""
+        if self._engine == Fast.name:
+            # Some nodes take ten links in all, and ours for looking are among them.
+            most = LANES if self._node.configured else FOREIGN_LANES
+            return Fast(make, self, min(most, lanes))
+        return Boo(make, self, self._database, self._web)
+
+    def minimise(self) -> None:
+        """Makes the findings smaller that are not yet."""
+        try:
+            for finding in self._triage.findings.values():
+                self._triage.minimise(finding, self._minimise)
+        except KeyboardInterrupt:
+            self.summary.interrupted = True
+
+    def _spent(self) -> bool:
+        seconds, most = self._budget.seconds, self._budget.cases
+        if seconds is not None and time.monotonic() - self._began >= seconds:
+            return True
+        if most is not None and self.summary.total >= most:
+            return True
+        self.summary.stopped = self._recorder.full
+        return bool(self.summary.stopped)
+
+    def _left(self) -> float:
+        """Seconds that are left; many when there is no limit."""
+        seconds = self._budget.seconds
+        return 3600.0 if seconds is None else max(0.0, seconds - (time.monotonic() - self._began))
+
+    def _batch(self) -> list[Numbered]:
+        # What a case needs is read when it is first met; the first cases shall not wait for that of all others.
+        most = self._ahead = min(BATCH, 2 * self._ahead)
+        if self._budget.cases is not None:
+            most = min(most, self._budget.cases - self.summary.total)
+        batch: list[Numbered] = []
+        for one in self._cases:
+            if self._applies(one):
+                batch.append(one)
+            if len(batch) >= most:
+                break
+        return batch
+
+    def _applies(self, one: Numbered) -> bool:
+        """Tells whether a case can be played, and shall be."""
+        needs = FACTS[one.case.state].needs
+        if needs in self._refused:
+            return False
+        if self._triage.leaves_out(one.case):
+            self.summary.left_out += 1
+            return False
+        return True
+
+    def _play(self, batch: list[Numbered]) -> None:
+        """Plays cases, stage by stage."""
+        by_stage: dict[str, list[Numbered]] = {}
+        for one in batch:
+            by_stage.setdefault(FACTS[one.case.state].needs, []).append(one)
+        for needs, cases in by_stage.items():
+            scene = self._scene(needs)
+            if scene is None:
+                continue
+            self._now = scene
+            if not self.summary.total:
+                # What it takes to begin is no time of the run.
+                self._began = time.monotonic()
+            left = cases
+            while left and not self._spent():
+                todo = iter(left)
+                self._objection = None
+                scene.engine.play(todo)
+                objection = self._seen()
+                self._running = scene.engine.in_flight
+                left = [*scene.engine.abandon(), *scene.engine.waiting(), *todo]
+                if objection is not None:
+                    played = self._trouble(scene, objection)
+                    left = [one for one in left if one is not played and self._applies(one)]
+
+    def _seen(self) -> Objection | None:
+        return self._objection
+
+    def _scene(self, needs: str) -> _Scene | None:
+        """Returns the stage for cases of one kind, started; None when this node has no such."""
+        if needs in self._scenes:
+            return self._scenes[needs]
+        if needs in self._refused:
+            return None
+        try:
+            stage = stage_for(needs, self._node, self.config)
+            stage.start()
+        except NotApplicable as error:
+            self._refused[needs] = str(error)
+            self.summary.notes.append(f"left out: states that need a node that {needs}: {error}")
+            return None
+        scene = self._scenes[needs] = _Scene(self, stage, self._beside(needs))
+        scene.patient.begin()
+        return scene
+
+    def _beside(self, needs: str) -> Stage | None:
+        """Returns the same stage of the other node; None when there is none, or it cannot do what is needed."""
+        if self.also is None:
+            return None
+        try:
+            stage = stage_for(needs, self.also, self.config)
+            stage.start()
+        except NotApplicable as error:
+            self.summary.notes.append(f"not compared: states that need a node that {needs}: {error}")
+            return None
+        return stage
+
+    # Called by the engine ----------------------------------------------------------------------------
+
+    def ended(self, ran: Ran) -> bool:
+        """See fast.Judge."""
+        scene = self._now
+        assert scene is not None
+        scene.recent.append(ran)
+        objection = self._look(scene, ran)
+        self._record(scene, ran, objection)
+        self._progress(self.summary)
+        # Others that were moved in the same turn must not hide it.
+        self._objection = self._objection or objection
+        if self._rate:
+            self._pace()
+        return objection is None and not self._spent()
+
+    def _record(self, scene: _Scene, ran: Ran, objection: Objection | None) -> None:
+        """Writes the row of a case, and counts it."""
+        played, case = ran.played, ran.numbered.case
+        took = time.perf_counter() - ran.started
+        if played.failure and objection is None:
+            self.summary.inconclusive += 1
+            self._give_up(scene, ran)
+        verdict = "finding" if objection else "inconclusive" if played.failure else str(played.ending)
+        name, capture = ran.numbered.campaign.name, ""
+        if self.summary.coverage.add(name, case, played, verdict):
+            if objection is None:
+                case.source.learn(case, played)
+            capture = self._recorder.keep(
+                scene.trace.since(played.start), scene.trace.endpoints, case, played
+            )
+        self._recorder.case(
+            ran.numbered.number,
+            name,
+            case,
+            played,
+            verdict,
+            objection=objection,
+            # What it is laid on in the end stands in the finding.
+            bucket=bucket_of(objection, case, ran.state) if objection is not None else "",
+            instance=scene.stage.node.starts,
+            engine=scene.engine.name,
+            duration_s=took,
+            time_ns=ran.started_ns,
+            position=ran.position,
+            session=ran.lane,
+            parent=str(getattr(case.plan, "origin", "")),
+            capture=capture,
+        )
+        self.summary.cases[name] += 1
+        self.summary.seconds = time.monotonic() - self._began
+
+    def idle(self) -> bool:
+        """See fast.Judge."""
+        scene = self._now
+        assert scene is not None
+        scene.patient.keep()
+        self._objection = scene.patient.examine(When.CASE)
+        return self._objection is None and not self._spent()
+
+    def _pace(self) -> None:
+        """Waits until the next case is due."""
+        assert self._rate
+        early = self._began + self.summary.total / self._rate - time.monotonic()
+        if early > 0:
+            time.sleep(early)  # the user asked for it
+
+    def _look(self, scene: _Scene, ran: Ran) -> Objection | None:
+        """Asks the oracles: the cheap ones always, the others when it is time or something looks odd."""
+        patient, played = scene.patient, ran.played
+        when = patient.due()
+        if played.failure and when is not When.TREND:
+            when = When.ODD
+        elif played.ending is Ending.SILENT and when is When.CASE:
+            when = When.BEAT
+        patient.keep()
+        return patient.examine(when, played, ran.numbered.case)
+
+    def _give_up(self, scene: _Scene, ran: Ran) -> None:
+        """Counts how often a state was not reached although the node is well."""
+        state = str(ran.state)
+        scene.failed[state] += 1
+        if scene.failed[state] == ATTEMPTS:
+            self.summary.notes.append(f"the node does not come into the state {state}: {ran.played.failure}")
+
+    # Harm --------------------------------------------------------------------------------------------
+
+    def _trouble(self, scene: _Scene, objection: Objection) -> Numbered | None:
+        """Looks into a finding, and gets the node going again.
+
+        Returns:
+            The case that did it, if it was under way when the harm was seen: it has its row now.
+        """
+        began = time.monotonic()
+        suspects = self._suspects(scene)
+        likely = self._likely(scene)
+        running = {id(ran) for ran in self._running}
+        deadline = began + max(LEAST_TRIAGE, TRIAGE_SHARE * self._left())
+        done: Numbered | None = None
+        try:
+            if not scene.stage.node.owned:
+                # It may never come back; and there is nothing to try it on.
+                self._triage.found(objection, suspects, deadline=deadline)
+                self._restart(scene)
+                return None
+            self._restart(scene)
+            culprit = self._probe(scene, objection, likely) if objection.harm not in SLOW else None
+            scene.patient.close()
+            if culprit is not None:
+                ran, seen = culprit
+                if id(ran) in running:
+                    self._record(scene, ran, seen)
+                    done = ran.numbered
+                self._triage.found(seen, [_suspect(ran, ())], deadline=deadline)
+                self._restart(scene)
+            else:
+                self._triage.found(objection, suspects, deadline=deadline)
+                scene.patient.begin()
+        finally:
+            self.summary.findings = list(self._triage.findings.values())
+            self.summary.lost += time.monotonic() - began
+        return done
+
+    def _likely(self, scene: _Scene) -> list[Ran]:
+        """Returns what was under way, and what was played since the last good look: the newest first."""
+        recent = list(scene.recent)[-PROBES:]
+        last = recent[-1:] if recent and recent[-1].played.ending is not Ending.ACCEPTED else []
+        rest = recent[: len(recent) - len(last)]
+        return [*last, *reversed(self._running), *reversed(rest)]
+
+    def _probe(
+        self, scene: _Scene, objection: Objection, likely: Sequence[Ran]
+    ) -> tuple[Ran, Objection] | None:
+        """Plays cases again, one by one; returns the one that harms the node, as it was played now."""
+        when = ORACLES[objection.oracle].when if objection.oracle in ORACLES else When.ODD
+        player = scene.stage.player(random.Random(), scene.trace, self.answers)
+        deadline = time.monotonic() + PROBE_SECONDS
+        try:
+            for ran in likely:
+                again = replace(ran, started_ns=time.time_ns(), started=time.perf_counter(), position=0)
+                again.played = player.play(Script((Step(Do.REACH, "a", ran.state), *ran.steps)))
+                seen = scene.patient.examine(
+                    When.BEAT if when is When.CASE else when, again.played, ran.numbered.case
+                )
+                if seen is not None:
+                    ran.played, ran.started_ns, ran.position = again.played, again.started_ns, 0
+                    return ran, seen
+                if time.monotonic() >= deadline:
+                    return None
+        finally:
+            player.leave()
+        return None
+
+    def _restart(self, scene: _Scene) -> None:
+        began = time.monotonic()
+        scene.recent.clear()
+        scene.stage.restart()
+        scene.patient.begin()
+        self.summary.restarts += 1
+        self.summary.slowest_restart = max(self.summary.slowest_restart, time.monotonic() - began)
+
+    def _suspects(self, scene: _Scene) -> list[Suspect]:
+        """Returns what may have done it, the most recent last; each with what was played on its link before."""
+        links: dict[int, list[Ran]] = {}
+        suspects = []
+        for ran in [*scene.recent, *self._running]:
+            before = links.setdefault(ran.lane, [])
+            suspects.append(_suspect(ran, before))
+            before.append(ran)
+        return suspects
+
+    def _last_look(self) -> None:
+        """Judges once more, thoroughly, when all cases were played: some harm shows late."""
+        for scene in self._scenes.values():
+            if scene.recent:
+                objection = scene.patient.examine(When.TREND)
+                if objection is not None:
+                    self._trouble(scene, objection)
+
+
+def _suspect(ran: Ran, before: Sequence[Ran]) -> Suspect:
+    """Returns a case as a suspect.
+
+    Args:
+        ran: The case.
+        before: What was played on its link before it.
+    """
+    steps = (step for other in [*before, ran] for step in other.steps)
+    script = Script((Step(Do.REACH, "a", ran.state), *steps))
+    return Suspect(ran.numbered, ran.steps, script, ran.lane, ran.state, ran.played)
+
+
+def forget_cores() -> None:
+    """Keeps nodes that crash from writing their memory to disk.
+
+    boofuzz, when it is imported, allows that for this process and its children. It takes half a second, in
+    which a crash looks like a stall, and leaves hundreds of megabytes in the working directory.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

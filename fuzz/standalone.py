@@ -1,0 +1,500 @@
+"""What the regression test of a finding is made of: it is copied whole into each, and needs nothing of the fuzzer.
+
+Standard library and ``conformance`` only, because whoever gets such a test may have no fuzzer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import select
+import socket
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from statistics import median
+from typing import Any, Self
+
+from conformance.config import UNIX, Locator, RunConfig, prepare_run_dir
+from conformance.errors import HarnessError, LinkFailed, LocalError, NotApplicable, Unmet
+from conformance.link.tls import client_context
+from conformance.nodes import Node, node_of
+from conformance.tester import SessionEnd, Tester
+from scapy_layers.batch import contents
+from scapy_layers.network import Push
+
+PATIENCE = 1.0
+"""Seconds that an answer may take."""
+
+LATE = 0.2
+"""Seconds in which a process may still die of what it was sent."""
+
+KEY = "harness/finding/canary"
+"""Where the canary publishes."""
+
+PUBLICATIONS = 8
+"""So many are sent to see whether all of them arrive."""
+
+SLOWER, SLOWER_SECONDS = 4.0, 0.004
+"""So many times as long as before, and so many seconds longer, is slow."""
+
+GROWN_KB = 16 << 10
+"""So much more memory than before, and still growing, is growth."""
+
+LEAKED = 32
+"""So many more descriptors than before are a leak."""
+
+BUSY_SHARE = 0.5
+"""So much of a processor is not used by a node that is asked nothing."""
+
+PLACE = re.compile(r"\{([a-z_]+(?:32)?)(?:\[(\d+):(\d+)\])?\}|\{([0-9a-f]{2}) x (\d+)\}")
+
+
+def vle(value: int) -> bytes:
+    """Returns a VLE integer: seven bits a byte, lowest first."""
+    out = bytearray()
+    while value > 0x7F and len(out) < 8:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*out, value])
+
+
+class Link:
+    """One link to the node."""
+
+    def __init__(self, sock: socket.socket, peer: Any = None) -> None:
+        self.sock = sock
+        self.peer = peer
+        self.stream = sock.type == socket.SOCK_STREAM
+        self.prefix = 2 if self.stream else 0
+        self.values = {"zid": secrets.token_bytes(15) + b"\x01"}
+        self.numbers = {"sn": 1_000_000, "sn_be": 1_000_000}
+        self.received: list[bytes] = []
+        self.ended = False
+        self.paused = False
+        self._buffer = b""
+        sock.settimeout(PATIENCE)
+
+    def fill(self, text: str) -> bytes:
+        """Returns the bytes that leave: hexadecimal digits, and places for what only this link knows."""
+        data, at, size = b"", 0, 0
+        for place in PLACE.finditer(text):
+            data += bytes.fromhex(text[at : place.start()])
+            at = place.end()
+            name = place[1]
+            if name is None:
+                data += bytes.fromhex(place[4]) * int(place[5])
+            elif name in {"size", "size32"}:
+                size = 2 if name == "size" else 4
+            elif name in self.numbers:
+                data += vle(self.numbers[name] & 0xFFFFFFFF)
+                self.numbers[name] += 1
+            else:
+                value = self.values[name]
+                data += value[int(place[2]) : int(place[3])] if place[2] else value
+        data += bytes.fromhex(text[at:])
+        return min(len(data), (1 << 8 * size) - 1).to_bytes(size, "little") + data if size else data
+
+    def send(self, data: bytes, *, bytewise: bool = False) -> None:
+        """Sends bytes as they are; what the node says meanwhile is taken in."""
+        for part in [data[at : at + 1] for at in range(len(data))] if bytewise else [data]:
+            if self.ended:
+                return
+            try:
+                if self.peer is not None:
+                    self.sock.sendto(part, self.peer)
+                elif not self.stream:
+                    self.sock.send(part)
+                else:
+                    self.sock.sendall(part)
+            except TimeoutError:
+                return  # it does not read; what it does with that shows later
+            except OSError:
+                self.receive(0)
+                self.ended = True
+
+    def receive(self, seconds: float) -> bool:
+        """Takes in what comes within a time; tells whether something did."""
+        if self.ended or self.paused or not select.select([self.sock], [], [], max(0.0, seconds))[0]:
+            return False
+        try:
+            data = self.sock.recv(1 << 16)
+        except OSError:
+            data = b""
+        if not data and self.stream:
+            self.ended = True
+            return False
+        if not self.stream:
+            self.received.append(data)
+            return True
+        self._buffer += data
+        while len(self._buffer) >= self.prefix:
+            end = self.prefix + int.from_bytes(self._buffer[: self.prefix], "little")
+            if len(self._buffer) < end:
+                break
+            self.received.append(self._buffer[self.prefix : end])
+            self._buffer = self._buffer[end:]
+        return True
+
+    def wait(self, wanted: Any, seconds: float = PATIENCE) -> bool:
+        """Waits until something that came is what is wanted, or the link ends; tells whether it came."""
+        deadline, seen = time.monotonic() + seconds, 0
+        while True:
+            for batch in self.received[seen:]:
+                seen += 1
+                if wanted(batch):
+                    return True
+            left = deadline - time.monotonic()
+            if self.ended or left <= 0:
+                return False
+            self.receive(left)
+
+    def learn_cookie(self, batch: bytes) -> None:
+        """Takes the cookie out of an InitAck: header, version, role and sizes, ZenohID, resolutions, cookie."""
+        at = 3 + (batch[2] >> 4) + 1 + (3 if batch[0] & 0x40 else 0)
+        begin, size, shift = at, 0, 0
+        while True:
+            size |= (batch[at] & 0x7F) << shift
+            shift, at = shift + 7, at + 1
+            if not batch[at - 1] & 0x80:
+                break
+        self.values["cookie"] = batch[begin : at + size]
+
+    def finish(self) -> None:
+        """Ends our side."""
+        with contextlib.suppress(OSError):
+            self.sock.shutdown(socket.SHUT_WR)
+
+    def close(self, *, reset: bool = False) -> None:
+        """Closes the link, with RST if wanted."""
+        if reset:
+            with contextlib.suppress(OSError):
+                self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.ended = True
+        self.sock.close()
+
+
+class Replay:
+    """A node, started for one finding, and what is played against it.
+
+    Args:
+        node: As for ``--node``.
+        config: Configuration paths that the node needs.
+        needs: How links come about: made by us, by the node (``connects``), datagrams (``scouts``, ``seeks``, ``joins``).
+        links: How many a round makes.
+        folder: For what the node writes.
+    """
+
+    def __init__(self, node: str, config: dict[str, Any], needs: str, links: int, folder: Path) -> None:
+        prepare_run_dir(folder)
+        allowed = bool(os.environ.get("I_MAY_TEST_THIS_NODE"))
+        run = RunConfig(node=node, run_dir=folder, run_id="finding", seed=1, may_test=allowed)
+        self._needs = needs
+        self._doors: list[socket.socket] = []
+        self._links: dict[str, Link] = {}
+        self._all: list[Link] = []
+        self._testers: list[Tester] = []
+        self._door_of: dict[str, socket.socket] = {}
+        changes = dict(config)
+        self._group = ""
+        if needs == "connects":
+            self._doors += [socket.create_server(("127.0.0.1", 0)) for _ in range(links)]
+            ports = [door.getsockname()[1] for door in self._doors]
+            changes["connect/endpoints"] = [f"tcp/127.0.0.1:{port}" for port in ports]
+        elif needs == "joins":
+            byte = 1 + secrets.randbelow(254)
+            self._group = (
+                f"udp/239.255.{byte}.{1 + secrets.randbelow(254)}:{20_000 + secrets.randbelow(9000)}#iface=lo"
+            )
+            changes["listen/endpoints"] = ["tcp/127.0.0.1:0", self._group]
+        try:
+            base = node_of(run)
+            named = {path.replace("/", "__"): value for path, value in changes.items()}
+            self.node: Node = base.variant(**named) if named else base
+        except NotApplicable as error:
+            self._close_sockets()
+            raise unittest.SkipTest(f"{node}: {error}") from None
+
+    def __enter__(self) -> Self:
+        self.node.start()
+        if not self.node.owned:
+            self.node.ask(PATIENCE)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for tester in self._testers:
+            tester.close()
+        self._close_sockets()
+        self.node.kill()
+
+    def _close_sockets(self) -> None:
+        for link in self._all:
+            link.close()
+        for door in self._doors:
+            door.close()
+
+    # Playing ---------------------------------------------------------------------------------------
+
+    def play(self, harm: str, steps: list[dict[str, Any]], rounds: int = 1) -> str:
+        """Plays the steps and looks at the node; returns what is wrong with it, or nothing."""
+        canary = self._canary() if harm in {"disturbed", "stall", "refusing", "slow", "undue"} else None
+        before = self._figures()
+        usual = _pace(canary) if canary and harm == "slow" else 0.0
+        for _ in range(rounds):
+            for link in self._links.values():
+                link.close()
+            self._links.clear()
+            if not self._round(steps) or self.node.death():
+                break
+        reached = all(name in self._links for name in {step["link"] for step in steps})
+        why = self._wrong(harm, before, canary)
+        if not why and canary and harm == "slow":
+            now = _pace(canary)
+            if now > SLOWER * usual and now - usual > SLOWER_SECONDS:
+                why = f"what others publish takes {now * 1e3:.1f} ms, {usual * 1e3:.1f} ms before"
+        if not why and not reached:
+            raise unittest.SkipTest("the node does not come into the state that is needed")
+        return why
+
+    def _round(self, steps: list[dict[str, Any]]) -> bool:
+        for step in steps:
+            if step["do"] == "link":
+                try:
+                    self._links[step["link"]] = self._open(step["link"], step["how"])
+                except OSError:
+                    return False
+                self._all.append(self._links[step["link"]])
+            elif not self._step(self._links[step["link"]], step):
+                del self._links[step["link"]]
+                return False
+        for link in self._links.values():
+            link.paused = False
+            link.receive(0)
+        return True
+
+    def _step(self, link: Link, step: dict[str, Any]) -> bool:
+        match step["do"]:
+            case "send":
+                for _ in range(step.get("times", 1)):
+                    link.send(link.fill(step["data"]), bytewise=step.get("bytewise", False))
+            case "expect":
+                return self._expect(link, step)
+            case "numbers":
+                link.numbers.update(sn=step["sn"], sn_be=step["sn_be"])
+            case "prefix":
+                link.prefix = step["size"]
+            case "settle":
+                self._settle(link, step)
+            case "pause" | "resume" as what:
+                link.paused = what == "pause"
+            case "finish":
+                link.finish()
+            case "close" | "reset" as what:
+                link.close(reset=what == "reset")
+        return True
+
+    @staticmethod
+    def _expect(link: Link, step: dict[str, Any]) -> bool:
+        """Waits for a message; tells whether it came, unless it may be missing."""
+        found = link.wait(lambda batch: batch[:1] and batch[0] & 0x1F == step["id"])
+        acks = [batch for batch in link.received if batch[:1] and batch[0] & 0x3F == 0x21]
+        if acks:
+            link.learn_cookie(acks[0])
+        link.received.clear()
+        return found or not step.get("needed", True)
+
+    def _settle(self, link: Link, step: dict[str, Any]) -> None:
+        """Waits until the node has dealt with all that was sent on a link: it answers a question, or ends it."""
+        link.paused = False
+        answered = False
+        if step.get("data"):
+            link.send(link.fill(step["data"]))
+            answer = bytes.fromhex(step["answer"])
+            answered = link.wait(lambda batch: answer in batch)
+        elif not link.stream:
+            link.wait(lambda _: True, 0.05)
+        if not answered and not link.ended and link.stream:
+            link.finish()
+            link.wait(lambda _: False)
+
+    def _open(self, name: str, how: str) -> Link:
+        if how == "accept":
+            door = self._door_of.setdefault(name, self._doors[len(self._door_of) % len(self._doors)])
+            door.settimeout(10 * PATIENCE)
+            return Link(door.accept()[0])
+        if how == "connect":
+            return _connected(self.node)
+        if self._needs == "joins":
+            return _datagrams(Locator.parse(self._group))
+        if self.node.scouting is None:
+            raise unittest.SkipTest("nobody knows where the node hears SCOUT")
+        return (_datagrams if self._needs == "scouts" else _overheard)(self.node.scouting)
+
+    # Looking ---------------------------------------------------------------------------------------
+
+    def _wrong(
+        self, harm: str, before: dict[str, float], canary: tuple[SessionEnd, SessionEnd] | None
+    ) -> str:
+        said = self._said(harm)
+        if said:
+            return said
+        # What waits for us must not be taken for a fault.
+        for link in self._all:
+            link.close()
+        if not self.node.death() and harm in {"growth", "leak", "busy"}:
+            return self._more(harm, before)
+        # A node that dies stops serving first.
+        seen = self.node.problem(PATIENCE) or (self._lost(canary) if canary else "")
+        deadline = time.monotonic() + LATE
+        while self.node.owned and not seen and time.monotonic() < deadline:
+            time.sleep(LATE / 10)  # a process may take its time to die
+            seen = self.node.death() or self.node.complaints()
+        return seen
+
+    def _said(self, harm: str) -> str:
+        """Returns what is wrong with what the node said on the links of the finding."""
+        if harm == "undecodable":
+            for batch in (batch for link in self._all for batch in link.received):
+                error = contents(batch).error
+                if error:
+                    return f"the node said {batch[:64].hex()}, which does not decode: {error}"
+        return ""
+
+    def _more(self, harm: str, before: dict[str, float]) -> str:
+        now = self._figures()
+        if harm == "growth" and now["kb"] - before["kb"] > GROWN_KB:
+            return f"the node holds {(now['kb'] - before['kb']) / 1024:.0f} MB more than before"
+        if harm == "leak" and now["descriptors"] - before["descriptors"] > LEAKED:
+            return f"the node holds {now['descriptors'] - before['descriptors']:.0f} more descriptors than before"
+        if harm == "busy":
+            time.sleep(PATIENCE)  # the share of a processor is that of a time
+            share = (self._figures()["cpu"] - now["cpu"]) / PATIENCE
+            if share > BUSY_SHARE:
+                return f"the node uses {share:.0%} of a processor although it is asked nothing"
+        return ""
+
+    def _figures(self) -> dict[str, float]:
+        """Returns memory in KB, descriptors and seconds of processor time of the node's process."""
+        figures = {"kb": 0.0, "descriptors": 0.0, "cpu": 0.0}
+        with contextlib.suppress(OSError, IndexError):
+            where = Path(f"/proc/{self.node.pid}")
+            found = re.search(r"VmRSS:\s+(\d+)", (where / "status").read_text())
+            figures["kb"] = float(found[1]) if found else 0.0
+            figures["descriptors"] = float(len(list((where / "fd").iterdir())))
+            ticks = (where / "stat").read_text().rpartition(")")[2].split()
+            figures["cpu"] = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
+        return figures
+
+    def _canary(self) -> tuple[SessionEnd, SessionEnd] | None:
+        """Returns a publisher and a subscriber of ours, through which something went already."""
+        ends = []
+        try:
+            for _ in range(2):
+                self._testers.append(self.node.tester(PATIENCE))
+                ends.append(self._testers[-1].session())
+            ends[1].declare_subscriber(KEY)
+            ends[0].put(KEY, b"before")
+            ends[1].expect(Push)
+        except (Unmet, LinkFailed, LocalError, HarnessError, NotApplicable):
+            return None
+        return ends[0], ends[1]
+
+    @staticmethod
+    def _lost(canary: tuple[SessionEnd, SessionEnd]) -> str:
+        publisher, subscriber = canary
+        for number in range(PUBLICATIONS):
+            data = b"behind %d" % number
+            try:
+                publisher.put(KEY, data)
+                got = subscriber.expect(Push)
+            except (Unmet, LinkFailed, LocalError) as error:
+                return f"what others publish does not arrive any more: {error}"
+            if bytes(got.body.data) != data:
+                return "what others publish arrives changed, or not all of it"
+        return ""
+
+
+def _pace(canary: tuple[SessionEnd, SessionEnd]) -> float:
+    """Returns seconds that a publication takes from one session to another."""
+    times = []
+    for _ in range(PUBLICATIONS):
+        began = time.perf_counter()
+        canary[0].put(KEY, b"timed")
+        canary[1].expect(Push)
+        times.append(time.perf_counter() - began)
+    return median(times)
+
+
+def _connected(node: Node) -> Link:
+    """Makes a link to a node that listens."""
+    locator = node.locator
+    if locator.group:
+        return _datagrams(locator)
+    if locator.proto == UNIX:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.connect(locator.path)
+    elif locator.proto == "udp":
+        sock = socket.socket(socket.AF_INET6 if ":" in locator.host else socket.AF_INET, socket.SOCK_DGRAM)
+        sock.connect((locator.host, locator.port))
+    else:
+        sock = socket.create_connection((locator.host, locator.port), PATIENCE)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if locator.proto == "tls":
+            sock = client_context(node.tls).wrap_socket(sock, server_hostname=locator.host)
+    return Link(sock)
+
+
+def _datagrams(locator: Locator) -> Link:
+    """Returns a socket from which datagrams go to a group or a node on this machine."""
+    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton("127.0.0.1"))
+    sock.bind(("127.0.0.1", 0))
+    return Link(sock, (locator.host, locator.port))
+
+
+def _overheard(locator: Locator) -> Link:
+    """Returns a socket that answers whoever speaks in a group."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
+        ear.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        ear.bind((locator.host, locator.port))
+        member = socket.inet_aton(locator.host) + socket.inet_aton("127.0.0.1")
+        ear.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
+        ear.settimeout(10 * PATIENCE)
+        _, source = ear.recvfrom(1 << 16)
+    link = _datagrams(locator)
+    link.peer = source
+    return link
+
+
+def node_wanted(request: Any, default: str) -> str:
+    """Returns the node under test: ``--node`` if it was typed, the variable ZENOH_NODE, or the one of the finding."""
+    typed = request.config.invocation_params.args
+    if any(str(word).partition("=")[0] == "--node" for word in typed):
+        return str(request.config.getoption("--node"))
+    return os.environ.get("ZENOH_NODE") or default
+
+
+def check(
+    node: str,
+    config: dict[str, Any],
+    needs: str,
+    harm: str,
+    steps: list[dict[str, Any]],
+    rounds: int = 1,
+) -> None:
+    """Plays a finding against a node that is started for it.
+
+    Raises:
+        AssertionError: The fault is there; says what is seen.
+        unittest.SkipTest: This node cannot show it.
+    """
+    links = sum(step["do"] == "link" for step in steps)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Replay(node, config, needs, links, Path(folder)) as replay,
+    ):
+        why = replay.play(harm, steps, rounds)
+    assert not why, f"{harm}: {why}"

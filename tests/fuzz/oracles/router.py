@@ -1,0 +1,265 @@
+"""A small router in a thread, which goes wrong in the way that is asked for while it runs."""
+
+import contextlib
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from conformance.config import Locator
+from conformance.nodes.base import Node
+from fuzz.oracles import Patient
+from fuzz.player import Initiator, Player
+from scapy_layers.batch import BatchReader, contents, prefixed
+from scapy_layers.codes import WhatAmI
+from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber
+from scapy_layers.message import Message
+from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
+from scapy_layers.transport import Close, Frame, Init, Open
+
+REPLY = 0.3
+"""T1 of these tests, in seconds."""
+
+
+@dataclass(eq=False)
+class Session:
+    """One link."""
+
+    sock: socket.socket
+    reader: BatchReader = field(default_factory=BatchReader)
+    keys: dict[str, str] = field(default_factory=dict)
+    sn: int = 0
+
+
+class Router:
+    """Routes publications and queries.
+
+    Attributes:
+        without: What it does not do: ``routes``, ``queries``, ``replies``, ``answers``, ``listen``, ``new``, ``served``.
+        alter: Changes the payloads that it hands on.
+        twice: Hands on every publication twice.
+        swap: Holds back one publication until the next one.
+        lose: Loses the next publications, so many.
+        delay: Seconds it takes over each batch.
+    """
+
+    def __init__(self) -> None:
+        self.without: set[str] = set()
+        self.alter = self.twice = self.swap = False
+        self.lose = 0
+        self.delay = 0.0
+        self.sessions: list[Session] = []
+        self._held: list[bytes] = []
+        self._pending: dict[int, tuple[Session, int]] = {}
+        self._queries = 0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.locator = Locator("tcp", "127.0.0.1", self._listener.getsockname()[1])
+        self._wake, self._waker = socket.socketpair()
+        self._selector = selectors.DefaultSelector()
+        for sock in (self._listener, self._wake):
+            self._selector.register(sock, selectors.EVENT_READ)
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._waker.send(b"x")
+        self._thread.join()
+        self._waker.close()
+
+    def deafen(self) -> None:
+        """Nobody listens any more."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+
+    def end(self, number: int, reason: int | None = None) -> None:
+        """Ends a session, with CLOSE if there is a reason for it."""
+        session = self.sessions[number]
+        if reason is not None:
+            session.sock.sendall(prefixed(bytes(Close(reason=reason, S=1))))
+        session.sock.shutdown(socket.SHUT_RDWR)
+
+    def say(self, number: int, message: Message) -> None:
+        """Says something in a session that nobody asked for."""
+        self._say(self.sessions[number], message)
+
+    def _serve(self) -> None:
+        alive = True
+        while alive:
+            for key, _ in self._selector.select():
+                if key.fileobj is self._wake:
+                    alive = False
+                elif key.fileobj is self._listener:
+                    self._accept()
+                else:
+                    self._read(key.data)
+        for sock in (*(session.sock for session in self.sessions), self._listener, self._wake):
+            sock.close()
+        self._selector.close()
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:
+            self._selector.unregister(self._listener)
+            self._listener.close()
+            return
+        session = Session(sock)
+        self.sessions.append(session)
+        if "new" in self.without:
+            sock.shutdown(socket.SHUT_RDWR)
+        self._selector.register(sock, selectors.EVENT_READ, session)
+
+    def _read(self, session: Session) -> None:
+        try:
+            data = session.sock.recv(1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            self._selector.unregister(session.sock)
+            session.sock.close()
+            session.keys.clear()
+            return
+        for batch in session.reader.feed(data):
+            if "served" in self.without:
+                continue
+            time.sleep(self.delay)
+            # The other end may be gone.
+            with contextlib.suppress(OSError):
+                for message in contents(batch).messages:
+                    self._take(session, message)
+
+    def _take(self, session: Session, message: Message) -> None:
+        match message:
+            case Init() if "init" not in self.without:
+                self._send(session, Init(A=1, whatami=WhatAmI.ROUTER, zid=b"\x0a" * 16, cookie=b"a cookie"))
+            case Open():
+                self._send(session, Open(A=1, initial_sn=0))
+            case Frame():
+                for inside in message.messages:
+                    self._handle(session, inside)
+
+    def _handle(self, session: Session, message: Message) -> None:
+        match message:
+            case Declare() if isinstance(message.body, DeclareSubscriber | DeclareQueryable):
+                session.keys[message.body.name] = str(message.body.value("key_suffix"))
+            case Push():
+                self._publish(bytes(message), str(message.value("key_suffix")))
+            case Request():
+                self._ask(session, message)
+            case Response() if "replies" not in self.without:
+                asker, number = self._pending[int(message.request_id)]
+                message.request_id = number
+                self._say(asker, message)
+            case ResponseFinal():
+                asker, number = self._pending.pop(int(message.request_id))
+                self._say(asker, ResponseFinal(request_id=number))
+
+    def _publish(self, push: bytes, key: str) -> None:
+        if "routes" in self.without:
+            return
+        if self.lose:
+            self.lose -= 1
+            return
+        if self.alter:
+            push = push[:-1] + bytes([push[-1] ^ 1])
+        pushes = [*self._held, push] if not self.swap else [push, *self._held]
+        self._held = []
+        if self.swap and len(pushes) == 1:
+            self._held = pushes
+            return
+        for subscriber in self._with("D_SUBSCRIBER", key):
+            for one in pushes * (2 if self.twice else 1):
+                self._send_raw(subscriber, one)
+
+    def _ask(self, session: Session, request: Request) -> None:
+        queryables = self._with("D_QUERYABLE", str(request.value("key_suffix")))
+        if "queries" in self.without:
+            queryables = []
+        number = int(request.request_id)
+        if not queryables and "answers" not in self.without:
+            self._say(session, ResponseFinal(request_id=number))
+        for queryable in queryables:
+            self._queries += 1
+            self._pending[self._queries] = session, number
+            request.request_id = self._queries
+            self._say(queryable, request)
+
+    def _with(self, kind: str, key: str) -> list[Session]:
+        return [session for session in self.sessions if session.keys.get(kind) == key]
+
+    def _say(self, session: Session, message: Message) -> None:
+        self._send_raw(session, bytes(message))
+
+    def _send_raw(self, session: Session, message: bytes) -> None:
+        session.sn += 1
+        session.sock.sendall(prefixed(bytes(Frame(R=1, sn=session.sn)) + message))
+
+    def _send(self, session: Session, message: Message) -> None:
+        session.sock.sendall(prefixed(bytes(message)))
+
+
+class RouterNode(Node):
+    """The router as a node.
+
+    Attributes:
+        dead: How its process ended.
+        words: What its process said about a failure.
+    """
+
+    owned = True
+    impl = "fake"
+    version = "1"
+
+    def __init__(self) -> None:
+        self.router: Router
+        self.dead = ""
+        self.words = ""
+
+    @property
+    def pid(self) -> int | None:
+        return os.getpid() if self.owned else None
+
+    def start(self) -> None:
+        self.starts += 1
+        self.router = Router()
+        self.locator = self.router.locator
+        self.dead = self.words = ""
+
+    def stop(self) -> None:
+        self.router.close()
+
+    def death(self) -> str:
+        return self.dead
+
+    def complaints(self) -> str:
+        words, self.words = self.words, ""
+        return words
+
+
+class RouterStage:
+    """Where it is."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.lacking = ""
+
+    def player(self) -> Player:
+        return Player(Initiator(self.node.locator), REPLY)
+
+    def restart(self) -> None:
+        self.node.restart()
+
+    def trouble(self, reply: float) -> str:  # noqa: ARG002  (called like that of a stage)
+        return self.lacking
+
+
+@contextmanager
+def patient_of(node: RouterNode) -> Iterator[Patient]:
+    """A patient whose node was just started."""
+    patient = Patient(RouterStage(node), REPLY)
+    patient.begin()
+    yield patient
+    patient.close()

@@ -1,0 +1,222 @@
+"""The process, its last words, new sessions."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from fuzz.oracles import Harm, Objection, Patient, When, place_of
+from fuzz.oracles.service import question_of
+from scapy_layers.batch import contents
+from scapy_layers.transport import Frame
+from tests.fuzz.oracles.router import REPLY, RouterNode, RouterStage, patient_of
+
+PANIC = "thread 'rx-0' (7) panicked at /build/some-crate-1.2.3/src/net/face.rs:83:22: called unwrap"
+
+
+@pytest.fixture
+def node() -> Iterator[RouterNode]:
+    with RouterNode() as node:
+        yield node
+
+
+@pytest.fixture
+def patient(node: RouterNode) -> Iterator[Patient]:
+    with patient_of(node) as patient:
+        yield patient
+
+
+def seen(patient: Patient, when: When = When.ODD) -> Objection:
+    objection = patient.examine(when)
+    assert objection
+    assert not patient.failures
+    return objection
+
+
+def test_a_process_that_died_is_a_crash_with_its_signal(node: RouterNode, patient: Patient) -> None:
+    node.dead = "the process died of SIGSEGV"
+    objection = seen(patient, When.CASE)
+    assert (objection.oracle, objection.harm, objection.place) == ("process", Harm.CRASH, "SIGSEGV")
+
+
+def test_last_words_of_a_dead_process_are_the_place(node: RouterNode, patient: Patient) -> None:
+    node.dead, node.words = "the process died of SIGABRT", "memory allocation of 12345678 bytes failed"
+    assert seen(patient, When.CASE).place == "SIGABRT memory allocation"
+
+
+def test_a_panic_text_is_a_panic_at_its_place(node: RouterNode, patient: Patient) -> None:
+    node.words = PANIC
+    objection = seen(patient, When.CASE)
+    assert (objection.oracle, objection.harm) == ("stderr", Harm.PANIC)
+    assert objection.place == "some-crate/src/net/face.rs:83"
+
+
+def test_what_was_said_before_a_restart_is_forgotten(node: RouterNode, patient: Patient) -> None:
+    node.words = PANIC
+    seen(patient, When.CASE)
+    patient.begin()
+    assert patient.examine(When.CASE) is None
+
+
+def test_a_node_that_answers_nobody_stalls(node: RouterNode, patient: Patient) -> None:
+    node.router.without.add("served")
+    objection = seen(patient)
+    assert (objection.oracle, objection.harm, objection.place) == ("ping", Harm.STALL, "")
+
+
+def test_a_node_that_answers_nobody_stalls_for_ping_alone(node: RouterNode, patient: Patient) -> None:
+    node.router.without.add("served")
+    objection = patient.examine(When.ODD, names=["ping"])
+    assert objection
+    assert (objection.harm, objection.place) == (Harm.STALL, "")
+
+
+def test_sessions_that_open_and_are_not_served_are_a_stall_of_their_own(
+    node: RouterNode, patient: Patient
+) -> None:
+    node.router.without |= {"queries", "routes", "answers"}
+    objection = seen(patient)
+    assert (objection.oracle, objection.harm) == ("ping", Harm.STALL)
+    assert objection.place == "sessions open, nothing is answered in them"
+
+
+@pytest.mark.parametrize(("how", "place"), [("new", "INIT: end of the link"), ("init", "INIT: no answer")])
+def test_a_node_that_serves_old_sessions_only_refuses(
+    node: RouterNode, patient: Patient, how: str, place: str
+) -> None:
+    node.router.without.add(how)
+    objection = seen(patient)
+    assert (objection.oracle, objection.harm, objection.place) == ("ping", Harm.REFUSING, place)
+    assert "open before are served" in objection.detail
+
+
+def test_a_node_of_ours_where_nobody_listens_refuses(node: RouterNode, patient: Patient) -> None:
+    node.router.deafen()
+    objection = seen(patient)
+    assert (objection.harm, objection.place) == (Harm.REFUSING, "link: nobody listens")
+
+
+def test_an_address_where_nobody_listens_is_gone_when_the_node_is_not_ours(node: RouterNode) -> None:
+    node.owned = False
+    with patient_of(node) as patient:
+        node.router.close()
+        objection = seen(patient)
+        node.start()
+    assert (objection.harm, objection.place) == (Harm.GONE, "")
+
+
+def test_a_new_session_that_fails_once_is_nothing(
+    node: RouterNode, patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.router.without.add("new")
+    call = patient.call
+
+    def heal(reply: float | None = None) -> object:
+        served = call(reply)
+        node.router.without.clear()
+        return served
+
+    monkeypatch.setattr(patient, "call", heal)
+    assert patient.examine(When.ODD) is None
+
+
+@pytest.mark.parametrize("late", ["dead", "words"])
+def test_what_a_process_says_when_it_dies_wins_over_what_it_fails_at_first(
+    node: RouterNode, patient: Patient, late: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.router.without |= {"served"}
+    asked = 0
+    death, complaints = node.death, node.complaints
+
+    def told(really: object) -> str:
+        nonlocal asked
+        asked += 1
+        if asked > 20:
+            setattr(node, late, PANIC if late == "words" else "the process died of SIGABRT")
+        return death() if really is death else complaints()
+
+    monkeypatch.setattr(node, "death", lambda: told(death))
+    monkeypatch.setattr(node, "complaints", lambda: told(complaints))
+    assert seen(patient).harm is (Harm.PANIC if late == "words" else Harm.CRASH)
+
+
+def test_a_stage_that_does_not_do_what_it_is_for_stalls(node: RouterNode) -> None:
+    stage = RouterStage(node)
+    patient = Patient(stage, REPLY)
+    patient.begin()
+    stage.lacking = "no HELLO"
+    objection = seen(patient)
+    patient.close()
+    assert (objection.oracle, objection.harm, objection.detail) == ("stage", Harm.STALL, "no HELLO")
+
+
+def test_a_question_waits_for_no_session_of_the_campaign() -> None:
+    # A peer hands a query on to sessions of which it does not know yet what they serve.
+    found = contents(bytes(Frame(sn=1)) + question_of("query")).messages[0].messages[0]
+    assert [str(one.name) for one in found.extensions] == ["Timeout"]
+    assert question_of("interest")
+    assert question_of("none") == b""
+
+
+def test_a_process_that_is_gone_when_it_is_first_looked_at_is_a_crash(
+    node: RouterNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.oracles.vitals.Vitals.sample", lambda _: _gone())
+    with patient_of(node) as patient:
+        assert patient.vitals is None
+        node.dead = "the process died of SIGABRT"
+        assert seen(patient, When.TREND).harm is Harm.CRASH
+
+
+def _gone() -> None:
+    raise FileNotFoundError
+
+
+def test_only_the_named_oracles_are_asked(node: RouterNode, patient: Patient) -> None:
+    node.words = PANIC
+    assert patient.examine(When.ODD, names=["ping", "process"]) is None
+    assert set(patient.looks) == {"ping", "process"}
+
+
+def test_an_oracle_that_fails_is_not_asked_again_and_says_so(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(patient, "call", lambda _=None: 1 / 0)
+    assert patient.examine(When.ODD) is None
+    assert "division by zero" in patient.failures["ping"]
+    assert patient.examine(When.ODD) is None
+    assert patient.looks["ping"] == 1
+    assert patient.looks["canary"] == 2
+
+
+def test_a_look_is_due_by_cases_and_by_time(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.perf_counter()
+    monkeypatch.setattr(time, "perf_counter", lambda: now)
+    patient.begin()
+    dues = [patient.due() for _ in range(32)]
+    assert dues == [When.CASE] * 31 + [When.BEAT]
+    patient._looked(When.BEAT)
+    assert patient.due() is When.CASE
+    for seconds, when in ((0.06, When.BEAT), (2.1, When.ODD), (5.1, When.TREND)):
+        monkeypatch.setattr(time, "perf_counter", lambda now=now, seconds=seconds: now + seconds)
+        assert patient.due() is when
+
+
+@pytest.mark.parametrize(
+    ("said", "place"),
+    [
+        ("thread 'a' panicked at zenoh/src/net/x.rs:1:2: why", "zenoh/src/net/x.rs:1"),
+        (
+            "thread 'a' panicked at /build/git/checkouts/z-9c5/cc8/io/zenoh-link/src/a.rs:10:1:",
+            "zenoh-link/src/a.rs:10",
+        ),
+        ("thread 'a' panicked at /x/slab-0.4.11/src/lib.rs:7:9: invalid key", "slab/src/lib.rs:7"),
+        ("thread 'a' panicked at 'it failed', src/lib.rs:12:5", "src/lib.rs:12"),
+        ("thread 'a' panicked at /rustc/0f1e2d/library/core/src/cell.rs:3:1:", "core/src/cell.rs:3"),
+        ("thread 'rx-0' has overflowed its stack fatal runtime error: stack overflow", "fatal runtime error"),
+        ("memory allocation of 99 bytes failed", "memory allocation"),
+        ("something else", ""),
+    ],
+)
+def test_place_has_no_prefix_version_or_column(said: str, place: str) -> None:
+    assert place_of(said) == place

@@ -1,0 +1,165 @@
+"""Sessions that live through the run: what goes wrong with them, and what it is called."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from fuzz.oracles import Harm, Objection, Patient, When
+from fuzz.oracles.canary import NEGLECT_SECONDS, Wrong
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
+
+
+@pytest.fixture
+def node() -> Iterator[RouterNode]:
+    with RouterNode() as node:
+        yield node
+
+
+@pytest.fixture
+def patient(node: RouterNode) -> Iterator[Patient]:
+    with patient_of(node) as patient:
+        yield patient
+
+
+def router_of(patient: Patient) -> Router:
+    assert isinstance(patient.node, RouterNode)
+    return patient.node.router
+
+
+def objection(patient: Patient, when: When = When.ODD) -> Objection:
+    seen = patient.examine(when)
+    assert seen
+    assert not patient.failures
+    return seen
+
+
+def test_a_node_that_routes_has_no_objection(patient: Patient) -> None:
+    assert patient.canary
+    assert patient.canary.routes
+    assert patient.canary.replies
+    assert not patient.notes
+    for when in When:
+        assert patient.examine(when) is None
+    assert not patient.failures
+    assert 0 < patient.canary.baseline < REPLY
+
+
+SPOILT: dict[str, tuple[Callable[[Router], None], Wrong]] = {
+    "lost": (lambda router: setattr(router, "lose", 1), Wrong.LOST),
+    "silent": (lambda router: router.without.add("routes"), Wrong.SILENT),
+    "changed": (lambda router: setattr(router, "alter", True), Wrong.CHANGED),
+    "twice": (lambda router: setattr(router, "twice", True), Wrong.TWICE),
+    "queries": (lambda router: router.without.add("queries"), Wrong.UNREPLIED),
+    "replies": (lambda router: router.without.add("replies"), Wrong.NO_REPLY),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_what_is_sent_through_the_node_is_disturbed(patient: Patient, name: str) -> None:
+    spoil, wrong = SPOILT[name]
+    spoil(router_of(patient))
+    seen = objection(patient)
+    assert (seen.oracle, seen.harm, seen.place) == ("canary", Harm.DISTURBED, str(wrong))
+
+
+def test_publications_out_of_order_are_told_from_lost_ones(patient: Patient) -> None:
+    router_of(patient).swap = True
+    assert patient.canary
+    patient.canary._send()
+    patient.canary._seen = patient.canary._number  # as if the first had come: the next one is sent
+    patient.canary._seen -= 1
+    patient.canary._number += 1
+    patient.canary._say(
+        patient.canary.publisher, patient.canary._push + patient.canary._payload(b"p", patient.canary._number)
+    )
+    seen = objection(patient)
+    assert seen.place == Wrong.REORDERED
+
+
+def test_a_publication_for_another_key_is_told(patient: Patient) -> None:
+    router_of(patient).say(1, Push(key_suffix="somebody/else", body=Put(data=b"x")))
+    assert objection(patient).place == Wrong.ASTRAY
+
+
+@pytest.mark.parametrize(("reason", "place"), [(None, "end of the link"), (6, "CLOSE UNRESPONSIVE")])
+@pytest.mark.parametrize("session", [0, 1, 2])
+def test_the_end_of_a_session_that_did_nothing_wrong_is_undue(
+    patient: Patient, session: int, reason: int | None, place: str
+) -> None:
+    router_of(patient).end(session, reason)
+    seen = objection(patient)
+    assert (seen.oracle, seen.harm, seen.place) == ("undue", Harm.UNDUE, place)
+
+
+@pytest.mark.parametrize("session", [0, 1, 2])
+def test_a_session_that_we_left_alone_may_end(patient: Patient, session: int) -> None:
+    assert patient.canary
+    for pipe in patient.canary.pipes:
+        patient.canary._said_at[pipe] -= 2 * NEGLECT_SECONDS
+    router_of(patient).end(session, 5)
+    patient.keep()
+    old = patient.canary
+    assert patient.examine(When.ODD) is None
+    assert patient.canary is not old
+    assert patient.examine(When.ODD) is None
+    sessions = router_of(patient).sessions
+    router_of(patient).end(next(at for at, one in enumerate(sessions) if one.keys), 5)
+    assert objection(patient).harm is Harm.UNDUE
+
+
+def test_a_node_without_routes_is_still_asked_in_old_sessions(node: RouterNode) -> None:
+    node.router.without |= {"routes", "queries"}
+    with patient_of(node) as patient:
+        assert "carries no publications" in patient.notes["canary"]
+        assert patient.examine(When.ODD) is None
+        node.router.without.add("served")
+        seen = objection(patient)
+    assert seen.harm is Harm.STALL
+
+
+def test_a_beat_does_not_wait_for_what_is_late_and_says_nothing_of_it(patient: Patient) -> None:
+    router_of(patient).delay = 0.02
+    began = time.perf_counter()
+    assert patient.examine(When.BEAT) is None
+    assert time.perf_counter() - began < 0.02
+    router_of(patient).delay = 0.0
+    assert patient.examine(When.ODD) is None
+
+
+def test_a_node_that_lets_everybody_wait_for_long_is_late(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.oracles.machine._waited", lambda: 0.0)
+    monkeypatch.setattr("fuzz.oracles.machine.BUSY", 2.0)
+    assert patient.canary
+    patient.canary._send()
+    patient.canary._hear(patient.canary._complete, REPLY)
+    patient.canary._number += 1
+    patient.canary._sent_at = time.perf_counter() - 3 * REPLY
+    late = patient.canary.later()
+    assert late
+    assert late.wrong is Wrong.LATE
+
+
+def test_sessions_are_kept_alive(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert patient.canary
+    monkeypatch.setattr("fuzz.oracles.canary.KEEP_SECONDS", 0.0)
+    before = [patient.canary._said_at[pipe] for pipe in patient.canary.pipes]
+    patient.canary._keep_at = 0.0
+    patient.keep()
+    assert all(
+        patient.canary._said_at[pipe] > at for pipe, at in zip(patient.canary.pipes, before, strict=True)
+    )
+
+
+def test_a_canary_that_could_not_be_opened_is_opened_later(node: RouterNode) -> None:
+    node.router.without.add("init")
+    with patient_of(node) as patient:
+        assert "INIT" in patient.notes["canary"]
+        node.router.without.clear()
+        assert patient.examine(When.ODD) is None
+        assert patient.canary
+        assert not patient.notes

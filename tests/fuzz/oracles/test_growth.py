@@ -1,0 +1,144 @@
+"""What a process holds and does, seen from outside; a child process is the node."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from fuzz.oracles import Harm, Patient, When
+from fuzz.oracles.growth import MEMORY_MOST
+from fuzz.oracles.vitals import Vitals
+from tests.fuzz.oracles.router import RouterNode, patient_of
+
+MB = 1 << 20
+
+CHILD = """
+import sys
+kept = []
+for line in sys.stdin:
+    kept.append(eval(line))
+    print(flush=True)
+"""
+
+
+class Child:
+    """A process that does what it is told."""
+
+    def __init__(self) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", CHILD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.pid = self.process.pid
+
+    def tell(self, expression: str, *, wait: bool = True) -> None:
+        assert self.process.stdin
+        assert self.process.stdout
+        self.process.stdin.write(expression + "\n")
+        self.process.stdin.flush()
+        if wait:
+            self.process.stdout.readline()
+
+
+@contextmanager
+def child() -> Iterator[Child]:
+    made = Child()
+    try:
+        made.tell("None")
+        yield made
+    finally:
+        made.process.kill()
+        made.process.communicate()
+
+
+class NodeOfChild(RouterNode):
+    """A router whose process, as far as anybody can see, is the child."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__()
+        self._pid = pid
+
+    @property
+    def pid(self) -> int:
+        return self._pid
+
+
+@contextmanager
+def watched() -> Iterator[tuple[Patient, Child]]:
+    with child() as process, NodeOfChild(process.pid) as node, patient_of(node) as patient:
+        yield patient, process
+
+
+def test_vitals_of_a_process() -> None:
+    with child() as process:
+        vitals = Vitals(process.pid)
+        before = vitals.sample()
+        process.tell("bytearray(b'x') * (20 << 20)")
+        process.tell("[open('/dev/null') for _ in range(5)]")
+        process.tell("sum(range(300_000))")
+        after = vitals.sample()
+    assert 19 * MB < after.memory - before.memory < 24 * MB
+    assert after.descriptors - before.descriptors == 5
+    assert after.cpu > before.cpu
+    with pytest.raises((FileNotFoundError, ProcessLookupError)):
+        vitals.memory()
+
+
+def test_memory_and_descriptors_that_grow_look_after_look_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.oracles.growth.REST", 0.0)
+    names = ["memory", "descriptors"]
+    with watched() as (patient, process):
+        seen = []
+        for _ in range(40):
+            process.tell("bytearray(b'x') * (1 << 20)")
+            process.tell("[open('/dev/null') for _ in range(4)]")
+            objection = patient.examine(When.TREND, names=names)
+            if objection is not None:
+                seen.append((objection.oracle, objection.harm, objection.place))
+            if len(seen) == 2:
+                break
+    assert sorted(seen) == [("descriptors", Harm.LEAK, "descriptors"), ("memory", Harm.GROWTH, "memory")]
+    assert not patient.failures
+
+
+def test_memory_that_stays_far_above_the_first_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.oracles.growth.MEMORY_MOST", 30 * MB)
+    monkeypatch.setattr("fuzz.oracles.growth.RESTLESS_SECONDS", 0.05)
+    assert MEMORY_MOST > 512 * MB
+    with watched() as (patient, process):
+        assert patient.examine(When.TREND, names=["memory"]) is None
+        process.tell("bytearray(b'x') * (40 << 20)")
+        objection = patient.examine(When.TREND, names=["memory"])
+    assert objection
+    assert (objection.harm, objection.place) == (Harm.GROWTH, "memory")
+
+
+def test_a_process_that_never_rests_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.oracles.growth.RESTLESS_SECONDS", 0.3)
+    # On a busy machine it does not get much.
+    monkeypatch.setattr("fuzz.oracles.growth.SPIN", 0.02)
+    monkeypatch.setattr("fuzz.oracles.growth.RESTING", 0.01)
+    with watched() as (patient, process):
+        assert patient.examine(When.TREND, names=["cpu"]) is None
+        process.tell("[None for _ in iter(int, 1)]", wait=False)
+        looks = (patient.examine(When.TREND, names=["cpu"]) for _ in range(50))
+        objection = next(filter(None, looks), None)
+    assert objection
+    assert (objection.oracle, objection.harm, objection.place) == ("cpu", Harm.BUSY, "cpu")
+
+
+def test_a_process_that_comes_to_rest_is_not_busy() -> None:
+    with watched() as (patient, process):
+        process.tell("sum(range(4_000_000))", wait=False)
+        assert patient.examine(When.TREND, names=["cpu"]) is None
+
+
+def test_the_process_of_somebody_else_is_not_looked_at() -> None:
+    with RouterNode() as node:
+        node.owned = False
+        with patient_of(node) as patient:
+            assert patient.vitals is None
+            assert set(patient.notes) == {"memory", "descriptors", "cpu"}
+            assert patient.examine(When.TREND) is None
+        assert node.pid is None

@@ -1,0 +1,252 @@
+"""Pace, answers, another node: oracles that compare."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.nodes.base import Node
+from fuzz.cases import Case, Fixed, reach, send
+from fuzz.oracles import ORACLES, Harm, Objection, Patient, When
+from fuzz.oracles.machine import Watch
+from fuzz.oracles.pace import AGAIN, IN_A_ROW, LEAST, Pace, is_slow
+from fuzz.oracles.rival import MOST_ALIKE, Rival
+from fuzz.player import Answers, Ending, Played, Player
+from fuzz.script import Script, Step
+from fuzz.states import State
+from scapy_layers.data import Put
+from scapy_layers.network import Push, ResponseFinal
+from scapy_layers.transport import Close, Frame, Init, Open
+from tests.fuzz.oracles.router import REPLY, RouterNode, RouterStage, patient_of
+
+
+@pytest.fixture
+def node() -> Iterator[RouterNode]:
+    with RouterNode() as node:
+        yield node
+
+
+@pytest.fixture(autouse=True)
+def awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine that these tests run on may be busy."""
+    monkeypatch.setattr("fuzz.oracles.pace.overslept", lambda: 0.0)
+
+
+# Pace ------------------------------------------------------------------------------------------------
+
+FRESH = [0.0002] * 18 + [0.004, 0.004]
+
+
+def test_many_times_as_long_as_at_first_is_slow() -> None:
+    assert is_slow(FRESH, [0.05])
+    assert not is_slow(FRESH, [0.9 * LEAST])
+    assert not is_slow([0.01] * 20, [0.07])
+    assert is_slow([0.001] * 10 + [0.02] * 10, [0.05])
+    assert not is_slow([], [0.05])
+    assert not is_slow(FRESH, [])
+
+
+def test_slow_is_slow_again_and_again_and_never_fast_in_between() -> None:
+    pace = Pace(FRESH)
+    for _ in range(IN_A_ROW - 1):
+        assert not pace.judge([0.05], lambda: 0.05)
+    assert pace.judge([0.05], lambda: 0.05) == [0.05] * AGAIN
+    busy = iter([0.05, 0.03, 0.0003] * AGAIN)
+    assert not pace.judge([0.05], lambda: next(busy))
+    assert pace.slow == 0
+    pace.slow = 2
+    assert not pace.judge([0.0002], lambda: 0.05)
+    assert pace.slow == 0
+    assert not pace.judge([0.05], lambda: None)
+
+
+def test_a_node_is_not_slow_where_we_are_woken_late_ourselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.oracles.pace.overslept", lambda: 0.01)
+    pace = Pace(FRESH)
+    assert [pace.judge([0.05], lambda: 0.05) for _ in range(IN_A_ROW)] == [[]] * IN_A_ROW
+
+
+def test_a_node_that_becomes_slow_is_told(node: RouterNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.oracles.canary.LOOKS", 1)
+    monkeypatch.setattr("fuzz.oracles.pace.AGAIN", 2)
+    with patient_of(node) as patient:
+        patient.exchange.baseline = FRESH
+        patient.opening.baseline = FRESH
+        node.router.delay = 0.008
+        seen = [patient.examine(When.ODD) for _ in range(IN_A_ROW)]
+        assert not patient.failures
+    assert seen[:-1] == [None] * (IN_A_ROW - 1)
+    last = seen[-1]
+    assert last
+    assert (last.oracle, last.harm, last.place) == ("time", Harm.SLOW, "")
+
+
+# Answers ---------------------------------------------------------------------------------------------
+
+
+def judged(*batches: bytes) -> Objection | None:
+    answers = Answers()
+    played = Played(answers=[answers.read(batch, 0) for batch in batches])
+    with RouterNode() as node:
+        return ORACLES["undecodable"].look(Patient(RouterStage(node), REPLY), played)
+
+
+CUT = bytes(Frame(sn=1, messages=[ResponseFinal(request_id=300)]))[:-1]
+FORWARDED = bytes(Frame(sn=1, messages=[Push(key_suffix="a", body=Put(data=b"abc"))]))[:-2]
+ACK = bytes(Open(A=1, initial_sn=1))
+
+
+def test_what_the_node_says_itself_is_decoded_strictly() -> None:
+    objection = judged(bytes(Close(reason=0)), CUT)
+    assert objection
+    assert (objection.oracle, objection.harm) == ("undecodable", Harm.UNDECODABLE)
+    assert objection.place == "FRAME.messages.RESPONSE_FINAL.request_id"
+    other = judged(bytes(Frame(sn=77, messages=[ResponseFinal(request_id=70_000)]))[:-1])
+    assert other
+    assert other.place == objection.place
+
+
+def test_what_the_node_hands_on_may_be_our_own_lie() -> None:
+    assert judged(FORWARDED) is None
+
+
+def test_behind_a_handshake_that_may_have_agreed_on_anything_nothing_is_judged() -> None:
+    assert judged(bytes(Init(A=1, zid=b"z", cookie=b"c")), ACK, CUT) is None
+    assert judged(ACK[:-1])
+
+
+def test_correct_answers_are_nothing() -> None:
+    assert judged(bytes(Close(reason=0)), bytes(Frame(sn=1, messages=[ResponseFinal(request_id=3)]))) is None
+
+
+# Another node ----------------------------------------------------------------------------------------
+
+
+def case(name: str = "one", steps: tuple[Step, ...] = ()) -> Case:
+    source = Fixed(name, State.OPEN, "CLOSE", {"words": steps or (send("size", bytes(Close())),)}, "order")
+    return next(source.cases(random.Random(1)))
+
+
+class Scripted(RouterStage):
+    """A stage whose player says how a case ended, time after time; the last word again and again."""
+
+    def __init__(self, node: Node, *endings: str) -> None:
+        super().__init__(node)
+        self.endings = list(endings)
+        self.restarts = 0
+
+    def restart(self) -> None:
+        self.restarts += 1
+        self.node.dead = ""  # type: ignore[attr-defined]
+
+    def player(self) -> Player:
+        return Playing(self)
+
+
+class Playing(Player):
+    """Its player."""
+
+    def __init__(self, stage: Scripted) -> None:
+        self.stage = stage
+
+    def play(self, script: Script) -> Played:  # noqa: ARG002
+        ending = self.stage.endings.pop(0) if len(self.stage.endings) > 1 else self.stage.endings[0]
+        if ending == "died":
+            self.stage.node.dead = "the process died of SIGSEGV"  # type: ignore[attr-defined]
+        if ending in {"failed", "died"}:
+            return Played(failure="no")
+        return Played(ending=Ending(ending))
+
+    def leave(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "place"),
+    [
+        (["accepted"], ["accepted"], ""),
+        (["accepted"], ["closed"], "accepted / closed"),
+        (["silent", "accepted"], ["accepted"], ""),
+        (["accepted"], ["closed", "closed", "refused"], ""),
+        (["accepted"], ["failed"], ""),
+        (["accepted"], ["died"], "accepted / died"),
+        (["died"], ["accepted"], ""),
+    ],
+)
+def test_a_difference_shows_every_time(ours: list[str], theirs: list[str], place: str) -> None:
+    mine, other = Scripted(RouterNode(), *ours), Scripted(RouterNode(), *theirs)
+    found = Rival(other).compare(mine, case())
+    assert (f"{found.ours} / {found.theirs}" if found else "") == place
+    assert other.restarts == (3 if "died" in theirs else 0)
+
+
+def test_a_class_of_differences_is_told_once_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.oracles.rival.SHARE", 1.0)
+    rival = Rival(Scripted(RouterNode(), "closed"))
+    mine = Scripted(RouterNode(), "accepted")
+    found = [rival.compare(mine, case()) for _ in range(2 * MOST_ALIKE)]
+    assert found[0]
+    assert found[1:] == [None] * (2 * MOST_ALIKE - 1)
+    assert rival.counts == {("open", "CLOSE", "accepted / closed"): MOST_ALIKE}
+
+
+def test_comparing_takes_its_share_of_the_time() -> None:
+    rival = Rival(Scripted(RouterNode(), "closed"))
+    mine = Scripted(RouterNode(), "accepted")
+    rival.compare(mine, case())
+    rival._next += 100
+    assert rival.compare(mine, case()) is None
+    assert rival.compared == 1
+
+
+def test_two_real_ends_differ_through_the_patient(node: RouterNode) -> None:
+    other = RouterNode()
+    other.start()
+    other.router.without |= {"queries", "answers"}
+    patient = Patient(RouterStage(node), REPLY, also=RouterStage(other))
+    patient.begin()
+    played = Played()
+    steps = (reach(State.OPEN, "b"), send("size", b"\x04"))
+    objection = patient.examine(When.CASE, played, case(steps=steps))
+    patient.close()
+    other.stop()
+    assert objection
+    assert (objection.oracle, objection.harm) == ("differs", Harm.DIFFERS)
+    assert objection.place.startswith("accepted / ")
+
+
+# The machine -----------------------------------------------------------------------------------------
+
+
+def test_a_machine_on_which_we_oversleep_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.oracles.machine._waited", lambda: None)
+    watch = Watch()
+    assert not watch.busy
+    watch.woken(-1.0)
+    assert not watch.busy
+    watch.woken(10.0)
+    assert watch.share == 1.0
+
+
+def test_what_the_kernel_says_of_waiting_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.oracles.machine._waited", lambda: 100.0)
+    watch = Watch()
+    monkeypatch.setattr("fuzz.oracles.machine._waited", lambda: 101.0)
+    assert watch.busy
+
+
+def test_every_oracle_has_a_name_and_a_purpose() -> None:
+    assert [*ORACLES] == [
+        "process",
+        "stderr",
+        "canary",
+        "ping",
+        "stage",
+        "undecodable",
+        "differs",
+        "memory",
+        "descriptors",
+        "cpu",
+        "time",
+    ]
+    assert all(oracle.purpose and not oracle.purpose.endswith(".") for oracle in ORACLES.values())

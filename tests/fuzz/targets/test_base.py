@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from conformance.config import RunConfig
+from conformance.errors import HarnessError, UsageError
+from fuzz import targets
+from fuzz.campaigns.base import Campaign, Setting
+from fuzz.cases import Fixed, Source, send
+from fuzz.states import State
+from fuzz.summary import Outcome
+from fuzz.targets import Fault, Limit, Target, run_target
+from fuzz.targets.__main__ import main
+from fuzz.targets.base import Run, smaller
+from fuzz.targets.feed import Input
+from spark_reports.rows import FINDINGS, FUZZ_CASES
+
+
+class Touchy(Target):
+    """Cannot stand two bytes behind each other."""
+
+    name: ClassVar[str] = "touchy"
+    purpose: ClassVar[str] = "a reader of a test"
+    each: ClassVar[int] = 3
+
+    def examine(self, some: Sequence[Input], seed: int) -> Iterable[Fault]:  # noqa: ARG002
+        for index, one in enumerate(some):
+            for unit in one.units:
+                if bucket := self.shows(unit.data, "batch"):
+                    yield Fault(bucket, "seen", index, unit.data, "batch")
+
+    def shows(self, data: bytes, form: str) -> str:  # noqa: ARG002
+        return "panic touchy" if b"\xab\xcd" in data else ""
+
+
+class Absent(Touchy):
+    def start(self) -> None:
+        raise HarnessError("it is not there")
+
+
+def cases(_: Setting) -> Iterator[Source]:
+    variants = {f"{number}": [send("size", bytes([number]) * 9)] for number in range(1, 20)}
+    variants["bad"] = [send("size", b"x" * 500 + b"\xab\xcd" + b"y" * 700)]
+    variants["bad as well"] = [send("size", b"z" * 20 + b"\xab\xcd")]
+    yield Fixed("it", State.OPEN, "IT", variants, "test")
+
+
+CAMPAIGN = Campaign("test", "", cases)
+
+
+@pytest.fixture
+def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunConfig:
+    monkeypatch.setattr(targets, "TARGETS", {"touchy": Touchy, "absent": Absent})
+    return RunConfig(node="ref", run_dir=tmp_path, run_id="run", seed=1)
+
+
+def go(config: RunConfig, name: str = "touchy", limit: Limit | None = None) -> tuple[int, Outcome]:
+    told: list[Outcome] = []
+    code = run_target(name, config, limit or Limit(), 3, told.append, campaigns=[CAMPAIGN])
+    return code, told[-1]
+
+
+def test_finding_is_counted_shrunk_and_kept(config: RunConfig) -> None:
+    code, outcome = go(config)
+
+    assert code == 1
+    (row,) = outcome.findings
+    assert (row.bucket, row.harm, row.hits, row.status, row.size) == (
+        "panic touchy",
+        "panic",
+        2,
+        "confirmed",
+        2,
+    )
+    folder = config.run_dir / row.folder
+    assert (folder / "input.bin").read_bytes() == b"\xab\xcd"
+    facts = json.loads((folder / "finding.json").read_text())
+    assert (facts["bucket"], facts["hex"], facts["seed"], facts["campaign"]) == (
+        "panic touchy",
+        "abcd",
+        3,
+        "test",
+    )
+    assert "python -m fuzz.targets touchy batch input.bin" in (folder / "README.md").read_text()
+
+
+def test_every_case_is_a_row_and_every_finding_too(config: RunConfig) -> None:
+    go(config)
+    rows = [json.loads(line) for line in (config.run_dir / FUZZ_CASES).read_text().splitlines()]
+    assert len(rows) == 21
+    assert {row["engine"] for row in rows} == {"touchy"}
+    assert sorted(row["mutation"] for row in rows if row["verdict"] == "finding") == ["bad", "bad as well"]
+    assert {row["bucket"] for row in rows if row["verdict"] == "finding"} == {"panic touchy"}
+    found = [json.loads(line) for line in (config.run_dir / FINDINGS).read_text().splitlines()]
+    assert [(row["status"], row["hits"]) for row in found] == [("open", 1), ("confirmed", 2)]
+
+
+def test_finding_is_kept_before_the_run_ends(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "_finish", lambda *_: pytest.fail("killed"))
+    with pytest.raises(pytest.fail.Exception):
+        go(config)
+    (folder,) = (config.run_dir / "findings").iterdir()
+    assert b"\xab\xcd" in (folder / "input.bin").read_bytes()
+    assert json.loads((config.run_dir / FINDINGS).read_text())["status"] == "open"
+
+
+def test_nothing_found_is_0_and_a_limit_of_cases_is_kept(config: RunConfig) -> None:
+    def good(setting: Setting) -> Iterator[Source]:
+        (source,) = cases(setting)
+        assert isinstance(source, Fixed)
+        yield Fixed(
+            "it", State.OPEN, "IT", {"fine": [send("size", b"fine")], "too": [send("size", b"ok")]}, "t"
+        )
+
+    told: list[Outcome] = []
+    made = Campaign("good", "", good)
+    assert run_target("touchy", config, Limit(cases=1), 1, told.append, campaigns=[made]) == 0
+    assert (told[-1].total, told[-1].findings) == (1, [])
+
+
+def test_reader_that_is_not_there_is_3_with_the_reason(config: RunConfig) -> None:
+    code, outcome = go(config, "absent")
+    assert (code, outcome.failed) == (3, "it is not there")
+
+
+def test_unknown_target_is_refused(config: RunConfig) -> None:
+    with pytest.raises(UsageError, match="no target is called 'odd'; there are touchy, absent"):
+        go(config, "odd")
+
+
+def test_what_is_not_shown_again_stays_as_it_is() -> None:
+    fault = Fault("panic other", "", 0, b"\xab\xcd" * 9, "batch")
+    assert smaller(Touchy(), fault) == fault
+
+
+def test_finding_can_be_shown_again_by_hand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fuzz.targets.__main__.TARGETS", {"touchy": Touchy})
+    path = tmp_path / "input.bin"
+    shown = []
+    for data in (b"\x04", b"x\xab\xcd"):
+        path.write_bytes(data)
+        shown.append(main(["touchy", "batch", str(path)]))
+    assert shown == [0, 1]
+    assert capsys.readouterr().out.splitlines() == ["nothing is wrong", "panic touchy"]
+    assert main(["touchy", "batch", str(tmp_path / "none")]) == 3

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from fuzz.campaigns import havoc
+from fuzz.campaigns.base import Setting
+from fuzz.readers import by_columns, dissector
+from fuzz.readers.invariants import TARGETS as INVARIANTS
+from fuzz.readers.said import Refusal
+from fuzz.targets import NODES, TARGETS, guard, layers
+from fuzz.targets.columns import Columns
+from fuzz.targets.feed import Input, inputs
+from fuzz.targets.layers import Layers
+from fuzz.targets.lua import Dissector
+from scapy_layers.batch import BatchReader
+from scapy_layers.errors import Truncated
+
+PUSH = bytes.fromhex("25003d00016101026869")
+
+
+@pytest.fixture(scope="module")
+def some() -> list[Input]:
+    return list(islice(inputs([havoc.CAMPAIGN], Setting(5)), 60))
+
+
+def test_our_readers_bear_what_the_campaigns_send(some: list[Input]) -> None:
+    assert list(Layers().examine(some, 1)) == []
+    columns = Columns()
+    columns._turn = 3  # the next time from a capture as well
+    assert list(columns.examine(some, 1)) == []
+
+
+needs_tshark = pytest.mark.skipif(not dissector.is_there(), reason="tshark is not there")
+
+
+@needs_tshark
+def test_dissector_bears_what_the_campaigns_send(some: list[Input]) -> None:
+    assert list(Dissector().examine(some, 1)) == []
+
+
+# The oracles see what they look for --------------------------------------------------------------------
+
+
+def broken(raise_: Callable[[bytes], object]) -> Callable[[bytes], Any]:
+    old = INVARIANTS["strict"].read
+
+    def read(raw: bytes) -> object:
+        raise_(raw)
+        return old(raw)
+
+    return read
+
+
+def too_deep(raw: bytes) -> None:
+    if len(raw) > 3:
+        raise RecursionError("too deep")
+
+
+def for_ever(raw: bytes) -> None:  # noqa: ARG001
+    while True:
+        pass
+
+
+def slowly(raw: bytes) -> None:  # noqa: ARG001
+    end = time.process_time() + 0.06
+    while time.process_time() < end:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("how", "bucket"),
+    [
+        (too_deep, "panic strict RecursionError elsewhere"),
+        (for_ever, "stall strict elsewhere"),
+        (slowly, "slow strict"),
+    ],
+)
+def test_reader_that_fails_is_seen(
+    how: Callable[[bytes], object], bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(INVARIANTS, "strict", replace(INVARIANTS["strict"], read=broken(how)))
+    monkeypatch.setattr(layers, "limits", lambda: guard.limits(0.5))
+    assert Layers().shows(PUSH, "bytes") == bucket
+
+
+def test_reader_that_takes_much_memory_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    peaks = iter([100 << 20, 200 << 20, *[200 << 20] * 9])
+    monkeypatch.setattr(guard, "_peak", lambda: next(peaks))
+    (fault,) = Layers()._of_bytes(PUSH, 0, ["strict"])
+    assert (fault.bucket, fault.detail) == ("growth strict", "100 MiB at once")
+
+
+def test_message_that_is_not_built_again_as_it_was_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    strict = INVARIANTS["strict"]
+    monkeypatch.setitem(INVARIANTS, "strict", replace(strict, read=lambda raw: strict.read(raw)[:-1]))
+    buckets = {Layers().shows(PUSH + bytes([4] * extra), "bytes") for extra in range(1, 40)}
+    assert "differs strict elsewhere" in buckets
+
+
+def test_stream_that_is_cut_by_its_segments_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Forgetful(BatchReader):
+        def feed(self, data: bytes) -> list[bytes]:
+            found = super().feed(data)
+            return found[:1]
+
+    monkeypatch.setattr(layers, "BatchReader", Forgetful)
+    stream = b"".join(len(PUSH).to_bytes(2, "little") + PUSH for _ in range(20))
+    assert Layers().shows(stream, "stream") == "differs streams batches"
+
+
+def test_stream_as_it_should_be_is_fine() -> None:
+    stream = b"".join(len(PUSH).to_bytes(2, "little") + PUSH for _ in range(20))
+    assert Layers().shows(stream, "stream") == ""
+    assert Layers().shows(stream[:-3] + b"\xff", "stream") == ""
+
+
+def test_column_that_says_something_else_is_seen_with_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = by_columns.readings
+
+    def wrong(units: Any) -> Any:
+        return [replace(one, refusal=Refusal(1, Truncated.__name__, "x")) for one in old(units)]
+
+    monkeypatch.setattr(by_columns, "readings", wrong)
+    assert Columns().shows(PUSH, "batch") == "differs columns refusal kind"
+
+
+def test_columns_that_fail_are_laid_on_the_unit_that_did_it(
+    monkeypatch: pytest.MonkeyPatch, some: list[Input]
+) -> None:
+    old = by_columns.readings
+    bad = some[7].units[0].data
+
+    def fail(units: Any) -> Any:
+        if any(unit.data == bad for unit in units):
+            raise IndexError("out of range")
+        return old(units)
+
+    monkeypatch.setattr(by_columns, "readings", fail)
+    (fault,) = Columns().examine(some[:16], 1)
+    assert (fault.index, fault.data, fault.bucket) == (7, bad, "panic columns IndexError elsewhere")
+
+
+def test_targets_have_names_and_one_line_each() -> None:
+    assert set(TARGETS) == {"scapy", "columns", "lua"}
+    assert NODES == {"refnode": "ref"}
+    assert all(target.purpose and "\n" not in target.purpose for target in TARGETS.values())

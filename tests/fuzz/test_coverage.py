@@ -1,0 +1,214 @@
+from __future__ import annotations
+
+import pickle
+import random
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fuzz.cases import Case, Edge, Fixed, Source, send
+from fuzz.coverage import OTHER, Coverage, extensions
+from fuzz.lying import Lying
+from fuzz.states import State
+from scapy_layers import extensions as ext
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+from scapy_layers.transport import Frame, Init
+from spark_reports.rows import COVERAGE_KINDS, CoverageRow
+
+
+class Reply:
+    def __init__(self, shape: str = "INIT/21 | accepted", failure: str = "") -> None:
+        self.shape = shape
+        self.failure = failure
+
+
+def init() -> Lying:
+    message = Init(zid=b"z" * 16, extensions=[ext.QoSOffer(), ext.Patch(patch=1)])
+    return Lying("INIT", State.CONNECTED, message, {"INIT.zid": "zid"})
+
+
+def push() -> Lying:
+    message = Frame(R=1, messages=[Push(key_suffix="a", body=Put(data=b"x"))])
+    return Lying("a push", State.OPEN, message, {"FRAME.sn": "sn"}, ("FRAME",), kind="PUSH")
+
+
+def twice() -> Fixed:
+    return Fixed(
+        "order of INIT", State.OPEN, "INIT", {"twice": [send(b"\x01")], "late": [send(b"\x02")]}, "order"
+    )
+
+
+def parts(coverage: Coverage) -> dict[str, tuple[int, int]]:
+    return {part.name: (part.tried, part.planned) for part in coverage.parts}
+
+
+def singles(source: Source, count: int | None = None) -> list[Case]:
+    return list(islice(source.cases(random.Random(1)), count))
+
+
+def test_nothing_tried_has_denominators_all_the_same() -> None:
+    found = parts(Coverage([init(), push(), twice()]))
+    assert found["states"] == (0, 2)
+    assert found["pairs of state and message"] == (0, 3)
+    assert found["messages"] == (0, 2)
+    edges = {edge for source in (init(), push(), twice()) for edge in source.edges()}
+    assert found["edges of fields"] == (0, len(edges))
+    assert found["fields"] == (0, len({edge[:2] for edge in edges}))
+    assert found["extensions"][1] >= 9
+
+
+def test_every_case_of_every_source_is_all_there_is() -> None:
+    sources = [init(), push(), twice()]
+    coverage = Coverage(sources)
+    for source in sources:
+        for case in singles(source):
+            coverage.add("c", case, Reply(), "accepted")
+    assert all(tried == planned for tried, planned in parts(coverage).values()), parts(coverage)
+    assert coverage.missing() == []
+    assert coverage.glance() == ((2, 2), (3, 3))
+
+
+def test_pair_of_lies_covers_both() -> None:
+    source = init()
+    coverage = Coverage([source])
+    pair = next(case for case in source.more(random.Random(3)) if len(case.edges) == 2)
+    coverage.add("c", pair, Reply(), "accepted")
+    assert parts(coverage)["edges of fields"][0] == 2
+
+
+def test_case_whose_state_was_not_reached_has_tried_nothing() -> None:
+    coverage = Coverage([push()])
+    assert not coverage.add("c", singles(push(), 1)[0], Reply(failure="no OPEN"), "inconclusive")
+    assert parts(coverage)["pairs of state and message"] == (0, 1)
+    assert coverage.missing() == ["PUSH in open"]
+    assert ("open", "not reached", 1) in list(coverage.transitions())
+
+
+def test_first_answer_of_a_shape_is_new_for_its_message() -> None:
+    coverage = Coverage([init()])
+    case = singles(init(), 1)[0]
+    assert coverage.add("c", case, Reply("a"), "accepted")
+    assert not coverage.add("c", case, Reply("a"), "accepted")
+    assert coverage.add("c", case, Reply("b"), "accepted")
+    assert coverage.add("c", singles(twice(), 1)[0], Reply("a" * 399 + "b"), "accepted")
+    assert coverage.shapes == 3
+
+
+def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.coverage.MOST_ANSWERS", 3)
+    coverage = Coverage([init()])
+    case = singles(init(), 1)[0]
+    assert [coverage.add("c", case, Reply(str(number)), "accepted") for number in range(5)] == [True] * 3 + [
+        False
+    ] * 2
+    assert coverage.answers["INIT", OTHER] == 2
+
+
+def test_lies_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.coverage.MOST_EDGES", 5)
+    coverage = Coverage([init()])
+    for case in singles(init(), 20) * 2:
+        coverage.add("c", case, Reply(), "accepted")
+    assert len(coverage.edges) == 6
+    assert coverage.edges[Edge("INIT", "", OTHER)] == 30
+    assert coverage.edges.total() == 40
+
+
+def test_extensions_are_told_from_paths_and_from_words() -> None:
+    edges = {
+        Edge("INIT", "INIT.extensions.QoS.M", "M=1"): 2,
+        Edge("INIT", "INIT.extensions", "QoS twice"): 3,
+        Edge("INIT", "INIT.extensions", "an empty Auth"): 1,
+        Edge("INIT", "INIT.extensions", "1000 unknown Unit extensions"): 1,
+        Edge("INIT", "INIT.zid", "0"): 9,
+    }
+    assert extensions(edges) == {("INIT", "QoS"): 5, ("INIT", "Auth"): 1}
+
+
+def test_transitions_go_through_the_states_before() -> None:
+    coverage = Coverage([push()])
+    coverage.add("c", singles(push(), 1)[0], Reply(), "closed")
+    found = {(state, what): count for state, what, count in coverage.transitions()}
+    assert found == {("connected", "init_acked"): 1, ("init_acked", "open"): 1, ("open", "closed"): 1}
+
+
+def test_rows_hold_what_was_tried_and_what_was_not() -> None:
+    coverage = Coverage({"a": [init()], "b": [init(), push()]})
+    case = singles(init(), 1)[0]
+    coverage.add("a", case, Reply(), "accepted")
+    rows = list(coverage.rows("run"))
+    assert {row.kind for row in rows} == set(COVERAGE_KINDS)
+    pairs = {
+        (row.state, row.message): (row.count, row.planned, row.campaigns)
+        for row in rows
+        if row.kind == "pair"
+    }
+    assert pairs == {("connected", "INIT"): (1, True, "a b"), ("open", "PUSH"): (0, True, "b")}
+    edges = [row for row in rows if row.kind == "edge"]
+    assert sum(row.count for row in edges) == 1
+    assert len(edges) == parts(coverage)["edges of fields"][1]
+    assert all(row.planned for row in edges)
+    assert [row.what for row in rows if row.kind == "answer"] == ["INIT/21 | accepted"]
+
+
+def row_of(
+    case: Case, campaign: str, verdict: str = "accepted", answer: str = "INIT/21 | accepted"
+) -> dict[str, Any]:
+    return {
+        "campaign": campaign, "state": str(case.state), "message": case.message, "field": case.field,
+        "mutation": case.mutation, "verdict": verdict, "source": case.source.name, "strategy": case.strategy,
+        "answer": answer,
+    }  # fmt: skip
+
+
+def test_rows_of_an_earlier_part_count_as_the_cases_did() -> None:
+    sources = [init(), push(), twice()]
+    counted, again = Coverage({"a": sources}), Coverage({"a": sources})
+    cases = [
+        case for source in sources for case in [*singles(source), *islice(source.more(random.Random(2)), 50)]
+    ]
+    for case in cases:
+        counted.add("a", case, Reply(), "accepted")
+        again.add_row(row_of(case, "a"))
+    counted.add("a", cases[0], Reply(failure="no"), "inconclusive")
+    again.add_row(row_of(cases[0], "a", "inconclusive"))
+    assert list(again.rows("run")) == list(counted.rows("run"))
+
+
+def test_processes_are_added_up() -> None:
+    whole = Coverage({"a": [init()]})
+    for source in (init(), push()):
+        one = Coverage({"a": [source]})
+        one.add("a", singles(source, 1)[0], Reply(), "accepted")
+        whole.merge(one)
+    assert parts(whole)["pairs of state and message"] == (2, 2)
+    assert (
+        whole.answers == {("INIT", "INIT/21 | accepted"): 1, ("PUSH", "INIT/21 | accepted"): 1}
+        or whole.shapes == 1
+    )
+
+
+def test_missing_pairs_are_named_and_bounded() -> None:
+    sources = [
+        Fixed(f"s{number}", State.OPEN, f"M{number:02}", {"x": [send(b"")]}, "order") for number in range(12)
+    ]
+    assert Coverage(sources).missing(3) == ["M00 in open", "M01 in open", "M02 in open", "and 9 more"]
+
+
+def test_rows_are_those_of_the_schema(tmp_path: Path) -> None:
+    rows = list(Coverage([init()]).rows(tmp_path.name))
+    assert {type(row) for row in rows} == {CoverageRow}
+    assert {row.run_id for row in rows} == {tmp_path.name}
+
+
+def test_what_travels_between_processes_is_what_was_counted() -> None:
+    there = Coverage({"a": [init()]})
+    there.add("a", singles(init(), 1)[0], Reply(), "accepted")
+    came = pickle.loads(pickle.dumps(there))
+    assert not came.planned
+    here = Coverage({"a": [init()]})
+    here.merge(came)
+    assert list(here.rows("run")) == list(there.rows("run"))

@@ -1,0 +1,140 @@
+"""The fast engine: every case is played once, sessions are shared and bounded, nothing is lost when it stops."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+
+import pytest
+
+from conformance.config import Locator
+from fuzz.boo import Boo
+from fuzz.campaigns.base import Campaign, Setting
+from fuzz.cases import Fixed, Source, reach, send
+from fuzz.fast import HEAVY, SHARED, Fast, Ran
+from fuzz.lying import Lying
+from fuzz.plan import Numbered, Plan
+from fuzz.player import Ending, Initiator, Player
+from fuzz.states import State
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+from scapy_layers.transport import Close, Frame, Init
+from tests.fuzz.fakes import Server
+
+SN = {"FRAME.sn": "sn"}
+
+
+def sources(_: Setting) -> Iterator[Source]:
+    yield Lying("PUSH", State.OPEN, Frame(R=1, messages=[Push(key_suffix="k", body=Put(data=b"v"))]), SN)
+    yield Lying("CLOSE", State.OPEN, Close())
+    yield Lying("INIT", State.CONNECTED, Init(zid=bytes(range(1, 17))), {"INIT.zid": "zid"})
+    burst = [send("size", b"\x04", times=HEAVY + 1)]
+    two = [reach(State.OPEN, "b"), send("size", b"\x04", link="b"), send("size", b"\x04")]
+    yield Fixed("bursts", State.OPEN, "KEEP_ALIVE", {"burst": burst, "two": two}, "repeat")
+
+
+PLAN = Plan(Campaign("c", "", sources), Setting(1))
+
+
+class Judge:
+    """Takes note of what is told."""
+
+    def __init__(self, most: int = 10**9) -> None:
+        self.ran: list[Ran] = []
+        self.together = 0
+        self.engine: Fast | Boo | None = None
+        self.most = most
+
+    def ended(self, ran: Ran) -> bool:
+        """See fast.Judge."""
+        self.ran.append(ran)
+        assert self.engine
+        self.together = max(self.together, len(self.engine.in_flight))
+        if sum(step.times for step in ran.steps) > HEAVY:
+            assert not self.engine.in_flight
+        return len(self.ran) < self.most
+
+    def idle(self) -> bool:
+        """See fast.Judge."""
+        return True
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server(lambda _: "")
+    yield made
+    made.close()
+
+
+def player(server: Server) -> Player:
+    return Player(Initiator(Locator.parse(f"tcp/127.0.0.1:{server.port}")), 1.0)
+
+
+def fast(server: Server, judge: Judge) -> Fast:
+    judge.engine = engine = Fast(lambda: player(server), judge)
+    return engine
+
+
+def test_every_case_is_played_once_side_by_side(server: Server) -> None:
+    judge = Judge()
+    cases = list(islice(PLAN.cases(), 300))
+    engine = fast(server, judge)
+    assert engine.play(iter(cases))
+    engine.abandon()
+    assert sorted(ran.numbered.number for ran in judge.ran) == [one.number for one in cases]
+    assert not [ran.played.failure for ran in judge.ran if ran.played.failure]
+    assert judge.together > 1
+
+
+def test_sessions_are_shared_and_end_in_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    # On a busy machine an answer that takes long must not end a session.
+    monkeypatch.setattr("fuzz.player.player.PATIENCE", 5.0)
+    judge = Judge()
+    source = Lying("KEEP_ALIVE", State.OPEN, Frame(R=1, messages=[]), SN)
+    valid = replace(next(source.cases(random.Random(1))), mutations={})
+    engine = fast(server, judge)
+    engine.play(Numbered(PLAN.campaign, number, valid) for number in range(1, 200))
+    engine.abandon()
+    lanes: dict[int, list[int]] = {}
+    for ran in judge.ran:
+        lanes.setdefault(ran.lane, []).append(ran.position)
+        assert ran.played.ending is Ending.ACCEPTED
+    assert all(positions == list(range(len(positions))) for positions in lanes.values())
+    assert max(map(len, lanes.values())) <= SHARED
+    assert len(lanes) < 20
+
+
+def test_what_was_not_played_comes_back_when_it_stops(server: Server) -> None:
+    judge = Judge(most=50)
+    cases = list(islice(PLAN.cases(), 300))
+    source = iter(cases)
+    engine = fast(server, judge)
+    assert not engine.play(source)
+    left = [*engine.abandon(), *engine.waiting(), *source]
+    numbers = sorted([one.number for one in left] + [ran.numbered.number for ran in judge.ran])
+    assert numbers == [one.number for one in cases]
+    assert not engine.in_flight
+    judge.most = 1000
+    assert engine.play(iter(left[:20]))
+    engine.abandon()
+
+
+def test_both_engines_send_the_same_bytes(server: Server) -> None:
+    sent = []
+    for kind in (Fast, Boo):
+        judge = Judge()
+        engine = kind(lambda: player(server), judge)
+        judge.engine = engine
+        engine.play(islice(PLAN.cases(), 120))
+        engine.abandon()
+        # Sequence numbers go by the place in a session, ZenohIDs are fresh.
+        sent.append(
+            {
+                ran.numbered.number: b"".join(ran.played.sent)
+                for ran in judge.ran
+                if ran.state is State.OPEN and ran.position == 0
+            }
+        )
+    both = sent[0].keys() & sent[1].keys()
+    assert len(both) > 20
+    assert {number: sent[0][number] for number in both} == {number: sent[1][number] for number in both}

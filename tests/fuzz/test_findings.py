@@ -1,0 +1,334 @@
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from argparse import ArgumentParser
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scapy.utils import RawPcapNgReader
+
+from conformance.config import RunConfig, prepare_run_dir
+from conformance.nodes import node_of
+from fuzz.cases import reach, send
+from fuzz.commands.findings import add_replay, add_show, add_shrink
+from fuzz.findings import (
+    CAPTURE,
+    FINDING,
+    FIRST,
+    README,
+    SCRIPT,
+    TEST,
+    Finding,
+    NoFinding,
+    dump,
+    folder_of,
+    readme_of,
+    slug_of,
+)
+from fuzz.lab import Lab, Tried
+from fuzz.oracles import Harm
+from fuzz.regression import flat, placed, shortened
+from fuzz.script import Script, Template
+from fuzz.standalone import Link, vle
+from fuzz.states import State
+from fuzz.triage import Triage
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+from scapy_layers.primitives import write_vle
+from scapy_layers.transport import Frame
+from tests.fuzz.hospital import CRASH, SickNode, config_in, lab_of, on, suspect
+from tests.fuzz.planted import FAULTS, command
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Finding:
+    config = config_in(tmp_path_factory.mktemp("made") / "run")
+    node = SickNode(on(b"bad"))
+    with lab_of(config, node) as lab:
+        triage = Triage(config, node, lab)
+        finding = triage.found(CRASH, [suspect(1, b"harmless"), suspect(2, b"a bad one")])
+        triage.minimise(finding, 10)
+    return finding
+
+
+@pytest.fixture
+def found(made: Finding, tmp_path: Path) -> Finding:
+    """A finding, with a folder of its own."""
+    assert made.path is not None
+    folder = tmp_path / "run" / "findings" / made.path.name
+    shutil.copytree(made.path, folder)
+    return replace(made, path=folder, notes=[])
+
+
+# The folder ------------------------------------------------------------------------------------------
+
+
+def test_a_finding_is_a_folder_that_says_all_of_it(found: Finding) -> None:
+    assert found.path is not None
+    assert sorted(path.name for path in found.path.iterdir()) == sorted(
+        [FINDING, SCRIPT, FIRST, CAPTURE, README, TEST]
+    )
+    value = json.loads((found.path / FINDING).read_text())
+    assert value["bucket"] == found.bucket
+    assert value["confirmed"] == {"hits": 3, "tries": 3}
+    assert value["minimised"]["messages"] == 1
+    assert (value["case"], value["seed"], value["campaign"]) == (2, 7, "trial")
+    assert (value["node_impl"], value["node_version"]) == ("sick", "1.2.3")
+    assert Script.from_json(json.loads((found.path / SCRIPT).read_text())) == found.script
+    assert Script.from_json(json.loads((found.path / FIRST).read_text())) == found.first
+    assert found.first != found.script
+    page = (found.path / README).read_text()
+    assert "3 of 3 fresh nodes" in page
+    assert "{size}626164" in page
+    assert "zenoh-fuzz replay ." in page
+
+
+def test_what_was_saved_is_read_again(found: Finding) -> None:
+    assert found.path is not None
+    again = Finding.load(found.path)
+    assert again.to_json() == found.to_json()
+    assert again.script == found.script
+
+
+def test_the_capture_tells_what_was_sent_and_seen(found: Finding) -> None:
+    assert found.path is not None
+    data = (found.path / CAPTURE).read_bytes()
+    assert b"finding: crash SIGABRT some-crate" in data
+    assert b"verdict: finding" in data
+    with RawPcapNgReader(str(found.path / CAPTURE)) as reader:
+        assert any(packet.endswith(b"\x03\x00bad") for packet, _ in reader)
+
+
+def test_a_finding_is_there_before_anybody_has_looked_into_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: object) -> Tried:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Lab, "play", killed)
+    config = config_in(tmp_path / "run")
+    node = SickNode(on(b"bad"))
+    with lab_of(config, node) as lab, pytest.raises(KeyboardInterrupt):
+        Triage(config, node, lab).found(CRASH, [suspect(2, b"a bad one")])
+    (folder,) = (tmp_path / "run" / "findings").iterdir()
+    assert Finding.load(folder).status == "open"
+
+
+def test_nothing_half_written_is_ever_in_place(found: Finding, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found.path is not None
+    before = {path.name: path.read_bytes() for path in found.path.iterdir()}
+    found.hits += 1
+    found.notes.append("changed")
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        found.save()
+    after = {path.name: path.read_bytes() for path in found.path.iterdir() if not path.name.startswith(".")}
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "words"),
+    [
+        (FINDING, "", "finding.json is no JSON"),
+        (FINDING, '{"finding_version": 2}', "finding_version: 2, this program reads 1"),
+        (FINDING, "[]", "holds no object"),
+        (SCRIPT, '{"steps": [{"do": "jump"}]}', "step 1: 'jump' is not a valid Do"),
+        (SCRIPT, None, "script.json cannot be read"),
+    ],
+)
+def test_a_damaged_folder_is_refused_in_a_sentence(
+    found: Finding, name: str, change: str | None, words: str
+) -> None:
+    assert found.path is not None
+    if change is None:
+        (found.path / name).unlink()
+    else:
+        (found.path / name).write_text(change)
+    with pytest.raises(NoFinding) as caught:
+        Finding.load(found.path)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("key", ["bucket", "hits", "harm", "confirmed", "causes", "minimised"])
+def test_a_missing_key_is_named(found: Finding, key: str) -> None:
+    assert found.path is not None
+    value = found.to_json()
+    del value[key]
+    (found.path / FINDING).write_text(json.dumps(value))
+    with pytest.raises(NoFinding, match=key):
+        Finding.load(found.path)
+
+
+def test_folder_names_are_names_and_differ(found: Finding) -> None:
+    assert slug_of('panic a/b.rs "called x() on: y" PUSH') == "panic-a-b.rs-called-x-on-y-push"
+    assert slug_of("///") == "finding"
+    assert slug_of("../../etc") == "etc"
+    assert len(slug_of("x" * 1000)) <= 100
+    assert found.path is not None
+    path, there = folder_of(found.path.parent, found.bucket)
+    assert path == found.path
+    assert there is not None
+    assert there.to_json() == found.to_json()
+    other, nothing = folder_of(found.path.parent, found.bucket.replace("/", "-"))
+    assert (other.name, nothing) == (f"{found.path.name}-2", None)
+
+
+def test_what_a_node_says_cannot_break_the_page(found: Finding) -> None:
+    found.detail = "a | b\n```\n# no heading\x1b[31m"
+    page = readme_of(found)
+    assert "\n# no heading" not in page
+    assert "a \\| b" in page
+
+
+def test_bytes_are_shown_as_bytes() -> None:
+    assert dump(b"abc\x00`")[0].split() == ["0000", "61", "62", "63", "00", "60", "abc.."]
+    assert len(dump(bytes(10_000))) == 17
+
+
+# The regression test ---------------------------------------------------------------------------------
+
+
+def test_live_values_become_places() -> None:
+    values = {"zid": bytes(range(16)), "cookie": b"\x03abc"}
+    assert placed(b"\x05\x00\x02\x03abc", values) == "{size}02{cookie}"
+    assert placed(b"\xff\xff\x02" + bytes(range(16)) + b"\x09", values) == "ffff02{zid}09"
+    assert placed(b"\x01\x00\x02", {}, stream=False) == "010002"
+
+
+def test_long_runs_are_written_as_runs() -> None:
+    text = "{size}01" + "ff" * 500 + "{sn}" + "00" * 3
+    short = shortened(text)
+    assert short == "{size}01{ff x 500}{sn}000000"
+    link = Link.__new__(Link)
+    link.numbers = {"sn": 5, "sn_be": 6}
+    link.values = {}
+    assert link.fill(short) == (505).to_bytes(2, "little") + b"\x01" + b"\xff" * 500 + b"\x05" + bytes(3)
+
+
+def test_the_standalone_player_fills_in_what_the_player_does() -> None:
+    link = Link.__new__(Link)
+    link.numbers = {"sn": 1_000_000, "sn_be": 7}
+    link.values = {"zid": b"z" * 16, "cookie": b"\x04cook"}
+    values = {"sn": write_vle(1_000_000), "sn_be": write_vle(7), **link.values}
+    for text in ("{size}25{sn}00{zid}", "{size32}{cookie}{sn_be}", "0102", "{cookie}"):
+        link.numbers = {"sn": 1_000_000, "sn_be": 7}
+        assert link.fill(text) == Template.parse(text).fill(values)
+    assert link.fill("{cookie[1:3]}ff") == b"co\xff"
+    assert [vle(number) for number in (0, 127, 128, 1 << 40, (1 << 64) - 1)] == [
+        write_vle(number) for number in (0, 127, 128, 1 << 40, (1 << 64) - 1)
+    ]
+
+
+def tried_on(folder: Path, script: Script, *faults: str) -> Tried:
+    prepare_run_dir(folder)
+    config = RunConfig(node=command(*faults), run_dir=folder, run_id="lab", seed=1)
+    with Lab(config, node_of(config), seats=1) as lab:
+        return lab.play(script)
+
+
+def test_how_a_state_is_reached_is_written_out(tmp_path: Path) -> None:
+    push = bytes(Push(key_suffix="a", body=Put(data=b"x")))
+    steps = (reach(State.OPEN, "a"), send("size", bytes(Frame(R=1, sn=0))[:1], "sn", push, times=2))
+    tried = tried_on(tmp_path / "run", Script(steps))
+    assert tried.objection is None
+    flattened = flat(tried)
+    assert [step["do"] for step in flattened] == [
+        "link", "send", "expect", "send", "expect", "numbers", "send", "settle",
+    ]  # fmt: skip
+    assert "{zid}" in flattened[1]["data"]
+    assert "{cookie}" in flattened[3]["data"]
+    assert flattened[6] == {"do": "send", "link": "a", "data": f"{{size}}25{{sn}}{push.hex()}", "times": 2}
+    assert "{sn_be}" in flattened[7]["data"]
+
+
+def pytest_of(folder: Path, node: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder / TEST)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "ZENOH_NODE": node},
+        timeout=60,
+    )
+
+
+def test_the_regression_test_fails_while_the_fault_is_there_and_passes_on_a_mended_node(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "run"
+    tried = tried_on(folder, FAULTS["across"].trigger, "across")
+    assert tried.objection is not None
+    assert tried.objection.harm is Harm.CRASH
+    finding = Finding(
+        bucket="crash across",
+        harm=Harm.CRASH,
+        oracle="process",
+        place="SIGABRT",
+        detail="died",
+        state="open",
+        message="RESPONSE_FINAL",
+        node="pypi:0.0.0",
+        script=tried.script,
+        first=tried.script,
+        tried=tried,
+        path=folder / "findings" / "across",
+    )
+    finding.save()
+    assert finding.path is not None
+    text = (finding.path / TEST).read_text()
+    assert "fuzz." not in "".join(line for line in text.splitlines() if line.startswith(("import", "from")))
+    there = pytest_of(finding.path, command("across"))
+    assert there.returncode == 1, there.stdout
+    assert "crash: the process died of SIGABRT" in there.stdout
+    runpy.run_path(str(finding.path / TEST))["check"](command(), {}, "", "crash", flat(tried))
+
+
+# The commands ----------------------------------------------------------------------------------------
+
+
+def run(*words: str) -> int:
+    parser = ArgumentParser()
+    commands = parser.add_subparsers()
+    for add in (add_replay, add_shrink, add_show):
+        add(commands)
+    options = parser.parse_args(words)
+    code: int = options.function(options, list(words))
+    return code
+
+
+def test_show_tells_of_one_finding_and_of_a_run(found: Finding, capsys: pytest.CaptureFixture[str]) -> None:
+    assert found.path is not None
+    assert run("show", str(found.path)) == 0
+    assert capsys.readouterr().out.startswith(f"# {found.bucket}")
+    assert run("show", "--json", str(found.path)) == 0
+    assert json.loads(capsys.readouterr().out) == found.to_json()
+    assert run("show", str(found.path.parents[1])) == 0
+    assert capsys.readouterr().out == f"{found.bucket}: confirmed 3 of 3, 1 cases, 1 messages, 3 bytes\n"
+    assert run("show", str(found.path / "none")) == 2
+    assert "is no folder of a finding or a run" in capsys.readouterr().err
+
+
+def test_replay_and_shrink_work_on_a_script_and_a_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "script.json"
+    path.write_text(str(FAULTS["abort"].trigger))
+    assert run("replay", str(path), "--node", command("abort")) == 1
+    assert "1 of 1: crash SIGABRT: the process died of SIGABRT" in capsys.readouterr().out
+    assert run("replay", str(path), "--node", command()) == 0
+    assert "the node survives it" in capsys.readouterr().out
+    assert run("replay", str(path)) == 2
+    assert "add --node" in capsys.readouterr().err
+    assert run("replay", str(tmp_path)) == 2
+    assert run("replay", str(path), "--node", "cmd:false {locator}") == 3
+    assert run("replay", str(path), "--node", "nothing") == 2

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.errors import UsageError
+from conformance.nodes import node_of
+from fuzz.__main__ import main
+from fuzz.cases import send
+from fuzz.coverage import Coverage
+from fuzz.findings import Finding
+from fuzz.jobs import Order, _Watch, check_jobs, whole
+from fuzz.oracles import Harm
+from fuzz.recorder import Recorder
+from fuzz.runner import Summary
+from fuzz.script import Script
+from fuzz.summary import Outcome
+from spark_reports.rows import FINDINGS, FUZZ_CASES, FUZZ_COVERAGE, read_rows, read_run
+from tests.fuzz.planted import command
+from tests.fuzz.test_recorder import config_in
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_share_of_each_process_adds_up(tmp_path: Path) -> None:
+    order = Order(config_in(tmp_path / "run"), ("a",), seconds=9.0, cases=11, jobs=3, rate=30.0)
+    shares = [order.share(job) for job in range(3)]
+    assert [share.cases for share in shares] == [4, 4, 3]
+    assert {share.rate for share in shares} == {10.0}
+    assert {share.seconds for share in shares} == {9.0}
+    assert Order(order.config, ("a",), jobs=2).share(1).cases is None
+
+
+def test_node_of_somebody_else_is_for_one_process(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    attached = node_of(type(config)(node="tcp/127.0.0.1:9", run_dir=config.run_dir, run_id="r", seed=1))
+    check_jobs(Order(config, ("a",)), attached)
+    with pytest.raises(UsageError, match="started for each"):
+        check_jobs(Order(config, ("a",), jobs=2), attached)
+
+
+def test_finding_has_a_row_whenever_something_was_learned_about_it(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    finding = Finding(
+        bucket="crash PUSH", harm=Harm.CRASH, oracle="process", place="a.rs:1", detail="it died", state="open",
+        message="PUSH", script=Script((send(b"\x04"),)), first=Script((send(b"\x04"),)),
+        path=config.run_dir / "findings" / "crash-push",
+    )  # fmt: skip
+    summary = Summary(Coverage())
+    shown: list[Summary] = []
+    with Recorder(config) as recorder:
+        watch = _Watch(recorder, "fast", shown.append)
+        for hits, status in ((0, ""), (1, "open"), (1, "open"), (1, "confirmed"), (2, "confirmed")):
+            finding.hits, finding.status = hits, status or "open"
+            summary.findings = [finding] if hits else []
+            watch(summary)
+        watch(summary)
+    rows = read_rows(config.run_dir / FINDINGS).rows
+    assert [(row["hits"], row["status"]) for row in rows] == [(1, "open"), (1, "confirmed"), (2, "confirmed")]
+    assert (rows[0]["folder"], rows[0]["messages"], rows[0]["fails"]) == ("findings/crash-push", 1, True)
+    assert len(shown) == 6
+
+
+def test_rate_while_well_is_that_of_all_processes() -> None:
+    one = Outcome(cases=Counter(a=100), seconds=10.0, lost=5.0)
+    both = whole([one, Outcome(cases=Counter(a=100), seconds=10.0, lost=5.0)], 2)
+    assert (both.total, both.rate, both.healthy_rate) == (200, 20.0, 40.0)
+
+
+def test_processes_play_different_cases_into_one_folder(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    argv = ["run", "handshake", "--node", command(), "--jobs", "2", "--seed", "1", "--run-dir", str(folder)]
+    assert main([*argv, "--cases", "81"]) == 0
+    rows = read_rows(folder / FUZZ_CASES)
+    assert rows.complete
+    assert not rows.bad
+    assert Counter(row["job"] for row in rows.rows) == {0: 41, 1: 40}
+    assert all(row["case"] % 2 == row["job"] for row in rows.rows)
+    assert len({row["case"] for row in rows.rows}) == 81
+    captured = capfd.readouterr()
+    assert "81 cases in" in captured.out
+    assert captured.out.count("findings: nothing new") == 1
+    assert "2 of them, seed 1" in captured.err
+    coverage = read_rows(folder / FUZZ_COVERAGE).rows
+    assert sum(row["count"] for row in coverage if row["kind"] == "pair") == 81
+    assert any(row["planned"] and not row["count"] for row in coverage if row["kind"] == "edge")
+    run = read_run(folder)
+    assert (run.status, run.node_impl) == ("complete", "unknown")
+
+
+def test_wrong_node_of_all_processes_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    argv = ["run", "handshake", "--node", "cmd:false {locator}", "--jobs", "2", "--cases", "9"]
+    assert main([*argv, "--run-dir", str(tmp_path / "run")]) == 3
+    err = [line for line in capfd.readouterr().err.splitlines() if line.startswith("zenoh-fuzz:")]
+    assert len(err) == 1
+    assert "job 0" in err[0]
+
+
+def children(pid: int, mark: str) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):
+            stat = (entry / "stat").read_text().rpartition(")")[2].split()
+            if int(stat[1]) == pid and mark in (entry / "cmdline").read_text():
+                found.append(int(entry.name))
+    return sorted(found)
+
+
+@contextlib.contextmanager
+def started(folder: Path, seconds: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """A run of two processes, each of which has played some cases; and the two."""
+    argv = ["run", "handshake", "--node", command(), "--jobs", "2", "--seed", "1", "--run-dir", str(folder)]
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "fuzz", *argv, "--time", seconds],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        rows = folder / FUZZ_CASES
+        while not rows.exists() or not {0, 1} <= {row["job"] for row in read_rows(rows).rows}:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        try:
+            yield process, children(process.pid, "spawn_main")
+        finally:
+            process.kill()
+
+
+def numbers(folder: Path) -> list[int]:
+    return [row["case"] for row in read_rows(folder / FUZZ_CASES).rows]
+
+
+def test_process_that_dies_is_said_and_loses_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with started(folder, "60s") as (process, workers):
+        assert len(workers) == 2
+        os.kill(workers[0], signal.SIGKILL)
+        before = numbers(folder)
+        process.terminate()
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 3, (out, err)
+    assert "died of SIGKILL" in err
+    assert "Traceback" not in err
+    rows = read_rows(folder / FUZZ_CASES)
+    assert rows.complete
+    assert numbers(folder)[: len(before)] == before
+    assert f"{len(rows.rows)} cases in" in out
+    assert read_run(folder).status == "failed"
+
+
+def _gone(pids: list[int]) -> bool:
+    return not any(_state(pid) not in {"", "Z"} for pid in pids)
+
+
+def _state(pid: int) -> str:
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    return ""
+
+
+def test_run_that_is_killed_takes_its_processes_along_and_is_gone_on_with(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with started(folder, "60s") as (process, workers):
+        nodes: list[Any] = [pid for worker in workers for pid in children(worker, "planted_process")]
+        process.kill()
+        process.communicate(timeout=60)
+    deadline = time.monotonic() + 20
+    while not _gone([*workers, *nodes]):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert len(nodes) >= 2
+    before = read_rows(folder / FUZZ_CASES)
+    assert len(before.bad) <= 1
+    argv = ["run", "handshake", "--node", command(), "--run-dir", str(folder), "--resume"]
+    assert main([*argv, "--cases", "300"]) == 2
+    assert main([*argv, "--cases", str(len(before.rows) + 60), "--jobs", "2"]) == 0
+    after = read_rows(folder / FUZZ_CASES)
+    assert after.complete
+    assert not after.bad
+    assert after.rows[: len(before.rows)] == before.rows
+    assert len(numbers(folder)) == len(set(numbers(folder))) == len(before.rows) + 60

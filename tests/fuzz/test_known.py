@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conformance.errors import UsageError
+from fuzz.known import Known, KnownFindings, Signature
+
+ENTRY = """
+[[finding]]
+id = "ZF-1"
+impl = "some-node"
+versions = "1.0.0-1.2.1"
+harm = "crash"
+place = "SIGABRT some-crate/src/*.rs"
+message = "PUSH"
+note = "a message of this kind ends the process"
+since = 2026-11-22
+report = "reported privately"
+"""
+
+SEEN = Signature(harm="crash", place="SIGABRT some-crate/src/a.rs", state="open", message="PUSH")
+
+
+def load(folder: Path, text: str) -> KnownFindings:
+    path = folder / "known.toml"
+    path.write_text(text)
+    return KnownFindings.load(path)
+
+
+def test_what_is_shipped_can_be_read() -> None:
+    assert all(isinstance(known, Known) for known in KnownFindings.load())
+
+
+def test_an_entry_is_known_by_harm_place_message_and_version(tmp_path: Path) -> None:
+    known = load(tmp_path, ENTRY)
+    found = known.of(SEEN, "some-node", "1.1.0")
+    assert found is not None
+    assert found.id == "ZF-1"
+    assert known.of(SEEN, "some-node", "1.3.0") is None
+    assert known.of(SEEN, "another", "1.1.0") is None
+    for change in (
+        {"harm": "panic"},
+        {"place": "SIGABRT other/src/a.rs"},
+        {"message": "REQUEST"},
+    ):
+        other = Signature(
+            **{**{name: getattr(SEEN, name) for name in ("harm", "place", "state", "message")}, **change}
+        )
+        assert known.of(other, "some-node", "1.1.0") is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ('harm = "crash"', 'harm = "boom"', "entry 1: harm: 'boom' is none of crash, panic"),
+        ('versions = "1.0.0-1.2.1"', 'versions = "old"', "entry 1: versions: 'old' names no versions"),
+        ('versions = "1.0.0-1.2.1"', "", "entry 1: versions: is missing"),
+        ('message = "PUSH"', 'message = "PUSHED"', "entry 1: message: there is no message PUSHED"),
+        (
+            'message = "PUSH"',
+            'message = "PUSH"\nstate = "opened"',
+            "entry 1: state: there is no state opened",
+        ),
+        (
+            'message = "PUSH"',
+            'message = "PUSH"\nbytes = "00"',
+            "entry 1: bytes: is not known; the keys are id",
+        ),
+        ("since = 2026-11-22", 'since = "today"', "entry 1: since: must be a date without quotes"),
+        ("since = 2026-11-22", "since = 2999-01-01", "entry 1: since: 2999-01-01 is yet to come"),
+        ('"reported privately"', '"somewhere"', "entry 1: report: must be a link"),
+        ('id = "ZF-1"', 'id = "a b"', "entry 1: id: 'a b' is no short name"),
+        ("a message of this kind", "00 11 22 33 44 55 66 77 88 99 aa bb cc", "entry 1: note: holds bytes"),
+        (
+            'place = "SIGABRT some-crate/src/*.rs"\nmessage = "PUSH"',
+            "",
+            "entry 1: place: every crash would be known",
+        ),
+        ("[[finding]]", "[[findings]]", "findings: is not known; entries begin with"),
+        ("[[finding]]", "[finding]", "finding: must be a list"),
+        ("[[finding]]", "[[finding", "is no TOML file"),
+        (
+            'note = "a message of this kind ends the process"',
+            "note = 3",
+            "entry 1: note: must be a text in quotes",
+        ),
+        (
+            'note = "a message of this kind ends the process"',
+            'note = " "',
+            "entry 1: note: must not be empty",
+        ),
+    ],
+)
+def test_what_is_wrong_is_refused_with_entry_and_key(tmp_path: Path, old: str, new: str, words: str) -> None:
+    assert old in ENTRY
+    with pytest.raises(UsageError) as caught:
+        load(tmp_path, ENTRY.replace(old, new))
+    assert words in str(caught.value)
+
+
+def test_two_entries_may_not_say_the_same(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="entry 2: id: entry 1 has it too"):
+        load(tmp_path, ENTRY + ENTRY)
+    with pytest.raises(UsageError, match="entry 2: versions: entry 1 says the same of the same releases"):
+        load(tmp_path, ENTRY + ENTRY.replace("ZF-1", "ZF-2").replace("1.0.0-1.2.1", "1.2.0-1.4.0"))
+    assert len(load(tmp_path, ENTRY + ENTRY.replace("ZF-1", "ZF-2").replace("1.0.0-1.2.1", ">=1.4"))) == 2
+
+
+def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be read"):
+        KnownFindings.load(tmp_path / "none.toml")

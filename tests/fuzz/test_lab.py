@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.errors import NotApplicable
+from conformance.nodes import node_of
+from fuzz.cases import reach
+from fuzz.lab import Lab, NoFreshNode, Scales, needs_of
+from fuzz.oracles import Harm
+from fuzz.player import Played
+from fuzz.script import Do, Script, Step
+from fuzz.states import State
+from tests.fuzz.hospital import CRASH, SickNode, behind, config_in, lab_of, on, suspect
+from tests.fuzz.planted import FAULTS
+
+SOON = 30.0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "run"
+
+
+@pytest.fixture
+def lab(folder: Path) -> Iterator[Lab]:
+    with lab_of(config_in(folder), SickNode(on(b"bad"))) as made:
+        yield made
+
+
+def test_a_script_is_played_and_what_is_wrong_is_seen(lab: Lab) -> None:
+    tried = lab.play(suspect(1, b"bad").alone)
+    assert tried.objection == CRASH
+    assert tried.fresh
+    assert [event.raw for event in tried.events if event.raw] == [b"\x03\x00bad"]
+    assert len(tried.parts) == 2
+    assert lab.play(suspect(1, b"good").alone).objection is None
+
+
+def test_each_try_that_wants_a_fresh_node_gets_one(folder: Path) -> None:
+    with lab_of(config_in(folder), SickNode(behind(b"one", b"two"))) as lab:
+        assert lab.play(suspect(1, b"one").alone).objection is None
+        assert lab.play(suspect(2, b"two").alone).objection is None
+        assert lab.play(suspect(3, b"one").alone, fresh=False).objection is None
+        tried = lab.play(suspect(4, b"two").alone, fresh=False)
+        assert tried.objection == CRASH
+        assert not tried.fresh
+        assert lab.play(suspect(5, b"two").alone).fresh
+
+
+def test_a_walk_stops_behind_the_first_that_harms(lab: Lab) -> None:
+    scripts = [suspect(number, word).alone for number, word in enumerate([b"a", b"b", b"bad", b"c"])]
+    seen = lab.walk(scripts, time.monotonic() + SOON)
+    assert seen is not None
+    assert seen[0] == 2
+    assert lab.walk(scripts[:2], time.monotonic() + SOON) is None
+    assert lab.walk(scripts, time.monotonic() - 1) is None
+
+
+def test_rounds_go_on_until_it_shows(folder: Path) -> None:
+    with lab_of(config_in(folder), SickNode(lambda heard: CRASH if heard.count(b"x") >= 40 else None)) as lab:
+        script = suspect(1, b"x").alone
+        assert lab.play(script).objection is None
+        tried = lab.play(script, rounds=100)
+        assert tried.objection == CRASH
+        assert tried.rounds == 40
+
+
+def test_a_node_that_cannot_be_made_is_said(folder: Path) -> None:
+    def refuse(needs: str, where: object) -> SickNode:  # noqa: ARG001
+        raise NotApplicable("needs what it has not")
+
+    with (
+        Lab(config_in(folder), SickNode(on(b"")), stage_of=refuse) as lab,  # type: ignore[arg-type]
+        pytest.raises(NoFreshNode, match="needs what it has not"),
+    ):
+        lab.play(suspect(1, b"x").alone)
+
+
+def test_a_state_that_is_not_reached_is_no_harm_by_itself(lab: Lab) -> None:
+    tried = lab.play(Script((Step(Do.REACH, "a", State.OPEN),)))
+    assert tried.objection is None
+    assert "expected INIT" in tried.played.failure
+
+
+def test_hurry_ends(folder: Path) -> None:
+    patient = replace(config_in(folder), time_scale=1.0)
+    with lab_of(patient, SickNode(on(b"bad"))) as lab:
+        before = lab._reply
+        with lab.hurried():
+            assert lab._reply < before
+        assert lab._reply == before
+
+
+def test_needs_come_from_the_states() -> None:
+    assert (
+        needs_of(Script((Step(Do.REACH, "a", State.OPEN), Step(Do.REACH, "b", State.COMPRESSED))))
+        == "compression"
+    )
+    assert needs_of(Script(())) == ""
+
+
+class Growing:
+    """Vitals of a process that grows by so much a look."""
+
+    def __init__(self, memory: int, descriptors: int) -> None:
+        self._step = memory, descriptors
+        self._looks = [0, 0]
+
+    def memory(self) -> int:
+        self._looks[0] += 1
+        return self._looks[0] * self._step[0]
+
+    def descriptors(self) -> int:
+        self._looks[1] += 1
+        return self._looks[1] * self._step[1]
+
+
+def harm_of(memory: int, descriptors: int, rounds: int = 600) -> Harm | None:
+    scales = Scales(None)
+    scales._vitals = Growing(memory, descriptors)  # type: ignore[assignment]
+    seen = [scales.weigh(last=number == rounds) for number in range(1, rounds + 1)]
+    return next((one.harm for one in seen if one is not None), None)
+
+
+def test_growth_that_goes_on_is_seen_within_seconds() -> None:
+    assert harm_of(1 << 16, 0) is Harm.GROWTH
+    assert harm_of(64 << 20, 0) is Harm.GROWTH
+    assert harm_of(0, 1) is Harm.LEAK
+    assert harm_of(1 << 10, 0) is None
+    assert harm_of(0, 0) is None
+
+
+def test_played_is_that_of_the_last_round(lab: Lab) -> None:
+    tried = lab.play(suspect(1, b"x", b"y").alone, rounds=3)
+    assert isinstance(tried.played, Played)
+    assert tried.played.sent == [b"\x01\x00x", b"\x01\x00y"]
+
+
+def test_a_process_may_take_its_time_to_die(folder: Path) -> None:
+    with subprocess.Popen(["sleep", "0.1"]) as process:
+        node = SickNode(lambda _: CRASH if process.poll() is not None else None, process.pid)
+        with lab_of(config_in(folder), node) as lab:
+            tried = lab.play(suspect(1, b"x").alone, linger=10.0)
+            assert tried.objection == CRASH
+            assert tried.seconds < 10
+
+
+def test_the_real_node_survives_what_is_right(tmp_path: Path) -> None:
+    config = replace(config_in(tmp_path), node="pypi", time_scale=1.0)
+    steps = (reach(State.OPEN, "a"), *FAULTS["across"].trigger.steps[2:3], Step(Do.SETTLE))
+    with Lab(config, node_of(config), seats=1) as lab:
+        for fresh in (True, False):
+            tried = lab.play(Script(steps), fresh=fresh)
+            assert tried.objection is None
+            assert not tried.played.failure
+            assert tried.fresh is fresh

@@ -1,0 +1,78 @@
+"""The order of cases: seeded, resumable, divided."""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from fuzz.campaigns.base import Campaign, Setting
+from fuzz.cases import Fixed, Source, send
+from fuzz.lying import Lying
+from fuzz.plan import Done, Numbered, Plan, merged, mine
+from fuzz.states import State
+from scapy_layers.transport import Close, Init, KeepAlive
+
+ZID = bytes(range(1, 17))
+
+
+def sources(_: Setting) -> Iterator[Source]:
+    yield Lying("INIT", State.CONNECTED, Init(zid=ZID), {"INIT.zid": "zid"})
+    yield Lying("CLOSE", State.OPEN, Close())
+    yield Lying("KEEP_ALIVE", State.OPEN, KeepAlive())
+    yield Fixed("twice", State.OPEN, "KEEP_ALIVE", {"a": [send("size", b"\x04")], "b": [send(b"")]}, "repeat")
+
+
+ONE = Campaign("one", "", sources)
+TWO = Campaign("two", "", sources, weight=3)
+
+
+def said(cases: Iterator[Numbered], most: int) -> list[tuple[str, int, str, str]]:
+    return [
+        (one.campaign.name, one.number, one.case.source.name, one.case.mutation)
+        for one in islice(cases, most)
+    ]
+
+
+def test_the_seed_decides_all() -> None:
+    assert said(Plan(ONE, Setting(1)).cases(), 900) == said(Plan(ONE, Setting(1)).cases(), 900)
+    assert said(Plan(ONE, Setting(1)).cases(), 900) != said(Plan(ONE, Setting(2)).cases(), 900)
+    both = [Plan(ONE, Setting(1)), Plan(TWO, Setting(1))]
+    again = [Plan(ONE, Setting(1)), Plan(TWO, Setting(1))]
+    assert said(merged(both, 1), 900) == said(merged(again, 1), 900)
+
+
+def test_each_pair_of_state_and_message_comes_first() -> None:
+    first = [one.case.source for one in islice(Plan(ONE, Setting(1)).cases(), 3)]
+    assert {(source.state, source.message) for source in first} == {
+        (State.CONNECTED, "INIT"),
+        (State.OPEN, "CLOSE"),
+        (State.OPEN, "KEEP_ALIVE"),
+    }
+
+
+def test_every_single_case_comes_once_before_only_the_endless_are_left() -> None:
+    plan = Plan(ONE, Setting(1))
+    singles = {(source.name, edge) for source in plan.sources for edge in source.edges()}
+    seen = [
+        (one.case.source.name, one.case.edges[0])
+        for one in islice(plan.cases(), 2 * len(singles))
+        if len(one.case.edges) == 1
+    ]
+    assert set(seen) >= singles
+    assert len(seen) == len(set(seen))
+
+
+def test_weights_share_out_what_comes_behind_the_beginning() -> None:
+    plans = [Plan(ONE, Setting(1)), Plan(TWO, Setting(1))]
+    names = [one.campaign.name for one in islice(merged(plans, 1), 6, 2006)]
+    assert 0.7 < names.count("two") / len(names) < 0.8
+
+
+def test_processes_share_the_cases_without_rest() -> None:
+    whole = said(Plan(ONE, Setting(1)).cases(), 600)
+    parts = [said(mine(Plan(ONE, Setting(1)).cases(), {}, job, 3), 200) for job in range(3)]
+    assert sorted(one for part in parts for one in part) == sorted(whole)
+
+
+def test_what_is_done_is_not_played_again() -> None:
+    done = {"one": Done(10, frozenset({12, 14}))}
+    numbers = [one.number for one in islice(mine(Plan(ONE, Setting(1)).cases(), done, 0, 1), 4)]
+    assert numbers == [11, 13, 15, 16]

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from conformance.errors import UsageError
+from fuzz.campaigns import Campaign, Setting
+from fuzz.cases import Fixed, send
+from fuzz.plan import Done, Plan, mine
+from fuzz.recorder import Recorder
+from fuzz.resume import (
+    CUT_LINES,
+    check_same,
+    check_whole,
+    complete,
+    cut_end,
+    earlier,
+    findings_before,
+    locked,
+    mend,
+)
+from fuzz.states import State
+from spark_reports.rows import FINDINGS, FUZZ_CASES, FindingRow, read_rows, to_json
+from tests.fuzz.test_recorder import config_in, rows_in, write
+
+
+def recorded(folder: Path, *numbers: int, job: int = 0, campaign: str = "pushes", seed: int = 7) -> Path:
+    """Writes rows as a run does that was killed behind them."""
+    with Recorder(config_in(folder, seed), job=job) as recorder:
+        for number in numbers:
+            write(recorder, number)
+    if campaign != "pushes":
+        path = folder / FUZZ_CASES
+        path.write_text(path.read_text().replace('"pushes"', f'"{campaign}"'))
+    return folder
+
+
+def finding(bucket: str = "crash PUSH", **values: Any) -> FindingRow:
+    usual: dict[str, Any] = {
+        "run_id": "run", "bucket": bucket, "time_ns": 1, "status": "confirmed", "fails": True, "harm": "crash",
+        "oracle": "process", "state": "open", "message": "PUSH", "field": "PUSH.N", "detail": "it died",
+        "campaign": "pushes", "case": 4, "hits": 1, "left_out": 0, "tries": 3, "confirmed": 3, "messages": 1,
+        "size": 9, "known": "", "folder": "findings/crash-push", "engine": "fast", "seed": 7, "job": 0, "part": 0,
+        "node_impl": "fake", "node_version": "1",
+    }  # fmt: skip
+    return FindingRow(**{**usual, **values})
+
+
+# Whole files ------------------------------------------------------------------------------------------
+
+
+def test_file_cut_at_any_byte_is_mended_and_loses_no_whole_row(tmp_path: Path) -> None:
+    whole = (recorded(tmp_path / "whole", 1, 2, 3) / FUZZ_CASES).read_bytes()
+    last = len(whole.rstrip(b"\n").rpartition(b"\n")[0]) + 1
+    for end in [last - 1, last, last + 1, last + 60, len(whole) - 2, len(whole) - 1, len(whole)]:
+        folder = tmp_path / f"cut{end}"
+        path = config_in(folder).run_dir / FUZZ_CASES
+        path.write_bytes(whole[:end])
+        lost = mend(folder)
+        rows = rows_in(config_in(folder))
+        ends = whole[:end].count(b"\n") + (end == len(whole) - 1) + (end == last - 1)
+        assert [row["case"] for row in rows] == list(range(1, ends + 1))
+        apart = (folder / CUT_LINES).read_bytes() if (folder / CUT_LINES).exists() else b""
+        assert bool(apart) == bool(lost)
+        if lost:
+            assert apart == b"fuzz_cases.jsonl: " + whole[last:end] + b"\n"
+        with Recorder(config_in(folder)) as recorder:
+            write(recorder, 9)
+        complete(folder)
+        found = read_rows(path)
+        assert (found.complete, found.bad, found.rows[-1]["case"]) == (True, [], 9)
+
+
+def test_end_of_a_long_line_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "rows"
+    path.write_bytes(b"whole\n" + b"x" * 200_000)
+    assert cut_end(path) == b"x" * 200_000
+    path.write_bytes(b"")
+    assert cut_end(path) == b""
+    assert cut_end(tmp_path / "none") == b""
+
+
+def test_footer_counts_the_rows_of_all_parts(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", 1, 2)
+    complete(folder)
+    complete(folder)
+    recorded(folder, 3)
+    complete(folder)
+    found = read_rows(folder / FUZZ_CASES)
+    assert (len(found.rows), found.complete) == (3, True)
+    assert (folder / FUZZ_CASES).read_text().count("footer") == 2
+
+
+def test_run_without_a_case_is_complete_too(tmp_path: Path) -> None:
+    folder = config_in(tmp_path / "run").run_dir
+    complete(folder)
+    assert read_rows(folder / FUZZ_CASES).complete
+    assert not (folder / FINDINGS).exists()
+
+
+def test_folder_that_was_cut_off_is_refused_without_resume(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", 1, 2)
+    check_whole(folder)
+    path = folder / FUZZ_CASES
+    path.write_bytes(path.read_bytes()[:-60])
+    before = path.read_bytes()
+    with pytest.raises(UsageError, match="--resume, or use another --run-dir"):
+        check_whole(folder)
+    assert path.read_bytes() == before
+
+
+def _hold(folder: Path, ready: Any, done: Any) -> None:
+    with locked(folder):
+        ready.set()
+        done.wait(30)
+
+
+def test_two_runs_do_not_write_into_one_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.resume.LOCK_SECONDS", 0.05)
+    context = multiprocessing.get_context("fork")
+    ready, done = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(tmp_path, ready, done))
+    other.start()
+    assert ready.wait(30)
+    with pytest.raises(UsageError, match="another run is writing"), locked(tmp_path):
+        pass
+    done.set()
+    other.join()
+    with locked(tmp_path):
+        pass
+
+
+# Earlier parts ----------------------------------------------------------------------------------------
+
+
+def test_nothing_recorded_is_nothing_done(tmp_path: Path) -> None:
+    found = earlier(config_in(tmp_path / "run").run_dir)
+    assert (found.done, found.part, found.cases.total()) == ({}, 0, 0)
+    assert check_same(found, ["pushes"], 5, 2, tmp_path) is None
+
+
+def test_what_has_a_row_is_done_and_what_has_none_is_not(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", 1, 2, 5, 4)
+    complete(folder)
+    seen: list[int] = []
+    found = earlier(folder, lambda row: seen.append(row["case"]))
+    assert found.done == {0: {"pushes": Done(0, frozenset({1, 2, 4, 5}))}}
+    assert (found.cases["pushes"], found.seeds, found.jobs, found.part) == (4, {"pushes": 7}, 1, 1)
+    assert seen == [1, 2, 5, 4]
+
+
+def test_far_behind_the_last_case_what_has_no_row_was_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.resume.WINDOW", 10)
+    monkeypatch.setattr("fuzz.resume.KEPT", 40)
+    folder = recorded(tmp_path / "run", *(number for number in range(1, 101) if number not in {20, 95}))
+    done = earlier(folder).done[0]["pushes"]
+    assert done.upto == 90
+    assert [number for number in range(1, 110) if number not in done] == [95, *range(101, 110)]
+
+
+def test_processes_go_on_where_each_of_them_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.resume.WINDOW", 3)
+    folder = recorded(tmp_path / "run", *range(2, 41, 2))
+    recorded(folder, *range(1, 8, 2), job=1)
+    found = earlier(folder)
+    assert found.jobs == 2
+    source = Fixed("s", State.OPEN, "PUSH", {f"{n:03}": [send(b"x")] for n in range(60)}, "order")
+    plan = Plan(Campaign("pushes", "for tests", lambda _: [source]), Setting(7))
+    cases = list(plan.cases())
+    left = {job: [one.number for one in mine(iter(cases), found.done[job], job, 2)] for job in (0, 1)}
+    assert left == {0: list(range(42, 61, 2)), 1: list(range(9, 61, 2))}
+
+
+def test_resumed_run_plays_what_one_run_would_have_played(tmp_path: Path) -> None:
+    source = Fixed("s", State.OPEN, "PUSH", {f"{n:03}": [send(b"x")] for n in range(50)}, "order")
+
+    def cases() -> list[tuple[int, str]]:
+        plan = Plan(Campaign("pushes", "for tests", lambda _: [source]), Setting(7))
+        return [(one.number, one.case.mutation) for one in plan.cases()]
+
+    whole = cases()
+    rng = random.Random(4)
+    played: list[int] = []
+    folder = tmp_path / "run"
+    for _ in range(5):
+        done = earlier(config_in(folder).run_dir).done.get(0, {}).get("pushes", Done())
+        part = [number for number, _ in cases() if number not in done][: rng.randrange(1, 20)]
+        # Side by side they end in another order than they began.
+        rng.shuffle(part)
+        recorded(folder, *part)
+        played += part
+    assert len(played) == len(set(played))
+    assert {number for number, _ in whole} >= set(played)
+    assert sorted(played) == [
+        row["case"] for row in sorted(rows_in(config_in(folder)), key=lambda row: row["case"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("campaigns", "seed", "jobs", "words"),
+    [
+        (["pushes"], 8, 1, "has the seed 7, not 8; leave out --seed"),
+        (["pushes"], None, 2, "was begun with --jobs 1, not 2"),
+        (["other"], None, 1, "nothing of other is in run (there: pushes)"),
+    ],
+)
+def test_another_run_is_not_gone_on_with(
+    tmp_path: Path, campaigns: list[str], seed: int | None, jobs: int, words: str
+) -> None:
+    folder = recorded(tmp_path / "run", 1)
+    found = earlier(folder)
+    with pytest.raises(UsageError) as caught:
+        check_same(found, campaigns, seed, jobs, folder)
+    assert words in str(caught.value)
+
+
+def test_campaigns_with_seeds_of_their_own_are_resumed_one_by_one(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", 1, campaign="a", seed=3)
+    recorded(folder, 1)
+    found = earlier(folder)
+    assert check_same(found, ["a"], None, 1, folder) == 3
+    with pytest.raises(UsageError, match="different seeds"):
+        check_same(found, ["a", "pushes"], None, 1, folder)
+
+
+def test_findings_of_earlier_parts_are_the_last_rows_of_each(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    for part, hits in ((0, 1), (0, 4), (1, 2)):
+        with Recorder(config, part=part) as recorder:
+            recorder.finding(finding(hits=hits, part=part))
+    with (config.run_dir / FINDINGS).open("a") as file:
+        file.write(to_json(finding("panic", part=0))[:50])
+    mend(config.run_dir)
+    assert [(row.part, row.hits) for row in findings_before(config.run_dir, 2)] == [(0, 4), (1, 2)]
+    assert [(row.part, row.hits) for row in findings_before(config.run_dir, 1)] == [(0, 4)]
+    write_one = Recorder(config)
+    write(write_one, 1)
+    write_one.close()
+    assert earlier(config.run_dir).part == 2
+
+
+def test_numbers_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.resume.KEPT", 100)
+    folder = recorded(tmp_path / "run", *itertools.islice(itertools.count(1), 500))
+    done = earlier(folder).done[0]["pushes"]
+    assert all(number in done for number in range(1, 501))
+    assert 501 not in done
+    assert len(done.beyond) <= 100

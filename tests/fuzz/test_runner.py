@@ -1,0 +1,139 @@
+"""The runner: every case judged and recorded once, harm looked into, the campaign goes on behind it."""
+
+import contextlib
+import json
+import resource
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from conformance.config import RunConfig
+from conformance.errors import NodeDidNotStart
+from fuzz.campaigns.base import Campaign, Setting
+from fuzz.cases import Source
+from fuzz.known import KnownFindings
+from fuzz.lab import Lab
+from fuzz.lying import Lying
+from fuzz.oracles import Harm
+from fuzz.plan import Done
+from fuzz.recorder import Recorder
+from fuzz.runner import Budget, Runner, Summary, forget_cores
+from fuzz.states import State
+from fuzz.triage import Triage
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+from scapy_layers.transport import Close, Frame
+from spark_reports.rows import FUZZ_CASES
+from tests.fuzz.fakes import FakeNode, config_in
+
+KEY = b"\x03a/b"
+
+
+def pushes(_: Setting) -> Iterator[Source]:
+    push = Frame(R=1, messages=[Push(key_suffix="a/b", body=Put(data=b"hello"))])
+    yield Lying("PUSH", State.OPEN, push, {"FRAME.sn": "sn"}, ("FRAME",))
+    yield Lying("CLOSE", State.OPEN, Close())
+
+
+PUSHES = Campaign("pushes", "for tests", pushes)
+
+
+@contextlib.contextmanager
+def running(node: FakeNode, config: RunConfig, budget: Budget, **options: object) -> Iterator[Runner]:
+    with node, Recorder(config) as recorder, Lab(config, node) as lab:
+        triage = Triage(config, node, lab, KnownFindings())
+        yield Runner(config, node, [PUSHES], budget, recorder, triage, **options)  # type: ignore[arg-type]
+
+
+def run(node: FakeNode, folder: Path, cases: int, **options: object) -> Summary:
+    with running(node, config_in(folder), Budget(cases=cases), **options) as runner:
+        return runner.run()
+
+
+def rows_in(folder: Path) -> Sequence[dict[str, object]]:
+    return [json.loads(line) for line in (folder / FUZZ_CASES).read_text().splitlines()]
+
+
+@pytest.mark.parametrize("engine", ["fast", "boofuzz"])
+def test_a_node_that_copes_has_no_finding_and_a_row_for_each_case(tmp_path: Path, engine: str) -> None:
+    summary = run(FakeNode(), tmp_path / "run", 60, engine=engine)
+    assert not summary.findings
+    assert (summary.total, summary.inconclusive, summary.restarts) == (60, 0, 0)
+    rows = rows_in(tmp_path / "run")
+    assert sorted(row["case"] for row in rows) == list(range(1, 61))  # type: ignore[type-var]
+    assert {row["engine"] for row in rows} == {engine}
+    assert {row["verdict"] for row in rows} <= {"accepted", "closed", "refused", "silent"}
+
+
+@pytest.mark.parametrize(
+    ("does", "harm"), [("die", Harm.CRASH), ("panic", Harm.PANIC), ("stall", Harm.STALL)]
+)
+def test_harm_is_found_and_the_campaign_goes_on(tmp_path: Path, does: str, harm: Harm) -> None:
+    def harms(batch: bytes) -> str:
+        return does if b"a/b" in batch and KEY not in batch else ""
+
+    node = FakeNode(harms)
+    summary = run(node, tmp_path / "run", 120)
+    assert summary.total == 120
+    assert summary.restarts >= 1
+    assert {finding.harm for finding in summary.findings} == {harm}
+    assert 0 < sum(finding.hits for finding in summary.findings) <= summary.restarts
+    rows = rows_in(tmp_path / "run")
+    assert len({row["case"] for row in rows}) == len(rows) == 120
+
+
+def test_cases_beside_the_harmful_one_are_played_again(tmp_path: Path) -> None:
+    seen: list[bytes] = []
+
+    def harms(batch: bytes) -> str:
+        seen.append(batch)
+        return "die" if len(seen) == 40 else ""
+
+    summary = run(FakeNode(harms), tmp_path / "run", 80)
+    numbers = [row["case"] for row in rows_in(tmp_path / "run")]
+    assert sorted(numbers) == list(range(1, 81))  # type: ignore[type-var]
+    assert summary.restarts >= 1
+
+
+def test_what_is_done_is_left_out_and_shares_are_disjoint(tmp_path: Path) -> None:
+    run(FakeNode(), tmp_path / "a", 20, done={"pushes": Done(20)})
+    assert sorted(row["case"] for row in rows_in(tmp_path / "a")) == list(range(21, 41))  # type: ignore[type-var]
+    shares = []
+    for job in (0, 1):
+        run(FakeNode(), tmp_path / f"job{job}", 20, job=job, jobs=2)
+        shares.append({row["case"] for row in rows_in(tmp_path / f"job{job}")})
+    assert not shares[0] & shares[1]
+
+
+def test_time_ends_a_run(tmp_path: Path) -> None:
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(seconds=3)) as runner:
+        summary = runner.run()
+    assert 2 < summary.seconds < 30
+    assert summary.total > 10
+
+
+def test_a_node_that_cannot_be_had_any_more_ends_it_with_all_recorded(tmp_path: Path) -> None:
+    class Once(FakeNode):
+        def start(self) -> None:
+            if self.starts:
+                raise NodeDidNotStart("not again")
+            super().start()
+
+        def variant(self, **_: object) -> "Once":
+            return Once(self._harm)
+
+    node = Once(lambda batch: "die" if b"a/b" in batch and KEY not in batch else "")
+    with running(node, config_in(tmp_path / "run"), Budget(cases=200)) as runner:
+        with pytest.raises(NodeDidNotStart, match="not again"):
+            runner.run()
+        assert len(rows_in(tmp_path / "run")) == runner.summary.total > 0
+
+
+def test_crashes_leave_no_cores() -> None:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    try:
+        forget_cores()
+        assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
