@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import __main__ as command
 from spark_reports import rows
 from spark_reports.__main__ import main
+from spark_reports.commands import build, doctor
 from spark_reports.errors import NoJava
 
 MakeRun = Callable[..., Path]
@@ -148,7 +148,8 @@ def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
     def find_java(_: object) -> None:
         raise NoJava("no usable Java 17 or newer (none). Install one")
 
-    monkeypatch.setattr(command, "find_java", find_java)
+    for command in (build, doctor):
+        monkeypatch.setattr(command, "find_java", find_java)
 
 
 @pytest.mark.usefixtures("no_java")
@@ -183,7 +184,7 @@ def test_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture)
     def interrupt() -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(command, "_print_java", interrupt)
+    monkeypatch.setattr(doctor, "_print_java", interrupt)
     assert main(["doctor", "--java"]) == 130
     assert one_line(capsys.readouterr().err) == "zenoh-reports: interrupted"
 

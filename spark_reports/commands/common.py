@@ -1,0 +1,29 @@
+"""What several commands need: words on standard error, and whether there is anything to report."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from spark_reports.errors import NothingToReport
+from spark_reports.folders import COMPLETE, FAILED, RUNNING, RunFolder
+
+
+def say(text: str) -> None:
+    """Tells what is being done, on standard error."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def check_not_empty(folders: Sequence[RunFolder], roots: Sequence[Path]) -> None:
+    """Checks that something was recorded.
+
+    Raises:
+        NothingToReport: Nothing was; says how to record a run.
+    """
+    names = ", ".join(map(str, roots))
+    how = "record one with `pytest conformance/ --node ...` or `zenoh-fuzz run`"
+    if not folders:
+        raise NothingToReport(f"no run folder in {names} (a run has a run.json); {how}")
+    ended = any(folder.run.status in {COMPLETE, FAILED, RUNNING} for folder in folders if folder.files)
+    if not ended and not any(tail.size for folder in folders for tail in folder.files.values()):
+        first = next((folder.problem for folder in folders if folder.problem), "no rows were written")
+        raise NothingToReport(f"nothing recorded in {names}: {first}; {how}")

@@ -1,0 +1,117 @@
+"""``zenoh-reports traffic``: a report over captures."""
+
+import argparse
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_reports.commands.common import say
+from spark_reports.errors import EngineFailed, NothingToReport, WrongUse
+from spark_reports.java import find_java
+from spark_reports.session import FAST_LIMIT_BYTES, LOCAL, is_local, spark_session
+
+if TYPE_CHECKING:
+    from spark_reports.traffic_page import Page
+
+
+def add(commands: Any) -> None:
+    """Adds the parser."""
+    traffic = commands.add_parser(
+        "traffic",
+        help="write a report over what travelled in captures",
+        description="Writes traffic.html, traffic.json and whole tables (keys, nodes, rates, requests, sessions, "
+        "gaps, errors; each a folder, which replaces the one of an earlier report) over pcap and pcapng captures, "
+        "plain or gzip. Damaged captures are used as far as they are whole, and the report says so.",
+    )
+    traffic.add_argument(
+        "captures",
+        nargs="+",
+        metavar="CAPTURES",
+        help="a file, a folder, or a pattern such as 'day1/*.pcapng'",
+    )
+    traffic.add_argument(
+        "--out", required=True, type=Path, metavar="DIR", help="where to write; made if missing"
+    )
+    traffic.add_argument(
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="TIME",
+        help="what rates are counted in: 1s, 100ms, 5m, 1h (default: 1s)",
+    )
+    traffic.add_argument(
+        "--format", choices=("parquet", "csv"), default="parquet", help="of the tables (default: %(default)s)"
+    )
+    traffic.add_argument(
+        "--master",
+        default=LOCAL,
+        metavar="URL",
+        help="Spark master; the captures and --out must have the same path on every worker, where this package "
+        f"must be installed (default: this machine, {LOCAL})",
+    )
+    traffic.set_defaults(function=run)
+
+
+_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+
+
+def _seconds(text: str) -> float:
+    """Reads ``100ms``, ``1s``, ``5m``, ``1h`` or a number of seconds."""
+    number = text.rstrip("smh")
+    try:
+        seconds = float(number) * _UNITS[text[len(number) :]]
+    except (KeyError, ValueError):
+        seconds = math.nan
+    if not 1e-3 <= seconds <= 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time of at least 1ms, such as 100ms, 1s, 5m or 1h")
+    return seconds
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Writes a report over captures, tells what is in it, and ends with the path of the page."""
+    out: Path = arguments.out
+    try:
+        from spark_reports import capture_source, render, traffic_page, traffic_report
+        from spark_reports.page import count
+    except ImportError as error:
+        raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
+    try:
+        captures = capture_source.find(arguments.captures)
+    except ValueError as error:
+        raise WrongUse(str(error)) from error
+    if not captures:
+        raise NothingToReport(f"no capture in {', '.join(arguments.captures)}")
+    size = sum(Path(capture).stat().st_size for capture in captures)
+    render.check_writable(out)
+    java = find_java(os.environ)
+    say(f"starting Spark {f'on {java}' if is_local(arguments.master) else f'with {arguments.master}'}")
+    with spark_session(java, os.environ, master=arguments.master, fast=size < FAST_LIMIT_BYTES // 8) as spark:
+        say(f"reading {count(len(captures), 'capture')}, {size / 1e6:.1f} MB")
+        with traffic_report.frames(*traffic_report.read(spark, captures)) as made:
+            result = traffic_report.collect(made, arguments.interval, say, captures)
+            say("tables")
+            traffic_report.write_tables(made, arguments.interval, out.absolute(), arguments.format)
+    path = traffic_page.write(result, out)
+    _tell(traffic_page.make_page(result), path)
+    return 0
+
+
+def _tell(page: "Page", path: Path) -> None:
+    """Prints what a traffic report says, in a few lines."""
+    from spark_reports.charts import duration
+    from spark_reports.text import one_line, short, visible
+
+    for line in page.traffic.captures:
+        if line.damage is not None:
+            say(visible(one_line(f"warning: {line.capture}: {line.damage}")))
+    lines = [f"{page.span}: {page.headline}"]
+    latency = page.traffic.latency
+    if latency.sent:
+        took = f", half of them within {duration(latency.final_median)}" if latency.final_count else ""
+        lines.append(f"{latency.answered} of {latency.sent} requests ended{took}")
+    busiest = [(view.key.events, view.key.keyexpr or "unknown key") for view in page.keys[:3]]
+    lines += [f"{events} events: {short(key, 100)}" for events, key in busiest]
+    for text in lines:
+        print(visible(one_line(text)))
+    print(path)
