@@ -11,7 +11,7 @@ from conformance.config import RunConfig
 from conformance.nodes import node_of
 from conformance.nodes.base import Node
 from fuzz.cases import reach, send
-from fuzz.script import Script, Step
+from fuzz.script import Do, Script, Step
 from fuzz.states import State
 from scapy_layers import extensions as ext
 from scapy_layers.codes import InterestMode
@@ -129,6 +129,8 @@ FAULTS: dict[str, Fault] = {
         ("crash",),
         in_session(
             declared(DeclareToken(entity_id=1, key_suffix=KEY)),
+            # Sessions are served side by side: which of two messages the node deals with first is open without this.
+            Step(Do.SETTLE, "a"),
             said(ResponseFinal(request_id=U32), link="b"),
         ),
     ),

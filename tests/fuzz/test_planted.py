@@ -13,6 +13,7 @@ import pytest
 from conformance.errors import HarnessError, LinkFailed, Unmet
 from conformance.nodes.base import Node
 from fuzz.player import Ending, Initiator, Played, Player, run
+from fuzz.script import Do, Step
 from fuzz.states import State
 from scapy_layers.network import Push
 from scapy_layers.transport import Close
@@ -125,8 +126,10 @@ def test_nothing_happens_when_half_of_it_was_said_or_in_the_other_order(tmp_path
     with running(tmp_path, "pair", "across") as node, playing(node) as player:
         for name in ("pair", "across"):
             script = FAULTS[name].trigger
-            reaching, (first, second) = script.steps[:-2], script.steps[-2:]
-            for steps in ([*reaching, first], [*reaching, second], [*reaching, second, first]):
+            reaching = [step for step in script.steps if step.do is Do.REACH]
+            first, second = (step for step in script.steps if step.do is Do.SEND)
+            settled = Step(Do.SETTLE, second.link)
+            for steps in ([*reaching, first], [*reaching, second], [*reaching, second, settled, first]):
                 assert player.play(script.with_steps(steps)).ending is Ending.ACCEPTED
         # The same two in sessions of their own.
         script = FAULTS["pair"].trigger
