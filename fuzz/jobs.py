@@ -91,6 +91,20 @@ class Order:
     part: int = 0
     done: Mapping[int, Mapping[str, Done]] = field(default_factory=dict)
 
+    @property
+    def judging(self) -> dict[str, object]:
+        """Options that change what is found, for the row of the run."""
+        from fuzz.campaigns import CAMPAIGNS
+
+        whole = set(self.campaigns) == set(CAMPAIGNS)
+        return {
+            "campaigns": "all" if whole else ",".join(sorted(self.campaigns)),
+            "engine": self.engine,
+            "also": self.also,
+            "through-known": self.through_known,
+            "corpus": self.corpus is not None,
+        }
+
     def share(self, job: int) -> Order:
         """Returns what one of the processes gets."""
         cases = self.cases

@@ -466,7 +466,7 @@ class _Run:
         from conformance.recorder import open_run
 
         order = self._order
-        self._row = open_run(order.config, facts, "fuzz", self._typed)
+        self._row = open_run(order.config, facts, "fuzz", self._typed, order.judging)
         self._facts = facts
         where = f" at {locator}" if locator else f", {order.jobs} of them"
         names = (

@@ -62,6 +62,7 @@ class Played:
         sent: What left, in order; lengths in front included.
         rtt: Seconds from the stimulus to the answer of the fence; of all steps together.
         start: Position in the trace.
+        links: Numbers of the links that were used.
         failure: The state was not reached: why. Nothing was learned then.
         by_itself: The node ended the link itself.
     """
@@ -71,6 +72,7 @@ class Played:
     sent: list[bytes] = field(default_factory=list)
     rtt: float = 0.0
     start: int = 0
+    links: set[int] = field(default_factory=set)
     failure: str = ""
     by_itself: bool = False
 
@@ -196,6 +198,7 @@ class Player:
         pipe = self.links.get(step.link)
         if pipe is None:
             raise NotReached(f"there is no link {step.link!r}; a step 'reach' comes first")
+        played.links.add(pipe.number)
         match step.do:
             case Do.SEND:
                 self._send(pipe, step, played, last=last)
@@ -265,6 +268,7 @@ class Player:
 
     def settle(self, pipe: Pipe, played: Played) -> Task[None]:
         """Waits until the node has dealt with what was sent on a link, as far as it can be asked."""
+        played.links.add(pipe.number)
         pipe.paused = False
         if pipe.state in SETTLE:
             yield from SETTLE[pipe.state](self, pipe, played)
