@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import IP
+from scapy.utils import RawPcapNgReader
 
 from conformance.config import RunConfig
 from conformance.errors import NodeDidNotStart
@@ -64,6 +66,24 @@ def test_a_node_that_copes_has_no_finding_and_a_row_for_each_case(tmp_path: Path
     assert sorted(row["case"] for row in rows) == list(range(1, 61))  # type: ignore[type-var]
     assert {row["engine"] for row in rows} == {engine}
     assert {row["verdict"] for row in rows} <= {"accepted", "closed", "refused", "silent"}
+
+
+@pytest.mark.parametrize("engine", ["fast", "boofuzz"])
+def test_the_capture_holds_what_a_case_said_and_not_what_was_said_beside_it(
+    tmp_path: Path, engine: str
+) -> None:
+    run(FakeNode(), tmp_path / "run", 60, engine=engine)
+    kept = [row["capture"] for row in rows_in(tmp_path / "run") if row["capture"]]
+    assert kept
+    stories: list[set[int]] = []
+    with RawPcapNgReader(str(tmp_path / "run" / str(kept[0]))) as capture:
+        for data, meta in capture:
+            if any(b" in open; " in comment for comment in meta.comments or ()):
+                stories.append(set())
+            packet = IP(data)
+            stories[-1].add(packet.sport + packet.dport)
+    assert len(stories) == len(kept)
+    assert {len(links) for links in stories} == {1}
 
 
 @pytest.mark.parametrize(
