@@ -171,6 +171,7 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
             traceback.print_exc()
             outcome.failed = f"a fault of the harness: {type(error).__name__}: {error}"
         summary = runner.summary
+        outcome.failed = "; ".join(filter(None, [outcome.failed, *dict.fromkeys(summary.blind)]))
         outcome.findings = [watch.row(finding) for finding in summary.findings]
     for name in (
         "coverage",

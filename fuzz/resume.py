@@ -6,7 +6,7 @@ import fcntl
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,8 +98,10 @@ def cut_end(path: Path) -> bytes:
     return last.rpartition(b"\n")[2]
 
 
-def check_whole(folder: Path) -> None:
-    """Refuses a folder whose rows were cut off: what is behind would not be told apart from them.
+def check_fresh(folder: Path, campaigns: Iterable[str]) -> None:
+    """Refuses a folder whose rows were cut off, or that has cases of one of the campaigns.
+
+    What is behind a cut would not be told apart from it, and two cases would have one number.
 
     Raises:
         UsageError: It is such a folder.
@@ -109,6 +111,12 @@ def check_whole(folder: Path) -> None:
             raise UsageError(
                 f"{name} in {folder.name} was cut off; go on with that run by --resume, or use another --run-dir"
             )
+    before = earlier(folder).cases
+    there = [name for name in campaigns if before[name]]
+    if there:
+        raise UsageError(
+            f"{folder.name} has cases of {', '.join(there)} already; go on with them by --resume, or use another --run-dir"
+        )
 
 
 def mend(folder: Path) -> int:

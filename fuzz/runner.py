@@ -83,6 +83,7 @@ class Summary:
         notes: What was not applicable, and why.
         interrupted: Ended by a signal.
         stopped: Why it ended before its time; empty otherwise.
+        blind: Oracles that failed themselves: what they would have seen is not known.
     """
 
     coverage: Coverage
@@ -97,6 +98,7 @@ class Summary:
     notes: list[str] = field(default_factory=list)
     interrupted: bool = False
     stopped: str = ""
+    blind: list[str] = field(default_factory=list)
 
     @property
     def total(self) -> int:
@@ -246,7 +248,7 @@ class Runner:
         """Says what could not be judged."""
         where = f" ({needs})" if needs else ""
         self.summary.notes += [f"not judged{where}: {name}: {why}" for name, why in patient.notes.items()]
-        self.summary.notes += [
+        self.summary.blind += [
             f"oracle {name} failed{where} and was not asked again: {why}"
             for name, why in patient.failures.items()
         ]

@@ -442,9 +442,31 @@ class Triage:
             guess.notes.append(f"It could not be looked into: {error}")
         finally:
             self._lab.rest()
+        if len(suspects) > 1 and not is_placed(objection):
+            there = self._unlaid(guess, objection)
+            if there is not None:
+                return there
         guess.script = guess.first = joined(suspects[-RECENT:])
         self._settle(guess, [])
         return guess
+
+    def _unlaid(self, guess: Finding, objection: Objection) -> Finding | None:
+        """Takes back what a finding says of a case: none of many can be told to have done it.
+
+        Returns:
+            The finding that was met before without one; None when this is the first.
+        """
+        guess.bucket = bucket_of(objection, None, State(guess.state))
+        there = self.findings.get(guess.bucket)
+        if there is not None:
+            self._hit(there, objection, None)
+            if guess.path is not None:
+                shutil.rmtree(guess.path, ignore_errors=True)
+            return there
+        guess.message = guess.field = guess.mutation = ""
+        guess.messages.clear()
+        guess.causes.clear()
+        return None
 
     def _shown(self, guess: Finding, suspect: Suspect, tried: Tried, deadline: float) -> Finding:
         """Returns the finding of what a try has shown, which may be there already.

@@ -331,7 +331,7 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
     from fuzz.campaigns import CAMPAIGNS
     from fuzz.jobs import Order, check_jobs
     from fuzz.recorder import MAX_DISK
-    from fuzz.resume import check_whole, locked
+    from fuzz.resume import check_fresh, locked
 
     names = campaigns_of(options.campaigns, list(CAMPAIGNS))
     reader = options.target if options.target != "refnode" else ""
@@ -370,7 +370,7 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
             order, before = _resumed(order, options.seed)
         else:
             # Before the node starts and run.json is written: a refused folder stays as it is.
-            check_whole(run_dir)
+            check_fresh(run_dir, order.campaigns)
         kind = _TargetRun if reader else _Run
         return kind(order, before, options, command(argv)).run(node)
 

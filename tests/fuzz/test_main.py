@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from xml.etree.ElementTree import parse
 
@@ -24,6 +25,7 @@ from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
 from fuzz.commands.run import command
 from fuzz.interrupts import Interrupts
+from fuzz.oracles import ORACLES
 from fuzz.progress import Glance, Progress, clock, together, words
 from fuzz.states import State
 from spark_reports.rows import FINDINGS, FUZZ_CASES, FUZZ_COVERAGE, read_rows, read_run
@@ -350,6 +352,19 @@ def test_node_that_is_not_there_is_exit_3_and_leaves_no_folder(
     assert "is a node listening there?" in err
     assert len(err.splitlines()) == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_oracle_that_fails_is_exit_3_with_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setitem(ORACLES, "canary", replace(ORACLES["canary"], look=fails))
+    with planted(tmp_path / "node") as made:
+        assert run(str(made.locator), tmp_path / "run") == 3
+    assert "oracle canary failed and was not asked again: ZeroDivisionError" in capsys.readouterr().err
+    assert len(read_rows(tmp_path / "run" / FUZZ_CASES).rows) == 20
 
 
 def test_node_that_dies_for_good_is_exit_3_with_the_rows_so_far(

@@ -15,8 +15,8 @@ from fuzz.plan import Done, Plan, mine
 from fuzz.recorder import Recorder
 from fuzz.resume import (
     CUT_LINES,
+    check_fresh,
     check_same,
-    check_whole,
     complete,
     cut_end,
     earlier,
@@ -105,13 +105,21 @@ def test_run_without_a_case_is_complete_too(tmp_path: Path) -> None:
 
 def test_folder_that_was_cut_off_is_refused_without_resume(tmp_path: Path) -> None:
     folder = recorded(tmp_path / "run", 1, 2)
-    check_whole(folder)
+    check_fresh(folder, [])
     path = folder / FUZZ_CASES
     path.write_bytes(path.read_bytes()[:-60])
     before = path.read_bytes()
     with pytest.raises(UsageError, match="--resume, or use another --run-dir"):
-        check_whole(folder)
+        check_fresh(folder, [])
     assert path.read_bytes() == before
+
+
+def test_folder_with_cases_of_a_campaign_is_refused_without_resume(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", 1, 2)
+    there = read_rows(folder / FUZZ_CASES).rows[0]["campaign"]
+    check_fresh(folder, ["another"])
+    with pytest.raises(UsageError, match=f"has cases of {there} already; go on with them by --resume"):
+        check_fresh(folder, ["another", there])
 
 
 def _hold(folder: Path, ready: Any, done: Any) -> None:

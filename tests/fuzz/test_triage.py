@@ -229,6 +229,17 @@ def test_what_does_not_come_again_is_kept_apart(run: Path) -> None:
         assert finding.script.sends == 5
 
 
+def test_what_cannot_be_laid_on_a_case_is_one_finding_and_leaves_nothing_out(run: Path) -> None:
+    first, second = others(5), [*others(4), suspect(9, b"the last of others", message="INTEREST")]
+    with triage_of(run, never) as made:
+        one = made.found(STALL, first)
+        again = made.found(STALL, second)
+        assert again is one
+        assert (one.hits, one.message, one.causes) == (2, "", set())
+        assert not made.masked
+        assert [path.name for path in (run / "findings").iterdir()] == [one.path.name if one.path else ""]
+
+
 def test_a_crash_is_true_even_if_it_does_not_come_again(run: Path) -> None:
     with triage_of(run, never) as made:
         finding = made.found(CRASH, others(5))
