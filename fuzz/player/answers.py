@@ -7,7 +7,7 @@ carry: an answer of a new shape means that a case has reached something new in t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scapy_layers.batch import MAX_BATCH, contents
 from scapy_layers.codes import CloseReason, Kind, TransportId
@@ -230,11 +230,11 @@ def shape_of(message: Message) -> str:
 
     ``CLOSE/23 GENERIC``, ``FRAME/25(31)[RESPONSE_FINAL/1a]``.
     """
-    raw = bytes(message)
+    raw = _bytes_of(message)
     parts = [f"{message.name}/{raw[0]:02x}" if raw else str(message.name)]
     chain = getattr(message, "extensions", None) or []
     if chain:
-        parts.append(f"({','.join(f'{bytes(one)[0] & 0x7F:02x}' for one in chain)})")
+        parts.append(f"({','.join(f'{_bytes_of(one)[0] & 0x7F:02x}' for one in chain)})")
     if isinstance(message, Close):
         reason = int(message.reason)
         parts.append(f" {CloseReason(reason).name if reason in set(CloseReason) else reason}")
@@ -246,6 +246,11 @@ def shape_of(message: Message) -> str:
     if message.errors:
         parts.append("!")
     return "".join(parts)
+
+
+def _bytes_of(layer: Any) -> bytes:
+    """Returns the bytes a layer was read from; those it makes if it was not read."""
+    return layer.original or bytes(layer)
 
 
 def vle(data: bytes) -> int:

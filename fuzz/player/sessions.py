@@ -60,7 +60,11 @@ def _head(*, reliable: bool = True) -> bytes:
 
 def frame(*messages: Message) -> Template:
     """Returns a reliable FRAME of messages with the sequence number that is due."""
-    return Template.of("size", _head(), "sn", *map(bytes, messages))
+    return _framed(*map(bytes, messages))
+
+
+def _framed(*messages: bytes) -> Template:
+    return Template.of("size", _head(), "sn", *messages)
 
 
 KEEP_ALIVE = Template.of("size", bytes(KeepAlive()))
@@ -117,10 +121,17 @@ def _with_base(player: Player, pipe: Pipe) -> Task[Pipe]:
     return beside
 
 
-def _declared(pipe: Pipe) -> tuple[Message, ...]:
+def _declared(pipe: Pipe) -> bytes:
+    base = base_of(pipe)
+    return _declarations(len(base)).replace(b"*" * len(base), base.encode())
+
+
+@cache
+def _declarations(size: int) -> bytes:
+    """Returns what is declared on a link, with stars where the base key of so many bytes belongs."""
     scope = {"key_scope": ALIAS, "M": 1}
-    return (
-        Declare(body=DeclareKeyExpr(key_id=ALIAS, key_suffix=base_of(pipe))),
+    declared = (
+        Declare(body=DeclareKeyExpr(key_id=ALIAS, key_suffix="*" * size)),
         Declare(body=DeclareSubscriber(entity_id=SUBSCRIBER, key_suffix="/**", **scope)),
         Declare(body=DeclareQueryable(entity_id=QUERYABLE, key_suffix="/q", **scope)),
         Declare(body=DeclareToken(entity_id=TOKEN, key_suffix="/t", **scope)),
@@ -135,12 +146,42 @@ def _declared(pipe: Pipe) -> tuple[Message, ...]:
             **scope,
         ),
     )
+    return b"".join(map(bytes, declared))
+
+
+@cache
+def _asked() -> bytes:
+    """Returns our queries that wait."""
+    return b"".join(_request(number, "/ask", ALIAS) for number in QUERIES)
+
+
+def _request(number: int, key: str, scope: int = 0) -> bytes:
+    """Returns a query that waits for long."""
+    header, behind = _around_id(len(key), scope)
+    return header + write_vle(number) + behind.replace(b"*" * len(key), key.encode())
+
+
+@cache
+def _around_id(size: int, scope: int) -> tuple[bytes, bytes]:
+    """Returns what stands in front of the id of such a query and behind it, with stars where the key belongs."""
+    wait = [ext.Timeout(timeout=HOUR_MS)]
+    made = bytes(
+        Request(
+            request_id=0,
+            key_scope=scope,
+            M=int(scope > 0),
+            key_suffix="*" * size,
+            extensions=wait,
+            body=Query(),
+        )
+    )
+    return made[:1], made[2:]
 
 
 @reach(State.DECLARED)
 def _declare(player: Player, pipe: Pipe) -> Task[None]:
     yield from _with_base(player, pipe)
-    pipe.send(frame(*_declared(pipe)).fill(pipe), "declarations")
+    pipe.send(_framed(_declared(pipe)).fill(pipe), "declarations")
     pipe.state = State.DECLARED
     yield from player.fenced(pipe)
 
@@ -148,22 +189,14 @@ def _declare(player: Player, pipe: Pipe) -> Task[None]:
 @reach(State.PENDING)
 def _pend(player: Player, pipe: Pipe) -> Task[None]:
     beside = yield from _with_base(player, pipe)
-    wait = [ext.Timeout(timeout=HOUR_MS)]
-    asked = [
-        Request(request_id=number, key_scope=ALIAS, M=1, key_suffix="/ask", extensions=wait, body=Query())
-        for number in QUERIES
-    ]
-    pipe.send(frame(*_declared(pipe), *asked).fill(pipe), "declarations and queries")
+    pipe.send(_framed(_declared(pipe), _asked()).fill(pipe), "declarations and queries")
     pipe.state = State.PENDING
     yield from player.fenced(pipe)
     first = beside.facts.get("request", _FIRST_REQUEST)
     beside.facts["request"] = first + WAITING
     key = f"{base_of(pipe)}/q"
-    ask = [
-        Request(request_id=number, key_suffix=key, extensions=wait, body=Query())
-        for number in range(first, first + WAITING)
-    ]
-    beside.send(frame(*ask).fill(beside), "queries for the link")
+    ask = (_request(number, key) for number in range(first, first + WAITING))
+    beside.send(_framed(*ask).fill(beside), "queries for the link")
     beside.facts["spoke"] = time.monotonic()
     yield from _take_queries(player, pipe)
 
