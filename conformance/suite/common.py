@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -435,6 +435,23 @@ class Watcher:
         """
         came = self.end.until(Declare, body=FINAL, interest_id=self.interest_id)
         return [message for message in came if isinstance(message, Declare)]
+
+    def picture(self, said: Iterable[Declare]) -> set[str]:
+        """Returns what is declared when all of that was said: kind and key, ``SUBSCRIBER a``.
+
+        An id is taken back, not a key: two ids may stand for one key, in whatever order they come and go.
+        """
+        there: dict[tuple[str, int], str] = {}
+        for declare in said:
+            what, _, key = self.words(declare).partition(" ")
+            if what == "D_FINAL":
+                continue
+            named = what[2:], int(declare.body.entity_id)
+            if what.startswith("U_"):
+                there.pop(named, None)
+            else:
+                there[named] = f"{what[2:]} {key}"
+        return set(there.values())
 
     def until(self, wanted: str, *, within: float | None = None) -> list[str]:
         """Waits for one thing to be told; returns what was told before it."""
