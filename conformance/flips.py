@@ -176,7 +176,7 @@ def _one_more(
 ) -> None:
     words = [*CORE, "-p", "conformance.shuffle", "--shuffle", str(seed), "--seed", str(seed), *for_pytest]
     with busy_cores(limit) if busy else contextlib.nullcontext():
-        done = Runner(limit).run(count.node, out / new_run_id(), *words)
+        done = Runner(limit, out.resolve().name).run(count.node, out / new_run_id(), *words)
     run = count.add(done, seed, busy=busy)
     how = f"not judged: {run.why}" if run.why else in_words(run.outcomes)
     say(f"run {len(count.runs):>3}{' (busy)' if busy else ''}  {how}  {run.seconds:.0f} s  seed {seed}")

@@ -114,7 +114,7 @@ def main(argv: list[str] | None = None) -> int:
         )
         _take_up(matrix, resume=arguments.resume)
         matrix.save()
-        run_all(matrix, Runner(arguments.limit), arguments.jobs)
+        run_all(matrix, Runner(arguments.limit, matrix.out.resolve().name), arguments.jobs)
     except UsageError as error:
         say(f"matrix: {error}", error=True)
         return WRONG_USE

@@ -7,6 +7,7 @@ import importlib.metadata
 import ipaddress
 import platform
 import struct
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
@@ -15,6 +16,7 @@ from scapy.packet import Raw
 from scapy.utils import PcapNgWriter
 
 from conformance.config import RunConfig
+from conformance.environment import configuration, environment, harness_commit, parent
 from conformance.errors import UsageError
 from conformance.observe import Direction, Endpoints, History, Observation
 from spark_reports.rows import RUN, ObservationRow, RowsError, RunRow, read_run, utc_now, write_run
@@ -267,7 +269,13 @@ class NodeFacts:
         return cls(node.impl, node.version, node.whatami, node.zid)
 
 
-def open_run(config: RunConfig, node: Described, kind: str, command: str) -> RunRow:
+def open_run(
+    config: RunConfig,
+    node: Described,
+    kind: str,
+    command: str,
+    options: Mapping[str, object] | None = None,
+) -> RunRow:
     """Writes ``run.json`` for a run that begins, or that another tool began in the same folder.
 
     Of several tools in one folder the last one's seed and ZenohID stand; each fuzz row has its own seed.
@@ -277,6 +285,7 @@ def open_run(config: RunConfig, node: Described, kind: str, command: str) -> Run
         node: The node, started and asked, or what is known of it.
         kind: ``conformance`` or ``fuzz``.
         command: What was typed.
+        options: Those that change what is judged, as ``environment.configuration`` takes them.
 
     Raises:
         UsageError: The folder holds a run that cannot be read, or one against another node.
@@ -298,6 +307,10 @@ def open_run(config: RunConfig, node: Described, kind: str, command: str) -> Run
         seed=config.seed,
         command=command,
         status="running",
+        environment=environment(),
+        configuration=configuration(options or {}),
+        harness_commit=harness_commit(),
+        parent=parent(),
     )
     if (folder / RUN).exists():
         try:
@@ -319,6 +332,8 @@ def open_run(config: RunConfig, node: Described, kind: str, command: str) -> Run
             started_at=before.started_at,
             kind="+".join(kinds),
             command=f"{before.command}; {command}" if command != before.command else command,
+            configuration=configuration(options or {}, before.configuration),
+            parent=row.parent or before.parent,
         )
     write_run(folder, row)
     return row

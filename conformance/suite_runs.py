@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance.environment import PARENT
 from conformance.errors import UsageError
 from spark_reports.rows import OUTCOMES, RUN, VERDICTS, read_rows
 
@@ -73,10 +74,12 @@ class Runner:
 
     Args:
         limit: Seconds after which a run is stopped.
+        parent: What the runs name as the one that started them.
     """
 
-    def __init__(self, limit: float) -> None:
+    def __init__(self, limit: float, parent: str = "") -> None:
         self._limit = limit
+        self._parent = parent
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
@@ -94,6 +97,8 @@ class Runner:
         command = [sys.executable, "-m", "pytest", str(SUITE), "--node", node, "--run-dir", str(folder)]
         command += ["-q", "-p", "no:cacheprovider", *words]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        if self._parent:
+            environment[PARENT] = self._parent
         started = time.monotonic()
         try:
             folder.mkdir(parents=True)

@@ -3,8 +3,10 @@
 ::
 
     ReportError
+    ├── GateFailed        1   the report is written, and says more than a gate allows
     ├── WrongUse          2   no such folder, a folder that cannot be written
-    ├── NothingToReport   3   folders without a run that can be read
+    ├── DataTrouble       3   runs are missing, too many lines are no rows
+    │   └── NothingToReport   folders without a run that can be read
     └── EngineFailed      4   Spark does not start or gives up
         └── NoJava        4   no Java that Spark can run on
 
@@ -20,16 +22,26 @@ class ReportError(Exception):
     exit_code: ClassVar[int] = 1
 
 
+class GateFailed(ReportError):
+    """The report is written, and there is more in it than a gate allows."""
+
+    exit_code = 1
+
+
 class WrongUse(ReportError):
     """The command line names something that is not there or cannot be used."""
 
     exit_code = 2
 
 
-class NothingToReport(ReportError):
-    """No row in any of the folders can be read."""
+class DataTrouble(ReportError):
+    """The data is not there, or too damaged to judge by."""
 
     exit_code = 3
+
+
+class NothingToReport(DataTrouble):
+    """No row in any of the folders can be read."""
 
 
 class EngineFailed(ReportError):

@@ -9,6 +9,7 @@ A run is a folder::
         fuzz_cases.jsonl      FuzzCaseRow
         findings.jsonl        FindingRow, what campaigns found
         fuzz_coverage.jsonl   CoverageRow, what campaigns tried
+        benchmarks.jsonl      BenchmarkRow, what benchmarks measured
         findings/             a folder for each finding, see docs/fuzzing.md
         captures/             annotated pcapng files
 
@@ -30,11 +31,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, Self
 
-ROWS_VERSION = 3
+ROWS_VERSION = 4
 """Raised with every change of a row type; readers accept every version up to their own.
 
 1: the first. 2: ``VerdictRow.transport``. 3: ``FuzzCaseRow.engine`` and all behind it, ``sent_hex`` with lengths
-in front; FindingRow, CoverageRow.
+in front; FindingRow, CoverageRow. 4: ``RunRow.environment`` and all behind it; BenchmarkRow.
 """
 
 VERDICTS = "verdicts.jsonl"
@@ -42,9 +43,13 @@ OBSERVATIONS = "observations.jsonl"
 FUZZ_CASES = "fuzz_cases.jsonl"
 FINDINGS = "findings.jsonl"
 FUZZ_COVERAGE = "fuzz_coverage.jsonl"
+BENCHMARKS = "benchmarks.jsonl"
 RUN = "run.json"
 CAPTURES = "captures"
 FINDINGS_FOLDER = "findings"
+
+LONGEST_LINE = 16 << 20
+"""Bytes of a line, and of ``run.json``; the longest that writers make (a case of 4 MiB, packed) has six."""
 
 OUTCOMES = ("pass", "fail", "warning", "deviation", "n/a", "inconclusive")
 """Outcomes of a conformance test; what each means: README, section on outcomes."""
@@ -67,6 +72,9 @@ a process that ended), neither (not reproduced), nobody has looked yet (open).""
 COVERAGE_KINDS = ("pair", "edge", "extension", "strategy", "transition", "answer")
 """What CoverageRow counts."""
 
+BETTER = ("higher", "lower")
+"""Which way a measured value is better."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRow:
@@ -76,7 +84,8 @@ class RunRow:
         run_id: Folder name; sorts by start time.
         started_at: UTC, ISO 8601 with milliseconds and ``Z``.
         ended_at: Same; None while the run goes on or when it was cut off.
-        kind: What wrote into the folder so far, sorted, joined by ``+``: ``conformance``, ``fuzz``, ``tester``.
+        kind: What wrote into the folder so far, sorted, joined by ``+``: ``conformance``, ``fuzz``, ``tester``,
+            ``benchmark``.
         node: The ``--node`` value.
         node_impl: For example ``eclipse-zenoh``; ``unknown`` for a node that was attached to.
         node_version: Its version, or ``unknown``.
@@ -88,6 +97,13 @@ class RunRow:
         seed: Seed of all random choices.
         command: What was typed, without paths of this machine.
         status: ``running``, ``complete`` or ``failed`` (the node or the harness failed).
+        environment: What results depend on besides node and options, one line: operating system, release of its
+            kernel (major.minor), machine, processor, cores, Python (major.minor). Empty in rows before version 4.
+        configuration: Options that change what is judged, ``name=value`` words in order of their names. Seed, paths
+            and durations are no part of it. Empty in rows before version 4.
+        harness_commit: Commit of this package where it runs from a checkout, with ``+`` behind it when files differ
+            from that commit; empty otherwise.
+        parent: Run id of the matrix or job that started this run; empty without one.
     """
 
     TABLE: ClassVar[str] = "runs"
@@ -107,6 +123,10 @@ class RunRow:
     seed: int
     command: str
     status: str
+    environment: str = ""
+    configuration: str = ""
+    harness_commit: str = ""
+    parent: str = ""
     rows_version: int = ROWS_VERSION
 
 
@@ -223,7 +243,7 @@ class FuzzCaseRow:
             ``sent_bytes`` tells.
     """
 
-    TABLE: ClassVar[str] = "fuzz_cases"
+    TABLE: ClassVar[str] = "cases"
 
     run_id: str
     campaign: str
@@ -345,7 +365,7 @@ class CoverageRow:
         planned: The campaigns have it; together these are the denominator. What is met on the way is not planned.
     """
 
-    TABLE: ClassVar[str] = "fuzz_coverage"
+    TABLE: ClassVar[str] = "coverage"
 
     run_id: str
     kind: str
@@ -359,7 +379,37 @@ class CoverageRow:
     rows_version: int = ROWS_VERSION
 
 
-LineRow = VerdictRow | ObservationRow | FuzzCaseRow | FindingRow | CoverageRow
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkRow:
+    """One value that a benchmark measured once.
+
+    Attributes:
+        run_id: The run it belongs to.
+        name: What was measured, ``dissect push``; the same from run to run.
+        metric: Which of its properties: ``rate``, ``seconds``, ``bytes``, ``ratio`` ...
+        value: The value.
+        unit: Its unit, ``messages/s``, ``us``, ``MiB``; empty for a ratio.
+        better: One of BETTER.
+        sample: Number of the repetition within the run, from 0.
+        warmup: The first repetitions, which a comparison leaves out.
+        baseline: What a ratio is against, by its name; empty otherwise.
+    """
+
+    TABLE: ClassVar[str] = "benchmarks"
+
+    run_id: str
+    name: str
+    metric: str
+    value: float
+    unit: str
+    better: str
+    sample: int
+    warmup: bool
+    baseline: str
+    rows_version: int = ROWS_VERSION
+
+
+LineRow = VerdictRow | ObservationRow | FuzzCaseRow | FindingRow | CoverageRow | BenchmarkRow
 
 type_of_file: Mapping[str, type[LineRow]] = {
     VERDICTS: VerdictRow,
@@ -367,6 +417,7 @@ type_of_file: Mapping[str, type[LineRow]] = {
     FUZZ_CASES: FuzzCaseRow,
     FINDINGS: FindingRow,
     FUZZ_COVERAGE: CoverageRow,
+    BENCHMARKS: BenchmarkRow,
 }
 """Which rows each ``.jsonl`` file of a run holds."""
 
@@ -604,6 +655,8 @@ def read_run(folder: Path) -> RunRow:
     """
     path = folder / RUN
     try:
+        if path.stat().st_size > LONGEST_LINE:
+            raise RowsError(f"{folder.name}/{RUN} is no run row: it is larger than {LONGEST_LINE >> 20} MiB")
         value = from_json(path.read_bytes())
         if not isinstance(value, dict) or not isinstance(value.get("rows_version", 0), int):
             raise RowsError(f"{folder.name}/{RUN} is no run row")
@@ -611,7 +664,15 @@ def read_run(folder: Path) -> RunRow:
             raise RowsError(
                 f"{folder.name}/{RUN} is of rows_version {value['rows_version']}, newer than {ROWS_VERSION}"
             )
-        return RunRow(**{field.name: value[field.name] for field in dataclasses.fields(RunRow)})
+        later = later_fields(RunRow)
+        return RunRow(
+            **{
+                field.name: value.get(field.name, later[field.name])
+                if field.name in later
+                else value[field.name]
+                for field in dataclasses.fields(RunRow)
+            }
+        )
     except FileNotFoundError:
         raise RowsError(f"{folder.name} is no run folder: it has no {RUN}") from None
     except NotJson as error:

@@ -54,6 +54,21 @@ class Settings:
     narrowed: bool
     partial: bool
 
+    @property
+    def judging(self) -> dict[str, object]:
+        """Options that change what is judged, for the row of the run."""
+        config = self.config
+        return {
+            "transport": ",".join(config.transports),
+            "time-scale": f"{config.time_scale:g}" if config.time_scale != 1 else None,
+            "strict-should": config.strict_should,
+            # The version in it is that of the node: another one is what is compared.
+            "profile": Path(config.profile).name.partition(":")[0],
+            "allow-destructive": self.allow_destructive and not self.profile.destructive,
+            "trust-node": config.trust_node,
+            "deviations": self.deviations.name if self.deviations else None,
+        }
+
 
 def add_options(parser: pytest.Parser) -> None:
     """Adds the options, all in one group."""

@@ -108,7 +108,9 @@ class Recorder:
             for word in self._config.invocation_params.args
         ]
         try:
-            self._row = open_run(self._settings.config, facts, "conformance", shlex.join(["pytest", *words]))
+            command = shlex.join(["pytest", *words])
+            settings = self._settings
+            self._row = open_run(settings.config, facts, "conformance", command, settings.judging)
             self._verdicts = RowWriter(folder / VERDICTS)
             self._observations = RowWriter(folder / OBSERVATIONS)
         except (OSError, RowsError, UsageError) as error:

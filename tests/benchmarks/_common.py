@@ -8,6 +8,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import NamedTuple
 
+from tests.benchmarks._rows import record
+
 CLIENT, SERVER = (bytes([127, 0, 0, 1]), 50_000), (bytes([127, 0, 0, 1]), 7447)
 INIT_SYN = bytes.fromhex("01096201020304050607")
 INIT_ACK = bytes.fromhex("210962111213141516170431323334")
@@ -16,10 +18,11 @@ OPEN_ACK = bytes.fromhex("220a64")
 
 
 class Rate(NamedTuple):
-    """One line of the table: how many things a second."""
+    """One line of the table: how many things a second, and each time it was measured."""
 
     name: str
     rate: float
+    samples: tuple[float, ...] = ()
 
 
 def best(name: str, count: int, run: Callable[[], object], *, runs: int = 5) -> Rate:
@@ -29,7 +32,7 @@ def best(name: str, count: int, run: Callable[[], object], *, runs: int = 5) -> 
         begin = perf_counter()
         run()
         seconds.append(perf_counter() - begin)
-    return Rate(name, count / min(seconds))
+    return Rate(name, count / min(seconds), tuple(count / taken for taken in seconds))
 
 
 def exhaust(items: Iterable[object]) -> int:
@@ -38,8 +41,13 @@ def exhaust(items: Iterable[object]) -> int:
 
 
 def table(title: str, rates: Sequence[Rate], *, against: str) -> str:
-    """Rates, and their ratio to one of them in the same run."""
+    """Rates, and their ratio to one of them in the same run; both are recorded when a run folder is named."""
     base = next(rate.rate for rate in rates if rate.name == against)
+    for rate in rates:
+        name = f"{title}: {rate.name}"
+        record(name, rate.samples or (rate.rate,), "1/s")
+        if rate.name != against:
+            record(name, (rate.rate / base,), "", metric="ratio", baseline=against)
     wide = max(len(rate.name) for rate in rates)
     lines = [title, f"{'':{wide}}  {'per second':>12}  {'ratio':>8}"]
     lines += [f"{rate.name:{wide}}  {rate.rate:12,.0f}  {rate.rate / base:8.3f}" for rate in rates]

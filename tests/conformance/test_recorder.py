@@ -248,3 +248,15 @@ def test_what_is_known_of_a_node_stays_when_the_second_tool_does_not_know_it(tmp
         open_run(settings(tmp_path), NodeFacts("unknown", "unknown", "router", "aa"), "fuzz", "y"),
     )
     assert read_run(tmp_path).node_version == "1.10.2"
+
+
+def test_run_says_what_its_results_depend_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZENOH_PARENT_RUN", "matrix-1")
+    close_run(
+        settings(tmp_path), open_run(settings(tmp_path), FACTS, "conformance", "x", {"transport": "tcp"})
+    )
+    monkeypatch.delenv("ZENOH_PARENT_RUN")
+    open_run(settings(tmp_path), FACTS, "fuzz", "y", {"campaigns": "all", "through-known": True})
+    run = read_run(tmp_path)
+    assert (run.configuration, run.parent) == ("campaigns=all through-known=yes transport=tcp", "matrix-1")
+    assert "core" in run.environment
