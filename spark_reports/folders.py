@@ -220,11 +220,14 @@ def _tail(path: Path) -> Tail:
         size = file.seek(0, os.SEEK_END)
         start, last = size, b""
         # Ever larger pieces of the end, until one holds the beginning of the last line.
-        while start > 0 and b"\n" not in last.rstrip():
+        while start > 0 and b"\n" not in last.rstrip() and len(last) <= rows.LONGEST_LINE:
             start = max(0, size - max(_BLOCK, 2 * len(last)))
             file.seek(start)
             last = file.read(size - start)
     ends_line = last.endswith(b"\n")
+    if len(last) > rows.LONGEST_LINE and b"\n" not in last.rstrip():
+        # No row is that long; nobody needs to know how it begins.
+        return Tail(size, "row" if ends_line else "cut")
     text = last.rstrip().rpartition(b"\n")[2].decode("utf-8", "replace").strip()
     if not text:
         return Tail(size, "empty")

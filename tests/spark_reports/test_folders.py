@@ -158,3 +158,23 @@ def test_copy_of_a_run_is_marked_and_not_counted(tmp_path: Path, make_run: MakeR
     first, second = find_run_folders([tmp_path])
     assert (first.duplicate_of, second.duplicate_of) == (None, run)
     assert judge(second, {})[0] == folders.DUPLICATE
+
+
+@pytest.mark.parametrize(("end", "what"), [(b"", "cut"), (b"\n", "row")])
+def test_last_line_of_gigabytes_is_not_read_whole(
+    tmp_path: Path, make_run: MakeRun, end: bytes, what: str
+) -> None:
+    path = make_run("a", cases=None) / rows.VERDICTS
+    with path.open("r+b") as file:
+        # Takes no room on the disk, and would take all of the memory.
+        file.truncate(1 << 36)
+        file.seek(0, 2)
+        file.write(end)
+    (folder,) = find_run_folders([tmp_path])
+    assert folder.files[rows.VERDICTS].end == what
+
+
+def test_run_json_of_gigabytes_is_unreadable(tmp_path: Path, make_run: MakeRun) -> None:
+    with (make_run("a") / rows.RUN).open("r+b") as file:
+        file.truncate(1 << 36)
+    assert "larger than 16 MiB" in judge_one(tmp_path)[1]

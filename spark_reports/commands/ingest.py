@@ -1,0 +1,135 @@
+"""``zenoh-reports ingest``: run folders into a store."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_reports.commands.common import check_not_empty, say
+from spark_reports.errors import DataTrouble, EngineFailed
+from spark_reports.folders import RunFolder, find_run_folders
+from spark_reports.session import add_engine_options, engine_session
+
+if TYPE_CHECKING:
+    from spark_reports.ingest import Ingested
+
+FORMATS = ("parquet", "delta", "iceberg")
+
+MAX_APART = 1.0
+"""Percent of the lines that may be kept apart: more is no accident of one file."""
+
+FEW_APART = 10
+"""So many lines kept apart are never too many: each run that was killed leaves one."""
+
+
+def add(commands: Any) -> None:
+    """Adds the parser."""
+    ingest = commands.add_parser(
+        "ingest",
+        help="take run folders into a store",
+        description="Takes all run folders at and below the given folders into a store: Parquet files, one folder for "
+        "each run and attempt, with a record of each. A run that the store has already is left alone; one that has "
+        "changed since becomes a new attempt. Lines that are no rows are kept apart with file, number and reason. "
+        "Several may be taken in at the same time, by as many processes as you like.",
+    )
+    ingest.add_argument(
+        "runs", nargs="+", type=Path, metavar="RUNS", help="a run folder, or a folder of them"
+    )
+    ingest.add_argument(
+        "--store",
+        required=True,
+        metavar="URI",
+        help="where to: a folder or URI (s3, gs, abfss, hdfs); made if missing",
+    )
+    ingest.add_argument(
+        "--format",
+        choices=FORMATS,
+        help="of a store that is made: parquet needs nothing, the others a Spark that has them (default: parquet)",
+    )
+    ingest.add_argument(
+        "--keep-raw",
+        action="store_true",
+        help="keep the files as they are as well, compressed (a tenth of their size)",
+    )
+    ingest.add_argument(
+        "--max-apart",
+        type=_percent,
+        default=MAX_APART,
+        metavar="PERCENT",
+        help=f"exit with 3 if more of the lines than this are no rows, and more than {FEW_APART} of them; what is good "
+        "is in the store all the same (default: %(default)g)",
+    )
+    add_engine_options(ingest)
+    ingest.set_defaults(function=run)
+
+
+def _percent(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError(f"{text} is no percentage from 0 to 100")
+    return number
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Takes run folders in, and ends with what became of their lines."""
+    folders = find_run_folders(arguments.runs)
+    check_not_empty(folders, arguments.runs)
+    try:
+        from spark_reports.ingest import in_words, ingest
+        from spark_reports.store import Store
+        from spark_reports.upkeep import tidy
+    except ImportError as error:
+        raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
+    store = Store(arguments.store)
+    if arguments.format is not None:
+        store.create(arguments.format)
+    size = sum(tail.size for folder in folders for tail in folder.files.values())
+    with engine_session(arguments, input_bytes=size, say=say) as spark:
+        say(f"taking in {_runs(folders)}, {size / 1e6:.1f} MB")
+        done = ingest(spark, store, folders, say, keep_raw=arguments.keep_raw)
+    if merged := tidy(store, say):
+        say(f"merged the small files of {len(merged)} tables")
+    for path in done.duplicates:
+        say(f"warning: {path} holds the same run as another folder; left out")
+    for trouble in done.troubles:
+        say(f"warning: not taken in: {trouble}")
+    print(in_words(done.account))
+    print(f"{_counted(done)}: {arguments.store}")
+    _check(done, arguments.max_apart)
+    return 0
+
+
+def _runs(folders: Sequence[RunFolder]) -> str:
+    return f"{len(folders)} run{'s' * (len(folders) != 1)}"
+
+
+def _counted(done: "Ingested") -> str:
+    words = [f"{len(done.commits)} taken in"]
+    later = sum(commit.attempt > 1 for commit in done.commits)
+    if later:
+        words.append(f"{later} of them as another attempt")
+    for number, what in (
+        (len(done.known), "there already"),
+        (len(done.duplicates), "twice"),
+        (len(done.troubles), "not taken in"),
+    ):
+        if number:
+            words.append(f"{number} {what}")
+    return ", ".join(words)
+
+
+def _check(done: "Ingested", max_apart: float) -> None:
+    """Refuses to call it a success if runs are missing, or too much is.
+
+    Raises:
+        DataTrouble: So it is.
+    """
+    if done.troubles:
+        raise DataTrouble(f"{len(done.troubles)} of the runs could not be taken in: {done.troubles[0]}")
+    account = done.account
+    judged = account.good + account.apart
+    if account.apart > FEW_APART and account.apart > judged * max_apart / 100:
+        raise DataTrouble(
+            f"{account.apart} of {judged} lines are no rows, more than {max_apart:g} %; "
+            "`zenoh-reports query 'FROM apart'` shows them"
+        )
