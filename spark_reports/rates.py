@@ -1,45 +1,47 @@
-"""How fast and how it was measured: cases per second and their verdicts, traffic of the tests."""
+"""How fast campaigns were, and how their cases ended."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from spark_reports.columns import require
 from spark_reports.rows import FUZZ_VERDICTS
 
 
-def campaign_rates(cases: DataFrame) -> DataFrame:
-    """Returns one row per run and campaign.
+def rates_of_outcomes(outcomes: DataFrame) -> DataFrame:
+    """Returns one row per run and campaign, of the rollup ``case_outcomes``.
 
-    Columns: ``run_id campaign cases seconds cases_per_s node_starts`` and one per fuzz verdict. Seconds
-    are those from the start of the first case to the end of the last; without any the rate is null. A
-    verdict that is not one of ours counts as inconclusive.
+    Columns: ``run_id campaign cases seconds cases_per_s node_starts`` and one per fuzz verdict. Seconds are those from
+    the start of the first case to the end of the last; without any the rate is null. Starts of the node are those of
+    all jobs. A verdict that is not one of ours counts as inconclusive.
     """
-    require(cases, "run_id", "campaign", "time_ns", "duration_s", "verdict", "node_instance")
+    require(outcomes, "run_id", "campaign", "job", "verdict", "cases", "node_starts")
+    require(outcomes, "first_ns", "last_end_ns")
     known = sf.col("verdict").isin(*FUZZ_VERDICTS)
     verdict = sf.when(known, sf.col("verdict")).otherwise(sf.lit("inconclusive"))
-    start = sf.min("time_ns")
-    last_start = sf.max("time_ns")
-    last_duration = sf.max_by("duration_s", "time_ns")
-    seconds = (last_start - start) / 1e9 + sf.when(last_duration > 0, last_duration).otherwise(sf.lit(0.0))
-    counted = (sf.count(sf.when(verdict == name, True)).alias(name) for name in FUZZ_VERDICTS)
-    return (
-        cases.groupBy("run_id", "campaign")
+
+    def count(name: str) -> Column:
+        return sf.sum(sf.when(sf.col("verdict") == name, sf.col("cases")).otherwise(0)).alias(name)
+
+    of_jobs = (
+        outcomes.withColumn("verdict", verdict)
+        .groupBy("run_id", "campaign", "job")
         .agg(
-            sf.count("*").alias("cases"),
+            sf.sum("cases").alias("cases"),
+            sf.min("first_ns").alias("first_ns"),
+            sf.max("last_end_ns").alias("last_end_ns"),
+            sf.max("node_starts").alias("node_starts"),
+            *map(count, FUZZ_VERDICTS),
+        )
+    )
+    # Times of a damaged row may be anything; what does not fit is no rate.
+    seconds = sf.try_subtract(sf.max("last_end_ns"), sf.min("first_ns")) / 1e9
+    return (
+        of_jobs.groupBy("run_id", "campaign")
+        .agg(
+            sf.sum("cases").alias("cases"),
             seconds.alias("seconds"),
-            sf.max("node_instance").alias("node_starts"),
-            *counted,
+            sf.sum("node_starts").alias("node_starts"),
+            *(sf.sum(name).alias(name) for name in FUZZ_VERDICTS),
         )
         .withColumn("cases_per_s", sf.when(sf.col("seconds") > 0, sf.col("cases") / sf.col("seconds")))
-    )
-
-
-def traffic(observations: DataFrame) -> DataFrame:
-    """Returns ``run_id sent received undecoded``: batches of the tests, and those that do not decode."""
-    require(observations, "run_id", "direction", "error")
-    received = sf.col("direction") == "received"
-    return observations.groupBy("run_id").agg(
-        sf.count(sf.when(sf.col("direction") == "sent", True)).alias("sent"),
-        sf.count(sf.when(received, True)).alias("received"),
-        sf.count(sf.when(received & (sf.col("error") != ""), True)).alias("undecoded"),
     )

@@ -4,9 +4,12 @@ Two releases differ in a requirement when one of its tests saw something else: n
 also another answer. What was n/a or inconclusive says nothing about a release and is passed over.
 """
 
+import math
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+from spark_reports import statistics
 from spark_reports.columns import require
 from spark_reports.matrix import NO_REQUIREMENT
 from spark_reports.rows import STALE
@@ -69,6 +72,8 @@ def shown(verdicts: DataFrame, runs: DataFrame) -> DataFrame:
 def first_differs(verdicts: DataFrame, runs: DataFrame) -> DataFrame:
     """Returns for each requirement the first release that differs from the one before it.
 
+    The verdicts may be the rollup ``checks`` as well.
+
     Columns: ``node_impl requirement level oldest newest versions first test before after differing``:
     the oldest and newest release that showed it, how many did; the first that differs from the release that
     was judged before it, null when none does; a test that shows it, and what that saw before and then; how many
@@ -105,3 +110,97 @@ def first_differs(verdicts: DataFrame, runs: DataFrame) -> DataFrame:
             "differing",
         )
     )
+
+
+def first_bad(checks: DataFrame, runs: DataFrame) -> DataFrame:
+    """Returns since when each check fails, or failed last: the pair of versions between which that began.
+
+    Runs are compared with runs of the same implementation, role, environment and configuration only.
+
+    Columns: ``node_impl node_whatami environment configuration test transport requirements level good bad fixed confidence runs_good
+    runs_bad failed_bad rate clean_needed between``.
+
+    - ``bad``: the first version that failed, of the last stretch that did; ``good``: the last version before it
+      without a failure in so many runs that the fault had shown (``clean_needed``, 95 % at the ``rate`` of failures
+      since); empty if there is none.
+    - ``between``: versions that lie between both: without a failure, but not run often enough to be sure.
+    - ``confidence``: how likely the runs of ``good`` had shown the fault; below 1 always, 0 without a good version.
+    - ``runs_bad``, ``failed_bad``: runs from ``bad`` on to the last version that failed.
+    - ``fixed``: the first version behind the stretch that is run often enough without a failure; empty if none is.
+
+    A run in which some tries failed counts as failed. What is n/a or inconclusive says nothing. Versions that are none
+    have no place in an order and are left out.
+    """
+    require(checks, "run_id", "test", "transport", "requirements", "level", "outcome", "reason")
+    require(runs, "run_id", "started_at", "node", *_COMPARABLE, "node_version")
+    # A node that breaks a rule on purpose is of no version.
+    real = runs.where(~sf.col("node").startswith("ref:") & ~sf.col("node").startswith("null:"))
+    known = real.withColumn("place", version_key(sf.col("node_version"))).where("place IS NOT NULL")
+    failed = f"outcome = 'fail' AND reason <> '{STALE}'"
+    by_version = (
+        checks.where("outcome IN ('pass', 'fail', 'warning', 'deviation')")
+        .join(sf.broadcast(known.select("run_id", "place", "node_version", *_COMPARABLE)), "run_id")
+        .groupBy(*_COMPARABLE, "test", "transport", "run_id", "place", "node_version")
+        .agg(
+            sf.expr(f"bool_or({failed}) AS failed"),
+            sf.expr("max(struct(level, requirements)) AS marked"),
+        )
+        .groupBy(*_COMPARABLE, "test", "transport", "place")
+        .agg(
+            sf.min("node_version").alias("version"),
+            sf.expr("count_if(failed) AS failed"),
+            sf.count("*").alias("runs"),
+            sf.max("marked").alias("marked"),
+        )
+    )
+    walked = (
+        by_version.groupBy(*_COMPARABLE, "test", "transport")
+        .agg(
+            sf.expr("sort_array(collect_list(struct(place, version, failed, runs)), false) AS seen"),
+            sf.max_by("marked", "place").alias("marked"),
+        )
+        .where("exists(seen, one -> one.failed > 0)")
+        .selectExpr("*", f"{_WALKED} AS walked")
+        .selectExpr("*", f"{_enough_runs('walked.failed', 'walked.runs')} AS clean_needed")
+    )
+    confidence = "1 - power(1 - (walked.failed + 0.5D) / (walked.runs + 1), walked.runs_good)"
+    return walked.selectExpr(
+        *(*_COMPARABLE, "test", "transport", "marked.requirements AS requirements", "marked.level AS level"),
+        *("walked.good AS good", "walked.bad AS bad"),
+        # What is newer than the last failure has none; seen is newest first.
+        "coalesce(try_element_at(filter(walked.newer, one -> one.runs >= clean_needed), -1).version, '') AS fixed",
+        f"{confidence} AS confidence",
+        *("walked.runs_good AS runs_good", "walked.runs AS runs_bad", "walked.failed AS failed_bad"),
+        *("walked.failed / walked.runs AS rate", "clean_needed", "reverse(walked.between) AS between"),
+    )
+
+
+_COMPARABLE = ("node_impl", "node_whatami", "environment", "configuration")
+
+
+def _enough_runs(failed: str, runs: str) -> str:
+    """Returns how many runs without a failure it takes to be sure that there is none; as statistics.runs_to_see."""
+    needed = f"ceil({math.log(1 - statistics.SURE)!r}D / ln(1 - {failed} / {runs}))"
+    return f"if({failed} >= {runs}, 1L, greatest(1L, {needed}))"
+
+
+# Goes back from the newest version: past those that failed and those that were run too seldom to be sure that they
+# do not, to the first that is clean. What lies between two failing versions belongs to the stretch.
+_START = """named_struct('failed', 0L, 'runs', 0L, 'bad', '', 'good', '', 'runs_good', 0L, 'pending', 0L,
+    'between', cast(array() AS array<string>), 'newer', cast(array() AS array<struct<version: string, runs: bigint>>))"""
+
+_WALKED = f"""aggregate(seen, {_START}, (state, one) -> CASE
+    WHEN state.good <> '' THEN state
+    WHEN one.failed > 0 THEN named_struct('failed', state.failed + one.failed,
+        'runs', state.runs + one.runs + state.pending, 'bad', one.version, 'good', '', 'runs_good', 0L, 'pending', 0L,
+        'between', cast(array() AS array<string>), 'newer', state.newer)
+    WHEN state.bad = '' THEN named_struct('failed', 0L, 'runs', 0L, 'bad', '', 'good', '', 'runs_good', 0L,
+        'pending', 0L, 'between', state.between,
+        'newer', array_append(state.newer, named_struct('version', one.version, 'runs', one.runs)))
+    WHEN one.runs >= {_enough_runs("state.failed", "state.runs")} THEN named_struct('failed', state.failed,
+        'runs', state.runs, 'bad', state.bad, 'good', one.version, 'runs_good', one.runs, 'pending', state.pending,
+        'between', state.between, 'newer', state.newer)
+    ELSE named_struct('failed', state.failed, 'runs', state.runs, 'bad', state.bad, 'good', '', 'runs_good', 0L,
+        'pending', state.pending + one.runs, 'between', array_append(state.between, one.version),
+        'newer', state.newer)
+    END)"""

@@ -1,40 +1,139 @@
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-from pyspark.sql import DataFrame
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_reports import rows
-from spark_reports.findings import buckets, buckets_by_run, only_findings
+from spark_reports import findings, rows
+from spark_reports.columns import MissingColumns
+from tests.spark_reports.frames import compared, rollup
 
 Frame = Callable[..., DataFrame]
-Case = Callable[..., rows.FuzzCaseRow]
 Run = Callable[..., rows.RunRow]
 
 
-def test_bucket_gathers_what_its_cases_share(frame: Frame, case_row: Case, run_row: Run) -> None:
-    cases = frame(
-        case_row(1, "panic", run_id="r2", sent_bytes=9),
-        case_row(2, "panic", run_id="r1", sent_bytes=5, field="INIT.version", sent_hex="aa"),
-        case_row(3, "panic", run_id="r1", campaign="data", sent_bytes=5),
-        case_row(4, run_id="r1"),
-        case_row(5, "silent", run_id="r1"),
+PLAYED = 100
+"""Cases that each run played of each campaign."""
+
+RUNS = ("h0", "h1", "h2", "h3", "h4", "b0", "c0", "c1")
+
+HISTORIES: Mapping[str, tuple[str, str]] = {
+    # Cases of the bucket in each of RUNS, oldest first; what became of it.
+    "new": ("0 0 0 0 0 0 0 1", "new"),
+    "known": ("0 0 0 0 0 1 1 0", "known"),
+    "known for long": ("1 0 0 0 1 0 0 1", "known"),
+    "twice clean": ("0 1 0 0 1 0 1 0", "known"),
+    "reopened": ("1 0 1 0 0 0 0 1", "reopened"),
+    "gone": ("0 0 0 0 0 9 0 0", "gone"),
+    "gone for long": ("9 0 0 0 0 0 0 0", "gone"),
+    # One of a hundred cases met it: two hundred without it say little.
+    "rare": ("0 0 0 0 0 1 0 0", "not tried"),
+}
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession) -> Mapping[str, Row]:
+    """Returns what became of each bucket, from one question for all."""
+    met = [
+        bucket(run_id, name, int(count))
+        for name, (counts, _) in HISTORIES.items()
+        for run_id, count in zip(RUNS, counts.split(), strict=True)
+        if int(count)
+    ]
+    met += [
+        # A campaign that the candidate did not play, and another key that the candidate says nothing of.
+        bucket("b0", "other campaign", 50, "data"),
+        bucket("x0", "other key", 50),
+        bucket("m0", "of a mutant", 5),
+    ]
+    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in (*RUNS, "x0", "m0")]
+    played.append({"run_id": "b0", "campaign": "data", "cases": PLAYED})
+    roles = {"h": "history", "b": "baseline", "c": "candidate"}
+    runs = compared(
+        spark, *(f"{run_id} {roles[run_id[0]]}" for run_id in RUNS), "x0 candidate 1.1 elsewhere"
+    ).unionByName(compared(spark, "m0 candidate", mutant="ZN-A-1"))
+    changes = findings.bucket_changes(
+        rollup(spark, "buckets", *met), rollup(spark, "case_outcomes", *played), runs
     )
-    runs = frame(run_row("r2", 1), run_row("r1", 2, node_version="1.10.3"))
-    found = only_findings(cases)
-    panic, silent = buckets(found, runs).orderBy("bucket").collect()
-    assert (panic["cases"], panic["runs"], panic["first_run"], panic["last_run"]) == (3, 2, "r2", "r1")
-    assert panic["campaigns"] == ["data", "handshake"]
-    assert panic["fields"] == ["INIT.lease", "INIT.version"]
-    assert panic["versions"] == ["eclipse-zenoh 1.10.2", "eclipse-zenoh 1.10.3"]
-    # Two cases are equally small: the name of the campaign decides, not the order of the files.
-    assert (panic["campaign"], panic["case"], panic["sent_bytes"]) == ("data", 3, 5)
-    assert silent["cases"] == 1
-    assert sorted(map(tuple, buckets_by_run(found).collect())) == [
-        ("panic", "r1", 2),
-        ("panic", "r2", 1),
-        ("silent", "r1", 1),
+    return {row["bucket"]: row for row in changes.collect()}
+
+
+def bucket(run_id: str, name: str, cases: int, campaign: str = "hs") -> dict[str, object]:
+    """Makes a row of a bucket whose smallest case has as many bytes as the name of its run says."""
+    size = 9 - int(run_id[1])
+    smallest = (
+        campaign,
+        7,
+        size,
+        "0102",
+        "INIT",
+        "INIT.lease",
+        "0 -> 1",
+        "open",
+        "EOF",
+        "it ended",
+        "f.pcapng",
+        3,
+    )
+    return {
+        "run_id": run_id,
+        "bucket": name,
+        "campaign": campaign,
+        "cases": cases,
+        "cases_before": 10 + size,
+        "campaigns": [campaign],
+        "fields": [f"field {run_id}"],
+        "states": ["open"],
+        "smallest": smallest,
+    }
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+def test_history_of_a_bucket_has_its_status(told: Mapping[str, Row], name: str) -> None:
+    assert told[name]["status"] == HISTORIES[name][1]
+
+
+def test_what_nobody_looked_for_is_not_gone(told: Mapping[str, Row]) -> None:
+    assert set(told) == {*HISTORIES, "other campaign", "other key"}
+    assert (told["other campaign"]["status"], told["other campaign"]["played_c"]) == ("not tried", 0)
+    # Its own key has a candidate, and that has met it first.
+    assert told["other key"]["status"] == "new"
+
+
+def test_bucket_tells_when_it_was_seen_and_its_smallest_case(told: Mapping[str, Row]) -> None:
+    row = told["known for long"]
+    assert (row["cases"], row["runs"], row["first_run"], row["last_run"]) == (3, 3, "h0", "c1")
+    assert (row["first_seen"], row["last_seen"]) == ("2026-11-01", "2026-11-08")
+    # Candidates of both keys have looked.
+    assert (row["cases_before"], row["cases_c"], row["cases_b"], row["played_c"]) == (19, 1, 0, 300)
+    assert row["by_run"] == {"h0": 1, "h4": 1, "c1": 1}
+    assert row["fields"] == ["field c1", "field h0", "field h4"]
+    assert (row["run_id"], row["sent_bytes"], row["case"], row["detail"]) == ("h4", 5, 7, "it ended")
+    assert told["gone"]["odds"] == pytest.approx(0.09)
+
+
+def test_number_of_buckets_grows_over_time(spark: SparkSession, frame: Frame, run_row: Run) -> None:
+    runs = frame(run_row("r2", 1), run_row("r1", 2), run_row("r3", 3), run_row("x", 1, node_impl="other"))
+    met = [bucket(run_id, name, 1) for run_id, name in (("r2", "a"), ("r1", "a"), ("r1", "b"), ("x1", "a"))]
+    met[-1]["run_id"] = "x"
+    played = [
+        {"run_id": run_id, "campaign": name, "cases": 10}
+        for run_id in ("r1", "r2", "r3", "x")
+        for name in "ab"
+    ]
+    told = findings.distinct_over_time(
+        rollup(spark, "buckets", *met), rollup(spark, "case_outcomes", *played), runs
+    ).collect()
+    assert sorted((row["node_impl"], row["run_id"], *tuple(row)[3:]) for row in told) == [
+        # played, new; cases and buckets so far
+        ("eclipse-zenoh", "r1", 20, 1, 40, 2),
+        ("eclipse-zenoh", "r2", 20, 1, 20, 1),
+        ("eclipse-zenoh", "r3", 20, 0, 60, 2),
+        ("other", "x", 20, 1, 20, 1),
     ]
 
 
-def test_finding_without_signature_is_seen(frame: Frame, case_row: Case) -> None:
-    (row,) = only_findings(frame(case_row(1, verdict="finding"), case_row(2))).collect()
-    assert row["bucket"] == "(no signature)"
+def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:
+    with pytest.raises(MissingColumns, match="no column bucket"):
+        findings.bucket_changes(
+            compared(spark, "a candidate"), rollup(spark, "case_outcomes"), compared(spark, "a history")
+        )

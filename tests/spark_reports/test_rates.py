@@ -1,49 +1,73 @@
-from collections.abc import Callable
-
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 
 from spark_reports import rows
-from spark_reports.rates import campaign_rates, traffic
+from spark_reports.columns import MissingColumns
+from spark_reports.rates import rates_of_outcomes
+from tests.spark_reports.frames import rollup
 
-Frame = Callable[..., DataFrame]
-Case = Callable[..., rows.FuzzCaseRow]
+SECOND = 1_000_000_000
 
 
-def test_rate_is_cases_over_the_time_they_took(frame: Frame, case_row: Case) -> None:
-    cases = frame(
-        case_row(1),
-        case_row(2, "panic", node_instance=2),
-        case_row(4, duration_s=1.0),
-        case_row(3, verdict="odd"),
-        case_row(9, run_id="r2"),
+def outcome(verdict: str = "closed", cases: int = 1, **more: object) -> dict[str, object]:
+    ends = {"first_ns": SECOND, "last_end_ns": 5 * SECOND, "node_starts": 1}
+    return {"campaign": "handshake", "verdict": verdict, "cases": cases, **ends, **more}
+
+
+def test_rate_is_cases_over_the_time_they_took(spark: SparkSession) -> None:
+    outcomes = rollup(
+        spark,
+        "case_outcomes",
+        outcome("closed", 20, message="INIT"),
+        outcome("closed", 5, message="OPEN", last_end_ns=9 * SECOND, node_starts=2),
+        outcome("finding", 2, first_ns=8 * SECOND, last_end_ns=9 * SECOND),
+        outcome("odd", 5),
+        outcome(run_id="r2"),
+        outcome(campaign="data"),
     )
-    first, second = campaign_rates(cases).orderBy("run_id").collect()
-    # From the start of case 1, at 1 s, to the end of case 4, at 5 s.
-    assert (first["cases"], first["seconds"], first["cases_per_s"]) == (4, 4.0, 1.0)
-    assert (first["closed"], first["finding"], first["inconclusive"]) == (2, 1, 1)
-    assert first["node_starts"] == 2
-    assert (second["cases"], second["seconds"]) == (1, 0.5)
+    told = {(row["run_id"], row["campaign"]): row for row in rates_of_outcomes(outcomes).collect()}
+    row = told["r1", "handshake"]
+    # From the start of the first case, at 1 s, to the end of the last, at 9 s.
+    assert (row["cases"], row["seconds"], row["cases_per_s"], row["node_starts"]) == (32, 8.0, 4.0, 2)
+    assert (row["closed"], row["finding"], row["inconclusive"]) == (25, 2, 5)
+    assert {key: row["cases"] for key, row in told.items() if key != ("r1", "handshake")} == {
+        ("r2", "handshake"): 1,
+        ("r1", "data"): 1,
+    }
 
 
-@pytest.mark.parametrize("duration", [0.0, -1.0, float("nan")])
-def test_cases_without_duration_have_no_rate(frame: Frame, case_row: Case, duration: float) -> None:
-    (row,) = campaign_rates(frame(case_row(duration_s=duration))).collect()
-    assert row["cases_per_s"] is None or row["cases_per_s"] != row["cases_per_s"]
-
-
-def test_verdicts_add_up_to_cases(frame: Frame, case_row: Case) -> None:
-    cases = [case_row(number, verdict=name) for number, name in enumerate((*rows.FUZZ_VERDICTS, "new"), 1)]
-    (row,) = campaign_rates(frame(*cases)).collect()
-    assert sum(row[name] for name in rows.FUZZ_VERDICTS) == row["cases"] == len(cases)
-
-
-def test_traffic_counts_batches(frame: Frame, observation_row: Callable[..., rows.ObservationRow]) -> None:
-    observations = frame(
-        observation_row("opened"),
-        observation_row("sent"),
-        observation_row("received"),
-        observation_row("received", error="Truncated"),
-        observation_row("sent", error="on purpose"),
+def test_jobs_play_side_by_side(spark: SparkSession) -> None:
+    outcomes = rollup(
+        spark,
+        "case_outcomes",
+        outcome(cases=10, first_ns=0, last_end_ns=4 * SECOND, node_starts=2),
+        outcome("finding", 5, first_ns=SECOND, last_end_ns=2 * SECOND, node_starts=2),
+        outcome(cases=25, job=1, first_ns=SECOND, last_end_ns=5 * SECOND),
     )
-    assert [tuple(row) for row in traffic(observations).collect()] == [("r1", 2, 2, 1)]
+    (row,) = rates_of_outcomes(outcomes).collect()
+    assert (row["cases"], row["seconds"], row["cases_per_s"]) == (40, 5.0, 8.0)
+    assert (row["closed"], row["finding"], row["node_starts"]) == (35, 5, 3)
+
+
+def test_verdicts_add_up_to_cases(spark: SparkSession) -> None:
+    found = [outcome(name, place) for place, name in enumerate((*rows.FUZZ_VERDICTS, "new"), 1)]
+    (row,) = rates_of_outcomes(rollup(spark, "case_outcomes", *found)).collect()
+    assert sum(row[name] for name in rows.FUZZ_VERDICTS) == row["cases"] == sum(range(1, len(found) + 1))
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "seconds"),
+    # No time went by; time went back; more went by than there is.
+    [(5, 5, 0.0), (6 * SECOND, 5 * SECOND, -1.0), (-(2**63), 2**63 - 1, None)],
+)
+def test_times_that_cannot_be_are_no_rate(
+    spark: SparkSession, first: int, end: int, seconds: float | None
+) -> None:
+    outcomes = rollup(spark, "case_outcomes", outcome(first_ns=first, last_end_ns=end))
+    (row,) = rates_of_outcomes(outcomes).collect()
+    assert (row["cases"], row["seconds"], row["cases_per_s"]) == (1, seconds, None)
+
+
+def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:
+    with pytest.raises(MissingColumns, match="no column campaign"):
+        rates_of_outcomes(spark.range(1).withColumnRenamed("id", "run_id"))

@@ -1,13 +1,13 @@
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from conformance.deviations.versions import version_key as key_in_python
-from spark_reports import rows
+from spark_reports import rows, statistics
 from spark_reports.columns import MissingColumns
-from spark_reports.versions import MET, first_differs, version_key
+from spark_reports.versions import MET, first_bad, first_differs, version_key
 
 Frame = Callable[..., DataFrame]
 Verdict = Callable[..., rows.VerdictRow]
@@ -144,3 +144,76 @@ def test_missing_columns_are_refused_at_the_door(frame: Frame, run_row: Run, ver
         first_differs(frame(run_row()), frame(run_row()))
     with pytest.raises(MissingColumns, match="no column started_at"):
         first_differs(frame(verdict_row()), frame(verdict_row()))
+
+
+HISTORIES: Mapping[str, tuple[str, tuple[object, ...]]] = {
+    # Outcomes by version, oldest first: P and F are runs that passed and failed, ? one that could not say. What is
+    # told: good, bad, fixed, between, runs of the good version, runs and failures since the bad one.
+    "breaks": ("1.8.0 P, 1.9.0 P, 1.10.0 F, 1.11.0 F", ("1.9.0", "1.10.0", "", [], 1, 2, 2)),
+    "is mended": ("1.8.0 P, 1.9.0 F, 1.10.0 P, 1.11.0 P", ("1.8.0", "1.9.0", "1.10.0", [], 1, 1, 1)),
+    "was always broken": ("1.8.0 F, 1.9.0 F", ("", "1.8.0", "", [], 0, 2, 2)),
+    "breaks again": ("1.8.0 F, 1.9.0 P, 1.10.0 F", ("1.9.0", "1.10.0", "", [], 1, 1, 1)),
+    # Fails in every other run: a version needs five runs to be clean, and one behind it as well.
+    "now and then": (
+        "1.7.0 PPPPP, 1.8.0 PP, 1.9.0 FPFP, 1.10.0 P, 1.11.0 PPPPP",
+        ("1.7.0", "1.9.0", "1.11.0", ["1.8.0"], 5, 4, 2),
+    ),
+    "between two failing": (
+        "1.7.0 PPPPPPPPPPP, 1.8.0 FP, 1.9.0 P, 1.10.0 PF",
+        ("1.7.0", "1.8.0", "", [], 11, 5, 2),
+    ),
+    "could not say": ("1.8.0 P, 1.9.0 ?, 1.10.0 F", ("1.8.0", "1.10.0", "", [], 1, 1, 1)),
+}
+
+
+@pytest.fixture(scope="module")
+def begun(
+    frame: Callable[..., DataFrame], run_row: Run, verdict_row: Verdict
+) -> Mapping[str, Mapping[str, object]]:
+    """Returns since when each history fails, from one question for all."""
+    runs, verdicts = {}, []
+    for test, (text, _) in HISTORIES.items():
+        for part in text.split(", "):
+            version, signs = part.split()
+            for place, sign in enumerate(signs):
+                run_id = f"{version} {place}"
+                runs[run_id] = run_row(run_id, node_version=version)
+                outcome = {"P": "pass", "F": "fail", "?": "inconclusive"}[sign]
+                verdicts.append(verdict_row(outcome, run_id=run_id, test=test))
+    runs["unknown"] = run_row("unknown", node_version="unknown")
+    runs["mutant"] = run_row("mutant", node="ref:ZN-INIT-001", node_version="1.8.0")
+    runs["elsewhere"] = run_row("elsewhere", environment="another machine", node_version="1.9.0")
+    verdicts += [
+        verdict_row("fail", run_id="unknown", test="breaks"),
+        verdict_row("fail", run_id="mutant", test="breaks"),
+        # Nothing on another machine says what happened here.
+        verdict_row("fail", run_id="elsewhere", test="breaks"),
+        verdict_row("pass", run_id="1.8.0 0", test="never fails"),
+        verdict_row("fail", run_id="1.8.0 0", test="is met by now", reason=rows.STALE),
+    ]
+    found = first_bad(frame(*verdicts), frame(*runs.values())).collect()
+    return {row["test"] + (" elsewhere" if row["environment"] else ""): row.asDict() for row in found}
+
+
+@pytest.mark.parametrize("test", HISTORIES)
+def test_pair_between_which_it_broke(begun: Mapping[str, Mapping[str, object]], test: str) -> None:
+    names = ("good", "bad", "fixed", "between", "runs_good", "runs_bad", "failed_bad")
+    assert tuple(begun[test][name] for name in names) == HISTORIES[test][1]
+
+
+def test_pair_is_told_with_its_confidence(begun: Mapping[str, Mapping[str, object]]) -> None:
+    for test in HISTORIES:
+        row = begun[test]
+        runs, failed, good = row["runs_bad"], row["failed_bad"], row["runs_good"]
+        assert isinstance(runs, int)
+        assert isinstance(failed, int)
+        assert isinstance(good, int)
+        assert row["confidence"] == pytest.approx(statistics.would_have_shown(runs, failed, good)), test
+        assert row["clean_needed"] == statistics.runs_to_see(failed / runs), test
+
+
+def test_what_never_failed_or_failed_elsewhere_has_no_pair_here(
+    begun: Mapping[str, Mapping[str, object]],
+) -> None:
+    assert set(begun) == {*HISTORIES, "breaks elsewhere"}
+    assert (begun["breaks elsewhere"]["good"], begun["breaks elsewhere"]["confidence"]) == ("", 0.0)

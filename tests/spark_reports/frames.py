@@ -1,0 +1,71 @@
+"""Small frames for tests: rollups from a few values, and sets of runs from a few words."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
+
+from spark_reports.tables import SCHEMAS
+
+KEY = "node"
+
+SETS = (
+    "run_id string, set string, key string, others bigint, age int, started_at string, node_impl string, "
+    "node_whatami string, node_version string, place int, harness string, mutant string, has_candidate boolean, "
+    "has_baseline boolean"
+)
+
+
+def rollup(spark: SparkSession, name: str, *rows: Mapping[str, Any]) -> DataFrame:
+    """Makes a frame of a table or rollup of a store; what a row leaves out is empty, and run_id is r1."""
+    schema = StructType([field for field in SCHEMAS[name] if field.name not in {"attempt", "extra"}])
+    values = [{"run_id": "r1", **row} for row in rows]
+    unknown = {key for row in values for key in row} - set(schema.names)
+    assert not unknown, unknown
+    return spark.createDataFrame(
+        [tuple(row.get(field.name, _empty(field.dataType)) for field in schema) for row in values], schema
+    ).coalesce(1)
+
+
+def compared(spark: SparkSession, *lines: str, others: int = 0, mutant: str = "") -> DataFrame:
+    """Makes what ``sets.resolve`` returns, of "run set version key" with the oldest run first.
+
+    The version is 1.0 for a baseline and 1.1 for others unless it is given; the harness stands behind a version after
+    an @.
+    """
+    parsed = []
+    for day, line in enumerate(lines, 1):
+        words = line.split()
+        role = words[1].replace("_", " ")
+        version, _, harness = (
+            words[2] if len(words) > 2 else "1.0" if role == "baseline" else "1.1"
+        ).partition("@")
+        parsed.append((words[0], role, words[3] if len(words) > 3 else KEY, day, version, harness or "h"))
+    keys = {key: {role for _, role, of, *_ in parsed if of == key} for *_, key, _, _, _ in parsed}
+    rows = [
+        (
+            *(run_id, role, key, others, sum(of == key for _, _, of, *_ in parsed[day:])),
+            *(f"2026-11-{day:02d}", "impl", "router", version),
+            *(
+                int(version.replace(".", "")),
+                harness,
+                mutant,
+                "candidate" in keys[key],
+                "baseline" in keys[key],
+            ),
+        )
+        for run_id, role, key, day, version, harness in parsed
+    ]
+    columns = [field.split()[0] for field in SETS.split(", ")]
+    table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
+    return spark.createDataFrame(table, SETS).coalesce(1)
+
+
+def _empty(kind: DataType) -> object:
+    if isinstance(kind, ArrayType):
+        return []
+    if isinstance(kind, StructType):
+        return tuple(_empty(field.dataType) for field in kind)
+    return {StringType: "", LongType: 0, DoubleType: 0.0, BooleanType: False}[type(kind)]

@@ -1,0 +1,97 @@
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_reports import coverage
+from spark_reports.columns import MissingColumns
+from tests.spark_reports.frames import KEY, compared, rollup
+
+
+def pair(run_id: str, state: str, message: str, count: int = 1, *, planned: bool = True) -> dict[str, object]:
+    return {
+        "run_id": run_id,
+        "kind": "pair",
+        "state": state,
+        "message": message,
+        "count": count,
+        "planned": planned,
+    }
+
+
+def test_coverage_is_what_was_tried_of_what_is_planned(spark: SparkSession) -> None:
+    requirements = rollup(
+        spark,
+        "requirements",
+        {"requirement": "a", "outcome": "fail", "tests": 2},
+        {"requirement": "b", "outcome": "n/a", "tests": 1},
+        {"requirement": "c", "outcome": "inconclusive", "tests": 1},
+    )
+    cases = rollup(
+        spark,
+        "coverage",
+        pair("r2", "open", "INIT", 3),
+        pair("r2", "open", "OPEN", 0),
+        pair("r2", "closed", "INIT", 0),
+        pair("r2", "met", "CLOSE", 2, planned=False),
+        {"run_id": "r2", "kind": "answer", "message": "INIT", "what": "CLOSE", "count": 5},
+    )
+    told = coverage.coverage_by_run(requirements, cases).collect()
+    assert {(row["run_id"], row["kind"]): tuple(row)[2:] for row in told} == {
+        # tried, planned, cases
+        ("r1", "requirement"): (1, 3, 4),
+        ("r2", "pair"): (1, 3, 5),
+        ("r2", "state"): (1, 2, 5),
+        ("r2", "message"): (1, 2, 5),
+        ("r2", "answer"): (1, 0, 5),
+    }
+
+
+def test_must_that_no_candidate_run_judges_is_lost(spark: SparkSession) -> None:
+    runs = compared(
+        spark, "b0 baseline", "b1 baseline", "c1 candidate", "c2 candidate", "x candidate 1.1 alone"
+    )
+    signs = {
+        # Outcomes of b0, b1, c1 and c2; empty where it was not run.
+        ("lost", "MUST"): ("pass", "", "", ""),
+        ("fails to say", "MUST NOT"): ("pass", "fail", "n/a", "inconclusive"),
+        ("kept", "MUST"): ("pass", "pass", "fail", "n/a"),
+        ("never said", "MUST"): ("n/a", "", "n/a", "n/a"),
+        ("should", "SHOULD"): ("pass", "pass", "", ""),
+        ("new", "MUST"): ("", "", "pass", "pass"),
+    }
+    found = [
+        {"run_id": run_id, "requirement": name, "level": level, "outcome": outcome, "tests": 1}
+        for (name, level), outcomes in signs.items()
+        for run_id, outcome in zip(("b0", "b1", "c1", "c2"), outcomes, strict=True)
+        if outcome
+    ]
+    found.append({"run_id": "x", "requirement": "lost", "level": "MUST", "outcome": "pass", "tests": 1})
+    told = coverage.lost_requirements(rollup(spark, "requirements", *found), runs).collect()
+    assert sorted(map(tuple, told)) == [
+        (KEY, "requirement", "fails to say", "MUST NOT", "b1", "inconclusive"),
+        (KEY, "requirement", "lost", "MUST", "b0", "not run"),
+    ]
+
+
+def test_pair_that_the_baseline_tried_and_the_candidate_did_not_is_lost(spark: SparkSession) -> None:
+    runs = compared(spark, "b baseline", "c candidate", "d baseline 1.0 idle", "e candidate 1.1 idle")
+    found = rollup(
+        spark,
+        "coverage",
+        pair("b", "open", "INIT"),
+        pair("c", "open", "INIT"),
+        pair("b", "open", "OPEN"),
+        pair("c", "open", "OPEN", 0),
+        pair("b", "open", "CLOSE"),
+        pair("b", "never", "PUSH", 0),
+        # Nothing was fuzzed by the candidate of this key.
+        pair("d", "open", "INIT"),
+    )
+    assert sorted(map(tuple, coverage.lost_pairs(found, runs).collect())) == [
+        (KEY, "pair", "CLOSE in open", "", "b", "not planned"),
+        (KEY, "pair", "OPEN in open", "", "b", "not reached"),
+    ]
+
+
+def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:
+    with pytest.raises(MissingColumns, match="no column outcome, tests"):
+        coverage.coverage_by_run(compared(spark, "a candidate"), rollup(spark, "coverage"))

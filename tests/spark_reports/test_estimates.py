@@ -1,0 +1,108 @@
+"""The SQL says what the plain functions say."""
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from spark_reports import estimates, statistics
+from spark_reports.columns import MissingColumns
+
+COUNTS = ("failed_c", "runs_c", "failed_b", "runs_b")
+
+
+@pytest.fixture(scope="module")
+def tables() -> list[tuple[int, int, int, int]]:
+    chance = random.Random(1)
+    drawn = []
+    for _ in range(60):
+        runs_c, runs_b = chance.choice((1, 2, 7, 30, 100)), chance.choice((1, 3, 8, 30, 2000))
+        drawn.append((chance.randint(0, runs_c), runs_c, chance.randint(0, runs_b), runs_b))
+    return [(0, 1, 0, 1), (1, 1, 0, 1), (1, 1, 1, 1), (8, 8, 0, 5), *drawn]
+
+
+def computed(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: str, **texts: str) -> list[Row]:
+    frame = spark.createDataFrame(rows, schema).coalesce(1)
+    return frame.selectExpr("*", *(f"{text} AS {name}" for name, text in texts.items())).collect()
+
+
+def test_rates_are_judged_as_in_python(spark: SparkSession, tables: list[tuple[int, int, int, int]]) -> None:
+    rows = computed(
+        spark,
+        tables,
+        ", ".join(f"{name} bigint" for name in COUNTS),
+        ends=estimates.wilson("failed_c", "runs_c"),
+        p=estimates.fisher(*COUNTS),
+        higher=estimates.probability_higher(*COUNTS),
+    )
+    for row, table in zip(rows, tables, strict=True):
+        assert (row["ends"]["low"], row["ends"]["high"]) == pytest.approx(statistics.wilson(*table[:2]))
+        assert row["p"] == pytest.approx(statistics.fisher(*table), rel=1e-9)
+        assert row["higher"] == pytest.approx(statistics.probability_higher(*table), abs=0.02)
+        if max(table[1], table[3]) <= 100:
+            assert row["higher"] == pytest.approx(statistics.probability_higher(*table), abs=2e-3)
+
+
+def test_interval_without_runs_says_nothing(spark: SparkSession) -> None:
+    (row,) = computed(spark, [(0, 0)], "failed bigint, runs bigint", ends=estimates.wilson("failed", "runs"))
+    assert tuple(row["ends"]) == (0.0, 1.0)
+
+
+def test_shifts_are_judged_as_in_python(spark: SparkSession) -> None:
+    chance = random.Random(2)
+    samples: list[tuple[list[float], list[float]]] = [
+        ([], [1.0]),
+        ([1.0] * 12, [1.0] * 12),
+        ([3.0] * 10, [1.0] * 10),
+    ]
+    for _ in range(60):
+        sizes = chance.randint(1, 15), chance.randint(1, 15)
+        # Whole numbers, so that there are ties.
+        samples.append(tuple([float(chance.randint(0, 30)) for _ in range(size)] for size in sizes))  # type: ignore[arg-type]
+    rows = computed(
+        spark,
+        samples,
+        "c array<double>, b array<double>",
+        p=estimates.mann_whitney("c", "b"),
+        m=estimates.median("c"),
+    )
+    for row, (first, second) in zip(rows, samples, strict=True):
+        assert row["p"] == pytest.approx(statistics.mann_whitney(first, second), abs=5e-7)
+        ordered = sorted(first)
+        half = len(ordered) // 2
+        assert row["m"] == ((ordered[half] + ordered[-half - 1]) / 2 if ordered else None)
+
+
+def test_quantiles_of_histograms_are_those_of_python(spark: SparkSession) -> None:
+    histograms = [[(8, 3), (20, 5)], [(0, 1)], [(7, 1000), (8, 1), (100, 1)], [(5, 0), (6, 2)]]
+    shares = (0.02, 0.5, 0.98)
+    rows = computed(
+        spark,
+        [(bins,) for bins in [*histograms, []]],
+        "bins array<struct<bin: bigint, count: bigint>>",
+        **{
+            f"q{place}": estimates.quantile_of_bins("bins", f"{share}D") for place, share in enumerate(shares)
+        },
+    )
+    for row, bins in zip(rows, histograms, strict=False):
+        expected = [statistics.quantile_of_bins(bins, share) for share in shares]
+        assert [row[f"q{place}"] for place in range(3)] == pytest.approx(expected)
+    assert rows[-1]["q1"] is None
+
+
+def test_false_discoveries_are_bounded_in_each_family(spark: SparkSession) -> None:
+    chance = random.Random(3)
+    rows = [(place, place % 3, chance.choice([None, 0.01, 0.04, chance.random()])) for place in range(40)]
+    frame = spark.createDataFrame(rows, "place int, family int, p double").coalesce(1)
+    got = {row["place"]: row["q"] for row in estimates.with_q(frame, "family").collect()}
+    for family in range(3):
+        mine = {place: p for place, of, p in rows if of == family and p is not None}
+        expected = dict(zip(mine, statistics.benjamini_hochberg(list(mine.values())), strict=True))
+        assert {place: got[place] for place in mine} == pytest.approx(expected)
+    assert all(got[place] is None for place, _, p in rows if p is None)
+
+
+def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:
+    with pytest.raises(MissingColumns, match="no column p"):
+        estimates.with_q(spark.range(1), "id")

@@ -1,0 +1,139 @@
+from collections.abc import Callable, Mapping
+
+import pytest
+from pyspark.sql import DataFrame
+
+from spark_reports import rows, sets
+from spark_reports.columns import MissingColumns
+from tests.spark_reports.frames import SETS
+
+Frame = Callable[..., DataFrame]
+Run = Callable[..., rows.RunRow]
+
+
+@pytest.fixture(scope="module")
+def runs(frame: Frame, run_row: Run) -> DataFrame:
+    """Three versions on one machine, one of them on another, a mutant; names are not in the order of time."""
+    return frame(
+        run_row("old", 1, node_version="1.9.0"),
+        run_row("ten", 2, node_version="1.10.0"),
+        run_row("eleven-a", 4, node_version="1.11.0"),
+        run_row("eleven-b", 3, node_version="1.11"),
+        run_row("other", 5, node_version="1.10.0", environment="another machine"),
+        run_row("mutant", 6, node="ref:ZN-INIT-001b", node_impl="refnode:ZN-INIT-001b"),
+        run_row("", 7, started_at="", node_impl="unknown"),
+        run_row("nothing", 8, node="null:echo", node_impl="null:echo"),
+    ).coalesce(1)
+
+
+def roles(runs: DataFrame, text: str = "previous") -> Mapping[str, str]:
+    names = {row["run_id"] for row in runs.select("run_id").collect()}
+    return {row["run_id"]: row["set"] for row in sets.resolve(runs, sets.baseline_of(text, names)).collect()}
+
+
+def test_newest_version_is_compared_with_the_one_before_it(runs: DataFrame) -> None:
+    told = sets.resolve(runs, sets.Baseline())
+    assert told.schema.simpleString() == f"struct<{SETS.replace(', ', ',').replace(' ', ':')}>"
+    found = {row["run_id"]: row for row in told.collect()}
+    assert {name: row["set"] for name, row in found.items()} == {
+        "old": "history",
+        "ten": "baseline",
+        "eleven-a": "candidate",
+        "eleven-b": "candidate",
+        "other": "candidate",
+        "mutant": "candidate",
+        "nothing": "candidate",
+    }
+    assert found["old"]["key"] == found["eleven-a"]["key"] != found["other"]["key"]
+    assert [found[name]["age"] for name in ("eleven-a", "eleven-b", "ten", "old")] == [0, 1, 2, 3]
+    assert [found[name]["place"] for name in ("old", "ten", "eleven-a", "eleven-b")] == [1, 2, 3, 3]
+    assert [found[name]["others"] for name in ("ten", "other", "mutant")] == [1, 4, 0]
+    assert {name: row["mutant"] for name, row in found.items() if row["mutant"]} == {
+        "mutant": "ZN-INIT-001b",
+        "nothing": "null:echo",
+    }
+    assert (found["ten"]["has_baseline"], found["other"]["has_baseline"]) == (True, False)
+
+
+def test_version_that_is_asked_for_is_the_baseline_and_other_keys_are_not_comparable(runs: DataFrame) -> None:
+    assert roles(runs, "v1.9") == {
+        "old": "baseline",
+        "ten": "history",
+        "eleven-a": "candidate",
+        "eleven-b": "candidate",
+        "other": "not comparable",
+        "mutant": "not comparable",
+        "nothing": "not comparable",
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "candidate"),
+    [
+        ("old", {"eleven-a", "eleven-b"}),
+        # Of its own version, what came later; where nothing did, the newest other run.
+        ("eleven-b", {"eleven-a"}),
+        ("eleven-a", {"eleven-b"}),
+    ],
+)
+def test_run_that_is_asked_for_is_the_baseline(runs: DataFrame, asked: str, candidate: set[str]) -> None:
+    told = roles(runs, asked)
+    assert {name for name, role in told.items() if role == "baseline"} == {asked}
+    assert {name for name, role in told.items() if role == "candidate"} == candidate
+
+
+def test_newest_run_of_an_only_version_is_compared_with_those_before_it(frame: Frame, run_row: Run) -> None:
+    runs = frame(run_row("r1", 1), run_row("r2", 2), run_row("r3", 3, node_version="v1.10.2.0"))
+    assert roles(runs) == {"r1": "baseline", "r2": "baseline", "r3": "candidate"}
+
+
+def test_versions_that_are_none_come_in_the_order_in_which_they_were_met(frame: Frame, run_row: Run) -> None:
+    runs = frame(
+        run_row("r1", 1, node_version="fbaa"),
+        run_row("r2", 2, node_version="0cc1-dirty"),
+        run_row("r3", 3, node_version="fbaa"),
+    )
+    assert roles(runs) == {"r1": "baseline", "r2": "candidate", "r3": "baseline"}
+
+
+def test_what_differs_is_another_key(frame: Frame, run_row: Run) -> None:
+    runs = frame(
+        run_row("a"),
+        run_row("b", configuration="transport=tls"),
+        run_row("c", node_whatami="peer"),
+        run_row("d", node_impl="unknown", node="tcp/a"),
+        run_row("e", node_impl="unknown", node="tcp/b"),
+        run_row("f", node="pypi:1.10.2", harness_version="0.2.0", seed=9),
+    )
+    keys = {row["run_id"]: row["key"] for row in sets.resolve(runs, sets.Baseline()).collect()}
+    assert keys["a"] == keys["f"]
+    assert len(set(keys.values())) == 5
+
+
+def test_compared_sets_are_told_by_key(runs: DataFrame) -> None:
+    told = {row["candidate"][0]: row for row in sets.compared(sets.resolve(runs, sets.Baseline())).collect()}
+    row = told["eleven-a"]
+    assert (row["node"], row["candidate"], row["baseline"]) == (
+        "eclipse-zenoh router",
+        ["eleven-a", "eleven-b"],
+        ["ten"],
+    )
+    assert (row["candidate_version"], row["baseline_version"], row["others"]) == ("1.11, 1.11.0", "1.10.0", 1)
+
+
+def test_runs_are_chosen_by_what_they_did(frame: Frame, run_row: Run) -> None:
+    runs = frame(
+        run_row("a", kind="conformance"), run_row("b", kind="conformance+fuzz"), run_row("c", kind="fuzz")
+    )
+    assert {row["run_id"] for row in sets.of_kind(runs, "fuzz").collect()} == {"b", "c"}
+
+
+def test_baseline_is_a_run_if_there_is_one_of_that_name() -> None:
+    assert sets.baseline_of("previous", set()) == sets.Baseline()
+    assert sets.baseline_of("1.9", {"1.9"}) == sets.Baseline(sets.RUN, "1.9")
+    assert sets.baseline_of("1.9", {"r1"}) == sets.Baseline(sets.VERSION, "1.9")
+
+
+def test_missing_columns_are_refused_at_the_door(frame: Frame, run_row: Run) -> None:
+    with pytest.raises(MissingColumns, match="no column started_at"):
+        sets.resolve(frame(run_row()).drop("started_at"), sets.Baseline())
