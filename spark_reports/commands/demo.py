@@ -1,0 +1,110 @@
+"""``zenoh-reports demo``: a store of runs that never took place, its report, and what of the truth is in it."""
+
+import argparse
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_reports.commands.common import say
+from spark_reports.errors import EngineFailed, GateFailed, WrongUse
+from spark_reports.folders import find_run_folders
+from spark_reports.session import add_engine_options, engine_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_reports.recall import Score
+    from spark_reports.report import Report
+
+RUNS = 300
+SHOWN = 20
+
+
+def add(commands: Any) -> None:
+    """Adds the parser."""
+    demo = commands.add_parser(
+        "demo",
+        help="make a store of synthetic runs, and its report",
+        description="Makes up runs of several nodes and releases, with faults planted in them; takes them into a store "
+        "and reports on it; then says how much of what was planted the report found (recall), and how much of what it "
+        "found was planted (precision). Exit 1 if that is not all.",
+    )
+    demo.add_argument(
+        "--out",
+        required=True,
+        type=Path,
+        metavar="DIR",
+        help="where to write runs, store and report; made if missing",
+    )
+    demo.add_argument(
+        "--runs", type=int, default=RUNS, metavar="N", help="about so many runs (default: %(default)s)"
+    )
+    demo.add_argument(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the same seed gives the same runs (default: %(default)s)",
+    )
+    add_engine_options(demo)
+    demo.set_defaults(function=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Makes all of it, and ends with the path of the page.
+
+    Raises:
+        WrongUse: There is something in the folder already, or the runs are too few.
+        GateFailed: The report lacks something, or says something that is not so.
+    """
+    out: Path = arguments.out
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise WrongUse(f"{out} is no empty folder; name a new one")
+    try:
+        from spark_reports import page, recall, render, synthetic
+    except ImportError as error:
+        raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
+    say(f"making up {arguments.runs} runs")
+    try:
+        truth = synthetic.make(out / "runs", arguments.runs, arguments.seed)
+    except ValueError as error:
+        raise WrongUse(f"--runs: {error}") from error
+    except OSError as error:
+        raise WrongUse(f"{out} cannot be written ({error.strerror})") from error
+    with engine_session(arguments, say=say) as spark:
+        report = reported(spark, out)
+    path = render.write_report(page.make_page(report), out / "report")
+    scores = recall.score(truth, recall.found_in(report, truth))
+    print(f"{truth.runs} run folders with {truth.rows} rows, seed {arguments.seed}")
+    print(recall.table(scores))
+    for line in differences(scores):
+        print(line)
+    print(path)
+    if any(one.missed or one.wrong for one in scores):
+        raise GateFailed("the report and what was planted differ")
+    return 0
+
+
+def reported(spark: "SparkSession", out: Path) -> "Report":
+    """Takes the runs below a folder into a store beside them, and returns the report on it."""
+    from spark_reports import collect
+    from spark_reports.ingest import ingest
+    from spark_reports.store import Store
+    from spark_reports.views import open_views
+
+    folders = find_run_folders([out / "runs"])
+    store = Store(out / "store")
+    ingest(spark, store, folders, say)
+    commits = store.commits()
+    duplicates = [folder for folder in folders if folder.duplicate_of is not None]
+    return collect.collect(open_views(spark, store, commits), commits, "previous", say, duplicates=duplicates)
+
+
+def differences(scores: Iterable["Score"]) -> Iterator[str]:
+    """Yields what was missed and what was not planted, a line for each."""
+    for one in scores:
+        for title, facts in (("missed", one.missed), ("not planted", one.wrong)):
+            for fact in facts[:SHOWN]:
+                yield f"{title}: {one.name}: {', '.join(fact)}"
+            if len(facts) > SHOWN:
+                yield f"{title}: {one.name}: {len(facts) - SHOWN} more"

@@ -1,0 +1,110 @@
+"""``zenoh-reports query``: SQL over what is in a store, or in run folders."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_reports.commands.build import open_store
+from spark_reports.commands.common import check_not_empty, say
+from spark_reports.errors import EngineFailed, WrongUse
+from spark_reports.folders import RunFolder, find_run_folders
+from spark_reports.session import add_engine_options, engine_session
+
+if TYPE_CHECKING:
+    from spark_reports.store import Store
+
+_EXAMPLES = """\
+examples:
+  zenoh-reports query                                    the views and their columns
+  zenoh-reports query "SELECT node_version, count(*) FROM runs GROUP BY ALL" --store store
+  zenoh-reports query "FROM buckets |> WHERE first_case < 100 |> SELECT bucket, run_id" --store runs --format csv
+"""
+
+
+def add(commands: Any) -> None:
+    """Adds the parser."""
+    query = commands.add_parser(
+        "query",
+        help="answer an SQL query over a store",
+        description="Answers one query in Spark SQL. Without a query it lists the views and their columns; what they "
+        "mean: docs/reports.md. Nothing is changed.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    query.add_argument(
+        "sql", nargs="?", default="", metavar="SQL", help="the query; - to read it from standard input"
+    )
+    query.add_argument(
+        "--store", metavar="STORE", help="a store, its path or URI, or a folder of run folders"
+    )
+    query.add_argument(
+        "--format",
+        choices=("table", "csv", "json"),
+        default="table",
+        help="of the answer (default: %(default)s)",
+    )
+    query.add_argument(
+        "--limit", type=_limit, default=1_000, metavar="N", help="show at most N rows (default: %(default)s)"
+    )
+    add_engine_options(query)
+    query.set_defaults(function=run)
+
+
+def _limit(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text[:9]) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
+    return int(text)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the answer, or the list of the views."""
+    try:
+        from spark_reports import query
+        from spark_reports.ingest import ingest
+        from spark_reports.views import open_views
+    except ImportError as error:
+        raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
+    if not arguments.sql:
+        print(query.listing())
+        return 0
+    if not arguments.store:
+        raise WrongUse("--store is missing; name a store, or the folder that the runs are in")
+    sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
+    with (
+        _opened(arguments.store) as (store, folders),
+        engine_session(arguments, input_bytes=_size(folders), say=say) as spark,
+    ):
+        if folders:
+            ingest(spark, store, folders, say)
+        answer = query.ask(spark, open_views(spark, store), sql, arguments.limit)
+    print(query.as_text(answer, arguments.format), end="")
+    if answer.more:
+        say(f"there are more than {arguments.limit} rows; --limit shows more, up to {query.MOST}")
+    return 0
+
+
+@contextmanager
+def _opened(name: str) -> Iterator[tuple["Store", list[RunFolder]]]:
+    """Opens a store, or a temporary one for run folders, which are returned as well.
+
+    Raises:
+        WrongUse: There is neither.
+        NothingToReport: There is nothing in it.
+    """
+    with open_store(name) as store:
+        if store.exists():
+            yield store, []
+            return
+    if not Path(name).is_dir():
+        raise WrongUse(f"{name} is neither a store nor a folder of run folders")
+    folders = find_run_folders([Path(name)])
+    check_not_empty(folders, [Path(name)])
+    with open_store(None) as store:
+        yield store, folders
+
+
+def _size(folders: Iterable[RunFolder]) -> int:
+    return sum(tail.size for folder in folders for tail in folder.files.values())

@@ -1,0 +1,94 @@
+"""``zenoh-reports watch``: campaigns and suites while they run."""
+
+import argparse
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Any
+
+from spark_reports.commands.common import say
+from spark_reports.commands.times import seconds
+from spark_reports.errors import EngineFailed, WrongUse
+from spark_reports.java import find_java
+from spark_reports.rows import utc_now
+from spark_reports.session import spark_session
+
+
+def add(commands: Any) -> None:
+    """Adds the parser."""
+    watch = commands.add_parser(
+        "watch",
+        help="follow campaigns and suites while they run",
+        description="Follows all runs at and below the given folders, also those that begin later: rates, verdicts, "
+        "new buckets and failed tests as they come. Writers do not notice. Ends with Ctrl-C.",
+    )
+    watch.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="a run folder, or a folder of them")
+    watch.add_argument(
+        "--checkpoint",
+        type=Path,
+        metavar="DIR",
+        help="remember there what was counted, so that a watch that was ended or killed goes on where it was, and no "
+        "line counts twice (default: forget it)",
+    )
+    watch.add_argument(
+        "--every",
+        type=seconds,
+        default=1.0,
+        metavar="TIME",
+        help="how often to look, for example 500ms or 5s (default: 1s)",
+    )
+    end = watch.add_mutually_exclusive_group()
+    end.add_argument("--once", action="store_true", help="count what is there, and end")
+    end.add_argument(
+        "--until-idle",
+        type=seconds,
+        metavar="TIME",
+        help="end when no line came for so long, for example 30s",
+    )
+    watch.set_defaults(function=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tells what comes until it is told to end."""
+    for root in arguments.runs:
+        if not root.is_dir():
+            what = "is not a folder" if root.exists() else "does not exist"
+            raise WrongUse(f"{root} {what}; name the folder that the runs are in, for example runs/")
+    try:
+        from spark_reports import telling, watch
+    except ImportError as error:
+        raise EngineFailed(
+            f"{error.name} is missing or too old: `pip install 'zenoh-harness[reports]' 'pyspark>=4.2'`"
+        ) from error
+    teller = telling.Teller(arguments.runs, utc_now())
+    java = find_java(os.environ)
+    kept = arguments.checkpoint
+    with nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="zenoh-watch-") as folder:
+        plan = watch.Plan(
+            roots=arguments.runs,
+            checkpoint=Path(folder),
+            every_s=arguments.every,
+            once=arguments.once,
+            idle_s=arguments.until_idle,
+        )
+        counted = watch.begin(plan)
+        say(f"starting Spark on {java}")
+        with spark_session(java, os.environ) as spark:
+            say("watching; Ctrl-C ends it" if not arguments.once else "counting")
+            try:
+                with closing(watch.follow(spark, plan, counted)) as batches:
+                    for news in batches:
+                        if news is not None:
+                            _print(teller.news(counted, news))
+                        _print(teller.look(counted))
+            except KeyboardInterrupt:
+                say("ended")
+        _print(teller.end(counted))
+    return 0
+
+
+def _print(lines: Iterable[str]) -> None:
+    for line in lines:
+        print(line, flush=True)

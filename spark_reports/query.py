@@ -1,0 +1,226 @@
+"""SQL over the views of a store: what may be asked, what went wrong in words, and the answer as text."""
+
+import csv
+import datetime as dt
+import io
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.logger import PySparkLogger
+from pyspark.sql import Row
+from pyspark.sql.types import StructType, VariantVal
+
+from spark_reports.errors import WrongUse
+from spark_reports.tables import SCHEMAS
+from spark_reports.text import one_line, short, visible
+
+if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    from spark_reports.views import Views
+
+FORMATS = ("table", "csv", "json")
+
+LIMIT = 1_000
+"""So many rows are shown unless another limit is asked for."""
+
+MOST = 1_000_000
+"""No more rows can be asked for at once; aggregate in the query instead."""
+
+WIDEST = 60
+"""Characters of a cell of a table; CSV and JSON have all of them."""
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+_NO_VIEW = "TABLE_OR_VIEW_NOT_FOUND"
+_NO_COLUMN = "UNRESOLVED_COLUMN"
+_DATA_EXCEPTION = "22"
+"""Class of SQLSTATE: a division by zero, text that is no number; the query is at fault, not the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Rows of plain values under the names of their columns.
+
+    Attributes:
+        more: There were more rows than the limit.
+    """
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    more: bool
+
+
+def views_in(sql: str) -> list[str]:
+    """Returns the names of the views that a query may be about; words in strings and comments count as well."""
+    words = {word.lower() for word in re.findall(r"\w+", sql)}
+    return [name for name in SCHEMAS if name in words]
+
+
+def listing(names: Iterable[str] = ()) -> str:
+    """Returns the views with their columns and types, one view a line; all of them if none is named."""
+    lines = []
+    for name in names or SCHEMAS:
+        columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in SCHEMAS[name])
+        lines.append(f"{name}({columns})")
+    return "\n".join(lines)
+
+
+def ask(spark: "SparkSession", views: "Views", sql: str, limit: int = LIMIT) -> Answer:
+    """Returns the answer to a query.
+
+    Args:
+        spark: The session that the views are of.
+        views: The views.
+        sql: One query; nothing that changes anything is taken.
+        limit: At most so many rows.
+
+    Raises:
+        WrongUse: It is no query, or names what is not there; says what there is.
+    """
+    from pyspark.errors import AnalysisException, PySparkException
+
+    text = sql.strip().rstrip(";").strip()
+    if not text:
+        raise WrongUse(f"an empty query; the views are {', '.join(SCHEMAS)}")
+    named = views_in(text)
+    for name in named:
+        views.frame(name).createOrReplaceTempView(name)
+    try:
+        # In brackets only a query may stand: nothing that writes, and no second statement.
+        with _quiet():
+            frame = spark.sql(f"SELECT * FROM (\n{text}\n)")  # noqa: S608 (whoever types it is meant to)
+            columns = tuple(_unique(frame.schema))
+            found = frame.limit(limit + 1).collect()
+    except AnalysisException as error:
+        raise WrongUse(_explained(error, named)) from error
+    except PySparkException as error:
+        if not str(error.getSqlState() or "").startswith(_DATA_EXCEPTION):
+            raise
+        raise WrongUse(_explained(error, named)) from error
+    finally:
+        for name in named:
+            spark.catalog.dropTempView(name)
+    rows = tuple(tuple(plain(value) for value in row) for row in found[:limit])
+    return Answer(columns, rows, len(found) > limit)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps PySpark from printing a page about a query that is wrong; one line will do."""
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    before = logger.disabled
+    logger.disabled = True
+    try:
+        yield
+    finally:
+        logger.disabled = before
+
+
+def _unique(schema: StructType) -> list[str]:
+    """Returns the names of the columns; those that stand twice get a number."""
+    met: dict[str, int] = {}
+    result = []
+    for name in schema.names:
+        met[name] = met.get(name, 0) + 1
+        result.append(name if met[name] == 1 else f"{name}_{met[name]}")
+    return result
+
+
+def _explained(error: "PySparkException", named: Sequence[str]) -> str:
+    condition = str(error.getCondition() or "")
+    said = dict(error.getMessageParameters() or {})
+    if condition.startswith(_NO_VIEW):
+        name = said.get("relationName", "").replace("`", "")
+        return visible(f"no view {name}; the views are {', '.join(SCHEMAS)}")
+    if condition.startswith(_NO_COLUMN):
+        name = said.get("objectName", "").replace("`", "")
+        there = "; ".join(f"{view} has {', '.join(SCHEMAS[view].names)}" for view in named)
+        return visible(f"no column {name}; {there or 'no view is named'}")
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), condition)
+    first = re.sub(r"^\[[A-Z_.]+\]\s*|\s*SQLSTATE: \w+.*$", "", first)
+    return visible(short(f"not a query that can be answered: {first.rstrip('. ')}", 500))
+
+
+def plain(value: Any) -> Any:
+    """Returns a value of a row as JSON has it."""
+    if isinstance(value, VariantVal):
+        value = value.toPython()
+    if isinstance(value, Row):
+        value = value.asDict()
+    if isinstance(value, dict):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> Any:
+    if (
+        value is None
+        or isinstance(value, bool | int | str)
+        or (isinstance(value, float) and math.isfinite(value))
+    ):
+        return value
+    if isinstance(value, bytes | bytearray):
+        return value.hex()
+    return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
+
+
+def as_text(answer: Answer, form: str) -> str:
+    """Returns an answer in one of ``FORMATS``, ending with a line end."""
+    return {"table": _as_table, "csv": _as_csv, "json": _as_json}[form](answer)
+
+
+def _as_json(answer: Answer) -> str:
+    # What is no ASCII is escaped, so that nothing in it can harm a terminal.
+    lines = [json.dumps(dict(zip(answer.columns, row, strict=True))) for row in answer.rows]
+    return "[" + ",\n ".join(lines) + "]\n"
+
+
+def _as_csv(answer: Answer) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow(_harmless(name) for name in answer.columns)
+    for row in answer.rows:
+        writer.writerow(value if isinstance(value, int | float) else _harmless(_cell(value)) for value in row)
+    return file.getvalue()
+
+
+def _harmless(text: str) -> str:
+    """Returns text for a cell that a spreadsheet shows and does not run."""
+    return f"'{visible(text)}" if text.startswith(_FORMULA) else visible(text)
+
+
+def _as_table(answer: Answer) -> str:
+    head = [short(visible(one_line(name)), WIDEST) for name in answer.columns]
+    body = [[short(visible(one_line(_cell(value))), WIDEST) for value in row] for row in answer.rows]
+    numeric = [
+        all(isinstance(row[at], int | float) and not isinstance(row[at], bool) for row in answer.rows)
+        for at in range(len(head))
+    ]
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    lines = []
+    for cells in (head, ["-" * width for width in widths], *body):
+        padded = [
+            cell.rjust(width) if right else cell.ljust(width)
+            for cell, width, right in zip(cells, widths, numeric, strict=True)
+        ]
+        lines.append("  ".join(padded).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)

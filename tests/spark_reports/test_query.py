@@ -1,0 +1,141 @@
+"""SQL over the views: only queries, errors that say what is there, answers that do no harm."""
+
+import csv
+import io
+import json
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_reports.errors import WrongUse
+from spark_reports.query import Answer, as_text, ask, listing, plain, views_in
+from spark_reports.tables import SCHEMAS
+from spark_reports.views import NAMES, Views
+
+HOSTILE = "demo/\x1b[31m\u202eexe"
+
+
+@pytest.fixture(scope="module")
+def views(spark: SparkSession) -> Views:
+    """A store with three verdict checks and nothing else."""
+    columns = SCHEMAS["checks"].names
+    given: list[dict[str, object]] = [
+        {"run_id": "r1", "test": "a", "outcome": "pass", "requirements": ["ZN-INIT-001"], "duration_s": 0.5},
+        {"run_id": "r1", "test": "b", "outcome": "fail", "requirements": [], "seen": HOSTILE},
+        {"run_id": "r2", "test": "a", "outcome": "pass", "requirements": ["ZN-INIT-001"]},
+    ]
+    rows = [tuple(row.get(name) for name in columns) for row in given]
+
+    def opener(name: str) -> DataFrame:
+        return spark.createDataFrame(rows if name == "checks" else [], SCHEMAS[name])
+
+    return Views(opener)
+
+
+def test_aggregate_gives_its_rows_and_columns(spark: SparkSession, views: Views) -> None:
+    answer = ask(spark, views, "SELECT outcome, count(*) AS n FROM checks GROUP BY ALL ORDER BY n DESC;")
+    assert answer == Answer(("outcome", "n"), (("pass", 2), ("fail", 1)), more=False)
+
+
+def test_more_rows_than_the_limit_are_cut_and_told(spark: SparkSession, views: Views) -> None:
+    answer = ask(spark, views, "WITH t AS (SELECT test FROM checks) SELECT * FROM t -- all", limit=2)
+    assert (len(answer.rows), answer.more) == (2, True)
+
+
+def test_order_of_the_query_is_kept(spark: SparkSession, views: Views) -> None:
+    answer = ask(spark, views, "FROM checks |> ORDER BY test DESC, run_id |> SELECT test, run_id")
+    assert answer.rows == (("b", "r1"), ("a", "r1"), ("a", "r2"))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "DROP VIEW checks",
+        "CREATE TABLE t AS SELECT 1",
+        "INSERT INTO checks VALUES (1)",
+        "SET spark.sql.shuffle.partitions=7",
+        "SELECT 1; SELECT 2",
+        "SELECT (FROM WHERE",
+        "SELECT 1 / 0",
+        "SELECT CAST('x' AS INT)",
+    ],
+)
+def test_anything_but_a_query_that_works_is_wrong_use(
+    spark: SparkSession, views: Views, capfd: pytest.CaptureFixture[str], sql: str
+) -> None:
+    with pytest.raises(WrongUse, match=r"not a query that can be answered: .") as found:
+        ask(spark, views, sql)
+    assert "\n" not in str(found.value)
+    assert not capfd.readouterr().err
+    assert spark.conf.get("spark.sql.shuffle.partitions") != "7"
+
+
+def test_unknown_view_is_answered_with_all_views(spark: SparkSession, views: Views) -> None:
+    with pytest.raises(WrongUse, match=r"no view chekcs; the views are runs, .*reply_times"):
+        ask(spark, views, "SELECT * FROM chekcs")
+
+
+def test_unknown_column_is_answered_with_those_of_the_view(spark: SparkSession, views: Views) -> None:
+    with pytest.raises(WrongUse, match=r"no column verdict; checks has run_id, .*outcome"):
+        ask(spark, views, "SELECT verdict FROM checks")
+
+
+def test_view_of_an_answer_does_not_stay_in_the_session(spark: SparkSession, views: Views) -> None:
+    ask(spark, views, "SELECT count(*) FROM checks")
+    assert not spark.catalog.tableExists("checks")
+
+
+def test_variants_and_structs_are_plain_values(spark: SparkSession, views: Views) -> None:
+    sql = """SELECT parse_json('{"a":[1,null]}') v, named_struct('b', X'0aff') s, DATE'2026-11-01' d, 1 x, 2 x"""
+    answer = ask(spark, views, sql)
+    assert answer.columns == ("v", "s", "d", "x", "x_2")
+    assert answer.rows == (({"a": [1, None]}, {"b": "0aff"}, "2026-11-01", 1, 2),)
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+def test_hostile_text_cannot_reach_the_terminal(form: str) -> None:
+    text = as_text(Answer(("seen",), ((HOSTILE,),), more=False), form)
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert "31m" in text
+
+
+def test_csv_does_not_give_a_spreadsheet_a_formula() -> None:
+    answer = Answer(("a", "b"), (("=cmd|' /c calc'!A1", -1), (None, 0.5)), more=False)
+    rows = list(csv.reader(io.StringIO(as_text(answer, "csv"))))
+    assert rows == [["a", "b"], ["'=cmd|' /c calc'!A1", "-1"], ["", "0.5"]]
+
+
+def test_json_is_lossless() -> None:
+    answer = Answer(("a", "b"), ((HOSTILE, [1, {"x": None}]), ("é", True)), more=False)
+    assert json.loads(as_text(answer, "json")) == [
+        {"a": HOSTILE, "b": [1, {"x": None}]},
+        {"a": "é", "b": True},
+    ]
+
+
+def test_table_aligns_numbers_and_cuts_long_cells() -> None:
+    lines = as_text(Answer(("name", "n"), (("x" * 200, 5), ("y", 1234)), more=False), "table").splitlines()
+    assert lines[0].split() == ["name", "n"]
+    assert lines[2].endswith("(140 more)     5")
+    assert lines[3].endswith(" 1234")
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_table_without_rows_has_its_head() -> None:
+    assert as_text(Answer(("name", "n"), (), more=False), "table") == "name  n\n----  -\n"
+
+
+def test_listing_names_every_view_and_column() -> None:
+    text = listing()
+    assert [line.partition("(")[0] for line in text.splitlines()] == list(SCHEMAS)
+    assert set(NAMES) == set(SCHEMAS)
+    assert "first_case bigint" in listing(["buckets"])
+
+
+def test_views_are_found_whatever_their_case() -> None:
+    assert views_in("select * from CHECKS join Runs using (run_id) -- not rundown") == ["runs", "checks"]
+
+
+def test_numbers_that_json_lacks_are_text() -> None:
+    assert plain([float("nan"), float("inf"), 1.5]) == ["nan", "inf", 1.5]

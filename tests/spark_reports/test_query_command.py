@@ -1,0 +1,54 @@
+"""The command query: what it refuses, and one answer over run folders."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spark_reports import rows
+from spark_reports.__main__ import main
+from spark_reports.tables import SCHEMAS
+
+
+def test_no_query_lists_the_views(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(SCHEMAS)
+
+
+def test_query_without_a_store_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", "SELECT 1"]) == 2
+    assert "--store is missing" in capsys.readouterr().err
+
+
+def test_store_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", "SELECT 1", "--store", str(tmp_path / "none")]) == 2
+    assert "is neither a store nor a folder of run folders" in capsys.readouterr().err
+
+
+def test_folder_without_runs_is_data_trouble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", "SELECT 1", "--store", str(tmp_path)]) == 3
+    assert "no run folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("limit", ["0", "-1", "1000001", "many", "9" * 5000])
+def test_limit_out_of_bounds_is_wrong_use(limit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["query", "SELECT 1", "--store", ".", "--limit", limit])
+    assert ended.value.code == 2
+    assert "is no number from 1 to 1000000" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("spark")
+def test_query_over_run_folders_answers_in_json(
+    make_run: Callable[..., Path],
+    verdict_row: Callable[..., rows.VerdictRow],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    make_run("r1", verdicts=[verdict_row("fail", seen="\x1b[31m"), verdict_row("pass", test="b")])
+    sql = "SELECT run_id, seen FROM checks WHERE outcome = 'fail'"
+    assert main(["query", sql, "--store", str(tmp_path), "--format", "json", "--limit", "1"]) == 0
+    out = capsys.readouterr().out
+    assert json.loads(out) == [{"run_id": "r1", "seen": "\x1b[31m"}]
+    assert "\x1b" not in out

@@ -1,0 +1,143 @@
+"""Runs while they go on: every line counted once, also by a watch that was ended in the middle of a batch."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_reports import rows, watch
+from spark_reports.__main__ import main
+from spark_reports.errors import EngineFailed, WrongUse
+from spark_reports.following import SCHEMA
+from spark_reports.tally import Group, Tally
+from spark_reports.watch import Plan
+
+CaseRow = Callable[..., rows.FuzzCaseRow]
+
+
+def _write(root: Path, cases: list[rows.FuzzCaseRow], run: str = "r1", *, end: bytes = b"") -> None:
+    path = root / run / rows.FUZZ_CASES
+    path.parent.mkdir(exist_ok=True)
+    with path.open("ab") as file:
+        file.write(b"".join(rows.to_json(case).encode() + b"\n" for case in cases) + end)
+
+
+def _count(counted: Tally) -> dict[str, int]:
+    return {run_id: run.lines() for run_id, run in counted.runs.items()}
+
+
+def test_lines_that_are_alike_become_one_group(spark: SparkSession) -> None:
+    common = ("r1", rows.FUZZ_CASES, "good", "handshake")
+    events = spark.createDataFrame(
+        [
+            (*common, "finding", "hang", "", "second", 20, 2),
+            (*common, "finding", "hang", "", "first", 10, 1),
+            (*common, "closed", "", "", "", 30, 3),
+        ],
+        SCHEMA,
+    )
+    found = {Group(**row.asDict()) for row in watch.groups(events).collect()}
+    of_run = {"run_id": "r1", "file": rows.FUZZ_CASES, "kind": "good", "campaign": "handshake"}
+    assert found == {
+        Group(
+            **of_run,
+            outcome="finding",
+            bucket="hang",
+            lines=2,
+            first_ns=10,
+            last_ns=20,
+            case=1,
+            text="first",
+        ),
+        Group(**of_run, outcome="closed", lines=1, first_ns=30, last_ns=30, case=3),
+    }
+
+
+def test_watch_that_was_ended_goes_on_where_it_was(
+    spark: SparkSession, tmp_path: Path, case_row: CaseRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    plan = Plan(roots=[runs], checkpoint=tmp_path / "checkpoint", once=True)
+    _write(runs, [case_row(at) for at in range(1, 4)], end=b'{"half')
+
+    # Ended when the batch was counted and Spark had not taken note of it yet.
+    def cut(_: threading.Event) -> None:
+        raise KeyboardInterrupt
+
+    counted = watch.begin(plan)
+    with monkeypatch.context() as patch:
+        patch.setattr(watch, "_acknowledge", cut)
+        with pytest.raises(KeyboardInterrupt):
+            list(watch.follow(spark, plan, counted))
+    assert _count(watch.begin(plan)) == {"r1": 3}
+
+    # The same batch comes again, with what has come since in the next one.
+    _write(runs, [], end=b' a line"}\n')
+    _write(runs, [case_row(at) for at in range(4, 6)])
+    _write(runs, [case_row(1)], "r2")
+    counted = watch.begin(plan)
+    assert [news for news in watch.follow(spark, plan, counted) if news is not None]
+    assert _count(counted) == {"r1": 6, "r2": 1}
+    assert counted.runs["r1"].files[rows.FUZZ_CASES] == {"good": 5, "apart": 1, "blank": 0, "footers": 0}
+    assert _count(watch.begin(plan)) == _count(counted)
+
+
+def test_watch_ends_when_no_line_comes_any_more(
+    spark: SparkSession, tmp_path: Path, case_row: CaseRow
+) -> None:
+    plan = Plan(roots=[tmp_path], checkpoint=tmp_path / "checkpoint", every_s=0.1, idle_s=0.1)
+    counted = watch.begin(plan)
+    _write(tmp_path, [case_row(1)])
+    told = 0
+    for news in watch.follow(spark, plan, counted):
+        if news is not None and not told:
+            # A run that begins while the watch goes on.
+            _write(tmp_path, [case_row(1), case_row(2)], "r2")
+            told += 1
+    assert _count(counted) == {"r1": 1, "r2": 2}
+    assert not spark.streams.active
+
+
+@pytest.mark.usefixtures("spark")
+def test_command_tells_what_is_there_and_ends(
+    tmp_path: Path, case_row: CaseRow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _write(tmp_path, [case_row(1, "hang INIT", verdict="finding", oracle="alive")])
+    assert main(["watch", str(tmp_path), "--once"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "r1 a node that is not known yet"
+    assert lines[-2].startswith("new bucket: hang INIT (handshake, case 1 of r1)")
+    assert lines[-1] == "1 run: 1 line = 1 rows; 1 bucket"
+
+
+def test_reader_that_fails_ends_the_watch_with_the_reason(
+    spark: SparkSession, tmp_path: Path, case_row: CaseRow
+) -> None:
+    _write(tmp_path, [case_row(1)])
+    plan = Plan(roots=[tmp_path], checkpoint=tmp_path / "checkpoint", once=True)
+    (tmp_path / "checkpoint" / "spark").mkdir(parents=True)
+    (tmp_path / "checkpoint" / "spark" / "metadata").write_text("no checkpoint")
+    with pytest.raises(EngineFailed, match=r"Spark gave up: .*no"):
+        list(watch.follow(spark, plan, watch.begin(plan)))
+
+
+def test_folder_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", str(tmp_path / "none"), "--once"]) == 2
+    assert "none does not exist" in capsys.readouterr().err
+
+
+def test_checkpoint_that_cannot_be_written_is_wrong_use(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(WrongUse, match="cannot be used as a checkpoint"):
+        watch.begin(Plan(roots=[tmp_path], checkpoint=tmp_path / "file"))
+
+
+@pytest.mark.parametrize("text", ["1 / 0", "0s", "soon"])
+def test_times_that_are_none_are_wrong_use(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["watch", ".", "--until-idle", text])
+    assert ended.value.code == 2
+    assert "is no time of at least 1ms" in capsys.readouterr().err
