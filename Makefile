@@ -3,7 +3,7 @@
 # Everything goes into .venv. Three small files in it say how far that got: `ready` (the packages are
 # complete; older than constraints.txt or pyproject.toml once those change), `incomplete` (an installation
 # was broken off, so nothing in there is trusted) and `made-for` (path and interpreter it was made for).
-# Java and tshark can come and go without us: they are looked at each time, which takes a moment.
+# Java, tshark and Chromium can come and go without us: they are looked at each time, which takes a moment.
 
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
@@ -116,7 +116,12 @@ setup: .venv/ready ## all that the other two need, into .venv; a moment when it 
 	else
 		tshark='no tshark (to have it read captures too: apt-get install tshark; tests of that are skipped)'
 	fi
-	printf 'Set up: %s; %s; %s\n' "$$(.venv/bin/python -V)" "$$java" "$$tshark"
+	tried=.venv/tried-chromium-$$(id -u)
+	if ! command -v chromium >/dev/null && [ ! -e "$$tried" ]; then
+		apt_install chromium || touch "$$tried" || :
+	fi
+	if command -v chromium >/dev/null; then chromium=chromium; else chromium='no chromium (tests that look at pages are skipped)'; fi
+	printf 'Set up: %s; %s; %s; %s\n' "$$(.venv/bin/python -V)" "$$java" "$$tshark" "$$chromium"
 
 demo: setup ## conformance tests and two short campaigns against a real router, and the report of all runs
 	@$(functions)
@@ -162,9 +167,9 @@ lock: ## new constraints.txt: the newest versions that pyproject.toml allows
 	environment=$$scratch/venv
 	make_environment
 	pip install --upgrade pip
-	pip install -e '.[dev,java]'
+	pip install -e '.[dev,java,bench]'
 	{
-		printf '# All packages of the extras dev and java, for Python 3.11 to 3.13. Made by `make lock`.\n'
+		printf '# All packages of the extras dev, java and bench, for Python 3.11 to 3.13. Made by `make lock`.\n'
 		"$$environment/bin/pip" freeze --all --exclude pip --exclude zenoh-harness | LC_ALL=C sort -f
 	} >"$$scratch/constraints.txt"
 	if grep -n ' @ \|://\|^-' "$$scratch/constraints.txt"; then die 'a package did not come from an index.'; fi

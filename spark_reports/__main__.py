@@ -8,11 +8,11 @@ import argparse
 import logging
 import sys
 
-from spark_reports.commands import build, doctor, traffic, versions
+from spark_reports.commands import build, demo, doctor, ingest, query, store, traffic, versions, warmup, watch
 from spark_reports.commands.common import say
 from spark_reports.errors import ReportError
 
-COMMANDS = (build, versions, traffic, doctor)
+COMMANDS = (build, ingest, versions, store, query, watch, demo, traffic, doctor, warmup)
 """The modules of the commands, in the order of the help."""
 
 _EXAMPLES = """\
@@ -20,6 +20,9 @@ examples:
   zenoh-reports build runs --out report              all runs below a folder
   zenoh-reports build runs/A runs/B --out report     these two runs
   zenoh-reports build runs --out report --master spark://host:7077
+  zenoh-reports query "SELECT node_version, count(*) FROM runs GROUP BY ALL" --store store
+  zenoh-reports watch runs                           campaigns and suites while they run
+  zenoh-reports demo --out demo                      300 runs with planted faults, and what a report finds of them
   zenoh-reports versions runs                        what releases show differently, and since when
   zenoh-reports traffic captures --out traffic       rates, keys, request times of captures
   zenoh-reports traffic 'day1/*.pcapng' big.pcap --out traffic --interval 100ms --format csv

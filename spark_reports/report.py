@@ -1,35 +1,22 @@
 """Everything a report says, as plain values: what ``render`` turns into a page and ``report.json`` holds.
 
-``collect`` is the only place where Spark is asked for results. What comes back is small: it grows with
-the number of runs, requirements and buckets, never with the number of cases.
+``collect`` asks Spark for them. No Spark is needed to have a report, to judge or to draw it.
 """
 
-import math
-import typing
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as sf
-
-from spark_reports import findings, folders, load, matrix, rates, versions
-from spark_reports.errors import NothingToReport
-from spark_reports.folders import Counted, RunFolder
-from spark_reports.rows import FUZZ_VERDICTS, OUTCOMES, RunRow
-
-REPORT_VERSION = 1
+REPORT_VERSION = 2
 """Version of ``report.json``; raised when a field goes away or changes its meaning."""
-
-LIMIT = 5_000
-"""At most so many rows of one kind leave Spark; the report says when there were more."""
-
-BAD_LINES_LIMIT = 50
-"""Bad lines are counted, all of them; so many are shown."""
 
 NEW = "new"
 KNOWN = "known"
 GONE = "gone"
+REOPENED = "reopened"
+NOT_TRIED = "not tried"
+
+FINDING_STATUSES = (NEW, REOPENED, KNOWN, GONE, NOT_TRIED)
+"""What can be said of a bucket, most urgent first; what each means: docs/reports.md."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +55,11 @@ class RunLine:
     received: int
     undecoded: int
     findings: int
+    environment: str = ""
+    configuration: str = ""
+    harness_commit: str = ""
+    parent: str = ""
+    attempt: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,29 +75,6 @@ class Cell:
     run_id: str
     runs: int
     other: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A requirement that the newest run of a node shows differently; see ``matrix.changes``."""
-
-    node: str
-    requirement: str
-    level: str
-    before: str
-    after: str
-    before_run: str
-    after_run: str
-    before_version: str
-    after_version: str
-
-    @property
-    def direction(self) -> str:
-        """Whether the change is for the ``better`` or the ``worse``, or neither (``other``)."""
-        bad = ("fail", "warning", "deviation")
-        if self.after in bad and (self.before not in bad or bad.index(self.after) < bad.index(self.before)):
-            return "worse"
-        return "better" if self.before in bad and self.after not in {"n/a", "inconclusive"} else "other"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,12 +126,16 @@ class NotApplicable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A bucket, with its smallest case; see ``findings.buckets``.
+    """A bucket, with its smallest case; see ``findings.bucket_changes``.
 
     Attributes:
-        status: ``new`` if the newest run that looked is the first to see it, ``gone`` if that run did not
-            see it, ``known`` otherwise. A run looked if it ran one of the campaigns of the bucket
-            against a node (``--node``) that has shown it.
+        by_run: Cases by run id.
+        status: One of ``FINDING_STATUSES``.
+        first_seen: When its first run began; ``last_seen`` likewise.
+        cases_before: Cases of the first run that were played before it was met; None if that is not known.
+        known: Name of the known finding, for those that were looked at before; empty otherwise.
+        confirmed: One of ``rows.FINDING_STATUS``; empty if nobody tried.
+        odds: Share of the baseline's cases of its campaigns that met it; None if none did.
     """
 
     bucket: str
@@ -190,6 +163,12 @@ class Finding:
     seed: int
     by_run: Mapping[str, int]
     status: str
+    first_seen: str = ""
+    last_seen: str = ""
+    cases_before: int | None = None
+    known: str = ""
+    confirmed: str = ""
+    odds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,6 +182,333 @@ class Rate:
     cases_per_s: float | None
     node_starts: int
     verdicts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Runs of one node, environment and configuration, and the runs they are compared with.
+
+    Attributes:
+        key: What all of them share, in words.
+        node: Implementation and role of the node.
+        candidate: Run ids, newest first; ``baseline`` likewise, empty where there is nothing to compare with.
+        candidate_version: Versions of the node in the candidate runs, joined by a comma; ``baseline_version``
+            likewise.
+    """
+
+    key: str
+    node: str
+    candidate: tuple[str, ...]
+    baseline: tuple[str, ...]
+    candidate_version: str
+    baseline_version: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotComparable:
+    """A run that is compared with nothing, and why."""
+
+    run_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetInfo:
+    """What was compared with what.
+
+    Attributes:
+        asked: The baseline that was asked for: ``previous``, a run or a version.
+        text: One sentence that says what was compared.
+        pairs: One for each key that candidate runs have.
+        not_comparable: Runs that were asked to be compared and cannot be.
+    """
+
+    asked: str = "previous"
+    text: str = ""
+    pairs: tuple[Compared, ...] = ()
+    not_comparable: tuple[NotComparable, ...] = ()
+
+    @property
+    def candidate(self) -> tuple[str, ...]:
+        """All runs that are judged."""
+        return tuple(run_id for pair in self.pairs for run_id in pair.candidate)
+
+    @property
+    def baseline(self) -> tuple[str, ...]:
+        """All runs that they are compared with."""
+        return tuple(run_id for pair in self.pairs for run_id in pair.baseline)
+
+
+NEW_FAILURE = "new failure"
+FIXED = "fixed"
+STILL_FAILING = "still failing"
+FLAKY = "flaky"
+NA_EVERYWHERE = "n/a everywhere"
+NOT_RUN = "not run"
+NEW_CHECK = "new check"
+UNCHANGED = "unchanged"
+NOT_COMPARABLE = "not comparable"
+
+CHECK_STATUSES = (
+    NEW_FAILURE,
+    FLAKY,
+    NOT_RUN,
+    STILL_FAILING,
+    NOT_COMPARABLE,
+    FIXED,
+    NEW_CHECK,
+    NA_EVERYWHERE,
+    UNCHANGED,
+)
+"""What can be said of a check, most urgent first; what each means: docs/reports.md."""
+
+DETERMINISTIC = "deterministic"
+ASSUMED = "assumed"
+STATISTICAL = "statistical"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckChange:
+    """A check in the runs that are judged (``_c``) and in those they are compared with (``_b``).
+
+    Attributes:
+        key: That of ``Compared``.
+        status: One of ``CHECK_STATUSES``.
+        certainty: ``deterministic``; ``assumed`` for the same with fewer than five runs to compare with and no sign
+            that it is flaky; ``statistical`` if it rests on rates.
+        failed_c: Runs in which it failed; ``failed_b`` likewise.
+        runs_c: Runs in which it passed or failed; ``runs_b`` likewise.
+        low: Interval (95 %) in which its failure rate lies, from 0 to 1, up to ``high``. None without runs.
+        p: How likely the difference is by chance; None where that was not asked. ``q``: the same, corrected for the
+            number of checks that were looked at.
+        flips: How often its outcome changed from run to run of one node version.
+        rate: Share of runs in which it failed.
+        last_flip_run: Run in which it last changed; empty for never.
+        seen: What was seen in ``run_id``, the newest run that shows the status; ``capture`` and ``repeat`` likewise.
+    """
+
+    key: str
+    test: str
+    transport: str
+    requirements: tuple[str, ...]
+    level: str
+    status: str
+    certainty: str
+    failed_c: int
+    runs_c: int
+    failed_b: int
+    runs_b: int
+    low: float | None
+    high: float | None
+    p: float | None
+    q: float | None
+    flips: int
+    rate: float | None
+    last_flip_run: str
+    seen: str
+    capture: str
+    repeat: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flaky:
+    """A check that ended both ways for one node version, harness and configuration.
+
+    Attributes:
+        runs: How many runs were looked at, at most 30; ``failed`` of them failed.
+        rate: Share that failed, from 0 to 1; between ``low`` and ``high`` (95 %).
+        flips: How often it changed from one run to the next.
+        score: 0 (never changes) to 1 (changes in every run, and fails in half of them).
+        history: Run id and outcome, oldest first.
+    """
+
+    key: str
+    test: str
+    transport: str
+    requirements: tuple[str, ...]
+    level: str
+    runs: int
+    failed: int
+    rate: float
+    low: float
+    high: float
+    flips: int
+    score: float
+    last_flip_run: str
+    seen: str
+    capture: str
+    repeat: str
+    run_id: str
+    history: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoverageLine:
+    """How much of what was planned a run tried.
+
+    Attributes:
+        kind: ``requirement`` (shown by a test), or one of ``rows.COVERAGE_KINDS``.
+        tried: How many; of ``planned``, 0 if there was no plan.
+        cases: How many cases or tests that took.
+    """
+
+    run_id: str
+    kind: str
+    tried: int
+    planned: int
+    cases: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """What the baseline tried and the candidate did not.
+
+    Attributes:
+        kind: As in ``CoverageLine``.
+        name: Requirement, or the state, message or field.
+        level: Of a requirement; empty otherwise.
+        last_run: Newest run that tried it.
+        why: What the candidate says instead, for example the reason of n/a; ``not run`` if nothing.
+    """
+
+    key: str
+    kind: str
+    name: str
+    level: str
+    last_run: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """A measured value of one run, with the interval it lies in (None where it is not known)."""
+
+    run_id: str
+    started_at: str
+    version: str
+    value: float
+    low: float | None
+    high: float | None
+
+
+SLOWER = "slower"
+FASTER = "faster"
+STEADY = "steady"
+TOO_FEW = "too few runs"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """A measured value over time.
+
+    Attributes:
+        name: What was measured: ``reply to OPEN``, ``cases per second of handshake``, a benchmark.
+        unit: ``us``, ``1/s`` ...
+        better: ``lower`` or ``higher``.
+        points: Oldest first.
+        drift: What the comparison says, in words; empty without one.
+        status: ``slower``, ``faster``, ``steady`` or ``too few runs``.
+        change: Candidate against baseline, 0.1 for ten per cent more; None without a comparison.
+    """
+
+    key: str
+    name: str
+    unit: str
+    better: str
+    points: tuple[TrendPoint, ...]
+    drift: str
+    status: str
+    change: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutantLine:
+    """How many faulty reference nodes the tests of a requirement noticed; ``alive`` names the others."""
+
+    requirement: str
+    level: str
+    mutants: int
+    killed: int
+    alive: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StaleDeviation:
+    """A known deviation that a node no longer shows."""
+
+    node_impl: str
+    node_version: str
+    requirement: str
+    test: str
+    run_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstBad:
+    """The two versions between which a check began to fail.
+
+    Attributes:
+        requirement: Those that the check is about, joined by spaces.
+        good: Last version that was run often enough without a failure; empty if there is none.
+        bad: First version that fails.
+        between: Versions between the two that did not fail, and were not run often enough to be sure.
+        confidence: From 0 to 1: that ``good`` had shown the failure if it had it, as often as it was run.
+        fixed: First version that passes again; empty if none does.
+    """
+
+    node_impl: str
+    requirement: str
+    test: str
+    transport: str
+    good: str
+    bad: str
+    confidence: float
+    runs_good: int
+    runs_bad: int
+    fixed: str = ""
+    level: str = ""
+    between: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundPoint:
+    """How far fuzzing had got by the end of a run.
+
+    Attributes:
+        cases: Cases of this and all earlier runs of the implementation.
+        buckets: Buckets that these had met.
+        new: Those of them that this run met first.
+    """
+
+    run_id: str
+    started_at: str
+    cases: int
+    buckets: int
+    node_impl: str = ""
+    new: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountLine:
+    """What became of the lines of a file: lines = good + apart + blank + footers."""
+
+    run_id: str
+    file: str
+    lines: int
+    good: int
+    apart: int
+    blank: int
+    footers: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GateResult:
+    """Whether a gate holds; ``text`` says what was counted and what is allowed."""
+
+    name: str
+    ok: bool
+    text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,19 +528,29 @@ class Report:
     Attributes:
         runs: Newest first; duplicates and unreadable ones included.
         cells: By node version, then requirement.
-        changes: By direction, worse first.
+        changes: What is not ``unchanged``, in the order of ``CHECK_STATUSES``.
         troubles: Fails first.
         not_applicable: Commonest reason first.
         findings: New ones first, then by number of cases.
         rates: By campaign, then run, newest first.
         bad_lines: The first few of them.
-        left_out: How many kinds of rows were more than ``LIMIT``: their names.
+        left_out: Of what there was more than a report holds (``asking.LIMIT``): the names.
         differences: By implementation, then requirement; those that no release differs in are left out.
+        sets: What was compared with what.
+        unchanged: How many checks are as they were.
+        flaky: Highest score first.
+        coverage: By kind, then run, newest first.
+        lost: Requirements first.
+        trends: Those that became slower first.
+        first_bad: By requirement.
+        found: How the number of buckets grew, oldest run first.
+        accounts: By run, then file.
+        gates: In the order of their names; empty if none was asked for.
     """
 
     runs: tuple[RunLine, ...]
     cells: tuple[Cell, ...]
-    changes: tuple[Change, ...]
+    changes: tuple[CheckChange, ...]
     troubles: tuple[Trouble, ...]
     not_applicable: tuple[NotApplicable, ...]
     findings: tuple[Finding, ...]
@@ -242,243 +558,16 @@ class Report:
     bad_lines: tuple[BadLineShown, ...]
     left_out: tuple[str, ...]
     differences: tuple[Difference, ...] = ()
+    sets: SetInfo = SetInfo()
+    unchanged: int = 0
+    flaky: tuple[Flaky, ...] = ()
+    coverage: tuple[CoverageLine, ...] = ()
+    lost: tuple[Lost, ...] = ()
+    trends: tuple[Trend, ...] = ()
+    mutants: tuple[MutantLine, ...] = ()
+    stale: tuple[StaleDeviation, ...] = ()
+    first_bad: tuple[FirstBad, ...] = ()
+    found: tuple[FoundPoint, ...] = ()
+    accounts: tuple[AccountLine, ...] = ()
+    gates: tuple[GateResult, ...] = ()
     report_version: int = REPORT_VERSION
-
-
-class Fetcher:
-    """Brings rows out of Spark, in order, and remembers of what there were more than it brought.
-
-    Attributes:
-        left_out: Names of what was cut at a limit.
-    """
-
-    def __init__(self) -> None:
-        self.left_out: list[str] = []
-
-    def __call__(
-        self, frame: DataFrame, *order: str | Column, what: str = "", limit: int | None = None
-    ) -> list[dict[str, Any]]:
-        """Returns the rows of a frame as dictionaries; ``what`` names them if they may be too many."""
-        ordered = frame.orderBy(*order)
-        found = (ordered if limit is None else ordered.limit(limit + 1)).collect()
-        if limit is not None and len(found) > limit:
-            self.left_out.append(what)
-        return [_plain(row.asDict(recursive=True)) for row in found[:limit]]
-
-
-def collect(tables: load.Tables, run_folders: Sequence[RunFolder], say: Callable[[str], None]) -> Report:
-    """Asks Spark for everything a report says.
-
-    Args:
-        tables: The rows.
-        run_folders: The folders they come from, duplicates included.
-        say: Told what is being done, a few words each.
-
-    Raises:
-        NothingToReport: Not one row can be read, and no run ended in order without any.
-    """
-    fetch = Fetcher()
-    say("counting rows")
-    judged = _judge(run_folders, fetch(load.accounts(tables.lines), "run_id", "file"))
-    bad = []
-    if any(run.bad for run in judged):
-        lines = load.bad_lines(tables.lines)
-        bad = fetch(lines, "run_id", "file", "problem", "text", what="bad lines", limit=BAD_LINES_LIMIT)
-
-    say("requirements")
-    outcomes = matrix.requirement_outcomes(tables.verdicts).persist()
-    by_run = fetch(matrix.outcomes_by_run(outcomes), "run_id")
-    by_version = matrix.outcomes_by_version(outcomes, tables.runs)
-    cells = fetch(by_version, "node_impl", "node_version", "requirement")
-    changes = fetch(matrix.changes(outcomes, tables.runs), "node", "requirement")
-    outcomes.unpersist()
-    newest = matrix.newest_verdicts(tables.verdicts, tables.runs).where("outcome <> 'pass'").persist()
-    in_order = ("test", "run_id", "outcome", "expected", "seen")
-    troubles = fetch(matrix.troubles(newest), *in_order, what="verdicts", limit=LIMIT)
-    reasons = fetch(matrix.not_applicable(newest), "reason", what="reasons", limit=LIMIT)
-    newest.unpersist()
-
-    say("releases")
-    differing = versions.first_differs(tables.verdicts, tables.runs).where("first IS NOT NULL")
-    differences = fetch(differing, "node_impl", "requirement", what="differences", limit=LIMIT)
-
-    say("findings")
-    found = findings.only_findings(tables.cases).persist()
-    most_first = (sf.desc("cases"), "bucket")
-    buckets = fetch(findings.buckets(found, tables.runs), *most_first, what="findings", limit=LIMIT)
-    per_run = findings.buckets_by_run(found)
-    by_bucket = fetch(per_run, *most_first, "run_id", what="findings of runs", limit=20 * LIMIT)
-    found.unpersist()
-
-    say("rates")
-    per_campaign = fetch(rates.campaign_rates(tables.cases), "campaign", "run_id")
-    traffic = fetch(rates.traffic(tables.observations), "run_id")
-
-    run_of = {folder.run.run_id: folder.run for folder in run_folders if folder.duplicate_of is None}
-    of_campaigns = [
-        _build(Rate, row, verdicts={name: row[name] for name in FUZZ_VERDICTS}) for row in per_campaign
-    ]
-    return Report(
-        runs=_runs(judged, by_run, traffic, of_campaigns),
-        cells=tuple(_build(Cell, row) for row in cells),
-        changes=tuple(sorted((_build(Change, row) for row in changes), key=_change_order)),
-        troubles=tuple(sorted((_build(Trouble, row) for row in troubles), key=_trouble_order)),
-        not_applicable=tuple(
-            sorted((_build(NotApplicable, row) for row in reasons), key=lambda row: (-row.tests, row.reason))
-        ),
-        findings=_findings(buckets, by_bucket, of_campaigns, run_of),
-        rates=tuple(sorted(of_campaigns, key=lambda rate: _age(run_of[rate.run_id]), reverse=True)),
-        bad_lines=tuple(_build(BadLineShown, row) for row in bad),
-        left_out=tuple(sorted(set(fetch.left_out) - {"bad lines"})),
-        differences=tuple(_build(Difference, row) for row in differences),
-    )
-
-
-def collect_differences(tables: load.Tables) -> tuple[Difference, ...]:
-    """Asks Spark what releases show differently; requirements that no release differs in are there as well.
-
-    Raises:
-        NothingToReport: No test was judged on a release whose version is known.
-    """
-    fetch = Fetcher()
-    found = fetch(versions.first_differs(tables.verdicts, tables.runs), "node_impl", "requirement")
-    if not found:
-        raise NothingToReport(
-            "no verdict on a node whose version is known; record some with `python -m conformance.matrix`, "
-            "or name the version of a node of yours with --profile"
-        )
-    return tuple(_build(Difference, row) for row in found)
-
-
-_TROUBLE_ORDER = ("fail", "warning", "inconclusive", "deviation")
-_DIRECTIONS = ("worse", "other", "better")
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """A run folder, what was counted in its files, and the judgement on both."""
-
-    folder: RunFolder
-    counted: Mapping[str, Counted]
-    state: str
-    notes: Sequence[str]
-
-    @property
-    def bad(self) -> int:
-        return sum(count.bad for count in self.counted.values())
-
-
-def _judge(run_folders: Sequence[RunFolder], counted: Iterable[Mapping[str, Any]]) -> list[_Judged]:
-    files: dict[str, dict[str, Counted]] = {}
-    for row in counted:
-        files.setdefault(row["run_id"], {})[row["file"]] = Counted(row["rows"], row["bad"])
-    judged = []
-    for folder in run_folders:
-        # A duplicate bears the name of the run that is counted, whose numbers are not its own.
-        mine = files.get(folder.run.run_id, {}) if folder.duplicate_of is None else {}
-        judged.append(_Judged(folder, mine, *folders.judge(folder, mine)))
-    usable = {folders.COMPLETE, folders.FAILED, folders.RUNNING}
-    if not any(run.state in usable or any(count.rows for count in run.counted.values()) for run in judged):
-        first = next((note for run in judged for note in run.notes), "every line is damaged")
-        raise NothingToReport(
-            f"no row can be read in any of {len(judged)} run folders: {first}; "
-            "record them again with `pytest conformance/ --node ...` or `zenoh-fuzz run`"
-        )
-    return judged
-
-
-def _runs(
-    judged: Iterable[_Judged],
-    by_run: Iterable[Mapping[str, Any]],
-    traffic: Iterable[Mapping[str, Any]],
-    of_campaigns: Iterable[Rate],
-) -> tuple[RunLine, ...]:
-    outcomes = {row["run_id"]: row for row in by_run}
-    batches = {row["run_id"]: row for row in traffic}
-    found: dict[str, int] = {}
-    for rate in of_campaigns:
-        found[rate.run_id] = found.get(rate.run_id, 0) + rate.verdicts["finding"]
-    lines = []
-    for one in judged:
-        run = one.folder.run
-        run_id = run.run_id if one.folder.duplicate_of is None else ""
-        line = {name: getattr(run, name) for name in _names(RunLine) if hasattr(run, name)}
-        line |= {name: batches.get(run_id, {}).get(name, 0) for name in ("sent", "received", "undecoded")}
-        lines.append(
-            _build(
-                RunLine,
-                line,
-                state=one.state,
-                notes=tuple(one.notes),
-                outcomes={name: outcomes.get(run_id, {}).get(name, 0) for name in OUTCOMES},
-                rows={name: count.rows for name, count in sorted(one.counted.items())},
-                bad=one.bad,
-                findings=found.get(run_id, 0),
-            )
-        )
-    return tuple(sorted(lines, key=_age, reverse=True))
-
-
-def _age(run: RunRow | RunLine) -> tuple[str, str]:
-    """Sorts runs, oldest first."""
-    return run.started_at, run.run_id
-
-
-def _findings(
-    buckets: Iterable[Mapping[str, Any]],
-    by_bucket: Iterable[Mapping[str, Any]],
-    of_campaigns: Iterable[Rate],
-    run_of: Mapping[str, RunRow],
-) -> tuple[Finding, ...]:
-    counts: dict[str, dict[str, int]] = {}
-    for row in by_bucket:
-        counts.setdefault(row["bucket"], {})[row["run_id"]] = row["cases"]
-    runs_of: dict[str, set[str]] = {}
-    for rate in of_campaigns:
-        runs_of.setdefault(rate.campaign, set()).add(rate.run_id)
-    result = []
-    for row in buckets:
-        mine = counts.get(row["bucket"], {})
-        nodes = {run_of[run_id].node for run_id in mine}
-        looked = {run_id for campaign in row["campaigns"] for run_id in runs_of.get(campaign, ())}
-        looked = {run_id for run_id in looked if run_of[run_id].node in nodes} | {row["last_run"]}
-        newest = max(looked, key=lambda run_id: _age(run_of[run_id]))
-        status = NEW if row["first_run"] == newest else KNOWN if row["last_run"] == newest else GONE
-        result.append(_build(Finding, row, by_run=mine, status=status))
-    order = (NEW, KNOWN, GONE)
-    return tuple(
-        sorted(result, key=lambda finding: (order.index(finding.status), -finding.cases, finding.bucket))
-    )
-
-
-def _change_order(change: Change) -> int:
-    return _DIRECTIONS.index(change.direction)
-
-
-def _trouble_order(trouble: Trouble) -> int:
-    known = trouble.outcome in _TROUBLE_ORDER
-    return _TROUBLE_ORDER.index(trouble.outcome) if known else len(_TROUBLE_ORDER)
-
-
-def _names(kind: type) -> list[str]:
-    return [field.name for field in fields(kind)]
-
-
-_T = typing.TypeVar("_T")
-
-
-def _build(kind: type[_T], row: Mapping[str, Any], **more: Any) -> _T:
-    """Makes a value of the columns that are named like its fields."""
-    named = {name: row[name] for name in _names(kind) if name in row}
-    return kind(**{**named, **more})
-
-
-def _plain(value: Any) -> Any:
-    """Makes lists tuples, and numbers that JSON does not have None."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, list):
-        return tuple(map(_plain, value))
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return value

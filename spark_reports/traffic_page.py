@@ -13,8 +13,9 @@ from markupsafe import Markup
 
 from spark_reports import charts, svg
 from spark_reports.errors import WrongUse
+from spark_reports.html_page import environment
 from spark_reports.page import count
-from spark_reports.render import environment, write_text
+from spark_reports.render import write_text
 from spark_reports.traffic import COUNTED, NS
 from spark_reports.traffic_report import BINS, Bin, KeyLine, Traffic
 

@@ -11,12 +11,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark_reports import traffic
 from spark_reports.errors import NothingToReport
-from spark_reports.report import Fetcher
 
 TRAFFIC_VERSION = 1
 """Version of ``traffic.json``; raised when a field goes away or changes its meaning."""
@@ -305,6 +304,38 @@ def frames(messages: DataFrame, connections: DataFrame, gaps: DataFrame) -> Iter
             kept(traffic.sessions(connections, messages)),
             gaps,
         )
+
+
+class Fetcher:
+    """Brings rows out of Spark, in order, and remembers of what there were more than it brought.
+
+    Attributes:
+        left_out: Names of what was cut at a limit.
+    """
+
+    def __init__(self) -> None:
+        self.left_out: list[str] = []
+
+    def __call__(
+        self, frame: DataFrame, *order: str | Column, what: str = "", limit: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Returns the rows of a frame as dictionaries; ``what`` names them if they may be too many."""
+        ordered = frame.orderBy(*order)
+        found = (ordered if limit is None else ordered.limit(limit + 1)).collect()
+        if limit is not None and len(found) > limit:
+            self.left_out.append(what)
+        return [_plain(row.asDict(recursive=True)) for row in found[:limit]]
+
+
+def _plain(value: Any) -> Any:
+    """Makes lists tuples, and numbers that JSON does not have None."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
 
 
 def collect(made: Frames, interval: float, say: Callable[[str], None], read: Sequence[str] = ()) -> Traffic:

@@ -1,83 +1,142 @@
-"""``zenoh-reports build``: a report over run folders."""
+"""``zenoh-reports build``: a report over run folders, or over a store; the exit code says what became worse."""
 
 import argparse
-import os
+import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.common import check_not_empty, say
-from spark_reports.errors import EngineFailed
+from spark_reports.commands.opening import open_store, opened
+from spark_reports.errors import DataTrouble, EngineFailed, WrongUse
 from spark_reports.folders import COMPLETE, find_run_folders
-from spark_reports.java import find_java
-from spark_reports.session import FAST_LIMIT_BYTES, LOCAL, is_local, spark_session
+from spark_reports.session import add_engine_options
 
 if TYPE_CHECKING:
+    from spark_reports.gates import Gates
     from spark_reports.page import Page
+
+__all__ = ["add", "open_store", "run"]
+
+VERSIONS = 8
+"""So many versions are told on the terminal."""
 
 
 def add(commands: Any) -> None:
     """Adds the parser."""
     build = commands.add_parser(
         "build",
-        help="write a report over run folders",
-        description="Writes a report over all run folders at and below the given folders. Runs that were cut "
-        "off or still go on are used as far as they got, and the report says so.",
+        help="write a report over run folders, or over a store",
+        description="Writes a report over all run folders at and below the given folders, and over what is in the "
+        "store. Runs that were cut off or still go on are used as far as they got, and the report says so. What is "
+        "compared with what, what each word means, and a file of gates: docs/reports.md.",
     )
-    build.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="a run folder, or a folder of them")
+    build.add_argument("runs", nargs="*", type=Path, metavar="RUNS", help="a run folder, or a folder of them")
     build.add_argument(
         "--out", required=True, type=Path, metavar="DIR", help="where to write; made if missing"
     )
     build.add_argument(
-        "--master",
-        default=LOCAL,
-        metavar="URL",
-        help="Spark master, for example spark://host:7077; the run folders must have the same path on every "
-        f"worker (default: this machine, {LOCAL})",
+        "--store",
+        metavar="URI",
+        help="take the runs into this store and report on all runs in it (default: a temporary one)",
     )
+    build.add_argument(
+        "--baseline",
+        default="previous",
+        metavar="RUN|VERSION|previous",
+        help="what the newest runs are compared with (default: the version before theirs)",
+    )
+    build.add_argument(
+        "--fail-on",
+        metavar="NAMES",
+        help="exit with 1 if there is any of these, joined by commas: new-failures, new-findings, coverage, flaky, "
+        "slower, not-run, stale",
+    )
+    build.add_argument(
+        "--gates", type=Path, metavar="FILE", help="a TOML file that says how many of each may be"
+    )
+    add_engine_options(build)
     build.set_defaults(function=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Writes a report, tells what is in it, and ends with the path of the page."""
-    roots, out, master = arguments.runs, arguments.out, arguments.master
-    folders = find_run_folders(roots)
-    check_not_empty(folders, roots)
+    gates = _gates(arguments)
+    if not arguments.runs and arguments.store is None:
+        raise WrongUse("name run folders, or a store with --store, or both")
+    folders = find_run_folders(arguments.runs)
+    if arguments.store is None:
+        check_not_empty(folders, arguments.runs)
     try:
-        from spark_reports import load, page, render, report
+        from spark_reports import collect, page, render
+        from spark_reports.gates import check, judge
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
-    render.check_writable(out)
-    java = find_java(os.environ)
-    size = sum(tail.size for folder in folders for tail in folder.files.values())
-    where = f"on {java}" if is_local(master) else f"with {master}"
-    say(f"starting Spark {where}")
-    with spark_session(java, os.environ, master=master, fast=size < FAST_LIMIT_BYTES) as spark:
-        say(f"reading {page.count(len(folders), 'run')}, {size / 1e6:.1f} MB")
-        result = report.collect(load.load(spark, folders), folders, say)
-    path = render.write_report(result, out)
-    _tell(page.make_page(result), path)
+    render.check_writable(arguments.out)
+    with opened(arguments, folders) as found:
+        report = collect.collect(
+            found.views,
+            found.commits,
+            arguments.baseline,
+            say,
+            duplicates=[folder for folder in folders if folder.duplicate_of is not None],
+            open_few=found.few,
+        )
+    results = tuple(judge(report, gates)) if gates is not None else ()
+    runs = {folder.run.run_id: folder.path for folder in folders if folder.duplicate_of is None}
+    places = page.places_of(runs, arguments.out)
+    made = page.make_page(dataclasses.replace(report, gates=results), places)
+    path = render.write_report(made, arguments.out)
+    for trouble in found.troubles:
+        say(f"warning: left out {trouble}")
+    _tell(made, path)
+    if found.troubles:
+        raise DataTrouble(f"{page.count(len(found.troubles), 'run')} could not be read: {found.troubles[0]}")
+    check(results)
     return 0
+
+
+def _gates(arguments: argparse.Namespace) -> "Gates | None":
+    """Returns the gates that were asked for, None if none were."""
+    if arguments.gates is None and arguments.fail_on is None:
+        return None
+    from spark_reports.gates import Gates, parse_names, read_gates
+
+    gates = Gates() if arguments.gates is None else read_gates(arguments.gates)
+    try:
+        return gates if arguments.fail_on is None else gates.failing_on(parse_names(arguments.fail_on))
+    except ValueError as error:
+        raise WrongUse(f"--fail-on: {error}") from error
 
 
 def _tell(page: "Page", path: Path) -> None:
     """Prints what the report says, in a few lines."""
     from spark_reports.page import count
-    from spark_reports.report import NEW
+    from spark_reports.report import NEW, UNCHANGED
     from spark_reports.text import one_line, visible
 
-    states = [run.state for run in page.report.runs if run.state != COMPLETE]
+    report = page.report
+    states = [run.state for run in report.runs if run.state != COMPLETE]
     for state in sorted(set(states)):
         say(f"warning: {count(states.count(state), 'run')} {state}; see data health in the report")
     if page.bad_lines:
         say(f"warning: {count(page.bad_lines, 'line')} not a row, kept apart; see data health in the report")
     lines = [f"{page.span}: {page.headline}"]
-    for version in page.versions:
+    if report.sets.baseline:
+        lines.append(f"compared: {report.sets.text}")
+        statuses = [change.status for change in report.changes if change.status != UNCHANGED]
+        changed = [f"{status} {statuses.count(status)}" for status in dict.fromkeys(statuses)]
+        lines.append(f"checks: {', '.join([*changed, f'unchanged {report.unchanged}'])}")
+    for version in page.versions[:VERSIONS]:
         counts = ", ".join(f"{number} {name}" for name, number in version.counts.items() if number)
         lines.append(f"{version.label}: {counts}")
-    found = page.report.findings
-    fresh = sum(finding.status == NEW for finding in found)
+    if len(page.versions) > VERSIONS:
+        lines.append(f"{len(page.versions) - VERSIONS} more versions")
+    fresh = sum(finding.status == NEW for finding in report.findings)
     if page.cases:
-        lines.append(f"{count(len(found), 'finding')} ({fresh} new) in {count(page.cases, 'fuzz case')}")
+        lines.append(
+            f"{count(len(report.findings), 'finding')} ({fresh} new) in {count(page.cases, 'fuzz case')}"
+        )
+    lines += [f"gate {gate.name} {'holds' if gate.ok else 'FAILED'}: {gate.text}" for gate in report.gates]
     for line in lines:
         print(visible(one_line(line)))
     print(path)

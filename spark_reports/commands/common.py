@@ -10,7 +10,8 @@ from spark_reports.folders import COMPLETE, FAILED, RUNNING, RunFolder
 
 def say(text: str) -> None:
     """Tells what is being done, on standard error."""
-    print(text, file=sys.stderr, flush=True)
+    # On a terminal there may be a line that shows progress, see ``progress``.
+    print(f"\x1b[K{text}" if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
 
 
 def check_not_empty(folders: Sequence[RunFolder], roots: Sequence[Path]) -> None:

@@ -1,12 +1,12 @@
 """``zenoh-reports traffic``: a report over captures."""
 
 import argparse
-import math
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.common import say
+from spark_reports.commands.times import seconds
 from spark_reports.errors import EngineFailed, NothingToReport, WrongUse
 from spark_reports.java import find_java
 from spark_reports.session import FAST_LIMIT_BYTES, LOCAL, is_local, spark_session
@@ -35,7 +35,7 @@ def add(commands: Any) -> None:
     )
     traffic.add_argument(
         "--interval",
-        type=_seconds,
+        type=seconds,
         default=1.0,
         metavar="TIME",
         help="what rates are counted in: 1s, 100ms, 5m, 1h (default: 1s)",
@@ -51,21 +51,6 @@ def add(commands: Any) -> None:
         f"must be installed (default: this machine, {LOCAL})",
     )
     traffic.set_defaults(function=run)
-
-
-_UNITS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
-
-
-def _seconds(text: str) -> float:
-    """Reads ``100ms``, ``1s``, ``5m``, ``1h`` or a number of seconds."""
-    number = text.rstrip("smh")
-    try:
-        seconds = float(number) * _UNITS[text[len(number) :]]
-    except (KeyError, ValueError):
-        seconds = math.nan
-    if not 1e-3 <= seconds <= 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time of at least 1ms, such as 100ms, 1s, 5m or 1h")
-    return seconds
 
 
 def run(arguments: argparse.Namespace) -> int:

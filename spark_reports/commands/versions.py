@@ -1,16 +1,14 @@
 """``zenoh-reports versions``: what releases show differently, and since when."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import Any
 
 from spark_reports.commands.common import check_not_empty, say
-from spark_reports.errors import EngineFailed
+from spark_reports.commands.opening import opened
+from spark_reports.errors import EngineFailed, WrongUse
 from spark_reports.folders import find_run_folders
-from spark_reports.java import find_java
-from spark_reports.rows import VERDICTS
-from spark_reports.session import FAST_LIMIT_BYTES, LOCAL, is_local, spark_session
+from spark_reports.session import add_engine_options
 
 
 def add(commands: Any) -> None:
@@ -23,34 +21,28 @@ def add(commands: Any) -> None:
         "their versions; `python -m conformance.matrix` runs the suite on many.",
     )
     versions.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUNS", help="a run folder, or a folder of them"
+        "runs", nargs="*", type=Path, metavar="RUNS", help="a run folder, or a folder of them"
     )
+    versions.add_argument("--store", metavar="URI", help="a store, as of build")
     versions.add_argument(
         "--csv", action="store_true", help="print CSV, with the requirements in which no release differs"
     )
-    versions.add_argument(
-        "--master",
-        default=LOCAL,
-        metavar="URL",
-        help=f"Spark master, as of build (default: this machine, {LOCAL})",
-    )
+    add_engine_options(versions)
     versions.set_defaults(function=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints what releases show differently."""
-    roots, master = arguments.runs, arguments.master
-    folders = find_run_folders(roots)
-    check_not_empty(folders, roots)
+    if not arguments.runs and arguments.store is None:
+        raise WrongUse("name run folders, or a store with --store, or both")
+    folders = find_run_folders(arguments.runs)
+    if arguments.store is None:
+        check_not_empty(folders, arguments.runs)
     try:
-        from spark_reports import load, page, render, report
+        from spark_reports import collect, render
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
-    java = find_java(os.environ)
-    sizes = [tail.size for folder in folders for name, tail in folder.files.items() if name == VERDICTS]
-    say(f"starting Spark {f'on {java}' if is_local(master) else f'with {master}'}")
-    with spark_session(java, os.environ, master=master, fast=sum(sizes) < FAST_LIMIT_BYTES) as spark:
-        say(f"reading {page.count(len(folders), 'run')}, {sum(sizes) / 1e6:.1f} MB")
-        found = report.collect_differences(load.load(spark, folders))
+    with opened(arguments, folders) as opened_runs:
+        found = collect.collect_differences(opened_runs.views, opened_runs.commits, say)
     print(render.differences_csv(found) if arguments.csv else render.differences_text(found), end="")
     return 0

@@ -124,7 +124,7 @@ def main() -> None:
             timed("columns, one core", packets, lambda: one_core(path)),
             timed("planning", packets, lambda: len(scan.plan(path, 64 << 20))),
         ]
-        with spark_session(find_java(os.environ), os.environ, master="local[2]", fast=False) as spark:
+        with spark_session(find_java(os.environ), os.environ, BULK, master="local[2]") as spark:
             traffic.register(spark)
             spark.range(1000).selectExpr("sum(id)").collect()
             rates += [

@@ -281,21 +281,6 @@ def _finding(bucket: str = "panic", status: str = "new", **values: Any) -> repor
     return report.Finding(**{**standard, **values})
 
 
-def _change(after: str = "fail", before: str = "pass", **values: Any) -> report.Change:
-    standard: dict[str, Any] = {
-        "node": "pypi",
-        "requirement": "ZN-INIT-001",
-        "level": "MUST",
-        "before": before,
-        "after": after,
-        "before_run": "r0",
-        "after_run": "r1",
-        "before_version": "1.10.1",
-        "after_version": "1.10.2",
-    }
-    return report.Change(**{**standard, **values})
-
-
 def _difference(requirement: str = "ZN-INIT-001", **values: Any) -> report.Difference:
     standard: dict[str, Any] = {
         "node_impl": "eclipse-zenoh",
@@ -335,7 +320,6 @@ def parts() -> types.SimpleNamespace:
         cell=_cell,
         trouble=_trouble,
         finding=_finding,
-        change=_change,
         rate=_rate,
         difference=_difference,
     )

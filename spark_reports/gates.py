@@ -1,0 +1,296 @@
+"""What makes the exit code: limits on what a report says, from the command line and from a TOML file.
+
+A gate counts something (new failures, findings ...) and fails when there is more of it than its limit. Data gates
+ask whether the data is good enough to judge by; where one fails, the others say little, and the exit code is 3
+instead of 1. docs/reports.md has an example of a file.
+"""
+
+import dataclasses
+import datetime as dt
+import re
+import tomllib
+import typing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from spark_reports.errors import DataTrouble, GateFailed, WrongUse
+from spark_reports.folders import COMPLETE, DUPLICATE
+from spark_reports.report import (
+    NEW,
+    NEW_FAILURE,
+    NOT_RUN,
+    REOPENED,
+    SLOWER,
+    CheckChange,
+    Flaky,
+    GateResult,
+    Report,
+)
+
+APART_PERCENT = 1.0
+"""So many of 100 lines may be kept apart, unless a file says otherwise."""
+
+SLOWER_PERCENT = 5.0
+"""What became slower by less than this does not count, whatever the statistics say."""
+
+NAMED = 3
+"""The text of a gate names so many of what it counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantined:
+    """Tests whose failures are not counted for a while.
+
+    Attributes:
+        test: Id of a test; ``*`` stands for anything.
+        until: Last day on which this holds; compared with the day of the newest run, so that a report over the same
+            runs always says the same.
+        why: For the person who finds it.
+    """
+
+    test: str
+    until: dt.date
+    why: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """What is allowed.
+
+    Attributes:
+        limits: By the name of a gate, how many there may be. A gate that is not there is not asked for.
+        slower_percent: As ``SLOWER_PERCENT``.
+        apart_percent: As ``APART_PERCENT``.
+        min_runs: Fewer complete runs that are judged are data trouble.
+        baseline: There must be runs to compare with.
+        quarantine: What is not counted.
+    """
+
+    limits: Mapping[str, int] = field(default_factory=dict)
+    slower_percent: float = SLOWER_PERCENT
+    apart_percent: float = APART_PERCENT
+    min_runs: int = 1
+    baseline: bool = False
+    quarantine: Sequence[Quarantined] = ()
+
+    def failing_on(self, names: Iterable[str]) -> "Gates":
+        """Returns these gates with none of ``names`` allowed where no limit is given."""
+        return dataclasses.replace(self, limits={**dict.fromkeys(names, 0), **self.limits})
+
+
+def read_gates(path: Path) -> Gates:
+    """Reads a file of gates.
+
+    Raises:
+        WrongUse: It cannot be read, or says something that no gate knows.
+    """
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise WrongUse(f"{path} cannot be read ({error.strerror})") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise WrongUse(f"{path} is no TOML file: {error}") from error
+    try:
+        return _gates(content)
+    except ValueError as error:
+        raise WrongUse(f"{path}: {error}") from error
+
+
+def parse_names(text: str) -> tuple[str, ...]:
+    """Reads names of gates joined by commas, as ``--fail-on`` has them.
+
+    Raises:
+        ValueError: One of them is none, or there is none at all.
+    """
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in names if name not in GATES]
+    if unknown or not names:
+        raise ValueError(f"no gate {', '.join(unknown) or repr(text)}; there are {', '.join(GATES)}")
+    return names
+
+
+def judge(report: Report, gates: Gates) -> list[GateResult]:
+    """Returns whether each gate that was asked for holds, data gates first."""
+    results = [_enough_runs(report, gates), _little_apart(report, gates)]
+    if gates.baseline:
+        results.append(_has_baseline(report))
+    for name, count in GATES.items():
+        if name in gates.limits:
+            found = count(report, gates)
+            limit = gates.limits[name]
+            results.append(GateResult(name=name, ok=len(found) <= limit, text=_text(found, limit)))
+    return results
+
+
+def check(results: Iterable[GateResult]) -> None:
+    """Checks that all gates hold.
+
+    Raises:
+        DataTrouble: A data gate does not.
+        GateFailed: Another one does not.
+    """
+    failed = [result for result in results if not result.ok]
+    for names, error in ((DATA_GATES, DataTrouble), (tuple(GATES), GateFailed)):
+        if mine := [result for result in failed if result.name in names]:
+            raise error("; ".join(f"gate {result.name} failed: {result.text}" for result in mine))
+
+
+def _new_failures(report: Report, gates: Gates) -> list[str]:
+    return _checks(report, gates, NEW_FAILURE)
+
+
+def _not_run(report: Report, gates: Gates) -> list[str]:
+    return _checks(report, gates, NOT_RUN)
+
+
+def _checks(report: Report, gates: Gates, status: str) -> list[str]:
+    mine = [change for change in report.changes if change.status == status]
+    return [_name(change) for change in _counted(mine, report, gates)]
+
+
+def _flaky(report: Report, gates: Gates) -> list[str]:
+    return [_name(flaky) for flaky in _counted(report.flaky, report, gates)]
+
+
+def _new_findings(report: Report, _: Gates) -> list[str]:
+    return [
+        finding.bucket
+        for finding in report.findings
+        if finding.status in {NEW, REOPENED} and not finding.known and finding.confirmed != "not reproduced"
+    ]
+
+
+def _coverage(report: Report, _: Gates) -> list[str]:
+    return [f"{lost.kind} {lost.name}" for lost in report.lost]
+
+
+def _slower(report: Report, gates: Gates) -> list[str]:
+    return [
+        trend.name
+        for trend in report.trends
+        if trend.status == SLOWER
+        and (trend.change is None or abs(trend.change) * 100 >= gates.slower_percent)
+    ]
+
+
+def _stale(report: Report, _: Gates) -> list[str]:
+    return [f"{stale.requirement} on {stale.node_version}" for stale in report.stale]
+
+
+GATES: Mapping[str, Callable[[Report, Gates], list[str]]] = {
+    "new-failures": _new_failures,
+    "not-run": _not_run,
+    "new-findings": _new_findings,
+    "coverage": _coverage,
+    "flaky": _flaky,
+    "slower": _slower,
+    "stale": _stale,
+}
+"""The gates, each with what it counts."""
+
+DATA_GATES = ("runs", "kept-apart", "baseline")
+
+
+def _enough_runs(report: Report, gates: Gates) -> GateResult:
+    judged = set(report.sets.candidate)
+    whole = sum(run.run_id in judged and run.state == COMPLETE for run in report.runs)
+    text = f"{whole} of {len(judged)} judged runs complete, {gates.min_runs} wanted"
+    return GateResult(name="runs", ok=whole >= gates.min_runs, text=text)
+
+
+def _little_apart(report: Report, gates: Gates) -> GateResult:
+    lines = sum(account.lines for account in report.accounts)
+    apart = sum(account.apart for account in report.accounts)
+    percent = 100 * apart / lines if lines else 0.0
+    text = f"{apart} of {lines} lines kept apart ({percent:.2f} %), {gates.apart_percent:g} % allowed"
+    return GateResult(name="kept-apart", ok=percent <= gates.apart_percent, text=text)
+
+
+def _has_baseline(report: Report) -> GateResult:
+    alone = [pair.key for pair in report.sets.pairs if not pair.baseline]
+    found = len(report.sets.pairs) - len(alone)
+    text = (
+        f"{found} of {len(report.sets.pairs)} kinds of runs have something to compare with{_such_as(alone)}"
+    )
+    return GateResult(name="baseline", ok=bool(report.sets.pairs) and not alone, text=text)
+
+
+_T = typing.TypeVar("_T", CheckChange, Flaky)
+
+
+def _counted(found: Iterable[_T], report: Report, gates: Gates) -> list[_T]:
+    """Returns what is not in quarantine on the day of the newest run."""
+    day = max((run.started_at[:10] for run in report.runs if run.state != DUPLICATE), default="")
+    held = [_pattern(entry.test) for entry in gates.quarantine if day <= entry.until.isoformat()]
+    return [one for one in found if not any(pattern.fullmatch(one.test) for pattern in held)]
+
+
+def _pattern(test: str) -> re.Pattern[str]:
+    # Not fnmatch: the brackets of parameters, test_x[tcp], are meant as they are.
+    return re.compile(".*".join(map(re.escape, test.split("*"))), re.DOTALL)
+
+
+def _name(found: CheckChange | Flaky) -> str:
+    return " ".join([*found.requirements, found.test])
+
+
+def _text(found: Sequence[str], limit: int) -> str:
+    return f"{len(found)}, {limit} allowed{_such_as(found)}"
+
+
+def _such_as(found: Sequence[str]) -> str:
+    if not found:
+        return ""
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return f": {', '.join(found[:NAMED])}{more}"
+
+
+def _gates(content: Mapping[str, Any]) -> Gates:
+    known = {f"max_{name.replace('-', '_')}": name for name in GATES}
+    plain: dict[str, type | tuple[type, ...]] = {
+        "slower_percent": (int, float),
+        "apart_percent": (int, float),
+        "min_runs": int,
+        "baseline": bool,
+    }
+    limits: dict[str, int] = {}
+    values: dict[str, Any] = {}
+    for key, value in content.items():
+        if key in known:
+            limits[known[key]] = _number(key, value, int)
+        elif plain.get(key) is bool:
+            if not isinstance(value, bool):
+                raise ValueError(f"{key} is true or false")
+            values[key] = value
+        elif key in plain:
+            values[key] = _number(key, value, plain[key])
+        elif key == "quarantine":
+            values[key] = _quarantine(value)
+        else:
+            raise ValueError(f"no gate {key}; there are {', '.join([*known, *plain, 'quarantine'])}")
+    return Gates(limits=limits, **values)
+
+
+def _number(key: str, value: object, kind: type | tuple[type, ...]) -> Any:
+    if isinstance(value, bool) or not isinstance(value, kind) or not value >= 0:  # type: ignore[operator]
+        what = "a whole number" if kind is int else "a number"
+        raise ValueError(f"{key} is {what}, 0 or more")
+    return value
+
+
+def _quarantine(entries: object) -> tuple[Quarantined, ...]:
+    names = {field.name for field in dataclasses.fields(Quarantined)}
+    result = []
+    for entry in entries if isinstance(entries, list) else [entries]:
+        if not isinstance(entry, dict) or set(entry) != names:
+            raise ValueError(
+                f"an entry of [[quarantine]] has {', '.join(sorted(names))}, no more and no less"
+            )
+        if type(entry["until"]) is not dt.date or not all(
+            isinstance(entry[name], str) for name in ("test", "why")
+        ):
+            raise ValueError("in [[quarantine]], test and why are texts, until is a day: 2026-12-31")
+        result.append(Quarantined(**entry))
+    return tuple(result)

@@ -1,0 +1,257 @@
+"""Looks at pages in headless Chromium; without Chromium these tests are skipped."""
+
+import dataclasses
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_reports import html_page, traffic_page
+from spark_reports.page import make_page
+from spark_reports.report import Report
+from tests.spark_reports import chromium
+from tests.spark_reports.hostile import HOSTILE, with_text
+from tests.spark_reports.reports import example_report
+from tests.spark_reports.test_traffic_page import make as make_traffic
+
+PROGRAM = chromium.find()
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium on this machine")
+
+PWNED = (
+    "</script><script>window.pwned = 1</script></style><img src=x onerror='window.pwned = 2'>"
+    "<svg onload='window.pwned = 3'>\"'><iframe srcdoc='<script>parent.pwned = 4</script>'></iframe>"
+    "<a href='javascript:window.pwned = 5'>\u202e\x00\ud800"
+)
+TEXTS = {
+    "hostile": HOSTILE + PWNED,
+    "long": "demo/" + "x" * 200_000,
+    "wide": "\ufdfd\u0488" * 2_000,
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[chromium.Browser]:
+    with chromium.running(PROGRAM or "") as found:
+        yield found
+
+
+@pytest.fixture
+def tab(browser: chromium.Browser) -> Iterator[chromium.Tab]:
+    made = chromium.Tab(browser)
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example as a file."""
+    return write(tmp_path_factory.mktemp("page"), example_report())
+
+
+def write(folder: Path, found: Report) -> Path:
+    path = folder / "report.html"
+    path.write_text(html_page.html(make_page(found)), encoding="utf-8")
+    return path
+
+
+def background(png: bytes) -> tuple[int, ...]:
+    """Returns the colour of the last pixel in the first column of a PNG."""
+    data, at = b"", 8
+    width, height, depth, kind = struct.unpack_from(">IIBB", png, 16)
+    assert (depth, kind) in {(8, 2), (8, 6)}
+    while at < len(png):
+        size, name = struct.unpack_from(">I4s", png, at)
+        if name == b"IDAT":
+            data += png[at + 8 : at + 8 + size]
+        at += 12 + size
+    raw = zlib.decompress(data)
+    pixel = 3 if kind == 2 else 4
+    above = bytes(pixel)
+    for row in range(height):
+        start = row * (1 + width * pixel)
+        coded, here = raw[start], raw[start + 1 : start + 1 + pixel]
+        # The first pixel of a row has none to its left, so only what is above can be added to it.
+        share = {0: 0, 1: 0, 2: 1, 3: 0.5, 4: 1}[coded]
+        above = bytes((now + int(share * before)) % 256 for now, before in zip(here, above, strict=True))
+    return tuple(above[:3])
+
+
+def test_page_loads_without_network_and_without_a_complaint(tab: chromium.Tab, page: Path) -> None:
+    tab.ask(
+        "Network.emulateNetworkConditions", offline=True, latency=0, downloadThroughput=0, uploadThroughput=0
+    )
+    tab.open(page)
+    assert tab.complaints == []
+    assert tab.requests == []
+    assert "1 new failure" in tab.run("document.querySelector('h1').textContent")
+
+
+def test_policy_stops_what_is_not_ours(tab: chromium.Tab, page: Path) -> None:
+    tab.open(page)
+    tab.run(
+        "(() => { const s = document.createElement('script'); s.textContent = 'window.pwned = 1';"
+        " document.body.append(s); const i = document.createElement('img'); i.src = 'https://example.org/x.png';"
+        " i.setAttribute('onerror', 'window.pwned = 2'); document.body.append(i);"
+        " return new Promise(done => i.addEventListener('error', () => done(1))); })()"
+    )
+    tab.collect(page.as_uri())
+    assert tab.run("typeof window.pwned") == "undefined"
+    # The tab would have told of a script that ran and of a picture that was asked for.
+    assert any("Content Security Policy" in text for text in tab.complaints)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_hostile_strings_do_nothing(tab: chromium.Tab, tmp_path: Path, name: str) -> None:
+    found = example_report(checks=12, runs=4)
+    # What is too long to be copied has no button for it.
+    counts = (
+        "[document.querySelectorAll('*:not(.copy)').length, document.scripts.length, document.images.length]"
+    )
+    tab.open(write(tmp_path, with_text(found, "plain")))
+    plain = tab.run(counts)
+    tab.open(write(tmp_path, with_text(found, TEXTS[name])))
+    assert tab.run("typeof window.pwned") == "undefined"
+    assert tab.run(counts) == plain
+    assert tab.complaints == []
+    assert tab.requests == []
+    for width in (1280, 390):
+        tab.size(width, 800)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+def test_table_is_sorted_by_the_head_that_is_clicked(tab: chromium.Tab, page: Path) -> None:
+    tab.open(page)
+    column = "[...document.querySelectorAll('#flaky ~ .card tbody tr')].map(r => +r.cells[2].dataset.value)"
+    head = "#flaky ~ .card th:nth-child(3)"
+    before = tab.run(column)
+    assert len(set(before)) == 3
+    seen = []
+    for _ in range(2):
+        tab.click(f"{head} button")
+        seen.append((tab.run(f"document.querySelector('{head}').getAttribute('aria-sort')"), tab.run(column)))
+    assert seen == [("descending", sorted(before)[::-1]), ("ascending", sorted(before))]
+    tab.click("#flaky ~ .card th:nth-child(1) button")
+    names = "[...document.querySelectorAll('#flaky ~ .card tbody .mono:first-child')].map(e => e.textContent)"
+    assert tab.run(names) == sorted(tab.run(names))
+    assert tab.run("document.querySelectorAll('#flaky ~ .card th[aria-sort]').length") == 1
+
+
+def test_search_leaves_what_has_every_word(tab: chromium.Tab, page: Path) -> None:
+    tab.open(page)
+    visible = "[...document.querySelectorAll('#grid .q')].filter(e => e.offsetParent).map(e => e.title.split(' ')[0])"
+    whole = tab.run(visible)
+    assert len(whole) == 120
+    tab.type("[data-for=grid] input", "init must 08")
+    assert tab.run(visible) == ["ZN-INIT-080"]
+    assert tab.run("document.querySelector('[data-for=grid] .shown').textContent") == "1 of 120"
+    assert tab.run("[...document.querySelectorAll('.area')].filter(e => e.offsetParent).length") == 1
+    tab.type("[data-for=grid] input", " nothing like it")
+    assert tab.run(visible) == []
+
+
+def test_buttons_leave_their_outcomes(tab: chromium.Tab, page: Path) -> None:
+    tab.open(page)
+    kinds = "[...document.querySelectorAll('#grid .q')].filter(e => e.offsetParent).map(e => e.className)"
+    tab.click("[data-for=grid] [data-kind=o-fail]")
+    tab.click("[data-for=grid] [data-kind=o-warning]")
+    assert set(tab.run(kinds)) == {"q o-fail", "q o-warning"}
+    tab.click("[data-for=grid] [data-kind=o-fail]")
+    assert set(tab.run(kinds)) == {"q o-warning"}
+
+
+def test_link_unfolds_and_unfilters_what_it_leads_to(tab: chromium.Tab, page: Path) -> None:
+    tab.open(page)
+    tab.type("[data-for=not-passed] input", "nothing like it")
+    target = "document.querySelector('#r-ZN-OPEN-001').closest('details')"
+    assert tab.run(f"[{target}.hidden, {target}.open]") == [True, False]
+    tab.run("window.followed = new Promise(done => addEventListener('hashchange', () => done(1))), 0")
+    tab.click("a.q[href='#r-ZN-OPEN-001']")
+    tab.run("window.followed")
+    assert tab.run(f"[{target}.hidden, {target}.open]") == [False, True]
+
+
+def test_dark_and_light_follow_the_system_and_the_switch(tab: chromium.Tab, page: Path) -> None:
+    tab.open(page)
+    light = background(tab.picture())
+    tab.media(dark=True)
+    dark = background(tab.picture())
+    assert min(light) > 200
+    assert max(dark) < 60
+    tab.click("#theme")
+    assert background(tab.picture()) == light
+    tab.click("#theme")
+    assert background(tab.picture()) == dark
+    # What was chosen stays when the page is loaded again, whatever the system says.
+    tab.media(dark=False)
+    tab.open(page)
+    assert background(tab.picture()) == dark
+
+
+def test_page_can_be_read_without_its_script(tab: chromium.Tab, page: Path) -> None:
+    tab.script(allowed=False)
+    tab.open(page)
+    seen: dict[str, Any] = tab.run(
+        "({tools: [...document.querySelectorAll('.tools, #theme, .copy')].filter(e => e.offsetParent).length,"
+        " heads: document.querySelectorAll('th button').length,"
+        " cells: document.querySelectorAll('.q svg use').length, text: document.body.innerText.length})"
+    )
+    assert (seen["tools"], seen["heads"], seen["cells"]) == (0, 0, 120)
+    assert seen["text"] > 5_000
+
+
+def test_cells_of_the_grid_are_painted(tab: chromium.Tab, page: Path) -> None:
+    tab.open(page)
+    tab.run("document.querySelector('#grid').scrollIntoView({behavior: 'instant'})")
+    boxes = "[...document.querySelectorAll('.q svg')].map(e => [e.clientWidth, e.clientHeight])"
+    assert all(width > 20 and height > 5 for width, height in tab.run(boxes))
+    strokes = "[...document.querySelectorAll('symbol path')].map(e => getComputedStyle(e).stroke)"
+    colours = set(tab.run(strokes))
+    assert len(colours) >= 5
+    assert "none" not in colours
+    # The last cell of a requirement that fails is red in the picture, which is more than a style that says so.
+    clip = tab.run(
+        "(() => { const b = document.querySelector('.q.o-fail svg').getBoundingClientRect();"
+        " return {x: b.right + scrollX - 12, y: b.y + scrollY, width: 3, height: b.height, scale: 1}; })()"
+    )
+    red, green, blue = background(tab.picture(clip))
+    assert red > 150 > green
+    assert green < 120 > blue
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_nothing_is_wider_than_the_window(tab: chromium.Tab, page: Path, width: int) -> None:
+    tab.size(width, 900)
+    tab.open(page)
+    assert tab.run("document.documentElement.scrollWidth") <= width
+
+
+def test_paper_has_no_tools_and_nothing_beside_it(tab: chromium.Tab, page: Path) -> None:
+    tab.media(kind="print", dark=True)
+    tab.size(718, 1000)
+    tab.open(page)
+    gone = "[...document.querySelectorAll('nav, .tools, #theme, .copy')].filter(e => e.offsetParent).length"
+    assert tab.run(gone) == 0
+    assert tab.run("document.documentElement.scrollWidth") <= 718
+    assert tab.run("getComputedStyle(document.body).color") == "rgb(24, 33, 44)"
+    assert tab.paper().startswith(b"%PDF-")
+
+
+def test_traffic_page_loads_without_a_complaint(tab: chromium.Tab, tmp_path: Path) -> None:
+    path = tmp_path / "traffic.html"
+    path.write_text(traffic_page.html(traffic_page.make_page(make_traffic(PWNED))), encoding="utf-8")
+    tab.open(path)
+    assert tab.complaints == []
+    assert tab.requests == []
+    assert tab.run("typeof window.pwned") == "undefined"
+    tab.media(dark=True)
+    assert max(background(tab.picture())) < 60
+
+
+def test_large_page_is_ready_soon(tab: chromium.Tab, tmp_path: Path) -> None:
+    found = example_report(checks=1000, runs=60, versions=13)
+    tab.open(write(tmp_path, dataclasses.replace(found, gates=())))
+    assert tab.run("document.querySelectorAll('#grid .q').length") == 1000
+    assert tab.complaints == []

@@ -1,0 +1,197 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_reports import report, rows
+from spark_reports.collect import collect
+from spark_reports.errors import DataTrouble, NothingToReport
+from spark_reports.folders import DUPLICATE, find_run_folders
+from spark_reports.ingest import ingest
+from spark_reports.render import to_json
+from spark_reports.report import Report
+from spark_reports.store import Commit, Store
+from spark_reports.views import Views, open_views
+
+MakeRun = Callable[..., Path]
+Verdict = Callable[..., rows.VerdictRow]
+Case = Callable[..., rows.FuzzCaseRow]
+
+LAB = {"environment": "Linux 6.1", "configuration": "transport=tcp"}
+
+
+@pytest.fixture(scope="module")
+def root(
+    tmp_path_factory: pytest.TempPathFactory,
+    make_run_in: MakeRun,
+    verdict_row: Verdict,
+    case_row: Case,
+    observation_row: Callable[..., rows.ObservationRow],
+) -> Path:
+    """Runs of two versions, a run elsewhere, a mutant, and what may be wrong with runs."""
+    root = tmp_path_factory.mktemp("runs")
+    steady, broken = verdict_row(test="steady"), verdict_row("fail", ["ZN-INIT-002"], test="broken")
+    whole = verdict_row("pass", ["ZN-INIT-002"], test="broken")
+    silent = verdict_row("n/a", ["ZN-INIT-003"], test="silent", reason="no multicast")
+    for day in range(1, 6):
+        make_run_in(
+            root,
+            f"old{day}",
+            day,
+            verdicts=[steady, whole, silent],
+            cases=[case_row(1, "both"), case_row(2, "gone" if day == 1 else "")],
+            node_version="1.9.0",
+            **LAB,
+        )
+    make_run_in(
+        root,
+        "new",
+        6,
+        verdicts=[steady, broken, silent],
+        cases=[case_row(1, "both"), case_row(2, "fresh")],
+        observations=[observation_row("sent"), observation_row("received", error="Truncated")],
+        **LAB,
+    )
+    make_run_in(root, "elsewhere", 7, verdicts=[steady], cases=None, environment="Windows", configuration="")
+    make_run_in(
+        root,
+        "mutant",
+        8,
+        verdicts=[verdict_row("fail", ["ZN-INIT-001"])],
+        cases=None,
+        node="ref:ZN-INIT-001",
+        node_impl="zenoh-harness-refnode",
+    )
+    cut = make_run_in(root, "cut", 5, verdicts=[steady, whole], cases=None, node_version="1.9.0", **LAB)
+    (cut / rows.VERDICTS).write_bytes((cut / rows.VERDICTS).read_bytes()[:-60])
+    lost = make_run_in(root, "lost", verdicts=[verdict_row("warning", ["ZN-X-1"])], cases=None)
+    (lost / rows.RUN).write_text("{")
+    make_run_in(root / "twice", "new", 6, verdicts=[steady])
+    return root
+
+
+@pytest.fixture(scope="module")
+def opened(
+    spark: SparkSession, root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Views, list[Commit]]:
+    store = Store(tmp_path_factory.mktemp("store"), durable=False)
+    ingest(spark, store, find_run_folders([root]))
+    commits = store.commits()
+    return open_views(spark, store, commits), commits
+
+
+@pytest.fixture(scope="module")
+def result(opened: tuple[Views, list[Commit]], root: Path) -> Report:
+    twice = [folder for folder in find_run_folders([root]) if folder.duplicate_of]
+    return collect(*opened, "previous", lambda _: None, duplicates=twice)
+
+
+def test_runs_stand_newest_first_with_all_that_was_recorded(result: Report) -> None:
+    assert [run.run_id for run in result.runs][:4] == ["mutant", "elsewhere", "new", "new"]
+    assert result.runs[-1].run_id == "lost"
+    by_state = {(run.run_id, run.state): run for run in result.runs}
+    new = by_state["new", "complete"]
+    assert (new.outcomes["pass"], new.outcomes["fail"], new.findings) == (1, 1, 2)
+    assert (new.sent, new.received, new.undecoded) == (1, 1, 1)
+    assert new.rows == {rows.FUZZ_CASES: 2, rows.OBSERVATIONS: 2, rows.VERDICTS: 3}
+    cut = by_state["cut", "cut off"]
+    assert (cut.rows, cut.bad) == ({rows.VERDICTS: 1}, 1)
+    assert "verdicts.jsonl ends in the middle of a line" in cut.notes
+    assert by_state["lost", "unreadable"].rows == {rows.VERDICTS: 1}
+    assert by_state["new", DUPLICATE].outcomes["pass"] == 0
+
+
+def test_lines_add_up_and_those_that_are_no_rows_are_shown(result: Report) -> None:
+    assert len(result.accounts) == sum(len(run.rows) for run in result.runs)
+    for line in result.accounts:
+        assert line.lines == line.good + line.apart + line.blank + line.footers
+    assert [(line.run_id, line.file) for line in result.bad_lines] == [("cut", rows.VERDICTS)]
+
+
+def test_newest_version_is_compared_with_the_one_before(result: Report) -> None:
+    (pair,) = (pair for pair in result.sets.pairs if pair.baseline)
+    assert (pair.candidate, pair.candidate_version, pair.baseline_version) == (("new",), "1.10.2", "1.9.0")
+    assert result.sets.text == "1 run on eclipse-zenoh router 1.10.2 with 6 runs on 1.9.0"
+    assert [alone.run_id for alone in result.sets.not_comparable] == ["elsewhere"]
+
+
+def test_changes_are_told_and_the_rest_is_counted(result: Report) -> None:
+    told = {change.test: change for change in result.changes if change.key == result.sets.pairs[0].key}
+    assert {test: change.status for test, change in told.items()} == {
+        "broken": report.NEW_FAILURE,
+        "silent": report.NA_EVERYWHERE,
+    }
+    broken = told["broken"]
+    assert (broken.failed_c, broken.runs_c, broken.failed_b, broken.seen) == (1, 1, 0, "CLOSE")
+    assert broken.certainty == report.DETERMINISTIC
+    assert result.unchanged == 1
+    assert [(bad.requirement, bad.good, bad.bad) for bad in result.first_bad] == [
+        ("ZN-INIT-002", "1.9.0", "1.10.2")
+    ]
+
+
+def test_cells_say_what_holds_for_a_version_and_why(result: Report) -> None:
+    cells = {(cell.node_version, cell.requirement): cell.outcome for cell in result.cells}
+    assert cells["1.10.2", "ZN-INIT-002"] == "fail"
+    assert cells["1.9.0", "ZN-INIT-002"] == "pass"
+    assert {cell.node_impl for cell in result.cells} == {"eclipse-zenoh", "unknown"}
+    assert [(t.outcome, t.run_id, t.expected, t.seen) for t in result.troubles] == [
+        ("fail", "new", "INIT", "CLOSE"),
+        ("warning", "lost", "INIT", "CLOSE"),
+    ]
+    assert result.not_applicable == (report.NotApplicable(reason="no multicast", tests=2),)
+    assert [(row.requirement, row.first) for row in result.differences] == [("ZN-INIT-002", "1.10.2")]
+
+
+def test_findings_are_compared_with_those_of_earlier_runs(result: Report) -> None:
+    statuses = {finding.bucket: finding.status for finding in result.findings}
+    assert statuses["fresh"] == report.NEW
+    assert statuses["both"] == report.KNOWN
+    assert statuses["gone"] in {report.GONE, report.NOT_TRIED}
+    both = next(finding for finding in result.findings if finding.bucket == "both")
+    assert dict(both.by_run) == {**{f"old{day}": 1 for day in range(1, 6)}, "new": 1}
+    assert (both.first_run, both.first_seen) == ("old1", "2026-11-01T10:00:00.000Z")
+    assert [(point.run_id, point.buckets) for point in result.found][-1] == ("new", 3)
+
+
+def test_what_was_measured_is_a_trend(result: Report) -> None:
+    assert {rate.run_id for rate in result.rates} == {"new", *(f"old{day}" for day in range(1, 6))}
+    (trend,) = result.trends
+    assert (trend.name, trend.better, len(trend.points)) == ("cases of handshake", "higher", 6)
+    assert {(line.kind, line.run_id): line.tried for line in result.coverage}["requirement", "new"] == 2
+
+
+def test_node_that_is_wrong_on_purpose_shows_what_tests_notice(result: Report) -> None:
+    assert [(line.requirement, line.mutants, line.killed) for line in result.mutants] == [
+        ("ZN-INIT-001", 1, 1)
+    ]
+    assert "mutant" not in {cell.run_id for cell in result.cells}
+
+
+def test_same_runs_give_the_same_bytes_however_they_are_opened(
+    opened: tuple[Views, list[Commit]], root: Path, result: Report
+) -> None:
+    views, commits = opened
+    asked: list[int] = []
+
+    def few(some: object) -> Views:
+        asked.append(len(some))  # type: ignore[arg-type]
+        return views
+
+    twice = [folder for folder in find_run_folders([root]) if folder.duplicate_of]
+    again = collect(views, commits[::-1], "previous", lambda _: None, duplicates=twice, open_few=few)
+    assert to_json(again) == to_json(result)
+    assert 0 < asked[0] < len(commits)
+
+
+def test_baseline_that_is_not_there_is_data_trouble(opened: tuple[Views, list[Commit]]) -> None:
+    with pytest.raises(
+        DataTrouble, match=r"no run 7\.0 and none on a version 7\.0; there are 1\.10\.2, 1\.9\.0"
+    ):
+        collect(*opened, "7.0", lambda _: None)
+
+
+def test_runs_without_a_row_are_nothing_to_report(opened: tuple[Views, list[Commit]]) -> None:
+    with pytest.raises(NothingToReport, match="no row can be read in 0 runs"):
+        collect(opened[0], [], "previous", lambda _: None)

@@ -1,0 +1,192 @@
+import dataclasses
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_reports import report
+from spark_reports.errors import DataTrouble, GateFailed, WrongUse
+from spark_reports.gates import GATES, Gates, Quarantined, check, judge, parse_names, read_gates
+from spark_reports.report import GateResult, Report
+from tests.spark_reports.reports import example_report
+
+
+def judged(found: Report, **values: Any) -> dict[str, GateResult]:
+    gates = Gates(**{"limits": dict.fromkeys(GATES, 0), **values})
+    return {result.name: result for result in judge(found, gates)}
+
+
+def test_each_gate_counts_what_its_name_says() -> None:
+    counted = {name: result.text.partition(",")[0] for name, result in judged(example_report()).items()}
+    assert counted == {
+        "runs": "3 of 3 judged runs complete",
+        "kept-apart": "1 of 52811 lines kept apart (0.00 %)",
+        "new-failures": "1",
+        "not-run": "1",
+        "new-findings": "2",
+        "coverage": "2",
+        "flaky": "3",
+        "slower": "1",
+        "stale": "1",
+    }
+
+
+def test_gate_fails_above_its_limit_and_says_what_it_counted() -> None:
+    limits = {"flaky": 3, "new-findings": 1}
+    results = judged(example_report(), limits=limits)
+    assert results["flaky"].ok
+    assert not results["new-findings"].ok
+    assert results["new-findings"].text.startswith("2, 1 allowed: crash: INIT.lease")
+    assert set(results) == {"runs", "kept-apart", *limits}
+
+
+def test_long_list_is_cut_and_counted() -> None:
+    found = example_report()
+    many = tuple(dataclasses.replace(found.lost[0], name=f"ZN-{number}") for number in range(5))
+    text = judged(dataclasses.replace(found, lost=many))["coverage"].text
+    assert text == "5, 0 allowed: requirement ZN-0, requirement ZN-1, requirement ZN-2 and 2 more"
+
+
+def test_finding_that_is_known_or_did_not_come_again_is_not_new() -> None:
+    found = example_report()
+    first, second, *_ = found.findings
+    others = (
+        dataclasses.replace(first, known="zenoh-1234"),
+        dataclasses.replace(second, confirmed="not reproduced"),
+    )
+    assert judged(dataclasses.replace(found, findings=others))["new-findings"].ok
+
+
+def test_little_slower_does_not_count() -> None:
+    assert judged(example_report(), slower_percent=41)["slower"].ok
+    assert not judged(example_report(), slower_percent=39)["slower"].ok
+
+
+def quarantined(test: str, until: str) -> bool:
+    entry = Quarantined(test, dt.date.fromisoformat(until), "known to hang")
+    return judged(example_report(), quarantine=[entry])["new-failures"].ok
+
+
+def test_test_in_quarantine_is_not_counted_until_its_last_day() -> None:
+    test = "suite/test_init.py::test_zn_init_000"
+    # The newest run is of 2026-01-12.
+    assert quarantined(test, "2026-01-12")
+    assert not quarantined(test, "2026-01-11")
+    assert quarantined("suite/test_init.py::*", "2027-01-01")
+    assert not quarantined("test_zn_init_000", "2027-01-01")
+
+
+def test_brackets_of_a_quarantined_test_are_meant_as_they_are() -> None:
+    found = example_report()
+    change = dataclasses.replace(found.changes[0], test="a.py::test_x[tcp-0x8]")
+    found = dataclasses.replace(found, changes=(change,))
+    for pattern, ok in (("a.py::test_x[tcp-*]", True), ("a.py::test_x[t]cp-0x8]", False)):
+        entry = Quarantined(pattern, dt.date(2027, 1, 1), "")
+        assert judged(found, quarantine=[entry])["new-failures"].ok is ok
+
+
+def test_data_gates_ask_for_whole_runs_lines_and_a_baseline() -> None:
+    found = example_report()
+    assert not judged(found, min_runs=4)["runs"].ok
+    assert not judged(found, apart_percent=0)["kept-apart"].ok
+    assert judged(found, baseline=True)["baseline"].ok
+    alone = dataclasses.replace(found.sets.pairs[0], baseline=())
+    found = dataclasses.replace(found, sets=dataclasses.replace(found.sets, pairs=(alone,)))
+    result = judged(found, baseline=True)["baseline"]
+    assert not result.ok
+    assert alone.key in result.text
+    assert not judged(dataclasses.replace(found, sets=report.SetInfo()), baseline=True)["baseline"].ok
+
+
+def test_empty_report_has_no_lines_apart() -> None:
+    assert judged(example_report(accounts=()))["kept-apart"].ok
+
+
+def test_data_trouble_goes_before_a_failed_gate() -> None:
+    bad_data = GateResult(name="kept-apart", ok=False, text="9 of 10")
+    failed = GateResult(name="flaky", ok=False, text="3, 0 allowed")
+    check([GateResult(name="flaky", ok=True, text="")])
+    with pytest.raises(GateFailed, match="gate flaky failed: 3, 0 allowed") as caught:
+        check([failed])
+    assert caught.value.exit_code == 1
+    with pytest.raises(DataTrouble, match="kept-apart") as trouble:
+        check([failed, bad_data])
+    assert trouble.value.exit_code == 3
+
+
+def test_names_are_read_from_the_command_line() -> None:
+    assert parse_names("new-failures, flaky,") == ("new-failures", "flaky")
+    for wrong in ("new-failure", "flaky,Coverage", "", ","):
+        with pytest.raises(ValueError, match="there are new-failures, not-run"):
+            parse_names(wrong)
+
+
+def read(tmp_path: Path, text: str) -> Gates:
+    (tmp_path / "gates.toml").write_text(text, encoding="utf-8")
+    return read_gates(tmp_path / "gates.toml")
+
+
+def test_file_of_gates_says_all_of_it(tmp_path: Path) -> None:
+    gates = read(
+        tmp_path,
+        """
+        max_new_failures = 0
+        max_flaky = 5
+        slower_percent = 10
+        apart_percent = 0.5
+        min_runs = 2
+        baseline = true
+        [[quarantine]]
+        test = "suite/test_init.py::*"
+        until = 2026-12-31
+        why = "hangs"
+        """,
+    )
+    assert gates == Gates(
+        limits={"new-failures": 0, "flaky": 5},
+        slower_percent=10,
+        apart_percent=0.5,
+        min_runs=2,
+        baseline=True,
+        quarantine=(Quarantined("suite/test_init.py::*", dt.date(2026, 12, 31), "hangs"),),
+    )
+
+
+def test_limit_of_the_file_wins_over_none_allowed(tmp_path: Path) -> None:
+    gates = read(tmp_path, "max_flaky = 5").failing_on(["flaky", "coverage"])
+    assert gates.limits == {"flaky": 5, "coverage": 0}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("max_flake = 1", "no gate max_flake; there are max_new_failures"),
+        ("max_flaky = -1", "max_flaky is a whole number, 0 or more"),
+        ("max_flaky = 1.5", "max_flaky is a whole number"),
+        ("max_flaky = true", "max_flaky is a whole number"),
+        ('apart_percent = "1"', "apart_percent is a number"),
+        ("apart_percent = nan", "apart_percent is a number"),
+        ("baseline = 1", "baseline is true or false"),
+        ("max_flaky =", "is no TOML file"),
+        ("[quarantine]\ntest = 'a'", "test, until, why"),
+        ("[[quarantine]]\ntest = 'a'\nuntil = '2026'\nwhy = ''", "until is a day"),
+        ("[[quarantine]]\ntest = 'a'\nuntil = 2026-12-31T00:00:00Z\nwhy = ''", "until is a day"),
+        ("[[quarantine]]\ntest = 7\nuntil = 2026-12-31\nwhy = ''", "test and why are texts"),
+        ("quarantine = 'a'", "no more and no less"),
+    ],
+)
+def test_file_that_no_gate_understands_is_wrong_use(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(WrongUse) as caught:
+        read(tmp_path, text)
+    assert words in str(caught.value)
+    assert "gates.toml" in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_file_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
+    with pytest.raises(WrongUse, match=r"none.toml cannot be read \(No such file"):
+        read_gates(tmp_path / "none.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff")
+    with pytest.raises(WrongUse, match="no TOML file"):
+        read_gates(tmp_path / "bytes.toml")

@@ -1,0 +1,81 @@
+import dataclasses
+import re
+from typing import Any
+
+import pytest
+
+from spark_reports import summary as module
+from spark_reports.page import make_page
+from spark_reports.report import Report
+from spark_reports.summary import summary
+from tests.spark_reports.hostile import HOSTILE, with_text
+from tests.spark_reports.reports import example_report
+
+
+def text_of(report: Report) -> str:
+    return summary(make_page(report))
+
+
+def test_summary_says_first_whether_gates_hold_and_what_changed() -> None:
+    titles = re.findall("^## (.*)$", text_of(example_report()), re.MULTILINE)
+    assert titles == [
+        "Gates",
+        "What changed",
+        "Findings",
+        "Flaky tests",
+        "No longer covered",
+        "Measured",
+        "Requirements by version",
+        "Since which version a test fails",
+        "What releases show differently",
+        "Requirements that did not pass",
+        "Deviations that are no longer shown",
+        "Faulty nodes that no test noticed",
+        "Runs that are not whole",
+    ]
+
+
+def test_change_is_a_row_with_both_sides() -> None:
+    text = text_of(example_report())
+    assert "| new failure | ZN\\-INIT\\-000 | suite/test\\_init" in text
+    assert "| 0 of 3 | 3 of 3 | CLOSE" in text
+    assert "112 checks unchanged." in text
+    assert "1 run not comparable" in text
+
+
+def test_part_that_is_empty_is_left_out() -> None:
+    empty: dict[str, Any] = dict.fromkeys(("gates", "flaky", "lost", "trends", "stale"), ())
+    text = text_of(example_report(**empty))
+    for title in ("Gates", "Flaky", "covered", "Measured", "Deviations"):
+        assert f"## {title}" not in text
+
+
+def test_summary_keeps_its_tables_whatever_the_text() -> None:
+    bars = re.compile(r"(?<!\\)\|")
+    plain, hostile = (text_of(with_text(example_report(), text)) for text in ("plain", HOSTILE))
+    assert [len(bars.findall(line)) for line in hostile.splitlines()] == [
+        len(bars.findall(line)) for line in plain.splitlines()
+    ]
+    assert "<script" not in hostile
+    assert "@" not in hostile
+
+
+def test_long_table_is_cut_and_counted() -> None:
+    report = example_report()
+    many = tuple(
+        dataclasses.replace(report.changes[0], test=f"t{number}", seen="y" * 500) for number in range(120)
+    )
+    runs = tuple(
+        dataclasses.replace(report.runs[0], run_id=f"r{number}", state="cut off", notes=("n" * 900,))
+        for number in range(500)
+    )
+    text = text_of(dataclasses.replace(report, changes=many, runs=(*report.runs, *runs)))
+    assert len(text.encode()) < module.LIMIT + 200
+    assert "70 more in report.html" in text
+
+
+def test_summary_beyond_the_limit_ends_with_a_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LIMIT", 300)
+    text = text_of(example_report())
+    assert len(text.encode()) < 400
+    assert re.search(r"\d+ more lines; all of it is in report.html.\n$", text)
