@@ -1,7 +1,7 @@
 """zenoh-reports: what conformance runs and fuzz campaigns recorded, or what captures hold, as one report.
 
-Exit codes: 0 a report was written; 2 wrong use; 3 nothing there that can be read; 4 no Java, or Spark
-does not work; 130 interrupted. An error is one line on standard error.
+Exit codes: 0 a report was written; 1 it was, and a gate failed; 2 wrong use; 3 nothing there that can be read, or
+too little to judge by; 4 no Java, or Spark does not work; 130 interrupted. An error is one line on standard error.
 """
 
 import argparse
@@ -19,7 +19,8 @@ _EXAMPLES = """\
 examples:
   zenoh-reports build runs --out report              all runs below a folder
   zenoh-reports build runs/A runs/B --out report     these two runs
-  zenoh-reports build runs --out report --master spark://host:7077
+  zenoh-reports build runs --store store --out report --fail-on new-failures,new-findings
+  zenoh-reports build --store store --out report --baseline 1.9.0 --master spark://host:7077
   zenoh-reports query "SELECT node_version, count(*) FROM runs GROUP BY ALL" --store store
   zenoh-reports watch runs                           campaigns and suites while they run
   zenoh-reports demo --out demo                      300 runs with planted faults, and what a report finds of them
@@ -29,7 +30,7 @@ examples:
   zenoh-reports doctor                               what is installed, and does it work
 
 exit codes:
-  0 done   2 wrong use   3 nothing there that can be read   4 no Java, or Spark does not work
+  0 done   1 a gate failed   2 wrong use   3 the data is missing or damaged   4 no Java, or Spark does not work
 """
 
 

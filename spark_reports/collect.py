@@ -71,6 +71,9 @@ from spark_reports.views import Views
 BAD_LINES_LIMIT = 50
 """Lines that are no rows are counted, all of them; so many are shown."""
 
+NAMES = 2_000
+"""So many requirements are named in a question; of more, all are asked for."""
+
 TEXT_LIMIT = 200
 """Characters of such a line that are shown."""
 
@@ -147,8 +150,9 @@ def collect(
         # A small table that is there already is joined without being made again for every question.
         in_sets = runs.sparkSession.createDataFrame(resolved)
         _ask_what_changed(views, in_sets, has, wrong, ask)
-        _ask_about_cases(views, runs, in_sets, has, ask)
         cells = tuple(make(Cell, row) for row in ask.rows(_REQUIREMENTS))
+        _ask_about_versions(views, _well(runs, commits), cells, ask)
+        _ask_about_cases(views, runs, in_sets, has, ask)
         newest = {cell.run_id for cell in cells if cell.outcome != "pass"}
         few = (
             None if open_few is None else open_few([commit for commit in commits if commit.run_id in newest])
@@ -288,10 +292,8 @@ def _ask_about_runs(views: Views, runs: DataFrame, has: Collection[str], ask: Qu
     if "requirements" in has:
         ask.add(_REQUIREMENTS, matrix.outcomes_by_version(views.requirements, runs), limit=MOST)
         ask.add(_OUTCOMES, matrix.outcomes_by_run(views.requirements), limit=MOST)
-        ask.add(_RELEASES, versions.first_differs(views.checks, runs).where("first IS NOT NULL"))
-        ask.add(_FIRST_BAD, versions.first_bad(views.checks, runs), first=("test",))
     else:
-        for name in (_REQUIREMENTS, _OUTCOMES, _RELEASES, _FIRST_BAD):
+        for name in (_REQUIREMENTS, _OUTCOMES):
             ask.skip(name)
     if "traffic" in has:
         ask.add(_TRAFFIC, views.traffic.select("run_id", "sent", "received", "undecoded"), limit=MOST)
@@ -364,6 +366,21 @@ def _ask_about_cases(
         ask.add(_VALUES, reduce(DataFrame.unionByName, values), limit=MOST)
     else:
         ask.skip(_VALUES)
+
+
+def _ask_about_versions(views: Views, runs: DataFrame, cells: Sequence[Cell], ask: Questions) -> None:
+    """Asks since when what differs; of requirements that every run has shown there is nothing to tell."""
+    names = sorted({cell.requirement for cell in cells if cell.outcome != "pass" or cell.other})
+    if not names:
+        ask.skip(_RELEASES)
+        ask.skip(_FIRST_BAD)
+        return
+    checks = views.checks
+    if len(names) <= NAMES:
+        without = sf.size("requirements") == 0 if matrix.NO_REQUIREMENT in names else sf.lit(False)
+        checks = checks.where(sf.arrays_overlap("requirements", sf.lit(names)) | without)
+    ask.add(_RELEASES, versions.first_differs(checks, runs).where("first IS NOT NULL"))
+    ask.add(_FIRST_BAD, versions.first_bad(checks, runs), first=("test",))
 
 
 def _ask_why(views: Views, few: Views, newest: Collection[str], ask: Questions) -> None:

@@ -157,11 +157,19 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The files of a run that were merged."""
+    """The files of a run that were merged.
+
+    Attributes:
+        run_id: The run.
+        attempt: Its attempt.
+        paths: The files it had.
+        parts: The merged files that hold its rows now.
+    """
 
     run_id: str
     attempt: int
     paths: tuple[str, ...]
+    parts: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +180,8 @@ class Generation:
         table: Whose files.
         number: Counts the generations of the table, from 1; the newest counts.
         created_at: When the record was written; UTC, ISO 8601.
-        files: The merged files.
-        sources: What they hold, also what earlier generations had merged.
+        files: The merged files, some of them perhaps of earlier generations.
+        sources: What they hold.
     """
 
     table: str
@@ -192,7 +200,8 @@ class Generation:
         value = json_record(name, text)
         try:
             sources = tuple(
-                Source(found["run_id"], found["attempt"], tuple(found["paths"])) for found in value["sources"]
+                Source(found["run_id"], found["attempt"], tuple(found["paths"]), tuple(found["parts"]))
+                for found in value["sources"]
             )
             value |= {"files": _entries(value["files"]), "sources": sources}
             return cls(**_only(cls, value))

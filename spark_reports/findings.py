@@ -187,7 +187,6 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
     # Only a candidate of the same key says something about what other runs have met.
     of_key = per_run.groupBy("bucket", "key").agg(
         total(ours, "played").alias("played_c"),
-        total(ours, "hits").alias("hits_c"),
         total(~ours & (sf.col("hits") > 0), "played").alias("played_b"),
         total(~ours, "hits").alias("hits_b"),
         sf.min(sf.when(sf.col("set") == CANDIDATE, sf.col("started_at"))).alias("start_c"),
@@ -197,7 +196,7 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
     )
     odds = sf.try_divide("hits_b", "played_b")
     needed = sf.when(odds >= 1, 1.0).otherwise(math.log(1 - statistics.SURE) / sf.log1p(-odds))
-    gone = (sf.col("hits_b") > 0) & (sf.col("hits_c") == 0) & (sf.col("played_c") >= needed)
+    gone = (sf.col("hits_b") > 0) & (sf.col("played_c") >= needed)
     return of_key.groupBy("bucket").agg(
         sf.sum("played_c").alias("played_c"),
         sf.max(sf.when(sf.col("hits_b") > 0, odds)).alias("odds"),

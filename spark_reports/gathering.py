@@ -85,7 +85,7 @@ class Gathered:
         files = self._store.files(table, self._commits, self._generations.get(table))
         entries = (*files.merged, *files.loose)
         size = sum(entry.bytes for entry in entries)
-        if len(entries) <= FEW_FILES or size > MOST_BYTES or files.live != files.held:
+        if len(entries) <= FEW_FILES or size > MOST_BYTES or files.mixed:
             return None
         filesystem, _ = self._store.place.arrow("")
         paths = [self._store.place.arrow(entry.path)[1] for entry in entries]

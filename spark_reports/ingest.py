@@ -40,8 +40,11 @@ BATCH_RUNS = 256
 LEAST_PIECE, MOST_PIECE = 4 << 20, 128 << 20
 """Bytes of a piece: not so small that Parquet files become many, not so large that cores wait for the last one."""
 
-PIECES = 32
-"""A batch makes about so many tasks unless its pieces would be larger or smaller than that."""
+PIECES = 16
+"""A batch makes about so many tasks unless its pieces would be larger or smaller than that; a task costs 40 ms."""
+
+MERGES = 4
+"""So many tasks put the partial rollups of a batch together: there is little to do for each run."""
 
 FILE_WEIGHT = 256 << 10
 """Bytes that opening and writing one more file is worth, when pieces are shared out."""
@@ -313,7 +316,7 @@ def _in_tasks(
     # One number in each partition: the work travels with the function, and what is shuffled are partial rollups.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
     read = numbers.mapInArrow(take_in(tasks, filesystem), ddl(READ))
-    by_run = read.repartition(min(len(targets), PIECES), "run").groupBy("run")
+    by_run = read.repartition(min(len(targets), MERGES), "run").groupBy("run")
     return by_run.applyInArrow(write_rollups(targets, filesystem), ddl(DONE)).collect()
 
 

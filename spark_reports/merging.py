@@ -17,7 +17,9 @@ MERGED_BYTES = 128 << 20
 """A merged file ends when it has this size; Spark reads it as one or two tasks."""
 
 _GROUP_ROWS = 1 << 17
+_GROUP_BYTES = 64 << 20
 _BATCH_ROWS = 1 << 15
+_BATCH_BYTES = 16 << 20
 _SMALL = 1 << 20
 _UNSHREDDED = {"value", "metadata"}
 
@@ -42,6 +44,7 @@ class Writer:
     _sink: Any = None
     _waiting: list[pa.RecordBatch] = field(default_factory=list)
     _waiting_rows: int = 0
+    _waiting_bytes: int = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Takes rows; they are written in the order in which they come."""
@@ -52,7 +55,8 @@ class Writer:
             self._schema = batch.schema
         self._waiting.append(batch)
         self._waiting_rows += batch.num_rows
-        if self._waiting_rows >= _GROUP_ROWS:
+        self._waiting_bytes += batch.nbytes
+        if self._waiting_rows >= _GROUP_ROWS or self._waiting_bytes >= _GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -73,7 +77,7 @@ class Writer:
         self._writer.write_table(
             pa.Table.from_batches(self._waiting, self._schema), row_group_size=_GROUP_ROWS
         )
-        self._waiting, self._waiting_rows = [], 0
+        self._waiting, self._waiting_rows, self._waiting_bytes = [], 0, 0
         if self._sink.tell() >= MERGED_BYTES:
             self._end()
 
@@ -127,8 +131,9 @@ def batches(
             if keys is None or _may_hold(opened.metadata.row_group(group), keys)
         ]
         wanted = None if columns is None or keys is None else [*columns, "run_id", "attempt"]
+        rows = _batch_rows(opened.metadata)
         for batch in opened.iter_batches(
-            _BATCH_ROWS, row_groups=groups, columns=wanted or columns, use_threads=threads
+            rows, row_groups=groups, columns=wanted or columns, use_threads=threads
         ):
             yield batch if keys is None else batch.filter(_of(batch, keys))
 
@@ -145,6 +150,15 @@ def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         ],
         schema=schema,
     )
+
+
+def runs_in(place: Place, file: FileEntry) -> set[tuple[str, int]]:
+    """Returns the runs, with attempt, that have rows in a file."""
+    found: set[tuple[str, int]] = set()
+    for batch in batches(place, file, columns=["run_id", "attempt"]):
+        distinct = pa.table(batch.columns, batch.schema.names).group_by(["run_id", "attempt"]).aggregate([])
+        found |= {(row["run_id"], row["attempt"]) for row in distinct.to_pylist()}
+    return found
 
 
 def keys_of(runs: Iterable[tuple[str, int]]) -> Keys:
@@ -177,6 +191,13 @@ def _of(batch: pa.RecordBatch, keys: Keys) -> pa.Array:
         these = pc.is_in(batch.column("run_id"), value_set=pa.array(sorted(names), pa.string()))
         mask = pc.or_(mask, pc.and_(these, pc.equal(batch.column("attempt"), attempt)))
     return mask
+
+
+def _batch_rows(about: Any) -> int:
+    """Returns how many rows to read at a time: one may hold four MiB, and mostly they hold a hundred bytes."""
+    size: int = sum(about.row_group(group).total_byte_size for group in range(about.num_row_groups))
+    rows: int = about.num_rows
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES * rows // max(size, 1)))
 
 
 def _may_hold(group: Any, keys: Keys) -> bool:

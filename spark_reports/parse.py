@@ -298,16 +298,12 @@ def read_block(data: bytes, table: str, first_line: int, *, last: bool = False) 
 
 def _read(data: bytes, want: Wanted, first_line: int, parsed: Parsed) -> None:
     """Adds what a block holds."""
-    count = _count(data)
-    if _is_plain(data, count):
-        _read_plain(data, count, want, first_line, parsed)
-        return
-    for piece, lines, plain in _runs(data):
-        if plain and len(piece) > _SINGLY:
-            _read_plain(piece, lines, want, first_line, parsed)
+    for piece, count, plain in _runs(data):
+        if plain:
+            _read_plain(piece, count, want, first_line, parsed)
         else:
             _read_singly(piece, want, first_line, parsed)
-        first_line += lines
+        first_line += count
 
 
 def _read_plain(data: bytes, count: int, want: Wanted, first_line: int, parsed: Parsed) -> None:
@@ -322,34 +318,34 @@ def _read_plain(data: bytes, count: int, want: Wanted, first_line: int, parsed: 
         _read_singly(data, want, first_line, parsed)
         return
     for piece in smaller:
-        lines = _count(piece)
+        lines = len(_ends(piece))
         _read_plain(piece, lines, want, first_line, parsed)
         first_line += lines
 
 
-def _count(data: bytes) -> int:
-    """Returns how many lines there are; a good deal faster than ``bytes.count``."""
-    ends = int(np.count_nonzero(np.frombuffer(data, np.uint8) == _LINE_FEED))
-    return ends + (not data.endswith(b"\n"))
-
-
-def _is_plain(data: bytes, count: int) -> bool:
-    """Whether each line begins as an object and ends as one, so that none can hold less than one row, or go on."""
-    end = b"}\n" if data.endswith(b"\n") else b"}"
-    return data.startswith(b"{") and data.endswith(end) and data.count(b"}\n{") == count - 1
+def _ends(data: bytes) -> np.ndarray:
+    """Returns where each line ends; faster than anything that ``bytes`` can do."""
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_FEED)
+    return ends if data.endswith(b"\n") else np.append(ends, len(data))
 
 
 def _runs(data: bytes) -> Iterator[tuple[bytes, int, bool]]:
-    """Yields lines that look like rows, and lines that do not, as they follow each other, and how many these are."""
+    """Yields lines that look like rows, and lines that do not, as they follow each other, and how many these are.
+
+    A line that looks like a row begins as an object and ends as one, so that it cannot hold less than one row, nor go
+    on in the next line. Few such lines between others are not worth more than the others.
+    """
     each = np.frombuffer(data, np.uint8)
-    ends = np.flatnonzero(each == _LINE_FEED)
-    if not data.endswith(b"\n"):
-        ends = np.append(ends, len(data))
+    ends = _ends(data)
     starts = np.concatenate(([0], ends[:-1] + 1))
-    plain = (each[starts] == _OPENS) & (each[ends - 1] == _CLOSES)
+    plain = (each[np.minimum(starts, len(data) - 1)] == _OPENS) & (each[ends - 1] == _CLOSES)
+    if plain.all():
+        yield data, len(ends), True
+        return
     first = np.concatenate(([0], np.flatnonzero(np.diff(plain)) + 1, [len(plain)]))
     for begin, end in itertools.pairwise(first.tolist()):
-        yield data[int(starts[begin]) : int(ends[end - 1]) + 1], end - begin, bool(plain[begin])
+        piece = data[int(starts[begin]) : int(ends[end - 1]) + 1]
+        yield piece, end - begin, bool(plain[begin]) and len(piece) > _SINGLY
 
 
 def _cut(data: bytes, size: int) -> Iterator[bytes]:

@@ -135,7 +135,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
     )
 
     def runs(role: str, failed: str = "") -> str:
-        return f"cast(size(filter(ends, one -> one.set = '{role}'{failed})) AS bigint)"
+        return f"cast(size(filter(ended, one -> one.set = '{role}'{failed})) AS bigint)"
 
     # One pass over the checks. A set holds what each run ended with, once: a run that disagrees with itself is in it
     # with both, and any other once, however often it tried.
@@ -143,7 +143,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
         checks.join(sf.broadcast(of_run), "run_id")
         .groupBy(*_CHECK)
         .agg(
-            sf.expr(f"sort_array(collect_set(if({_JUDGED}, {_END}, NULL))) AS ends"),
+            sf.expr(f"sort_array(collect_set(if({_JUDGED}, {_END}, NULL))) AS ended"),
             sf.expr("bool_or(set <> 'history') AS asked"),
             sf.expr("count_if(outcome <> 'n/a') AS applied"),
             sf.expr(f"max_by(outcome, if(set = '{CANDIDATE}', {_NEWEST}, NULL)) AS outcome_c"),
@@ -158,7 +158,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             f"{runs(CANDIDATE)} AS runs_c",
             f"{runs(BASELINE, ' AND one.failed')} AS failed_b",
             f"{runs(BASELINE)} AS runs_b",
-            f"filter(ends, one -> one.at > -{RECENT}) AS recent",
+            f"filter(ended, one -> one.at > -{RECENT}) AS recent",
             "told.requirements AS requirements",
             "told.level AS level",
         )

@@ -237,7 +237,9 @@ def _archive_options(java: Java, environ: Mapping[str, str], make: Path | None) 
 
 
 @contextmanager
-def _submitted(arguments: argparse.Namespace, profile: Profile, conf: Mapping[str, str]) -> Iterator["SparkSession"]:
+def _submitted(
+    arguments: argparse.Namespace, profile: Profile, conf: Mapping[str, str]
+) -> Iterator["SparkSession"]:
     """Takes the Spark that spark-submit has started around this process.
 
     Raises:

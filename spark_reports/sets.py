@@ -21,7 +21,7 @@ RUN = "run"
 VERSION = "version"
 
 _OF_RUN = (
-    *("run_id", "started_at", "node", "node_impl", "node_version", "node_whatami"),
+    *("run_id", "started_at", "kind", "node", "node_impl", "node_version", "node_whatami"),
     *("environment", "configuration", "harness_version", "harness_commit"),
 )
 
@@ -47,21 +47,21 @@ def baseline_of(text: str, run_ids: frozenset[str] | set[str]) -> Baseline:
     return Baseline(RUN if text in run_ids else VERSION, text)
 
 
-def of_kind(runs: DataFrame, kind: str) -> DataFrame:
-    """Returns the runs that did ``conformance``, ``fuzz`` or ``benchmark``; a run may have done several."""
-    require(runs, "kind")
-    return runs.where(sf.array_contains(sf.split("kind", r"\+"), kind))
-
-
 def resolve(runs: DataFrame, baseline: Baseline) -> DataFrame:
     """Returns one row per run: what it is in the comparison.
 
     Columns: ``run_id set key others age started_at node_impl node_whatami node_version place harness mutant
-    has_candidate has_baseline``. The
-    ``key`` is what comparable runs share, in words; ``others`` counts the runs of the same implementation with another
-    key; ``age`` counts the runs of a key from the newest, 0; ``place`` orders the versions of a key, from 1;
-    ``harness`` is the commit of the tests, or their version; ``mutant`` names the rule that a reference node breaks;
-    ``has_candidate`` and ``has_baseline`` say whether a run of the key is one.
+    has_candidate has_baseline``.
+
+    - ``key``: what comparable runs share, in words. Rows before version 4 do not say how they were configured; there
+      what the run did stands in for it, so that a campaign is not taken for a run of the suite without any test.
+    - ``others``: how many runs of the same implementation, role and kind have another key.
+    - ``age``: counts the runs of a key from the newest, which is 0.
+    - ``place``: orders the versions of a key, from 1.
+    - ``harness``: the commit of the tests, or their version.
+    - ``mutant``: names the rule that a reference node breaks on purpose; ``null:`` and its kind for a node that is
+      none; empty for others.
+    - ``has_candidate``, ``has_baseline``: whether a run of the key is one.
 
     The candidate is every run of the newest version of a key, or its newest run where there is one version only. A
     run whose run.json cannot be read is left out.
@@ -81,7 +81,8 @@ def resolve(runs: DataFrame, baseline: Baseline) -> DataFrame:
         .withColumn("age", sf.row_number().over(by_key.orderBy(*newest_first)) - 1)
         .withColumn(
             "others",
-            sf.count("*").over(Window.partitionBy("node_impl", "node_whatami")) - sf.count("*").over(by_key),
+            sf.count("*").over(Window.partitionBy("node_impl", "node_whatami", "kind"))
+            - sf.count("*").over(Window.partitionBy("key", "kind")),
         )
     )
     return (
@@ -92,40 +93,6 @@ def resolve(runs: DataFrame, baseline: Baseline) -> DataFrame:
             *("run_id", "set", "key", "others", "age", "started_at", "node_impl", "node_whatami"),
             *("node_version", "place", "harness", "mutant", "has_candidate", "has_baseline"),
         )
-    )
-
-
-def compared(sets: DataFrame) -> DataFrame:
-    """Returns what is compared, one row per key with a candidate or runs that are not comparable.
-
-    Columns: ``key node candidate baseline not_comparable candidate_version baseline_version others``; run ids newest
-    first, versions joined by a comma.
-    """
-    require(sets, "run_id", "set", "key", "others", "age", "node_impl", "node_whatami", "node_version")
-
-    def of(name: str, value: Column) -> Column:
-        return sf.when(sf.col("set") == name, value)
-
-    def ids(name: str) -> Column:
-        newest_first = sf.array_sort(sf.collect_list(of(name, sf.struct("age", "run_id"))))
-        return sf.transform(newest_first, lambda run: run["run_id"])
-
-    def names(name: str) -> Column:
-        return sf.array_join(sf.sort_array(sf.collect_set(of(name, sf.col("node_version")))), ", ")
-
-    node = sf.trim(sf.concat_ws(" ", "node_impl", "node_whatami"))
-    return (
-        sets.groupBy("key")
-        .agg(
-            sf.first(node).alias("node"),
-            ids(CANDIDATE).alias("candidate"),
-            ids(BASELINE).alias("baseline"),
-            ids(NOT_COMPARABLE).alias("not_comparable"),
-            names(CANDIDATE).alias("candidate_version"),
-            names(BASELINE).alias("baseline_version"),
-            sf.first("others").alias("others"),
-        )
-        .where((sf.size("candidate") > 0) | (sf.size("not_comparable") > 0))
     )
 
 
@@ -181,15 +148,18 @@ def _mutant() -> Column:
 
 
 def _key() -> Column:
-    def told(name: str) -> Column:
-        return sf.when(sf.col(name) != "", sf.col(name)).otherwise(sf.lit(f"{name} not recorded"))
-
     # Nodes of which nothing is known are the same only if they were reached in the same way.
     alone = (sf.col("mutant") != "") | (sf.col("node_impl") == "unknown")
     node = sf.concat_ws(
         " ", "node_impl", sf.when(alone, sf.col("node")), sf.nullif("node_whatami", sf.lit(""))
     )
-    return sf.concat_ws("; ", node, told("environment"), told("configuration"))
+    environment = sf.when(sf.col("environment") == "", "environment not recorded").otherwise(
+        sf.col("environment")
+    )
+    configuration = sf.when(
+        sf.col("configuration") == "", sf.concat(sf.col("kind"), sf.lit(", configuration not recorded"))
+    ).otherwise(sf.col("configuration"))
+    return sf.concat_ws("; ", node, environment, configuration)
 
 
 def _unnumbered() -> Column:

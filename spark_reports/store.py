@@ -114,15 +114,17 @@ class TableFiles:
     """Where the rows of a table are.
 
     Attributes:
-        merged: Files of the newest generation.
-        held: The runs, with attempt, that these hold.
-        live: Those of them that count; rows of the others are to be left out.
+        merged: Those files of the newest generation that hold rows that count.
+        held: The runs, with attempt, that the generation holds.
+        live: Those of them that count.
+        mixed: The merged files hold rows of other runs too, which are to be left out.
         loose: Files of the runs that no generation holds, whole.
     """
 
     merged: tuple[FileEntry, ...]
     held: frozenset[tuple[str, int]]
     live: frozenset[tuple[str, int]]
+    mixed: bool
     loose: tuple[FileEntry, ...]
 
     @property
@@ -239,23 +241,31 @@ class Store:
 
     def generations(self) -> dict[str, Generation]:
         """Returns the newest generation of each table that has one."""
-        newest: dict[str, Generation] = {}
-        for generation in self.all_generations():
-            newest[generation.table] = generation
-        return newest
+        return {one.table: one for one in self._generations(newest=True)}
 
     def all_generations(self) -> list[Generation]:
         """Returns every generation, in order of table and number."""
-        found = sorted(
-            (parts[1], int(parts[2]), parts[4] or "", name)
-            for name in self.place.names(_GENERATIONS)
-            if (parts := _RECORD.fullmatch(name))
-        )
-        missing = [name for *_, name in found if name not in self._merged]
-        texts = read_all(self.place, (f"{_GENERATIONS}/{name}" for name in missing))
-        for name, text in zip(missing, texts, strict=True):
-            self._merged[name] = Generation.read(f"{self.name}/{_GENERATIONS}/{name}", text)
-        return [self._merged[name] for *_, name in found]
+        return self._generations(newest=False)
+
+    def _generations(self, *, newest: bool) -> list[Generation]:
+        while True:
+            found = sorted(
+                (parts[1], int(parts[2]), parts[4] or "", name)
+                for name in self.place.names(_GENERATIONS)
+                if (parts := _RECORD.fullmatch(name))
+            )
+            names = [name for *_, name in found]
+            if newest:
+                names = list({table: name for table, *_, name in found}.values())
+            missing = [name for name in names if name not in self._merged]
+            try:
+                texts = read_all(self.place, (f"{_GENERATIONS}/{name}" for name in missing))
+            except FileNotFoundError:
+                # One that was replaced long ago has just been swept up. What is listed now is there.
+                continue
+            for name, text in zip(missing, texts, strict=True):
+                self._merged[name] = Generation.read(f"{self.name}/{_GENERATIONS}/{name}", text)
+            return [self._merged[name] for name in names]
 
     def files(self, table: str, commits: Iterable[Commit], generation: Generation | None) -> TableFiles:
         """Returns where the rows of a table are.
@@ -266,17 +276,24 @@ class Store:
             generation: The newest of the table.
         """
         sources = generation.sources if generation is not None else ()
-        held = {(source.run_id, source.attempt): frozenset(source.paths) for source in sources}
+        held = {(source.run_id, source.attempt): source for source in sources}
         live: set[tuple[str, int]] = set()
+        parts: set[str] = set()
         loose: list[FileEntry] = []
         for commit in commits:
             key = (commit.run_id, commit.attempt)
-            if key in held and commit.paths(table) == held[key]:
+            if key in held and commit.paths(table) == frozenset(held[key].paths):
                 live.add(key)
+                parts.update(held[key].parts)
             else:
                 loose += commit.tables.get(table, ())
-        merged = generation.files if generation is not None and live else ()
-        return TableFiles(merged, frozenset(held), frozenset(live), tuple(loose))
+        return TableFiles(
+            merged=tuple(file for file in (generation.files if generation else ()) if file.path in parts),
+            held=frozenset(held),
+            live=frozenset(live),
+            mixed=any(key not in live and parts.intersection(source.parts) for key, source in held.items()),
+            loose=tuple(loose),
+        )
 
     @contextmanager
     def staging(self, run_id: str) -> Iterator["Staging"]:
@@ -382,11 +399,12 @@ class Store:
 
     def forget_generations(self, generations: Iterable[Generation]) -> None:
         """Removes the records of generations; their files are no longer needed by anybody."""
-        numbers = {(one.table, one.number) for one in generations}
+        gone = list(generations)
+        # By what they say, as two remote writers may have used the same number.
         self.place.remove(
             f"{_GENERATIONS}/{name}"
             for name in self.place.names(_GENERATIONS)
-            if (parts := _RECORD.fullmatch(name)) and (parts[1], int(parts[2])) in numbers
+            if name in self._merged and self._merged[name] in gone
         )
 
     @contextmanager
@@ -436,9 +454,10 @@ class Store:
         """Removes what was moved in the name of a claim but not committed."""
         if name.startswith(_MERGE):
             table = name.removeprefix(_MERGE)
-            known = {f"gen-{one.number}" for one in self.all_generations() if one.table == table}
+            named = {file.path for one in self.all_generations() if one.table == table for file in one.files}
+            known = {path.rpartition("/")[0] for path in named}
             for folder in place.names(f"compact/{table}"):
-                if folder not in known:
+                if f"compact/{table}/{folder}" not in known:
                     place.remove_folder(f"compact/{table}/{folder}")
         elif f"{name}.json" not in place.names(_COMMITS):
             run, _, label = name.partition(".")
@@ -667,24 +686,40 @@ class Merging:
         """Returns the same for pyarrow."""
         return self.stage.arrow(self.table)
 
-    def publish(self, sources: Iterable[Source]) -> Generation:
+    def publish(
+        self, commits: Iterable[Commit], carried: Iterable[FileEntry] = (), old: Generation | None = None
+    ) -> Generation:
         """Moves the merged files to their place and puts the record there.
 
         Args:
-            sources: What they hold.
+            commits: The runs whose rows are in these files.
+            carried: Files of the generation before that are files of this one too.
+            old: That generation.
 
         Raises:
             DataTrouble: A file was not written whole, or another process has published this generation.
         """
         tables = self.stage.collect()
         self.stage.step("written")
+        written = tables.get(self.table, ())
+        kept = tuple(carried)
+        parts = self._parts(written, kept, old)
         self.stage.settle(tables)
         generation = Generation(
             table=self.table,
             number=self.number,
             created_at=utc_now(),
-            files=tables.get(self.table, ()),
-            sources=tuple(sources),
+            files=(*kept, *written),
+            sources=tuple(
+                Source(
+                    commit.run_id,
+                    commit.attempt,
+                    tuple(sorted(commit.paths(self.table))),
+                    tuple(sorted(parts.get((commit.run_id, commit.attempt), ()))),
+                )
+                for commit in commits
+                if commit.paths(self.table)
+            ),
         )
         tag = "" if self.store.place.exclusive else f".h{os.urandom(6).hex()}"
         record = f"{_GENERATIONS}/{self.table}.{self.number}{tag}.json"
@@ -692,6 +727,23 @@ class Merging:
             raise DataTrouble(f"{self.table} was merged by another process at the same time; nothing is lost")
         self.stage.step("committed")
         return generation
+
+    def _parts(
+        self, written: Iterable[FileEntry], kept: Iterable[FileEntry], old: Generation | None
+    ) -> dict[tuple[str, int], set[str]]:
+        """Returns the merged files that hold rows of each run."""
+        from spark_reports.merging import runs_in
+
+        parts: dict[tuple[str, int], set[str]] = {}
+        paths = {file.path for file in kept}
+        for source in old.sources if old is not None else ():
+            parts.setdefault((source.run_id, source.attempt), set()).update(paths.intersection(source.parts))
+        for file in written:
+            name = file.path.rpartition("/")[2]
+            there = dataclasses.replace(file, path=f"{self.stage.written(self.table)}/{name}")
+            for run in runs_in(self.store.place, there):
+                parts.setdefault(run, set()).add(file.path)
+        return parts
 
 
 def bundle_of(files: Iterable[Path]) -> str:

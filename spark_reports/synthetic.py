@@ -46,7 +46,10 @@ from spark_reports.recall import (
 )
 
 LEAST_RUNS = 100
-"""With fewer there are not enough runs of a release to tell a rate that rose from chance."""
+"""With fewer, some releases have fewer runs than it takes to call anything steady."""
+
+SURE_RUNS = 15
+"""With fewer runs of a release nobody can be sure that a rate or a time changed, so it need not be found."""
 
 START = dt.datetime(2026, 1, 5, 8, tzinfo=dt.UTC)
 
@@ -97,6 +100,7 @@ class _Maker:
         self._number = 0
         self._rows = 0
         self._line_of: dict[str, str] = {}
+        self._per_version: dict[str, int] = {}
         self._planted: dict[str, set[Fact]] = {name: set() for name in CLASSES}
         self._either: dict[str, set[Fact]] = {name: set() for name in CLASSES}
 
@@ -121,6 +125,7 @@ class _Maker:
         left = self._wanted - len(plan.ALONE) - plan.MUTANTS - 1
         for line in plan.LINES:
             per_version = max(3, round(left * line.share / len(line.versions)))
+            self._per_version[line.name] = per_version
             oldest = len(line.versions) - 1
             for index in range(len(line.versions)):
                 age = oldest - index
@@ -355,10 +360,11 @@ class _Maker:
     def _plant(self, line: plan.Line) -> None:
         """Notes what a report has to say of a node and its releases."""
         version = dict(enumerate(reversed(line.versions)))
+        few = self._per_version[line.name] < SURE_RUNS
         for check in line.checks:
             fact = (check.test, line.transport)
             for name in _SAID.get(check.behaviour, ()):
-                self._planted[name].add(fact)
+                (self._either if check.behaviour == "broke often" and few else self._planted)[name].add(fact)
             if check.behaviour == "met at last":
                 self._planted[STALE].add((check.test, version[0]))
             if check.behaviour in {"no longer applies", "given up"} and check.level == "MUST":
@@ -370,7 +376,8 @@ class _Maker:
             self._planted[LOST].add(("pair", " in ".join(reversed(line.lost_pair))))
         for name, factor in line.factor.items():
             if abs(factor - 1) > 0.05:
-                self._planted[_drift(name, factor)] |= {(line.name, shown) for shown in _names_of(name)}
+                drifts = {(line.name, shown) for shown in _names_of(name)}
+                (self._either if few else self._planted)[_drift(name, factor)] |= drifts
 
     def _plant_first_bad(self, check: plan.Check, fact: Fact, version: Mapping[int, str]) -> None:
         """Notes between which releases a check broke; ``version`` has the releases by age."""

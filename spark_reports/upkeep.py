@@ -7,12 +7,13 @@ nothing has named them for a time of grace.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_reports.commits import Commit, FileEntry, Generation, Source, age_s
+from spark_reports.commits import Commit, FileEntry, Generation, age_s
 from spark_reports.errors import DataTrouble, WrongUse
 from spark_reports.places import Place
 from spark_reports.rows import type_of_file
@@ -115,20 +116,32 @@ def compact(
             files = store.files(table, commits, generations.get(table))
             if len(files.loose) + len(files.held - files.live) < least:
                 continue
-            before = (*files.merged, *files.loose)
+            old = generations.get(table)
+            carried = _as_they_are(files, old)
+            again = tuple(file for file in files.merged if file not in carried)
+            rest = dataclasses.replace(files, merged=again)
             if spark is not None and table in BASE_TABLES:
-                _merge_by_spark(spark, store, table, files, merging.folder())
+                _merge_by_spark(spark, store, table, rest, merging.folder())
             else:
-                _merge_here(store.place, table, files, merging.arrow())
-            sources = [
-                Source(commit.run_id, commit.attempt, tuple(sorted(commit.paths(table))))
-                for commit in commits
-                if commit.paths(table)
-            ]
-            generation = merging.publish(sources)
+                _merge_here(store.place, table, rest, merging.arrow())
+            generation = merging.publish(commits, carried, old)
             rows = sum(file.rows for file in generation.files)
-            done.append(Merged(table, len(before), len(generation.files), rows))
+            done.append(Merged(table, len(files.merged) + len(files.loose), len(generation.files), rows))
     return done
+
+
+def _as_they_are(files: TableFiles, old: Generation | None) -> tuple[FileEntry, ...]:
+    """Returns the merged files that need not be written again: large ones in which every row counts."""
+    from spark_reports.merging import MERGED_BYTES
+
+    sources = old.sources if old is not None else ()
+    dead = {
+        part
+        for source in sources
+        if (source.run_id, source.attempt) not in files.live
+        for part in source.parts
+    }
+    return tuple(file for file in files.merged if file.bytes >= MERGED_BYTES // 2 and file.path not in dead)
 
 
 def tidy(store: Store, say: Say) -> list[Merged]:
@@ -224,6 +237,7 @@ def sweep(store: Store, grace_s: float = GRACE_S) -> Swept:
     busy = store.busy()
     history = store.history()
     generations = store.all_generations()
+    replaced = [one for one, later in _with_next(generations) if later and age_s(later.created_at) >= grace_s]
     kept = _named(history, generations, grace_s)
     now = dt.datetime.now(dt.UTC).timestamp()
     gone = [
@@ -234,8 +248,7 @@ def sweep(store: Store, grace_s: float = GRACE_S) -> Swept:
         and not any(found.path.startswith(folder) for folder in busy)
     ]
     # First the records of generations whose files go, so that none names what is not there.
-    paths = {found.path for found in gone}
-    store.forget_generations(one for one in generations if any(file.path in paths for file in one.files))
+    store.forget_generations(replaced)
     gone += [found for found in store.unfinished() if now - found.modified >= max(grace_s, WRITING_S)]
     place.remove(found.path for found in gone)
     return Swept(len(gone), sum(found.bytes for found in gone), leftovers)
@@ -247,12 +260,13 @@ def check(store: Store) -> list[str]:
     That is files that are not there or not whole, and lines that became no row, or two.
     """
     place = store.place
+    # Before the files: what is published in between is no part of it, and what it names stays for a while.
+    commits, generations = store.snapshot()
     sizes = {
         found.path: found.bytes
         for folder in ("tables", "rollups", APART, RAW, "compact")
         for found in place.walk(folder)
     }
-    commits, generations = store.snapshot()
     needed: dict[str, FileEntry] = {}
     for table in (*BASE_TABLES, *ROLLUP_TABLES, APART, RAW):
         files = store.files(table, commits, generations.get(table))
@@ -287,7 +301,7 @@ def _merge_here(place: Place, table: str, files: TableFiles, target: tuple[Any, 
 
     schema = merging.schema_of(place, table, (*files.merged, *files.loose))
     writer = merging.Writer(target)
-    keys = None if files.live == files.held else merging.keys_of(files.live)
+    keys = merging.keys_of(files.live) if files.mixed else None
     with contextlib.closing(writer):
         for file in files.merged:
             for batch in merging.batches(place, file, keys=keys):
@@ -365,21 +379,23 @@ def _named(history: Sequence[Commit], generations: Sequence[Generation], grace_s
             continue
         kept |= {file.path for files in commit.tables.values() for file in files}
     merged_long_ago: set[str] = set()
-    for at, generation in enumerate(generations):
-        later_one = generations[at + 1 : at + 2]
-        newest = not later_one or later_one[0].table != generation.table
-        if newest or age_s(later_one[0].created_at) < grace_s:
+    held_now: set[str] = set()
+    for generation, later_one in _with_next(generations):
+        held = {path for source in generation.sources for path in source.paths}
+        if later_one is None or age_s(later_one.created_at) < grace_s:
             kept |= {file.path for file in generation.files}
+        if later_one is None:
+            held_now |= held
         if age_s(generation.created_at) >= grace_s:
-            merged_long_ago |= {path for source in generation.sources for path in source.paths}
-    held_now = {
-        path
-        for at, generation in enumerate(generations)
-        if generations[at + 1 : at + 2] == [] or generations[at + 1].table != generation.table
-        for source in generation.sources
-        for path in source.paths
-    }
+            merged_long_ago |= held
     return kept - (merged_long_ago & held_now)
+
+
+def _with_next(generations: Sequence[Generation]) -> Iterator[tuple[Generation, Generation | None]]:
+    """Yields each generation with the one of the same table that replaced it."""
+    for at, generation in enumerate(generations):
+        later = generations[at + 1] if at + 1 < len(generations) else None
+        yield generation, later if later is not None and later.table == generation.table else None
 
 
 def _start(commit: Commit) -> dt.datetime:

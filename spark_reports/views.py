@@ -160,7 +160,7 @@ def frame_of(spark: SparkSession, store: Store, table: str, files: TableFiles) -
     frames = []
     if files.merged:
         merged = read_files(spark, store, table, files.merged)
-        frames.append(merged if files.live == files.held else merged.where(_of(files.live)))
+        frames.append(merged.where(_of(files.live)) if files.mixed else merged)
     if files.loose:
         frames.append(read_files(spark, store, table, files.loose))
     if not frames:

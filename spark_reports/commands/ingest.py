@@ -9,6 +9,7 @@ from spark_reports.commands.common import check_not_empty, say
 from spark_reports.errors import DataTrouble, EngineFailed
 from spark_reports.folders import RunFolder, find_run_folders
 from spark_reports.session import add_engine_options, engine_session
+from spark_reports.settings import FAST_LIMIT_BYTES
 
 if TYPE_CHECKING:
     from spark_reports.ingest import Ingested
@@ -84,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format is not None:
         store.create(arguments.format)
     size = sum(tail.size for folder in folders for tail in folder.files.values())
-    with engine_session(arguments, input_bytes=size, say=say) as spark:
+    # No line goes through Java, however many there are.
+    with engine_session(arguments, input_bytes=min(size, FAST_LIMIT_BYTES - 1), say=say) as spark:
         say(f"taking in {_runs(folders)}, {size / 1e6:.1f} MB")
         done = ingest(spark, store, folders, say, keep_raw=arguments.keep_raw)
     if merged := tidy(store, say):

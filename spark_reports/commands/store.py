@@ -14,6 +14,7 @@ from spark_reports.commits import Commit, Generation
 from spark_reports.errors import DataTrouble, WrongUse
 from spark_reports.java import find_java
 from spark_reports.session import spark_session
+from spark_reports.settings import BULK
 from spark_reports.store import RAW, Store
 
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}

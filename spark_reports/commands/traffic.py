@@ -1,15 +1,13 @@
 """``zenoh-reports traffic``: a report over captures."""
 
 import argparse
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.common import say
 from spark_reports.commands.times import seconds
 from spark_reports.errors import EngineFailed, NothingToReport, WrongUse
-from spark_reports.java import find_java
-from spark_reports.session import FAST_LIMIT_BYTES, LOCAL, is_local, spark_session
+from spark_reports.session import add_engine_options, engine_session
 
 if TYPE_CHECKING:
     from spark_reports.traffic_page import Page
@@ -43,13 +41,7 @@ def add(commands: Any) -> None:
     traffic.add_argument(
         "--format", choices=("parquet", "csv"), default="parquet", help="of the tables (default: %(default)s)"
     )
-    traffic.add_argument(
-        "--master",
-        default=LOCAL,
-        metavar="URL",
-        help="Spark master; the captures and --out must have the same path on every worker, where this package "
-        f"must be installed (default: this machine, {LOCAL})",
-    )
+    add_engine_options(traffic)
     traffic.set_defaults(function=run)
 
 
@@ -69,9 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise NothingToReport(f"no capture in {', '.join(arguments.captures)}")
     size = sum(Path(capture).stat().st_size for capture in captures)
     render.check_writable(out)
-    java = find_java(os.environ)
-    say(f"starting Spark {f'on {java}' if is_local(arguments.master) else f'with {arguments.master}'}")
-    with spark_session(java, os.environ, master=arguments.master, fast=size < FAST_LIMIT_BYTES // 8) as spark:
+    # A byte of a capture is as much work as several of rows.
+    with engine_session(arguments, input_bytes=8 * size, say=say) as spark:
         say(f"reading {count(len(captures), 'capture')}, {size / 1e6:.1f} MB")
         with traffic_report.frames(*traffic_report.read(spark, captures)) as made:
             result = traffic_report.collect(made, arguments.interval, say, captures)

@@ -30,6 +30,7 @@ from spark_reports.folders import RunFolder, find_run_folders
 from spark_reports.java import find_java
 from spark_reports.schemas import relaxed, schema_of
 from spark_reports.session import spark_session
+from spark_reports.settings import BULK
 from spark_reports.store import Store
 from tests.benchmarks._common import Rate, table
 
@@ -134,8 +135,8 @@ def with_from_json(spark: SparkSession, folders: list[RunFolder], out: Path) -> 
     parsed.write.option("compression", "zstd").parquet(str(out))
 
 
-def cpu() -> float:
-    """Returns CPU seconds of this process and all below it, those that ended included."""
+def cpu() -> dict[int, float]:
+    """Returns CPU seconds of this process and all below it."""
     below: dict[int, list[int]] = {}
     used: dict[int, float] = {}
     for folder in Path("/proc").iterdir():
@@ -146,20 +147,22 @@ def cpu() -> float:
         except OSError:
             continue
         below.setdefault(int(parts[1]), []).append(int(folder.name))
-        used[int(folder.name)] = sum(map(int, parts[11:15])) / os.sysconf("SC_CLK_TCK")
-    total, waiting = 0.0, [os.getpid()]
+        used[int(folder.name)] = sum(map(int, parts[11:13])) / os.sysconf("SC_CLK_TCK")
+    found, waiting = {}, [os.getpid()]
     while waiting:
         process = waiting.pop()
-        total += used.get(process, 0.0)
+        found[process] = used.get(process, 0.0)
         waiting += below.get(process, [])
-    return total
+    return found
 
 
 def measured(name: str, count: int, run: Callable[[], object]) -> Rate:
     """Runs something once, and says how long it took."""
-    begin, used = perf_counter(), cpu()
+    begin, before = perf_counter(), cpu()
     run()
-    seconds, busy = perf_counter() - begin, cpu() - used
+    seconds = perf_counter() - begin
+    # What a worker used that Spark let go meanwhile is not known.
+    busy = sum(used - before.get(process, 0.0) for process, used in cpu().items())
     print(f"{name}: {seconds:.1f} s, {busy:.1f} s of CPU", file=sys.stderr, flush=True)
     return Rate(name, count / seconds)
 

@@ -27,6 +27,7 @@ from scapy_layers.transport import Frame
 from spark_reports import traffic
 from spark_reports.java import find_java
 from spark_reports.session import spark_session
+from spark_reports.settings import BULK
 from tests.benchmarks._common import Rate, frame, handshake, pcap, prefixed, table
 
 PACKETS = 10_000_000

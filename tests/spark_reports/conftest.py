@@ -14,13 +14,14 @@ from spark_reports import report, rows
 from spark_reports.java import find_java
 from spark_reports.schemas import schema_of
 from spark_reports.session import spark_session
+from spark_reports.settings import SMALL
 
 MakeRun = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    with spark_session(find_java(os.environ), os.environ) as session:
+    with spark_session(find_java(os.environ), os.environ, SMALL) as session:
         yield session
 
 

@@ -5,13 +5,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_reports import report, rows
-from spark_reports.collect import collect
+from spark_reports.collect import check_not_empty, collect, collect_differences
 from spark_reports.errors import DataTrouble, NothingToReport
 from spark_reports.folders import DUPLICATE, find_run_folders
 from spark_reports.ingest import ingest
 from spark_reports.render import to_json
 from spark_reports.report import Report
-from spark_reports.store import Commit, Store
+from spark_reports.store import Account, Commit, Store
+from spark_reports.tables import SCHEMAS
 from spark_reports.views import Views, open_views
 
 MakeRun = Callable[..., Path]
@@ -192,6 +193,34 @@ def test_baseline_that_is_not_there_is_data_trouble(opened: tuple[Views, list[Co
         collect(*opened, "7.0", lambda _: None)
 
 
-def test_runs_without_a_row_are_nothing_to_report(opened: tuple[Views, list[Commit]]) -> None:
-    with pytest.raises(NothingToReport, match="no row can be read in 0 runs"):
-        collect(opened[0], [], "previous", lambda _: None)
+def commit(state: str, *notes: str, good: int = 0) -> Commit:
+    """A run with one file."""
+    return Commit(
+        run_id="r1",
+        attempt=1,
+        started_at="",
+        committed_at="",
+        bundle="",
+        tables={},
+        accounts={rows.VERDICTS: Account(lines=2, good=good, apart=2 - good)},
+        state=state,
+        notes=notes,
+        run={},
+    )
+
+
+def test_runs_without_a_row_are_nothing_to_report() -> None:
+    with pytest.raises(
+        NothingToReport, match="no row can be read in 1 run: it ends in the middle of a line; record"
+    ):
+        check_not_empty([commit("cut off", "it ends in the middle of a line")])
+    check_not_empty([commit("cut off"), commit("cut off", good=1)])
+    check_not_empty([commit("running")])
+
+
+def test_runs_on_nodes_of_unknown_version_have_no_order(
+    spark: SparkSession, opened: tuple[Views, list[Commit]]
+) -> None:
+    nothing = Views(lambda table: spark.createDataFrame([], SCHEMAS[table]))
+    with pytest.raises(NothingToReport, match="--profile"):
+        collect_differences(nothing, opened[1], lambda _: None)

@@ -47,7 +47,13 @@ def test_coverage_is_what_was_tried_of_what_is_planned(spark: SparkSession) -> N
 
 def test_must_that_no_candidate_run_judges_is_lost(spark: SparkSession) -> None:
     runs = compared(
-        spark, "b0 baseline", "b1 baseline", "c1 candidate", "c2 candidate", "x candidate 1.1 alone"
+        spark,
+        "b0 baseline",
+        "b1 baseline",
+        "c1 candidate",
+        "c2 candidate",
+        "x candidate 1.1 alone",
+        "y baseline 1.0 over",
     )
     signs = {
         # Outcomes of b0, b1, c1 and c2; empty where it was not run.
@@ -64,7 +70,11 @@ def test_must_that_no_candidate_run_judges_is_lost(spark: SparkSession) -> None:
         for run_id, outcome in zip(("b0", "b1", "c1", "c2"), outcomes, strict=True)
         if outcome
     ]
-    found.append({"run_id": "x", "requirement": "lost", "level": "MUST", "outcome": "pass", "tests": 1})
+    # Keys that have one side only.
+    found += [
+        {"run_id": run_id, "requirement": "lost", "level": "MUST", "outcome": "pass", "tests": 1}
+        for run_id in "xy"
+    ]
     told = coverage.lost_requirements(rollup(spark, "requirements", *found), runs).collect()
     assert sorted(map(tuple, told)) == [
         (KEY, "requirement", "fails to say", "MUST NOT", "b1", "inconclusive"),

@@ -62,8 +62,8 @@ def told(wolves: int, reports: int, what: str) -> float:
 
 
 def test_reports_without_drift_hardly_ever_tell_of_one(spark: SparkSession) -> None:
-    found = simulated(spark, 150, 10, 8)
-    assert len(found) == 150
+    found = simulated(spark, 60, 10, 8)
+    assert len(found) == 60
     wolves = sum(any(not status.endswith(drift.STEADY) for status in statuses) for statuses in found.values())
     # One report in a hundred is the bound.
     assert told(wolves, len(found), "10 and 8 runs, frames") <= drift.SURE
@@ -73,7 +73,7 @@ def test_reports_without_drift_hardly_ever_tell_of_one(spark: SparkSession) -> N
 def test_rule_cries_wolf_in_one_of_a_hundred_reports_at_most(runs: tuple[int, int]) -> None:
     # The rule of drift.drifts in plain Python, whose parts test_estimates compares one by one: many more reports.
     chance = random.Random(5)
-    reports = 1500
+    reports = 700
     wolves = 0
     for _ in range(reports):
         samples = [[[noisy(chance, 100.0) for _ in range(count)] for count in runs] for _ in range(METRICS)]
@@ -84,7 +84,7 @@ def test_rule_cries_wolf_in_one_of_a_hundred_reports_at_most(runs: tuple[int, in
 
 
 def test_drift_is_found_and_only_where_it_is(spark: SparkSession) -> None:
-    found = simulated(spark, 20, 15, 15, drifted=1.5)
+    found = simulated(spark, 12, 15, 15, drifted=1.5)
     hits = sum(f"m0 {drift.SLOWER}" in statuses for statuses in found.values())
     others = [status for statuses in found.values() for status in statuses if not status.startswith("m0")]
     print(f"{hits} of {len(found)} drifts of 50 % found")  # noqa: T201 (pytest -s)

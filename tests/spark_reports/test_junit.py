@@ -1,3 +1,4 @@
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -73,7 +74,7 @@ def test_no_string_changes_what_the_file_is_made_of(text: str) -> None:
 
 
 def test_empty_report_has_three_empty_suites() -> None:
-    nothing = dict.fromkeys(("changes", "findings", "gates"), ())
+    nothing: dict[str, Any] = dict.fromkeys(("changes", "findings", "gates"), ())
     assert {name: len(outcomes(suite)) for name, suite in suites(example_report(**nothing)).items()} == {
         "checks": 0,
         "findings": 0,

@@ -32,12 +32,10 @@ def one_line(text: str) -> str:
 def test_report_over_whole_and_cut_runs_is_written(
     tmp_path: Path, make_run: MakeRun, verdict_row: Verdict, case_row: Case, capsys: Capture
 ) -> None:
-    make_run(
-        "r1", 1, verdicts=[verdict_row(), verdict_row("fail", test="b")], cases=[case_row(1, "panic\x1b[31m")]
-    )
-    cut = make_run(
-        "r2", 2, verdicts=[verdict_row(), verdict_row("fail", test="b")], kind="conformance", cases=None
-    )
+    both = [verdict_row(), verdict_row("fail", test="b")]
+    same = {"configuration": "transport=tcp"}
+    make_run("r1", 1, verdicts=both, cases=[case_row(1, "panic\x1b[31m")], **same)
+    cut = make_run("r2", 2, verdicts=both, kind="conformance", cases=None, **same)
     (cut / rows.VERDICTS).write_bytes((cut / rows.VERDICTS).read_bytes()[:-50])
     out = tmp_path / "deep" / "out"
     assert main(["build", str(tmp_path / "runs"), "--out", str(out)]) == 0
@@ -165,15 +163,6 @@ def test_versions_are_printed_as_lines_or_as_csv(
     ]
 
 
-@pytest.mark.usefixtures("spark")
-def test_runs_on_nodes_of_unknown_version_have_no_order(
-    tmp_path: Path, make_run: MakeRun, verdict_row: Verdict, capsys: Capture
-) -> None:
-    make_run(verdicts=[verdict_row()], cases=None, node_version="unknown")
-    assert main(["versions", str(tmp_path / "runs")]) == 3
-    assert "--profile" in capsys.readouterr().err.splitlines()[-1]
-
-
 def test_folder_without_runs_has_nothing_to_report(tmp_path: Path, capsys: Capture) -> None:
     assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
     line = one_line(capsys.readouterr().err)
@@ -195,18 +184,6 @@ def test_run_that_recorded_nothing_has_nothing_to_report(
     make_run(verdicts=None, cases=None)
     assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
     assert "no rows were written" in one_line(capsys.readouterr().err)
-
-
-@pytest.mark.usefixtures("spark")
-def test_run_cut_in_its_first_line_has_nothing_to_report(
-    tmp_path: Path, make_run: MakeRun, verdict_row: Verdict, capsys: Capture
-) -> None:
-    run = make_run(verdicts=[verdict_row()], cases=None)
-    (run / rows.VERDICTS).write_bytes((run / rows.VERDICTS).read_bytes()[:40])
-    assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert "no row can be read in 1 run: verdicts.jsonl ends in the middle of a line" in line
-    assert not (tmp_path / "out" / "report.html").exists()
 
 
 @pytest.mark.parametrize("name", ["nowhere", "file"])
@@ -257,14 +234,14 @@ def test_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture)
 def test_engine_that_gives_up_is_one_line(
     spark: SparkSession, tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    from spark_reports import collect
+    from spark_reports import ingest
 
     run = make_run()
 
     def lose_file(*_: object, **__: object) -> None:
         spark.read.text(str(run / "gone")).count()
 
-    monkeypatch.setattr(collect, "collect", lose_file)
+    monkeypatch.setattr(ingest, "ingest", lose_file)
     assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 4
     line = capsys.readouterr().err.splitlines()[-1]
     assert line.startswith("zenoh-reports: Spark gave up: [PATH_NOT_FOUND]")

@@ -205,6 +205,21 @@ def test_two_rows_on_a_line_are_none(verdict_row: Row, pairs: str) -> None:
     assert list(reasons(result)) == [2, 4, 5]
 
 
+def test_two_rows_on_a_line_are_none_among_lines_that_look_like_rows(verdict_row: Row) -> None:
+    good = rows.to_json(verdict_row())
+    result = parsed(good, good + good, good)
+    assert taken(result) == (2, 1, 0, 0)
+    assert reasons(result) == {2: "not JSON"}
+
+
+def test_text_that_is_no_utf_8_keeps_its_line_apart(verdict_row: Row) -> None:
+    good = rows.to_json(verdict_row()).encode()
+    result = parsed(good, good.replace(b"INIT(S=1)", b"INIT\xff\xfe"), good)
+    assert taken(result) == (2, 1, 0, 0)
+    assert result.apart[0].reason.startswith("not UTF-8")
+    assert "INIT\\xff\\xfe" in result.apart[0].text
+
+
 def test_windows_line_ends_are_no_damage(verdict_row: Row) -> None:
     good = rows.to_json(verdict_row())
     data = f"{good}\r\n{good}\r\n\r\n{FOOTER}\r\n".encode()

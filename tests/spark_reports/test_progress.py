@@ -93,7 +93,7 @@ def test_tasks_of_a_session_are_shown_while_they_run(spark: SparkSession) -> Non
     terminal = Terminal()
     with shown(spark, cluster=False, say=print, stream=terminal):
         # Some tenths of a second of work.
-        spark.range(30_000_000).select(sf.sum(sf.hash("id"))).collect()
+        spark.range(1_000_000).select(sf.sum(sf.hash("id"))).collect()
     assert "tasks, 0 s\r" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
     assert "progress" not in [thread.name for thread in threading.enumerate()]
@@ -106,5 +106,5 @@ def test_cluster_that_gives_no_workers_is_told_of(
     monkeypatch.setattr(Patience, "lost", lambda _, tasks, taken: tasks > 0 or taken > 0)
     said: list[str] = []
     with shown(spark, cluster=True, say=said.append, stream=io.StringIO()):
-        spark.range(30_000_000).select(sf.sum(sf.hash("id"))).collect()
+        spark.range(1_000_000).select(sf.sum(sf.hash("id"))).collect()
     assert set(said) == {NO_WORKERS}

@@ -112,9 +112,10 @@ def test_process_that_is_no_server_is_not_ended(
 def test_server_that_stays_is_named(
     monkeypatch: pytest.MonkeyPatch, process: subprocess.Popen[bytes]
 ) -> None:
-    monkeypatch.setattr(remote, "STOP_S", 0.05)
-    with pytest.raises(EngineFailed, match=f"process {process.pid}, does not end"):
-        remote._wait_for_end(process.pid)
+    with monkeypatch.context() as impatient:
+        impatient.setattr(remote, "STOP_S", 0.05)
+        with pytest.raises(EngineFailed, match=f"process {process.pid}, does not end"):
+            remote._wait_for_end(process.pid)
     process.kill()
     remote._wait_for_end(process.pid)
 

@@ -187,6 +187,14 @@ def test_reply_is_what_comes_next_on_the_same_link(observation_row: Row) -> None
     assert {row["bin"] for row in found} == {math.floor(8 * math.log2(2000)), math.floor(8 * math.log2(4000))}
 
 
+@pytest.mark.parametrize("other", [{"link": "b"}, {"test": "another"}])
+def test_what_comes_on_another_link_or_in_another_test_is_no_reply(
+    observation_row: Row, other: dict[str, str]
+) -> None:
+    seen = [observation_row("sent", seq=0), observation_row("received", seq=1, time_ns=5000, **other)]
+    assert rolled("reply_times", *seen) == []
+
+
 @pytest.mark.parametrize("name", list(ROLLUP_OF))
 def test_pieces_of_a_file_give_the_same_as_the_whole(
     name: str, verdict_row: Row, case_row: Row, observation_row: Row

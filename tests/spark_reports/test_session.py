@@ -207,7 +207,10 @@ def test_session_that_is_there_is_used_and_left(spark: SparkSession) -> None:
 
 
 def test_place_chosen_under_spark_submit_is_wrong_use() -> None:
-    with pytest.raises(WrongUse, match="options of spark-submit"), session._submitted(parse("--warm"), SMALL, {}):
+    with (
+        pytest.raises(WrongUse, match="options of spark-submit"),
+        session._submitted(parse("--warm"), SMALL, {}),
+    ):
         pytest.fail("started")
 
 

@@ -42,7 +42,11 @@ def test_same_seed_gives_the_same_bytes(made: tuple[Path, Truth], tmp_path: Path
 
 def test_every_class_is_planted(made: tuple[Path, Truth]) -> None:
     _, truth = made
-    assert {name for name, facts in truth.planted.items() if facts} == set(recall.CLASSES)
+    # With so few runs a drift is there, and need not be found.
+    assert {name for name in recall.CLASSES if truth.planted[name] or truth.either[name]} == set(
+        recall.CLASSES
+    )
+    assert {name for name in recall.CLASSES if not truth.planted[name]} == {recall.SLOWER, recall.FASTER}
 
 
 def test_accounts_are_what_the_reader_of_rows_counts(made: tuple[Path, Truth]) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
-from spark_reports import upkeep
+from spark_reports import merging, upkeep
 from spark_reports.__main__ import main
 from spark_reports.errors import DataTrouble, WrongUse
 from spark_reports.merging import batches, keys_of
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 
 KILLED = """
 import os, signal, sys
-from spark_reports import upkeep
+from spark_reports import merging, upkeep
 from spark_reports.__main__ import main
 from spark_reports.store import Store
 
@@ -115,6 +115,53 @@ def test_attempt_that_came_after_merging_counts_alone(store: Store) -> None:
     upkeep.compact(store)
     assert store.generations()["requirements"].files[0].rows == 2
     assert numbers(store) == [("r0", 2, 7), ("r1", 1, 1)]
+
+
+def test_large_merged_files_are_carried_over_as_long_as_all_in_them_counts(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(merging, "MERGED_BYTES", 1)
+
+    def merged(*names: str) -> list[str]:
+        commits, generations = Store(store.uri).snapshot()
+        wanted = [commit for commit in commits if not names or commit.run_id in names]
+        files = store.files("requirements", wanted, generations["requirements"])
+        return [file.path.split("/")[2] for file in files.merged]
+
+    for n in range(4):
+        publish(store, f"r{n}", requirement(n))
+        if n % 2:
+            upkeep.compact(store)
+    assert merged() == ["gen-1", "gen-2"]
+    assert merged("r2") == ["gen-2"]
+    upkeep.sweep(store, grace_s=0)
+    with store.merging("requirements"):
+        pass
+    assert [generation.number for generation in store.all_generations()] == [2]
+    assert numbers(store) == [(f"r{n}", 1, n) for n in range(4)]
+
+    publish(store, "r0", requirement(9), bundle="other")
+    (done,) = upkeep.compact(store)
+    assert merged() == ["gen-2", "gen-3"]
+    assert (done.before, done.after, done.rows) == (3, 2, 4)
+    upkeep.sweep(store, grace_s=0)
+    assert numbers(store) == [("r0", 2, 9), ("r1", 1, 1), ("r2", 1, 2), ("r3", 1, 3)]
+    assert upkeep.check(store) == []
+    assert len(parquet_files(store)) == 2
+
+
+def test_rows_of_any_size_are_merged_in_pieces(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merging, "_BATCH_BYTES", 1 << 12)
+    monkeypatch.setattr(merging, "_GROUP_BYTES", 1 << 14)
+    for n in range(2):
+        long = [{"campaign": "c", "case": k, "sent_hex": os.urandom(500).hex()} for k in range(50)]
+        publish(store, f"r{n}", {"cases": long})
+    before = read(store, "cases")
+    upkeep.compact(store)
+    (file,) = store.generations()["cases"].files
+    with parquet.ParquetFile(Path(store.uri, file.path)) as opened:
+        assert opened.num_row_groups > 3
+    assert [row["sent_hex"] for row in read(store, "cases")] == [row["sent_hex"] for row in before]
 
 
 def test_some_runs_of_a_merged_table_can_be_had_alone(store: Store) -> None:
@@ -215,6 +262,24 @@ def test_snapshot_names_files_that_are_there_whatever_happens_in_between(
     assert len(asked) == 2
     assert all(Path(store.uri, file.path).exists() for file in (*files.merged, *files.loose))
     assert {commit.attempt for commit in commits if commit.run_id == "r0"} == {2}
+
+
+def test_generation_that_is_swept_up_while_it_is_looked_for_is_not_missed(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(4):
+        publish(store, f"r{n}", requirement(n))
+        upkeep.compact(store, least=1)
+    reader = Store(store.uri)
+    unwatched = reader.place.read
+
+    def late(path: str) -> bytes:
+        if path == "_generations/requirements.1.json":
+            upkeep.sweep(store, grace_s=0)
+        return unwatched(path)
+
+    monkeypatch.setattr(reader.place, "read", late)
+    assert [one.number for one in reader.all_generations()] == [4]
 
 
 def test_sweep_spares_old_files_that_were_replaced_just_now(store: Store) -> None:
@@ -445,6 +510,27 @@ def test_remote_store_is_merged_cut_down_and_swept(remote: Store) -> None:
     assert len(read(remote, "cases")) == 3
     assert upkeep.check(Store(remote.uri)) == []
     assert len(parquet_files(remote)) == 2
+
+
+def test_remote_mergers_at_once_do_no_harm(remote: Store) -> None:
+    for n in range(2):
+        publish(remote, f"r{n}", requirement(n))
+    with remote.merging("requirements") as slow:
+        upkeep.compact(remote)
+        publish(remote, "r2", requirement(2))
+        schema = arrow_schema("requirements")
+        rows = [{"run_id": f"r{n}", "attempt": 1, "tests": n} for n in range(2)]
+        filesystem, folder = slow.arrow()
+        parquet.write_table(
+            pa.Table.from_pylist(rows, schema), f"{folder}/part-0.parquet", filesystem=filesystem
+        )
+        slow.publish(remote.commits()[:2])
+    assert [generation.number for generation in remote.all_generations()] == [1, 1]
+    for _ in range(2):
+        assert numbers(remote) == [(f"r{n}", 1, n) for n in range(3)]
+        upkeep.sweep(remote, grace_s=0)
+    assert len(remote.all_generations()) == 1
+    assert upkeep.check(remote) == []
 
 
 def test_other_formats_are_left_to_their_own_means(store: Store) -> None:

@@ -155,8 +155,8 @@ HISTORIES: Mapping[str, tuple[str, tuple[object, ...]]] = {
     "breaks again": ("1.8.0 F, 1.9.0 P, 1.10.0 F", ("1.9.0", "1.10.0", "", [], 1, 1, 1)),
     # Fails in every other run: a version needs five runs to be clean, and one behind it as well.
     "now and then": (
-        "1.7.0 PPPPP, 1.8.0 PP, 1.9.0 FPFP, 1.10.0 P, 1.11.0 PPPPP",
-        ("1.7.0", "1.9.0", "1.11.0", ["1.8.0"], 5, 4, 2),
+        "1.7.0 PPPPP, 1.8.0 PP, 1.8.1 P, 1.9.0 FPFP, 1.10.0 P, 1.11.0 PPPPP",
+        ("1.7.0", "1.9.0", "1.11.0", ["1.8.0", "1.8.1"], 5, 4, 2),
     ),
     "between two failing": (
         "1.7.0 PPPPPPPPPPP, 1.8.0 FP, 1.9.0 P, 1.10.0 PF",
@@ -181,7 +181,7 @@ def begun(
                 outcome = {"P": "pass", "F": "fail", "?": "inconclusive"}[sign]
                 verdicts.append(verdict_row(outcome, run_id=run_id, test=test))
     runs["unknown"] = run_row("unknown", node_version="unknown")
-    runs["mutant"] = run_row("mutant", node="ref:ZN-INIT-001", node_version="1.8.0")
+    runs["mutant"] = run_row("mutant", node="ref:ZN-INIT-001", node_version="1.9.0")
     runs["elsewhere"] = run_row("elsewhere", environment="another machine", node_version="1.9.0")
     verdicts += [
         verdict_row("fail", run_id="unknown", test="breaks"),

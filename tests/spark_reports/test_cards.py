@@ -1,0 +1,103 @@
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from spark_reports import report
+from spark_reports.cards import certainty, count, link, places_of, slug
+from spark_reports.page import make_page
+from tests.spark_reports.hostile import HOSTILE
+from tests.spark_reports.reports import example_report
+
+
+def test_count_knows_one_from_many() -> None:
+    assert [count(number, "run") for number in (0, 1, 12_345)] == ["0 runs", "1 run", "12 345 runs"]
+
+
+def test_equal_verdicts_of_several_versions_are_one_card(parts: SimpleNamespace) -> None:
+    report = parts.report(
+        runs=(parts.run(),),
+        cells=(parts.cell("fail"),),
+        troubles=(
+            parts.trouble(),
+            parts.trouble(node_version="1.5.1", run_id="r0"),
+            parts.trouble(seen="OPEN"),
+        ),
+    )
+    page = make_page(report)
+    assert [card.labels for card in page.troubles] == [
+        ["eclipse-zenoh 1.10.2", "eclipse-zenoh 1.5.1"],
+        ["eclipse-zenoh 1.10.2"],
+    ]
+    # The requirement has one place on the page, and its row in the grid leads there.
+    assert [card.anchors for card in page.troubles] == [["r-ZN-INIT-001"], [""]]
+    assert page.anchors == {"ZN-INIT-001": "r-ZN-INIT-001"}
+
+
+def test_change_says_why_it_is_no_accident() -> None:
+    (sure, flaky, *_) = example_report().changes
+    assert certainty(sure) == "Beyond doubt: failed in 3 of 3 runs, in 0 of 3 before."
+    assert certainty(flaky) == (
+        "By rate: failed in 0 of 3 runs, in 0 of 3 before; by chance alone with probability 0.04."
+    )
+
+
+def test_new_failure_knows_its_versions_and_what_was_expected() -> None:
+    (card,) = make_page(example_report()).fresh
+    assert card.since == "between 1.2.0 and 1.3.0, confidence 97 %"
+    assert card.expected == "INIT(A=1)"
+
+
+def test_trend_is_compared_with_the_median_of_its_baseline() -> None:
+    cards = make_page(example_report()).trends
+    assert [card.tone for card in cards] == ["bad", "even", "even"]
+    # Judged runs are shaded, and what was usual is a dashed line; two runs long ago have neither.
+    assert ['class="judged"' in card.picture for card in cards] == [True, True, False]
+    assert ['class="level"' in card.picture for card in cards] == [True, True, False]
+
+
+def test_lines_of_a_run_that_do_not_add_up_stand_first() -> None:
+    example = example_report()
+    line = report.AccountLine(
+        run_id=example.runs[3].run_id, file="x", lines=9, good=5, apart=1, blank=1, footers=1
+    )
+    accounts = make_page(example_report(accounts=(*example.accounts, line))).accounts
+    assert [account.balanced for account in accounts[:2]] == [False, True]
+    assert accounts[0].run_id == line.run_id
+
+
+def test_runs_that_were_made_alike_are_told_once() -> None:
+    page = make_page(example_report(runs=60))
+    assert [len(making.runs) for making in page.makings] == [60]
+    assert page.makings[0].sent == sum(run.sent for run in page.report.runs)
+
+
+@pytest.mark.parametrize(
+    ("path", "there"),
+    [
+        ("captures/a b.pcapng", "../r1/captures/a%20b.pcapng"),
+        ("captures/#?javascript:x", "../r1/captures/%23%3Fjavascript%3Ax"),
+        ("", ""),
+        ("/etc/passwd", ""),
+        ("captures/../../../secret", ""),
+        ("captures/\u202egnp.exe", ""),
+        ("captures/\udc80", ""),
+        (HOSTILE, ""),
+    ],
+)
+def test_link_leads_to_a_file_of_its_run_or_nowhere(path: str, there: str) -> None:
+    assert link({"r1": "../r1"}, "r1", path) == there
+    assert link({"r1": "../r1"}, "r2", path) == ""
+
+
+def test_places_are_seen_from_the_page() -> None:
+    root = Path("/a/runs")
+    places = places_of({"r 1": root / "r 1", "r2": Path("/b/r2")}, root / "report")
+    assert places == {"r 1": "../r%201", "r2": "../../../b/r2"}
+
+
+@pytest.mark.parametrize("bucket", ["crash: INIT.lease: x", "..", "", "../../etc", "a" * 300, HOSTILE])
+def test_folder_of_a_finding_is_named_as_the_fuzzer_names_it(bucket: str) -> None:
+    from fuzz.findings import slug_of
+
+    assert slug(bucket) == slug_of(bucket)
