@@ -7,7 +7,7 @@ browser runs nothing else and asks for nothing, whatever strings the rows held.
 import base64
 import functools
 import hashlib
-from pathlib import Path
+import importlib.resources
 from typing import Any
 
 import jinja2
@@ -19,7 +19,8 @@ from spark_reports.page import GLYPHS, Page, count, make_page
 from spark_reports.svg import css_class
 from spark_reports.text import one_line, short, visible
 
-TEMPLATES = Path(__file__).parent / "templates"
+# A wheel that spark-submit hands over stays a zip file.
+TEMPLATES = importlib.resources.files("spark_reports") / "templates"
 MOST_BYTES = 500 * 1024
 NONE = "\N{EN DASH}"
 
@@ -27,7 +28,7 @@ NONE = "\N{EN DASH}"
 def environment() -> jinja2.Environment:
     """Returns what renders a template: whatever it prints is made visible and escaped."""
     made = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES, encoding="utf-8"),
+        loader=jinja2.FunctionLoader(_template),
         autoescape=True,
         finalize=_finalize,
         undefined=jinja2.StrictUndefined,
@@ -36,6 +37,10 @@ def environment() -> jinja2.Environment:
     )
     made.filters |= {"short": short, "css": css_class, "number": number}
     return made
+
+
+def _template(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
 
 
 def html(page: Page) -> str:
@@ -120,7 +125,7 @@ def clock(stamp: str | None) -> str:
 
 
 def _asset(*names: str) -> Markup:
-    return Markup("").join(Markup((TEMPLATES / name).read_text(encoding="utf-8")) for name in names)  # noqa: S704 - ours, not from rows
+    return Markup("").join(Markup(_template(name)) for name in names)  # noqa: S704 - ours, not from rows
 
 
 def _finalize(value: Any) -> Any:

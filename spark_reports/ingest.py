@@ -61,7 +61,6 @@ class Ingested:
         known: Runs that the store had already, with just these files.
         duplicates: Folders that hold the same run as another one of them.
         troubles: Runs that could not be taken in, each with the reason.
-        accounts: The lines of all that was taken in.
     """
 
     commits: tuple[Commit, ...] = ()

@@ -99,7 +99,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
-    """A verdict that needs an explanation; see ``matrix.troubles``."""
+    """A verdict that needs an explanation; see ``collect``."""
 
     outcome: str
     test: str
@@ -173,7 +173,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rate:
-    """A campaign in a run; see ``rates.campaign_rates``."""
+    """A campaign in a run; see ``rates``."""
 
     run_id: str
     campaign: str

@@ -15,7 +15,7 @@ LOOPBACK = "127.0.0.1"
 FAST_LIMIT_BYTES = 1 << 30
 """Up to this much input the quick compiler and the plain collector win; beyond, C2 and G1 do."""
 
-SMALL_LIMIT_BYTES = 64 << 20
+SMALL_LIMIT_BYTES = 1 << 20
 """Up to this much input, to write and compile a program for each query costs more than it saves."""
 
 FAST_MEMORY = 2 << 30

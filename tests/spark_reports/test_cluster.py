@@ -129,18 +129,20 @@ class Cluster:
         return daemon
 
     def run(self, *command: str | Path, without: str = "") -> str:
-        """Runs a command, without a variable of the environment; returns what it said on standard error."""
+        """Runs a command, without a variable of the environment; returns all that it said."""
         done = subprocess.run(
             [str(word) for word in command],
             cwd=self.folder,
             env={name: value for name, value in self.environ.items() if name != without},
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            # spark-submit gives what Python says on either stream to its standard output.
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done.stderr
+        assert done.returncode == 0, done.stdout
+        return done.stdout
 
     def conf(self) -> list[str]:
         """Returns settings for what runs on the cluster, as spark-submit and our commands take them."""

@@ -155,10 +155,29 @@ def coverage_row() -> rows.CoverageRow:
     )
 
 
+def benchmark_row() -> rows.BenchmarkRow:
+    return rows.BenchmarkRow(
+        run_id="r1",
+        name="dissect: PUSH",
+        metric="rate",
+        value=1234.5,
+        unit="1/s",
+        better="higher",
+        sample=0,
+        warmup=True,
+        baseline="",
+    )
+
+
 @pytest.mark.parametrize(
-    ("name", "row"), [(rows.FINDINGS, finding_row()), (rows.FUZZ_COVERAGE, coverage_row())]
+    ("name", "row"),
+    [
+        (rows.FINDINGS, finding_row()),
+        (rows.FUZZ_COVERAGE, coverage_row()),
+        (rows.BENCHMARKS, benchmark_row()),
+    ],
 )
-def test_findings_and_coverage_are_read_back(tmp_path: Path, name: str, row: rows.LineRow) -> None:
+def test_findings_coverage_and_benchmarks_are_read_back(tmp_path: Path, name: str, row: rows.LineRow) -> None:
     with rows.RowWriter(tmp_path / name) as writer:
         writer.write(row)
     read = rows.read_rows(tmp_path / name)
@@ -172,6 +191,17 @@ def test_row_of_another_version_is_kept_apart(tmp_path: Path, verdict_row: Verdi
     path.write_text(json.dumps(value) + "\n")
     read = rows.read_rows(path)
     assert (len(read.rows), len(read.bad), read.complete) == (0, 1, False)
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+def test_run_of_an_older_version_is_read_with_what_stands_for_its_missing_fields(
+    tmp_path: Path, run_row: Callable[..., rows.RunRow], version: int
+) -> None:
+    later = rows.later_fields(rows.RunRow)
+    value = {**dataclasses.asdict(run_row(environment="x")), "rows_version": version}
+    old = {name: value[name] for name in value if name not in later}
+    (tmp_path / rows.RUN).write_text(json.dumps(old))
+    assert rows.read_run(tmp_path) == run_row(rows_version=version)
 
 
 def test_run_is_read_back(tmp_path: Path, run_row: Callable[..., rows.RunRow]) -> None:
