@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from spark_reports.folders import STATES
 from spark_reports.grid import ORDER
 from spark_reports.page import Page, count
-from spark_reports.report import CheckChange, Finding, SetInfo, Trend
+from spark_reports.report import NOT_COMPARABLE, CheckChange, Finding, SetInfo, Trend
 from spark_reports.text import markdown
 
 LIMIT = 60_000
@@ -30,7 +30,8 @@ def summary(page: Page) -> str:
     lines += _section(
         "What changed",
         ["", "requirement", "test", "failed, baseline", "failed, now", "seen"],
-        [_change(change) for change in report.changes],
+        # Of runs that cannot be compared the runs are counted above, not every check of theirs.
+        [_change(change) for change in report.changes if change.status != NOT_COMPARABLE],
     )
     if report.unchanged:
         lines += [f"{count(report.unchanged, 'check')} unchanged.", ""]

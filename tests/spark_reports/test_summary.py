@@ -6,7 +6,7 @@ import pytest
 
 from spark_reports import summary as module
 from spark_reports.page import make_page
-from spark_reports.report import Report
+from spark_reports.report import NOT_COMPARABLE, Report
 from spark_reports.summary import summary
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
@@ -41,6 +41,13 @@ def test_change_is_a_row_with_both_sides() -> None:
     assert "| 0 of 3 | 3 of 3 | CLOSE" in text
     assert "112 checks unchanged." in text
     assert "1 run not comparable" in text
+
+
+def test_checks_of_runs_that_cannot_be_compared_are_no_rows() -> None:
+    plain = example_report()
+    apart = dataclasses.replace(plain.changes[0], status=NOT_COMPARABLE, test="suite/test_apart.py::test_a")
+    text = text_of(dataclasses.replace(plain, changes=(*plain.changes, apart)))
+    assert text == text_of(plain)
 
 
 def test_part_that_is_empty_is_left_out() -> None:
