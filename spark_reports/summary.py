@@ -1,12 +1,24 @@
 """A report in a few tables of Markdown: what the summary page of a pipeline shows."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from spark_reports.folders import STATES
 from spark_reports.grid import ORDER
 from spark_reports.page import Page, count
-from spark_reports.report import NOT_COMPARABLE, CheckChange, Finding, SetInfo, Trend
+from spark_reports.report import (
+    NA_EVERYWHERE,
+    NEW_CHECK,
+    NOT_COMPARABLE,
+    UNCHANGED,
+    CheckChange,
+    Finding,
+    SetInfo,
+    Trend,
+)
 from spark_reports.text import markdown
+
+_QUIET = {UNCHANGED: "unchanged", NEW_CHECK: "new", NA_EVERYWHERE: "n/a everywhere", NOT_COMPARABLE: ""}
 
 LIMIT = 60_000
 """Bytes; platforms that show such summaries cut them off at about a million."""
@@ -30,11 +42,16 @@ def summary(page: Page) -> str:
     lines += _section(
         "What changed",
         ["", "requirement", "test", "failed, baseline", "failed, now", "seen"],
-        # Of runs that cannot be compared the runs are counted above, not every check of theirs.
-        [_change(change) for change in report.changes if change.status != NOT_COMPARABLE],
+        [_change(change) for change in report.changes if not _is_quiet(change)],
     )
+    quiet = Counter(change.status for change in report.changes if _is_quiet(change))
+    # Of runs that cannot be compared the runs are counted above, not every check of theirs.
+    quiet.pop(NOT_COMPARABLE, None)
     if report.unchanged:
-        lines += [f"{count(report.unchanged, 'check')} unchanged.", ""]
+        quiet[UNCHANGED] += report.unchanged
+    if quiet:
+        counted = ", ".join(f"{number} {_QUIET[status]}" for status, number in quiet.items())
+        lines += [f"{count(quiet.total(), 'other check')}: {counted}.", ""]
     lines += _section(
         "Findings",
         ["", "bucket", "cases", "campaigns", "first seen", "last seen", "smallest case"],
@@ -131,6 +148,11 @@ def _sets(sets: SetInfo) -> list[str]:
     if sets.not_comparable:
         lines += ["", f"{count(len(sets.not_comparable), 'run')} not comparable: {WHOLE} says why."]
     return lines
+
+
+def _is_quiet(change: CheckChange) -> bool:
+    """Tells whether nobody has to look at a check; it is counted."""
+    return change.status in _QUIET and not change.failed_c
 
 
 def _change(change: CheckChange) -> list[str]:

@@ -6,7 +6,7 @@ import pytest
 
 from spark_reports import summary as module
 from spark_reports.page import make_page
-from spark_reports.report import NOT_COMPARABLE, Report
+from spark_reports.report import NA_EVERYWHERE, NEW_CHECK, NOT_COMPARABLE, Report
 from spark_reports.summary import summary
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
@@ -39,15 +39,22 @@ def test_change_is_a_row_with_both_sides() -> None:
     text = text_of(example_report())
     assert "| new failure | ZN\\-INIT\\-000 | suite/test\\_init" in text
     assert "| 0 of 3 | 3 of 3 | CLOSE" in text
-    assert "112 checks unchanged." in text
+    assert "114 other checks: 1 new, 1 n/a everywhere, 112 unchanged." in text
     assert "1 run not comparable" in text
 
 
-def test_checks_of_runs_that_cannot_be_compared_are_no_rows() -> None:
-    plain = example_report()
-    apart = dataclasses.replace(plain.changes[0], status=NOT_COMPARABLE, test="suite/test_apart.py::test_a")
-    text = text_of(dataclasses.replace(plain, changes=(*plain.changes, apart)))
-    assert text == text_of(plain)
+@pytest.mark.parametrize(
+    ("status", "words"), [(NOT_COMPARABLE, ""), (NEW_CHECK, "1 new"), (NA_EVERYWHERE, "1 n/a everywhere")]
+)
+def test_checks_that_need_no_eye_are_counted(status: str, words: str) -> None:
+    plain = example_report(changes=())
+    like = example_report().changes[0]
+    quiet = dataclasses.replace(like, status=status, failed_c=0, test="suite/test_quiet.py::test_a")
+    text = text_of(dataclasses.replace(plain, changes=(quiet,)))
+    assert "quiet" not in text
+    assert words in text
+    loud = dataclasses.replace(quiet, failed_c=1)
+    assert "quiet" in text_of(dataclasses.replace(plain, changes=(loud,)))
 
 
 def test_part_that_is_empty_is_left_out() -> None:
