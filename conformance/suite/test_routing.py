@@ -118,12 +118,14 @@ def test_late_joiner_has_the_same_picture(tester: Tester, joins: int) -> None:
     ends = [tester.session() for _ in range(3)]
     model: Model = {}
     told = watcher(tester, base)
+    said: list[Declare] = []
     for stage in range(3):
         if stage == joins:
             told = watcher(tester, base)
             told.ask()
+            said = told.snapshot()
         change_at_random(tester, ends, base, model)
-    picture = told.picture(told.end.collect(Declare, until=told.end.fence))
+    picture = told.picture([*said, *told.end.collect(Declare, until=told.end.fence)])
     wanted = {f"{DECLARATIONS[kind][0].shape().name[2:]} {key}" for kind, key in model.values()}
     missing, stale = listed(sorted(wanted - picture)), listed(sorted(picture - wanted))
     words = f"{len(wanted - picture)} missing, {len(picture - wanted)} stale"
