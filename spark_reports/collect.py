@@ -14,24 +14,22 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark_reports import (
+from spark_reports import folders
+from spark_reports.asking import MOST, Questions
+from spark_reports.errors import DataTrouble, NothingToReport
+from spark_reports.folders import RunFolder
+from spark_reports.frames import (
     coverage,
     drift,
     findings,
-    folders,
     matrix,
     mutants,
     rates,
     regressions,
     sets,
     statistics,
-    tables,
     versions,
 )
-from spark_reports.asking import MOST, Questions
-from spark_reports.commits import Commit
-from spark_reports.errors import DataTrouble, NothingToReport
-from spark_reports.folders import RunFolder
 from spark_reports.report import (
     CHECK_STATUSES,
     FASTER,
@@ -65,8 +63,10 @@ from spark_reports.report import (
     Trouble,
 )
 from spark_reports.rows import FUZZ_VERDICTS, OUTCOMES
-from spark_reports.store import APART
-from spark_reports.views import Views
+from spark_reports.storage import tables
+from spark_reports.storage.commits import Commit
+from spark_reports.storage.store import APART
+from spark_reports.storage.views import Views
 
 BAD_LINES_LIMIT = 50
 """Lines that are no rows are counted, all of them; so many are shown."""

@@ -16,14 +16,14 @@ from pyspark.sql import Row
 from pyspark.sql.types import StructType, VariantVal
 
 from spark_reports.errors import WrongUse
-from spark_reports.tables import SCHEMAS
-from spark_reports.text import one_line, short, visible
+from spark_reports.pages.text import one_line, short, visible
+from spark_reports.storage.tables import SCHEMAS
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    from spark_reports.views import Views
+    from spark_reports.storage.views import Views
 
 FORMATS = ("table", "csv", "json")
 

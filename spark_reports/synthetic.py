@@ -20,7 +20,6 @@ from pathlib import Path
 
 from spark_reports import rows
 from spark_reports import synthetic_plan as plan
-from spark_reports.damage import DAMAGE
 from spark_reports.recall import (
     ACCOUNT,
     ALIVE,
@@ -44,6 +43,7 @@ from spark_reports.recall import (
     Fact,
     Truth,
 )
+from spark_reports.storage.damage import DAMAGE
 
 LEAST_RUNS = 100
 """With fewer, some releases have fewer runs than it takes to call anything steady."""

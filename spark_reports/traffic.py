@@ -24,7 +24,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
-from spark_reports.columns import require
+from spark_reports.frames.columns import require
 
 COUNTED = {
     "put": "puts",
@@ -47,7 +47,7 @@ _EXCHANGED = ("request", "response", "response_final")
 
 def register(spark: SparkSession) -> None:
     """Makes ``spark.read.format("zenoh")`` known to a session; see ``capture_source`` for its options."""
-    from spark_reports.capture_source import CaptureSource
+    from spark_reports.captures.capture_source import CaptureSource
 
     # Without it Spark refuses sources that take filters, which ours does when asked to.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.common import check_not_empty, say
 from spark_reports.commands.opening import open_store, opened
+from spark_reports.engine.session import add_engine_options
 from spark_reports.errors import DataTrouble, EngineFailed, WrongUse
 from spark_reports.folders import COMPLETE, find_run_folders
-from spark_reports.session import add_engine_options
 
 if TYPE_CHECKING:
     from spark_reports.gates import Gates
-    from spark_reports.page import Page
+    from spark_reports.pages.page import Page
 
 __all__ = ["add", "open_store", "run"]
 
@@ -67,8 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.store is None:
         check_not_empty(folders, arguments.runs)
     try:
-        from spark_reports import collect, page, render
+        from spark_reports import collect
         from spark_reports.gates import check, judge
+        from spark_reports.pages import page, render
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
     render.check_writable(arguments.out)
@@ -110,9 +111,9 @@ def _gates(arguments: argparse.Namespace) -> "Gates | None":
 
 def _tell(page: "Page", path: Path) -> None:
     """Prints what the report says, in a few lines."""
-    from spark_reports.page import count
+    from spark_reports.pages.page import count
+    from spark_reports.pages.text import one_line, visible
     from spark_reports.report import NEW, UNCHANGED
-    from spark_reports.text import one_line, visible
 
     report = page.report
     states = [run.state for run in report.runs if run.state != COMPLETE]

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.common import say
+from spark_reports.engine.session import add_engine_options, engine_session
 from spark_reports.errors import EngineFailed, GateFailed, WrongUse
 from spark_reports.folders import find_run_folders
-from spark_reports.session import add_engine_options, engine_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise WrongUse(f"{out} is no empty folder; name a new one")
     try:
-        from spark_reports import page, recall, render, synthetic
+        from spark_reports import recall, synthetic
+        from spark_reports.pages import page, render
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
     say(f"making up {arguments.runs} runs")
@@ -88,9 +89,9 @@ def run(arguments: argparse.Namespace) -> int:
 def reported(spark: "SparkSession", out: Path) -> "Report":
     """Takes the runs below a folder into a store beside them, and returns the report on it."""
     from spark_reports import collect
-    from spark_reports.ingest import ingest
-    from spark_reports.store import Store
-    from spark_reports.views import open_views
+    from spark_reports.storage.ingest import ingest
+    from spark_reports.storage.store import Store
+    from spark_reports.storage.views import open_views
 
     folders = find_run_folders([out / "runs"])
     store = Store(out / "store")

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_reports.archive import archive_for
+from spark_reports.engine.archive import archive_for
+from spark_reports.engine.java import Java, find_java
+from spark_reports.engine.session import spark_session
+from spark_reports.engine.settings import cores, machine_memory, spark_home
 from spark_reports.errors import EngineFailed, NoJava
-from spark_reports.java import Java, find_java
-from spark_reports.session import spark_session
-from spark_reports.settings import cores, machine_memory, spark_home
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _archive(java: Java, environ: Mapping[str, str]) -> str:
 
 
 def _server(environ: Mapping[str, str]) -> str:
-    from spark_reports import remote
+    from spark_reports.engine import remote
 
     pid = remote.Place.of(environ).process()
     return "none" if pid is None else f"process {pid}; `zenoh-reports warmup --stop` ends it"

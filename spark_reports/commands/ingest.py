@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.common import check_not_empty, say
+from spark_reports.engine.session import add_engine_options, engine_session
+from spark_reports.engine.settings import FAST_LIMIT_BYTES
 from spark_reports.errors import DataTrouble, EngineFailed
 from spark_reports.folders import RunFolder, find_run_folders
-from spark_reports.session import add_engine_options, engine_session
-from spark_reports.settings import FAST_LIMIT_BYTES
 
 if TYPE_CHECKING:
-    from spark_reports.ingest import Ingested
+    from spark_reports.storage.ingest import Ingested
 
 FORMATS = ("parquet", "delta", "iceberg")
 
@@ -76,9 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
     folders = find_run_folders(arguments.runs)
     check_not_empty(folders, arguments.runs)
     try:
-        from spark_reports.ingest import in_words, ingest
-        from spark_reports.store import Store
-        from spark_reports.upkeep import tidy
+        from spark_reports.storage.ingest import in_words, ingest
+        from spark_reports.storage.store import Store
+        from spark_reports.storage.upkeep import tidy
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
     store = Store(arguments.store)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_reports.commands.common import say
+from spark_reports.engine.session import engine_session, is_local
 from spark_reports.errors import EngineFailed, WrongUse
 from spark_reports.folders import RunFolder
-from spark_reports.session import engine_session, is_local
 
 if TYPE_CHECKING:
-    from spark_reports.gathering import Gathered
-    from spark_reports.store import Commit, Store
-    from spark_reports.views import Views
+    from spark_reports.storage.gathering import Gathered
+    from spark_reports.storage.store import Commit, Store
+    from spark_reports.storage.views import Views
 
 _ROLLUP_SHARE = 50
 """A report over a store reads about one byte in so many: rollups, not cases."""
@@ -55,9 +55,9 @@ def opened(arguments: argparse.Namespace, folders: Sequence[RunFolder]) -> Itera
             "name a store with --store that every worker reaches; a temporary one lies on this machine"
         )
     try:
-        from spark_reports import ingest
-        from spark_reports.page import count
-        from spark_reports.views import open_views
+        from spark_reports.pages.page import count
+        from spark_reports.storage import ingest
+        from spark_reports.storage.views import open_views
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
     with ExitStack() as stack:
@@ -85,7 +85,7 @@ def opened(arguments: argparse.Namespace, folders: Sequence[RunFolder]) -> Itera
 @contextmanager
 def open_store(uri: str | None) -> Iterator["Store"]:
     """Opens a store; without a URI a temporary one, which goes away afterwards."""
-    from spark_reports.store import Store
+    from spark_reports.storage.store import Store
 
     if uri is not None:
         yield Store(uri)
@@ -101,7 +101,7 @@ def _is_near(arguments: argparse.Namespace) -> bool:
 
 @contextmanager
 def _gathered(store: "Store", commits: Sequence["Commit"]) -> Iterator["Gathered"]:
-    from spark_reports.gathering import Gathered
+    from spark_reports.storage.gathering import Gathered
 
     with (
         tempfile.TemporaryDirectory(prefix="zenoh-reports-near-") as folder,

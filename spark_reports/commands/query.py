@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.build import open_store
 from spark_reports.commands.common import check_not_empty, say
+from spark_reports.engine.session import add_engine_options, engine_session
 from spark_reports.errors import EngineFailed, WrongUse
 from spark_reports.folders import RunFolder, find_run_folders
-from spark_reports.session import add_engine_options, engine_session
 
 if TYPE_CHECKING:
-    from spark_reports.store import Store
+    from spark_reports.storage.store import Store
 
 _EXAMPLES = """\
 examples:
@@ -63,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the answer, or the list of the views."""
     try:
         from spark_reports import query
-        from spark_reports.ingest import ingest
-        from spark_reports.views import open_views
+        from spark_reports.storage.ingest import ingest
+        from spark_reports.storage.views import open_views
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
     if not arguments.sql:

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from spark_reports import upkeep
 from spark_reports.commands.common import say
-from spark_reports.commits import Commit, Generation
+from spark_reports.engine.java import find_java
+from spark_reports.engine.session import spark_session
+from spark_reports.engine.settings import BULK
 from spark_reports.errors import DataTrouble, WrongUse
-from spark_reports.java import find_java
-from spark_reports.session import spark_session
-from spark_reports.settings import BULK
-from spark_reports.store import RAW, Store
+from spark_reports.storage import upkeep
+from spark_reports.storage.commits import Commit, Generation
+from spark_reports.storage.store import RAW, Store
 
 _SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 _COLUMNS = ("run", "attempt", "started", "node", "state", "verdicts", "cases", "apart", "size")

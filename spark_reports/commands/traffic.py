@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.common import say
 from spark_reports.commands.times import seconds
+from spark_reports.engine.session import add_engine_options, engine_session
 from spark_reports.errors import EngineFailed, NothingToReport, WrongUse
-from spark_reports.session import add_engine_options, engine_session
 
 if TYPE_CHECKING:
-    from spark_reports.traffic_page import Page
+    from spark_reports.captures.traffic_page import Page
 
 
 def add(commands: Any) -> None:
@@ -49,8 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes a report over captures, tells what is in it, and ends with the path of the page."""
     out: Path = arguments.out
     try:
-        from spark_reports import capture_source, render, traffic_page, traffic_report
-        from spark_reports.page import count
+        from spark_reports.captures import capture_source, traffic_page, traffic_report
+        from spark_reports.pages import render
+        from spark_reports.pages.page import count
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
     try:
@@ -75,8 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _tell(page: "Page", path: Path) -> None:
     """Prints what a traffic report says, in a few lines."""
-    from spark_reports.charts import duration
-    from spark_reports.text import one_line, short, visible
+    from spark_reports.pages.charts import duration
+    from spark_reports.pages.text import one_line, short, visible
 
     for line in page.traffic.captures:
         if line.damage is not None:

@@ -6,9 +6,9 @@ from typing import Any
 
 from spark_reports.commands.common import check_not_empty, say
 from spark_reports.commands.opening import opened
+from spark_reports.engine.session import add_engine_options
 from spark_reports.errors import EngineFailed, WrongUse
 from spark_reports.folders import find_run_folders
-from spark_reports.session import add_engine_options
 
 
 def add(commands: Any) -> None:
@@ -39,7 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.store is None:
         check_not_empty(folders, arguments.runs)
     try:
-        from spark_reports import collect, render
+        from spark_reports import collect
+        from spark_reports.pages import render
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
     with opened(arguments, folders) as opened_runs:

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from spark_reports.archive import archive_for
 from spark_reports.commands.common import say
+from spark_reports.engine.archive import archive_for
+from spark_reports.engine.java import find_java
 from spark_reports.errors import EngineFailed
-from spark_reports.java import find_java
 
 
 def add(commands: Any) -> None:
@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Makes the archive, or stops the server."""
     if arguments.stop:
-        from spark_reports import remote
+        from spark_reports.engine import remote
 
         print("stopped" if remote.stop(os.environ) else "no warm server runs")
         return 0
@@ -39,8 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _make(*, again: bool) -> int:
     try:
-        from spark_reports import settings, training
-        from spark_reports.session import spark_session
+        from spark_reports.engine import settings, training
+        from spark_reports.engine.session import spark_session
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
     java = find_java(os.environ)

@@ -10,10 +10,10 @@ from typing import Any
 
 from spark_reports.commands.common import say
 from spark_reports.commands.times import seconds
+from spark_reports.engine.java import find_java
+from spark_reports.engine.session import spark_session
 from spark_reports.errors import EngineFailed, WrongUse
-from spark_reports.java import find_java
 from spark_reports.rows import utc_now
-from spark_reports.session import spark_session
 
 
 def add(commands: Any) -> None:
@@ -57,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
             what = "is not a folder" if root.exists() else "does not exist"
             raise WrongUse(f"{root} {what}; name the folder that the runs are in, for example runs/")
     try:
-        from spark_reports import telling, watch
+        from spark_reports.following import telling, watch
     except ImportError as error:
         raise EngineFailed(
             f"{error.name} is missing or too old: `pip install 'zenoh-harness[reports]' 'pyspark>=4.2'`"

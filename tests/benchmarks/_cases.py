@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_reports import rows
-from spark_reports.tables import arrow_schema
+from spark_reports.storage.tables import arrow_schema
 
 RUNS = 200
 CHUNK = 500_000

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from spark_reports.settings import Profile, cores
+from spark_reports.engine.settings import Profile, cores
 
 PROFILE = os.environ.get("BENCH_PROFILE", "auto")
 """Of Spark: ``fast``, ``bulk``, or by the size of the input."""
@@ -41,8 +41,8 @@ class Spark:
     """Frames, in the profile that the size of the input asks for."""
 
     def __init__(self, cases: Path) -> None:
-        from spark_reports.java import find_java
-        from spark_reports.session import PROFILES, spark_session
+        from spark_reports.engine.java import find_java
+        from spark_reports.engine.session import PROFILES, spark_session
 
         self._ends = ExitStack()
         profile = PROFILES[PROFILE] or Profile.for_input(sum(path.stat().st_size for path in cases.iterdir()))
@@ -52,7 +52,7 @@ class Spark:
         from pyspark.sql import Window
         from pyspark.sql import functions as sf
 
-        from spark_reports.tables import SCHEMAS
+        from spark_reports.storage.tables import SCHEMAS
 
         read = self._session.read.schema(SCHEMAS["cases"]).parquet(str(cases))
         key = ("run_id", "attempt")

@@ -24,14 +24,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType, StructField, StructType
 
-from spark_reports import ingest as module
 from spark_reports import rows
+from spark_reports.engine.java import find_java
+from spark_reports.engine.session import spark_session
+from spark_reports.engine.settings import BULK
 from spark_reports.folders import RunFolder, find_run_folders
-from spark_reports.java import find_java
-from spark_reports.schemas import relaxed, schema_of
-from spark_reports.session import spark_session
-from spark_reports.settings import BULK
-from spark_reports.store import Store
+from spark_reports.storage import ingest as module
+from spark_reports.storage.schemas import relaxed, schema_of
+from spark_reports.storage.store import Store
 from tests.benchmarks._common import Rate, table
 
 ONE_BAD_IN = 10_000

@@ -20,8 +20,9 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from spark_reports import rows, upkeep
-from spark_reports.store import Store
+from spark_reports import rows
+from spark_reports.storage import upkeep
+from spark_reports.storage.store import Store
 from tests.benchmarks.bench_ingest import run_row
 
 LINES = 200

@@ -14,9 +14,9 @@ from time import perf_counter
 
 from spark_reports import recall, synthetic
 from spark_reports.commands.demo import differences, reported
-from spark_reports.java import find_java
+from spark_reports.engine.java import find_java
+from spark_reports.engine.session import spark_session
 from spark_reports.recall import CLASSES, Score
-from spark_reports.session import spark_session
 
 SEEDS = 5
 RUNS = (300, 120)

@@ -29,7 +29,7 @@ import psutil  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_reports.tables import arrow_schema
+from spark_reports.storage.tables import arrow_schema
 from tests.benchmarks._cases import KEYS, RUNS, write_parquet, write_runs
 from tests.benchmarks._engines import ENGINES
 from tests.benchmarks._rows import record

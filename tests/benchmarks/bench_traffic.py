@@ -25,9 +25,9 @@ from scapy_layers.declarations import DeclareKeyExpr
 from scapy_layers.network import Declare
 from scapy_layers.transport import Frame
 from spark_reports import traffic
-from spark_reports.java import find_java
-from spark_reports.session import spark_session
-from spark_reports.settings import BULK
+from spark_reports.engine.java import find_java
+from spark_reports.engine.session import spark_session
+from spark_reports.engine.settings import BULK
 from tests.benchmarks._common import Rate, frame, handshake, pcap, prefixed, table
 
 PACKETS = 10_000_000

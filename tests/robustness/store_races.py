@@ -20,11 +20,11 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from spark_reports import upkeep
 from spark_reports.errors import DataTrouble
-from spark_reports.merging import batches, keys_of
-from spark_reports.store import Store
-from spark_reports.upkeep import Retention
+from spark_reports.storage import upkeep
+from spark_reports.storage.merging import batches, keys_of
+from spark_reports.storage.store import Store
+from spark_reports.storage.upkeep import Retention
 from tests.spark_reports.stored import cases, publish
 
 GRACE_S = 20.0

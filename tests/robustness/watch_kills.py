@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 from spark_reports import rows, synthetic
-from spark_reports.tally import TALLY
+from spark_reports.following.tally import TALLY
 
 KILLS = 6
 RUNS = 12

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports import report, rows
-from spark_reports.java import find_java
-from spark_reports.schemas import schema_of
-from spark_reports.session import spark_session
-from spark_reports.settings import SMALL
+from spark_reports.engine.java import find_java
+from spark_reports.engine.session import spark_session
+from spark_reports.engine.settings import SMALL
+from spark_reports.storage.schemas import schema_of
 
 MakeRun = Callable[..., Path]
 

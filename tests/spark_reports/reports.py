@@ -5,7 +5,7 @@ import random
 from typing import Any
 
 from spark_reports import report, rows
-from spark_reports.matrix import LEVELS
+from spark_reports.frames.matrix import LEVELS
 
 IMPL = "eclipse-zenoh"
 KEY = "eclipse-zenoh router; Linux 6.1 x86_64, 2 cores, Python 3.11; transport=tcp"

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import parquet
 
-from spark_reports.store import Account, Commit, Draft, Staging, Store
-from spark_reports.tables import arrow_schema
+from spark_reports.storage.store import Account, Commit, Draft, Staging, Store
+from spark_reports.storage.tables import arrow_schema
 
 Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 

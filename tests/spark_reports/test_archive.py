@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_reports.archive import KEPT, Archive, archive_for
-from spark_reports.java import Java, find_java
+from spark_reports.engine.archive import KEPT, Archive, archive_for
+from spark_reports.engine.java import Java, find_java
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from spark_reports.arrow import fit, fitting_schema, fitting_type
+from spark_reports.captures.arrow import fit, fitting_schema, fitting_type
 
 INNER = pa.struct([("number", pa.uint8()), ("items", pa.list_(pa.struct([("wide", pa.uint64())])))])
 

@@ -4,7 +4,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from spark_reports import badge, report
+from spark_reports import report
+from spark_reports.pages import badge
 from tests.spark_reports.reports import example_report
 
 QUIET: dict[str, Any] = dict.fromkeys(("changes", "findings", "flaky", "lost", "trends", "gates"), ())

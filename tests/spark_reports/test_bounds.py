@@ -15,7 +15,7 @@ from pyspark.sql.datasource import (
     StringContains,
 )
 
-from spark_reports.bounds import Bounds
+from spark_reports.captures.bounds import Bounds
 
 NOON = dt.datetime(2026, 11, 21, 12, tzinfo=dt.UTC)
 ROWS = pa.RecordBatch.from_pylist(

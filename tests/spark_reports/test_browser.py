@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_reports import html_page, traffic_page
-from spark_reports.page import make_page
+from spark_reports.captures import traffic_page
+from spark_reports.pages import html_page
+from spark_reports.pages.page import make_page
 from spark_reports.report import Report
 from tests.spark_reports import chromium
 from tests.spark_reports.hostile import HOSTILE, with_text

@@ -16,8 +16,9 @@ from pyspark.sql.datasource import EqualTo, In
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scapy_layers import tables
-from spark_reports import messages, traffic
-from spark_reports.capture_source import CaptureReader, CaptureSource, FilteredReader, Options, find
+from spark_reports import traffic
+from spark_reports.captures import messages
+from spark_reports.captures.capture_source import CaptureReader, CaptureSource, FilteredReader, Options, find
 from tests.benchmarks._common import frame, handshake, pcap, prefixed, put
 
 PCAPS = Path(__file__).parents[2] / "pcaps"

@@ -4,8 +4,8 @@ from types import SimpleNamespace
 import pytest
 
 from spark_reports import report
-from spark_reports.cards import certainty, count, link, places_of, slug
-from spark_reports.page import make_page
+from spark_reports.pages.cards import certainty, count, link, places_of, slug
+from spark_reports.pages.page import make_page
 from tests.spark_reports.hostile import HOSTILE
 from tests.spark_reports.reports import example_report
 

@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from spark_reports import charts
+from spark_reports.pages import charts
 
 
 def test_columns_stand_in_their_slots_parts_on_each_other() -> None:

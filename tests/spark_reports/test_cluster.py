@@ -19,9 +19,9 @@ from pyspark.sql import SparkSession
 
 from spark_reports import rows
 from spark_reports.__main__ import main
-from spark_reports.archive import archive_for
-from spark_reports.java import find_java, home_for_spark
-from spark_reports.settings import LOOPBACK, spark_home
+from spark_reports.engine.archive import archive_for
+from spark_reports.engine.java import find_java, home_for_spark
+from spark_reports.engine.settings import LOOPBACK, spark_home
 
 pytestmark = pytest.mark.cluster
 

@@ -8,12 +8,12 @@ from spark_reports import report, rows
 from spark_reports.collect import check_not_empty, collect, collect_differences
 from spark_reports.errors import DataTrouble, NothingToReport
 from spark_reports.folders import DUPLICATE, find_run_folders
-from spark_reports.ingest import ingest
-from spark_reports.render import to_json
+from spark_reports.pages.render import to_json
 from spark_reports.report import Report
-from spark_reports.store import Account, Commit, Store
-from spark_reports.tables import SCHEMAS
-from spark_reports.views import Views, open_views
+from spark_reports.storage.ingest import ingest
+from spark_reports.storage.store import Account, Commit, Store
+from spark_reports.storage.tables import SCHEMAS
+from spark_reports.storage.views import Views, open_views
 
 MakeRun = Callable[..., Path]
 Verdict = Callable[..., rows.VerdictRow]

@@ -1,7 +1,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports.columns import MissingColumns, require
+from spark_reports.frames.columns import MissingColumns, require
 
 
 def test_frame_with_the_columns_passes(spark: SparkSession) -> None:

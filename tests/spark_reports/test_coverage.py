@@ -1,8 +1,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import coverage
-from spark_reports.columns import MissingColumns
+from spark_reports.frames import coverage
+from spark_reports.frames.columns import MissingColumns
 from tests.spark_reports.frames import KEY, compared, rollup
 
 

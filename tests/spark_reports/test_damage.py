@@ -2,8 +2,8 @@
 
 import pytest
 
-from spark_reports.damage import DAMAGE, Harm
 from spark_reports.rows import ROWS_VERSION
+from spark_reports.storage.damage import DAMAGE, Harm
 
 WHOLE = b"".join(b'{"run_id":"r","case":%d,"rows_version":%d}\n' % (at, ROWS_VERSION) for at in range(8))
 FOOTER = b'{"footer":true,"rows":8,"rows_version":%d}\n' % ROWS_VERSION

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from spark_reports.__main__ import main
-from spark_reports.archive import archive_for
 from spark_reports.commands import doctor
+from spark_reports.engine.archive import archive_for
+from spark_reports.engine.java import Java
+from spark_reports.engine.settings import spark_home
 from spark_reports.errors import NoJava
-from spark_reports.java import Java
-from spark_reports.settings import spark_home
 
 Capture = pytest.CaptureFixture[str]
 Lines = Callable[[], dict[str, str]]

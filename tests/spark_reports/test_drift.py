@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_reports import drift, statistics
-from spark_reports.columns import MissingColumns
+from spark_reports.frames import drift, statistics
+from spark_reports.frames.columns import MissingColumns
 from tests.spark_reports.frames import KEY, compared, rollup
 
 VALUES = pa.schema(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from spark_reports import estimates, statistics
-from spark_reports.columns import MissingColumns
+from spark_reports.frames import estimates, statistics
+from spark_reports.frames.columns import MissingColumns
 
 COUNTS = ("failed_c", "runs_c", "failed_b", "runs_b")
 

@@ -3,8 +3,9 @@ from collections.abc import Callable, Mapping
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from spark_reports import findings, rows
-from spark_reports.columns import MissingColumns
+from spark_reports import rows
+from spark_reports.frames import findings
+from spark_reports.frames.columns import MissingColumns
 from tests.spark_reports.frames import compared, rollup
 
 Frame = Callable[..., DataFrame]

@@ -6,12 +6,13 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import gathering, rows
-from spark_reports.gathering import Gathered
-from spark_reports.merging import Writer
-from spark_reports.store import Draft, Store
-from spark_reports.tables import arrow_schema
-from spark_reports.views import open_views
+from spark_reports import rows
+from spark_reports.storage import gathering
+from spark_reports.storage.gathering import Gathered
+from spark_reports.storage.merging import Writer
+from spark_reports.storage.store import Draft, Store
+from spark_reports.storage.tables import arrow_schema
+from spark_reports.storage.views import open_views
 
 MakeRow = Callable[..., rows.RunRow]
 

@@ -3,8 +3,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_reports import grid
-from spark_reports.grid import make_grid, version_key
+from spark_reports.pages import grid
+from spark_reports.pages.grid import make_grid, version_key
 from tests.spark_reports.reports import example_report
 
 OLD, NEW = ("eclipse-zenoh", "1.9.0"), ("eclipse-zenoh", "1.10.2")

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reports import html_page, report
-from spark_reports.cards import LEAST, Limits
+from spark_reports import report
 from spark_reports.folders import STATES
-from spark_reports.page import make_page
+from spark_reports.pages import html_page
+from spark_reports.pages.cards import LEAST, Limits
+from spark_reports.pages.page import make_page
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
 

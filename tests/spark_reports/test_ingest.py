@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import ingest as module
 from spark_reports import rows
-from spark_reports.damage import DAMAGE
 from spark_reports.folders import find_run_folders
-from spark_reports.ingest import Ingested, in_words, ingest
-from spark_reports.store import Account, Commit, Store
-from spark_reports.tables import ROLLUPS
-from spark_reports.views import open_views
+from spark_reports.storage import ingest as module
+from spark_reports.storage.damage import DAMAGE
+from spark_reports.storage.ingest import Ingested, in_words, ingest
+from spark_reports.storage.store import Account, Commit, Store
+from spark_reports.storage.tables import ROLLUPS
+from spark_reports.storage.views import open_views
 
 MakeRun = Callable[..., Path]
 Row = Callable[..., Any]
@@ -241,7 +241,7 @@ def test_a_long_file_is_read_in_pieces_and_a_batch_holds_some_runs(
     monkeypatch.setattr(module, "BATCH_RUNS", 2)
     monkeypatch.setattr(module, "LEAST_PIECE", 2000)
     monkeypatch.setattr(module, "MOST_PIECE", 2000)
-    monkeypatch.setattr("spark_reports.pieces.scan.__defaults__", (1000,))
+    monkeypatch.setattr("spark_reports.storage.pieces.scan.__defaults__", (1000,))
     for name, count in (("a", 1), ("big", 100), ("c", 2)):
         make_run(name, verdicts=None, cases=[case_row(number) for number in range(1, count + 1)], kind="fuzz")
     (tmp_path / "runs" / "copy").mkdir()

@@ -7,7 +7,7 @@ import pytest
 from spark_reports import rows
 from spark_reports.__main__ import main
 from spark_reports.commands import ingest
-from spark_reports.store import Store
+from spark_reports.storage.store import Store
 
 MakeRun = Callable[..., Path]
 Row = Callable[..., Any]

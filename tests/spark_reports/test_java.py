@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_reports.engine.java import Java, bundled_java, find_java, home_for_spark
 from spark_reports.errors import NoJava
-from spark_reports.java import Java, bundled_java, find_java, home_for_spark
 
 MakeJava = Callable[..., Path]
 MODERN = "echo 'openjdk version \"21.0.2\" 2024-01-16' >&2"
@@ -146,8 +146,8 @@ def test_spark_runs_on_the_bundled_runtime_when_the_system_has_no_java(tmp_path:
             (tools / name).symlink_to(found)
     code = (
         "import os\n"
-        "from spark_reports.java import find_java\n"
-        "from spark_reports.session import spark_session\n"
+        "from spark_reports.engine.java import find_java\n"
+        "from spark_reports.engine.session import spark_session\n"
         "java = find_java(os.environ, places=())\n"
         "with spark_session(java, os.environ) as spark:\n"
         "    print(java.source, spark.range(3).count())\n"

@@ -4,7 +4,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from spark_reports import report
-from spark_reports.junit import junit
+from spark_reports.pages.junit import junit
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
 

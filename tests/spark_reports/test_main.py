@@ -11,9 +11,10 @@ from types import SimpleNamespace
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import rows, session
+from spark_reports import rows
 from spark_reports.__main__ import main
 from spark_reports.commands import build, doctor
+from spark_reports.engine import session
 from spark_reports.errors import NoJava
 from tests.spark_reports.reports import example_report
 
@@ -234,7 +235,7 @@ def test_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture)
 def test_engine_that_gives_up_is_one_line(
     spark: SparkSession, tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
-    from spark_reports import ingest
+    from spark_reports.storage import ingest
 
     run = make_run()
 

@@ -6,9 +6,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_reports import matrix, rollups, rows
-from spark_reports.columns import MissingColumns
-from spark_reports.tables import arrow_schema
+from spark_reports import rows
+from spark_reports.frames import matrix
+from spark_reports.frames.columns import MissingColumns
+from spark_reports.storage import rollups
+from spark_reports.storage.tables import arrow_schema
 from tests.spark_reports.frames import rollup
 
 Frame = Callable[..., DataFrame]

@@ -3,13 +3,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from spark_reports.packing import pack
+from spark_reports.engine.packing import pack
 
 
 def test_packed_code_is_imported_from_the_zip_file(tmp_path: Path) -> None:
     packed = pack(tmp_path)
     code = (
-        "import scapy_layers.scan, spark_reports.capture_source as source, spark_reports.settings as settings\n"
+        "import scapy_layers.scan, spark_reports.captures.capture_source as source, spark_reports.engine.settings as settings\n"
         "print(source.__file__, settings.LOCAL)"
     )
     done = subprocess.run(
@@ -25,7 +25,7 @@ def test_packed_code_is_imported_from_the_zip_file(tmp_path: Path) -> None:
     )
     assert (done.stderr, done.stdout.split()) == (
         "",
-        [str(packed / "spark_reports" / "capture_source.py"), "local[*]"],
+        [str(packed / "spark_reports" / "captures" / "capture_source.py"), "local[*]"],
     )
 
 

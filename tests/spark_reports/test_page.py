@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from spark_reports import report
-from spark_reports.grid import ORDER
-from spark_reports.page import GLYPHS, make_page
+from spark_reports.pages.grid import ORDER
+from spark_reports.pages.page import GLYPHS, make_page
 from spark_reports.rows import OUTCOMES
 from tests.spark_reports.reports import example_report
 

@@ -9,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.types import VariantVal
 
-from spark_reports import parse, rows
-from spark_reports.parse import (
+from spark_reports import rows
+from spark_reports.rows import LONGEST_LINE
+from spark_reports.storage import parse
+from spark_reports.storage.parse import (
     LONGEST_TEXT,
     NoRow,
     Other,
@@ -20,8 +22,7 @@ from spark_reports.parse import (
     variant,
     wanted,
 )
-from spark_reports.rows import LONGEST_LINE
-from spark_reports.tables import ROW_TYPES
+from spark_reports.storage.tables import ROW_TYPES
 
 Row = Callable[..., rows.LineRow]
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_reports import pieces
-from spark_reports.pieces import Piece, bundle, scan, scan_all
-from spark_reports.store import bundle_of
+from spark_reports.storage import pieces
+from spark_reports.storage.pieces import Piece, bundle, scan, scan_all
+from spark_reports.storage.store import bundle_of
 
 
 @pytest.fixture

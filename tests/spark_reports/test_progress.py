@@ -5,8 +5,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from spark_reports import progress
-from spark_reports.progress import NO_WORKERS, QUIET_S, WORKERS_S, Bar, Patience, line, shown
+from spark_reports.engine import progress
+from spark_reports.engine.progress import NO_WORKERS, QUIET_S, WORKERS_S, Bar, Patience, line, shown
 
 
 class Terminal(io.StringIO):

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.errors import WrongUse
 from spark_reports.query import Answer, as_text, ask, listing, plain, views_in
-from spark_reports.tables import SCHEMAS
-from spark_reports.views import NAMES, Views
+from spark_reports.storage.tables import SCHEMAS
+from spark_reports.storage.views import NAMES, Views
 
 HOSTILE = "demo/\x1b[31m\u202eexe"
 

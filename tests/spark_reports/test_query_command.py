@@ -8,7 +8,7 @@ import pytest
 
 from spark_reports import rows
 from spark_reports.__main__ import main
-from spark_reports.tables import SCHEMAS
+from spark_reports.storage.tables import SCHEMAS
 
 
 def test_no_query_lists_the_views(capsys: pytest.CaptureFixture[str]) -> None:

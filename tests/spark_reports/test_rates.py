@@ -2,8 +2,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_reports import rows
-from spark_reports.columns import MissingColumns
-from spark_reports.rates import rates_of_outcomes
+from spark_reports.frames.columns import MissingColumns
+from spark_reports.frames.rates import rates_of_outcomes
 from tests.spark_reports.frames import rollup
 
 SECOND = 1_000_000_000

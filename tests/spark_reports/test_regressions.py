@@ -9,8 +9,9 @@ from collections.abc import Mapping
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from spark_reports import regressions, rows, statistics
-from spark_reports.columns import MissingColumns
+from spark_reports import rows
+from spark_reports.frames import regressions, statistics
+from spark_reports.frames.columns import MissingColumns
 from tests.spark_reports.frames import KEY, compared, rollup
 
 RUNS = 10

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from spark_reports import remote
+from spark_reports.engine import remote
+from spark_reports.engine.java import Java
+from spark_reports.engine.remote import PORT, Place, address, check_answers, stop
 from spark_reports.errors import EngineFailed, WrongUse
-from spark_reports.java import Java
-from spark_reports.remote import PORT, Place, address, check_answers, stop
 
 JAVA = Java(Path("java"), 17, "PATH", None)
 
@@ -121,11 +121,11 @@ def test_server_that_stays_is_named(
 
 
 def test_changed_code_needs_another_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    package = tmp_path / "spark_reports"
-    package.mkdir()
+    package = tmp_path / "spark_reports" / "engine"
+    package.mkdir(parents=True)
     module = package / "remote.py"
     module.write_text("")
-    monkeypatch.setattr(remote, "__file__", str(module))
+    monkeypatch.setattr(remote, "_ROOT", tmp_path)
     os.utime(module, (1, 1))
     before = remote._state(JAVA, ())
     assert remote._state(JAVA, ()) == before

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_reports import render
 from spark_reports.errors import WrongUse
-from spark_reports.page import make_page
+from spark_reports.pages import render
+from spark_reports.pages.page import make_page
 from spark_reports.report import REPORT_VERSION
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from spark_reports import rows
-from spark_reports.findings import NO_BUCKET
-from spark_reports.matrix import NO_REQUIREMENT
-from spark_reports.rollups import (
+from spark_reports.frames.findings import NO_BUCKET
+from spark_reports.frames.matrix import NO_REQUIREMENT
+from spark_reports.storage.rollups import (
     LONGEST_HEX,
     LONGEST_SEEN,
     MOST_BYTES,
@@ -19,7 +19,7 @@ from spark_reports.rollups import (
     made_of,
     merged,
 )
-from spark_reports.tables import ROLLUPS, arrow_schema
+from spark_reports.storage.tables import ROLLUPS, arrow_schema
 
 Row = Callable[..., Any]
 

@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql.types import ArrayType, LongType, StringType
 
 from spark_reports import rows
-from spark_reports.schemas import relaxed, required, schema_of
+from spark_reports.storage.schemas import relaxed, required, schema_of
 
 ROW_TYPES = [rows.RunRow, *rows.type_of_file.values()]
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import progress, remote, session
-from spark_reports.archive import archive_for
+from spark_reports.engine import progress, remote, session
+from spark_reports.engine.archive import archive_for
+from spark_reports.engine.java import Java
+from spark_reports.engine.session import add_engine_options, engine_session
+from spark_reports.engine.settings import BULK, FAST, FAST_LIMIT_BYTES, SMALL, Profile
 from spark_reports.errors import EngineFailed, NoJava, WrongUse
-from spark_reports.java import Java
-from spark_reports.session import add_engine_options, engine_session
-from spark_reports.settings import BULK, FAST, FAST_LIMIT_BYTES, SMALL, Profile
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,8 +52,8 @@ def test_spark_is_quiet_leaves_nothing_and_can_be_started_again(tmp_path: Path, 
     code = """if True:
         import os, sys
         from spark_reports.errors import EngineFailed
-        from spark_reports.java import find_java
-        from spark_reports.session import spark_session
+        from spark_reports.engine.java import find_java
+        from spark_reports.engine.session import spark_session
         with spark_session(find_java(os.environ), os.environ) as spark:
             print(spark.range(4).repartition(2).count(), "zenoh" in spark.conf.get("spark.sql.warehouse.dir"))
         print(os.environ["SPARK_HOME"], "SPARK_LOCAL_IP" in os.environ)

@@ -3,8 +3,9 @@ from collections.abc import Callable, Mapping
 import pytest
 from pyspark.sql import DataFrame
 
-from spark_reports import rows, sets
-from spark_reports.columns import MissingColumns
+from spark_reports import rows
+from spark_reports.frames import sets
+from spark_reports.frames.columns import MissingColumns
 from tests.spark_reports.frames import SETS
 
 Frame = Callable[..., DataFrame]

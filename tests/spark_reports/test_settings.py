@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reports.settings import (
+from spark_reports.engine.settings import (
     BULK,
     BULK_MEMORY,
     FAST,

@@ -2,8 +2,8 @@ import csv
 import dataclasses
 import io
 
+from spark_reports.pages.spreadsheets import spreadsheets
 from spark_reports.report import Report
-from spark_reports.spreadsheets import spreadsheets
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reports import statistics
+from spark_reports.frames import statistics
 
 PROBABILITIES = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 

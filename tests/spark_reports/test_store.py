@@ -16,13 +16,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
-from spark_reports import store as stores
-from spark_reports.claims import claim
-from spark_reports.commits import STORE_VERSION, Commit, NewerStore, safe_name
 from spark_reports.errors import DataTrouble, WrongUse
-from spark_reports.places import LocalPlace, RemotePlace, plain_uri
 from spark_reports.rows import ROWS_VERSION
-from spark_reports.store import Account, Draft, Staging, Store, bundle_of
+from spark_reports.storage import store as stores
+from spark_reports.storage.claims import claim
+from spark_reports.storage.commits import STORE_VERSION, Commit, NewerStore, safe_name
+from spark_reports.storage.places import LocalPlace, RemotePlace, plain_uri
+from spark_reports.storage.store import Account, Draft, Staging, Store, bundle_of
 
 TIMES = 12
 """How often racing processes publish each kind of run."""
@@ -34,7 +34,7 @@ import os, signal, sys
 sys.path.insert(0, {str(ROOT)!r})
 import pyarrow as pa
 from pyarrow import parquet
-from spark_reports.store import Account, Draft, Store
+from spark_reports.storage.store import Account, Draft, Store
 
 def write(stage, table, count):
     rows = pa.table({{"run_id": [stage.run_id] * count, "attempt": [stage.attempt] * count, "n": range(count)}})

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from spark_reports import summary as module
-from spark_reports.page import make_page
+from spark_reports.pages import summary as module
+from spark_reports.pages.page import make_page
+from spark_reports.pages.summary import summary
 from spark_reports.report import NA_EVERYWHERE, NEW_CHECK, NOT_COMPARABLE, Report
-from spark_reports.summary import summary
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
 

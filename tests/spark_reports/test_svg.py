@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from spark_reports import svg
+from spark_reports.pages import svg
 from spark_reports.rows import OUTCOMES
 
 HOSTILE = '"><script>alert(1)</script>\u202e\x00'

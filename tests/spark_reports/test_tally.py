@@ -7,7 +7,7 @@ import pytest
 
 from spark_reports import rows
 from spark_reports.errors import WrongUse
-from spark_reports.tally import Group, Tally, load
+from spark_reports.following.tally import Group, Tally, load
 
 ROOTS = ("/runs",)
 

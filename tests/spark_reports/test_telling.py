@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from spark_reports import rows
-from spark_reports.tally import Group, Tally
-from spark_reports.telling import About, Teller, about
+from spark_reports.following.tally import Group, Tally
+from spark_reports.following.telling import About, Teller, about
 
 BEGAN = "2026-11-22T10:00:00.000Z"
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_reports.text import markdown, one_line, short, visible
+from spark_reports.pages.text import markdown, one_line, short, visible
 
 HOSTILE = [
     ("a\u202eb", "a\\u202eb"),

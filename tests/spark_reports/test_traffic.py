@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports import traffic
-from spark_reports.columns import MissingColumns
+from spark_reports.frames.columns import MissingColumns
 
 MESSAGE = (
     "capture string, connection int, forward boolean, batch long, pieces int, offset int, packet long, "

@@ -17,7 +17,8 @@ from scapy_layers.conversation.identify import is_batch
 from scapy_layers.message import Message
 from scapy_layers.statistics import Statistics
 from scapy_layers.stream import Gap, units
-from spark_reports import traffic, traffic_report
+from spark_reports import traffic
+from spark_reports.captures import traffic_report
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 CAPTURES = sorted(PCAPS.glob("*.pcapng"))

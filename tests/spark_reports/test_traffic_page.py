@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from spark_reports import traffic_page
-from spark_reports.errors import WrongUse
-from spark_reports.traffic_report import (
+from spark_reports.captures import traffic_page
+from spark_reports.captures.traffic_report import (
     BINS,
     Bin,
     CaptureLine,
@@ -25,6 +24,7 @@ from spark_reports.traffic_report import (
     Traffic,
     bin_width,
 )
+from spark_reports.errors import WrongUse
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e{{ 7 * 7 }}</style><script>alert(1)</script>\x00'\"&"
 START = 1_763_700_000_000_000_000

@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import fs, parquet
 
-from spark_reports import merging, upkeep
 from spark_reports.__main__ import main
 from spark_reports.errors import DataTrouble, WrongUse
-from spark_reports.merging import batches, keys_of
-from spark_reports.places import RemotePlace
-from spark_reports.store import Draft, Store
-from spark_reports.tables import arrow_schema
-from spark_reports.upkeep import Retention
+from spark_reports.storage import merging, upkeep
+from spark_reports.storage.merging import batches, keys_of
+from spark_reports.storage.places import RemotePlace
+from spark_reports.storage.store import Draft, Store
+from spark_reports.storage.tables import arrow_schema
+from spark_reports.storage.upkeep import Retention
 from tests.spark_reports.stored import cases, publish
 
 ROOT = Path(__file__).parents[2]
@@ -30,7 +30,7 @@ KILLED = """
 import os, signal, sys
 from spark_reports import merging, upkeep
 from spark_reports.__main__ import main
-from spark_reports.store import Store
+from spark_reports.storage.store import Store
 
 def stop(name):
     if name == sys.argv[2]:

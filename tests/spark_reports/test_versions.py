@@ -5,9 +5,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from conformance.deviations.versions import version_key as key_in_python
-from spark_reports import rows, statistics
-from spark_reports.columns import MissingColumns
-from spark_reports.versions import MET, first_bad, first_differs, version_key
+from spark_reports import rows
+from spark_reports.frames import statistics
+from spark_reports.frames.columns import MissingColumns
+from spark_reports.frames.versions import MET, first_bad, first_differs, version_key
 
 Frame = Callable[..., DataFrame]
 Verdict = Callable[..., rows.VerdictRow]

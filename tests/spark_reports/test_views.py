@@ -9,12 +9,13 @@ from pyarrow import parquet
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark_reports import lake, rows, upkeep
+from spark_reports import rows
 from spark_reports.errors import EngineFailed
-from spark_reports.schemas import schema_of
-from spark_reports.store import BASE_TABLES, ROLLUP_TABLES, Draft, Store
-from spark_reports.tables import BASE, ROLLUPS, SCHEMAS, arrow_schema
-from spark_reports.views import NAMES, Views, open_views
+from spark_reports.storage import lake, upkeep
+from spark_reports.storage.schemas import schema_of
+from spark_reports.storage.store import BASE_TABLES, ROLLUP_TABLES, Draft, Store
+from spark_reports.storage.tables import BASE, ROLLUPS, SCHEMAS, arrow_schema
+from spark_reports.storage.views import NAMES, Views, open_views
 from tests.spark_reports.stored import publish
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from spark_reports import session, training
 from spark_reports.__main__ import main
 from spark_reports.commands import warmup
-from spark_reports.java import Java
+from spark_reports.engine import session, training
+from spark_reports.engine.java import Java
 
 Capture = pytest.CaptureFixture[str]
 

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import rows, watch
+from spark_reports import rows
 from spark_reports.__main__ import main
 from spark_reports.errors import EngineFailed, WrongUse
-from spark_reports.following import SCHEMA
-from spark_reports.tally import Group, Tally
-from spark_reports.watch import Plan
+from spark_reports.following import watch
+from spark_reports.following.stream import SCHEMA
+from spark_reports.following.tally import Group, Tally
+from spark_reports.following.watch import Plan
 
 CaseRow = Callable[..., rows.FuzzCaseRow]
 

@@ -8,10 +8,21 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
 
-from spark_reports import parse, pieces, rows, writing
-from spark_reports.pieces import scan
-from spark_reports.tables import arrow_schema
-from spark_reports.writing import DONE, READ, Parts, Target, Work, ddl, take_in, take_in_piece, write_rollups
+from spark_reports import rows
+from spark_reports.storage import parse, pieces, writing
+from spark_reports.storage.pieces import scan
+from spark_reports.storage.tables import arrow_schema
+from spark_reports.storage.writing import (
+    DONE,
+    READ,
+    Parts,
+    Target,
+    Work,
+    ddl,
+    take_in,
+    take_in_piece,
+    write_rollups,
+)
 
 LOCAL = pafs.LocalFileSystem()
 Row = Callable[..., Any]

@@ -1,0 +1,1 @@
+"""Captures as Spark tables, and their report."""

@@ -1,0 +1,1 @@
+"""The Spark session: its settings, Java, start-up archive, remote masters and what is sent to them."""

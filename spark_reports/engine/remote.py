@@ -1,0 +1,276 @@
+"""Sessions over Spark Connect: on a server somewhere (``--remote``), or on a local one that stays (``--warm``).
+
+The local server is Spark's own (``spark.local.connect.reuse``, new in 4.3 and called experimental there). The first
+command with ``--warm`` starts it, later ones find it and save the start of Java; it takes about 1.3 GB of memory and
+stays until ``zenoh-reports warmup --stop``. It is ours alone: it lies in a folder of this user, is bound to the
+loopback address, and asks for a token that only this user can read. When our code, Python or Spark has changed since
+it was started, it is ended and another one is started, so a command never runs on yesterday's code.
+"""
+
+import hashlib
+import json
+import os
+import select
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from spark_reports.engine import packing
+from spark_reports.engine.java import Java, home_for_spark
+from spark_reports.engine.settings import BULK, LOCAL, Profile, applied, environment, of_session, settings
+from spark_reports.errors import EngineFailed, WrongUse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PORT = 15002
+"""Of a Spark Connect server, unless its URL says otherwise."""
+
+ANSWER_S = 5.0
+"""How long a server may take to accept a connection; Spark's client would go on trying for ten minutes."""
+
+STOP_S = 20.0
+"""How long the local server may take to end."""
+
+IDLE_MS = 60_000
+"""How often Java looks for memory to give back while nothing happens."""
+
+_ROOT = Path(__file__).parents[2]
+"""Where the packages lie."""
+
+_MODE = (
+    "SPARK_CONNECT_MODE_ENABLED",
+    "SPARK_CONNECT_AUTHENTICATE_TOKEN",
+    "SPARK_REMOTE",
+    "SPARK_LOCAL_REMOTE",
+)
+"""Variables by which PySpark remembers that it works over Connect; they must not outlive the session."""
+
+
+def check_answers(where: str, host: str, port: int, timeout_s: float = ANSWER_S) -> None:
+    """Checks that something listens at an address, before Spark waits for it at length.
+
+    Raises:
+        EngineFailed: Nothing does; names the address and why.
+    """
+    try:
+        with socket.create_connection((host, port), timeout_s):
+            return
+    except OSError as error:
+        why = error.strerror or str(error) or type(error).__name__
+        raise EngineFailed(f"no {where} answers at {host}:{port} ({why})") from error
+
+
+def address(url: str) -> tuple[str, int]:
+    """Returns host and port of a Connect URL.
+
+    Raises:
+        WrongUse: It is none.
+    """
+    parts = urlsplit(url)
+    try:
+        port = parts.port or PORT
+    except ValueError as error:
+        raise WrongUse(f"--remote {url}: {error}") from error
+    if parts.scheme != "sc" or not parts.hostname:
+        raise WrongUse(f"--remote {url} is no Spark Connect URL such as sc://host:{PORT}")
+    return parts.hostname, port
+
+
+@contextmanager
+def remote_session(url: str, profile: Profile, conf: Mapping[str, str]) -> Iterator["SparkSession"]:
+    """Opens a session on a server, sends it our code, and closes it.
+
+    Args:
+        url: Of the server.
+        profile: What the session is prepared for.
+        conf: Settings of the session that win over ours.
+
+    Raises:
+        WrongUse: The URL is none.
+        EngineFailed: No server answers there, or packages for Connect are missing.
+    """
+    check_answers("Spark Connect server", *address(url))
+    with (
+        tempfile.TemporaryDirectory(prefix="zenoh-reports-") as folder,
+        applied(dict.fromkeys(_MODE)),
+        _opened(url, {**of_session(profile, local=False), **conf}) as session,
+    ):
+        session.addArtifacts(str(packing.pack(Path(folder))), pyfile=True)
+        yield session
+
+
+@contextmanager
+def warm_session(
+    java: Java,
+    environ: Mapping[str, str],
+    profile: Profile,
+    conf: Mapping[str, str],
+    *,
+    archive: Sequence[str] = (),
+) -> Iterator["SparkSession"]:
+    """Opens a session on the local server, which is started if need be, and closes the session only.
+
+    Args:
+        java: What the server runs on.
+        environ: The environment of the process.
+        profile: What the session is prepared for; the server itself is for long work.
+        conf: Settings of the session that win over ours.
+        archive: Options with which Java uses a class-data archive.
+
+    Raises:
+        EngineFailed: The server does not start, or packages for Connect are missing.
+    """
+    place = Place.of(environ)
+    state = _state(java, archive)
+    if place.state() not in {None, state}:
+        stop(environ)
+    place.make()
+    changes = environment(LOCAL, home_for_spark(java, environ, place.folder), place.folder, environ)
+    changes |= dict.fromkeys(_MODE)
+    # The server leaves the folder of the checkout that it is started from.
+    root = str(_ROOT)
+    changes["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environ.get("PYTHONPATH"))))
+    # A server that waits gives memory back.
+    idle = ("-XX:+UseG1GC", f"-XX:G1PeriodicGCInterval={IDLE_MS}")
+    started = settings(LOCAL, place.folder, BULK, java_options=[*archive, *idle])
+    # Every session would try to set it again, and nothing of ours is ever put there.
+    del started["spark.sql.warehouse.dir"]
+    changes |= {
+        "SPARK_LOCAL_CONNECT_REUSE": "1",
+        "SPARK_LOCAL_CONNECT_DISCOVERY": str(place.discovery),
+        # What only the start of a server may set; a session that found one would be told off for each.
+        "PYSPARK_REMOTE_INIT_CONF_LEN": "1",
+        "PYSPARK_REMOTE_INIT_CONF_0": json.dumps(started),
+    }
+    with applied(changes):
+        place.write_state(state)
+        with _opened(LOCAL, {**of_session(profile, local=True), **conf}) as session:
+            yield session
+
+
+@contextmanager
+def _opened(url: str, options: Mapping[str, str]) -> Iterator["SparkSession"]:
+    try:
+        from pyspark.errors import PySparkImportError
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
+    builder = SparkSession.builder.remote(url)
+    for name, value in options.items():
+        builder = builder.config(name, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkImportError, ImportError) as error:
+        raise EngineFailed(
+            f"Spark Connect needs more packages: `pip install 'zenoh-harness[connect]'` ({error})"
+        ) from error
+    try:
+        yield session
+    finally:
+        session.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folder in which the local server leaves word of itself."""
+
+    folder: Path
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> "Place":
+        """Returns the place of this user; it may not exist."""
+        runtime = Path(environ.get("XDG_RUNTIME_DIR", ""))
+        base = runtime if runtime.is_absolute() and runtime.is_dir() else Path(tempfile.gettempdir())
+        return cls(base / f"zenoh-reports-{os.getuid()}")
+
+    @property
+    def discovery(self) -> Path:
+        """The file in which Spark writes port, token and process."""
+        return self.folder / "server.json"
+
+    def make(self) -> None:
+        """Makes the folder, for nobody else to look into.
+
+        Raises:
+            EngineFailed: It is there and another user's.
+        """
+        try:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            self.folder.chmod(0o700)
+        except OSError as error:
+            raise EngineFailed(f"--warm: {self.folder} cannot be used ({error.strerror})") from error
+
+    def state(self) -> str | None:
+        """Returns what the server was started with; None if none was."""
+        file = self.folder / "state"
+        return file.read_text(encoding="utf-8") if file.is_file() and self.discovery.is_file() else None
+
+    def write_state(self, state: str) -> None:
+        """Notes what the server is started with."""
+        (self.folder / "state").write_text(state, encoding="utf-8")
+
+    def process(self) -> int | None:
+        """Returns the process of the server that was started last, if it still runs."""
+        try:
+            pid = int(json.loads(self.discovery.read_text(encoding="utf-8"))["pid"])
+            os.kill(pid, 0)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return pid
+
+
+def stop(environ: Mapping[str, str]) -> bool:
+    """Ends the local server of this user and waits for its end; returns whether there was one.
+
+    Raises:
+        EngineFailed: It does not end.
+    """
+    place = Place.of(environ)
+    pid = place.process()
+    if pid is None:
+        return False
+    with applied({"SPARK_LOCAL_CONNECT_DISCOVERY": str(place.discovery)}):
+        from pyspark.sql.connect.local_server import stop_local_connect_server
+
+        if not stop_local_connect_server():
+            return False
+    _wait_for_end(pid)
+    shutil.rmtree(place.folder)
+    return True
+
+
+def _wait_for_end(pid: int) -> None:
+    """Waits until a process that is not our child is gone.
+
+    Raises:
+        EngineFailed: It stays.
+    """
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        if not select.select([handle], [], [], STOP_S)[0]:
+            raise EngineFailed(f"the warm server, process {pid}, does not end")
+    finally:
+        os.close(handle)
+
+
+def _state(java: Java, archive: Sequence[str]) -> str:
+    """Returns what must not have changed if a server that runs is to be used."""
+    digest = hashlib.sha256()
+    for part in (sys.executable, str(java), *archive):
+        digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
+    for package in packing.PACKAGES:
+        folder = _ROOT / package
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{path}\0{path.stat().st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()

@@ -1,0 +1,369 @@
+"""One factory for Spark sessions: the only place that knows how Spark is started and ended.
+
+On one machine (the default) nothing is taken from Spark variables of the environment, everything is
+bound to the loopback address, and all that Spark writes lies in a temporary folder that goes away with
+the session. What the Java side prints is kept in that folder, so that the terminal stays quiet and a
+start that fails can be explained in one line.
+
+Commands take ``add_engine_options`` and ``engine_session``; with them the same job runs here, on a cluster
+(``--master``), over Spark Connect (``--remote``), on a local server that stays (``--warm``), and under spark-submit.
+"""
+
+import argparse
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_reports.engine import packing, progress, remote
+from spark_reports.engine.archive import Archive, archive_for
+from spark_reports.engine.java import Java, find_java, home_for_spark
+from spark_reports.engine.settings import (
+    BULK,
+    FAST,
+    LOCAL,
+    Profile,
+    applied,
+    environment,
+    is_local,
+    of_java,
+    of_session,
+    settings,
+    spark_home,
+)
+from spark_reports.errors import EngineFailed, WrongUse
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["LOCAL", "add_engine_options", "engine_session", "is_local", "spark_session"]
+
+STOP_TIMEOUT_S = 20.0
+"""How long the Java process may take to end before it is killed; it needs less than one."""
+
+ARCHIVE_TIMEOUT_S = 180.0
+"""The same when it writes a class-data archive, which takes 20 s of a core."""
+
+PROFILES: Mapping[str, Profile | None] = {"auto": None, "fast": FAST, "bulk": BULK}
+"""``fast`` starts quickly, ``bulk`` runs long work quickly; ``auto`` goes by how much there is to read."""
+
+# First words of lines in which Java says why it gave up.
+_REASONS = ("Exception", "Error", "error", "not found", "Unrecognized", "Could not")
+
+_MISSING = "`pip install 'zenoh-harness[reports]'`"
+
+
+def add_engine_options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options that say where Spark runs, for ``engine_session``."""
+    group = parser.add_argument_group("where Spark runs (on this machine, unless told otherwise)")
+    where = group.add_mutually_exclusive_group()
+    where.add_argument(
+        "--master",
+        default=LOCAL,
+        metavar="URL",
+        help="on a cluster, for example spark://host:7077; what is read and written must have the same path or URI "
+        "on every worker",
+    )
+    where.add_argument(
+        "--remote",
+        metavar="URL",
+        help="on a Spark Connect server, for example sc://host:15002; needs no Java here",
+    )
+    where.add_argument(
+        "--warm",
+        action="store_true",
+        help="on a server of this machine that is started once and stays (about 1.3 GB of memory, until "
+        "`zenoh-reports warmup --stop`), so that later commands start in a moment",
+    )
+    group.add_argument(
+        "--profile",
+        choices=PROFILES,
+        default="auto",
+        help="fast starts quickly, bulk runs long work quickly; without it: bulk from 1 GB of input on",
+    )
+    group.add_argument(
+        "--memory",
+        type=_memory,
+        metavar="SIZE",
+        help="heap of the Java here, for example 4g; without it: half of the memory there is, at most 2g or, in bulk, "
+        "8g",
+    )
+    group.add_argument(
+        "--conf",
+        type=_setting,
+        action="append",
+        metavar="NAME=VALUE",
+        help="a setting of Spark, for example spark.executor.memory=8g; may be given again",
+    )
+
+
+@contextmanager
+def engine_session(
+    arguments: argparse.Namespace,
+    *,
+    input_bytes: int = 0,
+    say: Callable[[str], None] = lambda _: None,
+    environ: Mapping[str, str] | None = None,
+) -> Iterator["SparkSession"]:
+    """Starts Spark where the options of ``add_engine_options`` say, and ends it; shows progress on a terminal.
+
+    A session that is already there (a notebook, a test) is used as it is and left running.
+
+    Args:
+        arguments: The parsed command line.
+        input_bytes: About how much will be read; decides the profile if the options do not.
+        say: Told what is started, in one line.
+        environ: Environment variables; those of the process if None.
+
+    Raises:
+        WrongUse: The options contradict what Spark was started with, or a URL is none.
+        NoJava: Spark is to run here, and there is no Java.
+        EngineFailed: Spark does not start or cannot be reached, or gives up in the body.
+    """
+    environ = os.environ if environ is None else environ
+    profile = PROFILES[arguments.profile] or Profile.for_input(input_bytes)
+    cluster = "PYSPARK_GATEWAY_PORT" in environ or not is_local(arguments.master)
+    with (
+        _explained(),
+        _chosen(arguments, environ, profile=profile, say=say) as session,
+        progress.shown(session, cluster=cluster, say=say),
+    ):
+        yield session
+
+
+def _chosen(
+    arguments: argparse.Namespace, environ: Mapping[str, str], *, profile: Profile, say: Callable[[str], None]
+) -> AbstractContextManager["SparkSession"]:
+    if (active := _active()) is not None:
+        return nullcontext(active)
+    conf = dict(arguments.conf or ())
+    if "PYSPARK_GATEWAY_PORT" in environ:
+        say("using the Spark of spark-submit")
+        return _submitted(arguments, profile, conf)
+    if arguments.remote:
+        say(f"using Spark Connect at {arguments.remote}")
+        return remote.remote_session(arguments.remote, profile, conf)
+    java = find_java(environ)
+    if arguments.warm:
+        say(f"using the warm Spark of this machine, on {java}")
+        options = _archive_options(java, environ, None)
+        return remote.warm_session(java, environ, profile, conf, archive=options)
+    say(f"starting Spark {f'on {java}' if is_local(arguments.master) else f'with {arguments.master}'}")
+    memory = {"spark.driver.memory": arguments.memory} if arguments.memory else {}
+    return spark_session(java, environ, profile, master=arguments.master, conf={**memory, **conf})
+
+
+@contextmanager
+def spark_session(
+    java: Java,
+    environ: Mapping[str, str],
+    profile: Profile = FAST,
+    *,
+    master: str = LOCAL,
+    conf: Mapping[str, str] | None = None,
+    make_archive: Path | None = None,
+) -> Iterator["SparkSession"]:
+    """Starts Spark and ends it; leaves no file and no process behind.
+
+    A session that is already there (a notebook, a test) is used as it is and left running.
+
+    Args:
+        java: What to run it on.
+        environ: The environment of the process.
+        profile: What it is prepared for.
+        master: This machine, or the URL of a cluster.
+        conf: Settings that win over those of ``settings``.
+        make_archive: Write a class-data archive to this file at the end instead of using the one there is.
+
+    Raises:
+        EngineFailed: Spark does not start, or gives up in the body.
+    """
+    with _explained():
+        if (active := _active()) is not None:
+            yield active
+            return
+        with tempfile.TemporaryDirectory(prefix="zenoh-reports-", ignore_cleanup_errors=True) as folder:
+            temporary = Path(folder)
+            options = _archive_options(java, environ, make_archive)
+            wanted = dict(conf or {})
+            memory = wanted.get("spark.driver.memory", "")
+            chosen = settings(master, temporary, profile, memory=memory, java_options=options) | wanted
+            home = home_for_spark(java, environ, temporary)
+            changes = environment(master, home, temporary, environ, [*options, *of_java(profile)])
+            patience = STOP_TIMEOUT_S if make_archive is None else ARCHIVE_TIMEOUT_S
+            with _fresh_session(java, chosen, changes, temporary, patience) as session:
+                if not is_local(master):
+                    session.sparkContext.addPyFile(str(packing.pack(temporary)))
+                # An error has to be put into words while Java is there: its message is asked for only then.
+                with _explained():
+                    yield session
+
+
+def _active() -> "SparkSession | None":
+    from pyspark.sql import SparkSession
+
+    return SparkSession.getActiveSession()
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turns what Spark and its packages raise into one line."""
+    try:
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+    except ImportError as error:
+        raise EngineFailed(f"{error.name} is missing: {_MISSING}") from error
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise EngineFailed(f"Spark gave up: {_first_line(error)}") from error
+
+
+def _archive_options(java: Java, environ: Mapping[str, str], make: Path | None) -> Sequence[str]:
+    found = archive_for(java, spark_home(), environ)
+    if make is not None:
+        return Archive(make, ahead=found.ahead if found else False).options_to_make()
+    if found is None or not found.path.is_file():
+        return ()
+    found.touch()
+    return found.options()
+
+
+@contextmanager
+def _submitted(
+    arguments: argparse.Namespace, profile: Profile, conf: Mapping[str, str]
+) -> Iterator["SparkSession"]:
+    """Takes the Spark that spark-submit has started around this process.
+
+    Raises:
+        WrongUse: The options say where to run as well.
+    """
+    from pyspark.sql import SparkSession
+
+    if arguments.master != LOCAL or arguments.remote or arguments.warm:
+        raise WrongUse("under spark-submit, --master and the like are options of spark-submit")
+    builder = SparkSession.builder.appName("zenoh-reports")
+    for name, value in {**of_session(profile, local=False), **conf}.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    try:
+        with tempfile.TemporaryDirectory(prefix="zenoh-reports-") as folder, _path_kept():
+            # spark-submit gives a wheel to this process, but not to the workers.
+            session.sparkContext.addPyFile(str(packing.pack(Path(folder))))
+            yield session
+    finally:
+        session.stop()
+
+
+@contextmanager
+def _fresh_session(
+    java: Java, conf: Mapping[str, str], changes: Mapping[str, str | None], temporary: Path, patience: float
+) -> Iterator["SparkSession"]:
+    """Starts a Java, and a session in it; ends both."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.sql import SparkSession
+
+    for host, port in _masters(conf["spark.master"]):
+        remote.check_answers("Spark master", host, port)
+    spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+    log = temporary / "spark.log"
+    gateway: Any = None
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    with applied(changes), log.open("wb") as output:
+        try:
+            gateway = launch_gateway(spark_conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
+            context = SparkContext(conf=spark_conf, gateway=gateway)
+        except (PySparkException, Py4JError, OSError) as error:
+            _end(gateway, STOP_TIMEOUT_S)
+            why = _reason(log) if gateway is None else _first_line(error)
+            raise EngineFailed(
+                f"Spark does not start on {java}: {why}. `zenoh-reports doctor` shows what is installed"
+            ) from error
+    # PySpark's answer to Ctrl-C asks Java something in the middle of another question, and fails at length.
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, on_interrupt)
+    session = SparkSession(context)
+    try:
+        with _path_kept():
+            yield session
+    finally:
+        session.stop()
+        _end(gateway, patience)
+
+
+@contextmanager
+def _path_kept() -> Iterator[None]:
+    """Takes back what Spark adds to the places that modules are looked for in; those go with the session."""
+    before = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _masters(url: str) -> list[tuple[str, int]]:
+    """Returns the addresses in a ``spark://`` URL if there is only one; of several, one may well be down."""
+    found = re.fullmatch(r"spark://([^:,/]+):(\d+)", url)
+    return [(found[1], int(found[2]))] if found else []
+
+
+def _setting(text: str) -> tuple[str, str]:
+    """Reads a setting as spark-submit does."""
+    name, equals, value = text.partition("=")
+    if name.startswith("spark.") and equals:
+        return name, value
+    raise argparse.ArgumentTypeError(f"{text!r} is no setting such as spark.executor.memory=8g")
+
+
+def _memory(text: str) -> str:
+    """Reads a size as Spark writes it."""
+    if re.fullmatch(r"[1-9]\d*[mg]", text.lower()):
+        return text.lower()
+    raise argparse.ArgumentTypeError(f"{text!r} is no size such as 800m or 4g")
+
+
+def _end(gateway: Any, patience: float) -> None:
+    """Ends the Java process, and lets PySpark forget it so that another may be started."""
+    from pyspark import SparkContext
+
+    if gateway is None:
+        return
+    if SparkContext._gateway is gateway:  # noqa: SLF001 (there is no public way)
+        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+    gateway.shutdown()
+    process: subprocess.Popen[bytes] = gateway.proc
+    if process.stdin is not None:
+        # Java ends when its standard input does.
+        process.stdin.close()
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _first_line(error: BaseException) -> str:
+    """Returns the line of an error that says what happened, without the Java stack below it."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at ", ":"))]
+    # Py4J puts ": " before the exception of the other side, below a line of its own.
+    thrown = [line[1:].strip() for line in lines if line.startswith(":")]
+    return (thrown or telling or lines or [type(error).__name__])[0][:500].rstrip(".")
+
+
+def _reason(log: Path) -> str:
+    """Returns the line in which Java said why it ended."""
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("at ", "Using Spark's default"))]
+    telling = [line for line in lines if any(word in line for word in _REASONS)]
+    return (telling[:1] or lines[-1:] or ["it ended without a word"])[0][:500].rstrip(".")

@@ -1,0 +1,1 @@
+"""Functions from DataFrame to DataFrame, and the statistics under them."""

@@ -1,0 +1,137 @@
+"""What was tried, and what the baseline tried and the candidate did not."""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from spark_reports.frames.columns import require
+from spark_reports.frames.sets import BASELINE, CANDIDATE
+
+REQUIREMENT = "requirement"
+STATE = "state"
+MESSAGE = "message"
+
+STRICT = ("MUST", "MUST NOT")
+"""Levels of requirements that may not be lost."""
+
+_SAYS_NOTHING = ("n/a", "inconclusive")
+
+
+def coverage_by_run(requirements: DataFrame, coverage: DataFrame) -> DataFrame:
+    """Returns ``run_id kind tried planned cases``: how much of what there was each run tried.
+
+    Kinds are ``requirement`` (of the rollup ``requirements``; planned are those that the run's tests name, tried those
+    that one of them could judge, cases are tests), those of ``rows.COVERAGE_KINDS``, and ``state`` and ``message``,
+    which are those of the pairs. Planned is 0 where there is no plan; then all that was met counts as tried.
+    """
+    require(requirements, "run_id", "outcome", "tests")
+    require(coverage, "run_id", "kind", "state", "message", "field", "what", "count", "planned")
+    judged = ~sf.col("outcome").isin(*_SAYS_NOTHING)
+    of_tests = requirements.groupBy("run_id").agg(
+        sf.lit(REQUIREMENT).alias("kind"),
+        sf.count(sf.when(judged, 1)).alias("tried"),
+        sf.count("*").alias("planned"),
+        sf.sum("tests").alias("cases"),
+    )
+    things = coverage.groupBy("run_id", "kind", "state", "message", "field", "what").agg(*_sums())
+    pairs = coverage.where(sf.col("kind") == "pair")
+    coarse = [
+        pairs.groupBy("run_id", sf.lit(kind).alias("kind"), sf.col(kind).alias("what")).agg(*_sums())
+        for kind in (STATE, MESSAGE)
+    ]
+    columns = ("run_id", "kind", "count", "planned")
+    all_things = things.select(*columns)
+    for frame in coarse:
+        all_things = all_things.unionByName(frame.select(*columns))
+    of_cases = all_things.groupBy("run_id", "kind").agg(
+        sf.count(sf.when((sf.col("count") > 0) & sf.col("planned"), 1)).alias("planned_tried"),
+        sf.count(sf.when(sf.col("count") > 0, 1)).alias("met"),
+        sf.count(sf.when(sf.col("planned"), 1)).alias("planned"),
+        sf.sum("count").alias("cases"),
+    )
+    tried = sf.when(sf.col("planned") > 0, sf.col("planned_tried")).otherwise(sf.col("met"))
+    return of_tests.unionByName(of_cases.select("run_id", "kind", tried.alias("tried"), "planned", "cases"))
+
+
+def lost_requirements(requirements: DataFrame, sets: DataFrame) -> DataFrame:
+    """Returns the MUST requirements that a baseline run judged and no candidate run did.
+
+    Columns: ``key kind name level last_run why``; the kind is ``requirement``, ``why`` is what the newest candidate
+    run says instead: ``n/a``, ``inconclusive`` or ``not run``.
+    """
+    require(requirements, "run_id", "requirement", "level", "outcome")
+    both = _compared(sets)
+    judged = ~sf.col("outcome").isin(*_SAYS_NOTHING)
+    newest = sf.struct(-sf.col("age"), "run_id")
+    return (
+        requirements.join(sf.broadcast(both), "run_id")
+        .groupBy("key", "requirement")
+        .agg(
+            # The level is that of the tests that name it, which may change; the newest run knows best.
+            sf.max_by("level", newest).alias("level"),
+            sf.max(sf.when(judged & _is(BASELINE), newest))["run_id"].alias("last_run"),
+            sf.max(sf.when(judged & _is(CANDIDATE), True)).alias("kept"),
+            sf.max_by("outcome", sf.when(_is(CANDIDATE), newest)).alias("says"),
+        )
+        .where(sf.col("level").isin(*STRICT) & sf.col("last_run").isNotNull() & sf.col("kept").isNull())
+        .select(
+            "key",
+            sf.lit(REQUIREMENT).alias("kind"),
+            sf.col("requirement").alias("name"),
+            "level",
+            "last_run",
+            sf.coalesce("says", sf.lit("not run")).alias("why"),
+        )
+    )
+
+
+def lost_pairs(coverage: DataFrame, sets: DataFrame) -> DataFrame:
+    """Returns the pairs of state and message that the baseline tried and the candidate did not.
+
+    Columns as of ``lost_requirements``; the kind is ``pair``, the level empty, ``why`` is ``not reached`` where the
+    candidate planned to try it, ``not planned`` otherwise. Keys whose candidate recorded no coverage are left out:
+    there nothing was fuzzed.
+    """
+    require(coverage, "run_id", "kind", "state", "message", "count", "planned")
+    tried = sf.col("count") > 0
+    newest = sf.struct(-sf.col("age"), "run_id")
+    pairs = coverage.where(sf.col("kind") == "pair").join(sf.broadcast(_compared(sets)), "run_id")
+    fuzzed = pairs.where(_is(CANDIDATE)).select("key").distinct()
+    return (
+        pairs.join(sf.broadcast(fuzzed), "key", "left_semi")
+        .groupBy("key", "state", "message")
+        .agg(
+            sf.max(sf.when(tried & _is(BASELINE), newest))["run_id"].alias("last_run"),
+            sf.max(sf.when(tried & _is(CANDIDATE), True)).alias("kept"),
+            sf.max(sf.when(_is(CANDIDATE), sf.col("planned"))).alias("planned_c"),
+        )
+        .where(sf.col("last_run").isNotNull() & sf.col("kept").isNull())
+        .select(
+            "key",
+            sf.lit("pair").alias("kind"),
+            sf.concat_ws(" in ", "message", "state").alias("name"),
+            sf.lit("").alias("level"),
+            "last_run",
+            sf.when(sf.col("planned_c"), "not reached").otherwise("not planned").alias("why"),
+        )
+    )
+
+
+def _sums() -> tuple[Column, Column]:
+    return sf.sum("count").alias("count"), sf.max("planned").alias("planned")
+
+
+def _compared(sets: DataFrame) -> DataFrame:
+    """Returns the runs of keys that have both a candidate and a baseline."""
+    require(sets, "run_id", "set", "key", "age", "mutant")
+    both = (
+        sets.groupBy("key")
+        .agg(sf.max(_is(CANDIDATE)).alias("candidate"), sf.max(_is(BASELINE)).alias("baseline"))
+        .where("candidate AND baseline")
+        .select("key")
+    )
+    wanted = sf.col("set").isin(CANDIDATE, BASELINE) & (sf.col("mutant") == "")
+    return sets.where(wanted).join(sf.broadcast(both), "key").select("run_id", "key", "set", "age")
+
+
+def _is(name: str) -> Column:
+    return sf.col("set") == name

@@ -1,0 +1,191 @@
+"""Whether answers, campaigns and benchmarks became slower or faster than in the baseline.
+
+What is compared is one value per run: times within a run share the machine and the moment, so a thousand of them are
+no stronger than one. Two sets of runs differ when Mann-Whitney says so at 1 % of false discoveries among all that is
+measured under a key, and the medians are at least as far apart as it takes to matter. So of a hundred reports in which
+nothing drifted, about one tells of a drift. With few runs no test can be that sure; then the status says so.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+from spark_reports.frames import estimates, statistics
+from spark_reports.frames.columns import require
+from spark_reports.frames.sets import BASELINE, CANDIDATE
+
+SLOWER = "slower"
+FASTER = "faster"
+STEADY = "steady"
+TOO_FEW = "too few runs"
+
+SURE = 0.01
+"""Share of false discoveries, and p, at which a drift is told."""
+
+LEAST_RATE = 0.05
+"""Rates and benchmarks that differ by less do not matter."""
+
+LEAST_TIME = 0.10
+"""Times that differ by less do not matter; they are kept in bins of 9 %."""
+
+LEAST_TIMES = 20
+"""A run says something about a reply with so many of them."""
+
+_VALUE = ("name", "unit", "better", "least", "run_id", "value", "low", "high")
+_OF = ("key", "name", "unit", "better")
+
+
+def reply_values(reply_times: DataFrame) -> DataFrame:
+    """Returns the median time of each reply in each run, of the rollup ``reply_times``.
+
+    Columns: ``name unit better least run_id value low high``, the interval (95 %) is that of the median. Replies that
+    a run has fewer than 20 times are left out.
+    """
+    require(reply_times, "run_id", "stimulus", "reply", "bin", "count")
+    name = sf.concat_ws(" ", sf.col("reply"), sf.lit("after"), sf.col("stimulus"))
+    return _medians(reply_times.withColumn("name", name), "count")
+
+
+def case_values(case_times: DataFrame) -> DataFrame:
+    """Returns the median time of the answers in each campaign and run, of the rollup ``case_times``.
+
+    Columns as of ``reply_values``.
+    """
+    require(case_times, "run_id", "campaign", "message", "bin", "cases")
+    name = sf.concat_ws(" ", sf.lit("answer to"), sf.col("message"), sf.lit("in"), sf.col("campaign"))
+    return _medians(case_times.withColumn("name", name), "cases")
+
+
+def rate_values(rates: DataFrame) -> DataFrame:
+    """Returns the cases per second of each campaign in each run, of ``rates.rates_of_outcomes``.
+
+    Columns as of ``reply_values``, without an interval.
+    """
+    require(rates, "run_id", "campaign", "cases_per_s")
+    return rates.where(sf.col("cases_per_s") > 0).select(
+        sf.concat_ws(" ", sf.lit("cases of"), sf.col("campaign")).alias("name"),
+        sf.lit("1/s").alias("unit"),
+        sf.lit("higher").alias("better"),
+        sf.lit(LEAST_RATE).alias("least"),
+        "run_id",
+        sf.col("cases_per_s").alias("value"),
+        *_no_interval(),
+    )
+
+
+def benchmark_values(benchmarks: DataFrame) -> DataFrame:
+    """Returns the median sample of each benchmark in each run, of the table ``benchmarks``; warm-ups do not count.
+
+    Columns as of ``reply_values``; the interval is that from the smallest to the largest sample.
+    """
+    require(benchmarks, "run_id", "name", "metric", "value", "unit", "better", "warmup", "baseline")
+    against = sf.when(sf.col("baseline") != "", sf.concat(sf.lit("against "), sf.col("baseline")))
+    name = sf.concat_ws(" ", "name", "metric", against)
+    samples = benchmarks.where(~sf.col("warmup") & ~sf.isnan("value"))
+    return (
+        samples.groupBy(name.alias("name"), "unit", "better", "run_id")
+        .agg(
+            sf.lit(LEAST_RATE).alias("least"),
+            sf.median("value").alias("value"),
+            sf.min("value").alias("low"),
+            sf.max("value").alias("high"),
+        )
+        .select(*_VALUE)
+    )
+
+
+def points(values: DataFrame, sets: DataFrame) -> DataFrame:
+    """Returns ``key name unit better run_id started_at version value low high``: what to draw, one row per run."""
+    require(values, *_VALUE)
+    require(sets, "run_id", "key", "started_at", "node_version", "mutant")
+    of_run = sets.where(sf.col("mutant") == "").select(
+        "run_id", "key", "started_at", sf.col("node_version").alias("version")
+    )
+    return values.join(sf.broadcast(of_run), "run_id").select(
+        *_OF, "run_id", "started_at", "version", "value", "low", "high"
+    )
+
+
+def drifts(values: DataFrame, sets: DataFrame) -> DataFrame:
+    """Returns one row per key and measured value that both the candidate and the baseline have.
+
+    Columns: ``key name unit better status change value_c runs_c value_b runs_b beyond p q``.
+
+    - ``value_c``, ``value_b``: medians of the runs; ``change``: 0.1 where the candidate is 10 % above the baseline.
+    - ``status``: ``slower`` and ``faster`` (worse and better, whichever way the value counts), ``steady``, or ``too few
+      runs`` where no result could have been significant.
+    - ``beyond``: all runs of the candidate lie on the same side of all of the baseline; with few runs a hint, no proof.
+    - ``q`` is p corrected for all that is measured under the key.
+    """
+    require(values, *_VALUE)
+    require(sets, "run_id", "set", "key", "mutant")
+    of_run = sets.where(f"set IN ('{CANDIDATE}', '{BASELINE}') AND mutant = ''").select(
+        "run_id", "key", "set"
+    )
+    compared = (
+        values.join(sf.broadcast(of_run), "run_id")
+        .groupBy(*_OF, "least")
+        .agg(
+            sf.expr(f"collect_list(if(set = '{CANDIDATE}', value, NULL)) AS c"),
+            sf.expr(f"collect_list(if(set = '{BASELINE}', value, NULL)) AS b"),
+        )
+        .where("size(c) > 0 AND size(b) > 0")
+        .selectExpr(
+            *("*", "size(c) AS runs_c", "size(b) AS runs_b"),
+            f"{estimates.median('c')} AS value_c",
+            f"{estimates.median('b')} AS value_b",
+            "array_min(c) > array_max(b) OR array_max(c) < array_min(b) AS beyond",
+            f"{_enough('size(c)', 'size(b)')} AS enough",
+        )
+        .selectExpr(
+            *("*", "try_divide(value_c, value_b) - 1 AS change"),
+            f"if(enough, {estimates.mann_whitney('c', 'b')}, NULL) AS p",
+        )
+    )
+    told = f"q <= {SURE} AND abs(change) >= least"
+    status = (
+        f"CASE WHEN NOT enough THEN '{TOO_FEW}' WHEN NOT coalesce({told}, false) THEN '{STEADY}' "
+        f"WHEN (change > 0) = (better = 'lower') THEN '{SLOWER}' ELSE '{FASTER}' END AS status"
+    )
+    return estimates.with_q(compared, "key").selectExpr(
+        *_OF,
+        status,
+        "change",
+        *("value_c", "runs_c", "value_b", "runs_b", "beyond", "p", "q"),
+    )
+
+
+def _enough(runs_c: str, runs_b: str) -> str:
+    """Whether the runs are so many that a result can be significant at all."""
+    few = range(1, statistics.EXACT + 1)
+    needed = [
+        next((n for n in few if 2 * statistics.tails()[m, n][0] <= SURE), statistics.EXACT + 1) for m in few
+    ]
+    return (
+        f"{runs_b} >= element_at(array({', '.join(map(str, needed))}), least({runs_c}, {statistics.EXACT}))"
+    )
+
+
+def _medians(times: DataFrame, count: str) -> DataFrame:
+    binned = (
+        times.groupBy("name", "run_id", "bin")
+        .agg(sf.sum(count).alias("count"))
+        .groupBy("name", "run_id")
+        .agg(
+            sf.sum("count").alias("total"),
+            sf.sort_array(sf.collect_list(sf.struct("bin", "count"))).alias("bins"),
+        )
+        .where(sf.col("total") >= LEAST_TIMES)
+    )
+    # The 95 % interval of a median by ranks: half the values, give or take 0.98 times the root of their number.
+    apart = f"{statistics.Z95 / 2!r}D / sqrt(total)"
+    return binned.selectExpr(
+        *("name", "'us' AS unit", "'lower' AS better", f"{LEAST_TIME!r}D AS least", "run_id"),
+        f"{estimates.quantile_of_bins('bins', '0.5D')} AS value",
+        f"{estimates.quantile_of_bins('bins', f'0.5D - {apart}')} AS low",
+        f"{estimates.quantile_of_bins('bins', f'0.5D + {apart}')} AS high",
+    )
+
+
+def _no_interval() -> tuple[Column, Column]:
+    none = sf.lit(None).cast("double")
+    return none.alias("low"), none.alias("high")

@@ -1,0 +1,187 @@
+"""The maths of ``statistics`` as SQL, so that no worker needs Python. What each means stands there.
+
+Every function takes and returns SQL text: a formula of a hundred parts is one call to Java instead of hundreds, which
+is what a report would otherwise spend its time on. Arguments are names of columns, or other text.
+"""
+
+import math
+from collections.abc import Iterable
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
+
+from spark_reports.frames import statistics
+from spark_reports.frames.columns import require
+
+STEPS = 96
+"""Steps of the integration over a failure rate; with them it is right to a thousandth up to 100 runs."""
+
+
+def let(name: str, value: str, use: str) -> str:
+    """Returns ``use``, in which ``name`` stands for a value that is computed once."""
+    return f"element_at(transform(array({value}), {name} -> {use}), 1)"
+
+
+def wilson(failed: str, runs: str) -> str:
+    """Returns ``struct<low, high>``; (0, 1) without runs."""
+    z = statistics.Z95
+    square = f"{z * z!r}D / {runs}"
+    centre = f"({failed} / {runs} + {square} / 2) / (1 + {square})"
+    spread = f"({failed} / {runs}) * (1 - {failed} / {runs}) / {runs} + {square} / (4 * {runs})"
+    half = f"{z!r}D * sqrt({spread}) / (1 + {square})"
+    return (
+        f"named_struct('low', if({runs} > 0 AND {failed} > 0, {centre} - {half}, 0D), "
+        f"'high', if({runs} > 0 AND {failed} < {runs}, {centre} + {half}, 1D))"
+    )
+
+
+def probability_higher(
+    failed_c: str, runs_c: str, failed_b: str, runs_b: str, margin: float = statistics.MARGIN
+) -> str:
+    """Returns P(rate of C > rate of B + margin)."""
+    rates = [math.sin(math.pi / 2 * (step + 0.5) / STEPS) ** 2 for step in range(STEPS)]
+    up, down = _table(map(math.log, rates)), _table(math.log1p(-rate) for rate in rates)
+    spots = _table(math.asin(math.sqrt(max(0.0, rate - margin))) / (math.pi / 2) * STEPS for rate in rates)
+
+    def weights(failed: str, runs: str) -> str:
+        return _weights(f"zip_with({up}, {down}, (u, d) -> {failed} * u + ({runs} - {failed}) * d)")
+
+    below = (
+        f"aggregate({weights(failed_b, runs_b)}, array(0D), "
+        "(sums, one) -> array_append(sums, element_at(sums, -1) + one))"
+    )
+    step = f"cast(least(floor(spot), {STEPS - 1}) AS int)"
+    share = let(
+        "at",
+        step,
+        "one * (element_at(made.b, at + 1) "
+        "+ (spot - at) * (element_at(made.b, at + 2) - element_at(made.b, at + 1)))",
+    )
+    total = _sum(f"zip_with(made.c, {spots}, (one, spot) -> {share})")
+    return let(
+        "made",
+        f"named_struct('c', {weights(failed_c, runs_c)}, 'b', {below})",
+        f"{total} / ({_sum('made.c')} * element_at(made.b, -1))",
+    )
+
+
+def fisher(failed_c: str, runs_c: str, failed_b: str, runs_b: str) -> str:
+    """Returns p, two-sided; the counts are whole numbers."""
+    known = (
+        f"named_struct('k', {failed_c} + {failed_b}, 'm', {runs_c}, 'rest', {runs_b} - {failed_c} - {failed_b}, "
+        f"'low', greatest(0L, {failed_c} + {failed_b} - {runs_b}), 'high', least({failed_c} + {failed_b}, {runs_c}))"
+    )
+    # The logarithm of how many ways there are, up to a constant: numbers of ways do not fit into a double.
+    ratio = "(t.k - x) * (t.m - x) / ((x + 1) * (t.rest + x + 1))"
+    logs = (
+        "aggregate(if(t.high > t.low, sequence(t.low, t.high - 1), cast(array() AS array<bigint>)), array(0D), "
+        f"(sums, x) -> array_append(sums, element_at(sums, -1) + ln({ratio})))"
+    )
+    at = f"cast({failed_c} - t.low + 1 AS int)"
+    tails = f"least({_sum(f'slice(ways, 1, {at})')}, {_sum(f'slice(ways, {at}, size(ways))')})"
+    return let("t", known, let("ways", _weights(logs), f"least(1D, 2 * {tails} / {_sum('ways')})"))
+
+
+def mann_whitney(first: str, second: str) -> str:
+    """Returns p, two-sided, for two arrays of numbers without null."""
+    against = f"aggregate({second}, 0D, (inner, b) -> inner + CASE WHEN a > b THEN 1D WHEN a = b THEN 0.5D ELSE 0D END)"
+    wins = f"aggregate({first}, 0D, (sums, a) -> sums + {against})"
+    known = f"named_struct('m', size({first}), 'n', size({second}), 'wins', {wins}, 'all', concat({first}, {second}))"
+    middle = "s.m * s.n / 2"
+    extreme = f"cast(least(ceil(least(s.wins, s.m * s.n - s.wins)), floor({middle})) AS int)"
+    tail = _exact("s.m", "s.n", extreme)
+    # The sum of count ** 3 over groups of the same value is that of count ** 2 over all values.
+    ties = "aggregate(s.all, 0D, (sums, a) -> sums + power(size(filter(s.all, b -> a = b)), 2) - 1)"
+    variance = f"s.m * s.n / 12D * (s.m + s.n + 1 - {ties} / ((s.m + s.n) * (s.m + s.n - 1)))"
+    rough = let(
+        "v",
+        f"named_struct('variance', {variance}, 'distance', abs(s.wins - {middle}) - 0.5D)",
+        f"if(v.variance <= 0 OR v.distance <= 0, 1D, {_beyond('v.distance / sqrt(v.variance)')})",
+    )
+    few = statistics.EXACT
+    return let(
+        "s",
+        known,
+        "CASE WHEN s.m = 0 OR s.n = 0 THEN 1D "
+        f"WHEN s.m <= {few} AND s.n <= {few} THEN least(1D, 2 * {tail}) ELSE {rough} END",
+    )
+
+
+def median(values: str) -> str:
+    """Returns the median of an array of numbers; null if it is empty."""
+    low, high = "cast((size(v) - 1) / 2 AS int)", "cast(size(v) / 2 AS int)"
+    return let("v", f"sort_array({values})", f"(get(v, {low}) + get(v, {high})) / 2")
+
+
+def quantile_of_bins(bins: str, share: str) -> str:
+    """Returns a quantile in microseconds of ``array<struct<bin, count>>`` in the order of bins; null if it is empty."""
+    here = "power(2D, (one.bin + (wanted - state.before) / one.count) / 8)"
+    met = "state.at IS NULL AND one.count > 0 AND state.before + one.count >= wanted"
+    return let(
+        "wanted",
+        f"({share}) * aggregate({bins}, 0L, (sums, one) -> sums + one.count)",
+        f"aggregate({bins}, named_struct('before', 0L, 'at', cast(NULL AS double)), (state, one) -> "
+        f"named_struct('before', state.before + one.count, 'at', if({met}, {here}, state.at)), state -> state.at)",
+    )
+
+
+def with_q(frame: DataFrame, *family: str) -> DataFrame:
+    """Adds ``q``, Benjamini and Hochberg's, to a frame with ``p``; null where p is null.
+
+    Args:
+        frame: One row per comparison.
+        family: Columns that name those that are corrected together: so few that one task can sort them.
+    """
+    require(frame, "p", *family)
+    of_family = Window.partitionBy(*family)
+    # Ties share a rank, the last of them; null sorts first and does not count.
+    ranked = frame.withColumn("_all", sf.count("p").over(of_family)).withColumn(
+        "_rank", sf.count("p").over(of_family.orderBy("p"))
+    )
+    behind = of_family.orderBy(sf.desc("p"))
+    q = sf.expr("if(p IS NULL, NULL, least(1D, p * _all / _rank))")
+    return (
+        ranked.withColumn("q", sf.min(q).over(behind))
+        .withColumn("q", sf.expr("if(p IS NULL, NULL, q)"))
+        .drop("_all", "_rank")
+    )
+
+
+def _weights(logs: str) -> str:
+    """Returns what is behind logarithms, up to a factor, so that none is too large."""
+    return let(
+        "l",
+        let("raw", logs, "named_struct('of', raw, 'most', array_max(raw))"),
+        "transform(l.of, value -> exp(value - l.most))",
+    )
+
+
+def _sum(values: str) -> str:
+    return f"aggregate({values}, 0D, (sums, one) -> sums + one)"
+
+
+def _table(values: Iterable[float]) -> str:
+    """Returns numbers as one text to be split; as a list each of them would be a part of the plan."""
+    return f"cast(split('{','.join(map(repr, values))}', ',') AS array<double>)"
+
+
+def _exact(m: str, n: str, extreme: str) -> str:
+    """Returns P(U <= extreme) for samples of m and n values."""
+    # One list for all sizes and where those of each size begin: lists of lists would be made anew for every row.
+    lists, starts, end = statistics.tails(), [], 0
+    for sizes in sorted(lists):
+        starts.append(end)
+        end += len(lists[sizes])
+    every = _table(value for sizes in sorted(lists) for value in lists[sizes])
+    start = f"cast(element_at({_table(starts)}, ({m} - 1) * {statistics.EXACT} + {n}) AS int)"
+    return f"element_at({every}, {start} + {extreme} + 1)"
+
+
+def _beyond(z: str) -> str:
+    """Returns P(|Z| > z) of a normal distribution (Abramowitz and Stegun 7.1.26, error below 1.5e-7)."""
+    terms = (0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+    polynomial = "0D"
+    for term in reversed(terms):
+        polynomial = f"({polynomial} + {term!r}D) * t"
+    inner = let("t", "1D / (1D + 0.3275911D * x)", f"{polynomial} * exp(-x * x)")
+    return let("x", f"({z}) / {math.sqrt(2)!r}D", inner)

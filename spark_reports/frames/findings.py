@@ -1,0 +1,228 @@
+"""Fuzz findings: one row per bucket, which is the signature that cases with the same cause share."""
+
+import math
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as sf
+
+from spark_reports.frames import statistics
+from spark_reports.frames.columns import require
+from spark_reports.frames.sets import BASELINE, CANDIDATE
+
+NO_BUCKET = "(no signature)"
+"""Stands for the bucket of a finding that has none, so that it is seen as well."""
+
+NEW = "new"
+KNOWN = "known"
+REOPENED = "reopened"
+GONE = "gone"
+NOT_TRIED = "not tried"
+
+CLEAN_RUNS = 3
+"""After so many runs in a row that could have met a bucket and did not, it counts as gone; seen again, as reopened."""
+
+_CASE = (
+    *(
+        "campaign",
+        "case",
+        "sent_bytes",
+        "sent_hex",
+        "message",
+        "field",
+        "mutation",
+        "state",
+        "reply",
+        "detail",
+    ),
+    *("capture", "seed"),
+)
+_LISTS = ("campaigns", "fields", "states", "oracles", "messages")
+
+
+def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> DataFrame:
+    """Returns one row per bucket: what became of it, when and where it was seen, and its smallest case.
+
+    Args:
+        buckets: The rollup ``buckets``.
+        outcomes: The rollup ``case_outcomes``, which says which runs could have met a bucket.
+        sets: What is compared, of ``sets.resolve``.
+
+    Columns: ``bucket status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b played_c
+    odds campaigns fields states oracles messages versions by_run`` and, of the case with the fewest bytes, ``run_id
+    campaign case sent_bytes sent_hex message field mutation state reply detail capture seed``.
+
+    - ``status``: ``new``: the candidate met it and no earlier run did; ``reopened``: the candidate met it again after
+      at least three clean runs in a row; ``known``: met by the candidate and before; ``gone``: met by runs of
+      the same key and not by the candidate, although that played enough cases of its campaigns to meet it (95 %); ``not
+      tried``: the candidate did not meet it, and has not looked so long that this says anything.
+    - A run looked for a bucket if it played one of its campaigns against the implementation that has shown it.
+    - ``cases_before``: cases of the first run that were played before it was met: cases to find it.
+    - ``odds``: the share of the cases of its campaigns that met it, in the runs of the same key, the candidate left
+      out, that did.
+    - ``by_run``: a map of run id to cases.
+    """
+    require(buckets, "run_id", "bucket", "campaign", "cases", "first_ns", "cases_before", "smallest", *_LISTS)
+    require(outcomes, "run_id", "campaign", "cases")
+    require(sets, "run_id", "set", "key", "started_at", "node_impl", "node_version", "mutant")
+    of_run = sf.broadcast(
+        sets.where(sf.col("mutant") == "").select(
+            "run_id", "set", "key", "started_at", "node_impl", "node_version"
+        )
+    )
+    played = outcomes.groupBy("run_id", "campaign").agg(sf.sum("cases").alias("played"))
+    met = buckets.join(of_run, "run_id")
+    seen = _seen(met)
+    looked = _looked(met, played.join(of_run, "run_id"))
+    return (
+        seen.join(looked, "bucket")
+        .withColumn("status", _status())
+        .select(
+            *("bucket", "status", "cases", "runs", "first.run_id"),
+            *(
+                sf.col("first.started_at").alias("first_seen"),
+                sf.col("first.cases_before").alias("cases_before"),
+            ),
+            sf.col("last.run_id").alias("last_run"),
+            sf.col("last.started_at").alias("last_seen"),
+            *("cases_c", "cases_b", "played_c", "odds", *_LISTS, "versions", "by_run"),
+            sf.col("least.run_id").alias("least_run"),
+            *(f"least.smallest.{name}" for name in _CASE),
+        )
+        .withColumnRenamed("run_id", "first_run")
+        .withColumnRenamed("least_run", "run_id")
+    )
+
+
+def distinct_over_time(buckets: DataFrame, outcomes: DataFrame, runs: DataFrame) -> DataFrame:
+    """Returns how the number of buckets grew, one row per run that fuzzed.
+
+    Columns: ``node_impl run_id started_at played new cases buckets``: cases that the run played and buckets that it met
+    first; cases and buckets of this and all earlier runs of the implementation.
+    """
+    require(buckets, "run_id", "bucket")
+    require(outcomes, "run_id", "cases")
+    require(runs, "run_id", "started_at", "node_impl")
+    of_run = sf.broadcast(runs.select("run_id", "started_at", "node_impl"))
+    first = (
+        buckets.join(of_run, "run_id")
+        .groupBy("node_impl", "bucket")
+        .agg(sf.min_by("run_id", sf.struct("started_at", "run_id")).alias("run_id"))
+        .groupBy("run_id")
+        .agg(sf.count("*").alias("new"))
+    )
+    per_run = (
+        outcomes.groupBy("run_id")
+        .agg(sf.sum("cases").alias("played"))
+        .join(of_run, "run_id")
+        .join(first, "run_id", "left")
+        .withColumn("new", sf.coalesce("new", sf.lit(0)))
+    )
+    # One row per run: a window over them stays small, whatever a run holds.
+    so_far = (
+        Window.partitionBy("node_impl")
+        .orderBy("started_at", "run_id")
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    return per_run.select(
+        *("node_impl", "run_id", "started_at", "played", "new"),
+        sf.sum("played").over(so_far).alias("cases"),
+        sf.sum("new").over(so_far).alias("buckets"),
+    )
+
+
+def _seen(met: DataFrame) -> DataFrame:
+    """Returns one row per bucket with all that its own rows say."""
+    per_run = met.groupBy("bucket", "run_id", "started_at", "set", "node_impl", "node_version").agg(
+        sf.sum("cases").alias("cases"),
+        sf.min("cases_before").alias("cases_before"),
+        sf.min(
+            sf.struct(
+                sf.col("smallest.sent_bytes").alias("sent_bytes"),
+                sf.col("run_id").alias("run_id"),
+                sf.col("campaign").alias("campaign"),
+                sf.col("smallest.case").alias("case"),
+                sf.col("smallest").alias("smallest"),
+            )
+        ).alias("least"),
+        *(sf.flatten(sf.collect_list(name)).alias(name) for name in _LISTS),
+    )
+    in_order = sf.struct("started_at", "run_id")
+    here = sf.struct("run_id", "started_at", "cases_before")
+
+    def of(name: str) -> Column:
+        return sf.coalesce(sf.sum(sf.when(sf.col("set") == name, sf.col("cases"))), sf.lit(0))
+
+    return per_run.groupBy("bucket").agg(
+        sf.sum("cases").alias("cases"),
+        sf.count("*").alias("runs"),
+        of(CANDIDATE).alias("cases_c"),
+        of(BASELINE).alias("cases_b"),
+        sf.min_by(here, in_order).alias("first"),
+        sf.max_by(here, in_order).alias("last"),
+        sf.max(sf.when(sf.col("set") == CANDIDATE, in_order)).alias("last_c"),
+        sf.min("least").alias("least"),
+        *(sf.sort_array(sf.array_distinct(sf.flatten(sf.collect_list(name)))).alias(name) for name in _LISTS),
+        _all(sf.concat_ws(" ", "node_impl", "node_version")).alias("versions"),
+        sf.map_from_entries(sf.sort_array(sf.collect_list(sf.struct("run_id", "cases")))).alias("by_run"),
+    )
+
+
+def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
+    """Returns one row per bucket with what the runs that could have met it did."""
+    places = met.select("bucket", "campaign", "node_impl").distinct()
+    hits = met.groupBy("bucket", "run_id").agg(sf.sum("cases").alias("hits"))
+    per_run = (
+        played.join(sf.broadcast(places), ["campaign", "node_impl"])
+        .groupBy("bucket", "run_id", "started_at", "set", "key")
+        .agg(sf.sum("played").alias("played"))
+        .join(hits, ["bucket", "run_id"], "left")
+        .withColumn("hits", sf.coalesce("hits", sf.lit(0)))
+    )
+
+    ours = sf.col("set") == CANDIDATE
+
+    def total(which: Column, value: str) -> Column:
+        return sf.coalesce(sf.sum(sf.when(which, sf.col(value))), sf.lit(0))
+
+    # Only a candidate of the same key says something about what other runs have met.
+    of_key = per_run.groupBy("bucket", "key").agg(
+        total(ours, "played").alias("played_c"),
+        total(~ours & (sf.col("hits") > 0), "played").alias("played_b"),
+        total(~ours, "hits").alias("hits_b"),
+        sf.min(sf.when(sf.col("set") == CANDIDATE, sf.col("started_at"))).alias("start_c"),
+        sf.collect_list(sf.struct("started_at", "run_id", "set", (sf.col("hits") > 0).alias("met"))).alias(
+            "runs"
+        ),
+    )
+    odds = sf.try_divide("hits_b", "played_b")
+    needed = sf.when(odds >= 1, 1.0).otherwise(math.log(1 - statistics.SURE) / sf.log1p(-odds))
+    gone = (sf.col("hits_b") > 0) & (sf.col("played_c") >= needed)
+    return of_key.groupBy("bucket").agg(
+        sf.sum("played_c").alias("played_c"),
+        sf.max(sf.when(sf.col("hits_b") > 0, odds)).alias("odds"),
+        sf.coalesce(sf.min(sf.when(sf.col("hits_b") > 0, gone)), sf.lit(False)).alias("gone"),
+        sf.min("start_c").alias("start_c"),
+        sf.sort_array(sf.flatten(sf.collect_list("runs"))).alias("runs_looked"),
+    )
+
+
+def _status() -> Column:
+    """Decides by the runs that looked, oldest first."""
+    start = sf.col("start_c")
+    earlier = sf.filter("runs_looked", lambda run: (run["started_at"] < start) & (run["set"] != CANDIDATE))
+    clean = sf.aggregate(
+        earlier, sf.lit(0), lambda count, run: sf.when(run["met"], sf.lit(0)).otherwise(count + 1)
+    )
+    here = sf.col("last_c").isNotNull()
+    before = sf.exists(earlier, lambda run: run["met"]) | (sf.col("first.started_at") < start)
+    return (
+        sf.when(here & ~before, NEW)
+        .when(here & (clean >= CLEAN_RUNS), REOPENED)
+        .when(here, KNOWN)
+        .when(sf.col("gone"), GONE)
+        .otherwise(NOT_TRIED)
+    )
+
+
+def _all(value: Column) -> Column:
+    return sf.sort_array(sf.collect_set(value))

@@ -1,0 +1,1 @@
+"""What people and CI read: HTML, Markdown, CSV, JUnit XML, badge."""

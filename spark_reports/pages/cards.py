@@ -1,0 +1,520 @@
+"""The parts of the page: values of a report with their pictures, words and links."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path, PurePosixPath
+from statistics import median
+from urllib.parse import quote
+
+from markupsafe import Markup
+
+from spark_reports.pages import svg
+from spark_reports.pages.grid import ORDER
+from spark_reports.pages.text import visible
+from spark_reports.report import (
+    DETERMINISTIC,
+    NEW,
+    NEW_FAILURE,
+    REOPENED,
+    CheckChange,
+    CoverageLine,
+    Finding,
+    FirstBad,
+    Flaky,
+    FoundPoint,
+    Rate,
+    Report,
+    RunLine,
+    SetInfo,
+    Trend,
+    Trouble,
+)
+from spark_reports.rows import FUZZ_VERDICTS, VERDICTS
+
+COVERED: Mapping[str, str] = {
+    "requirement": "Requirements",
+    "state": "States",
+    "message": "Messages",
+    "pair": "Messages in states",
+    "edge": "Fields",
+    "extension": "Extensions",
+    "strategy": "Kinds of lies",
+    "transition": "Changes of state",
+    "answer": "Answers",
+}
+"""Kinds of coverage in the order of the page, with the words for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many of each kind the page shows; what is left out is in report.json, and the page says how many.
+
+    Attributes:
+        unfolded: So many new failures and findings are unfolded from the start.
+        rows: Of tables that have no limit of their own.
+    """
+
+    versions: int = 6
+    runs: int = 60
+    new: int = 40
+    changes: int = 150
+    flaky: int = 60
+    findings: int = 40
+    troubles: int = 100
+    trends: int = 24
+    rows: int = 60
+    unfolded: int = 3
+
+    def smaller(self, share: float) -> "Limits":
+        """Returns this share of them, but not less than ``LEAST``."""
+        return Limits(
+            **{
+                field.name: max(getattr(LEAST, field.name), int(getattr(self, field.name) * share))
+                for field in fields(self)
+            }
+        )
+
+
+LEAST = Limits(
+    versions=3,
+    runs=8,
+    new=25,
+    changes=10,
+    flaky=8,
+    findings=12,
+    troubles=12,
+    trends=6,
+    rows=10,
+    unfolded=1,
+)
+"""What there is room for in any case; what is new goes before the rest."""
+
+
+LAST_RUNS = 60
+"""So many runs are in a picture."""
+
+
+FRESH = (NEW, REOPENED)
+"""Findings that the run before did not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCard:
+    """A check that became worse.
+
+    Attributes:
+        change: What changed.
+        picture: How often it failed, now and before.
+        sure: Why this is no accident, one sentence.
+        since: Between which versions, one sentence; empty if that is not known.
+        expected: What should have been seen, if the newest verdict on the test says so.
+        link: Where the capture is, relative to the page; empty if that is not known.
+        is_open: Unfolded from the start.
+    """
+
+    change: CheckChange
+    picture: Markup
+    sure: str
+    since: str
+    expected: str
+    link: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FlakyRow:
+    """A flaky check, what became of it from run to run, how often it fails, and when it last changed."""
+
+    flaky: Flaky
+    last_flip: str
+    story: Markup
+    share: Markup
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class TroubleCard:
+    """Equal verdicts on one test, whatever the node version."""
+
+    trouble: Trouble
+    labels: Sequence[str]
+    anchors: Sequence[str]
+    link: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingCard:
+    """A bucket and its history."""
+
+    finding: Finding
+    anchor: str
+    history: Markup
+    link: str
+    repeat: str
+    is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageRow:
+    """How much of one kind the newest run tried, and earlier ones."""
+
+    label: str
+    line: CoverageLine
+    meter: Markup
+    history: Markup
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrendCard:
+    """A measured value, its picture and the ends of its axes; the value is that of the newest run that is judged."""
+
+    trend: Trend
+    value: float
+    picture: Markup
+    top: float
+    bottom: float
+    tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run, its bar, and where its own page or folder is; the link is empty if that is not known."""
+
+    run: RunLine
+    link: str
+    bar: Markup
+    counts: Mapping[str, int]
+    judged: int
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """How runs were made that were made alike, the newest in front, and the batches of all of them."""
+
+    runs: Sequence[RunLine]
+    sent: int
+    received: int
+    undecoded: int
+
+
+@dataclass(frozen=True, slots=True)
+class RateView:
+    """A campaign in its newest run, and its history."""
+
+    rate: Rate
+    mix: Markup
+    meter: Markup
+    history: Markup
+    runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What became of the lines of a run."""
+
+    run_id: str
+    lines: int
+    good: int
+    apart: int
+    blank: int
+    footers: int
+
+    @property
+    def balanced(self) -> bool:
+        """Whether every line is accounted for."""
+        return self.lines == self.good + self.apart + self.blank + self.footers
+
+
+def places_of(runs: Mapping[str, Path], page: Path) -> dict[str, str]:
+    """Returns where run folders are, as seen from the folder that the page is in, fit for a link."""
+    return {run_id: quote(Path(os.path.relpath(path, page)).as_posix()) for run_id, path in runs.items()}
+
+
+def link(places: Mapping[str, str], run_id: str, path: str) -> str:
+    """Returns a link to a file of a run; empty if the run is elsewhere, or the path leads out of its folder."""
+    parts = PurePosixPath(path).parts
+    if not parts or run_id not in places or path.startswith("/") or ".." in parts or visible(path) != path:
+        return ""
+    return f"{places[run_id]}/{quote(path)}"
+
+
+def count(number: int, noun: str) -> str:
+    """Returns ``1 finding``, ``2 findings``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}".replace(",", " ")
+
+
+def certainty(change: CheckChange) -> str:
+    """Says in one sentence why a change is no accident."""
+    now = f"failed in {change.failed_c} of {count(change.runs_c, 'run')}"
+    before = f"in {change.failed_b} of {change.runs_b} before" if change.runs_b else "was not run before"
+    if change.certainty == DETERMINISTIC:
+        return f"Beyond doubt: {now}, {before}."
+    chance = change.q if change.q is not None else change.p
+    by_chance = "" if chance is None else f"; by chance alone with probability {chance:.2g}"
+    return f"By rate: {now}, {before}{by_chance}."
+
+
+def slug(bucket: str) -> str:
+    """Returns the folder of a finding below ``findings/`` of its run, as the fuzzer names it."""
+    words = re.sub(r"[^A-Za-z0-9.]+", "-", bucket).strip("-.").lower()
+    return words[:100].rstrip("-.") or "finding"
+
+
+def _rate_of(failed: int, runs: int) -> float | None:
+    return failed / runs if runs else None
+
+
+def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> list[ChangeCard]:
+    """Returns the checks that fail and did not, as many as are shown."""
+    since: dict[tuple[str, str], FirstBad] = {(row.test, row.transport): row for row in report.first_bad}
+    expected = {trouble.test: trouble.expected for trouble in report.troubles}
+    cards = []
+    fresh = [change for change in report.changes if change.status == NEW_FAILURE]
+    for number, change in enumerate(fresh[: limits.new]):
+        interval = (change.low, change.high) if change.low is not None and change.high is not None else None
+        first = since.get((change.test, change.transport))
+        words = ""
+        if first is not None:
+            between = f"between {first.good} and {first.bad}" if first.good else f"in {first.bad} or earlier"
+            words = f"{between}, confidence {100 * first.confidence:.0f} %"
+        picture = svg.shares(
+            None if interval is None else (interval[0] or 0.0, interval[1] or 0.0),
+            _rate_of(change.failed_c, change.runs_c),
+            _rate_of(change.failed_b, change.runs_b),
+            f"failed {change.failed_c} of {change.runs_c} now, {change.failed_b} of {change.runs_b} before",
+        )
+        capture = link(places, change.run_id, change.capture)
+        cards.append(
+            ChangeCard(
+                change,
+                picture,
+                certainty(change),
+                words,
+                expected.get(change.test, ""),
+                capture,
+                number < limits.unfolded,
+            )
+        )
+    return cards
+
+
+def flaky_row(flaky: Flaky, started: Mapping[str, str], places: Mapping[str, str]) -> FlakyRow:
+    """Returns a flaky check with its pictures; ``started`` says when runs began."""
+    outcomes = [outcome for _, outcome in flaky.history]
+    told = f"{flaky.failed} of {count(flaky.runs, 'run')} failed, {count(flaky.flips, 'flip')}"
+    return FlakyRow(
+        flaky,
+        started.get(flaky.last_flip_run, flaky.last_flip_run),
+        svg.story(outcomes, f"{told}, oldest first"),
+        svg.shares((flaky.low, flaky.high), flaky.rate, None, told),
+        link(places, flaky.run_id, flaky.capture),
+    )
+
+
+def trouble_cards(troubles: Iterable[Trouble], places: Mapping[str, str]) -> list[TroubleCard]:
+    """Returns the verdicts, equal ones on one test put together."""
+    same: dict[tuple[str, ...], list[Trouble]] = {}
+    for trouble in troubles:
+        key = (trouble.outcome, trouble.test, trouble.expected, trouble.seen, trouble.reason)
+        same.setdefault(key, []).append(trouble)
+    taken: set[str] = set()
+    cards = []
+    for group in same.values():
+        newest = max(group, key=lambda trouble: trouble.run_id)
+        labels = sorted({f"{trouble.node_impl} {trouble.node_version}" for trouble in group})
+        anchors = []
+        for requirement in newest.requirements:
+            anchor = "r-" + re.sub(r"[^A-Za-z0-9-]", "_", requirement)
+            anchors.append("" if anchor in taken else anchor)
+            taken.add(anchor)
+        cards.append(TroubleCard(newest, labels, anchors, link(places, newest.run_id, newest.capture)))
+    return cards
+
+
+def anchors_of(card: TroubleCard) -> Iterable[tuple[str, str]]:
+    """Yields (requirement, anchor) for each requirement that has its place on this card."""
+    return (
+        (requirement, anchor)
+        for requirement, anchor in zip(card.trouble.requirements, card.anchors, strict=True)
+        if anchor
+    )
+
+
+def anchor(number: int) -> str:
+    """Returns where the finding with this number stands on the page."""
+    return f"f-{number}"
+
+
+def finding_cards(
+    report: Report, oldest_first: Sequence[str], places: Mapping[str, str], limits: Limits
+) -> list[FindingCard]:
+    """Returns the findings, as many as are shown; ``oldest_first`` are run ids."""
+    cards = []
+    for number, finding in enumerate(report.findings[: limits.findings]):
+        folder = f"runs/{finding.run_id}/findings/{slug(finding.bucket)}"
+        cards.append(
+            FindingCard(
+                finding,
+                anchor(number),
+                _history(finding, report.rates, oldest_first),
+                link(places, finding.run_id, finding.capture),
+                f"zenoh-fuzz replay {shlex.quote(visible(folder))}",
+                number < limits.unfolded and finding.status in FRESH,
+            )
+        )
+    return cards
+
+
+def _history(finding: Finding, rates: Iterable[Rate], oldest_first: Sequence[str]) -> Markup:
+    """Draws the cases of a bucket in each run that had one of its campaigns."""
+    looked = {rate.run_id for rate in rates if rate.campaign in finding.campaigns} | set(finding.by_run)
+    runs = [run_id for run_id in oldest_first if run_id in looked][-LAST_RUNS:]
+    values = [float(finding.by_run.get(run_id, 0)) for run_id in runs]
+    label = f"cases in each of {count(len(runs), 'run')} that looked, oldest first"
+    return svg.columns(values, label, kind="o-fail")
+
+
+def found_curve(points: Sequence[FoundPoint]) -> Markup:
+    """Draws how many findings there were after how many cases; nothing for a single run."""
+    if len(points) < 2:
+        return Markup("")
+    label = f"{count(points[-1].buckets, 'finding')} after {count(points[-1].cases, 'case')}"
+    return svg.steps([(point.cases, point.buckets) for point in points], label)
+
+
+def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[str]) -> list[CoverageRow]:
+    """Returns how much of each kind was tried, in the order of ``COVERED``."""
+    kinds: dict[str, dict[str, CoverageLine]] = {}
+    for line in lines:
+        kinds.setdefault(line.kind, {})[line.run_id] = line
+    order = sorted(
+        kinds, key=lambda kind: (kind not in COVERED, list(COVERED).index(kind) if kind in COVERED else 0)
+    )
+    rows = []
+    for kind in order:
+        mine = [kinds[kind][run_id] for run_id in oldest_first if run_id in kinds[kind]]
+        if not mine:
+            continue
+        newest, label = mine[-1], COVERED.get(kind, kind)
+        shares = [
+            svg.Value(line.tried / line.planned if line.planned else float(line.tried))
+            for line in mine[-LAST_RUNS:]
+        ]
+        words = f"{newest.tried} of {newest.planned}" if newest.planned else f"{newest.tried}"
+        rows.append(
+            CoverageRow(
+                label,
+                newest,
+                svg.meter(newest.tried, newest.planned, words) if newest.planned else Markup(""),
+                svg.line(shares, None, f"{label} in {count(len(shares), 'run')}, oldest first"),
+                len(mine),
+            )
+        )
+    return rows
+
+
+def trend_card(trend: Trend, sets: SetInfo) -> TrendCard:
+    """Returns a measured value, drawn with the median of its baseline."""
+    candidate, baseline = set(sets.candidate), set(sets.baseline)
+    values = [
+        svg.Value(point.value, point.low, point.high, point.run_id in candidate) for point in trend.points
+    ]
+    before = [point.value for point in trend.points if point.run_id in baseline]
+    bottom, top = svg.span(values)
+    label = f"{trend.name}, {count(len(values), 'run')}, oldest first"
+    tone = {"slower": "bad", "faster": "good"}.get(trend.status, "even")
+    newest = next((item for item in reversed(values) if item.judged), values[-1]).value
+    return TrendCard(
+        trend, newest, svg.line(values, median(before) if before else None, label), top, bottom, tone
+    )
+
+
+def run_view(run: RunLine, sets: SetInfo, places: Mapping[str, str]) -> RunView:
+    """Returns a run and what it was in the comparison."""
+    counts = {name: run.outcomes[name] for name in ORDER}
+    apart = {one.run_id for one in sets.not_comparable}
+    role = (
+        "judged"
+        if run.run_id in sets.candidate
+        else "baseline"
+        if run.run_id in sets.baseline
+        else "not comparable"
+        if run.run_id in apart
+        else ""
+    )
+    # The suite leaves a page in its run folder, campaigns alone do not.
+    own = (
+        f"{places[run.run_id]}/{'index.html' if run.rows.get(VERDICTS) else ''}"
+        if run.run_id in places
+        else ""
+    )
+    return RunView(run, own, svg.bar(list(counts.items()), run.run_id), counts, sum(counts.values()), role)
+
+
+def makings_of(runs: Iterable[RunLine]) -> list[Making]:
+    """Puts runs together that were made alike, in the order in which they come."""
+    alike: dict[tuple[str, ...], list[RunLine]] = {}
+    for run in runs:
+        environment = run.environment or run.platform
+        key = (
+            run.command,
+            run.harness_version,
+            run.harness_commit,
+            run.python,
+            environment,
+            run.configuration,
+        )
+        alike.setdefault(key, []).append(run)
+    return [
+        Making(
+            group,
+            sum(run.sent for run in group),
+            sum(run.received for run in group),
+            sum(run.undecoded for run in group),
+        )
+        for group in alike.values()
+    ]
+
+
+def rate_views(rates: Iterable[Rate], oldest_first: Sequence[str]) -> list[RateView]:
+    """Returns the campaigns by name."""
+    by_campaign: dict[str, list[Rate]] = {}
+    for rate in rates:
+        by_campaign.setdefault(rate.campaign, []).append(rate)
+    newest = {
+        name: max(mine, key=lambda rate: oldest_first.index(rate.run_id))
+        for name, mine in by_campaign.items()
+    }
+    top = max((rate.cases_per_s or 0.0 for rate in newest.values()), default=0.0)
+    views = []
+    for name, mine in sorted(by_campaign.items()):
+        rate = newest[name]
+        speed = rate.cases_per_s or 0.0
+        of_run = {other.run_id: other.cases_per_s or 0.0 for other in mine}
+        runs = [run_id for run_id in oldest_first if run_id in of_run][-LAST_RUNS:]
+        label = f"cases per second in {count(len(runs), 'run')}, oldest first"
+        views.append(
+            RateView(
+                rate=rate,
+                mix=svg.bar([(verdict, rate.verdicts[verdict]) for verdict in FUZZ_VERDICTS], name, css="v"),
+                meter=svg.meter(speed, top, f"{speed:.0f} cases/s"),
+                history=svg.columns([of_run[run_id] for run_id in runs], label, kind="meter"),
+                runs=len(mine),
+            )
+        )
+    return views
+
+
+def accounts_of(report: Report) -> list[Account]:
+    """Adds up the lines of each run; runs with lines kept apart first, then newest first."""
+    sums: dict[str, list[int]] = {}
+    for line in report.accounts:
+        numbers = (line.lines, line.good, line.apart, line.blank, line.footers)
+        sums[line.run_id] = [sum(pair) for pair in zip(sums.get(line.run_id, [0] * 5), numbers, strict=True)]
+    accounts = [Account(run.run_id, *sums.pop(run.run_id)) for run in report.runs if run.run_id in sums]
+    return sorted(accounts, key=lambda account: (account.balanced, not account.apart))

@@ -1,0 +1,100 @@
+"""A report as JUnit XML, which most pipelines show: new failures and new findings fail, nothing else does.
+
+What fails as it did before is no news to a pipeline and passes here; a flaky test is skipped, with its rate. Checks
+that are unchanged are only counted.
+"""
+
+from collections.abc import Iterable
+from xml.etree import ElementTree as ET
+
+from spark_reports.pages.text import short, visible
+from spark_reports.report import (
+    FLAKY,
+    NA_EVERYWHERE,
+    NEW,
+    NEW_FAILURE,
+    NOT_COMPARABLE,
+    NOT_RUN,
+    REOPENED,
+    CheckChange,
+    Finding,
+    GateResult,
+    Report,
+)
+
+LIMIT = 2_000
+"""Characters of a text that are kept."""
+
+_SKIPPED = {FLAKY, NOT_RUN, NA_EVERYWHERE, NOT_COMPARABLE}
+
+
+def junit(report: Report) -> str:
+    """Returns the report as one ``testsuites`` element: checks, findings, gates."""
+    root = ET.Element("testsuites", name="zenoh-reports")
+    _suite(root, "checks", map(_check, report.changes), unchanged=report.unchanged)
+    _suite(root, "findings", map(_finding, report.findings))
+    _suite(root, "gates", map(_gate, report.gates))
+    ET.indent(root, " ")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _suite(root: ET.Element, name: str, cases: Iterable[ET.Element], **properties: int) -> None:
+    suite = ET.SubElement(root, "testsuite", name=name)
+    if properties:
+        inside = ET.SubElement(suite, "properties")
+        for key, value in properties.items():
+            ET.SubElement(inside, "property", name=key, value=str(value))
+    suite.extend(cases)
+    for attribute, path in (
+        ("tests", "testcase"),
+        ("failures", "testcase/failure"),
+        ("skipped", "testcase/skipped"),
+    ):
+        suite.set(attribute, str(len(suite.findall(path))))
+    suite.set("errors", "0")
+
+
+def _case(place: str, name: str) -> ET.Element:
+    return ET.Element("testcase", classname=_safe(place), name=_safe(name))
+
+
+def _check(change: CheckChange) -> ET.Element:
+    place, _, name = change.test.rpartition("::")
+    over = f" over {change.transport}" if change.transport else ""
+    case = _case(place, f"{name}{over}")
+    of_runs = (
+        f"failed in {change.failed_c} of {change.runs_c} runs, before in {change.failed_b} of {change.runs_b}"
+    )
+    if change.status == NEW_FAILURE:
+        failure = ET.SubElement(
+            case, "failure", message=_safe(f"{change.status}: {' '.join(change.requirements)}")
+        )
+        failure.text = _safe(
+            f"{of_runs}\nseen: {change.seen}\nrun: {change.run_id}\ncapture: {change.capture}\nrepeat: {change.repeat}"
+        )
+    elif change.status in _SKIPPED:
+        ET.SubElement(case, "skipped", message=_safe(f"{change.status}: {of_runs}"))
+    return case
+
+
+def _finding(finding: Finding) -> ET.Element:
+    case = _case("findings", finding.bucket)
+    if finding.status in {NEW, REOPENED} and not finding.known:
+        failure = ET.SubElement(case, "failure", message=_safe(f"{finding.status} finding: {finding.bucket}"))
+        failure.text = _safe(
+            f"{finding.detail}\nrun: {finding.run_id}, {finding.campaign} case {finding.case}\n"
+            f"sent: {finding.sent_hex}\ncapture: {finding.capture}"
+        )
+    return case
+
+
+def _gate(gate: GateResult) -> ET.Element:
+    case = _case("gates", gate.name)
+    if not gate.ok:
+        ET.SubElement(case, "failure", message=_safe(gate.text))
+    return case
+
+
+def _safe(text: str) -> str:
+    """Returns a text without characters that XML does not have."""
+    return visible(short(text, LIMIT))

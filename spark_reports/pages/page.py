@@ -1,0 +1,339 @@
+"""What stands on the page, from top to bottom: the values of a report, grouped and put into words."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from spark_reports import folders
+from spark_reports.pages import svg
+from spark_reports.pages.cards import (
+    FRESH,
+    Account,
+    ChangeCard,
+    CoverageRow,
+    FindingCard,
+    FlakyRow,
+    Limits,
+    Making,
+    RateView,
+    RunView,
+    TrendCard,
+    TroubleCard,
+    accounts_of,
+    anchor,
+    anchors_of,
+    change_cards,
+    count,
+    coverage_rows,
+    finding_cards,
+    flaky_row,
+    found_curve,
+    makings_of,
+    places_of,
+    rate_views,
+    run_view,
+    trend_card,
+    trouble_cards,
+)
+from spark_reports.pages.grid import ORDER, Grid, Version, make_grid
+from spark_reports.report import (
+    CHECK_STATUSES,
+    FIXED,
+    GONE,
+    NEW_FAILURE,
+    SLOWER,
+    UNCHANGED,
+    Cell,
+    CheckChange,
+    Finding,
+    MutantLine,
+    Report,
+    RunLine,
+    SetInfo,
+)
+
+__all__ = [
+    "GLYPHS",
+    "ORDER",
+    "Page",
+    "Tile",
+    "VersionLine",
+    "count",
+    "is_compared",
+    "make_page",
+    "places_of",
+    "verdict",
+    "version_lines",
+]
+
+GLYPHS: Mapping[str, str] = {
+    "pass": "✓",
+    "fail": "✕",
+    "warning": "!",
+    "deviation": "≠",
+    "n/a": "\N{EN DASH}",
+    "inconclusive": "?",
+}
+"""A sign for each outcome, so that nothing rests on colour alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLine:
+    """A node version: what holds for it now."""
+
+    key: Version
+    label: str
+    counts: Mapping[str, int]
+    bar: Markup
+    newest_run: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A number that the page opens with, what it counts, and where more of it stands; tone as in ``verdict``, or ``quiet``."""
+
+    number: int
+    label: str
+    anchor: str
+    tone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Everything the template needs, in the order of the page.
+
+    Attributes:
+        new: Findings that are new, and their anchors; empty where the page has no place for one.
+        others: Checks that changed, neither new failures nor fixed.
+        anchors: Where the verdict on a requirement stands, by requirement.
+        killed: How many faulty nodes were noticed, and how many there are.
+        limits: How many of each kind have a picture or a card; the rest is counted.
+    """
+
+    headline: str
+    tone: str
+    span: str
+    compared: bool
+    tiles: Sequence[Tile]
+    versions: Sequence[VersionLine]
+    fresh: Sequence[ChangeCard]
+    statuses: Mapping[str, int]
+    status_bar: Markup
+    fixed: Sequence[CheckChange]
+    others: Sequence[CheckChange]
+    new: Sequence[tuple[Finding, str]]
+    gone: Sequence[Finding]
+    grid: Grid
+    anchors: Mapping[str, str]
+    troubles: Sequence[TroubleCard]
+    flaky: Sequence[FlakyRow]
+    findings: Sequence[FindingCard]
+    found: Markup
+    coverage: Sequence[CoverageRow]
+    mutants: Sequence[tuple[MutantLine, Markup]]
+    killed: tuple[int, int]
+    trends: Sequence[TrendCard]
+    trends_left_out: int
+    rates: Sequence[RateView]
+    runs: Sequence[RunView]
+    makings: Sequence[Making]
+    accounts: Sequence[Account]
+    ailing: Sequence[RunLine]
+    report: Report
+    places: Mapping[str, str]
+    limits: Limits
+
+    @property
+    def cases(self) -> int:
+        """Number of fuzz cases in all runs."""
+        return sum(run.rows.get("fuzz_cases.jsonl", 0) for run in self.report.runs)
+
+    @property
+    def bad_lines(self) -> int:
+        """Number of lines that are no rows."""
+        return sum(run.bad for run in self.report.runs)
+
+
+def make_page(
+    report: Report,
+    places: Mapping[str, str] | None = None,
+    limits: Limits | None = None,
+    grid: Grid | None = None,
+) -> Page:
+    """Returns the page of a report.
+
+    Args:
+        report: What it says.
+        places: Where run folders are, by run id, as ``places_of`` returns them; a capture of a run that is
+            not there is named, without a link.
+        limits: How much of it is shown.
+        grid: That of a page of the same report, if there is one already.
+    """
+    places, limits = places or {}, limits or Limits()
+    versions = version_lines(report)
+    troubles = trouble_cards(report.troubles, places)
+    anchors = {
+        requirement: anchor
+        for card in troubles[: limits.troubles]
+        for requirement, anchor in anchors_of(card)
+    }
+    counted = [run for run in report.runs if run.state != folders.DUPLICATE]
+    oldest_first = [run.run_id for run in reversed(counted)]
+    started = {run.run_id: run.started_at for run in report.runs}
+    headline, tone = verdict(report, versions)
+    trends = [trend for trend in report.trends if trend.points]
+    findings = finding_cards(report, oldest_first, places, limits)
+    statuses = _statuses(report)
+    mutants = sorted(report.mutants, key=lambda line: (not line.alive, line.requirement))
+    return Page(
+        headline=headline,
+        tone=tone,
+        span=_span(counted),
+        compared=is_compared(report.sets),
+        tiles=_tiles(report),
+        versions=versions,
+        fresh=change_cards(report, places, limits),
+        statuses=statuses,
+        status_bar=svg.bar(list(statuses.items()), "checks", css="c"),
+        fixed=[change for change in report.changes if change.status == FIXED],
+        others=[change for change in report.changes if change.status not in {NEW_FAILURE, FIXED, UNCHANGED}],
+        new=[
+            (finding, anchor(number) if number < limits.findings else "")
+            for number, finding in enumerate(report.findings)
+            if finding.status in FRESH
+        ],
+        gone=[finding for finding in report.findings if finding.status == GONE],
+        grid=make_grid(report.cells, [line.key for line in versions]) if grid is None else grid,
+        anchors=anchors,
+        troubles=troubles,
+        flaky=[flaky_row(flaky, started, places) for flaky in report.flaky[: limits.flaky]],
+        findings=findings,
+        found=found_curve(report.found),
+        coverage=coverage_rows(report.coverage, oldest_first),
+        mutants=[
+            (line, svg.meter(line.killed, line.mutants, f"{line.killed} of {line.mutants}"))
+            for line in mutants[: limits.rows]
+        ],
+        killed=(sum(line.killed for line in mutants), sum(line.mutants for line in mutants)),
+        trends=[trend_card(trend, report.sets) for trend in trends[: limits.trends]],
+        trends_left_out=max(0, len(trends) - limits.trends),
+        rates=rate_views(report.rates, oldest_first),
+        runs=[run_view(run, report.sets, places) for run in report.runs[: limits.runs]],
+        makings=makings_of(report.runs),
+        accounts=accounts_of(report),
+        ailing=[run for run in report.runs if run.state != folders.COMPLETE or run.notes or run.bad],
+        report=report,
+        places=places,
+        limits=limits,
+    )
+
+
+def is_compared(sets: SetInfo) -> bool:
+    """Whether there was anything to compare with."""
+    return any(pair.baseline for pair in sets.pairs)
+
+
+def version_lines(report: Report) -> list[VersionLine]:
+    """Returns the node versions that were judged, those that are compared first, then the one with the newest run."""
+    counted = (run for run in report.runs if run.state != folders.DUPLICATE)
+    age = {run.run_id: (run.started_at, run.run_id) for run in counted}
+    cells: dict[Version, list[Cell]] = {}
+    for cell in report.cells:
+        cells.setdefault((cell.node_impl, cell.node_version), []).append(cell)
+    lines = []
+    for key, mine in cells.items():
+        counts = {name: sum(cell.outcome == name for cell in mine) for name in ORDER}
+        label = " ".join(filter(None, key)) if key != ("unknown", "unknown") else "unknown node"
+        newest = max((cell.run_id for cell in mine), key=lambda run_id: age[run_id])
+        lines.append(VersionLine(key, label, counts, svg.bar(list(counts.items()), label), newest))
+    judged = {(run.node_impl, run.node_version) for run in report.runs if run.run_id in report.sets.candidate}
+    return sorted(lines, key=lambda line: (line.key in judged, age[line.newest_run], line.key), reverse=True)
+
+
+def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
+    """Returns the headline and its tone: ``bad``, ``mixed``, ``good`` or ``none``.
+
+    With something to compare with, it speaks of what became worse. Without, of the node version that was
+    judged last and of the findings that are not gone.
+    """
+    where = f" on {versions[0].label}" if versions else ""
+    failed = any(not gate.ok for gate in report.gates)
+    if not is_compared(report.sets):
+        headline, tone = _state(report, versions[0].counts if versions else {}, where)
+        return headline, "bad" if failed else tone
+    judged = list(dict.fromkeys(f"{pair.node} {pair.candidate_version}" for pair in report.sets.pairs))
+    where = f" on {judged[0]}" if len(judged) == 1 else f" on {len(judged)} nodes"
+    broken = sum(change.status == NEW_FAILURE for change in report.changes)
+    fresh = sum(finding.status in FRESH for finding in report.findings)
+    lost = sum(one.kind == "requirement" for one in report.lost)
+    slower = sum(trend.status == SLOWER for trend in report.trends)
+    worse = [
+        count(number, noun) for number, noun in ((broken, "new failure"), (fresh, "new finding")) if number
+    ]
+    if worse:
+        return " and ".join(worse) + where, "bad"
+    weaker = [
+        f"{count(lost, 'requirement')} no longer covered" if lost else "",
+        f"{count(slower, 'measurement')} slower" if slower else "",
+    ]
+    if any(weaker):
+        return ", ".join(filter(None, weaker)) + where, "bad" if failed else "mixed"
+    fails = versions[0].counts.get("fail", 0) if versions else 0
+    still = f"; {count(fails, 'requirement')} still {'fails' if fails == 1 else 'fail'}" if fails else ""
+    return f"Nothing became worse{where}{still}", "bad" if failed else "mixed" if still else "good"
+
+
+def _state(report: Report, counts: Mapping[str, int], where: str) -> tuple[str, str]:
+    found = [finding for finding in report.findings if finding.status != GONE]
+    words = []
+    if fails := counts.get("fail", 0):
+        words.append(f"{count(fails, 'requirement')} {'fails' if fails == 1 else 'fail'}{where}")
+    if found:
+        if counts.get("pass") and not fails:
+            words.append(f"No requirement fails{where}")
+        fresh = sum(finding.status in FRESH for finding in found)
+        words.append(count(len(found), "finding") + (f", {fresh} new" if 0 < fresh < len(found) else ""))
+    if words:
+        return "; ".join(words), "bad"
+    softer = [
+        count(counts.get("warning", 0), "warning"),
+        count(counts.get("deviation", 0), "known deviation"),
+        f"{counts.get('inconclusive', 0)} inconclusive",
+    ]
+    softer = [word for word in softer if not word.startswith("0 ")]
+    if softer:
+        return f"Nothing fails{where}; {', '.join(softer)}", "mixed"
+    if counts.get("pass"):
+        return f"{count(counts['pass'], 'requirement')} shown{where}, none broken", "good"
+    if any(rate.cases for rate in report.rates):
+        return "No findings", "good"
+    return "Nothing was judged", "none"
+
+
+def _span(runs: Sequence[RunLine]) -> str:
+    days = sorted(run.started_at[:10] for run in runs if run.started_at)
+    when = "" if not days else f", {days[0]}" if days[0] == days[-1] else f", {days[0]} to {days[-1]}"
+    return count(len(runs), "run") + when
+
+
+def _tiles(report: Report) -> list[Tile]:
+    statuses = [change.status for change in report.changes]
+    numbers = (
+        (statuses.count(NEW_FAILURE), "new failures", "changed", "bad"),
+        (sum(finding.status in FRESH for finding in report.findings), "new findings", "changed", "bad"),
+        (statuses.count(FIXED), "fixed", "changed", "good"),
+        (len(report.flaky), "flaky", "flaky", "mixed"),
+        (len(report.lost), "coverage lost", "coverage", "mixed"),
+        (sum(trend.status == SLOWER for trend in report.trends), "slower", "trends", "mixed"),
+    )
+    return [
+        Tile(number, label, anchor, tone if number else "quiet") for number, label, anchor, tone in numbers
+    ]
+
+
+def _statuses(report: Report) -> dict[str, int]:
+    found = [change.status for change in report.changes]
+    counts = {status: found.count(status) for status in CHECK_STATUSES}
+    counts[UNCHANGED] += report.unchanged
+    return {status: number for status, number in counts.items() if number}

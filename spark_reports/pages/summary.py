@@ -1,0 +1,216 @@
+"""A report in a few tables of Markdown: what the summary page of a pipeline shows."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from spark_reports.folders import STATES
+from spark_reports.pages.grid import ORDER
+from spark_reports.pages.page import Page, count
+from spark_reports.pages.text import markdown
+from spark_reports.report import (
+    NA_EVERYWHERE,
+    NEW_CHECK,
+    NOT_COMPARABLE,
+    UNCHANGED,
+    CheckChange,
+    Finding,
+    SetInfo,
+    Trend,
+)
+
+_QUIET = {UNCHANGED: "unchanged", NEW_CHECK: "new", NA_EVERYWHERE: "n/a everywhere", NOT_COMPARABLE: ""}
+
+LIMIT = 60_000
+"""Bytes; platforms that show such summaries cut them off at about a million."""
+
+ROWS = 50
+"""So many rows of a table are shown."""
+
+WHOLE = "report.html"
+"""Where the rest is."""
+
+
+def summary(page: Page) -> str:
+    """Returns the report as Markdown, at most ``LIMIT`` bytes and a line that says how much is left out."""
+    report = page.report
+    lines = [f"# {markdown(page.headline)}", "", f"{page.span}.", *_sets(report.sets), ""]
+    lines += _section(
+        "Gates",
+        ["gate", "", "counted"],
+        [[gate.name, "holds" if gate.ok else "FAILED", gate.text] for gate in report.gates],
+    )
+    lines += _section(
+        "What changed",
+        ["", "requirement", "test", "failed, baseline", "failed, now", "seen"],
+        [_change(change) for change in report.changes if not _is_quiet(change)],
+    )
+    quiet = Counter(change.status for change in report.changes if _is_quiet(change))
+    # Of runs that cannot be compared the runs are counted above, not every check of theirs.
+    quiet.pop(NOT_COMPARABLE, None)
+    if report.unchanged:
+        quiet[UNCHANGED] += report.unchanged
+    if quiet:
+        counted = ", ".join(f"{number} {_QUIET[status]}" for status, number in quiet.items())
+        lines += [f"{count(quiet.total(), 'other check')}: {counted}.", ""]
+    lines += _section(
+        "Findings",
+        ["", "bucket", "cases", "campaigns", "first seen", "last seen", "smallest case"],
+        [_finding(finding) for finding in report.findings],
+    )
+    lines += _section(
+        "Flaky tests",
+        ["test", "failed", "rate", "flips", "last change"],
+        [
+            [
+                _test(flaky.test, flaky.transport),
+                f"{flaky.failed} of {flaky.runs}",
+                f"{_percent(flaky.rate)} ({_percent(flaky.low)} to {_percent(flaky.high)})",
+                str(flaky.flips),
+                flaky.last_flip_run,
+            ]
+            for flaky in report.flaky
+        ],
+    )
+    lines += _section(
+        "No longer covered",
+        ["kind", "name", "level", "last run that had it", "why"],
+        [[lost.kind, lost.name, lost.level, lost.last_run, lost.why] for lost in report.lost],
+    )
+    lines += _section(
+        "Measured",
+        ["", "what", "newest", "against the baseline"],
+        [_trend(trend) for trend in report.trends if trend.points],
+    )
+    rows = [[line.label, *(str(line.counts[name]) for name in ORDER)] for line in page.versions]
+    lines += _section("Requirements by version", ["node", *ORDER], rows)
+    lines += _section(
+        "Since which version a test fails",
+        ["requirement", "test", "good", "bad", "confidence"],
+        [
+            [row.requirement, row.test, row.good or "(none)", row.bad, _percent(row.confidence)]
+            for row in report.first_bad
+        ],
+    )
+    lines += _section(
+        "What releases show differently",
+        ["requirement", "since", "before", "then", "node"],
+        [
+            [row.requirement, row.first or "", row.before or "", row.after or "", row.node_impl]
+            for row in report.differences
+        ],
+    )
+    lines += _section(
+        "Requirements that did not pass",
+        ["outcome", "requirement", "expected", "seen", "node"],
+        [
+            [
+                card.trouble.outcome,
+                " ".join(card.trouble.requirements),
+                card.trouble.expected or card.trouble.reason,
+                card.trouble.seen,
+                ", ".join(card.labels),
+            ]
+            for card in page.troubles
+        ],
+    )
+    lines += _section(
+        "Deviations that are no longer shown",
+        ["requirement", "test", "node"],
+        [[row.requirement, row.test, f"{row.node_impl} {row.node_version}"] for row in report.stale],
+    )
+    lines += _section(
+        "Faulty nodes that no test noticed",
+        ["requirement", "noticed", "not noticed"],
+        [
+            [row.requirement, f"{row.killed} of {row.mutants}", ", ".join(row.alive)]
+            for row in report.mutants
+            if row.alive
+        ],
+    )
+    lines += _section(
+        "Runs that are not whole",
+        ["run", "state", "what is wrong"],
+        [
+            [
+                run.run_id,
+                run.state,
+                "; ".join([*run.notes, *([count(run.bad, "bad line")] if run.bad else [])])
+                or STATES[run.state],
+            ]
+            for run in page.ailing
+        ],
+    )
+    return _cap(lines)
+
+
+def _sets(sets: SetInfo) -> list[str]:
+    lines = ["", f"Compared: {markdown(sets.text)}."] if sets.text else []
+    if sets.not_comparable:
+        lines += ["", f"{count(len(sets.not_comparable), 'run')} not comparable: {WHOLE} says why."]
+    return lines
+
+
+def _is_quiet(change: CheckChange) -> bool:
+    """Tells whether nobody has to look at a check; it is counted."""
+    return change.status in _QUIET and not change.failed_c
+
+
+def _change(change: CheckChange) -> list[str]:
+    return [
+        change.status,
+        " ".join(change.requirements),
+        _test(change.test, change.transport),
+        f"{change.failed_b} of {change.runs_b}",
+        f"{change.failed_c} of {change.runs_c}",
+        change.seen,
+    ]
+
+
+def _finding(finding: Finding) -> list[str]:
+    return [
+        finding.status if not finding.known else f"{finding.status}, {finding.known}",
+        finding.bucket,
+        str(finding.cases),
+        ", ".join(finding.campaigns),
+        finding.first_run,
+        finding.last_run,
+        f"{finding.campaign} case {finding.case}, {finding.sent_bytes} bytes",
+    ]
+
+
+def _trend(trend: Trend) -> list[str]:
+    return [trend.status, trend.name, f"{trend.points[-1].value:.4g} {trend.unit}", trend.drift]
+
+
+def _test(test: str, transport: str) -> str:
+    return test if transport in {"", "tcp"} else f"{test} over {transport}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _section(title: str, head: list[str], rows: Sequence[list[str]]) -> list[str]:
+    if not rows:
+        return []
+    shown = rows[:ROWS]
+    more = [f"{len(rows) - len(shown)} more in {WHOLE}.", ""] if len(rows) > len(shown) else []
+    return [f"## {title}", "", *_table(head, shown), *more]
+
+
+def _table(head: list[str], rows: Sequence[list[str]]) -> list[str]:
+    body = ["| " + " | ".join(markdown(cell) for cell in row) + " |" for row in rows]
+    return ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head), *body, ""]
+
+
+def _cap(lines: list[str]) -> str:
+    text = "\n".join(lines).rstrip() + "\n"
+    if len(text.encode()) <= LIMIT:
+        return text
+    kept, size = [], 0
+    for line in lines:
+        size += len(line.encode()) + 1
+        if size > LIMIT:
+            break
+        kept.append(line)
+    return "\n".join([*kept, "", f"{len(lines) - len(kept)} more lines; all of it is in {WHOLE}."]) + "\n"

@@ -1,0 +1,69 @@
+"""Tables of other formats than plain Parquet, for clusters whose Spark has the plug-in: Delta Lake, Iceberg.
+
+The records of the store stay the truth: a row counts if a record names its run and attempt. What the format adds is
+its own way of keeping, merging and deleting files; see its documentation for the last two.
+"""
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from spark_reports.errors import EngineFailed
+from spark_reports.storage.places import as_glob
+from spark_reports.storage.store import Append
+from spark_reports.storage.tables import SCHEMAS
+
+PLUG_INS = {
+    "delta": "Delta Lake (package io.delta:delta-spark)",
+    "iceberg": "Apache Iceberg (package org.apache.iceberg:iceberg-spark-runtime)",
+}
+"""The formats besides Parquet, and what Spark needs for each, in the version that fits it."""
+
+_UNKNOWN = "DATA_SOURCE_NOT_FOUND"
+
+
+def appender(spark: SparkSession, table_format: str) -> Append:
+    """Returns what appends rows to tables of a format.
+
+    Raises:
+        EngineFailed: Spark lacks the plug-in.
+    """
+    require_plug_in(spark, table_format)
+
+    def append(table: str, folder: str, target: str) -> None:
+        rows = spark.read.schema(SCHEMAS[table]).parquet(as_glob(folder))
+        rows.write.format(table_format).mode("append").save(target)
+
+    return append
+
+
+def require_plug_in(spark: SparkSession, table_format: str) -> None:
+    """Checks that Spark has what a format needs.
+
+    Raises:
+        EngineFailed: It has not.
+    """
+    try:
+        spark.read.format(table_format).load("/zenoh-reports/no-such-table")
+    except (PySparkException, Py4JJavaError) as error:
+        # Any other error is about the path, which is not there, and comes from the plug-in.
+        if _UNKNOWN in str(error):
+            needed = PLUG_INS.get(table_format, f"a plug-in for {table_format}")
+            raise EngineFailed(
+                f"this Spark has no tables of format {table_format}: start it with {needed} by --conf "
+                "spark.jars.packages or in its jars folder, or leave --format out"
+            ) from error
+
+
+def read(spark: SparkSession, table_format: str, address: str, table: str) -> DataFrame:
+    """Returns all rows of a table, those that do not count included."""
+    rows = spark.read.format(table_format).load(as_glob(address))
+    # A table that is older than a column lacks it.
+    known = set(rows.columns)
+    return rows.select(
+        *(
+            sf.col(field.name) if field.name in known else sf.lit(None).cast(field.dataType).alias(field.name)
+            for field in SCHEMAS[table]
+        )
+    )
