@@ -30,6 +30,7 @@ from spark_reports.frames import (
     statistics,
     versions,
 )
+from spark_reports.frames.sets import RunOfSet
 from spark_reports.report import (
     CHECK_STATUSES,
     FASTER,
@@ -91,7 +92,6 @@ _WRONG = ("ref:", "null:")
 _TROUBLE_ORDER = ("fail", "warning", "inconclusive", "deviation")
 
 # What is asked for by name, as it is told and as ``left_out`` has it.
-_SETS = "what is compared"
 _RATES = "rates"
 _REQUIREMENTS = "requirements"
 _OUTCOMES = "outcomes of runs"
@@ -142,13 +142,12 @@ def collect(
     has = {table for commit in commits for table in commit.tables}
     wrong = any(map(_is_wrong, commits))
     with Questions(say) as ask:
-        runs = _runs_of(commits, views.requirements.sparkSession)
-        ask.add(_SETS, sets.resolve(runs, _baseline(baseline, commits)), limit=MOST)
+        spark = views.requirements.sparkSession
+        runs = _runs_of(commits, spark)
         _ask_about_runs(views, _well(runs, commits), has, ask)
-        resolved = ask.table(_SETS)
-        compared = _compared(resolved.to_pylist(), baseline)
-        # A small table that is there already is joined without being made again for every question.
-        in_sets = runs.sparkSession.createDataFrame(resolved)
+        resolved = sets.resolve((commit.run for commit in commits), _baseline(baseline, commits))
+        compared = _compared(resolved, baseline)
+        in_sets = sets.frame(spark, resolved)
         _ask_what_changed(views, in_sets, has, wrong, ask)
         cells = tuple(make(Cell, row) for row in ask.rows(_REQUIREMENTS))
         _ask_about_versions(views, _well(runs, commits), cells, ask)
@@ -159,18 +158,18 @@ def collect(
         )
         _ask_why(views, few or views, newest, ask)
         if ask.rows(_VALUES):
-            values = runs.sparkSession.createDataFrame(ask.table(_VALUES))
+            values = spark.createDataFrame(ask.table(_VALUES))
             ask.add(_DRIFTS, drift.drifts(values, in_sets), limit=MOST)
         else:
             ask.skip(_DRIFTS)
-        return _report(ask, commits, compared, resolved.to_pylist(), cells, duplicates)
+        return _report(ask, commits, compared, resolved, cells, duplicates)
 
 
 def _report(
     ask: Questions,
     commits: Sequence[Commit],
     compared: SetInfo,
-    resolved: Sequence[_Row],
+    resolved: Sequence[RunOfSet],
     cells: Sequence[Cell],
     duplicates: Sequence[RunFolder],
 ) -> Report:
@@ -405,42 +404,39 @@ def _baseline(asked: str, commits: Sequence[Commit]) -> sets.Baseline:
     return sets.baseline_of(asked, {commit.run_id for commit in commits})
 
 
-def _compared(resolved: Iterable[_Row], asked: str) -> SetInfo:
+def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
     """Returns what is compared with what.
 
     Raises:
         DataTrouble: The baseline was asked for by its name, and there is none of it.
     """
-    by_key: dict[str, list[_Row]] = {}
-    for run in sorted(resolved, key=lambda run: (run["key"], run["age"])):
-        by_key.setdefault(run["key"], []).append(run)
-    every = [run for runs in by_key.values() for run in runs]
-    if asked != sets.PREVIOUS and not any(run["set"] == sets.BASELINE for run in every):
-        known = sorted({run["node_version"] for run in every})
+    by_key: dict[str, list[RunOfSet]] = {}
+    for run in resolved:
+        by_key.setdefault(run.key, []).append(run)
+    if asked != sets.PREVIOUS and not any(run.set == sets.BASELINE for run in resolved):
+        known = sorted({run.node_version for run in resolved})
         raise DataTrouble(
             f"no run {asked} and none on a version {asked}; there are {', '.join(known) or 'none'}"
         )
     pairs, alone = [], []
     for key, runs in by_key.items():
-        of_set = {
-            name: [run for run in runs if run["set"] == name] for name in (sets.CANDIDATE, sets.BASELINE)
-        }
+        of_set = {name: [run for run in runs if run.set == name] for name in (sets.CANDIDATE, sets.BASELINE)}
         candidate, baseline = of_set[sets.CANDIDATE], of_set[sets.BASELINE]
-        apart = [run for run in runs if run["set"] == sets.NOT_COMPARABLE]
+        apart = [run for run in runs if run.set == sets.NOT_COMPARABLE]
         if apart:
             why = f"{asked} ran with another environment or configuration, or on another node"
-            alone += [NotComparable(run_id=run["run_id"], why=why) for run in apart]
-        if not candidate or runs[0]["mutant"]:
+            alone += [NotComparable(run_id=run.run_id, why=why) for run in apart]
+        if not candidate or runs[0].mutant:
             continue
-        if not baseline and runs[0]["others"]:
+        if not baseline and runs[0].others:
             why = "no earlier run of this node has its environment and configuration"
-            alone += [NotComparable(run_id=run["run_id"], why=why) for run in candidate]
+            alone += [NotComparable(run_id=run.run_id, why=why) for run in candidate]
         pairs.append(
             Compared(
                 key=key,
-                node=f"{runs[0]['node_impl']} {runs[0]['node_whatami']}".strip(),
-                candidate=tuple(run["run_id"] for run in candidate),
-                baseline=tuple(run["run_id"] for run in baseline),
+                node=f"{runs[0].node_impl} {runs[0].node_whatami}".strip(),
+                candidate=tuple(run.run_id for run in candidate),
+                baseline=tuple(run.run_id for run in baseline),
                 candidate_version=_versions(candidate),
                 baseline_version=_versions(baseline),
             )
@@ -449,8 +445,8 @@ def _compared(resolved: Iterable[_Row], asked: str) -> SetInfo:
     return SetInfo(asked=asked, text=_words(with_both), pairs=tuple(pairs), not_comparable=tuple(alone))
 
 
-def _versions(runs: Iterable[_Row]) -> str:
-    return ", ".join(dict.fromkeys(run["node_version"] for run in sorted(runs, key=lambda run: run["place"])))
+def _versions(runs: Iterable[RunOfSet]) -> str:
+    return ", ".join(dict.fromkeys(run.node_version for run in sorted(runs, key=lambda run: run.place)))
 
 
 def _words(pairs: Sequence[Compared]) -> str:
@@ -549,14 +545,14 @@ def _findings(ask: Questions) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda one: (FINDING_STATUSES.index(one.status), -one.cases, one.bucket)))
 
 
-def _trends(ask: Questions, resolved: Iterable[_Row]) -> tuple[Trend, ...]:
+def _trends(ask: Questions, resolved: Iterable[RunOfSet]) -> tuple[Trend, ...]:
     """Returns what was measured in each key over time, with what the comparison says of it."""
-    run_of = {run["run_id"]: run for run in resolved if not run["mutant"]}
+    run_of = {run.run_id: run for run in resolved if not run.mutant}
     points: dict[tuple[str, str, str, str], list[TrendPoint]] = {}
     for row in ask.rows(_VALUES):
         if run := run_of.get(row["run_id"]):
-            point = make(TrendPoint, {**run, **row}, version=run["node_version"])
-            points.setdefault((run["key"], row["name"], row["unit"], row["better"]), []).append(point)
+            point = make(TrendPoint, {**dataclasses.asdict(run), **row}, version=run.node_version)
+            points.setdefault((run.key, row["name"], row["unit"], row["better"]), []).append(point)
     drifts = {(row["key"], row["name"], row["unit"], row["better"]): row for row in ask.rows(_DRIFTS)}
     trends = []
     for names, mine in points.items():

@@ -1,15 +1,18 @@
 """What is compared with what: candidate and baseline runs of the same node, environment and configuration.
 
-Runs that differ in one of these are never compared: what looks fixed may only have been asked differently.
+Runs that differ in one of these are never compared: what looks fixed may only have been asked differently. Runs are
+few and the records of the store have all that is needed here, so this takes no Spark; ``frame`` brings it there.
 """
 
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame, SparkSession
 
-from spark_reports.frames.columns import require
-from spark_reports.frames.versions import version_key
+from spark_reports.frames.versions import Version, parse_version
 
 CANDIDATE = "candidate"
 BASELINE = "baseline"
@@ -20,9 +23,10 @@ PREVIOUS = "previous"
 RUN = "run"
 VERSION = "version"
 
-_OF_RUN = (
-    *("run_id", "started_at", "kind", "node", "node_impl", "node_version", "node_whatami"),
-    *("environment", "configuration", "harness_version", "harness_commit"),
+SCHEMA = (
+    "run_id string, set string, key string, others bigint, age int, started_at string, node_impl string, "
+    "node_whatami string, node_version string, place int, harness string, mutant string, has_candidate boolean, "
+    "has_baseline boolean"
 )
 
 
@@ -40,127 +44,169 @@ class Baseline:
     name: str = ""
 
 
-def baseline_of(text: str, run_ids: frozenset[str] | set[str]) -> Baseline:
+@dataclass(slots=True)
+class RunOfSet:
+    """What a run is in the comparison.
+
+    Attributes:
+        run_id: The run.
+        set: ``candidate``, ``baseline``, ``history`` or ``not comparable``.
+        key: What comparable runs share, in words. Rows before version 4 do not say how they were configured; there
+            what the run did stands in for it, so that a campaign is not taken for a run of the suite without any test.
+        others: How many runs of the same implementation, role and kind have another key.
+        age: Counts the runs of a key from the newest, which is 0.
+        started_at: Of the run; so are ``node_impl``, ``node_whatami``, ``node_version``.
+        place: Orders the versions of a key, from 1.
+        harness: The commit of the tests, or their version.
+        mutant: Names the rule that a reference node breaks on purpose; ``null:`` and its kind for a node that is
+            none; empty for others.
+        has_candidate: Whether a run of the key is one; so is ``has_baseline``.
+    """
+
+    run_id: str
+    set: str
+    key: str
+    others: int
+    age: int
+    started_at: str
+    node_impl: str
+    node_whatami: str
+    node_version: str
+    place: int
+    harness: str
+    mutant: str
+    has_candidate: bool = False
+    has_baseline: bool = False
+
+
+def baseline_of(text: str, run_ids: Collection[str]) -> Baseline:
     """Returns what ``--baseline`` means: ``previous``, a run if there is one of that name, or else a version."""
     if text == PREVIOUS:
         return Baseline()
     return Baseline(RUN if text in run_ids else VERSION, text)
 
 
-def resolve(runs: DataFrame, baseline: Baseline) -> DataFrame:
-    """Returns one row per run: what it is in the comparison.
-
-    Columns: ``run_id set key others age started_at node_impl node_whatami node_version place harness mutant
-    has_candidate has_baseline``.
-
-    - ``key``: what comparable runs share, in words. Rows before version 4 do not say how they were configured; there
-      what the run did stands in for it, so that a campaign is not taken for a run of the suite without any test.
-    - ``others``: how many runs of the same implementation, role and kind have another key.
-    - ``age``: counts the runs of a key from the newest, which is 0.
-    - ``place``: orders the versions of a key, from 1.
-    - ``harness``: the commit of the tests, or their version.
-    - ``mutant``: names the rule that a reference node breaks on purpose; ``null:`` and its kind for a node that is
-      none; empty for others.
-    - ``has_candidate``, ``has_baseline``: whether a run of the key is one.
+def resolve(runs: Iterable[Mapping[str, Any]], baseline: Baseline) -> list[RunOfSet]:
+    """Returns what each run is, by key, the newest first.
 
     The candidate is every run of the newest version of a key, or its newest run where there is one version only. A
     run whose run.json cannot be read is left out.
+
+    Args:
+        runs: Runs, as ``rows.RunRow`` has them.
+        baseline: What they are compared with.
     """
-    require(runs, *_OF_RUN)
-    by_key, newest_first = Window.partitionBy("key"), (sf.desc("started_at"), sf.desc("run_id"))
-    of_version = Window.partitionBy("key", "node_version")
-    known = (
-        runs.where(sf.col("started_at") != "")
-        .select(*_OF_RUN)
-        .withColumn("mutant", _mutant())
-        .withColumn("key", _key())
-        .withColumn("version", version_key(sf.col("node_version")))
-        # Versions that are none are in the order in which they first came up.
-        .withColumn("met", sf.when(sf.col("version").isNull(), sf.min("started_at").over(of_version)))
-        .withColumn("place", sf.dense_rank().over(by_key.orderBy("version", "met", _unnumbered())))
-        .withColumn("age", sf.row_number().over(by_key.orderBy(*newest_first)) - 1)
-        .withColumn(
-            "others",
-            sf.count("*").over(Window.partitionBy("node_impl", "node_whatami", "kind"))
-            - sf.count("*").over(Window.partitionBy("key", "kind")),
-        )
-    )
-    return (
-        _split(known, baseline)
-        .withColumn("has_candidate", sf.max(sf.col("set") == CANDIDATE).over(by_key))
-        .withColumn("has_baseline", sf.max(sf.col("set") == BASELINE).over(by_key))
-        .select(
-            *("run_id", "set", "key", "others", "age", "started_at", "node_impl", "node_whatami"),
-            *("node_version", "place", "harness", "mutant", "has_candidate", "has_baseline"),
-        )
-    )
+    known = [run for run in runs if run["started_at"]]
+    by_key: dict[str, list[Mapping[str, Any]]] = {}
+    for run in known:
+        by_key.setdefault(_key(run), []).append(run)
+    of_node = Counter(_node_and_kind(run) for run in known)
+    found = []
+    for key in sorted(by_key):
+        newest_first = sorted(by_key[key], key=lambda run: (run["started_at"], run["run_id"]), reverse=True)
+        places = _places(newest_first)
+        of_kind = Counter(run["kind"] for run in newest_first)
+        mine = [
+            RunOfSet(
+                run_id=run["run_id"],
+                set=HISTORY,
+                key=key,
+                others=of_node[_node_and_kind(run)] - of_kind[run["kind"]],
+                age=age,
+                started_at=run["started_at"],
+                node_impl=run["node_impl"],
+                node_whatami=run["node_whatami"],
+                node_version=run["node_version"],
+                place=places[run["node_version"]],
+                harness=run["harness_commit"] or run["harness_version"],
+                mutant=_mutant(run["node"]),
+            )
+            for age, run in enumerate(newest_first)
+        ]
+        _split(mine, baseline)
+        roles = {run.set for run in mine}
+        for one in mine:
+            one.has_candidate, one.has_baseline = CANDIDATE in roles, BASELINE in roles
+        found += mine
+    return found
 
 
-def _split(known: DataFrame, baseline: Baseline) -> DataFrame:
-    by_key = Window.partitionBy("key")
-    harness = sf.when(sf.col("harness_commit") != "", sf.col("harness_commit")).otherwise(
-        sf.col("harness_version")
-    )
-    known = known.withColumn("harness", harness)
-    newest = sf.max("place").over(by_key)
+def frame(spark: SparkSession, runs: Sequence[RunOfSet]) -> DataFrame:
+    """Returns one row per run, with the columns of ``SCHEMA``, which are the attributes of ``RunOfSet``."""
+    import pyarrow as pa
+
+    rows = [dataclasses.asdict(run) for run in runs]
+    columns = {field.name: [row[field.name] for row in rows] for field in dataclasses.fields(RunOfSet)}
+    return spark.createDataFrame(pa.table(columns), SCHEMA)
+
+
+def _split(runs: Sequence[RunOfSet], baseline: Baseline) -> None:
+    """Gives the runs of a key their roles."""
+    newest = max(run.place for run in runs)
     if baseline.kind == PREVIOUS:
-        one_version = newest == 1
-        is_candidate = sf.when(one_version, sf.col("age") == 0).otherwise(sf.col("place") == newest)
-        is_baseline = sf.when(one_version, sf.col("age") > 0).otherwise(sf.col("place") == newest - 1)
-        role = sf.when(is_candidate, CANDIDATE).when(is_baseline, BASELINE).otherwise(HISTORY)
-        return known.withColumn("set", role)
-    wanted = sf.lit(baseline.name)
-    if baseline.kind == RUN:
-        asked = sf.col("run_id") == wanted
-    else:
-        asked = (sf.col("node_version") == wanted) | sf.coalesce(
-            sf.col("version") == version_key(wanted), sf.lit(False)
-        )
-    known = known.withColumn("asked", asked)
+        for run in runs:
+            behind = run.age if newest == 1 else newest - run.place
+            if behind == 0:
+                run.set = CANDIDATE
+            elif newest == 1 or behind == 1:
+                run.set = BASELINE
+        return
+    asked = [run for run in runs if _is_asked(run, baseline)]
+    if not asked:
+        for run in runs:
+            run.set = NOT_COMPARABLE
+        return
+    others = [run for run in runs if run not in asked]
     # A run is compared with those behind it, if there are some; otherwise with the newest other one.
-    mark = sf.min(sf.when(sf.col("asked"), sf.struct(-sf.col("place"), sf.col("age")))).over(by_key)
-    known = known.withColumn(
-        "later",
-        ~sf.col("asked")
-        & ((sf.struct(-sf.col("place"), sf.col("age")) < mark) if baseline.kind == RUN else sf.lit(True)),
-    )
-    last = sf.max(sf.when(sf.col("later"), sf.col("place"))).over(by_key)
-    youngest = sf.min(sf.when(~sf.col("asked"), sf.col("age"))).over(by_key)
-    chosen = sf.when(last.isNull(), sf.col("age") == youngest).otherwise(
-        sf.col("later") & (sf.col("place") == last)
-    )
-    role = (
-        sf.when(~sf.max("asked").over(by_key), NOT_COMPARABLE)
-        .when(sf.col("asked"), BASELINE)
-        .when(chosen, CANDIDATE)
-        .otherwise(HISTORY)
-    )
-    return known.withColumn("set", role)
+    mark = min((-run.place, run.age) for run in asked)
+    later = [run for run in others if baseline.kind == VERSION or (-run.place, run.age) < mark]
+    last = max((run.place for run in later), default=None)
+    for run in asked:
+        run.set = BASELINE
+    for run in others[:1] if last is None else later:
+        if last is None or run.place == last:
+            run.set = CANDIDATE
 
 
-def _mutant() -> Column:
-    node = sf.col("node")
-    return (
-        sf.when(node.startswith("ref:"), sf.substring_index(node, ":", -1))
-        .when(node.startswith("null:"), node)
-        .otherwise(sf.lit(""))
+def _is_asked(run: RunOfSet, baseline: Baseline) -> bool:
+    if baseline.kind == RUN:
+        return run.run_id == baseline.name
+    version = parse_version(baseline.name)
+    return run.node_version == baseline.name or (
+        version is not None and parse_version(run.node_version) == version
     )
 
 
-def _key() -> Column:
+def _places(runs: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """Returns the place of each version of a key; versions that are none come first, in the order they came up in."""
+    met: dict[str, str] = {}
+    for run in runs:
+        version = run["node_version"]
+        met[version] = min(met.get(version, run["started_at"]), run["started_at"])
+
+    def place(version: str) -> tuple[int, Version | tuple[str, str]]:
+        parsed = parse_version(version)
+        return (0, (met[version], version)) if parsed is None else (1, parsed)
+
+    order = sorted({place(version) for version in met})
+    return {version: order.index(place(version)) + 1 for version in met}
+
+
+def _node_and_kind(run: Mapping[str, Any]) -> tuple[str, str, str]:
+    return run["node_impl"], run["node_whatami"], run["kind"]
+
+
+def _mutant(node: str) -> str:
+    if node.startswith("ref:"):
+        return node.rpartition(":")[2]
+    return node if node.startswith("null:") else ""
+
+
+def _key(run: Mapping[str, Any]) -> str:
     # Nodes of which nothing is known are the same only if they were reached in the same way.
-    alone = (sf.col("mutant") != "") | (sf.col("node_impl") == "unknown")
-    node = sf.concat_ws(
-        " ", "node_impl", sf.when(alone, sf.col("node")), sf.nullif("node_whatami", sf.lit(""))
-    )
-    environment = sf.when(sf.col("environment") == "", "environment not recorded").otherwise(
-        sf.col("environment")
-    )
-    configuration = sf.when(
-        sf.col("configuration") == "", sf.concat(sf.col("kind"), sf.lit(", configuration not recorded"))
-    ).otherwise(sf.col("configuration"))
-    return sf.concat_ws("; ", node, environment, configuration)
-
-
-def _unnumbered() -> Column:
-    return sf.when(sf.col("version").isNull(), sf.col("node_version"))
+    alone = _mutant(run["node"]) != "" or run["node_impl"] == "unknown"
+    node = [run["node_impl"], *([run["node"]] if alone else []), run["node_whatami"]]
+    words = " ".join([node[0], *filter(None, node[1:])])
+    environment = run["environment"] or "environment not recorded"
+    configuration = run["configuration"] or f"{run['kind']}, configuration not recorded"
+    return f"{words}; {environment}; {configuration}"

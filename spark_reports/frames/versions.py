@@ -5,6 +5,7 @@ also another answer. What was n/a or inconclusive says nothing about a release a
 """
 
 import math
+import re
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
@@ -27,6 +28,24 @@ _PHASES = (
 )
 
 _VERSION = r"^v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,9}))?)?(?:\+[0-9a-z.]+)?$"
+
+
+Version = tuple[tuple[int, ...], int, int]
+"""What versions are ordered by: numbers, phase, number of the phase."""
+
+
+def parse_version(text: str) -> Version | None:
+    """Returns what a version is ordered by, as ``version_key`` does for a column; None for what is no version."""
+    found = re.match(_VERSION, text.strip(" ").lower(), re.ASCII)
+    if found is None:
+        return None
+    phase = (
+        0 if not found[2] else next((rank for rank, words in _PHASES if found[2] in words.split("|")), None)
+    )
+    if phase is None:
+        return None
+    numbers = re.sub(r"(\.0+)+$", "", found[1])
+    return tuple(map(int, numbers.split("."))), phase, int(found[3] or 0)
 
 
 def version_key(version: Column) -> Column:

@@ -7,15 +7,10 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
+from spark_reports.frames.sets import SCHEMA
 from spark_reports.storage.tables import SCHEMAS
 
 KEY = "node"
-
-SETS = (
-    "run_id string, set string, key string, others bigint, age int, started_at string, node_impl string, "
-    "node_whatami string, node_version string, place int, harness string, mutant string, has_candidate boolean, "
-    "has_baseline boolean"
-)
 
 
 def rollup(spark: SparkSession, name: str, *rows: Mapping[str, Any]) -> DataFrame:
@@ -58,9 +53,9 @@ def compared(spark: SparkSession, *lines: str, others: int = 0, mutant: str = ""
         )
         for run_id, role, key, day, version, harness in parsed
     ]
-    columns = [field.split()[0] for field in SETS.split(", ")]
+    columns = [field.split()[0] for field in SCHEMA.split(", ")]
     table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
-    return spark.createDataFrame(table, SETS).coalesce(1)
+    return spark.createDataFrame(table, SCHEMA).coalesce(1)
 
 
 def _empty(kind: DataType) -> object:

@@ -1,21 +1,21 @@
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import SparkSession
 
 from spark_reports import rows
 from spark_reports.frames import sets
-from spark_reports.frames.columns import MissingColumns
-from tests.spark_reports.frames import SETS
 
-Frame = Callable[..., DataFrame]
 Run = Callable[..., rows.RunRow]
+Runs = Sequence[Mapping[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def runs(frame: Frame, run_row: Run) -> DataFrame:
+def runs(run_row: Run) -> Runs:
     """Three versions on one machine, one of them on another, a mutant; names are not in the order of time."""
-    return frame(
+    return made(
         run_row("old", 1, node_version="1.9.0"),
         run_row("ten", 2, node_version="1.10.0"),
         run_row("eleven-a", 4, node_version="1.11.0"),
@@ -24,19 +24,21 @@ def runs(frame: Frame, run_row: Run) -> DataFrame:
         run_row("mutant", 6, node="ref:ZN-INIT-001b", node_impl="refnode:ZN-INIT-001b"),
         run_row("", 7, started_at="", node_impl="unknown"),
         run_row("nothing", 8, node="null:echo", node_impl="null:echo"),
-    ).coalesce(1)
+    )
 
 
-def roles(runs: DataFrame, text: str = "previous") -> Mapping[str, str]:
-    names = {row["run_id"] for row in runs.select("run_id").collect()}
-    return {row["run_id"]: row["set"] for row in sets.resolve(runs, sets.baseline_of(text, names)).collect()}
+def made(*runs: rows.RunRow) -> Runs:
+    return [dataclasses.asdict(run) for run in runs]
 
 
-def test_newest_version_is_compared_with_the_one_before_it(runs: DataFrame) -> None:
-    told = sets.resolve(runs, sets.Baseline())
-    assert told.schema.simpleString() == f"struct<{SETS.replace(', ', ',').replace(' ', ':')}>"
-    found = {row["run_id"]: row for row in told.collect()}
-    assert {name: row["set"] for name, row in found.items()} == {
+def roles(runs: Runs, text: str = "previous") -> Mapping[str, str]:
+    baseline = sets.baseline_of(text, {run["run_id"] for run in runs})
+    return {run.run_id: run.set for run in sets.resolve(runs, baseline)}
+
+
+def test_newest_version_is_compared_with_the_one_before_it(runs: Runs) -> None:
+    found = {run.run_id: run for run in sets.resolve(runs, sets.Baseline())}
+    assert {name: run.set for name, run in found.items()} == {
         "old": "history",
         "ten": "baseline",
         "eleven-a": "candidate",
@@ -45,18 +47,18 @@ def test_newest_version_is_compared_with_the_one_before_it(runs: DataFrame) -> N
         "mutant": "candidate",
         "nothing": "candidate",
     }
-    assert found["old"]["key"] == found["eleven-a"]["key"] != found["other"]["key"]
-    assert [found[name]["age"] for name in ("eleven-a", "eleven-b", "ten", "old")] == [0, 1, 2, 3]
-    assert [found[name]["place"] for name in ("old", "ten", "eleven-a", "eleven-b")] == [1, 2, 3, 3]
-    assert [found[name]["others"] for name in ("ten", "other", "mutant")] == [1, 4, 0]
-    assert {name: row["mutant"] for name, row in found.items() if row["mutant"]} == {
+    assert found["old"].key == found["eleven-a"].key != found["other"].key
+    assert [found[name].age for name in ("eleven-a", "eleven-b", "ten", "old")] == [0, 1, 2, 3]
+    assert [found[name].place for name in ("old", "ten", "eleven-a", "eleven-b")] == [1, 2, 3, 3]
+    assert [found[name].others for name in ("ten", "other", "mutant")] == [1, 4, 0]
+    assert {name: run.mutant for name, run in found.items() if run.mutant} == {
         "mutant": "ZN-INIT-001b",
         "nothing": "null:echo",
     }
-    assert (found["ten"]["has_baseline"], found["other"]["has_baseline"]) == (True, False)
+    assert (found["ten"].has_baseline, found["other"].has_baseline) == (True, False)
 
 
-def test_version_that_is_asked_for_is_the_baseline_and_other_keys_are_not_comparable(runs: DataFrame) -> None:
+def test_version_that_is_asked_for_is_the_baseline_and_other_keys_are_not_comparable(runs: Runs) -> None:
     assert roles(runs, "v1.9") == {
         "old": "baseline",
         "ten": "history",
@@ -77,19 +79,19 @@ def test_version_that_is_asked_for_is_the_baseline_and_other_keys_are_not_compar
         ("eleven-a", {"eleven-b"}),
     ],
 )
-def test_run_that_is_asked_for_is_the_baseline(runs: DataFrame, asked: str, candidate: set[str]) -> None:
+def test_run_that_is_asked_for_is_the_baseline(runs: Runs, asked: str, candidate: set[str]) -> None:
     told = roles(runs, asked)
     assert {name for name, role in told.items() if role == "baseline"} == {asked}
     assert {name for name, role in told.items() if role == "candidate"} == candidate
 
 
-def test_newest_run_of_an_only_version_is_compared_with_those_before_it(frame: Frame, run_row: Run) -> None:
-    runs = frame(run_row("r1", 1), run_row("r2", 2), run_row("r3", 3, node_version="v1.10.2.0"))
+def test_newest_run_of_an_only_version_is_compared_with_those_before_it(run_row: Run) -> None:
+    runs = made(run_row("r1", 1), run_row("r2", 2), run_row("r3", 3, node_version="v1.10.2.0"))
     assert roles(runs) == {"r1": "baseline", "r2": "baseline", "r3": "candidate"}
 
 
-def test_versions_that_are_none_come_in_the_order_in_which_they_were_met(frame: Frame, run_row: Run) -> None:
-    runs = frame(
+def test_versions_that_are_none_come_in_the_order_in_which_they_were_met(run_row: Run) -> None:
+    runs = made(
         run_row("r1", 1, node_version="fbaa"),
         run_row("r2", 2, node_version="0cc1-dirty"),
         run_row("r3", 3, node_version="fbaa"),
@@ -97,8 +99,8 @@ def test_versions_that_are_none_come_in_the_order_in_which_they_were_met(frame: 
     assert roles(runs) == {"r1": "baseline", "r2": "candidate", "r3": "baseline"}
 
 
-def test_what_differs_is_another_key(frame: Frame, run_row: Run) -> None:
-    runs = frame(
+def test_what_differs_is_another_key(run_row: Run) -> None:
+    runs = made(
         run_row("a"),
         run_row("b", configuration="transport=tls"),
         run_row("c", node_whatami="peer"),
@@ -109,7 +111,7 @@ def test_what_differs_is_another_key(frame: Frame, run_row: Run) -> None:
         run_row("g", kind="fuzz"),
         run_row("h", kind="conformance", configuration="transport=tls"),
     )
-    keys = {row["run_id"]: row["key"] for row in sets.resolve(runs, sets.Baseline()).collect()}
+    keys = {run.run_id: run.key for run in sets.resolve(runs, sets.Baseline())}
     assert keys["a"] == keys["f"]
     assert keys["b"] == keys["h"]
     assert len(set(keys.values())) == 6
@@ -121,6 +123,9 @@ def test_baseline_is_a_run_if_there_is_one_of_that_name() -> None:
     assert sets.baseline_of("1.9", {"r1"}) == sets.Baseline(sets.VERSION, "1.9")
 
 
-def test_missing_columns_are_refused_at_the_door(frame: Frame, run_row: Run) -> None:
-    with pytest.raises(MissingColumns, match="no column started_at"):
-        sets.resolve(frame(run_row()).drop("started_at"), sets.Baseline())
+def test_frame_has_what_was_resolved(spark: SparkSession, runs: Runs) -> None:
+    resolved = sets.resolve(runs, sets.Baseline())
+    told = sets.frame(spark, resolved)
+    assert told.schema.simpleString() == f"struct<{sets.SCHEMA.replace(', ', ',').replace(' ', ':')}>"
+    assert [sets.RunOfSet(**row.asDict()) for row in told.collect()] == resolved
+    assert sets.frame(spark, []).collect() == []
