@@ -109,10 +109,10 @@ def announcing(**lease: int) -> Bend:
 
 
 def lifetime(tester: Tester, end: End, *, within: float) -> float | None:
-    """Waits for the end of a link; returns seconds from the last thing we sent to it, or to CLOSE."""
+    """Waits for the end of a link; returns seconds from the last batch we sent to it, or to CLOSE."""
     end.wait(lambda: end.link.ended is not None, within)
     seen = [item for item in tester.history.observations if item.link == end.link.name]
-    sent = [item.time_ns for item in seen if item.direction == "sent"]
+    sent = [item.time_ns for item in seen if item.direction == "sent" and item.batch]
     stamps = [item.time_ns for item in end.inbox if isinstance(item.message, Close)]
     stamps += [item.time_ns for item in seen if item.direction == "ended"]
     return (stamps[0] - sent[-1]) / 1e9 if stamps else None

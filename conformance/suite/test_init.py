@@ -260,6 +260,9 @@ USED_BITS = (7, 14, 28, 63)
 @req("ZN-INIT-023")
 @pytest.mark.parametrize("code", Resolution, ids=lambda code: code.name)
 def test_resolution_codes_mean_8_16_32_and_64_bit(tester: Tester, code: Resolution) -> None:
+    _, ack = greet(tester, fsn=code)
+    if not ack.S and code > Resolution.BITS_32:
+        raise NotApplicable("its InitAck has no resolution byte: what was proposed, or the default (R-05)?")
     agreed = tester.session(fsn=code).session.agreed.fsn
     largest = (1 << USED_BITS[agreed]) - 1
     both = pair(tester, fsn=code, initial_sn=largest - 1)

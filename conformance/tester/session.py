@@ -15,6 +15,7 @@ from conformance.observe import Observation, Seen
 from conformance.session.events import Closed, Event, Opened, Received
 from conformance.session.lanes import Unit
 from conformance.session.machine import Session, SessionConfig
+from conformance.session.negotiate import DEFAULT_SIZES
 from conformance.session.policy import Dice, Policy
 from conformance.session.states import State
 from conformance.tester.aliases import learn, resolved
@@ -57,6 +58,11 @@ class TesterPolicy(Policy):
     def effective_lease(self, ours: float, theirs: float) -> float:  # noqa: ARG002
         """Waits for ever."""
         return math.inf
+
+    def sizes_unsaid(self, proposed: tuple[int, int, int]) -> tuple[int, int, int]:
+        """What holds whether an InitAck without S stands for the proposal or for the defaults (reading R-05)."""
+        fsn, rid, batch_size = map(min, proposed, DEFAULT_SIZES)
+        return fsn, rid, batch_size
 
     def initial_sn(self, resolution: int, rng: Dice) -> int:
         """The one that a test wants."""
