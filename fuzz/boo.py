@@ -273,6 +273,8 @@ class _Loop(Session):
             crash_threshold_element=sys.maxsize,
             receive_data_after_each_request=False,
             receive_data_after_fuzz=True,
+            # Whoever plays this starts the node again, and knows when it is well.
+            restart_sleep_time=0,
         )
         self._engine = engine
         self._cases = cases
