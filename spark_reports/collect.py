@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from spark_reports import folders
+from spark_reports import folders, sets
 from spark_reports.asking import MOST, Questions
 from spark_reports.errors import DataTrouble, NothingToReport
 from spark_reports.folders import RunFolder
@@ -26,11 +26,9 @@ from spark_reports.frames import (
     mutants,
     rates,
     regressions,
-    sets,
     statistics,
     versions,
 )
-from spark_reports.frames.sets import RunOfSet
 from spark_reports.report import (
     CHECK_STATUSES,
     FASTER,
@@ -64,6 +62,7 @@ from spark_reports.report import (
     Trouble,
 )
 from spark_reports.rows import FUZZ_VERDICTS, OUTCOMES
+from spark_reports.sets import RunOfSet
 from spark_reports.storage import tables
 from spark_reports.storage.commits import Commit
 from spark_reports.storage.store import APART

@@ -4,7 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from spark_reports.frames.columns import require
-from spark_reports.frames.sets import BASELINE, CANDIDATE
+from spark_reports.sets import BASELINE, CANDIDATE
 
 REQUIREMENT = "requirement"
 STATE = "state"

@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from spark_reports.frames import estimates, statistics
 from spark_reports.frames.columns import require
-from spark_reports.frames.sets import BASELINE, CANDIDATE
+from spark_reports.sets import BASELINE, CANDIDATE
 
 SLOWER = "slower"
 FASTER = "faster"

@@ -7,7 +7,7 @@ from pyspark.sql import functions as sf
 
 from spark_reports.frames import statistics
 from spark_reports.frames.columns import require
-from spark_reports.frames.sets import BASELINE, CANDIDATE
+from spark_reports.sets import BASELINE, CANDIDATE
 
 NO_BUCKET = "(no signature)"
 """Stands for the bucket of a finding that has none, so that it is seen as well."""

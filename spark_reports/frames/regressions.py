@@ -11,8 +11,8 @@ from pyspark.sql import functions as sf
 
 from spark_reports.frames import estimates, statistics
 from spark_reports.frames.columns import require
-from spark_reports.frames.sets import BASELINE, CANDIDATE
 from spark_reports.rows import STALE
+from spark_reports.sets import BASELINE, CANDIDATE
 
 NEW_FAILURE = "new failure"
 FIXED = "fixed"

@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
-from spark_reports.frames.sets import SCHEMA
+from spark_reports.sets import SCHEMA
 from spark_reports.storage.tables import SCHEMAS
 
 KEY = "node"

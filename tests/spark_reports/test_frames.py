@@ -5,11 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import spark_reports
+from spark_reports import frames
 
-FRAMES = (
-    *("coverage", "drift", "estimates", "findings", "matrix", "mutants", "rates", "regressions", "sets"),
-    "versions",
+FRAMES = sorted(
+    path for path in Path(frames.__file__).parent.glob("*.py") if path.stem not in {"__init__", "statistics"}
 )
 
 ACTIONS = {
@@ -29,16 +28,16 @@ NOT_OVER_CONNECT = {"rdd", "sparkContext", "_jdf", "_jvm", "_sc"}
 STATE = {"persist", "cache", "checkpoint", "sparkSession", "createDataFrame", "getActiveSession"}
 
 
-@pytest.mark.parametrize("name", FRAMES)
-def test_frames_start_nothing_and_hold_nothing(name: str) -> None:
-    tree = ast.parse((Path(spark_reports.__file__).parent / f"{name}.py").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
+def test_frames_start_nothing_and_hold_nothing(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     used = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     assert not used & (ACTIONS | NOT_OVER_CONNECT | STATE)
 
 
-@pytest.mark.parametrize("name", FRAMES)
-def test_no_window_holds_all_rows(name: str) -> None:
-    tree = ast.parse((Path(spark_reports.__file__).parent / f"{name}.py").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
+def test_no_window_holds_all_rows(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     begun = {
         node.attr
         for node in ast.walk(tree)
@@ -48,7 +47,7 @@ def test_no_window_holds_all_rows(name: str) -> None:
     assert begun <= {"partitionBy", "unboundedPreceding", "unboundedFollowing", "currentRow"}
 
 
-@pytest.mark.parametrize("name", FRAMES)
-def test_no_python_runs_on_a_worker(name: str) -> None:
-    text = (Path(spark_reports.__file__).parent / f"{name}.py").read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", FRAMES, ids=lambda path: path.stem)
+def test_no_python_runs_on_a_worker(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     assert not [word for word in ("udf(", "mapInArrow", "applyInArrow", "pandas") if word in text]

@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import rows
-from spark_reports.frames import sets
+from spark_reports import rows, sets
 
 Run = Callable[..., rows.RunRow]
 Runs = Sequence[Mapping[str, Any]]
