@@ -24,6 +24,7 @@ from conformance.link.tls import client_context
 from conformance.nodes import Node, node_of
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
+from scapy_layers.codes import Kind
 from scapy_layers.network import Push
 
 PATIENCE = 1.0
@@ -358,9 +359,11 @@ class Replay:
         """Returns what is wrong with what the node said on the links of the finding."""
         if harm == "undecodable":
             for batch in (batch for link in self._all for batch in link.received):
-                error = contents(batch).error
-                if error:
-                    return f"the node said {batch[:64].hex()}, which does not decode: {error}"
+                # To a port that scouts a node may speak as over a UDP link.
+                kinds = (None, Kind.SCOUTING) if self._needs in {"scouts", "seeks"} else (None,)
+                errors = [contents(batch, kind).error for kind in kinds]
+                if all(errors):
+                    return f"the node said {batch[:64].hex()}, which does not decode: {errors[-1]}"
         return ""
 
     def _more(self, harm: str, before: dict[str, float]) -> str:

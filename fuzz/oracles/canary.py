@@ -558,12 +558,14 @@ class Canary:
         if not self.asked:
             return self._long_overdue()
         watch = Watch()
-        for pipe in (self.publisher, self.subscriber, self.publisher):
-            if not self.answers(pipe, self.reply * FIRST_SHARE):
-                return self._of_end() or MUTE
-        # A node may hand on by another thread than the one that answers.
-        if self._hear(self._settled, self.reply if watch.busy else 2 * ODD_AGE):
-            return self._wrong.popleft() if self._wrong else None
+        # The second time for a reply of ours to a query that came only now.
+        for _ in range(2):
+            for pipe in (self.publisher, self.subscriber, self.publisher):
+                if not self.answers(pipe, self.reply * FIRST_SHARE):
+                    return self._of_end() or MUTE
+            # A node may hand on by another thread than the one that answers.
+            if self._hear(self._settled, self.reply if watch.busy else 2 * ODD_AGE):
+                return self._wrong.popleft() if self._wrong else None
         return self._missed("although sessions are answered")
 
     def _long_overdue(self) -> Trouble | None:

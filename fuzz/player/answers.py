@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scapy_layers.batch import MAX_BATCH, contents
+from scapy_layers.batch import MAX_BATCH, Contents, contents
 from scapy_layers.codes import CloseReason, Kind, TransportId
 from scapy_layers.declarations import DeclareFinal
 from scapy_layers.errors import WireError
@@ -151,7 +151,7 @@ class Answers:
     def _taken_apart(self, batch: bytes, time_ns: int, pipe: Pipe | None) -> Answer:
         self.decoded += 1
         scouting = pipe is not None and pipe.facts.get("scouting")
-        seen = contents(batch, Kind.SCOUTING if scouting else None)
+        seen = _of_datagram(batch) if scouting else contents(batch)
         messages = seen.messages
         close = next((int(message.reason) for message in messages if isinstance(message, Close)), None)
         cookie = next(
@@ -208,6 +208,16 @@ def _behind_vle(data: bytes, at: int) -> bytes:
     while at < len(data) and data[at] & 0x80:
         at += 1
     return data[at + 1 :]
+
+
+def _of_datagram(batch: bytes) -> Contents:
+    """Reads what came to a port that scouts: SCOUT and HELLO, or what nodes say over UDP links.
+
+    The address of a HELLO without locators is one: whoever follows it begins a session there.
+    """
+    seen = contents(batch, Kind.SCOUTING)
+    of_link = contents(batch) if seen.error else seen
+    return seen if of_link.error else of_link
 
 
 def _inside(message: Message) -> list[Message]:
