@@ -112,7 +112,12 @@ def of_session(profile: Profile, *, local: bool) -> dict[str, str]:
     if profile.fast:
         # Re-planning at run time splits a query into more jobs than small data is worth.
         partitions = 1 if local else CLUSTER_PARTITIONS
-        result |= {"spark.sql.shuffle.partitions": str(partitions), "spark.sql.adaptive.enabled": "false"}
+        result |= {
+            "spark.sql.shuffle.partitions": str(partitions),
+            "spark.sql.adaptive.enabled": "false",
+            # What is little stays in memory; from 128 groups on, lists would be made by sorting all rows.
+            "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+        }
     elif local:
         result |= {"spark.sql.shuffle.partitions": str(cores()), "spark.sql.adaptive.enabled": "true"}
     return result

@@ -41,8 +41,7 @@ def reply_values(reply_times: DataFrame) -> DataFrame:
     a run has fewer than 20 times are left out.
     """
     require(reply_times, "run_id", "stimulus", "reply", "bin", "count")
-    name = sf.concat_ws(" ", sf.col("reply"), sf.lit("after"), sf.col("stimulus"))
-    return _medians(reply_times.withColumn("name", name), "count")
+    return _medians(reply_times, "reply", "after", "stimulus", "count")
 
 
 def case_values(case_times: DataFrame) -> DataFrame:
@@ -51,8 +50,7 @@ def case_values(case_times: DataFrame) -> DataFrame:
     Columns as of ``reply_values``.
     """
     require(case_times, "run_id", "campaign", "message", "bin", "cases")
-    name = sf.concat_ws(" ", sf.lit("answer to"), sf.col("message"), sf.lit("in"), sf.col("campaign"))
-    return _medians(case_times.withColumn("name", name), "cases")
+    return _medians(case_times, "message", "in", "campaign", "cases", before="answer to ")
 
 
 def rate_values(rates: DataFrame) -> DataFrame:
@@ -165,16 +163,20 @@ def _enough(runs_c: str, runs_b: str) -> str:
     )
 
 
-def _medians(times: DataFrame, count: str) -> DataFrame:
+def _medians(
+    times: DataFrame, first: str, between: str, second: str, count: str, *, before: str = ""
+) -> DataFrame:
+    """Returns the median of each pair of two columns, which also name it."""
+    name = sf.concat(sf.lit(before), first, sf.lit(f" {between} "), second)
     binned = (
-        times.groupBy("name", "run_id", "bin")
-        .agg(sf.sum(count).alias("count"))
-        .groupBy("name", "run_id")
+        times.groupBy("run_id", first, second)
         .agg(
-            sf.sum("count").alias("total"),
-            sf.sort_array(sf.collect_list(sf.struct("bin", "count"))).alias("bins"),
+            sf.sum(count).alias("total"),
+            # A rollup has each bin once.
+            sf.sort_array(sf.collect_list(sf.struct("bin", sf.col(count).alias("count")))).alias("bins"),
         )
         .where(sf.col("total") >= LEAST_TIMES)
+        .withColumn("name", name)
     )
     # The 95 % interval of a median by ranks: half the values, give or take 0.98 times the root of their number.
     apart = f"{statistics.Z95 / 2!r}D / sqrt(total)"

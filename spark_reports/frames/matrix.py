@@ -5,7 +5,7 @@ nothing and better than everything else: it stands only where no test could say 
 Outcomes are the rollup ``requirements``.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from spark_reports.frames.columns import require
@@ -39,36 +39,41 @@ def outcomes_by_version(outcomes: DataFrame, runs: DataFrame) -> DataFrame:
     the runs that tried it, ``other`` lists, worst first, what they saw besides the newest outcome.
     """
     require(outcomes, "run_id", "requirement", "area", "level", "outcome")
-    joined = _with_run(outcomes, runs)
-    rank = _rank(sf.col("outcome"), WORST_FIRST, "inconclusive")
-    newest = sf.max_by(sf.struct("area", "level", "outcome", "run_id"), sf.struct("started_at", "run_id"))
-    grouped = joined.groupBy("node_impl", "node_version", "requirement").agg(
-        newest.alias("newest"), sf.count("*").alias("runs"), sf.sort_array(sf.collect_set(rank)).alias("seen")
-    )
-    names = sf.transform("seen", lambda rank: _name(rank, WORST_FIRST))
-    return grouped.select(
-        "node_impl",
-        "node_version",
-        "requirement",
-        "newest.area",
-        "newest.level",
-        "newest.outcome",
-        "newest.run_id",
-        "runs",
-        sf.array_remove(names, sf.col("newest.outcome")).alias("other"),
-    )
-
-
-def _with_run(frame: DataFrame, runs: DataFrame) -> DataFrame:
     require(runs, *_RUN)
-    return frame.join(sf.broadcast(runs.select(*_RUN)), "run_id")
+    in_order = Window.partitionBy("node_impl", "node_version").orderBy("started_at", "run_id")
+    turn = sf.row_number().over(in_order).cast("long").alias("turn")
+    of_run = runs.select("run_id", "node_impl", "node_version", turn)
+    # All is packed into numbers: Spark sorts the rows of groups that keep text, and hashes others.
+    rank, level = _rank("outcome", WORST_FIRST, "inconclusive"), _rank("level", LEVELS, "MAY")
+    grouped = (
+        outcomes.join(sf.broadcast(of_run), "run_id")
+        .groupBy("node_impl", "node_version", "requirement", "area")
+        .agg(
+            sf.max(sf.col("turn") * 256 + level * 16 + rank).alias("newest"),
+            sf.count("*").alias("runs"),
+            sf.bit_or(sf.pow(sf.lit(2), rank).cast("long")).alias("seen"),
+        )
+        .withColumn("turn", sf.shiftright("newest", 8))
+    )
+    outcome = _name(sf.col("newest").bitwiseAND(15), WORST_FIRST)
+    seen = [
+        sf.when(sf.col("seen").bitwiseAND(1 << rank) > 0, name) for rank, name in enumerate(WORST_FIRST, 1)
+    ]
+    return grouped.join(sf.broadcast(of_run), ["node_impl", "node_version", "turn"]).select(
+        *("node_impl", "node_version", "requirement", "area"),
+        _name(sf.shiftright("newest", 4).bitwiseAND(15), LEVELS).alias("level"),
+        outcome.alias("outcome"),
+        "run_id",
+        "runs",
+        sf.array_remove(sf.array_compact(sf.array(*seen)), outcome).alias("other"),
+    )
 
 
-def _rank(value: Column, order: tuple[str, ...], unknown: str) -> Column:
+def _rank(name: str, order: tuple[str, ...], unknown: str) -> Column:
     """Returns the position of a value, from 1; that of ``unknown`` for a value that is not listed."""
-    position = sf.array_position(sf.array(*map(sf.lit, order)), value)
-    return sf.when(position > 0, position).otherwise(sf.lit(order.index(unknown) + 1)).cast("int")
+    position = sf.array_position(sf.array(*map(sf.lit, order)), sf.col(name))
+    return sf.when(position > 0, position).otherwise(sf.lit(order.index(unknown) + 1))
 
 
 def _name(rank: Column, order: tuple[str, ...]) -> Column:
-    return sf.element_at(sf.array(*map(sf.lit, order)), rank)
+    return sf.element_at(sf.array(*map(sf.lit, order)), rank.cast("int"))
