@@ -404,6 +404,9 @@ class Canary:
         rid = write_vle(request)
         reply = self._response[:1] + rid + self._response[2:] + self._payload(b"r", number)
         self._write(self.subscriber, FRAME_R + self.subscriber["sn"] + reply + self._final + rid)
+        if time.perf_counter() - self._query_at > WAITING_MS / 2000:
+            # We were at something else when it came, and by now the node may have given it up.
+            self._replied = max(self._replied, number)
 
     def _stray(self, answer: Answer) -> None:
         """Looks at a publication without our word."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fuzz.oracles import Harm, Objection, Patient, When
-from fuzz.oracles.canary import NEGLECT_SECONDS, Wrong
+from fuzz.oracles.canary import NEGLECT_SECONDS, ODD_AGE, WAITING_MS, Wrong
 from scapy_layers.data import Put
 from scapy_layers.network import Push
 from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
@@ -142,6 +142,19 @@ def test_a_node_that_lets_everybody_wait_for_long_is_late(
     late = patient.canary.later()
     assert late
     assert late.wrong is Wrong.LATE
+
+
+def test_a_query_that_we_served_too_late_needs_no_reply(patient: Patient) -> None:
+    assert patient.canary
+    router_of(patient).without.add("replies")
+    patient.canary._send()
+    patient.canary._query_at -= WAITING_MS / 1000
+    assert patient.canary.trouble() is None
+    patient.canary._send()
+    patient.canary._query_at -= 2 * ODD_AGE
+    missed = patient.canary.trouble()
+    assert missed
+    assert missed.wrong is Wrong.NO_REPLY
 
 
 def test_sessions_are_kept_alive(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
