@@ -7,6 +7,7 @@ import itertools
 import math
 import os
 import selectors
+import threading
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -77,6 +78,8 @@ class Loop:
         self._calls: list[Callable[[], None]] = []
         self._waker = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._selector.register(self._waker, selectors.EVENT_READ)
+        # A thread that wakes the loop while it is shut must not write to what has its number next.
+        self._gate = threading.RLock()
         self.closed = False
 
     # Times -----------------------------------------------------------------------------------------
@@ -179,16 +182,18 @@ class Loop:
 
     def wake(self) -> None:
         """Makes ``wait`` look at its condition. May be called from a signal handler and from another thread."""
-        if not self.closed:
-            os.eventfd_write(self._waker, 1)
+        with self._gate:
+            if not self.closed:
+                os.eventfd_write(self._waker, 1)
 
     def shut(self) -> None:
         """Gives back what the loop itself holds; calls what still waits to be called."""
         if not self.closed:
             self._settle()
-            self.closed = True
             self._selector.close()
-            os.close(self._waker)
+            with self._gate:
+                self.closed = True
+                os.close(self._waker)
             self._timers.clear()
             self._tickers.clear()
 

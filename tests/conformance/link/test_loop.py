@@ -119,6 +119,32 @@ def test_wake_after_the_end_does_nothing() -> None:
     links.wake()
 
 
+def test_wake_of_another_thread_and_the_end_do_not_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    links = Links(None)
+    looked, may_write, wrong = threading.Event(), threading.Event(), list[OSError]()
+    write = os.eventfd_write
+
+    def late(descriptor: int, value: int) -> None:
+        looked.set()
+        may_write.wait(0.2)
+        write(descriptor, value)
+
+    def wake() -> None:
+        try:
+            links.wake()
+        except OSError as error:
+            wrong.append(error)
+
+    monkeypatch.setattr(os, "eventfd_write", late)
+    thread = threading.Thread(target=wake)
+    thread.start()
+    looked.wait()
+    links.close()
+    may_write.set()
+    thread.join()
+    assert not wrong
+
+
 def test_flooding_link_does_not_keep_the_others_waiting(silent: Links, tmp_path: Path) -> None:
     ends = ends_of(silent, "tcp", tmp_path)
     inbox = Inbox()

@@ -36,8 +36,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PypiNode]:
 
 
 @pytest.fixture
-def real(node: PypiNode) -> Iterator[Tester]:
-    made = Tester(node.locator, random.Random(1))
+def real(node: PypiNode, request: pytest.FixtureRequest) -> Iterator[Tester]:
+    # ZenohIDs of its own: the node may still be closing the sessions of the test before.
+    made = Tester(node.locator, random.Random(request.node.name))
     yield made
     made.close()
 
