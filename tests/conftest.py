@@ -1,8 +1,17 @@
-"""Hypothesis for our tests: no deadline, because a busy machine is no finding."""
+"""Hypothesis for our tests: no deadline, because a busy machine is no finding. And the order of the longest files."""
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
+
+LONGEST = {"test_cluster.py", "test_suite.py"}
+"""Minutes each: begun last, they would be waited for by idle workers."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the longest files first."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
