@@ -3,6 +3,7 @@
 import contextlib
 import json
 import resource
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -101,6 +102,23 @@ def test_harm_is_found_and_the_campaign_goes_on(tmp_path: Path, does: str, harm:
     assert 0 < sum(finding.hits for finding in summary.findings) <= summary.restarts
     rows = rows_in(tmp_path / "run")
     assert len({row["case"] for row in rows}) == len(rows) == 120
+
+
+def test_boofuzz_does_not_rest_behind_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+
+    class Clock:
+        def __getattr__(self, name: str) -> object:
+            return getattr(time, name)
+
+        def sleep(self, seconds: float) -> None:
+            rests.append(seconds)
+
+    monkeypatch.setattr("boofuzz.sessions.session.time", Clock())
+    node = FakeNode(lambda batch: "die" if b"a/b" in batch and KEY not in batch else "")
+    summary = run(node, tmp_path / "run", 200, engine="boofuzz")
+    assert summary.restarts >= 1
+    assert sum(rests) == 0
 
 
 def test_cases_beside_the_harmful_one_are_played_again(tmp_path: Path) -> None:
