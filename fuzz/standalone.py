@@ -347,13 +347,11 @@ class Replay:
             link.close()
         if not self.node.death() and harm in {"growth", "leak", "busy"}:
             return self._more(harm, before)
-        # A node that dies stops serving first.
+        # A node that dies stops serving first, and may take its time to die.
         seen = self.node.problem(PATIENCE) or (self._lost(canary) if canary else "")
-        deadline = time.monotonic() + LATE
-        while self.node.owned and not seen and time.monotonic() < deadline:
-            time.sleep(LATE / 10)  # a process may take its time to die
-            seen = self.node.death() or self.node.complaints()
-        return seen
+        if self.node.pid is not None:
+            _ends_within(self.node.pid, LATE)
+        return self.node.death() or seen or self.node.complaints()
 
     def _said(self, harm: str) -> str:
         """Returns what is wrong with what the node said on the links of the finding."""
@@ -418,6 +416,16 @@ class Replay:
             if bytes(got.body.data) != data:
                 return "what others publish arrives changed, or not all of it"
         return ""
+
+
+def _ends_within(pid: int, seconds: float) -> None:
+    """Waits until a process has ended, or a time is over."""
+    with contextlib.suppress(ProcessLookupError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            select.select([descriptor], [], [], seconds)
+        finally:
+            os.close(descriptor)
 
 
 def _pace(canary: tuple[SessionEnd, SessionEnd]) -> float:

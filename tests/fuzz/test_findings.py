@@ -9,12 +9,13 @@ import sys
 from argparse import ArgumentParser
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from scapy.utils import RawPcapNgReader
 
 from conformance.config import RunConfig, prepare_run_dir
-from conformance.nodes import node_of
+from conformance.nodes import Node, node_of
 from fuzz.cases import reach, send
 from fuzz.commands.findings import add_replay, add_show, add_shrink
 from fuzz.findings import (
@@ -35,7 +36,7 @@ from fuzz.lab import Lab, Tried
 from fuzz.oracles import Harm
 from fuzz.regression import flat, placed, shortened
 from fuzz.script import Script, Template
-from fuzz.standalone import Link, vle
+from fuzz.standalone import Link, Replay, vle
 from fuzz.states import State
 from fuzz.triage import Triage
 from scapy_layers.data import Put
@@ -291,6 +292,25 @@ def test_the_regression_test_fails_while_the_fault_is_there_and_passes_on_a_mend
     assert there.returncode == 1, there.stdout
     assert "crash: the process died of SIGABRT" in there.stdout
     runpy.run_path(str(finding.path / TEST))["check"](command(), {}, "", "crash", flat(tried))
+
+
+def test_of_a_node_that_refuses_before_it_dies_its_death_is_told(tmp_path: Path) -> None:
+    replay = Replay(command(), {}, "", 1, tmp_path / "run")
+    with subprocess.Popen(["sh", "-c", "read line; exit 3"], stdin=subprocess.PIPE) as process:
+
+        class Dying:
+            pid = process.pid
+
+            def problem(self, _: float) -> str:
+                assert process.stdin is not None
+                process.stdin.close()
+                return "a fresh session fails"
+
+            def death(self) -> str:
+                return "the process died" if process.poll() else ""
+
+        replay.node = cast("Node", Dying())
+        assert replay._wrong("crash", {}, None) == "the process died"
 
 
 # The commands ----------------------------------------------------------------------------------------
