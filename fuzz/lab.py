@@ -27,6 +27,7 @@ from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Vitals
 from fuzz.player import Event, NotReached, Played, Player, Trace, run
 from fuzz.player.doors import NoLink
+from fuzz.player.tasks import GivenUp
 from fuzz.script import Do, Script
 from fuzz.stages import Stage, stage_for
 from fuzz.states import FACTS, State
@@ -87,6 +88,9 @@ class Nurse(Protocol):
 
     def examine(self, when: When, played: Played | None = None, case: Case | None = None) -> Objection | None:
         """Returns the first objection."""
+
+    def has_failed(self) -> bool:
+        """Tells whether the process has ended, or said that something in it failed."""
 
     def close(self) -> None:
         """Ends the sessions of the canary."""
@@ -346,6 +350,7 @@ class Seat:
         return True
 
     def _round(self, tried: Tried) -> None:
+        assert self._patient is not None
         trace = Trace()
         # ZenohIDs are not drawn from the seed: a node that still closes the last session of one refuses it.
         player = self.stage.player(random.Random(), trace)
@@ -356,7 +361,7 @@ class Seat:
             for step in tried.script.steps:
                 start = trace.end
                 try:
-                    run(player.steps((step,), played))
+                    run(player.steps((step,), played), self._patient.has_failed)
                 finally:
                     pipe = player.links.get(step.link)
                     tried.parts.append(
@@ -364,8 +369,8 @@ class Seat:
                         if pipe is not None
                         else Part(0, start, trace.end)
                     )
-            run(player.conclude(played))
-        except NotReached as error:
+            run(player.conclude(played), self._patient.has_failed)
+        except (NotReached, GivenUp) as error:
             played.failure = str(error)
         finally:
             tried.helpers = {pipe.number: dict(pipe.values) for pipe in player.helpers.values()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import resource
 import time
@@ -17,7 +18,7 @@ from fuzz.boo import Boo
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.coverage import Coverage
 from fuzz.fast import LANES, Fast, Ran
-from fuzz.findings import Finding
+from fuzz.findings import CONFIRMED, Finding
 from fuzz.lab import SLOW
 from fuzz.oracles import ORACLES, Objection, Patient, When
 from fuzz.plan import Done, Numbered, Plan, merged, mine
@@ -25,11 +26,14 @@ from fuzz.player import Answers, Ending, Player, Trace
 from fuzz.recorder import Recorder
 from fuzz.script import Do, Script, Step
 from fuzz.stages import Stage, stage_for
-from fuzz.states import FACTS
-from fuzz.triage import Suspect, Triage, bucket_of
+from fuzz.states import FACTS, State
+from fuzz.triage import STAGE, Suspect, Triage, bucket_of
 
 FIRST_BATCH, BATCH = 16, 512
 """So many cases are taken at once and played stage by stage; fewer in the beginning."""
+
+LONG_TURN = 5.0
+"""Seconds for that; when it took longer, fewer are taken the next time."""
 
 RECENT = 1000
 """So many cases behind us may be laid a finding on that shows late."""
@@ -50,7 +54,16 @@ PROBE_SECONDS = 4.0
 """So long that may take."""
 
 ATTEMPTS = 5
-"""So often in a row a state may not be reached although the node is well; then its cases are left out."""
+"""So often in a row a state may not be reached although the node is well; then that is said."""
+
+FAIR = 0.2
+"""Of the time a stage may have so much while cases of others wait; more only if it has more of the cases."""
+
+SETTLED = 10.0
+"""Seconds from the beginning in which stages are not put off: what each takes is not known yet."""
+
+PUT_OFF = 2048
+"""So many cases of a stage wait for its turn; more are let go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +140,10 @@ class _Scene:
         engine: Plays.
         recent: What was played, the newest last.
         trace: What went over the links.
+        seconds: How long its cases took, with what was found by them.
+        played: How many there were.
+        waiting: Cases that were put off, because it takes long.
+        let_go: How many more there were than can wait.
     """
 
     def __init__(self, runner: Runner, stage: Stage, also: Stage | None) -> None:
@@ -137,7 +154,19 @@ class _Scene:
         self.failed: Counter[str] = Counter()
         self.patient = Patient(stage, runner.config.reply, rng=random.Random(), also=also)
         self.recent: deque[Ran] = deque(maxlen=RECENT)
+        self.seconds = 0.0
+        self.played = self.let_go = 0
+        self.waiting: list[Numbered] = []
         self.engine = runner.engine_for(self._player, stage.lanes)
+
+    def put_off(self, cases: Sequence[Numbered]) -> None:
+        """Lets cases wait for the next turn of the stage, as many as can wait."""
+        self.waiting = list(cases[:PUT_OFF])
+        self.let_go += len(cases) - len(self.waiting)
+
+    def is_for(self, state: str) -> bool:
+        """Tells whether cases of a state are played here."""
+        return bool(state) and FACTS[State(state)].needs == self.stage.needs
 
     def _player(self) -> Player:
         return self.stage.player(random.Random(), self.trace, self._answers)
@@ -208,6 +237,8 @@ class Runner:
         self._now: _Scene | None = None
         self._began = 0.0
         self._ahead = FIRST_BATCH // 2
+        self._turn = 0.0
+        self._turn_ends = math.inf
         self._objection: Objection | None = None
         self._running: list[Ran] = []
         notices = {getattr(source, "notice", "") for plan in self._plans for source in plan.sources}
@@ -226,9 +257,11 @@ class Runner:
         try:
             while not self._spent():
                 batch = self._batch()
-                if not batch:
+                if not batch and not any(scene.waiting for scene in self._scenes.values()):
                     break
+                began = time.monotonic()
                 self._play(batch)
+                self._turn = time.monotonic() - began
             self._last_look()
         except KeyboardInterrupt:
             self.summary.interrupted = True
@@ -236,7 +269,7 @@ class Runner:
             self.summary.seconds = time.monotonic() - self._began
             self.summary.findings = list(self._triage.findings.values())
             for needs, scene in self._scenes.items():
-                self._note(needs, scene.patient)
+                self._note(needs, scene)
                 scene.engine.abandon()
                 scene.patient.close()
                 scene.stage.stop()
@@ -244,9 +277,16 @@ class Runner:
                     scene.also.stop()
         return self.summary
 
-    def _note(self, needs: str, patient: Patient) -> None:
-        """Says what could not be judged."""
+    def _note(self, needs: str, scene: _Scene) -> None:
+        """Says what could not be judged, and what there was no time for."""
+        patient = scene.patient
         where = f" ({needs})" if needs else ""
+        left = len(scene.waiting) + scene.let_go
+        if left and needs and self._had_enough(scene):
+            share = scene.seconds / self.summary.seconds
+            self.summary.notes.append(
+                f"{left} cases were put off: those that need a node that {needs} took {share:.0%} of the time"
+            )
         self.summary.notes += [f"not judged{where}: {name}: {why}" for name, why in patient.notes.items()]
         self.summary.blind += [
             f"oracle {name} failed{where} and was not asked again: {why}"
@@ -285,7 +325,11 @@ class Runner:
 
     def _batch(self) -> list[Numbered]:
         # What a case needs is read when it is first met; the first cases shall not wait for that of all others.
-        most = self._ahead = min(BATCH, 2 * self._ahead)
+        # What takes long makes the turns of all stages long.
+        self._ahead = (
+            max(FIRST_BATCH, self._ahead // 2) if self._turn > LONG_TURN else min(BATCH, 2 * self._ahead)
+        )
+        most = self._ahead
         if self._budget.cases is not None:
             most = min(most, self._budget.cases - self.summary.total)
         batch: list[Numbered] = []
@@ -311,25 +355,51 @@ class Runner:
         by_stage: dict[str, list[Numbered]] = {}
         for one in batch:
             by_stage.setdefault(FACTS[one.case.state].needs, []).append(one)
+        for needs, known in self._scenes.items():
+            if known.waiting:
+                by_stage.setdefault(needs, [])
         for needs, cases in by_stage.items():
             scene = self._scene(needs)
             if scene is None:
                 continue
-            self._now = scene
-            if not self.summary.total:
-                # What it takes to begin is no time of the run.
-                self._began = time.monotonic()
-            left = cases
-            while left and not self._spent():
-                todo = iter(left)
-                self._objection = None
-                scene.engine.play(todo)
-                objection = self._seen()
-                self._running = scene.engine.in_flight
-                left = [*scene.engine.abandon(), *scene.engine.waiting(), *todo]
-                if objection is not None:
-                    played = self._trouble(scene, objection)
-                    left = [one for one in left if one is not played and self._applies(one)]
+            left, scene.waiting = [*scene.waiting, *cases], []
+            shares = bool(needs and batch) and len(by_stage) > 1
+            if not shares or not self._had_enough(scene):
+                left = self._play_on(scene, left, LONG_TURN if shares else math.inf)
+            scene.put_off(left)
+
+    def _play_on(self, scene: _Scene, left: list[Numbered], seconds: float) -> list[Numbered]:
+        """Plays cases on one stage for some time; returns those that there was no time for."""
+        began, before = time.monotonic(), self.summary.total
+        self._now = scene
+        if not self.summary.total:
+            # What it takes to begin is no time of the run.
+            self._began = began
+        self._turn_ends = began + seconds
+        while left and not self._is_over():
+            todo = iter(left)
+            self._objection = None
+            scene.engine.play(todo)
+            objection = self._seen()
+            self._running = scene.engine.in_flight
+            left = [*scene.engine.abandon(), *scene.engine.waiting(), *todo]
+            if objection is not None:
+                played = self._trouble(scene, objection)
+                left = [one for one in left if one is not played and self._applies(one)]
+        scene.seconds += time.monotonic() - began
+        scene.played += self.summary.total - before
+        return left
+
+    def _is_over(self) -> bool:
+        """Tells whether the turn of a stage has ended, or the run."""
+        return time.monotonic() >= self._turn_ends or self._spent()
+
+    def _had_enough(self, scene: _Scene) -> bool:
+        """Tells whether a stage had more of the time than is fair."""
+        passed = time.monotonic() - self._began
+        if self._budget.seconds is None or passed < SETTLED:
+            return False
+        return scene.seconds / passed > max(FAIR, scene.played / max(1, self.summary.total))
 
     def _seen(self) -> Objection | None:
         return self._objection
@@ -377,7 +447,7 @@ class Runner:
         self._objection = self._objection or objection
         if self._rate:
             self._pace()
-        return objection is None and not self._spent()
+        return objection is None and not self._is_over()
 
     def _record(self, scene: _Scene, ran: Ran, objection: Objection | None) -> None:
         """Writes the row of a case, and counts it."""
@@ -421,7 +491,7 @@ class Runner:
         assert scene is not None
         scene.patient.keep()
         self._objection = scene.patient.examine(When.CASE)
-        return self._objection is None and not self._spent()
+        return self._objection is None and not self._is_over()
 
     def _pace(self) -> None:
         """Waits until the next case is due."""
@@ -433,10 +503,14 @@ class Runner:
     def _look(self, scene: _Scene, ran: Ran) -> Objection | None:
         """Asks the oracles: the cheap ones always, the others when it is time or something looks odd."""
         patient, played = scene.patient, ran.played
+        if self._objection is not None:
+            # It was moved in the same turn: that the node is not well is known.
+            return None
         when = patient.due()
-        if played.failure and when is not When.TREND:
+        silent = played.ending is Ending.SILENT
+        if (played.failure or (silent and scene.stage.prompt)) and when is not When.TREND:
             when = When.ODD
-        elif played.ending is Ending.SILENT and when is When.CASE:
+        elif silent and when is When.CASE:
             when = When.BEAT
         patient.keep()
         return patient.examine(when, played, ran.numbered.case)
@@ -484,6 +558,10 @@ class Runner:
         finally:
             self.summary.findings = list(self._triage.findings.values())
             self.summary.lost += time.monotonic() - began
+            scene.patient.familiar |= any(
+                finding.place == STAGE and finding.status == CONFIRMED and scene.is_for(finding.state)
+                for finding in self.summary.findings
+            )
         return done
 
     def _likely(self, scene: _Scene) -> list[Ran]:
@@ -503,7 +581,8 @@ class Runner:
         try:
             for ran in likely:
                 again = replace(ran, started_ns=time.time_ns(), started=time.perf_counter(), position=0)
-                again.played = player.play(Script((Step(Do.REACH, "a", ran.state), *ran.steps)))
+                script = Script((Step(Do.REACH, "a", ran.state), *ran.steps))
+                again.played = player.play(script, scene.patient.has_failed)
                 seen = scene.patient.examine(
                     When.BEAT if when is When.CASE else when, again.played, ran.numbered.case
                 )

@@ -12,6 +12,9 @@ from fuzz.oracles.places import place_of
 from fuzz.oracles.service import NOBODY, Served, Step
 from fuzz.player import Played
 
+FAMILIAR = 0.25
+"""Of T1, what the states need is waited for when it is familiar that it gets lost."""
+
 BUSY_CALLS = 3
 """New sessions that are tried once more on a busy machine, each waiting twice as long as the one before."""
 
@@ -30,10 +33,14 @@ def process(patient: Patient, played: Played | None) -> Objection | None:  # noq
 
 
 @oracle("stderr", "the process does not say that something in it failed", When.CASE, "a process of ours")
-def stderr(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
+def stderr(patient: Patient, played: Played | None) -> Objection | None:
     """The process does not report a failure of its own."""
     said = patient.said()
-    return Objection("stderr", Harm.PANIC, place_of(said), said) if said else None
+    if not said:
+        return None
+    # It may be about to die of it.
+    died = process(patient, played) if patient.ends() else None
+    return died or Objection("stderr", Harm.PANIC, place_of(said), said)
 
 
 @oracle(
@@ -137,14 +144,11 @@ def _unserved(patient: Patient, served: Served) -> Objection:
 def stage(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
     """What the states of the stage need is still there."""
     watch = Watch()
-    why = patient.stage.trouble(patient.reply)
-    for longer in range(BUSY_CALLS):
-        if not why:
-            return None
-        busy = watch.busy
-        why = patient.stage.trouble(patient.reply * 2**longer)
-        if not busy:
+    why = patient.stage.trouble(patient.reply * (FAMILIAR if patient.familiar else 1))
+    for longer in range(1, 1 + BUSY_CALLS):
+        if not why or not watch.busy:
             break
+        why = patient.stage.trouble(patient.reply * 2**longer)
     if not why:
         return None
     return patient.aftermath() or Objection("stage", Harm.STALL, "stage", why)

@@ -72,6 +72,7 @@ class Patient:
         spent: Seconds that each oracle took.
         looks: How often each was asked.
         cases: Cases since the node was started.
+        familiar: What the states need was lost before, and that is confirmed: it is not waited for so long again.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Patient:
         self.spent: dict[str, float] = {}
         self.looks: Counter[str] = Counter()
         self.cases = 0
+        self.familiar = False
         self._said = ""
         self._caller: Caller | None = None
         self._plans: dict[tuple[When, tuple[str, ...] | None], list[Oracle]] = {}
@@ -185,6 +187,15 @@ class Patient:
         if new:
             self._said = f"{self._said}; {new}" if self._said else new
         return self._said
+
+    def has_failed(self) -> bool:
+        """Tells whether the process has ended, or said that something in it failed."""
+        return bool(self.node.death() or self.said())
+
+    def ends(self) -> bool:
+        """Waits a moment for the exit of a process that has said that something in it failed; tells whether it came."""
+        with _Exit(self.node.pid) as exited:
+            return exited.wait(AFTERMATH)
 
     def forget(self) -> None:
         """Forgets what was said; what comes now is about the next case."""

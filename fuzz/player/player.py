@@ -13,7 +13,7 @@ from conformance.tester import Fencing, fresh_zid
 from fuzz.player.answers import FENCE_ID, Answer, Answers
 from fuzz.player.doors import Door, NoLink
 from fuzz.player.pipe import FIRST_SN, Pipe
-from fuzz.player.tasks import Task, Wait, run
+from fuzz.player.tasks import GivenUp, Task, Wait, run
 from fuzz.player.trace import Trace
 from fuzz.script import Do, Script, Step, Template
 from fuzz.states import FACTS, State
@@ -161,9 +161,14 @@ class Player:
 
     # Steps -----------------------------------------------------------------------------------------
 
-    def play(self, script: Script) -> Played:
-        """Plays all steps on fresh links, waits for what becomes of them, and closes the links."""
-        return run(self.playing(script.steps))
+    def play(self, script: Script, hopeless: Callable[[], bool] | None = None) -> Played:
+        """Plays all steps on fresh links, waits for what becomes of them, and closes the links.
+
+        Args:
+            script: What is played.
+            hopeless: Tells, while something is waited for, that the node has failed.
+        """
+        return run(self.playing(script.steps), hopeless)
 
     def playing(self, steps: tuple[Step, ...]) -> Task[Played]:
         """The same as a task."""
@@ -172,7 +177,7 @@ class Player:
         try:
             yield from self.steps(steps, played)
             yield from self.conclude(played)
-        except NotReached as error:
+        except (NotReached, GivenUp) as error:
             played.failure = str(error)
         finally:
             self.close()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
+
+LOOK = 0.02
+"""Seconds between two looks whether there is still anything to wait for."""
 
 
 class Waited(Protocol):
@@ -39,12 +42,26 @@ Task = Generator[Wait, None, T]
 """Something that takes time: it yields what it waits for."""
 
 
-def run(task: Task[T]) -> T:
-    """Runs a task alone, to its end."""
+class GivenUp(Exception):
+    """What a task waits for does not come any more."""
+
+
+def run(task: Task[T], hopeless: Callable[[], bool] | None = None) -> T:
+    """Runs a task alone, to its end.
+
+    Args:
+        task: What is run.
+        hopeless: Asked while it waits: tells whether it waits in vain; then ``GivenUp`` is thrown into it.
+    """
     try:
+        wait = next(task)
         while True:
-            wait = next(task)
-            wait.pipe.wait(wait.deadline - time.perf_counter())
+            left = wait.deadline - time.perf_counter()
+            there = wait.pipe.wait(left if hopeless is None else min(left, LOOK))
+            if hopeless is None or there or wait.pipe.ended or left <= LOOK:
+                wait = next(task)
+            elif hopeless():
+                wait = task.throw(GivenUp("the node has failed meanwhile"))
     except StopIteration as ended:
         result: T = ended.value
         return result

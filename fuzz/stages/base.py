@@ -38,11 +38,13 @@ class Stage:
         node: The process; oracles look at it.
         lanes: So many players can play side by side.
         serves: Others can open sessions with the node: those of a canary, say.
+        prompt: While it is well something always comes back at once: that nothing does is odd.
     """
 
     needs = ""
     lanes = MOST_PLAYERS
     serves = True
+    prompt = False
 
     def __init__(self, node: Node, config: RunConfig) -> None:
         self.node = node

@@ -43,6 +43,7 @@ class Datagrams(Stage):
     """
 
     state: ClassVar[State]
+    prompt = True
 
     def check(self) -> None:
         """See Stage."""
@@ -141,6 +142,7 @@ class Seeking(Overhearing):
     needs = "seeks"
     state = State.SEEKING
     lanes = LANES
+    prompt = False
 
     def __init__(self, node: Node, config: RunConfig, where: Mapping[str, Any]) -> None:
         scouting = private_scouting()

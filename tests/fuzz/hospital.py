@@ -138,6 +138,9 @@ class Doctor:
         self.looks.append(when)
         return self._node.fault(self._node.listen())
 
+    def has_failed(self) -> bool:
+        return False
+
     def close(self) -> None:
         pass
 

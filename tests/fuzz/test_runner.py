@@ -5,7 +5,10 @@ import json
 import resource
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from scapy.layers.inet import IP
@@ -13,16 +16,20 @@ from scapy.utils import RawPcapNgReader
 
 from conformance.config import RunConfig
 from conformance.errors import NodeDidNotStart
+from conformance.nodes import Node
+from fuzz import runner as module
 from fuzz.campaigns.base import Campaign, Setting
-from fuzz.cases import Source
+from fuzz.cases import Case, Source
 from fuzz.known import KnownFindings
 from fuzz.lab import Lab
 from fuzz.lying import Lying
-from fuzz.oracles import Harm
-from fuzz.plan import Done
+from fuzz.oracles import Harm, Objection, Patient, When
+from fuzz.plan import Done, Numbered
+from fuzz.player import Ending
 from fuzz.recorder import Recorder
 from fuzz.runner import Budget, Runner, Summary, forget_cores
-from fuzz.states import State
+from fuzz.stages import Stage
+from fuzz.states import FACTS, State
 from fuzz.triage import Triage
 from scapy_layers.data import Put
 from scapy_layers.network import Push
@@ -46,7 +53,11 @@ PUSHES = Campaign("pushes", "for tests", pushes)
 def running(node: FakeNode, config: RunConfig, budget: Budget, **options: object) -> Iterator[Runner]:
     with node, Recorder(config) as recorder, Lab(config, node) as lab:
         triage = Triage(config, node, lab, KnownFindings())
-        yield Runner(config, node, [PUSHES], budget, recorder, triage, **options)  # type: ignore[arg-type]
+        runner = Runner(config, node, [PUSHES], budget, recorder, triage, **options)  # type: ignore[arg-type]
+        yield runner
+        for scene in runner._scenes.values():
+            scene.patient.close()
+            scene.stage.stop()
 
 
 def run(node: FakeNode, folder: Path, cases: int, **options: object) -> Summary:
@@ -149,6 +160,115 @@ def test_time_ends_a_run(tmp_path: Path) -> None:
         summary = runner.run()
     assert 2 < summary.seconds < 30
     assert summary.total > 10
+
+
+class Turns:
+    """A runner whose cases cost what they are said to cost, on a clock of its own.
+
+    Attributes:
+        played: Cases by stage, turn by turn.
+    """
+
+    def __init__(self, runner: Runner, monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:
+        self.runner = runner
+        self.played: list[dict[str, int]] = []
+        self._seconds = seconds
+        self._now = 0.0
+        slow = replace(FACTS[State.CONNECTED], needs="slow")
+        monkeypatch.setattr(module, "FACTS", {**FACTS, State.CONNECTED: slow})
+        monkeypatch.setattr(module, "stage_for", self._stage)
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: self._now))
+        monkeypatch.setattr(runner, "_play_on", self._play_on)
+
+    def _stage(self, needs: str, node: Node, config: RunConfig) -> Stage:
+        stage = Stage(node, config)
+        stage.needs = needs
+        return stage
+
+    def _play_on(self, scene: module._Scene, left: list[Numbered], _: float) -> list[Numbered]:
+        cost = self._seconds[scene.stage.needs] * len(left)
+        self.played[-1][scene.stage.needs] = len(left)
+        self._now += cost
+        scene.seconds += cost
+        scene.played += len(left)
+        self.runner.summary.cases["pushes"] += len(left)
+        return []
+
+    def turn(self, *states: State) -> None:
+        """Plays one case for each state."""
+        self.played.append({})
+        cases = [Numbered(PUSHES, 1, cast("Case", SimpleNamespace(state=state))) for state in states]
+        self.runner._play(cases)
+
+    def seconds(self, needs: str) -> float:
+        """Returns how long a stage had."""
+        return sum(turn.get(needs, 0) for turn in self.played) * self._seconds[needs]
+
+
+def test_a_stage_that_takes_long_gets_its_share_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(seconds=1e6)) as runner:
+        turns = Turns(runner, monkeypatch, {"": 1.0, "slow": 5.0})
+        for _ in range(200):
+            turns.turn(State.OPEN, State.OPEN, State.OPEN, State.CONNECTED)
+        assert all(turn[""] == 3 for turn in turns.played)
+        slow = turns.seconds("slow")
+        # A quarter of the cases may have a quarter of the time.
+        assert 0.2 < slow / (slow + turns.seconds("")) < 0.3
+        waiting = len(runner._scenes["slow"].waiting)
+        assert waiting == 200 - slow / 5 > 0
+        turns.turn()
+        assert turns.played[-1] == {"slow": waiting}
+
+
+def test_of_what_waits_too_long_the_rest_is_let_go_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PUT_OFF", 10)
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(seconds=1e6)) as runner:
+        turns = Turns(runner, monkeypatch, {"": 1.0, "slow": 500.0})
+        for _ in range(50):
+            turns.turn(State.OPEN, State.CONNECTED)
+        scene = runner._scenes["slow"]
+        assert (len(scene.waiting), scene.let_go) == (10, 39)
+        runner.summary.seconds = 550.0
+        runner._note("slow", scene)
+        assert runner.summary.notes[:1] == [
+            "49 cases were put off: those that need a node that slow took 91% of the time"
+        ]
+
+
+def test_cases_by_number_are_not_put_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=1000)) as runner:
+        turns = Turns(runner, monkeypatch, {"": 1.0, "slow": 5.0})
+        for _ in range(20):
+            turns.turn(State.OPEN, State.CONNECTED)
+        assert all(turn == {"": 1, "slow": 1} for turn in turns.played)
+
+
+def test_what_ends_in_the_turn_of_a_finding_is_not_looked_into_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[When] = []
+    examine = Patient.examine
+
+    def counted(self: Patient, when: When, *rest: object) -> Objection | None:
+        looks.append(when)
+        return examine(self, when, *rest)  # type: ignore[arg-type]
+
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
+        runner.run()
+        scene = runner._scenes[""]
+        ran = scene.recent[-1]
+        monkeypatch.setattr(Patient, "examine", counted)
+        ran.played.ending = Ending.SILENT
+        runner._look(scene, ran)
+        scene.stage.prompt = True
+        runner._look(scene, ran)
+        runner._objection = Objection("ping", Harm.STALL, "", "seen")
+        assert runner._look(scene, ran) is None
+    assert looks == [When.BEAT, When.ODD]
 
 
 def test_a_node_that_cannot_be_had_any_more_ends_it_with_all_recorded(tmp_path: Path) -> None:

@@ -51,6 +51,28 @@ def test_a_panic_text_is_a_panic_at_its_place(node: RouterNode, patient: Patient
     assert objection.place == "some-crate/src/net/face.rs:83"
 
 
+def test_a_process_that_dies_of_its_panic_has_crashed(
+    node: RouterNode, patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.words = PANIC
+
+    def dies() -> bool:
+        node.dead = "the process died of SIGABRT"
+        return True
+
+    monkeypatch.setattr(patient, "ends", dies)
+    objection = seen(patient, When.CASE)
+    assert (objection.oracle, objection.harm) == ("process", Harm.CRASH)
+    assert objection.place == "SIGABRT some-crate/src/net/face.rs:83"
+
+
+def test_whether_a_node_has_failed_is_told_without_asking_it(node: RouterNode, patient: Patient) -> None:
+    assert not patient.has_failed()
+    node.words = PANIC
+    assert patient.has_failed()
+    assert seen(patient, When.CASE).harm is Harm.PANIC
+
+
 def test_what_was_said_before_a_restart_is_forgotten(node: RouterNode, patient: Patient) -> None:
     node.words = PANIC
     seen(patient, When.CASE)

@@ -1,7 +1,7 @@
 """Pace, answers, another node: oracles that compare."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -149,7 +149,7 @@ class Playing(Player):
     def __init__(self, stage: Scripted) -> None:
         self.stage = stage
 
-    def play(self, script: Script) -> Played:  # noqa: ARG002
+    def play(self, script: Script, hopeless: Callable[[], bool] | None = None) -> Played:  # noqa: ARG002
         ending = self.stage.endings.pop(0) if len(self.stage.endings) > 1 else self.stage.endings[0]
         if ending == "died":
             self.stage.node.dead = "the process died of SIGSEGV"  # type: ignore[attr-defined]
