@@ -169,7 +169,7 @@ class Boo:
         ran = self._current
         self.player.close()
         self._ran = None
-        self._goes_on = self._judge.ended(ran)
+        self._goes_on = self._judge.ended(ran) and not self._judge.rests()
         return self._goes_on and not ran.played.failure
 
     @property

@@ -64,6 +64,9 @@ class Judge(Protocol):
     def idle(self) -> bool:
         """Nothing has ended for a while; returns whether the engine shall go on."""
 
+    def rests(self) -> bool:
+        """Tells whether no more cases shall begin; those under way come to their end."""
+
 
 class _Lane:
     """One link and its cases.
@@ -152,7 +155,7 @@ class Fast:
         """Starts what can be started, waits, moves what is ready; returns whether to go on."""
         now = time.perf_counter()
         for lane in self._lanes:
-            if lane.task is None and not self._begin(lane):
+            if lane.task is None and (self._judge.rests() or not self._begin(lane)):
                 break
         busy = [lane for lane in self._lanes if lane.task is not None]
         if not busy:

@@ -263,10 +263,12 @@ class Runner:
                 self._play(batch)
                 self._turn = time.monotonic() - began
             self._last_look()
+            self._triage.finish(self._triage_seconds())
         except KeyboardInterrupt:
             self.summary.interrupted = True
         finally:
             self.summary.seconds = time.monotonic() - self._began
+            self._triage.finish(0)
             self.summary.findings = list(self._triage.findings.values())
             for needs, scene in self._scenes.items():
                 self._note(needs, scene)
@@ -376,7 +378,7 @@ class Runner:
             # What it takes to begin is no time of the run.
             self._began = began
         self._turn_ends = began + seconds
-        while left and not self._is_over():
+        while left and not self.rests() and not self._spent():
             todo = iter(left)
             self._objection = None
             scene.engine.play(todo)
@@ -389,10 +391,6 @@ class Runner:
         scene.seconds += time.monotonic() - began
         scene.played += self.summary.total - before
         return left
-
-    def _is_over(self) -> bool:
-        """Tells whether the turn of a stage has ended, or the run."""
-        return time.monotonic() >= self._turn_ends or self._spent()
 
     def _had_enough(self, scene: _Scene) -> bool:
         """Tells whether a stage had more of the time than is fair."""
@@ -442,12 +440,14 @@ class Runner:
         scene.recent.append(ran)
         objection = self._look(scene, ran)
         self._record(scene, ran, objection)
+        if self._triage.open and self._triage.collect():
+            self._learn()
         self._progress(self.summary)
         # Others that were moved in the same turn must not hide it.
         self._objection = self._objection or objection
         if self._rate:
             self._pace()
-        return objection is None and not self._is_over()
+        return objection is None and not self._spent()
 
     def _record(self, scene: _Scene, ran: Ran, objection: Objection | None) -> None:
         """Writes the row of a case, and counts it."""
@@ -491,7 +491,11 @@ class Runner:
         assert scene is not None
         scene.patient.keep()
         self._objection = scene.patient.examine(When.CASE)
-        return self._objection is None and not self._is_over()
+        return self._objection is None and not self._spent()
+
+    def rests(self) -> bool:
+        """See fast.Judge. The turn of a stage ends."""
+        return time.monotonic() >= self._turn_ends
 
     def _pace(self) -> None:
         """Waits until the next case is due."""
@@ -534,12 +538,11 @@ class Runner:
         suspects = self._suspects(scene)
         likely = self._likely(scene)
         running = {id(ran) for ran in self._running}
-        deadline = began + max(LEAST_TRIAGE, TRIAGE_SHARE * self._left())
         done: Numbered | None = None
         try:
             if not scene.stage.node.owned:
                 # It may never come back; and there is nothing to try it on.
-                self._triage.found(objection, suspects, deadline=deadline)
+                self._triage.found(objection, suspects)
                 self._restart(scene)
                 return None
             self._restart(scene)
@@ -550,19 +553,28 @@ class Runner:
                 if id(ran) in running:
                     self._record(scene, ran, seen)
                     done = ran.numbered
-                self._triage.found(seen, [_suspect(ran, ())], deadline=deadline)
+                self._triage.take(seen, [_suspect(ran, ())], self._triage_seconds())
                 self._restart(scene)
             else:
-                self._triage.found(objection, suspects, deadline=deadline)
+                self._triage.take(objection, suspects, self._triage_seconds())
                 scene.patient.begin()
         finally:
-            self.summary.findings = list(self._triage.findings.values())
+            self._learn()
             self.summary.lost += time.monotonic() - began
+        return done
+
+    def _triage_seconds(self) -> float:
+        """Returns how long a finding may be looked into."""
+        return max(LEAST_TRIAGE, TRIAGE_SHARE * self._left())
+
+    def _learn(self) -> None:
+        """Takes in what was found."""
+        self.summary.findings = list(self._triage.findings.values())
+        for scene in self._scenes.values():
             scene.patient.familiar |= any(
                 finding.place == STAGE and finding.status == CONFIRMED and scene.is_for(finding.state)
                 for finding in self.summary.findings
             )
-        return done
 
     def _likely(self, scene: _Scene) -> list[Ran]:
         """Returns what was under way, and what was played since the last good look: the newest first."""

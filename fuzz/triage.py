@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from conformance.config import RunConfig
 from conformance.errors import HarnessError
@@ -87,6 +90,9 @@ STAGE = "stage"
 
 DEADLY = frozenset({Harm.CRASH, Harm.PANIC})
 
+MOST_OPEN = 4
+"""So many objections wait until somebody looks into them; with more of them the campaign waits."""
+
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
@@ -117,6 +123,33 @@ class Suspect:
     def alone(self) -> Script:
         """The case on a link of its own."""
         return Script((Step(Do.REACH, "a", self.state), *self.steps), self.script.where)
+
+
+@dataclass(slots=True, eq=False)
+class Open:
+    """An objection that is being looked into, or waits for it.
+
+    Attributes:
+        guess: The finding as it seems; saved.
+        objection: What was seen.
+        suspects: What was played since the node was known to be well, the newest last.
+        seconds: So long it may take.
+        finding: What is being confirmed; None while the case that did it is looked for.
+        job: What is under way; None while it waits.
+        again: What else was met that looks the same.
+        causes: Left out meanwhile.
+        masked: How many cases that were.
+    """
+
+    guess: Finding
+    objection: Objection
+    suspects: Sequence[Suspect]
+    seconds: float
+    finding: Finding | None = None
+    job: Future[tuple[Suspect, Tried] | None] | Future[None] | None = None
+    again: list[tuple[Objection, Suspect | None]] = field(default_factory=list)
+    causes: set[Cause] = field(default_factory=set)
+    masked: int = 0
 
 
 def joined(suspects: Sequence[Suspect]) -> Script:
@@ -204,6 +237,8 @@ def words_of(detail: str) -> str:
     return " ".join(said.replace("`", "").replace('"', "").split()[:WORDS]).rstrip(":,;.")
 
 
+T = TypeVar("T")
+
 _CODE = re.compile(r"[A-Za-z_][\w:]*(?:\(\))?")
 
 
@@ -261,6 +296,10 @@ class Triage:
         self._wide: dict[Cause, Finding] = {}
         self._spots: dict[tuple[Harm, str], str] = {}
         self._samples: Counter[Cause] = Counter()
+        self._open: list[Open] = []
+        self._held: dict[Cause, Open] = {}
+        self._thread: ThreadPoolExecutor | None = None
+        self._latest = math.inf
 
     # Finding ---------------------------------------------------------------------------------------
 
@@ -278,21 +317,175 @@ class Triage:
             The bucket it fell into, saved.
         """
         deadline = time.monotonic() + CONFIRM_SECONDS + ATTRIBUTE_SECONDS if deadline is None else deadline
+        finding = self._met(objection, suspects)
+        if finding is None:
+            guess = self._guess(objection, suspects)
+            finding = self._look_into(guess, objection, suspects, deadline)
+            self._enter(finding, objection)
+            finding.save()
+        return finding
+
+    def _met(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding | None:
+        """Returns the bucket of something that was met before, hit once more."""
         finding = self._again(objection, suspects)
         if finding is not None:
             self._hit(finding, objection, self._suspect_of(finding, suspects))
             finding.save()
             return finding
-        guess = self._make(objection, suspects[-1] if suspects else None)
-        finding = self._earlier(guess) if is_placed(objection) or len(suspects) == 1 else None
-        if finding is None:
-            # Saved before anybody looks into it, so that nothing is lost whatever happens then.
-            guess.path, _ = folder_of(self._folder, f"{OPEN} {guess.bucket}")
-            guess.save()
-            finding = self._look_into(guess, objection, suspects, deadline)
-        self._enter(finding, objection)
-        finding.save()
+        if is_placed(objection) or len(suspects) == 1:
+            finding = self._earlier(self._make(objection, suspects[-1] if suspects else None))
+            if finding is not None:
+                self._enter(finding, objection)
+                finding.save()
         return finding
+
+    def _guess(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding:
+        """Returns a finding as it seems, saved before anybody looks into it, so that nothing is lost whatever happens."""
+        guess = self._make(objection, suspects[-1] if suspects else None)
+        guess.path, _ = folder_of(self._folder, f"{OPEN} {guess.bucket}")
+        guess.save()
+        return guess
+
+    # Beside the campaign -----------------------------------------------------------------------------
+
+    @property
+    def open(self) -> int:
+        """How many objections are being looked into, or wait for it."""
+        return len(self._open)
+
+    def take(self, objection: Objection, suspects: Sequence[Suspect], seconds: float) -> None:
+        """Takes an objection as ``found`` does, and looks into it while the campaign goes on.
+
+        Args:
+            objection: What the oracle saw.
+            suspects: What was played since the node was known to be well, the newest last.
+            seconds: So long it may take once it is its turn.
+        """
+        if self._met(objection, suspects) is not None:
+            return
+        if not self._lab.able or not suspects:
+            self.found(objection, suspects)
+            return
+        there = self._alike(objection, suspects)
+        if there is not None:
+            there.again.append((objection, suspects[-1] if len(suspects) == 1 else None))
+        else:
+            while len(self._open) >= MOST_OPEN:
+                self.collect(wait=True)
+            there = Open(self._guess(objection, suspects), objection, suspects, seconds)
+            self._open.append(there)
+        if len(suspects) == 1:
+            # Whether it is true is not known yet; until then it shall not happen again.
+            there.causes.update(suspects[0].case.causes)
+            self._held.update(dict.fromkeys(suspects[0].case.causes, there))
+        self.collect()
+
+    def collect(self, *, wait: bool = False) -> bool:
+        """Takes in what was seen beside the campaign, and starts what comes next.
+
+        Args:
+            wait: Waits for the one that is under way.
+
+        Returns:
+            Whether the findings are others than before.
+        """
+        changed = False
+        while self._open:
+            first = self._open[0]
+            if first.job is not None:
+                if not wait and not first.job.done():
+                    break
+                wait = False
+                changed |= self._advance(first, first.job)
+            else:
+                first.job = self._beside(self._attributed, first)
+        return changed
+
+    def finish(self, seconds: float) -> None:
+        """Waits until everything has been looked into, so long for all of it together.
+
+        Args:
+            seconds: 0 gives up at once; what is under way comes to the end of its try.
+        """
+        self._latest = time.monotonic() + seconds
+        while self._open:
+            self.collect(wait=True)
+        if self._thread is not None:
+            self._thread.shutdown()
+            self._thread = None
+        self._latest = math.inf
+
+    def _alike(self, objection: Objection, suspects: Sequence[Suspect]) -> Open | None:
+        """Returns what is being looked into and looks the same: place, or bucket of a case that surely did it."""
+        for one in self._open:
+            if is_placed(objection):
+                if is_placed(one.objection) and _spot(objection) == _spot(one.objection):
+                    return one
+            elif len(suspects) == len(one.suspects) == 1:
+                suspect = suspects[0]
+                if one.guess.bucket == bucket_of(objection, suspect.case, suspect.state):
+                    return one
+        return None
+
+    def _beside(self, function: Callable[[Open], T], one: Open) -> Future[T]:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "triage")
+        return self._thread.submit(function, one)
+
+    def _attributed(self, one: Open) -> tuple[Suspect, Tried] | None:
+        """Finds who did it. Runs beside the campaign: changes nothing but the lab."""
+        culprit = None
+        try:
+            deadline = min(time.monotonic() + one.seconds, self._latest)
+            culprit = self._attribute(one.objection, one.suspects, deadline)
+        finally:
+            if culprit is None:
+                self._lab.rest()
+        return culprit
+
+    def _confirmed(self, one: Open) -> None:
+        """Plays it again on fresh nodes. Runs beside the campaign: changes nothing but the finding and the lab."""
+        finding = one.finding
+        assert finding is not None
+        assert finding.tried is not None
+        try:
+            self._confirm(finding, finding.tried, min(time.monotonic() + one.seconds, self._latest))
+        finally:
+            self._lab.rest()
+
+    def _advance(self, one: Open, job: Future[tuple[Suspect, Tried] | None] | Future[None]) -> bool:
+        """Goes on with one whose job has ended; returns whether it has become a finding."""
+        finding = one.finding
+        if finding is None:
+            try:
+                culprit = job.result()
+            except HarnessError as error:
+                one.guess.notes.append(f"It could not be looked into: {error}")
+                culprit = None
+            if culprit is None:
+                finding = self._nobody(one.guess, one.objection, one.suspects)
+            else:
+                finding = self._show(one.guess, *culprit)
+                if finding.tried is culprit[1]:
+                    one.finding = finding
+                    one.job = self._beside(self._confirmed, one)
+                    return False
+                self._beside(lambda _: self._lab.rest(), one)
+        else:
+            try:
+                job.result()
+            except HarnessError as error:
+                finding.notes.append(f"It could not be tried more often: {error}")
+                self._settle(finding, [])
+        self._open.remove(one)
+        for cause in one.causes:
+            self._held.pop(cause, None)
+        self._enter(finding, one.objection)
+        for objection, suspect in one.again:
+            self._hit(finding, objection, suspect)
+        finding.masked += one.masked
+        finding.save()
+        return True
 
     def _earlier(self, guess: Finding) -> Finding | None:
         """Returns the finding of this bucket as an earlier part of the run has left it, hit once more."""
@@ -433,16 +626,22 @@ class Triage:
             )
             self._settle(guess, [])
             return guess
-        culprit = None
         try:
             culprit = self._attribute(objection, suspects, deadline)
             if culprit is not None:
-                return self._shown(guess, *culprit, deadline)
+                finding = self._show(guess, *culprit)
+                if finding.tried is culprit[1]:
+                    self._confirm(finding, culprit[1], deadline)
+                return finding
         except HarnessError as error:
             guess.notes.append(f"It could not be looked into: {error}")
         finally:
             self._lab.rest()
-        if len(suspects) > 1 and not is_placed(objection):
+        return self._nobody(guess, objection, suspects)
+
+    def _nobody(self, guess: Finding, objection: Objection, suspects: Sequence[Suspect]) -> Finding:
+        """Returns the finding of which nobody knows which case it was."""
+        if (len(suspects) > 1 or objection.harm in DEADLY) and not is_placed(objection):
             there = self._unlaid(guess, objection)
             if there is not None:
                 return there
@@ -468,8 +667,8 @@ class Triage:
         guess.causes.clear()
         return None
 
-    def _shown(self, guess: Finding, suspect: Suspect, tried: Tried, deadline: float) -> Finding:
-        """Returns the finding of what a try has shown, which may be there already.
+    def _show(self, guess: Finding, suspect: Suspect, tried: Tried) -> Finding:
+        """Returns the finding of what a try has shown, which may be there already; else it has to be confirmed.
 
         Another case may have done it, or the process have died a moment after it stopped answering.
         """
@@ -487,7 +686,6 @@ class Triage:
         finding.script = finding.first = tried.script
         finding.rounds, finding.tried = tried.rounds, tried
         finding.save()
-        self._confirm(finding, tried, deadline)
         return finding
 
     def _attribute(
@@ -520,7 +718,7 @@ class Triage:
     ) -> tuple[Suspect, Tried] | None:
         """Returns the first try that shows the harm."""
         for suspect, script in tries:
-            if time.monotonic() >= until:
+            if time.monotonic() >= min(until, self._latest):
                 return None
             tried = self._lab.play(script, case=suspect.case, linger=linger)
             if tried.objection is not None and akin(objection, tried.objection):
@@ -553,7 +751,7 @@ class Triage:
             groups = [left[at::GROUPS] for at in range(min(GROUPS, len(left)))]
             grown = []
             for group in groups:
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= min(deadline, self._latest):
                     return None
                 tried = self._again_and_again(group, GROUP_SECONDS)
                 if tried.objection is not None and akin(objection, tried.objection):
@@ -579,7 +777,7 @@ class Triage:
         while (
             len(results) < TRIES and results.count(True) < WANTED and results.count(False) <= TRIES - WANTED
         ):
-            if results and time.monotonic() >= until:
+            if results and time.monotonic() >= min(until, self._latest):
                 break
             try:
                 again = self._lab.play(finding.script, rounds=_rounds(finding.rounds), linger=LINGER)
@@ -624,6 +822,10 @@ class Triage:
     def leaves_out(self, case: Case) -> bool:
         """Tells whether a case is not to be played because what it does is known by now, and counts it."""
         for cause in case.causes:
+            held = self._held.get(cause)
+            if held is not None:
+                held.masked += 1
+                return True
             finding = self._mask.get(cause)
             if finding is None:
                 for kind in _kinds(cause):

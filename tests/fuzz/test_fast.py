@@ -11,7 +11,7 @@ from conformance.config import Locator
 from fuzz.boo import Boo
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.cases import Fixed, Source, reach, send
-from fuzz.fast import HEAVY, SHARED, Fast, Ran
+from fuzz.fast import HEAVY, LANES, SHARED, Fast, Ran
 from fuzz.lying import Lying
 from fuzz.plan import Numbered, Plan
 from fuzz.player import Ending, Initiator, Player
@@ -44,6 +44,7 @@ class Judge:
         self.together = 0
         self.engine: Fast | Boo | None = None
         self.most = most
+        self.resting_from = 10**9
 
     def ended(self, ran: Ran) -> bool:
         """See fast.Judge."""
@@ -57,6 +58,10 @@ class Judge:
     def idle(self) -> bool:
         """See fast.Judge."""
         return True
+
+    def rests(self) -> bool:
+        """See fast.Judge."""
+        return len(self.ran) >= self.resting_from
 
 
 @pytest.fixture
@@ -117,6 +122,22 @@ def test_what_was_not_played_comes_back_when_it_stops(server: Server) -> None:
     judge.most = 1000
     assert engine.play(iter(left[:20]))
     engine.abandon()
+
+
+@pytest.mark.parametrize("kind", [Fast, Boo])
+def test_when_it_rests_nothing_begins_and_what_is_under_way_ends(
+    server: Server, kind: type[Fast] | type[Boo]
+) -> None:
+    judge = Judge()
+    judge.engine = engine = kind(lambda: player(server), judge)
+    judge.resting_from = 20
+    cases = list(islice(PLAN.cases(), 100))
+    source = iter(cases)
+    engine.play(source)
+    assert not engine.in_flight
+    assert 20 <= len(judge.ran) < 20 + LANES
+    left = [*engine.abandon(), *engine.waiting(), *source]
+    assert len(left) == 100 - len(judge.ran)
 
 
 def test_both_engines_send_the_same_bytes(server: Server) -> None:

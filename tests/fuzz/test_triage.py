@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,13 +10,26 @@ from pathlib import Path
 import pytest
 
 from fuzz import triage
-from fuzz.findings import CONFIRMED, FLAKY, SEEN, Finding
+from fuzz.findings import CONFIRMED, FLAKY, OPEN, SEEN, Finding
 from fuzz.known import KnownFindings
+from fuzz.lab import NoFreshNode, Tried
 from fuzz.oracles import Harm, Objection
 from fuzz.player import Ending, Played
 from fuzz.script import Do
 from fuzz.states import State
-from fuzz.triage import HITS, HITS_FLAKY, SAMPLE, WIDE, Suspect, Triage, akin, bucket_of, joined, words_of
+from fuzz.triage import (
+    HITS,
+    HITS_FLAKY,
+    MOST_OPEN,
+    SAMPLE,
+    WIDE,
+    Suspect,
+    Triage,
+    akin,
+    bucket_of,
+    joined,
+    words_of,
+)
 from tests.fuzz.hospital import (
     CRASH,
     GROWTH,
@@ -142,6 +156,10 @@ def test_what_is_seen_later_may_show_better_what_it_was() -> None:
 # Which case did it -----------------------------------------------------------------------------------
 
 
+def never(heard: list[bytes]) -> Objection | None:  # noqa: ARG001
+    return None
+
+
 def others(count: int, first: int = 1) -> list[Suspect]:
     return [
         suspect(number, b"harmless %d" % number, message="REQUEST") for number in range(first, first + count)
@@ -214,11 +232,109 @@ def test_joined_suspects_share_the_links_that_they_shared() -> None:
     assert [step.link for step in script.steps if step.do is Do.CLOSE] == ["b", "a"]
 
 
+# Beside the campaign ---------------------------------------------------------------------------------
+
+
+class Slowly:
+    """A fault that shows only once somebody lets it."""
+
+    def __init__(self, fault: Fault) -> None:
+        self._fault = fault
+        self.let = threading.Event()
+        self.begun = threading.Event()
+
+    def __call__(self, heard: list[bytes]) -> Objection | None:
+        self.begun.set()
+        assert self.let.wait(30)
+        return self._fault(heard)
+
+
+def test_the_campaign_goes_on_while_a_finding_is_looked_into(run: Path) -> None:
+    fault = Slowly(on(b"bad", STALL))
+    bad, again, other = suspect(1, b"bad"), suspect(2, b"bad"), suspect(3, b"good", field="PUT.encoding")
+    with triage_of(run, fault) as made:
+        made.take(STALL, [bad], 30)
+        assert fault.begun.wait(30)
+        assert made.open == 1
+        assert not made.findings
+        # It is there whatever happens now.
+        (folder,) = (run / "findings").iterdir()
+        assert Finding.load(folder).status == OPEN
+        assert not made.collect()
+        # What it is like is left out meanwhile, and counted when it was under way.
+        assert made.leaves_out(bad.case)
+        assert not made.leaves_out(other.case)
+        made.take(STALL, [again], 30)
+        assert made.open == 1
+        fault.let.set()
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.bucket, finding.status, finding.confirmed) == (
+            "stall handshake PUSH",
+            CONFIRMED,
+            (3, 3),
+        )
+        assert (finding.hits, finding.masked) == (2, 1)
+        assert not made.leaves_out(bad.case)
+        (folder,) = (run / "findings").iterdir()
+        assert Finding.load(folder).hits == 2
+
+
+def test_many_findings_are_looked_into_one_after_the_other(run: Path) -> None:
+    kinds = ["PUSH", "JOIN", "RESPONSE", "DECLARE", "INTEREST", "OAM", "CLOSE"]
+    cases = [suspect(number, b"bad", message=kind) for number, kind in enumerate(kinds, 1)]
+    with triage_of(run, on(b"bad", STALL)) as made:
+        for case in cases:
+            made.take(STALL, [*others(3, 100), case], 30)
+            assert made.open <= MOST_OPEN
+        made.finish(30)
+        assert [finding.case for finding in made.findings.values()] == list(range(1, 8))
+        assert {finding.status for finding in made.findings.values()} == {CONFIRMED}
+        assert not made.open
+
+
+@pytest.mark.parametrize(("objection", "status"), [(STALL, FLAKY), (CRASH, SEEN)])
+def test_what_there_is_no_time_for_any_more_is_kept_as_it_was_seen(
+    run: Path, objection: Objection, status: str
+) -> None:
+    fault = Slowly(never)
+    with triage_of(run, fault) as made:
+        made.take(objection, others(50), 30)
+        made.take(GROWTH, [suspect(99, b"bad")], 30)
+        assert fault.begun.wait(30)
+        fault.let.set()
+        made.finish(0)
+        assert [finding.status for finding in made.findings.values()] == [status, FLAKY]
+        kept = [Finding.load(folder) for folder in (run / "findings").iterdir()]
+        assert {finding.bucket for finding in kept} == set(made.findings)
+
+
+def test_what_cannot_be_tried_is_said(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: object, **__: object) -> Tried:
+        raise NoFreshNode("there is none")
+
+    with triage_of(run, on(b"bad")) as made:
+        monkeypatch.setattr(made._lab, "play", none)
+        made.take(CRASH, [suspect(1, b"bad")], 30)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert finding.status == SEEN
+        assert finding.notes == ["It could not be looked into: there is none"]
+
+
+def test_a_fault_of_ours_in_it_is_not_swallowed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        monkeypatch.setattr(made._lab, "play", lambda *_, **__: 1 // 0)
+
+        def look() -> None:
+            made.take(CRASH, [suspect(1, b"bad")], 30)
+            made.finish(30)
+
+        with pytest.raises(ZeroDivisionError):
+            look()
+
+
 # Whether it is true ----------------------------------------------------------------------------------
-
-
-def never(heard: list[bytes]) -> Objection | None:  # noqa: ARG001
-    return None
 
 
 def test_what_does_not_come_again_is_kept_apart(run: Path) -> None:
