@@ -63,6 +63,7 @@ class RunFolder:
         files: How each of its files of rows ends, by file name.
         locked: Files of rows that cannot be opened, with the reason.
         duplicate_of: The folder that holds the same run and is counted; None for the one that is.
+        extra: What else its run.json says.
     """
 
     path: Path
@@ -71,6 +72,7 @@ class RunFolder:
     files: Mapping[str, Tail] = field(default_factory=dict)
     locked: Mapping[str, str] = field(default_factory=dict)
     duplicate_of: Path | None = None
+    extra: Mapping[str, typing.Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +161,9 @@ def _walk(root: Path) -> Iterator[Path]:
 def _read_folder(path: Path) -> tuple[RunFolder, str]:
     """Returns the run in a folder and the id it gives itself."""
     problem = ""
+    extra: dict[str, typing.Any] = {}
     try:
-        run = rows.read_run(path)
+        run, extra = rows.read_run_and_more(path)
         problem = _misfit(run)
     except rows.RowsError as error:
         problem = str(error)
@@ -177,7 +180,8 @@ def _read_folder(path: Path) -> tuple[RunFolder, str]:
             files[name] = _tail(path / name)
         except OSError as error:
             locked[name] = error.strerror or str(error)
-    return RunFolder(path, dataclasses.replace(run, run_id=path.name), problem, files, locked), run.run_id
+    named = dataclasses.replace(run, run_id=path.name)
+    return RunFolder(path, named, problem, files, locked, extra=extra), run.run_id
 
 
 def _misfit(run: rows.RunRow) -> str:

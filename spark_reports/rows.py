@@ -653,6 +653,15 @@ def read_run(folder: Path) -> RunRow:
     Raises:
         RowsError: It is missing, cut off, or of a newer version.
     """
+    return read_run_and_more(folder)[0]
+
+
+def read_run_and_more(folder: Path) -> tuple[RunRow, dict[str, Any]]:
+    """Reads ``run.json``; returns what else it holds besides the row as well.
+
+    Raises:
+        RowsError: It is missing, cut off, or of a newer version.
+    """
     path = folder / RUN
     try:
         if path.stat().st_size > LONGEST_LINE:
@@ -665,14 +674,13 @@ def read_run(folder: Path) -> RunRow:
                 f"{folder.name}/{RUN} is of rows_version {value['rows_version']}, newer than {ROWS_VERSION}"
             )
         later = later_fields(RunRow)
-        return RunRow(
-            **{
-                field.name: value.get(field.name, later[field.name])
-                if field.name in later
-                else value[field.name]
-                for field in dataclasses.fields(RunRow)
-            }
-        )
+        known = {
+            field.name: value.get(field.name, later[field.name])
+            if field.name in later
+            else value[field.name]
+            for field in dataclasses.fields(RunRow)
+        }
+        return RunRow(**known), {name: value[name] for name in value if name not in known}
     except FileNotFoundError:
         raise RowsError(f"{folder.name} is no run folder: it has no {RUN}") from None
     except NotJson as error:

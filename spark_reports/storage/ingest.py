@@ -24,11 +24,11 @@ from spark_reports import folders as run_folders
 from spark_reports import rows
 from spark_reports.errors import DataTrouble
 from spark_reports.folders import Counted, RunFolder
-from spark_reports.storage.parse import encodable
+from spark_reports.storage.parse import encodable, variant
 from spark_reports.storage.pieces import THREADS, Scan, bundle, scan_all
 from spark_reports.storage.rollups import made_of
 from spark_reports.storage.store import APART, PARQUET, RAW, Account, Commit, Draft, Staging, Store
-from spark_reports.storage.tables import arrow_schema
+from spark_reports.storage.tables import EXTRA, arrow_schema
 from spark_reports.storage.writing import DONE, READ, Parts, Target, Work, ddl, take_in, write_rollups
 
 BATCH_BYTES = 16 << 30
@@ -335,7 +335,10 @@ def _write_run(run: _Run) -> tuple[str, list[str]]:
     filesystem, folder = run.staged.arrow(rows.RunRow.TABLE)
     parts = Parts(filesystem, folder, "0")
     row = {**dataclasses.asdict(run.run), "state": state, "notes": notes, "attempt": run.staged.attempt}
-    parts.write(pa.Table.from_pylist([row], schema=arrow_schema(rows.RunRow.TABLE)))
+    extra = run.folder.extra
+    if extra:
+        row[EXTRA] = variant(dict(extra))
+    parts.write(pa.Table.from_pylist([row], schema=arrow_schema(rows.RunRow.TABLE, extra=bool(extra))))
     parts.close()
     return state, notes
 
