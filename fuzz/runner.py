@@ -440,7 +440,7 @@ class Runner:
         scene.recent.append(ran)
         objection = self._look(scene, ran)
         self._record(scene, ran, objection)
-        if self._triage.open and self._triage.collect():
+        if self._triage.collect():
             self._learn()
         self._progress(self.summary)
         # Others that were moved in the same turn must not hide it.

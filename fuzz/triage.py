@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -237,6 +238,7 @@ def words_of(detail: str) -> str:
     return " ".join(said.replace("`", "").replace('"', "").split()[:WORDS]).rstrip(":,;.")
 
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _CODE = re.compile(r"[A-Za-z_][\w:]*(?:\(\))?")
@@ -269,6 +271,7 @@ class Triage:
         lab: Where scripts are tried.
         known: Known findings.
         through_known: Cases that bring about known findings are played all the same.
+        minimising: Seconds for making each finding smaller beside the campaign; 0 for not at all.
 
     Attributes:
         findings: By bucket, in the order they were found.
@@ -283,8 +286,10 @@ class Triage:
         known: KnownFindings | None = None,
         *,
         through_known: bool = False,
+        minimising: float = 0.0,
     ) -> None:
         self._config = config
+        self._minimising = minimising
         self._node = node
         self._lab = lab
         self._known = known or KnownFindings()
@@ -300,6 +305,9 @@ class Triage:
         self._held: dict[Cause, Open] = {}
         self._thread: ThreadPoolExecutor | None = None
         self._latest = math.inf
+        self._small: Future[bool] | None = None
+        self._large: list[Finding] = []
+        self._writing = threading.Lock()
 
     # Finding ---------------------------------------------------------------------------------------
 
@@ -322,7 +330,7 @@ class Triage:
             guess = self._guess(objection, suspects)
             finding = self._look_into(guess, objection, suspects, deadline)
             self._enter(finding, objection)
-            finding.save()
+            self._save(finding)
         return finding
 
     def _met(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding | None:
@@ -330,20 +338,20 @@ class Triage:
         finding = self._again(objection, suspects)
         if finding is not None:
             self._hit(finding, objection, self._suspect_of(finding, suspects))
-            finding.save()
+            self._save(finding)
             return finding
         if is_placed(objection) or len(suspects) == 1:
             finding = self._earlier(self._make(objection, suspects[-1] if suspects else None))
             if finding is not None:
                 self._enter(finding, objection)
-                finding.save()
+                self._save(finding)
         return finding
 
     def _guess(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding:
         """Returns a finding as it seems, saved before anybody looks into it, so that nothing is lost whatever happens."""
         guess = self._make(objection, suspects[-1] if suspects else None)
         guess.path, _ = folder_of(self._folder, f"{OPEN} {guess.bucket}")
-        guess.save()
+        self._save(guess)
         return guess
 
     # Beside the campaign -----------------------------------------------------------------------------
@@ -389,7 +397,7 @@ class Triage:
         Returns:
             Whether the findings are others than before.
         """
-        changed = False
+        changed = self._collect_small()
         while self._open:
             first = self._open[0]
             if first.job is not None:
@@ -410,10 +418,36 @@ class Triage:
         self._latest = time.monotonic() + seconds
         while self._open:
             self.collect(wait=True)
+        if self._small is not None:
+            self._small.result()
+            self._small = None
         if self._thread is not None:
             self._thread.shutdown()
             self._thread = None
         self._latest = math.inf
+
+    def _collect_small(self) -> bool:
+        """Takes in what was made smaller, and begins with the next; returns whether something became smaller."""
+        if self._small is not None:
+            if not self._small.done():
+                return False
+            done, self._small = self._small.result(), None
+            if done:
+                del self._large[0]
+            return done
+        if self._large and not self._open and self._latest == math.inf:
+            self._small = self._beside(self._made_smaller, self._large[0])
+        return False
+
+    def _made_smaller(self, finding: Finding) -> bool:
+        """Makes a finding smaller beside the campaign; returns False when it had to stop because there is more to do."""
+        try:
+            self.minimise(
+                finding, self._minimising, lambda: bool(self._open) or time.monotonic() >= self._latest
+            )
+        except Stopped:
+            return False
+        return True
 
     def _alike(self, objection: Objection, suspects: Sequence[Suspect]) -> Open | None:
         """Returns what is being looked into and looks the same: place, or bucket of a case that surely did it."""
@@ -427,7 +461,7 @@ class Triage:
                     return one
         return None
 
-    def _beside(self, function: Callable[[Open], T], one: Open) -> Future[T]:
+    def _beside(self, function: Callable[[S], T], one: S) -> Future[T]:
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, "triage")
         return self._thread.submit(function, one)
@@ -484,7 +518,9 @@ class Triage:
         for objection, suspect in one.again:
             self._hit(finding, objection, suspect)
         finding.masked += one.masked
-        finding.save()
+        self._save(finding)
+        if self._minimising and finding.status == CONFIRMED and finding.minimised is None:
+            self._large = [*self._large, finding] if finding not in self._large else self._large
         return True
 
     def _earlier(self, guess: Finding) -> Finding | None:
@@ -591,15 +627,16 @@ class Triage:
 
     def _hit(self, finding: Finding, objection: Objection, suspect: Suspect | None) -> None:
         """Counts a hit, and leaves out what hits again and again."""
-        finding.hits += 1
-        if objection.place:
-            finding.places.add(objection.place)
-        if suspect is not None:
-            finding.messages.add(suspect.case.message)
-            finding.states.add(str(suspect.state))
-            # A pair of lies says nothing about which of the two did it.
-            if len(suspect.case.causes) == 1:
-                finding.causes.add(suspect.case.causes[0])
+        with self._writing:
+            finding.hits += 1
+            if objection.place:
+                finding.places.add(objection.place)
+            if suspect is not None:
+                finding.messages.add(suspect.case.message)
+                finding.states.add(str(suspect.state))
+                # A pair of lies says nothing about which of the two did it.
+                if len(suspect.case.causes) == 1:
+                    finding.causes.add(suspect.case.causes[0])
         self._leave_out(finding)
 
     def _leave_out(self, finding: Finding) -> None:
@@ -685,7 +722,7 @@ class Triage:
         finding.path = guess.path
         finding.script = finding.first = tried.script
         finding.rounds, finding.tried = tried.rounds, tried
-        finding.save()
+        self._save(finding)
         return finding
 
     def _attribute(
@@ -796,26 +833,34 @@ class Triage:
             finding.status = SEEN
         else:
             finding.status = FLAKY
-        finding.save()
+        self._save(finding)
 
     # Making it smaller -----------------------------------------------------------------------------
 
-    def minimise(self, finding: Finding, seconds: float) -> None:
+    def minimise(self, finding: Finding, seconds: float, stop: Callable[[], bool] = lambda: False) -> None:
         """Makes the script of a finding smaller; nothing is lost when that fails.
 
         Args:
             finding: Confirmed; others are left as they are.
             seconds: So long it may take.
+            stop: Tells, between two tries, that there is no more time for it.
+
+        Raises:
+            Stopped: ``stop`` has said so; the finding is as it was.
         """
         if finding.status != CONFIRMED or finding.minimised is not None or not self._lab.able:
             return
         try:
-            minimise(self._lab, finding, seconds)
+            minimise(self._lab, finding, seconds, stop)
         except HarnessError as error:
             finding.notes.append(f"It could not be made smaller: {error}")
         finally:
             self._lab.rest()
-        finding.save()
+        self._save(finding)
+
+    def _save(self, finding: Finding) -> None:
+        with self._writing:
+            finding.save()
 
     # Leaving out -----------------------------------------------------------------------------------
 
@@ -842,11 +887,16 @@ class Triage:
         return False
 
 
-def minimise(lab: Lab, finding: Finding, seconds: float) -> None:
+class Stopped(Exception):
+    """There was no more time for it."""
+
+
+def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool] = lambda: False) -> None:
     """Makes the script of a finding smaller and confirms the smallest on fresh nodes.
 
     Raises:
         NoFreshNode: There is none.
+        Stopped: ``stop`` has said so.
     """
     began = time.monotonic()
     deadline = began + seconds
@@ -856,6 +906,8 @@ def minimise(lab: Lab, finding: Finding, seconds: float) -> None:
     linger = LINGER if finding.tried is not None and finding.tried.late else 0.0
 
     def harms(script: Script, *, fresh: bool = False) -> bool:
+        if stop():
+            raise Stopped
         if not _same_kind(script, origin, wanted):
             return False
         tried = lab.play(

@@ -50,12 +50,17 @@ from tests.fuzz.test_known import ENTRY, load
 
 @contextmanager
 def triage_of(
-    folder: Path, fault: Fault, known: KnownFindings | None = None, *, through: bool = False
+    folder: Path,
+    fault: Fault,
+    known: KnownFindings | None = None,
+    *,
+    through: bool = False,
+    minimising: float = 0.0,
 ) -> Iterator[Triage]:
     config = config_in(folder)
     node = SickNode(fault)
     with lab_of(config, node) as lab:
-        yield Triage(config, node, lab, known, through_known=through)
+        yield Triage(config, node, lab, known, through_known=through, minimising=minimising)
 
 
 @pytest.fixture
@@ -307,6 +312,51 @@ def test_what_there_is_no_time_for_any_more_is_kept_as_it_was_seen(
         assert [finding.status for finding in made.findings.values()] == [status, FLAKY]
         kept = [Finding.load(folder) for folder in (run / "findings").iterdir()]
         assert {finding.bucket for finding in kept} == set(made.findings)
+
+
+def in_much(number: int, needle: bytes) -> Suspect:
+    return suspect(number, *(b"harmless %d" % other for other in range(20)), needle)
+
+
+def test_findings_are_made_smaller_while_nothing_else_is_to_be_looked_into(run: Path) -> None:
+    with triage_of(run, on(b"bad", STALL), minimising=20) as made:
+        made.take(STALL, [in_much(1, b"a bad one")], 30)
+        while not made.findings:
+            made.collect(wait=True)
+        (finding,) = made.findings.values()
+        assert finding.script.sends == 21
+        made.collect()
+        assert made._small is not None
+        made._small.result(30)
+        assert made.collect()
+        assert finding.script.sends == 1
+        assert finding.minimised is not None
+        assert finding.path is not None
+        assert Finding.load(finding.path).script.sends == 1
+        # There is nothing left to do.
+        assert not made.collect()
+        assert made._small is None
+        assert not made._large
+
+
+def test_a_new_objection_comes_before_making_smaller(run: Path) -> None:
+    fault = Slowly(lambda heard: STALL if any(b"bad" in one for one in heard) else None)
+    fault.let.set()
+    with triage_of(run, fault, minimising=20) as made:
+        made.take(STALL, [in_much(1, b"bad")], 30)
+        while not made.findings:
+            made.collect(wait=True)
+        (first,) = made.findings.values()
+        fault.begun.clear()
+        fault.let.clear()
+        made.collect()
+        assert fault.begun.wait(30)
+        other = suspect(2, b"bad", message="REQUEST", field="REQUEST.id")
+        made.take(STALL, [other], 30)
+        fault.let.set()
+        made.finish(30)
+        assert [finding.status for finding in made.findings.values()] == [CONFIRMED, CONFIRMED]
+        assert (first.minimised, first.script.sends) == (None, 21)
 
 
 def test_what_cannot_be_tried_is_said(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
