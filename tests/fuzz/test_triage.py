@@ -335,7 +335,6 @@ def test_findings_are_made_smaller_while_nothing_else_is_to_be_looked_into(run: 
         assert Finding.load(finding.path).script.sends == 1
         # There is nothing left to do.
         assert not made.collect()
-        assert made._small is None
         assert not made._large
 
 
