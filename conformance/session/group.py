@@ -44,7 +44,8 @@ class GroupConfig:
         offer: Resolutions, batch size, lanes and patch that JOIN announces.
         lease: Seconds after which we are gone without another JOIN.
         max_message: Bytes of unfinished messages of one member.
-        max_members: Members at most; JOINs of further ones are passed over.
+        max_members: Members at most; when there are more, the one that was silent for longest has to go: leases may be
+            as long as whoever joins likes.
         batching: Messages that are queued together share FRAMEs.
     """
 
@@ -64,6 +65,7 @@ class _Member:
     inbox: Inbox
     state: State
     until: float
+    heard: float
 
 
 class Group:
@@ -212,6 +214,7 @@ class Group:
         member = self._members.get(source)
         if member is None:
             return self._take_stranger(message)
+        member.heard = now
         if isinstance(message, Close):
             return [self._gone(source, Trigger.CLOSE_RECEIVED, message.reason, "CLOSE received")]
         if isinstance(message, Frame | Fragment):
@@ -242,6 +245,7 @@ class Group:
         if known and known.node.zid == join.zid and known.sizes == sizes:
             known.state = after(known.state, Trigger.JOIN)
             known.until = now + lease
+            known.heard = now
             known.node = replace(known.node, lease=lease)
             return events
         if known:
@@ -250,9 +254,9 @@ class Group:
         moved = next((at for at, member in self._members.items() if member.node.zid == join.zid), None)
         if moved is not None:
             events.append(self._gone(moved, Trigger.BROKEN, None, "it speaks from another address now"))
-        return events + self._new(join, source, sizes, now + lease)
+        return events + self._new(join, source, sizes, now)
 
-    def _new(self, join: Join, source: Hashable, sizes: tuple[int, int, int], until: float) -> list[Event]:
+    def _new(self, join: Join, source: Hashable, sizes: tuple[int, int, int], now: float) -> list[Event]:
         policy, config = self.policy, self.config
         chain = join.extensions or []
         lanes = next((extension for extension in chain if isinstance(extension, JoinLanes)), None)
@@ -260,8 +264,11 @@ class Group:
         same = sizes == config.offer.sizes
         if not policy.accepts_member(same_sizes=same, lanes=lanes is not None, qos=config.offer.qos):
             return []
+        events: list[Event] = []
         if len(self._members) >= config.max_members:
-            return []
+            silent = min(self._members, key=lambda at: self._members[at].heard)
+            why = "there are too many members, and it was silent for longest"
+            events.append(self._gone(silent, Trigger.BROKEN, None, why))
         patch = policy.accepted_patch(config.offer.patch, patch)
         lease = float(join.lease) * (1.0 if join.value("T") else 0.001)
         node = Joined(join.zid, join.whatami, lease, patch)
@@ -273,8 +280,9 @@ class Group:
                 first[False, int(priority)] = int(numbers["next_sn_be"])
         both = replace(config.offer, patch=patch, qos=lanes is not None)
         inbox = Inbox(policy, both, 0, config.max_message, first=first, zid=node.zid)
-        self._members[source] = _Member(node, sizes, inbox, after(State.STRANGER, Trigger.JOIN), until)
-        return [node]
+        state = after(State.STRANGER, Trigger.JOIN)
+        self._members[source] = _Member(node, sizes, inbox, state, now + lease, now)
+        return [*events, node]
 
     def _next_numbers(self, priority: int) -> dict[str, int]:
         return {

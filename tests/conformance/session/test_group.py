@@ -20,7 +20,7 @@ from scapy_layers.codes import CloseReason
 from scapy_layers.data import Put
 from scapy_layers.extensions import JoinLanes, Lane
 from scapy_layers.network import Push
-from scapy_layers.transport import Close, Fragment, Frame, Init, Join
+from scapy_layers.transport import Close, Fragment, Frame, Init, Join, KeepAlive
 
 
 def member(number: int, *, policy: Policy | None = None, lease: float = 10.0, **offer: Any) -> Group:
@@ -271,6 +271,20 @@ def test_members_are_bounded() -> None:
     for number in range(10):
         group.receive(join(zid=bytes([100 + number])), number, 0.0)
     assert len(group.members) == 3
+
+
+def test_whoever_was_silent_for_longest_makes_room_for_a_new_member() -> None:
+    group = Group(GroupConfig(zid=b"\x01", max_members=3), rng=random.Random(1))
+    group.join(0.0)
+    for number in range(3):
+        # They say that they stay for ever.
+        group.receive(join(zid=bytes([100 + number]), lease=1 << 62), number, float(number))
+    group.receive(join(zid=b"\x64", lease=1 << 62), 0, 3.0)
+    group.receive(bytes(KeepAlive()), 1, 4.0)
+    events = group.receive(join(zid=b"\x09"), "new", 5.0)
+    assert kinds(events) == [Left, Joined]
+    assert [event.zid for event in events if isinstance(event, Left)] == [b"\x66"]
+    assert {member.zid for member in group.members} == {b"\x64", b"\x65", b"\x09"}
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=60)), max_size=8))
