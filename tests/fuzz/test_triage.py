@@ -314,6 +314,22 @@ def test_what_there_is_no_time_for_any_more_is_kept_as_it_was_seen(
         assert {finding.bucket for finding in kept} == set(made.findings)
 
 
+@pytest.mark.parametrize("fault", [on(b"bad", STALL), never])
+def test_two_that_seem_the_same_and_wait_together_are_both_kept(run: Path, fault: Fault) -> None:
+    slowly = Slowly(fault)
+    with triage_of(run, slowly) as made:
+        made.take(STALL, [*others(3), suspect(4, b"bad", message="JOIN"), suspect(5, b"last")], 30)
+        made.take(STALL, [*others(3, 11), suspect(14, b"bad", message="OAM"), suspect(15, b"last")], 30)
+        assert made.open == 2
+        slowly.let.set()
+        made.finish(30)
+        kept = [Finding.load(folder) for folder in (run / "findings").iterdir()]
+        assert {finding.bucket for finding in kept} == set(made.findings)
+        hits = sum(finding.hits for finding in made.findings.values())
+        assert hits == 2
+        assert len(kept) == (1 if fault is never else 2)
+
+
 def in_much(number: int, needle: bytes) -> Suspect:
     return suspect(number, *(b"harmless %d" % other for other in range(20)), needle)
 
