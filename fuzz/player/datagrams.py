@@ -15,7 +15,8 @@ from functools import lru_cache
 from conformance.config import Locator
 from conformance.observe import Endpoints
 from conformance.tester import fresh_zid
-from fuzz.player.accepting import LOOPBACK, Acceptor
+from fuzz.player.accepting import LOOPBACK
+from fuzz.player.doorbell import Doorbell
 from fuzz.player.doors import Door, Initiator, NoLink
 from fuzz.player.pipe import FIRST_SN, Pipe
 from fuzz.player.player import FRAME_BE, Ending, NotReached, Played, Player, reach, settling, template_of
@@ -281,16 +282,16 @@ class Seeker(Speaker):
     Args:
         where: The group in which it asks.
         scout: What it said there.
-        acceptor: Listens for it.
+        bell: Rings when it comes.
 
     Attributes:
-        acceptor: Where a node comes to that follows a HELLO of ours.
+        bell: Where a node comes to that follows a HELLO of ours.
         scouted: The node answers SCOUT at that port too, and did so before it followed.
     """
 
-    def __init__(self, where: Locator, scout: Overheard, acceptor: Acceptor) -> None:
+    def __init__(self, where: Locator, scout: Overheard, bell: Doorbell) -> None:
         super().__init__(where)
-        self.acceptor = acceptor
+        self.bell = bell
         self.scouted = False
         self._scout = scout
 
@@ -336,9 +337,9 @@ def _followed(player: Player) -> Task[bool]:
     asker = yield from _asker(player)
     asker.receive()
     asker.take()
-    door.acceptor.drain()
+    door.bell.drain()
     # As of somebody whom the node has not seen yet.
-    head, tail = _hello_at(str(door.acceptor.locator))
+    head, tail = _hello_at(str(door.bell.locator))
     hello = head + fresh_zid(player.rng) + tail
 
     def ask() -> None:
@@ -348,9 +349,9 @@ def _followed(player: Player) -> Task[bool]:
     def there() -> bool:
         asker.receive()
         door.scouted = bool(asker.take())
-        return door.scouted or door.acceptor.drain() > 0
+        return door.scouted or door.bell.drain() > 0
 
-    times = yield from _asking(player.reply, ask, there, asker if door.scouted else door.acceptor)
+    times = yield from _asking(player.reply, ask, there, asker if door.scouted else door.bell)
     if times != 1:
         player.helpers.pop(ASKER).close()
     return times > 0

@@ -12,8 +12,9 @@ from conformance.nodes.base import Node
 from conformance.nodes.child import private_scouting, scouting_of
 from fuzz.cases import reach, send
 from fuzz.player import Door, NotReached, Player, run
-from fuzz.player.accepting import PAUSE_SECONDS, Acceptor
+from fuzz.player.accepting import PAUSE_SECONDS
 from fuzz.player.datagrams import SCOUT, Company, Overheard, Seeker, Speaker
+from fuzz.player.doorbell import Doorbell
 from fuzz.player.doors import NoLink
 from fuzz.script import Script
 from fuzz.stages.base import LANES, Stage, variant
@@ -158,8 +159,8 @@ class Seeking(Overhearing):
         assert group is not None
         super().__init__(made, config, group, Scout)
         # One more than there are players, to see whether it follows.
-        self._acceptors = [Acceptor() for _ in range(self.lanes + 1)]
-        self._turn = itertools.cycle(self._acceptors[: self.lanes])
+        self._bells = [Doorbell() for _ in range(self.lanes + 1)]
+        self._turn = itertools.cycle(self._bells[: self.lanes])
 
     def door(self) -> Door:
         """See Stage."""
@@ -170,14 +171,14 @@ class Seeking(Overhearing):
 
     def trouble(self, reply: float) -> str:
         """See Stage. A node that has just followed a HELLO that led nowhere may pause."""
-        door = Seeker(self.group, self.said, self._acceptors[-1])
+        door = Seeker(self.group, self.said, self._bells[-1])
         return self.trouble_at(door, max(reply, PAUSE_SECONDS))
 
     def stop(self) -> None:
         """See Stage."""
         super().stop()
-        for acceptor in self._acceptors:
-            acceptor.close()
+        for bell in self._bells:
+            bell.close()
 
 
 class Joining(Overhearing):
