@@ -28,6 +28,9 @@ from scapy_layers.transport import Close, Frame, Init, Open
 PATIENCE = 0.004
 """Seconds in which a node on loopback answers a fence when nothing is wrong; a hundred times what it takes."""
 
+ENDING = 0.05
+"""Seconds that a link may live on behind CLOSE before we end it: some nodes never do."""
+
 HEARING = 0.02
 """Seconds that a step waits for an answer that other steps need; it goes on without one."""
 
@@ -341,10 +344,17 @@ class Player:
         pipe.take()
 
     def _await(self, pipe: Pipe, wanted: int | None, seconds: float) -> Task[bool]:
-        """Waits for the answer of a fence, or for any answer where there is none, or for the end."""
+        """Waits for the answer of a fence, or for any answer where there is none, or for the end.
+
+        Behind CLOSE nothing more comes; that the link ends is not waited for as long.
+        """
         deadline = time.perf_counter() + seconds
+        seen = 0
         while True:
             pipe.receive()
+            if any(answer.close is not None for answer in pipe.inbox[seen:]):
+                deadline = min(deadline, time.perf_counter() + ENDING)
+            seen = len(pipe.inbox)
             if wanted is not None and pipe.finals >= wanted:
                 return True
             if pipe.ended:
