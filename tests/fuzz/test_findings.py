@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import json
 import os
 import runpy
@@ -16,6 +17,7 @@ from scapy.utils import RawPcapNgReader
 
 from conformance.config import RunConfig, prepare_run_dir
 from conformance.nodes import Node, node_of
+from fuzz import standalone
 from fuzz.cases import reach, send
 from fuzz.commands.findings import add_replay, add_show, add_shrink
 from fuzz.findings import (
@@ -34,7 +36,7 @@ from fuzz.findings import (
 )
 from fuzz.lab import Lab, Tried
 from fuzz.oracles import Harm
-from fuzz.regression import flat, placed, shortened
+from fuzz.regression import _source, flat, placed, shortened
 from fuzz.script import Script, Template
 from fuzz.standalone import Link, Replay, vle
 from fuzz.states import State
@@ -228,6 +230,13 @@ def test_the_standalone_player_fills_in_what_the_player_does() -> None:
     assert [vle(number) for number in (0, 127, 128, 1 << 40, (1 << 64) - 1)] == [
         write_vle(number) for number in (0, 127, 128, 1 << 40, (1 << 64) - 1)
     ]
+
+
+def test_all_of_its_code_but_the_docstring_is_copied() -> None:
+    text = Path(standalone.__file__).read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    del tree.body[0]
+    assert ast.dump(ast.parse(_source())) == ast.dump(tree)
 
 
 def tried_on(folder: Path, script: Script, *faults: str) -> Tried:
