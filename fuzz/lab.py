@@ -356,13 +356,15 @@ class Seat:
         player = self.stage.player(random.Random(), trace)
         player.reply = self._reply
         played = tried.played = Played()
-        tried.parts = []
+        tried.parts, tried.helpers = [], {}
         try:
             for step in tried.script.steps:
                 start = trace.end
                 try:
                     run(player.steps((step,), played), self._patient.has_failed)
                 finally:
+                    # Some are dropped when the node does not answer.
+                    tried.helpers |= {pipe.number: dict(pipe.values) for pipe in player.helpers.values()}
                     pipe = player.links.get(step.link)
                     tried.parts.append(
                         Part(pipe.number, start, trace.end, dict(pipe.values), (pipe.sn, pipe.sn_be))
@@ -373,7 +375,6 @@ class Seat:
         except (NotReached, GivenUp) as error:
             played.failure = str(error)
         finally:
-            tried.helpers = {pipe.number: dict(pipe.values) for pipe in player.helpers.values()}
             player.leave()
         tried.events = trace.since(0)
         tried.endpoints = dict(trace.endpoints)

@@ -71,7 +71,7 @@ def flat(tried: Tried) -> list[FlatStep]:
         elif step.do is Do.SEND:
             flattened.append(_send(step, part.values, sn.get(step.link, (0, 0))))
         elif step.do is Do.SETTLE:
-            flattened.append(_settle(step.link, events))
+            flattened.append({**_settle(step.link, events), "goes_on": True})
         else:
             flattened.append({"do": str(step.do), "link": step.link})
             if step.do in {Do.CLOSE, Do.RESET}:

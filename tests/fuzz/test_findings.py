@@ -7,10 +7,11 @@ import runpy
 import shutil
 import subprocess
 import sys
+import unittest
 from argparse import ArgumentParser
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from scapy.utils import RawPcapNgReader
@@ -37,7 +38,7 @@ from fuzz.findings import (
 from fuzz.lab import Lab, Tried
 from fuzz.oracles import Harm
 from fuzz.regression import _source, flat, placed, shortened
-from fuzz.script import Script, Template
+from fuzz.script import Do, Script, Step, Template
 from fuzz.standalone import Link, Replay, vle
 from fuzz.states import State
 from fuzz.triage import Triage
@@ -259,6 +260,46 @@ def test_how_a_state_is_reached_is_written_out(tmp_path: Path) -> None:
     assert "{cookie}" in flattened[3]["data"]
     assert flattened[6] == {"do": "send", "link": "a", "data": f"{{size}}25{{sn}}{push.hex()}", "times": 2}
     assert "{sn_be}" in flattened[7]["data"]
+
+
+def test_a_link_that_is_only_waited_for_in_the_middle_goes_on(tmp_path: Path) -> None:
+    push = bytes(Push(key_suffix="a", body=Put(data=b"x")))
+    waits = Step(Do.SETTLE, "a")
+    steps = (reach(State.OPEN, "a"), send("size", bytes(Frame(R=1, sn=0))[:1], "sn", push), waits, waits)
+    flattened = flat(tried_on(tmp_path / "run", Script(steps)))
+    assert [step.get("goes_on", False) for step in flattened if step["do"] == "settle"] == [True, True, False]
+    replay = Replay(command(), {}, "", 1, tmp_path / "replay")
+    with replay:
+        assert replay.play("stall", flattened) == ""
+        (link,) = replay._links.values()
+        # Every question was answered before our side ended.
+        answer = bytes.fromhex(flattened[-1]["answer"])
+        assert sum(answer in batch for batch in link.received) == 3
+
+
+class Group(Replay):
+    """A replay whose way to the group is gone as often as said."""
+
+    def __init__(self, folder: Path, *carries: bool) -> None:
+        super().__init__(command(), {}, "", 1, folder)
+        self._needs = "joins"
+        self._answers = iter(carries)
+
+    def _carries(self, _: list[dict[str, Any]]) -> bool:
+        return next(self._answers)
+
+
+@pytest.mark.parametrize(("behind", "why"), [(True, ""), (False, "nothing that is said in the group")])
+def test_a_group_that_carries_nothing_any_more_is_told(tmp_path: Path, *, behind: bool, why: str) -> None:
+    with Group(tmp_path / "run", True, behind) as replay:
+        said = replay.play("stall", [])
+        assert said.startswith(why)
+        assert bool(said) == bool(why)
+
+
+def test_a_group_that_carries_nothing_to_begin_with_shows_nothing(tmp_path: Path) -> None:
+    with Group(tmp_path / "run", False) as replay, pytest.raises(unittest.SkipTest, match="to begin with"):
+        replay.play("stall", [])
 
 
 def pytest_of(folder: Path, node: str) -> subprocess.CompletedProcess[str]:
