@@ -675,9 +675,7 @@ def read_run_and_more(folder: Path) -> tuple[RunRow, dict[str, Any]]:
             )
         later = later_fields(RunRow)
         known = {
-            field.name: value.get(field.name, later[field.name])
-            if field.name in later
-            else value[field.name]
+            field.name: value.get(field.name, later[field.name]) if field.name in later else value[field.name]
             for field in dataclasses.fields(RunRow)
         }
         return RunRow(**known), {name: value[name] for name in value if name not in known}
