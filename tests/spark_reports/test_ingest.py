@@ -128,6 +128,19 @@ def test_the_same_files_are_taken_in_once(
     assert [commit.attempt for commit in store.commits()] == [2]
 
 
+def test_what_else_a_run_says_of_itself_is_kept(
+    spark: SparkSession, store: Store, tmp_path: Path, make_run: MakeRun, verdict_row: Row
+) -> None:
+    make_run("plain", verdicts=[verdict_row()])
+    path = make_run("more", verdicts=[verdict_row()]) / rows.RUN
+    path.write_text(json.dumps({**json.loads(path.read_text()), "lab": {"bench": 7}}))
+    taken(spark, store, tmp_path / "runs")
+    runs = open_views(spark, store).runs.selectExpr(
+        "run_id", "variant_get(extra, '$.lab.bench', 'int') bench"
+    )
+    assert sorted(map(tuple, runs.collect())) == [("more", 7), ("plain", None)]
+
+
 def test_damaged_files_lose_only_what_is_damaged(
     spark: SparkSession,
     store: Store,
