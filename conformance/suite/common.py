@@ -192,6 +192,15 @@ def routes(end: SessionEnd) -> SessionEnd:
 # Publications ----------------------------------------------------------------------------------------
 
 
+def undropped(**fields: Any) -> Push:
+    """Returns a PUSH that is not sent yet, of a value that a node may not drop, however busy it is.
+
+    Args:
+        fields: Of PUSH. Other extensions take the place of QoS with D=1; the body is a PUT of ``1`` unless given.
+    """
+    return Push(**{"body": Put(data=b"1"), "extensions": [QoS(D=1)], **fields})
+
+
 @dataclass
 class Pair:
     """A session that subscribes to everything below a base, and one that publishes there.
@@ -217,8 +226,7 @@ class Pair:
 
     def push(self, key: str = "a", **fields: Any) -> Push:
         """Returns a PUSH that is not sent yet; it may not be dropped, unless other extensions are given."""
-        usual = {"key_suffix": self.at(key), "body": Put(data=b"1"), "extensions": [QoS(D=1)]}
-        return Push(**{**usual, **fields})
+        return undropped(**{"key_suffix": self.at(key), **fields})
 
     def words(self, push: Push) -> str:
         """Returns what a PUSH says: ``PUT a=1``."""

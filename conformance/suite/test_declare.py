@@ -16,6 +16,7 @@ from conformance.suite.common import (
     pair,
     settle,
     undeclare,
+    undropped,
     unknown,
     watcher,
 )
@@ -29,7 +30,7 @@ from scapy_layers.declarations import (
 )
 from scapy_layers.extensions import NodeId, QoS, QueryableInfo, Timestamp
 from scapy_layers.message import Extension
-from scapy_layers.network import Declare, Push
+from scapy_layers.network import Declare
 
 KINDS = pytest.mark.parametrize("kind", DECLARATIONS)
 
@@ -228,12 +229,12 @@ def test_tokens_of_a_lost_session_are_undeclared(tester: Tester, goodbye: bool) 
 @req("ZN-DCL-102")
 def test_alias_that_was_not_declared_leads_nowhere(tester: Tester) -> None:
     both = pair(tester)
-    both.pub.post(Push(M=1, key_scope=7, key_suffix="/b", body=Put(data=b"1")))
-    both.pub.post(Push(M=1, key_scope=7, body=Put(data=b"1")))
+    both.pub.post(undropped(M=1, key_scope=7, key_suffix="/b", body=Put(data=b"1")))
+    both.pub.post(undropped(M=1, key_scope=7, body=Put(data=b"1")))
     both.expect()
     both.pub = tester.session()
     both.pub.declare_alias(7, both.at("a"))
-    both.pub.post(Push(M=1, key_scope=7, key_suffix="/b", body=Put(data=b"2")))
+    both.pub.post(undropped(M=1, key_scope=7, key_suffix="/b", body=Put(data=b"2")))
     both.expect("PUT a/b=2")
 
 
@@ -241,10 +242,10 @@ def test_alias_that_was_not_declared_leads_nowhere(tester: Tester) -> None:
 def test_alias_may_rest_on_another_alias(tester: Tester) -> None:
     both = pair(tester)
     both.pub.declare_alias(7, both.at("a"))
-    both.pub.post(Push(M=1, key_scope=7, body=Put(data=b"1")))
+    both.pub.post(undropped(M=1, key_scope=7, body=Put(data=b"1")))
     both.expect("PUT a=1")
     both.pub.post(Declare(body=DeclareKeyExpr(key_id=8, key_scope=7, key_suffix="/b")))
-    both.pub.post(Push(M=1, key_scope=8, body=Put(data=b"2")))
+    both.pub.post(undropped(M=1, key_scope=8, body=Put(data=b"2")))
     both.expect("PUT a/b=2")
 
 
@@ -253,7 +254,7 @@ def test_undeclared_alias_leads_nowhere(tester: Tester) -> None:
     both = pair(tester)
     both.pub.declare_alias(7, both.at("a"))
     both.pub.declare_alias(8, both.at("b"))
-    aliased = [Push(M=1, key_scope=number, body=Put(data=b"1")) for number in (7, 8)]
+    aliased = [undropped(M=1, key_scope=number) for number in (7, 8)]
     both.pub.post(*aliased)
     both.expect("PUT a=1", "PUT b=1")
     both.pub.post(Declare(body=UndeclareKeyExpr(key_id=7)), *aliased)

@@ -12,11 +12,10 @@ import pytest
 from conformance.expect import check
 from conformance.nodes import Node
 from conformance.plugin import req, slow, transports
-from conformance.suite.common import a_group, describe, listed
+from conformance.suite.common import a_group, describe, listed, undropped
 from conformance.tester import GroupEnd, SessionEnd, Tester
 from conformance.tester.bends import changed, dropped
 from scapy_layers.codes import Priority
-from scapy_layers.data import Put
 from scapy_layers.extensions import JoinLanes, Patch
 from scapy_layers.message import Message
 from scapy_layers.network import Push
@@ -114,7 +113,7 @@ class Company:
 
     def push(self, key: str) -> Push:
         """Returns a PUSH that is not sent yet."""
-        return Push(key_suffix=self.at(key), body=Put(data=b"1"))
+        return undropped(key_suffix=self.at(key))
 
     def expect(self, *wanted: str) -> None:
         """Judges what the subscriber got from the group, in words, before a control value of a member."""

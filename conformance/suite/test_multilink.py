@@ -12,9 +12,8 @@ from conformance.expect import check
 from conformance.nodes import Node
 from conformance.plugin import req, slow, transports
 from conformance.session.rsa import PrivateKey, PublicKey, new_key
-from conformance.suite.common import frame, listed, routes, silent
+from conformance.suite.common import frame, listed, routes, silent, undropped
 from conformance.tester import SessionEnd, Tester
-from scapy_layers.data import Put
 from scapy_layers.declarations import DeclareSubscriber
 from scapy_layers.extensions import (
     MultiLinkAck,
@@ -103,7 +102,7 @@ class Bundle:
             end.send(frame(self.links[0], Declare(body=back)))
         word = self.tester.word()
         out, back_key = (f"harness/multilink/{way}/{word}" for way in ("out", "back"))
-        end.send(frame(self.links[0], Push(key_suffix=out, body=Put(data=b"1"))))
+        end.send(frame(self.links[0], undropped(key_suffix=out)))
         came = self._other.wait(lambda: self._got(out, self._other), self.tester.reply)
         check(came, "what is published over this link at another node", "nothing")
         self._other.put(back_key)

@@ -17,7 +17,7 @@ from conformance.nodes.child import private_scouting
 from conformance.observe import History
 from conformance.passive import CHECKERS, Remark, look
 from conformance.plugin import req, transports
-from conformance.suite.common import a_group, leave
+from conformance.suite.common import a_group, leave, undropped
 from conformance.tester import Tester
 from scapy_layers.codes import InterestMode, Priority, QueryTarget, WhatAmI
 from scapy_layers.data import Del, Err, Put, Query, Reply
@@ -138,7 +138,7 @@ def publications(tour: Tour) -> None:
     pub.post(Push(key_suffix=tour.at("bare"), body=Put(data=b"1")))
     put = Put(data=b"2", encoding=10, schema=b"s", extensions=inside, **STAMP)
     pub.post(Push(key_suffix=tour.at("full"), extensions=chain, body=put))
-    pub.post(Push(key_suffix=tour.at("gone"), body=Del()))
+    pub.post(undropped(key_suffix=tour.at("gone"), body=Del()))
     sub.until(Push, key=tour.at("gone"))
 
 
@@ -165,8 +165,8 @@ def priorities(tour: Tour) -> None:
     sub.declare_subscriber(tour.at("priority/*"))
     for priority in Priority:
         value = Put(data=bytes(2 * SMALL * (priority % 2)))
-        push = Push(key_suffix=tour.at(f"priority/{priority:d}"), body=value)
-        push.extensions = [QoS(priority=priority)]
+        chain = [QoS(D=1, priority=priority)]
+        push = undropped(key_suffix=tour.at(f"priority/{priority:d}"), extensions=chain, body=value)
         pub.post(push, priority=int(priority))
         sub.expect(Push)
 

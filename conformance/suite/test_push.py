@@ -10,7 +10,7 @@ import pytest
 from conformance.errors import NotApplicable
 from conformance.expect import check, field
 from conformance.plugin import req
-from conformance.suite.common import UNKNOWN_ID, Pair, bits, frame, listed, pair, unknown
+from conformance.suite.common import UNKNOWN_ID, Pair, bits, frame, listed, pair, undropped, unknown
 from conformance.tester import Tester
 from scapy_layers.codes import Priority
 from scapy_layers.data import Del, Err, Put, Query, Reply
@@ -76,8 +76,8 @@ def test_suffix_is_there_only_when_n(tester: Tester) -> None:
     both = aliased(tester)
     both.put("full", b"0")
     both.pub.post(
-        Push(M=1, key_scope=ALIAS, body=Put(data=b"1")),
-        Push(M=1, key_scope=ALIAS, key_suffix="/b", body=Put(data=b"2")),
+        undropped(M=1, key_scope=ALIAS, body=Put(data=b"1")),
+        undropped(M=1, key_scope=ALIAS, key_suffix="/b", body=Put(data=b"2")),
     )
     both.expect("PUT full=0", "PUT a=1", "PUT a/b=2")
 
@@ -85,9 +85,9 @@ def test_suffix_is_there_only_when_n(tester: Tester) -> None:
 @req("ZN-PUSH-004")
 def test_m_tells_whose_alias_it_is(tester: Tester) -> None:
     both = aliased(tester)
-    both.pub.post(Push(M=1, key_scope=ALIAS, body=Put(data=b"ours")))
+    both.pub.post(undropped(M=1, key_scope=ALIAS, body=Put(data=b"ours")))
     both.expect("PUT a=ours")
-    both.pub.post(Push(M=0, key_scope=ALIAS, body=Put(data=b"theirs")))
+    both.pub.post(undropped(M=0, key_scope=ALIAS, body=Put(data=b"theirs")))
     both.expect()
 
 

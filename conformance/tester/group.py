@@ -21,6 +21,7 @@ from conformance.tester.steps import Close as CloseStep
 from conformance.tester.steps import Handshake, Post
 from conformance.tester.values import written
 from scapy_layers.data import Put
+from scapy_layers.extensions import QoS
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push
 from scapy_layers.transport import Fragment, Join
@@ -121,7 +122,8 @@ class GroupEnd(DatagramEnd):
             self.flush()
 
     def put(self, key: str, data: bytes = b"", **fields: Any) -> None:
-        """Publishes a value."""
+        """Publishes a value that may not be dropped, unless other extensions are given."""
+        fields = {"extensions": [QoS(D=1)], **fields}
         self.post(Push(key_suffix=key, body=Put(data=data), **fields))
 
     def bend(self, *bends: Bend) -> None:
