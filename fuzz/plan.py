@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 
 from fuzz.campaigns.base import Campaign, Setting
-from fuzz.cases import Case, Source
+from fuzz.cases import Case, Edge, Source
+from fuzz.states import FACTS
 
 ENDLESS_EVERY = 8
 """While single cases are left, every so manieth one is one of those without end."""
 
 SLICE = 16
 """So many sources have their turn side by side; with more of them no source would be seen twice for long."""
+
+
+SWEEP = 3
+"""Behind each case that comes by weight stand so many of lies that were not tried anywhere, while there are such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +75,11 @@ class Plan:
 
     def cases(self) -> Iterator[Numbered]:
         """Yields the cases in order."""
-        for number, case in enumerate(self._order(), 1):
+        for number, case in enumerate(self.order(), 1):
             yield Numbered(self.campaign, number, case)
 
-    def _order(self) -> Iterator[Case]:
+    def order(self) -> Iterator[Case]:
+        """Yields the cases without their numbers."""
         rng = random.Random(self._seed)
         # Each source draws from a generator of its own: one that has changed leaves the others as they are.
         seeds = {id(source): rng.getrandbits(64) for source in self.sources}
@@ -122,24 +129,97 @@ def _endless(sources: Sequence[Source], rng: random.Random) -> Iterator[Case]:
         left = alive
 
 
+class _Sweep:
+    """The lies that were not tried yet, each once, whatever the state: those first that are quickly played.
+
+    A lie is known by what coverage counts. Which state it is tried in first is that of the campaign that is about
+    its message; campaigns that send what others send come behind all others.
+
+    Args:
+        plans: Whose lies.
+        seed: Of the run.
+    """
+
+    def __init__(self, plans: Sequence[Plan], seed: int) -> None:
+        rng = random.Random(f"{seed} sweep")
+        self._seen: set[Edge] = set()
+        self._taken: set[tuple[int, tuple[Edge, ...]]] = set()
+        sources = [(plan, source) for plan in plans for source in plan.sources]
+        self._ahead = deque(sorted(rng.sample(sources, len(sources)), key=_lateness))
+        self._seeds = {id(source): rng.getrandbits(64) for _, source in sources}
+        self._turns: deque[tuple[Plan, Iterator[Case]]] = deque()
+
+    def note(self, case: Case) -> bool:
+        """Takes in a case that comes by its plan; tells whether it is still to be played."""
+        key = id(case.source), case.edges
+        if key in self._taken:
+            self._taken.remove(key)
+            return False
+        self._seen.update(case.edges)
+        return True
+
+    def next(self) -> tuple[Plan, Case] | None:
+        """Returns a case that tries something new; None when none was found at once, or there is none any more."""
+        if self._ahead and len(self._turns) < SLICE:
+            plan, source = self._ahead.popleft()
+            if not self._seen.issuperset(source.edges()):
+                self._turns.append((plan, source.cases(random.Random(self._seeds[id(source)]))))
+        if not self._turns:
+            return None
+        plan, cases = self._turns.popleft()
+        for case in cases:
+            if not self._seen.issuperset(case.edges):
+                self._turns.append((plan, cases))
+                self._seen.update(case.edges)
+                self._taken.add((id(case.source), case.edges))
+                return plan, case
+        return None
+
+
+def _lateness(planned: tuple[Plan, Source]) -> tuple[bool, str, bool]:
+    plan, source = planned
+    facts = FACTS[source.state]
+    return plan.campaign.repeats, facts.needs, not facts.shared
+
+
 def merged(plans: Sequence[Plan], seed: int) -> Iterator[Numbered]:
-    """Yields the cases of several campaigns: those that open each of them first, then by their weights."""
+    """Yields the cases of several campaigns: those that open each of them, then by their weights.
+
+    Strewn in is what tries each lie once, so that all were tried long before each was tried in every state.
+    """
     rng = random.Random(f"{seed} all")
-    running = {plan.campaign.name: (plan, plan.cases()) for plan in plans}
-    for name in list(running):
-        plan, cases = running[name]
+    sweep = _Sweep(plans, seed)
+    numbers = {plan.campaign.name: count(1) for plan in plans}
+    running = {plan.campaign.name: (plan, _left(plan, sweep)) for plan in plans}
+
+    def numbered(plan: Plan, case: Case) -> Numbered:
+        return Numbered(plan.campaign, next(numbers[plan.campaign.name]), case)
+
+    for plan, cases in running.values():
         pairs = {(source.state, source.message) for source in plan.sources}
-        yield from islice(cases, len(pairs))
+        for case in islice(cases, len(pairs)):
+            yield numbered(plan, case)
     while running:
         names = list(running)
         weights = [running[name][0].campaign.weight for name in names]
         for name in rng.choices(names, weights, k=SLICE):
-            if name in running:
-                found = next(running[name][1], None)
-                if found is None:
-                    del running[name]
-                else:
-                    yield found
+            if name not in running:
+                continue
+            plan, cases = running[name]
+            found = next(cases, None)
+            if found is None:
+                del running[name]
+                continue
+            yield numbered(plan, found)
+            for _ in range(SWEEP):
+                new = sweep.next()
+                if new is not None:
+                    yield numbered(*new)
+
+
+def _left(plan: Plan, sweep: _Sweep) -> Iterator[Case]:
+    """Yields the cases of a plan that did not come before their time."""
+    return (case for case in plan.order() if sweep.note(case))
 
 
 def mine(cases: Iterator[Numbered], done: dict[str, Done], job: int, jobs: int) -> Iterator[Numbered]:

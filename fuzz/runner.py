@@ -17,6 +17,7 @@ from conformance.nodes.base import Node
 from fuzz.boo import Boo
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.coverage import Coverage
+from fuzz.fairness import Fairness
 from fuzz.fast import LANES, Fast, Ran
 from fuzz.findings import CONFIRMED, Finding
 from fuzz.lab import SLOW
@@ -239,6 +240,9 @@ class Runner:
         self._ahead = FIRST_BATCH // 2
         self._turn = 0.0
         self._turn_ends = math.inf
+        # With a number of cases, and not a time, all that is due is played in its order.
+        sources = sum(len(plan.sources) for plan in self._plans)
+        self._fairness = Fairness(sources) if budget.seconds is not None else None
         self._objection: Objection | None = None
         self._running: list[Ran] = []
         notices = {getattr(source, "notice", "") for plan in self._plans for source in plan.sources}
@@ -270,6 +274,7 @@ class Runner:
             self.summary.seconds = time.monotonic() - self._began
             self._triage.finish(0)
             self.summary.findings = list(self._triage.findings.values())
+            self.summary.notes += filter(None, [self._fairness.note()] if self._fairness else [])
             for needs, scene in self._scenes.items():
                 self._note(needs, scene)
                 scene.engine.abandon()
@@ -334,13 +339,21 @@ class Runner:
         most = self._ahead
         if self._budget.cases is not None:
             most = min(most, self._budget.cases - self.summary.total)
-        batch: list[Numbered] = []
+        fairness = self._fairness
+        batch = [one for one in fairness.due() if self._applies(one)] if fairness else []
+        seen = len(batch)
         for one in self._cases:
             if self._applies(one):
-                batch.append(one)
-            if len(batch) >= most:
+                seen += 1
+                if not self._put_off(one):
+                    batch.append(one)
+            if seen >= most:
                 break
-        return batch
+        return batch or (fairness.rest(most) if fairness else [])
+
+    def _put_off(self, one: Numbered) -> bool:
+        """Lets a case wait whose source had more of the time than is fair; tells whether it does."""
+        return self._fairness is not None and self._fairness.put_off(one)
 
     def _applies(self, one: Numbered) -> bool:
         """Tells whether a case can be played, and shall be."""
@@ -377,10 +390,14 @@ class Runner:
         if not self.summary.total:
             # What it takes to begin is no time of the run.
             self._began = began
+            if self._fairness:
+                self._fairness.begin()
         self._turn_ends = began + seconds
         while left and not self.rests() and not self._spent():
             todo = iter(left)
             self._objection = None
+            if self._fairness:
+                self._fairness.go_on()
             scene.engine.play(todo)
             objection = self._seen()
             self._running = scene.engine.in_flight
@@ -388,6 +405,7 @@ class Runner:
             if objection is not None:
                 played = self._trouble(scene, objection)
                 left = [one for one in left if one is not played and self._applies(one)]
+                left = [one for one in left if not self._put_off(one)]
         scene.seconds += time.monotonic() - began
         scene.played += self.summary.total - before
         return left
@@ -447,6 +465,8 @@ class Runner:
         self._objection = self._objection or objection
         if self._rate:
             self._pace()
+        if self._fairness and self._objection is None:
+            self._fairness.ended(ran.numbered, lambda: [other.numbered for other in scene.engine.in_flight])
         return objection is None and not self._spent()
 
     def _record(self, scene: _Scene, ran: Ran, objection: Objection | None) -> None:
@@ -547,6 +567,9 @@ class Runner:
                 return None
             self._restart(scene)
             culprit = self._probe(scene, objection, likely) if objection.harm not in SLOW else None
+            blamed = likely[: 1 + len(self._running)] if culprit is None else [culprit[0]]
+            if self._fairness:
+                self._fairness.charge(ran.numbered for ran in blamed)
             scene.patient.close()
             if culprit is not None:
                 ran, seen = culprit

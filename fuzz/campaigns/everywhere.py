@@ -24,5 +24,9 @@ def make(setting: Setting) -> Iterator[Source]:  # noqa: ARG001  (every campaign
 
 
 CAMPAIGN = Campaign(
-    "everywhere", "every kind of message in every state: as it is, then its lies", make, weight=2.0
+    "everywhere",
+    "every kind of message in every state: as it is, then its lies",
+    make,
+    weight=2.0,
+    repeats=True,
 )
