@@ -44,7 +44,7 @@ class Fairness:
         self._seconds: defaultdict[Source, float] = defaultdict(float)
         self._cases: Counter[Source] = Counter()
         self._total = 0
-        self._waiting: deque[Numbered] = deque()
+        self._waiting: dict[Source, deque[Numbered]] = {}
 
     def begin(self) -> None:
         """A run begins now."""
@@ -83,33 +83,39 @@ class Fairness:
         """Lets a case wait if its source had enough; tells whether it does."""
         if not self.had_enough(one):
             return False
-        if len(self._waiting) < MOST:
-            self._waiting.append(one)
+        if self._left < MOST:
+            self._waiting.setdefault(one.case.source, deque()).append(one)
         else:
             self.let_go += 1
         return True
 
     def due(self) -> list[Numbered]:
         """Takes out cases whose sources may have a turn again: one of each, since it may take long again."""
-        due: dict[Source, Numbered] = {}
-        for one in self._waiting:
-            if one.case.source not in due and not self.had_enough(one):
-                due[one.case.source] = one
-        for one in due.values():
-            self._waiting.remove(one)
-        return list(due.values())
+        ready = [cases for cases in self._waiting.values() if not self.had_enough(cases[0])]
+        return self._take(ready)
 
     def rest(self, most: int) -> list[Numbered]:
         """Takes out cases although their turn has not come: there are no others any more."""
-        return [self._waiting.popleft() for _ in range(min(most, len(self._waiting)))]
+        return self._take(list(self._waiting.values())[:most])
+
+    def _take(self, some: list[deque[Numbered]]) -> list[Numbered]:
+        taken = [cases.popleft() for cases in some]
+        self._waiting = {source: cases for source, cases in self._waiting.items() if cases}
+        return taken
+
+    @property
+    def _left(self) -> int:
+        return sum(map(len, self._waiting.values()))
 
     def note(self) -> str:
         """Says whose cases had to wait to the end; empty when none had to."""
-        left = len(self._waiting) + self.let_go
+        left = self._left + self.let_go
         if not left:
             return ""
         passed = self._clock() - self._began
         dearest = sorted(self._seconds.items(), key=lambda item: -item[1])[:3]
-        names = ", ".join(f"{source.name} ({seconds / passed:.0%} of the time)" for source, seconds in dearest)
+        names = ", ".join(
+            f"{source.name} ({seconds / passed:.0%} of the time)" for source, seconds in dearest
+        )
         cases = "1 case was" if left == 1 else f"{left} cases were"
         return f"{cases} put off because their sources took long; the longest: {names}"

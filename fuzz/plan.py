@@ -129,6 +129,10 @@ def _endless(sources: Sequence[Source], rng: random.Random) -> Iterator[Case]:
         left = alive
 
 
+_Lateness = tuple[bool, str, bool]
+"""Whether a campaign repeats what others send, what a state needs, whether each case needs a link of its own."""
+
+
 class _Sweep:
     """The lies that were not tried yet, each once, whatever the state: those first that are quickly played.
 
@@ -148,6 +152,7 @@ class _Sweep:
         self._ahead = deque(sorted(rng.sample(sources, len(sources)), key=_lateness))
         self._seeds = {id(source): rng.getrandbits(64) for _, source in sources}
         self._turns: deque[tuple[Plan, Iterator[Case]]] = deque()
+        self._now: _Lateness = False, "", False
 
     def note(self, case: Case) -> bool:
         """Takes in a case that comes by its plan; tells whether it is still to be played."""
@@ -160,7 +165,7 @@ class _Sweep:
 
     def next(self) -> tuple[Plan, Case] | None:
         """Returns a case that tries something new; None when none was found at once, or there is none any more."""
-        if self._ahead and len(self._turns) < SLICE:
+        if self._ahead and len(self._turns) < SLICE and self._may_begin(_lateness(self._ahead[0])):
             plan, source = self._ahead.popleft()
             if not self._seen.issuperset(source.edges()):
                 self._turns.append((plan, source.cases(random.Random(self._seeds[id(source)]))))
@@ -175,8 +180,15 @@ class _Sweep:
                 return plan, case
         return None
 
+    def _may_begin(self, lateness: _Lateness) -> bool:
+        """Tells whether sources of some lateness may have their turns: those before them have had theirs."""
+        if self._turns and lateness != self._now:
+            return False
+        self._now = lateness
+        return True
 
-def _lateness(planned: tuple[Plan, Source]) -> tuple[bool, str, bool]:
+
+def _lateness(planned: tuple[Plan, Source]) -> _Lateness:
     plan, source = planned
     facts = FACTS[source.state]
     return plan.campaign.repeats, facts.needs, not facts.shared

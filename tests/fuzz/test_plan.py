@@ -1,10 +1,11 @@
 """The order of cases: seeded, resumable, divided."""
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
 from fuzz.campaigns.base import Campaign, Setting
-from fuzz.cases import Fixed, Source, send
+from fuzz.cases import Edge, Fixed, Source, send
 from fuzz.lying import Lying
 from fuzz.plan import Done, Numbered, Plan, merged, mine
 from fuzz.states import State
@@ -60,9 +61,67 @@ def test_every_single_case_comes_once_before_only_the_endless_are_left() -> None
     assert len(seen) == len(set(seen))
 
 
+def edges_of(*plans: Plan) -> set[Edge]:
+    """Returns all that the sources of some plans cover."""
+    return {edge for plan in plans for source in plan.sources for edge in source.edges()}
+
+
+def test_each_lie_comes_once_before_most_come_again() -> None:
+    plans = [Plan(ONE, Setting(1)), Plan(TWO, Setting(1))]
+    planned = edges_of(*plans)
+    seen: set[Edge] = set()
+    again = 0
+    for one in merged(plans, 1):
+        again += seen.issuperset(one.case.edges)
+        seen.update(one.case.edges)
+        if seen >= planned:
+            break
+    # Of each four cases three try something new; sources of 16 have their turns, so it is not quite so.
+    assert again < len(planned) / 2
+
+
+def test_what_came_before_its_time_does_not_come_again() -> None:
+    plans = [Plan(ONE, Setting(1)), Plan(TWO, Setting(1))]
+    singles = {
+        (plan.campaign.name, source.name, edge)
+        for plan in plans
+        for source in plan.sources
+        for edge in source.edges()
+    }
+    seen = [
+        (one.campaign.name, one.case.source.name, one.case.edges[0])
+        for one in islice(merged(plans, 1), 4 * len(singles))
+        if len(one.case.edges) == 1
+    ]
+    assert set(seen) >= singles
+    assert len(seen) == len(set(seen))
+
+
+def test_numbers_count_the_cases_of_each_campaign() -> None:
+    cases = list(islice(merged([Plan(ONE, Setting(1)), Plan(TWO, Setting(1))], 1), 1000))
+    for name in ("one", "two"):
+        numbers = [one.number for one in cases if one.campaign.name == name]
+        assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_lies_are_tried_where_their_message_belongs() -> None:
+    everywhere = Campaign("everywhere", "", sources, repeats=True)
+    plans = [Plan(everywhere, Setting(1)), Plan(ONE, Setting(1))]
+    first: dict[Edge, str] = {}
+    for one in islice(merged(plans, 1), 6, 300):
+        for edge in one.case.edges:
+            first.setdefault(edge, one.campaign.name)
+    counts = Counter(first.values())
+    assert counts["one"] > 3 * counts["everywhere"]
+
+
 def test_weights_share_out_what_comes_behind_the_beginning() -> None:
     plans = [Plan(ONE, Setting(1)), Plan(TWO, Setting(1))]
-    names = [one.campaign.name for one in islice(merged(plans, 1), 6, 2006)]
+    cases = merged(plans, 1)
+    planned, seen = edges_of(*plans), set[Edge]()
+    while not seen >= planned:
+        seen.update(next(cases).case.edges)
+    names = [one.campaign.name for one in islice(cases, 2000)]
     assert 0.7 < names.count("two") / len(names) < 0.8
 
 
