@@ -79,6 +79,7 @@ class Coverage:
         strategies: Cases by kind of lie.
         answers: Cases by message and shape of the answer.
         endings: Cases by state and what became of the link.
+        left_out: Lies of cases that were not played, because they would only have met a finding again.
     """
 
     def __init__(self, sources: Mapping[str, Iterable[Source]] | Iterable[Source] = ()) -> None:
@@ -87,6 +88,7 @@ class Coverage:
         self.strategies: Counter[str] = Counter()
         self.answers: Counter[tuple[str, str]] = Counter()
         self.endings: Counter[tuple[str, str]] = Counter()
+        self.left_out: set[Edge] = set()
         self._pairs: dict[tuple[str, str], set[str]] = {}
         self._kinds: dict[tuple[str, str], str] = {}
         self._sources: list[tuple[str, Source]] = []
@@ -133,6 +135,11 @@ class Coverage:
         self.strategies[case.strategy] += 1
         self.endings[str(case.state), verdict] += 1
         return self._answered(case.message, played.shape[:LONGEST_SHAPE])
+
+    def leave_out(self, case: Case) -> None:
+        """Takes in that a case is not played."""
+        if len(self.left_out) < MOST_EDGES:
+            self.left_out.update(case.edges)
 
     def _tried(self, edge: Edge) -> None:
         edges = self.edges
@@ -195,6 +202,7 @@ class Coverage:
             (self.endings, other.endings),
         ):
             mine.update(theirs)  # type: ignore[arg-type]
+        self.left_out |= other.left_out
         for key, names in other._pairs.items():
             self._pairs.setdefault(key, set()).update(names)
         for edge, names in other._edges.items():
@@ -216,6 +224,11 @@ class Coverage:
             _part("edges of fields", set(self.edges), planned.keys()),
             _part("extensions", set(extensions(self.edges)), set(extensions(planned))),
         ]
+
+    @property
+    def hidden(self) -> int:
+        """How many lies were not tried because they would only have met a finding again."""
+        return len((self.left_out & self._planned_edges.keys()) - self.edges.keys())
 
     def glance(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Returns how many states, and how many pairs of state and message, were tried, each with how many there are.

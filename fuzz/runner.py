@@ -362,6 +362,7 @@ class Runner:
             return False
         if self._triage.leaves_out(one.case):
             self.summary.left_out += 1
+            self.summary.coverage.leave_out(one.case)
             return False
         return True
 

@@ -186,7 +186,10 @@ def _asides(outcome: Outcome) -> Iterator[str]:
     if outcome.inconclusive:
         yield f"{outcome.inconclusive} cases inconclusive: the node did not come into their state"
     if outcome.left_out:
-        yield f"{outcome.left_out} cases left out: they would only have met findings that were met often"
+        hidden = outcome.coverage.hidden
+        edges = "1 edge was" if hidden == 1 else f"{hidden} edges were"
+        so = f"; {edges} not tried for that" if hidden else ""
+        yield f"{outcome.left_out} cases left out: they would only have met findings that were met often{so}"
     if outcome.restarts:
         yield f"{outcome.restarts} restarts, the longest {outcome.slowest_restart:.2f} s"
     yield from outcome.notes

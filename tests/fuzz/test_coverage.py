@@ -191,6 +191,20 @@ def test_processes_are_added_up() -> None:
     )
 
 
+def test_lies_that_were_left_out_and_not_tried_elsewhere_are_told() -> None:
+    coverage, other = Coverage([push()]), Coverage([])
+    tried, hidden, both = singles(push(), 3)
+    coverage.add("c", tried, Reply(), "accepted")
+    coverage.leave_out(hidden)
+    other.leave_out(both)
+    other.leave_out(tried)
+    assert coverage.hidden == 1
+    coverage.merge(pickle.loads(pickle.dumps(other)))
+    assert coverage.hidden == 2
+    coverage.add("c", both, Reply(), "accepted")
+    assert coverage.hidden == 1
+
+
 def test_missing_pairs_are_named_and_bounded() -> None:
     sources = [
         Fixed(f"s{number}", State.OPEN, f"M{number:02}", {"x": [send(b"")]}, "order") for number in range(12)

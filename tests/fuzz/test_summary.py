@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import random
 from collections import Counter
 from typing import Any
 from xml.etree.ElementTree import fromstring
@@ -54,6 +55,15 @@ def test_text_has_rates_coverage_findings_and_how_to_repeat() -> None:
     assert "7 cases in open, first pushes 4, 30 more left out" in text
     assert "findings: 1 new, 1 known, 1 unconfirmed" in text
     assert "2 restarts, the longest 0.70 s" in text
+
+
+def test_lies_that_findings_hide_are_counted() -> None:
+    whole = outcome(left_out=7)
+    (source,) = (source for _, source in whole.coverage._sources)
+    case = next(iter(source.cases(random.Random(1))))
+    assert "findings that were met often\n" in as_text(whole, "runs/r")
+    whole.coverage.leave_out(case)
+    assert "findings that were met often; 1 edge was not tried for that\n" in as_text(whole, "runs/r")
 
 
 def test_text_of_a_run_without_findings() -> None:
