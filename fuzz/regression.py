@@ -54,6 +54,12 @@ _AWAITED = frozenset({TransportId.INIT, TransportId.OPEN})
 
 FlatStep = dict[str, Any]
 
+COUNTED = ("sn", "sn_be")
+"""Live values that a link counts."""
+
+TURNS = ("count", "digits")
+"""Live values that say how often a step was repeated."""
+
 
 def flat(tried: Tried) -> list[FlatStep]:
     """Returns what was done in a try as steps of ``standalone``."""
@@ -69,7 +75,7 @@ def flat(tried: Tried) -> list[FlatStep]:
                 flattened.append({"do": "prefix", "link": step.link, "size": LONG_PREFIX})
             alive[step.link] = part.link
         elif step.do is Do.SEND:
-            flattened.append(_send(step, part.values, sn.get(step.link, (0, 0))))
+            flattened += _sent(step, part, events, sn.get(step.link, (0, 0)), tried)
         elif step.do is Do.SETTLE:
             flattened.append({**_settle(step.link, events), "goes_on": True})
         else:
@@ -153,8 +159,23 @@ def placed(raw: bytes, values: Mapping[str, bytes], *, stream: bool = True) -> s
         data = data[at + len(values[name]) :]
 
 
+def _sent(step: Step, part: Part, events: list[Event], sn: tuple[int, int], tried: Tried) -> list[FlatStep]:
+    """Returns how something is sent again: with places for what a link knows, else as it was sent."""
+    names = {piece.partition("|")[0] for piece in step.data.pieces if isinstance(piece, str)}
+    if names <= {*PREFIXES, *COUNTED, *TURNS, *part.values}:
+        return [_send(step, part.values, sn)]
+    # Ids of queries, and what other links know: nobody knows them behind it.
+    stream = is_stream(tried, part.link)
+    steps: list[FlatStep] = [
+        {"do": "send", "link": step.link, "data": placed(event.raw, part.values, stream=stream)}
+        for event in events
+        if event.direction is Direction.SENT and event.note != "fence"
+    ]
+    return [*steps, {"do": "numbers", "link": step.link, "sn": part.sn[0], "sn_be": part.sn[1]}]
+
+
 def _send(step: Step, values: Mapping[str, bytes], sn: tuple[int, int]) -> FlatStep:
-    numbers = {"sn": sn[0], "sn_be": sn[1]}
+    numbers = dict(zip(COUNTED, sn, strict=True))
     text, prefix, size = "", "", 0
     for piece in step.data.pieces:
         if isinstance(piece, bytes):
@@ -169,7 +190,7 @@ def _send(step: Step, values: Mapping[str, bytes], sn: tuple[int, int]) -> FlatS
         if name in numbers:
             numbers[name] += 1
         if not words:
-            text += f"{{{name}}}" if name in {*numbers, "zid", "cookie"} else true.hex()
+            text += f"{{{name}}}" if name in {*numbers, *TURNS, "zid", "cookie"} else true.hex()
             size += len(true)
             continue
         lie = bytes(lies_about(name)[words](true))

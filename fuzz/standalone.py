@@ -77,6 +77,7 @@ class Link:
         self.prefix = 2 if self.stream else 0
         self.values = {"zid": secrets.token_bytes(15) + b"\x01"}
         self.numbers = {"sn": 1_000_000, "sn_be": 1_000_000}
+        self.turn = 0
         self.received: list[bytes] = []
         self.ended = False
         self.paused = False
@@ -94,6 +95,8 @@ class Link:
                 data += bytes.fromhex(place[4]) * int(place[5])
             elif name in {"size", "size32"}:
                 size = 2 if name == "size" else 4
+            elif name in {"count", "digits"}:
+                data += vle(self.turn + 1) if name == "count" else b"%06d" % ((self.turn + 1) % 1_000_000)
             elif name in self.numbers:
                 data += vle(self.numbers[name] & 0xFFFFFFFF)
                 self.numbers[name] += 1
@@ -300,7 +303,7 @@ class Replay:
     def _step(self, link: Link, step: dict[str, Any]) -> bool:
         match step["do"]:
             case "send":
-                for _ in range(step.get("times", 1)):
+                for link.turn in range(step.get("times", 1)):
                     link.send(link.fill(step["data"]), bytewise=step.get("bytewise", False))
             case "expect":
                 return self._expect(link, step)

@@ -561,12 +561,14 @@ class Triage:
 
     @staticmethod
     def _suspect_of(finding: Finding, suspects: Sequence[Suspect]) -> Suspect | None:
-        """Returns who of the suspects has hit a bucket that was met before."""
+        """Returns who of the suspects has hit a bucket that was met before; None when it may be any of them.
+
+        What is guessed here would be left out from then on, and so would others of its kind.
+        """
         for suspect in reversed(suspects):
             if finding.causes & set(suspect.case.causes):
                 return suspect
-        alike = [suspect for suspect in suspects if suspect.case.message in finding.messages]
-        return alike[-1] if alike else suspects[-1] if suspects else None
+        return suspects[0] if len(suspects) == 1 else None
 
     def _make(self, objection: Objection, suspect: Suspect | None) -> Finding:
         """Makes a finding, hit once."""

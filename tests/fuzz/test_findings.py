@@ -277,6 +277,49 @@ def test_a_link_that_is_only_waited_for_in_the_middle_goes_on(tmp_path: Path) ->
         assert sum(answer in batch for batch in link.received) == 3
 
 
+def test_what_only_another_link_knew_is_sent_as_it_was(tmp_path: Path) -> None:
+    push = bytes(Push(key_suffix="a", body=Put(data=bytes(16))))[:-16]
+    head = bytes(Frame(R=0, sn=0))[:1]
+    one = send("size", head, "sn_be", push, "zid@b", times=2)
+    lie = send("size", head, "sn_be", push, "zid@b|first 3", bytes(13))
+    steps = (
+        reach(State.OPEN, "a"),
+        reach(State.OPEN, "b"),
+        one,
+        lie,
+        send("size", head, "sn_be", push, bytes(16)),
+    )
+    tried = tried_on(tmp_path / "run", Script(steps))
+    flattened = flat(tried)
+    at = max(index for index, step in enumerate(flattened) if step["do"] == "link")
+    behind = [step for step in flattened[at:] if step["link"] == "a" and step["do"] in {"send", "numbers"}]
+    assert [step["do"] for step in behind] == ["send", "send", "numbers", "send", "numbers", "send"]
+    other = tried.parts[1].values["zid"]
+    for index, zid in ((0, other), (1, other), (3, other[:3] + bytes(13))):
+        assert bytes.fromhex(behind[index]["data"].removeprefix("{size}"))[-16:] == zid
+    sn = tried.parts[0].sn[1]
+    assert [step["sn_be"] for step in behind if step["do"] == "numbers"] == [sn + 2, sn + 3]
+    assert "{sn_be}" in behind[-1]["data"]
+    with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
+        assert replay.play("stall", flattened) == ""
+
+
+def test_what_is_counted_is_counted_again(tmp_path: Path) -> None:
+    push = bytes(Push(key_suffix="a", body=Put(data=b"123456")))[:-6]
+    head = bytes(Frame(R=0, sn=0))[:1]
+    steps = (reach(State.OPEN, "a"), send("size", head, "sn_be", push, "digits", times=3))
+    flattened = flat(tried_on(tmp_path / "run", Script(steps)))
+    (one,) = (step for step in flattened if "{digits}" in step.get("data", ""))
+    assert one["times"] == 3
+    with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
+        link = Link.__new__(Link)
+        link.numbers, link.values, link.turn = {"sn": 1, "sn_be": 1}, {}, 1
+        assert link.fill(one["data"]).endswith(push + b"000002")
+        link.turn = 300
+        assert link.fill("{count}") == write_vle(301)
+        assert replay.play("stall", flattened) == ""
+
+
 class Group(Replay):
     """A replay whose way to the group is gone as often as said."""
 

@@ -601,6 +601,20 @@ def test_of_what_is_like_many_that_harm_a_sample_is_played(run: Path) -> None:
         assert not made.leaves_out(suspect(9, b"bad", field="PUSH.other", kind="edge").case)
 
 
+def test_what_any_of_many_may_have_done_is_laid_on_none_of_them(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        for number in range(HITS):
+            finding = made.found(CRASH, [suspect(number, b"bad")])
+        for number in range(WIDE):
+            last = suspect(20 + number, b"x", field=f"PUSH.field{number}", kind="length")
+            assert made.found(CRASH, [*others(2), last]) is finding
+        assert finding.hits == HITS + WIDE
+        assert not made.leaves_out(suspect(99, b"x", field="PUSH.field0", kind="length").case)
+        assert made.leaves_out(suspect(99, b"bad").case)
+        made.found(CRASH, [*others(2), suspect(98, b"bad"), *others(2, 5)])
+        assert len(finding.causes) == 1
+
+
 def test_known_findings_do_not_fail_and_are_gone_through_on_demand(run: Path, tmp_path: Path) -> None:
     text = (
         ENTRY.replace("some-node", "sick").replace("1.0.0-1.2.1", ">=1.0").replace("src/*.rs", "src/net/*.rs")
