@@ -23,6 +23,7 @@ from conformance.nodes.base import Node
 from conformance.observe import Endpoints
 from fuzz.cases import Case
 from fuzz.oracles import Harm, Objection, Patient, When
+from fuzz.oracles.patient import hurried
 from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Vitals
 from fuzz.player import Event, NotReached, Played, Player, Trace, run
@@ -43,9 +44,6 @@ ROUNDS = 100_000
 
 ROUNDS_SECONDS = 6.0
 """So long that may take."""
-
-HURRY, SHORTEST = 0.25, 0.25
-"""Of T1, and in seconds: what an answer may take while a script is made smaller. Stalls are waited out, again and again."""
 
 LOOK_EVERY = 25
 """So many rounds pass between two looks at a trend."""
@@ -553,7 +551,7 @@ class Lab:
     def hurried(self) -> Iterator[None]:
         """Waits less for answers than is fair; what is seen so has to be seen again with all the patience."""
         self.rest()
-        patience, self._reply = self._reply, max(HURRY * self._reply, min(SHORTEST, self._reply))
+        patience, self._reply = self._reply, hurried(self._reply)
         try:
             yield
         finally:

@@ -612,23 +612,24 @@ class Runner:
     ) -> tuple[Ran, Objection] | None:
         """Plays cases again, one by one; returns the one that harms the node, as it was played now."""
         when = ORACLES[objection.oracle].when if objection.oracle in ORACLES else When.ODD
+        when = When.BEAT if when is When.CASE else when
         player = scene.stage.player(random.Random(), scene.trace, self.answers)
         deadline = time.monotonic() + PROBE_SECONDS
-        try:
-            for ran in likely:
-                again = replace(ran, started_ns=time.time_ns(), started=time.perf_counter(), position=0)
-                script = Script((Step(Do.REACH, "a", ran.state), *ran.steps))
-                again.played = player.play(script, scene.patient.has_failed)
-                seen = scene.patient.examine(
-                    When.BEAT if when is When.CASE else when, again.played, ran.numbered.case
-                )
-                if seen is not None:
-                    ran.played, ran.started_ns, ran.position = again.played, again.started_ns, 0
-                    return ran, seen
-                if time.monotonic() >= deadline:
-                    return None
-        finally:
-            player.leave()
+        # It is confirmed later, with all patience.
+        with scene.patient.hurried() as player.reply:
+            try:
+                for ran in likely:
+                    again = replace(ran, started_ns=time.time_ns(), started=time.perf_counter(), position=0)
+                    script = Script((Step(Do.REACH, "a", ran.state), *ran.steps))
+                    again.played = player.play(script, scene.patient.has_failed)
+                    seen = scene.patient.examine(when, again.played, ran.numbered.case)
+                    if seen is not None:
+                        ran.played, ran.started_ns, ran.position = again.played, again.started_ns, 0
+                        return ran, seen
+                    if time.monotonic() >= deadline:
+                        return None
+            finally:
+                player.leave()
         return None
 
     def _restart(self, scene: _Scene) -> None:

@@ -7,7 +7,8 @@ import random
 import select
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Self
 
 from conformance.errors import HarnessError
@@ -44,8 +45,16 @@ AFTERMATH_STEP = 0.005
 CALLED = 7
 """New sessions that show how long one takes when the node is fresh."""
 
+HURRY, SHORTEST = 0.25, 0.25
+"""Of T1, and in seconds: what an answer may take where stalls are waited out again and again to find what does it."""
+
 REST_STEP = 0.5
 """Seconds between two looks at the sessions of ours while the node is left alone."""
+
+
+def hurried(reply: float) -> float:
+    """Returns what an answer may take when T1 is ``reply``, and there is a hurry."""
+    return max(HURRY * reply, min(SHORTEST, reply))
 
 
 class Patient:
@@ -178,6 +187,19 @@ class Patient:
         """Keeps the sessions of the canary alive. Costs nothing most of the time."""
         if self.canary is not None:
             self.canary.keep()
+
+    @contextmanager
+    def hurried(self) -> Iterator[float]:
+        """Waits less long for answers; gives what they may take. What is seen so has to be seen again with T1."""
+        patience, self.reply = self.reply, hurried(self.reply)
+        try:
+            if self.canary is not None:
+                self.canary.reply = self.reply
+            yield self.reply
+        finally:
+            self.reply = patience
+            if self.canary is not None:
+                self.canary.reply = patience
 
     # What oracles ask --------------------------------------------------------------------------------
 

@@ -3,12 +3,13 @@
 import contextlib
 import json
 import resource
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from scapy.layers.inet import IP
@@ -24,6 +25,7 @@ from fuzz.known import KnownFindings
 from fuzz.lab import Lab
 from fuzz.lying import Lying
 from fuzz.oracles import Harm, Objection, Patient, When
+from fuzz.oracles.patient import hurried
 from fuzz.plan import Done, Numbered
 from fuzz.player import Ending
 from fuzz.recorder import Recorder
@@ -113,6 +115,33 @@ def test_harm_is_found_and_the_campaign_goes_on(tmp_path: Path, does: str, harm:
     assert 0 < sum(finding.hits for finding in summary.findings) <= summary.restarts
     rows = rows_in(tmp_path / "run")
     assert len({row["case"] for row in rows}) == len(rows) == 120
+
+
+def test_who_did_it_is_looked_for_in_a_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replies: dict[bool, set[float]] = {False: set(), True: set()}
+    probing = False
+    examine, probe = Patient.examine, Runner._probe
+
+    def examined(self: Patient, *rest: Any) -> Objection | None:
+        if threading.current_thread() is threading.main_thread():
+            replies[probing].add(self.reply)
+        return examine(self, *rest)
+
+    def probed(self: Runner, *rest: Any) -> Any:
+        nonlocal probing
+        probing = True
+        try:
+            return probe(self, *rest)
+        finally:
+            probing = False
+
+    monkeypatch.setattr(Patient, "examine", examined)
+    monkeypatch.setattr(Runner, "_probe", probed)
+    config = config_in(tmp_path / "run")
+    node = FakeNode(lambda batch: "stall" if b"a/b" in batch and KEY not in batch else "")
+    with running(node, config, Budget(cases=60)) as runner:
+        assert runner.run().restarts >= 1
+    assert replies == {False: {config.reply}, True: {hurried(config.reply)}}
 
 
 def test_boofuzz_does_not_rest_behind_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

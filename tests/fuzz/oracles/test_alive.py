@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from fuzz.oracles import Harm, Objection, Patient, When, place_of
+from fuzz.oracles.patient import hurried
 from fuzz.oracles.service import question_of
 from scapy_layers.batch import contents
 from scapy_layers.transport import Frame
@@ -160,6 +161,17 @@ def test_what_a_process_says_when_it_dies_wins_over_what_it_fails_at_first(
     monkeypatch.setattr(node, "death", lambda: told(death))
     monkeypatch.setattr(node, "complaints", lambda: told(complaints))
     assert seen(patient).harm is (Harm.PANIC if late == "words" else Harm.CRASH)
+
+
+def test_in_a_hurry_answers_are_waited_for_less_long(patient: Patient) -> None:
+    patient.begin()
+    assert patient.canary is not None
+    with patient.hurried() as reply:
+        assert reply == patient.reply == patient.canary.reply == hurried(REPLY) < REPLY
+    assert patient.reply == patient.canary.reply == REPLY
+    with pytest.raises(KeyError), patient.hurried():
+        raise KeyError
+    assert patient.reply == REPLY
 
 
 def test_a_stage_that_does_not_do_what_it_is_for_stalls(node: RouterNode) -> None:
