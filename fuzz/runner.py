@@ -48,6 +48,9 @@ FOREIGN_LANES = 2
 LEAST_TRIAGE = 10.0
 """Seconds for looking into a finding, also when the run is about to end."""
 
+LAST_TRIAGE = 60.0
+"""Seconds for all that is still to be looked into when the run has ended, at most."""
+
 PROBES = 40
 """So many of the last cases are played again one by one when a node was harmed; a beat comes more often."""
 
@@ -267,7 +270,7 @@ class Runner:
                 self._play(batch)
                 self._turn = time.monotonic() - began
             self._last_look()
-            self._triage.finish(self._triage_seconds())
+            self._triage.finish(min(LAST_TRIAGE, LEAST_TRIAGE * max(1, self._triage.open)))
         except KeyboardInterrupt:
             self.summary.interrupted = True
         finally:

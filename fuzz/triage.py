@@ -91,7 +91,7 @@ STAGE = "stage"
 
 DEADLY = frozenset({Harm.CRASH, Harm.PANIC})
 
-MOST_OPEN = 4
+MOST_OPEN = 12
 """So many objections wait until somebody looks into them; with more of them the campaign waits."""
 
 
