@@ -26,6 +26,7 @@ from fuzz.fast import Judge, Ran
 from fuzz.plan import Numbered
 from fuzz.player import NotReached, Player, run
 from fuzz.player.pipe import Pipe
+from fuzz.player.tasks import GivenUp
 from fuzz.script import Do
 from scapy_layers.primitives import Reader
 
@@ -131,8 +132,8 @@ class Boo:
         ran = self._current
         try:
             self.player.close()
-            self.player.reach(ran.state)
-        except NotReached as error:
+            run(self.player.reaching(ran.state), self._judge.failed)
+        except (NotReached, GivenUp) as error:
             ran.played.failure = str(error)
             raise BoofuzzFailure(message=str(error)) from None
         ran.started = time.perf_counter()
@@ -149,8 +150,8 @@ class Boo:
         played.start = self.player.trace.end
         pipe = self.player.links["a"]
         if ran.numbered.case.request is None:
-            with contextlib.suppress(NotReached):
-                run(self.player.steps(ran.steps, played))
+            with contextlib.suppress(NotReached, GivenUp):
+                run(self.player.steps(ran.steps, played), self._judge.failed)
         else:
             for name in ran.steps[0].data.names:
                 _ = pipe[name] if name in {"sn", "sn_be"} else None
@@ -161,7 +162,9 @@ class Boo:
     def receive(self) -> bytes:
         """Waits for what becomes of it."""
         played = self._current.played
-        run(self.player.conclude(played))
+        # What has become of the node is for the judge to say.
+        with contextlib.suppress(GivenUp):
+            run(self.player.conclude(played), self._judge.failed)
         return b"".join(answer.batch for answer in played.answers)
 
     def judge(self) -> bool:

@@ -64,6 +64,9 @@ class Judge(Protocol):
     def idle(self) -> bool:
         """Nothing has ended for a while; returns whether the engine shall go on."""
 
+    def failed(self) -> bool:
+        """Tells, while something is waited for, that the node has failed."""
+
     def rests(self) -> bool:
         """Tells whether no more cases shall begin; those under way come to their end."""
 

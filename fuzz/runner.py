@@ -517,6 +517,11 @@ class Runner:
         self._objection = scene.patient.examine(When.CASE)
         return self._objection is None and not self._spent()
 
+    def failed(self) -> bool:
+        """See fast.Judge."""
+        assert self._now is not None
+        return self._now.patient.has_failed()
+
     def rests(self) -> bool:
         """See fast.Judge. The turn of a stage ends."""
         return time.monotonic() >= self._turn_ends

@@ -1,6 +1,7 @@
 """The fast engine: every case is played once, sessions are shared and bounded, nothing is lost when it stops."""
 
 import random
+import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -58,6 +59,9 @@ class Judge:
     def idle(self) -> bool:
         """See fast.Judge."""
         return True
+
+    def failed(self) -> bool:
+        return False
 
     def rests(self) -> bool:
         """See fast.Judge."""
@@ -138,6 +142,28 @@ def test_when_it_rests_nothing_begins_and_what_is_under_way_ends(
     assert 20 <= len(judge.ran) < 20 + LANES
     left = [*engine.abandon(), *engine.waiting(), *source]
     assert len(left) == 100 - len(judge.ran)
+
+
+def test_boofuzz_does_not_wait_for_the_answer_of_a_node_that_has_failed() -> None:
+    class Failing(Judge):
+        asked = 0
+
+        def failed(self) -> bool:
+            self.asked += 1
+            return True
+
+    judge = Failing(most=1)
+    source = Lying("INIT", State.CONNECTED, Init(zid=bytes(range(1, 17))), {"INIT.zid": "zid"})
+    valid = replace(next(source.cases(random.Random(1))), mutations={})
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        where = Locator.parse(f"tcp/127.0.0.1:{silent.getsockname()[1]}")
+        judge.engine = engine = Boo(lambda: Player(Initiator(where), 3600.0), judge)
+        # It would take an hour otherwise.
+        engine.play(iter([Numbered(PLAN.campaign, 1, valid)]))
+        engine.abandon()
+    (ran,) = judge.ran
+    assert judge.asked
+    assert ran.played.sent
 
 
 def test_both_engines_send_the_same_bytes(server: Server) -> None:
