@@ -319,6 +319,18 @@ def test_transport_messages_are_valid_in_a_group(company: Company, kind: str) ->
     company.expect(*wanted)
 
 
+@req("ZN-BAT-105")
+def test_datagrams_of_a_group_have_no_length_in_front(company: Company) -> None:
+    raw: bytes = company.join().original
+    check(raw[0] & 0x1F == 0x07, "a datagram that begins with the header of JOIN", "another byte")
+    company.member().put(company.at("a"), b"1")
+    company.expect("PUT a=1")
+    seen = company.tester.history.observations
+    came = [one for one in seen if one.link == company.ear.name and one.direction == "received"]
+    broken = [one for one in came if one.contents.error or one.contents.rest]
+    check(not broken, "datagrams that begin with a header", "others")
+
+
 @slow
 @req("ZN-KA-107")
 def test_member_whose_joins_stop_is_gone_after_its_lease(company: Company) -> None:
@@ -333,16 +345,3 @@ def test_member_whose_joins_stop_is_gone_after_its_lease(company: Company) -> No
     silent.put(company.at("silent"), b"2")
     alive.put(company.at("alive"), b"2")
     company.expect("PUT alive=2")
-
-
-@req("ZN-BAT-105")
-def test_datagrams_of_a_group_have_no_length_in_front(company: Company) -> None:
-    raw: bytes = company.join().original
-    check(raw[0] & 0x1F == 0x07, "a datagram that begins with the header of JOIN", "another byte")
-    # It tells the group of it in a FRAME; that it takes what has no length in front is seen in the other tests.
-    company.sub.fence()
-    company.join()
-    seen = company.tester.history.observations
-    came = [one for one in seen if one.link == company.ear.name and one.direction == "received"]
-    broken = [one for one in came if one.contents.error or one.contents.rest]
-    check(not broken, "datagrams that begin with a header", "others")
