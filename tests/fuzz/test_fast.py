@@ -157,8 +157,8 @@ def test_boofuzz_does_not_wait_for_the_answer_of_a_node_that_has_failed() -> Non
     valid = replace(next(source.cases(random.Random(1))), mutations={})
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = Locator.parse(f"tcp/127.0.0.1:{silent.getsockname()[1]}")
-        judge.engine = engine = Boo(lambda: Player(Initiator(where), 3600.0), judge)
-        # It would take an hour otherwise.
+        judge.engine = engine = Boo(lambda: Player(Initiator(where), 5.0), judge)
+        # It would wait T1 otherwise, and nobody would be asked.
         engine.play(iter([Numbered(PLAN.campaign, 1, valid)]))
         engine.abandon()
     (ran,) = judge.ran
