@@ -96,6 +96,10 @@ class Node(ABC):
     def death(self) -> str:
         """Returns how the process ended, or nothing while it lives or is not ours."""
 
+    def awaited_death(self) -> str:
+        """Returns the same of a process that may be about to end."""
+        return self.death()
+
     @abstractmethod
     def complaints(self) -> str:
         """Returns what the process said about a failure of its own since the last call (panics)."""
@@ -114,8 +118,8 @@ class Node(ABC):
     def problem(self, reply: float) -> str:
         """Returns why the node is not well, or nothing: process, standard error, then a fresh session."""
         found = self.death() or self.complaints() or self._canary(reply)
-        # A node that dies refuses first; that it died says more.
-        return (found and self.death()) or found or self.complaints()
+        # A node that dies complains or refuses first; that it died says more.
+        return (found and self.awaited_death()) or found or self.complaints()
 
     def _canary(self, reply: float) -> str:
         """Opens a fresh session, pings, and closes; returns why that failed, or nothing."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import re
 import select
@@ -27,6 +28,9 @@ ANYWHERE = ["tcp/127.0.0.1:0"]
 
 STOP_SECONDS = 2.0
 """How long a node may take to end after SIGTERM before it is killed."""
+
+DYING_SECONDS = 0.3
+"""How long a process that has complained, or serves no more, may take to end by itself."""
 
 
 class ChildNode(Node):
@@ -186,6 +190,22 @@ class ChildNode(Node):
             if code < 0
             else f"the process ended with exit code {code}"
         )
+
+    def awaited_death(self) -> str:
+        """Returns the same, and waits a moment for it."""
+        if not self.death():
+            self._ended(DYING_SECONDS)
+        return self.death()
+
+    def _ended(self, seconds: float) -> bool:
+        """Waits until the process ends; tells whether it did. It can still be asked how."""
+        assert self._process is not None
+        descriptor = os.pidfd_open(self._process.pid)
+        try:
+            ready, _, _ = select.select([descriptor], [], [], seconds)
+        finally:
+            os.close(descriptor)
+        return bool(ready)
 
     def complaints(self) -> str:
         """Returns new lines of standard error that tell of a failure, each with the one behind it, joined."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import shlex
 import shutil
 import signal
@@ -155,16 +154,6 @@ class CommandNode(ForeignNode, ChildNode):
         return words, reached([places[proto] for proto in PROTOCOLS if proto in used])
 
     # The process, with all that it starts itself -------------------------------------------------------
-
-    def _ended(self, seconds: float) -> bool:
-        """Waits until the process ends; tells whether it did. It can still be asked how."""
-        assert self._process is not None
-        descriptor = os.pidfd_open(self._process.pid)
-        try:
-            ready, _, _ = select.select([descriptor], [], [], seconds)
-        finally:
-            os.close(descriptor)
-        return bool(ready)
 
     def death(self) -> str:
         """Returns the exit code or signal of a process that ended by itself."""

@@ -100,4 +100,10 @@ class Run:
 
 def harmed(item: pytest.Item) -> str:
     """Returns what nodes that a test had for itself said about a failure of their own."""
-    return "; ".join(filter(None, (node.complaints() for node in item.stash.get(nodes_key, []))))
+    return "; ".join(filter(None, (_harm(node) for node in item.stash.get(nodes_key, []))))
+
+
+def _harm(node: Node) -> str:
+    said = node.complaints()
+    # One that the test has ended has no process any more.
+    return (node.awaited_death() if said and node.pid is not None else "") or said

@@ -145,6 +145,25 @@ def test_complaints_on_standard_error_are_reported(tmp_path: Path) -> None:
     node.stop()
 
 
+def test_node_that_dies_behind_its_complaint_is_reported_as_dead(tmp_path: Path) -> None:
+    # It goes on for a while after it has said why, as one does that writes its memory to disk.
+    text = """
+import os, resource, signal, sys
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+signal.signal(signal.SIGALRM, lambda *_: os.abort())
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+print("panic: no memory", file=sys.stderr, flush=True)
+signal.pause()
+"""
+    node = made(f"{program(tmp_path, text)} {{port}}", tmp_path)
+    node.launch()
+    while not (said := node.complaints()):
+        assert not node.death()
+    assert said == "panic: no memory"
+    assert node.awaited_death() == "the process died of SIGABRT"
+    node.stop()
+
+
 def test_variant_of_a_command_is_another_node_but_takes_no_configuration(tmp_path: Path) -> None:
     node = made(REFNODE, tmp_path)
     with pytest.raises(NotApplicable, match="configuration of its own"):
