@@ -91,6 +91,9 @@ STAGE = "stage"
 
 DEADLY = frozenset({Harm.CRASH, Harm.PANIC})
 
+LOOKS = 3
+"""A bucket of which nobody could tell which case it was is looked into again, so often, when one case surely hits it."""
+
 MOST_OPEN = 12
 """So many objections wait until somebody looks into them; with more of them the campaign waits."""
 
@@ -138,6 +141,7 @@ class Open:
         finding: What is being confirmed; None while the case that did it is looked for.
         job: What is under way; None while it waits.
         again: What else was met that looks the same.
+        looked: How many of those were looked into, because what was seen first showed nothing.
         causes: Left out meanwhile.
         masked: How many cases that were.
     """
@@ -149,6 +153,7 @@ class Open:
     finding: Finding | None = None
     job: Future[tuple[Suspect, Tried] | None] | Future[None] | None = None
     again: list[tuple[Objection, Suspect | None]] = field(default_factory=list)
+    looked: int = 0
     causes: set[Cause] = field(default_factory=set)
     masked: int = 0
 
@@ -301,6 +306,7 @@ class Triage:
         self._wide: dict[Cause, Finding] = {}
         self._spots: dict[tuple[Harm, str], str] = {}
         self._samples: Counter[Cause] = Counter()
+        self._looks: Counter[str] = Counter()
         self._open: list[Open] = []
         self._held: dict[Cause, Open] = {}
         self._thread: ThreadPoolExecutor | None = None
@@ -369,7 +375,12 @@ class Triage:
             suspects: What was played since the node was known to be well, the newest last.
             seconds: So long it may take once it is its turn.
         """
-        if self._met(objection, suspects) is not None:
+        met = self._met(objection, suspects)
+        if met is not None:
+            if len(suspects) == 1 and self._unsure(met):
+                self._looks[met.bucket] += 1
+                self._open.append(Open(met, objection, suspects, seconds))
+                self.collect()
             return
         if not self._lab.able or not suspects:
             self.found(objection, suspects)
@@ -387,6 +398,18 @@ class Triage:
             there.causes.update(suspects[0].case.causes)
             self._held.update(dict.fromkeys(suspects[0].case.causes, there))
         self.collect()
+
+    def _unsure(self, finding: Finding) -> bool:
+        """Tells whether nobody knows yet which case hits a bucket, and one may be tried."""
+        return (
+            finding.tried is None
+            and finding.status != CONFIRMED
+            and not finding.known
+            and self._lab.able
+            and self._looks[finding.bucket] < LOOKS
+            and len(self._open) < MOST_OPEN
+            and all(one.guess is not finding for one in self._open)
+        )
 
     def collect(self, *, wait: bool = False) -> bool:
         """Takes in what was seen beside the campaign, and starts what comes next.
@@ -496,6 +519,9 @@ class Triage:
             except HarnessError as error:
                 one.guess.notes.append(f"It could not be looked into: {error}")
                 culprit = None
+            if culprit is None and self._next_of(one):
+                one.job = self._beside(self._attributed, one)
+                return False
             if culprit is None:
                 finding = self._nobody(one.guess, one.objection, one.suspects)
             else:
@@ -521,6 +547,17 @@ class Triage:
         self._save(finding)
         if self._minimising and finding.status == CONFIRMED and finding.minimised is None:
             self._large = [*self._large, finding] if finding not in self._large else self._large
+        return True
+
+    @staticmethod
+    def _next_of(one: Open) -> bool:
+        """Turns to what else was met that looks the same and is laid on one case; tells whether there is some."""
+        sure = [(objection, suspect) for objection, suspect in one.again if suspect is not None][:LOOKS]
+        if one.looked >= len(sure):
+            return False
+        one.objection, suspect = sure[one.looked]
+        one.suspects = [suspect]
+        one.looked += 1
         return True
 
     def _earlier(self, guess: Finding) -> Finding | None:
@@ -680,6 +717,8 @@ class Triage:
 
     def _nobody(self, guess: Finding, objection: Objection, suspects: Sequence[Suspect]) -> Finding:
         """Returns the finding of which nobody knows which case it was."""
+        if self._is_kept(guess):
+            return guess
         if (len(suspects) > 1 or objection.harm in DEADLY) and not is_placed(objection):
             there = self._unlaid(guess, objection)
             if there is not None:
@@ -714,18 +753,36 @@ class Triage:
         objection = tried.objection
         assert objection is not None
         finding = self._make(objection, suspect)
+        kept = self._is_kept(guess)
         there = self.findings.get(finding.bucket) or self._earlier(finding)
         if there is not None:
-            if there.bucket in self.findings:
+            if there is guess:
+                self._learn(there, finding, tried)
+            elif there.bucket in self.findings:
                 self._hit(there, objection, suspect)
-            if guess.path is not None:
+            if guess.path is not None and not kept:
                 shutil.rmtree(guess.path, ignore_errors=True)
             return there
-        finding.path = guess.path
+        if kept:
+            finding.path, _ = folder_of(self._folder, f"{OPEN} {finding.bucket}")
+        else:
+            finding.path = guess.path
         finding.script = finding.first = tried.script
         finding.rounds, finding.tried = tried.rounds, tried
         self._save(finding)
         return finding
+
+    def _is_kept(self, guess: Finding) -> bool:
+        """Tells whether what is looked into is a finding already, of which more is to be learned."""
+        return self.findings.get(guess.bucket) is guess
+
+    def _learn(self, finding: Finding, shown: Finding, tried: Tried) -> None:
+        """Takes over what a try has shown of a bucket of which nobody knew which case it was."""
+        for name in ("state", "message", "field", "mutation", "campaign", "case"):
+            setattr(finding, name, getattr(shown, name))
+        finding.script = finding.first = tried.script
+        finding.rounds, finding.tried = tried.rounds, tried
+        self._save(finding)
 
     def _attribute(
         self, objection: Objection, suspects: Sequence[Suspect], deadline: float

@@ -20,6 +20,7 @@ from fuzz.states import State
 from fuzz.triage import (
     HITS,
     HITS_FLAKY,
+    LOOKS,
     SAMPLE,
     WIDE,
     Suspect,
@@ -331,6 +332,53 @@ def test_two_that_seem_the_same_and_wait_together_are_both_kept(run: Path, fault
         hits = sum(finding.hits for finding in made.findings.values())
         assert hits == 2
         assert len(kept) == (1 if fault is never else 2)
+
+
+def test_case_that_surely_did_it_helps_where_nobody_could_be_found(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        made.take(CRASH, others(5), 30)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.status, finding.confirmed) == (SEEN, (0, 0))
+        made.take(CRASH, [suspect(6, b"harmless too")], 30)
+        made.finish(30)
+        assert (finding.status, finding.hits) == (SEEN, 2)
+        made.take(CRASH, [suspect(7, b"bad")], 30)
+        made.finish(30)
+        assert (finding.status, finding.confirmed, finding.case, finding.hits) == (CONFIRMED, (3, 3), 7, 3)
+        made.take(CRASH, [suspect(8, b"bad")], 30)
+        assert not made.open
+        (folder,) = (run / "findings").iterdir()
+        kept = Finding.load(folder)
+        assert (kept.status, kept.hits, kept.script.sends) == (CONFIRMED, 4, 1)
+        assert (folder / "test_finding.py").exists()
+
+
+def test_bucket_is_looked_into_again_so_often_and_no_more(run: Path) -> None:
+    with triage_of(run, never) as made:
+        made.take(CRASH, others(5), 30)
+        made.finish(30)
+        looks = 0
+        for number in range(10):
+            made.take(CRASH, [suspect(number, b"harmless")], 30)
+            looks += made.open
+            made.finish(30)
+        assert looks == LOOKS
+        assert {finding.hits for finding in made.findings.values()} == {11}
+
+
+def test_what_looks_the_same_and_is_sure_is_tried_when_the_first_shows_nothing(run: Path) -> None:
+    fault = Slowly(on(b"bad"))
+    with triage_of(run, fault) as made:
+        made.take(CRASH, others(5), 30)
+        assert fault.begun.wait(30)
+        made.take(CRASH, [suspect(6, b"bad")], 30)
+        assert made.open == 1
+        fault.let.set()
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.status, finding.confirmed, finding.case, finding.hits) == (CONFIRMED, (3, 3), 6, 2)
+        assert len(list((run / "findings").iterdir())) == 1
 
 
 def in_much(number: int, needle: bytes) -> Suspect:
