@@ -83,6 +83,8 @@ def helper(player: Player, name: str, door: Door | None = None) -> Task[tuple[Pi
     """
     pipe = player.helpers.get(name)
     if pipe is not None:
+        # That the node has ended it shows only behind the last that came.
+        pipe.receive()
         pipe.receive()
         pipe.take()
         if not pipe.ended:

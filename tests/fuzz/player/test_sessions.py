@@ -1,5 +1,6 @@
 """What a session can be in: declarations, queries that wait, half a message, what INIT agreed on."""
 
+import select
 import time
 from collections.abc import Iterator
 
@@ -151,6 +152,19 @@ def test_assistant_outlives_cases_and_is_made_anew_when_it_is_gone(player: Playe
     assert not player.helpers[ASSISTANT].ended
     player.leave()
     assert not player.helpers
+
+
+def test_assistant_that_the_node_has_ended_behind_its_last_words_is_made_anew(player: Player) -> None:
+    player.reach(State.DECLARED)
+    first = player.helpers[ASSISTANT]
+    first.send(b"\x01\x00\xff")
+    ended = select.poll()
+    ended.register(first.fileno(), select.POLLRDHUP)
+    assert ended.poll(REPLY * 1000)
+    # CLOSE is there to be read, and the end behind it.
+    player.reach(State.DECLARED)
+    assert player.helpers[ASSISTANT] is not first
+    assert not player.helpers[ASSISTANT].ended
 
 
 def test_links_of_one_player_do_not_hear_each_other(player: Player) -> None:
