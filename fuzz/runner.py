@@ -28,7 +28,7 @@ from fuzz.recorder import Recorder
 from fuzz.script import Do, Script, Step
 from fuzz.stages import Stage, stage_for
 from fuzz.states import FACTS, State
-from fuzz.triage import STAGE, Suspect, Triage, bucket_of
+from fuzz.triage import LATE, STAGE, Suspect, Triage, bucket_of
 
 FIRST_BATCH, BATCH = 16, 512
 """So many cases are taken at once and played stage by stage; fewer in the beginning."""
@@ -585,7 +585,9 @@ class Runner:
                 if id(ran) in running:
                     self._record(scene, ran, seen)
                     done = ran.numbered
-                self._triage.take(seen, [_suspect(ran, ())], self._triage_seconds())
+                # A node may take a moment to die, and it is laid on one that was played meanwhile.
+                before = [_suspect(other, ()) for other in likely[: likely.index(ran)][-LATE:]]
+                self._triage.take(seen, [_suspect(ran, ())], self._triage_seconds(), before)
                 self._restart(scene)
             else:
                 self._triage.take(objection, suspects, self._triage_seconds())

@@ -138,6 +138,7 @@ class Open:
         objection: What was seen.
         suspects: What was played since the node was known to be well, the newest last.
         seconds: So long it may take.
+        before: What was played in front of those, for when they show nothing.
         finding: What is being confirmed; None while the case that did it is looked for.
         job: What is under way; None while it waits.
         again: What else was met that looks the same.
@@ -150,6 +151,7 @@ class Open:
     objection: Objection
     suspects: Sequence[Suspect]
     seconds: float
+    before: Sequence[Suspect] = ()
     finding: Finding | None = None
     job: Future[tuple[Suspect, Tried] | None] | Future[None] | None = None
     again: list[tuple[Objection, Suspect | None]] = field(default_factory=list)
@@ -367,19 +369,26 @@ class Triage:
         """How many objections are being looked into, or wait for it."""
         return len(self._open)
 
-    def take(self, objection: Objection, suspects: Sequence[Suspect], seconds: float) -> None:
+    def take(
+        self,
+        objection: Objection,
+        suspects: Sequence[Suspect],
+        seconds: float,
+        before: Sequence[Suspect] = (),
+    ) -> None:
         """Takes an objection as ``found`` does, and looks into it while the campaign goes on.
 
         Args:
             objection: What the oracle saw.
             suspects: What was played since the node was known to be well, the newest last.
             seconds: So long it may take once it is its turn.
+            before: What was played in front of a suspect that seems to be sure.
         """
         met = self._met(objection, suspects)
         if met is not None:
             if len(suspects) == 1 and self._unsure(met):
                 self._looks[met.bucket] += 1
-                self._open.append(Open(met, objection, suspects, seconds))
+                self._open.append(Open(met, objection, suspects, seconds, before))
                 self.collect()
             return
         if not self._lab.able or not suspects:
@@ -391,7 +400,7 @@ class Triage:
         else:
             while len(self._open) >= MOST_OPEN:
                 self.collect(wait=True)
-            there = Open(self._guess(objection, suspects), objection, suspects, seconds)
+            there = Open(self._guess(objection, suspects), objection, suspects, seconds, before)
             self._open.append(there)
         if len(suspects) == 1:
             # Whether it is true is not known yet; until then it shall not happen again.
@@ -551,7 +560,13 @@ class Triage:
 
     @staticmethod
     def _next_of(one: Open) -> bool:
-        """Turns to what else was met that looks the same and is laid on one case; tells whether there is some."""
+        """Turns to what else may have done it; tells whether there is something.
+
+        That is what was played just before, or a case on which the same was laid when it was met again.
+        """
+        if one.before:
+            one.suspects, one.before = [*one.before, *one.suspects], ()
+            return True
         sure = [(objection, suspect) for objection, suspect in one.again if suspect is not None][:LOOKS]
         if one.looked >= len(sure):
             return False

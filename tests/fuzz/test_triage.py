@@ -354,6 +354,17 @@ def test_case_that_surely_did_it_helps_where_nobody_could_be_found(run: Path) ->
         assert (folder / "test_finding.py").exists()
 
 
+def test_what_was_played_in_front_is_tried_when_the_one_that_seemed_sure_shows_nothing(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        before = [*others(3), suspect(4, b"bad"), suspect(5, b"harmless as well")]
+        made.take(CRASH, [suspect(6, b"harmless too")], 30, before)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.status, finding.confirmed, finding.case) == (CONFIRMED, (3, 3), 4)
+        assert finding.script.sends == 1
+        assert not made.leaves_out(suspect(6, b"harmless too").case)
+
+
 def test_bucket_is_looked_into_again_so_often_and_no_more(run: Path) -> None:
     with triage_of(run, never) as made:
         made.take(CRASH, others(5), 30)
