@@ -26,6 +26,7 @@ class Glance(NamedTuple):
         pairs: Pairs of state and message that were tried, and how many there are.
         buckets: Signatures of the findings, and whether they make the run fail.
         restarts: How often a node was started again.
+        doing: What goes on behind the last case; empty while cases are played.
     """
 
     seconds: float = 0.0
@@ -34,13 +35,14 @@ class Glance(NamedTuple):
     pairs: tuple[int, int] = (0, 0)
     buckets: tuple[tuple[str, bool], ...] = ()
     restarts: int = 0
+    doing: str = ""
 
     @classmethod
     def of(cls, summary: Summary) -> Glance:
         """Looks at a run."""
         states, pairs = summary.coverage.glance()
         buckets = tuple((finding.bucket, finding.fails) for finding in summary.findings)
-        return cls(summary.seconds, summary.total, states, pairs, buckets, summary.restarts)
+        return cls(summary.seconds, summary.total, states, pairs, buckets, summary.restarts, summary.doing)
 
 
 def together(glances: Iterable[Glance]) -> Glance:
@@ -54,6 +56,7 @@ def together(glances: Iterable[Glance]) -> Glance:
         max((one.pairs for one in some), default=(0, 0)),
         tuple(buckets.items()),
         sum(one.restarts for one in some),
+        next((one.doing for one in some if one.doing), ""),
     )
 
 
@@ -74,7 +77,9 @@ def words(glance: Glance, seconds: float | None, cases: int | None) -> str:
         parts.append(f"{glance.pairs[0]} of {glance.pairs[1]} pairs")
     parts += [found, f"{glance.restarts} restarts"]
     left = _left(glance, rate, seconds, cases)
-    if left is not None:
+    if glance.doing:
+        parts.append(glance.doing)
+    elif left is not None:
         parts.append(f"{clock(left)} left")
     return f"{clock(glance.seconds)}: {', '.join(parts)}"
 

@@ -101,6 +101,7 @@ class Summary:
         interrupted: Ended by a signal.
         stopped: Why it ended before its time; empty otherwise.
         blind: Oracles that failed themselves: what they would have seen is not known.
+        doing: What goes on behind the last case; empty while cases are played.
     """
 
     coverage: Coverage
@@ -116,6 +117,7 @@ class Summary:
     interrupted: bool = False
     stopped: str = ""
     blind: list[str] = field(default_factory=list)
+    doing: str = ""
 
     @property
     def total(self) -> int:
@@ -270,6 +272,7 @@ class Runner:
                 self._play(batch)
                 self._turn = time.monotonic() - began
             self._last_look()
+            self._tell("looking into what was found last" if self._triage.open else "")
             self._triage.finish(min(LAST_TRIAGE, LEAST_TRIAGE * max(1, self._triage.open)))
         except KeyboardInterrupt:
             self.summary.interrupted = True
@@ -313,11 +316,18 @@ class Runner:
 
     def minimise(self) -> None:
         """Makes the findings smaller that are not yet."""
+        findings = self._triage.findings.values()
         try:
-            for finding in self._triage.findings.values():
+            for number, finding in enumerate(findings, 1):
+                self._tell(f"making findings smaller, {number} of {len(findings)}")
                 self._triage.minimise(finding, self._minimise)
         except KeyboardInterrupt:
             self.summary.interrupted = True
+
+    def _tell(self, doing: str) -> None:
+        """Tells what goes on behind the last case."""
+        self.summary.doing = doing
+        self._progress(self.summary)
 
     def _spent(self) -> bool:
         seconds, most = self._budget.seconds, self._budget.cases

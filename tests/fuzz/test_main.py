@@ -519,6 +519,7 @@ def test_killed_run_loses_no_case_and_is_gone_on_with(tmp_path: Path, node: str)
 class FakeSummary:
     def __init__(self, cases: int, seconds: float) -> None:
         self.total, self.seconds, self.restarts = cases, seconds, 1
+        self.doing = ""
         self.findings: list[object] = []
         self.coverage = self
 
@@ -551,3 +552,9 @@ def test_processes_are_one_line() -> None:
     other = Glance(6.0, 20, (2, 2), (1, 9), (("a", True), ("b", False)), 2)
     assert together([one, other]) == Glance(6.0, 30, (2, 2), (3, 9), (("a", True), ("b", False)), 3)
     assert together([]) == Glance()
+
+
+def test_progress_says_what_goes_on_behind_the_last_case() -> None:
+    glance = Glance(10.0, 1000, doing="making findings smaller, 2 of 3")
+    assert words(glance, 10.0, None).endswith("0 restarts, making findings smaller, 2 of 3")
+    assert together([Glance(5.0, 10), glance]).doing == glance.doing
