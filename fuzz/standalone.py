@@ -251,7 +251,8 @@ class Replay:
         in_group = harm == "stall" and self._needs == "joins"
         if in_group and not self._carries(steps):
             raise unittest.SkipTest("the node carries nothing from its group to begin with")
-        canary = self._canary() if harm in {"disturbed", "stall", "refusing", "slow", "undue"} else None
+        # What a node tells a link of the sessions of others may be part of a finding.
+        canary = None if harm in {"growth", "leak", "busy"} else self._canary()
         before = self._figures()
         usual = _pace(canary) if canary and harm == "slow" else 0.0
         for _ in range(rounds):
@@ -376,7 +377,8 @@ class Replay:
         if not self.node.death() and harm in {"growth", "leak", "busy"}:
             return self._more(harm, before)
         # A node that dies stops serving first, and may take its time to die.
-        seen = self.node.problem(PATIENCE) or (self._lost(canary) if canary else "")
+        judged = canary if harm in {"disturbed", "stall", "refusing", "slow", "undue"} else None
+        seen = self.node.problem(PATIENCE) or (self._lost(judged) if judged else "")
         if self.node.pid is not None:
             _ends_within(self.node.pid, LATE)
         return self.node.death() or seen or self.node.complaints()

@@ -345,6 +345,16 @@ def test_a_group_that_carries_nothing_to_begin_with_shows_nothing(tmp_path: Path
         replay.play("stall", [])
 
 
+@pytest.mark.parametrize(("harm", "there"), [("panic", True), ("stall", True), ("growth", False)])
+def test_node_has_something_to_tell_of_others_but_where_it_is_measured(
+    tmp_path: Path, harm: str, *, there: bool
+) -> None:
+    # What a node declares of a subscriber gives ids a meaning that a stimulus may use.
+    with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
+        assert replay.play(harm, []) == ""
+        assert bool(replay._testers) is there
+
+
 def pytest_of(folder: Path, node: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(folder / TEST)],
