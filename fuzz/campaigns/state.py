@@ -39,6 +39,13 @@ THEN = "behind"
 """Field of the edges that pairs of messages cover: ``Edge(second, THEN, first)``."""
 
 
+NOISES = 60
+"""So many cookies of noise follow each other, each on a link of its own."""
+
+NOISE_SIZES = (16, 32, 48, 49, 64)
+"""Bytes: blocks of ciphers, and with a length in front."""
+
+
 # What no operator brings about ------------------------------------------------------------------------------
 
 
@@ -149,6 +156,25 @@ def _batched(first: Step, second: Step) -> Step:
     both = together(first, second)
     assert both is not None
     return both
+
+
+def _noise() -> Fixed:
+    """Cookies that nobody sent: what a node that encrypts its own reads from one of them is left to chance."""
+    rng = random.Random(NOISES)
+
+    def some(size: int) -> list[Step]:
+        tries = [
+            [
+                *linked(State.INIT_ACKED, "a"),
+                batch(Open(T=1, lease=60, initial_sn=1, cookie=rng.randbytes(size)), note="OPEN"),
+                listen(),
+            ]
+            for _ in range(NOISES)
+        ]
+        return [step for one in tries for step in one]
+
+    variants = {f"{NOISES} of {size} bytes": some(size) for size in NOISE_SIZES}
+    return Fixed("cookies of noise", State.CONNECTED, "OPEN", variants, "noise")
 
 
 def _half_open() -> Fixed:
@@ -278,6 +304,7 @@ def _sources(setting: Setting) -> Iterator[Source]:  # noqa: ARG001  (nothing de
     for scenario in known:
         yield Ordered(scenario, known)
     yield _cookies()
+    yield _noise()
     yield _half_open()
     yield from numbers()
     yield answers()

@@ -17,7 +17,7 @@ from fuzz.campaigns.base import Setting
 from fuzz.campaigns.counting import WIDTHS, orders
 from fuzz.campaigns.messages import KINDS
 from fuzz.campaigns.several import MOST_LINKS
-from fuzz.campaigns.state import CAMPAIGN, THEN, Behind
+from fuzz.campaigns.state import CAMPAIGN, NOISE_SIZES, NOISES, THEN, Behind
 from fuzz.cases import Case, reach
 from fuzz.phrases import EMPTY, act, batch, handshake, init, kinds, listen, numbered, opening, subscriber
 from fuzz.player import Answers, Ending, Initiator, NotReached, Pipe, Played, Player, Trace, run
@@ -314,3 +314,12 @@ def test_exchanges_mean_something_to_a_real_node(tmp_path: Path, monkeypatch: py
         assert player.play(Script(steps)).ending is Ending.REFUSED
     finally:
         node.stop()
+
+
+def test_cookies_of_noise_differ_and_come_on_links_of_their_own() -> None:
+    cases = list(SOURCES["cookies of noise"].cases(random.Random(1)))
+    assert len(cases) == len(NOISE_SIZES)
+    for case in cases:
+        assert [step.do for step in case.steps] == [Do.REACH, Do.SEND, Do.AWAIT] * NOISES
+        said = [step.data for step in case.steps if step.do is Do.SEND]
+        assert len(set(said)) == NOISES
