@@ -41,8 +41,11 @@ from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open, Transpor
 NONSENSE = 400
 """Cookies with all bits flipped, or without their first byte."""
 
+AGAIN = 3
+"""Where a flipped bit is taken, it is tried so often: encrypted and no more, one in hundreds makes sense again."""
+
 BY_CHANCE = 1
-"""So many bent cookies may be taken: encrypted and no more, one in hundreds makes sense again."""
+"""So many of the cookies that make no sense may be taken, for the same reason."""
 
 ENOUGH = 5
 """So many ends without CLOSE say that it is no accident."""
@@ -102,18 +105,25 @@ def test_open_syn_without_the_cookie_of_init_ack_is_refused(tester: Tester, wron
 def test_open_syn_with_a_bit_of_the_cookie_flipped_is_refused(tester: Tester) -> None:
     _, sample = greet(tester)
     need_cookie(sample)
-    size, taken = len(sample.cookie), 0
+    size = len(sample.cookie)
     for at in range(size - 1, size // 2 - 1, -max(1, size // 10)):
-        link, ack = greet(tester)
-        cookie = bytearray(ack.cookie)
-        cookie[at] ^= 1 << at % 8
-        link.send(Open(cookie=bytes(cookie)))
-        wait_for_answer(link, tester.reply)
-        if any(isinstance(seen.message, Open) for seen in link.inbox):
-            taken += 1
-        else:
-            link.expect_refusal(unless=Open)
-    check(taken <= BY_CHANCE, "CLOSE", f"OPEN {taken} times")
+        taken = [takes_with_a_bit_flipped(tester, at)]
+        while taken[-1] and len(taken) < AGAIN:
+            taken.append(takes_with_a_bit_flipped(tester, at))
+        check(not taken[-1], "CLOSE", "OPEN")
+
+
+def takes_with_a_bit_flipped(tester: Tester, at: int) -> bool:
+    """Tells whether the node takes its cookie with a bit of one byte flipped; if not, it has to refuse it."""
+    link, ack = greet(tester)
+    cookie = bytearray(ack.cookie)
+    cookie[at] ^= 1 << at % 8
+    link.send(Open(cookie=bytes(cookie)))
+    wait_for_answer(link, tester.reply)
+    if any(isinstance(seen.message, Open) for seen in link.inbox):
+        return True
+    link.expect_refusal(unless=Open)
+    return False
 
 
 @req("ZN-OPEN-005")
