@@ -90,7 +90,8 @@ def stream(tmp_path: Path) -> Path:
         ({"path": "a", "mode": "strict"}, "must be one of permissive, failfast"),
         ({"path": "a", "message": "push,frames"}, "option message is 'frames'"),
         ({"path": "a", "body": "put,push"}, "option body is 'push'"),
-        ({"path": "a", "pushdown": "yes"}, "must be one of true, false"),
+        ({"path": "a", "pushdown": "yes"}, "option pushdown is 'yes'; it must be one of true, false"),
+        ({"path": "a", "count": "1"}, "option count is '1'; it must be one of true, false"),
         ({"path": "a", "split": "64MB"}, "must be a number of bytes"),
         ({"path": "a", "split": "5"}, "at least 1048576"),
     ],
@@ -126,6 +127,17 @@ def test_schema_that_the_table_has_not_is_refused() -> None:
     put_schema = CaptureSource({"path": str(KEYS), "table": "put"}).schema()
     with pytest.raises(ValueError, match="option schema is"):
         source.reader(put_schema)
+
+
+def test_rows_with_lists_cannot_be_counted() -> None:
+    with pytest.raises(ValueError, match="cannot be used with column qos, which is struct<.*option columns"):
+        reader_of(KEYS, table="push", count="true")
+
+
+def test_counted_rows_need_a_column_for_their_number() -> None:
+    source = CaptureSource({"path": str(KEYS), "count": "true", "columns": "message"})
+    with pytest.raises(ValueError, match="needs the column count bigint"):
+        source.reader(StructType([source.schema()["message"]]))
 
 
 # Tasks --------------------------------------------------------------------------------------------
@@ -285,6 +297,20 @@ def test_spark_reads_filters_and_selects(spark: SparkSession, tmp_path: Path) ->
     assert told(both) == Counter(
         {name: number for name, number in counts.items() if name[0] in {"push", "frame"}}
     )
+
+
+def test_spark_counts_alike_rows_as_it_counts_rows(spark: SparkSession, tmp_path: Path) -> None:
+    traffic.register(spark)
+    cut, none = damaged(tmp_path)
+    paths = [str(KEYS), str(cut), str(none)]
+    by = ["capture", "message", "key_scope", "key_suffix", "error"]
+    source = spark.read.format("zenoh").option("columns", ",".join(by))
+    apart = {tuple(row) for row in source.load(paths).groupBy(*by).agg(sf.count("*")).collect()}
+    counted = source.option("count", "true").load(paths)
+    assert counted.columns == [*by, "count"]
+    assert {tuple(row) for row in counted.groupBy(*by).agg(sf.sum("count")).collect()} == apart
+    assert counted.count() < sum(row[-1] for row in apart)
+    assert any(row[-1] > 1 for row in apart)
 
 
 def test_error_in_an_option_is_told_by_spark(spark: SparkSession) -> None:
