@@ -140,7 +140,6 @@ def aliases(messages: DataFrame, links: DataFrame | None = None) -> DataFrame:
     """
     require(messages, *_AT, *_REFERENCE, "body", "key_id")
     declared = messages.where(sf.col("body").isin("d_keyexpr", "u_keyexpr"))
-    shared = _shared(declared.select("capture", "connection").distinct(), links)
     of_session = (
         _joined(declared, links)
         .select(
@@ -156,7 +155,17 @@ def aliases(messages: DataFrame, links: DataFrame | None = None) -> DataFrame:
         .groupBy("capture", "session")
         .applyInArrow(_lifetimes, ALIASES)
     )
-    return of_session.join(shared, ["capture", "session"]).select(
+    if links is None:
+        shared = of_session.withColumn("connection", sf.col("session").cast("int")).withColumn(
+            "flipped", sf.lit(False)
+        )
+    else:
+        # Of a session all connections: an alias may be declared on one and used on another.
+        wide = links.select(
+            "capture", "connection", sf.col("session").cast("long").alias("session"), "flipped"
+        )
+        shared = of_session.join(wide, ["capture", "session"])
+    return shared.select(
         "capture",
         "connection",
         (sf.col("side") != sf.col("flipped")).alias("forward"),
@@ -262,19 +271,6 @@ _ALIASES = pa.schema(
         ("until", _PLACE),
     ]
 )
-
-
-def _shared(connections: DataFrame, links: DataFrame | None) -> DataFrame:
-    """Returns ``capture connection session flipped`` of some connections."""
-    if links is None:
-        return connections.select(
-            "capture",
-            "connection",
-            sf.col("connection").cast("long").alias("session"),
-            sf.lit(False).alias("flipped"),
-        )
-    # Of a session all connections: an alias may be declared on one and used on another.
-    return links.select("capture", "connection", sf.col("session").cast("long").alias("session"), "flipped")
 
 
 def _joined(messages: DataFrame, links: DataFrame | None) -> DataFrame:
