@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -328,10 +328,10 @@ class _Reader:
     def take(self, chunk: Chunk) -> Tables:
         """Returns the tables of a piece."""
         rows: dict[str, list[pa.RecordBatch]] = {}
-        for row in chunk.gaps:
-            self._reassembly.doubts.add((row.gap.way.link.number, row.gap.way.forward))
         if len(chunk.units.start) and self._decodes:
             self._decode(chunk, rows)
+        else:
+            self._doubt([*_missing(chunk)])
         self._damaged(chunk, rows)
         self._gaps(chunk, rows)
         self._add(rows, CONNECTIONS, [_connection(talk) for talk in chunk.talks])
@@ -387,11 +387,19 @@ class _Reader:
         where = _Where(chunk)
         for name, table in [*decoded.tables.items(), (ERRORS_TABLE, decoded.errors)]:
             self._join(rows, name, table, where)
-        for unit in np.unique(decoded.errors.column(_UNIT).to_numpy()).tolist():
-            self._reassembly.doubts.add((int(chunk.connection[unit]), bool(chunk.forward[unit])))
+        doubts = [*_missing(chunk), *_unreadable(chunk, decoded.errors)]
+        doubts.sort()
         fragments = decoded.tables.get(_FRAGMENT)
+        looked_at: set[int] = set()
         if fragments is not None and fragments.num_rows:
-            self._put_together(chunk, units, fragments, rows)
+            looked_at = self._put_together(chunk, units, fragments, decoded.errors, doubts, rows)
+        self._doubt(doubts)
+        self._reassembly.passed(set(np.unique(chunk.connection).tolist()) - looked_at)
+
+    def _doubt(self, doubts: list[_Doubt]) -> None:
+        """Takes note of what was not heard."""
+        for doubt in doubts:
+            self._reassembly.doubt(doubt.connection, doubt.forward)
 
     def _join(
         self, rows: dict[str, list[pa.RecordBatch]], name: str, table: pa.RecordBatch, where: _Where
@@ -408,9 +416,19 @@ class _Reader:
         rows.setdefault(name, []).append(pa.RecordBatch.from_arrays(arrays, schema=made))
 
     def _put_together(
-        self, chunk: Chunk, units: Units, fragments: pa.RecordBatch, rows: dict[str, list[pa.RecordBatch]]
-    ) -> None:
-        """Makes messages of fragments, and rows of these."""
+        self,
+        chunk: Chunk,
+        units: Units,
+        fragments: pa.RecordBatch,
+        errors: pa.RecordBatch,
+        doubts: list[_Doubt],
+        rows: dict[str, list[pa.RecordBatch]],
+    ) -> set[int]:
+        """Makes messages of fragments, and rows of these; takes ``doubts`` on the way.
+
+        Returns:
+            The connections of which all FRAMEs and FRAGMENTs were looked at.
+        """
         talks = {talk.link.number: talk for talk in chunk.talks} | chunk.open
         connections = np.unique(chunk.connection[fragments.column(_UNIT).to_numpy()])
         chosen = np.flatnonzero(np.isin(chunk.connection, connections))
@@ -421,13 +439,17 @@ class _Reader:
         if frames is not None:
             parts += _parts(chunk, frames, chosen)
         parts.sort(key=_place)
-        wholes = [
-            whole
-            for _, part in parts
-            if (whole := self._reassembly.take(part, talks.get(part.lane[0]))) is not None
-        ]
+        refused = _refused(parts, errors)
+        wholes = []
+        for place, part in parts:
+            while doubts and (doubts[0].unit, doubts[0].behind) < (part.unit, True):
+                self._doubt([doubts.pop(0)])
+            whole = None if place in refused else self._reassembly.take(part, talks.get(part.lane[0]))
+            if whole is not None:
+                wholes.append(whole)
+        looked_at = set(connections.tolist())
         if not wholes:
-            return
+            return looked_at
         sizes = np.array([len(whole.data) for whole in wholes], np.int64)
         ends = np.cumsum(sizes)
         data = np.frombuffer(b"".join(whole.data for whole in wholes), np.uint8)
@@ -436,6 +458,8 @@ class _Reader:
         where = _Where.of_wholes(chunk, wholes)
         for name, table in [*decoded.tables.items(), (ERRORS_TABLE, decoded.errors)]:
             self._join(rows, name, table, where)
+
+        return looked_at
 
     # What is no message -------------------------------------------------------------------------------
 
@@ -479,12 +503,55 @@ class _Reader:
         self._add(rows, GAPS, values)
 
 
+class _Doubt(NamedTuple):
+    """Something of a direction was not heard: in front of a unit or, with ``behind``, in it."""
+
+    unit: int
+    behind: bool
+    connection: int
+    forward: bool
+
+
+def _missing(chunk: Chunk) -> Iterator[_Doubt]:
+    """Yields what was not captured."""
+    for gap, batch in chunk.gaps:
+        yield _Doubt(
+            int(np.searchsorted(chunk.batch, batch)), False, gap.way.link.number, bool(gap.way.forward)
+        )
+
+
+def _unreadable(chunk: Chunk, errors: pa.RecordBatch) -> Iterator[_Doubt]:
+    """Yields what a strict decoder refuses."""
+    units = {*errors.column(_UNIT).to_pylist(), *(one.unit for one in chunk.damaged)}
+    for unit in units:
+        yield _Doubt(unit, True, int(chunk.connection[unit]), bool(chunk.forward[unit]))
+
+
+_Place = tuple[int, int]
+
+
+def _refused(parts: list[tuple[_Place, Part]], errors: pa.RecordBatch) -> set[_Place]:
+    """Returns which FRAMEs and FRAGMENTs themselves are refused, and so change nothing."""
+    columns = (errors.column(name).to_pylist() for name in (_UNIT, "offset", "field"))
+    own = [
+        (unit, offset)
+        for unit, offset, path in zip(*columns, strict=True)
+        if path.partition(".")[0] in {"FRAME", "FRAGMENT"} and ".messages." not in f"{path}."
+    ]
+    offsets: dict[int, list[int]] = {unit: [] for unit, _ in own}
+    for (unit, offset), _ in parts:
+        if unit in offsets:
+            offsets[unit].append(offset)
+    found = ((unit, max((one for one in offsets[unit] if one <= at), default=-1)) for unit, at in own)
+    return {place for place in found if place[1] >= 0}
+
+
 _DATA_LANE = 5
 
 
 def _parts(
     chunk: Chunk, table: pa.RecordBatch, chosen: NDArray[np.int64] | None
-) -> Iterable[tuple[tuple[int, int], Part]]:
+) -> Iterable[tuple[_Place, Part]]:
     """Yields what FRAMEs or FRAGMENTs say with their places; ``chosen`` are the units that were decoded."""
     names_ = table.schema.names
     fragment = "data" in names_
@@ -501,7 +568,7 @@ def _parts(
         yield (of, offset), Part(of, lane, sn, content, bool(m), bool(first), bool(drop))
 
 
-def _place(placed: tuple[tuple[int, int], Part]) -> tuple[int, int]:
+def _place(placed: tuple[_Place, Part]) -> _Place:
     return placed[0]
 
 

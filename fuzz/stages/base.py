@@ -92,16 +92,21 @@ class Stage:
             NodeDidNotStart: It does not come up.
             NotApplicable: It cannot do what is needed; says why.
         """
+        # Another stage may be playing on the same node: that goes on, whatever comes out here.
+        shared = self.node.starts > 0 and not self.node.death()
         try:
             self.prepare()
-            self._begin()
+            self._begin(shared=shared)
             self.check()
         except BaseException:
-            self.stop()
+            if shared:
+                self._leave()
+            else:
+                self.stop()
             raise
 
-    def _begin(self) -> None:
-        if not self.node.starts or self.node.death():
+    def _begin(self, *, shared: bool) -> None:
+        if not shared:
             self.launch()
         if not self.node.whatami:
             self.node.ask(self.config.reply)

@@ -127,7 +127,7 @@ class Connecting(Stage):
         if self.lanes > 1 and not self._is_quick():
             self.node.kill()
             self.node = self._configured(1)
-            self._begin()
+            self._begin(shared=False)
         why = self.trouble(self.config.reply)
         if why:
             raise NotApplicable(why)

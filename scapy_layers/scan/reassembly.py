@@ -85,6 +85,8 @@ class Reassembly:
         self._chains: dict[Lane, _Chain] = {}
         # The last number of what ended on a lane: behind it a message begins.
         self._ends: dict[Lane, int] = {}
+        # Lanes on which the next number counts as it is: what came in front of it was not heard.
+        self._unsure: set[Lane] = set()
 
     def replay(self, carried: Iterable[Carried], talks: Mapping[int, Talk], language: Language) -> None:
         """Takes the fragments in front of a part of a capture."""
@@ -106,12 +108,23 @@ class Reassembly:
             )
             self.take(part, talks.get(connection))
 
+    def doubt(self, connection: int, forward: bool) -> None:
+        """Takes note that something of a direction was not heard: the next number of each lane counts as it is."""
+        way = connection, forward
+        self.doubts.add(way)
+        self._unsure.update(lane for lane in (*self._ends, *self._chains) if lane[:2] == way)
+
+    def passed(self, connections: Collection[int]) -> None:
+        """Takes note that the FRAMEs of some connections were not looked at: where lanes stand is not known."""
+        for lane in [lane for lane in self._ends if lane[0] in connections]:
+            del self._ends[lane]
+
     def forget(self, connection: int) -> None:
         """Drops what belongs to a connection that is over."""
         for lane in [lane for lane in self._chains if lane[0] == connection]:
             self._drop(lane)
-        for lane in [lane for lane in self._ends if lane[0] == connection]:
-            del self._ends[lane]
+        self.passed((connection,))
+        self._unsure = {lane for lane in self._unsure if lane[0] != connection}
 
     def take(self, part: Part, talk: Talk | None) -> Whole | None:
         """Takes the next FRAME or FRAGMENT of a lane; returns the message that it completes."""
@@ -120,7 +133,9 @@ class Reassembly:
         bits = None if session is None or session.fsn is None else _BITS[session.fsn]
         lane, sn = part.lane, part.sn
         chain = self._chains.get(lane)
-        if _is_old(sn, self._ends.get(lane) if chain is None else chain.last, bits):
+        if lane in self._unsure:
+            self._unsure.remove(lane)
+        elif _is_old(sn, self._ends.get(lane) if chain is None else chain.last, bits):
             return None
         if part.data is None:
             self._end(lane, sn)

@@ -71,7 +71,7 @@ def run(fault: str, campaign: str, seconds: str, seed: int, folder: Path) -> Fou
     )
     found.code = done.returncode
     (folder / f"{fault}.out").write_text(done.stdout + done.stderr)
-    if journal.exists():
+    if faults and journal.exists():
         # The last one of a chain is what counts.
         last = planted_process.FAULTS[fault][-1].place
         found.set_off = sum(line.split()[2] == last for line in journal.read_text().splitlines())

@@ -140,6 +140,21 @@ def test_nobody_else_may_answer_scout(alone: bool, tmp_path: Path) -> None:
     hearer.close()
 
 
+def test_stage_that_a_node_does_not_fit_leaves_it_to_the_others(tmp_path: Path) -> None:
+    hearer, node = Hearer(), FakeNode()
+    first = stage_for("", node, config_of(tmp_path))
+    first.start()
+    node.scouting, node.zid = Locator("udp", "127.0.0.1", hearer.port), "1"
+    with pytest.raises(NotApplicable, match="other nodes answer"):
+        stage_for("scouts", node, config_of(tmp_path)).start()
+    assert not node.death()
+    assert node.starts == 1
+    steps = reach(State.OPEN, "a"), send("size", b"\x04")
+    assert first.player().play(Script(steps)).ending is Ending.ACCEPTED
+    first.stop()
+    hearer.close()
+
+
 def test_nobody_knows_other_needs(tmp_path: Path) -> None:
     with pytest.raises(NotApplicable, match="nobody knows a node that flies"):
         stage_for("flies", FakeNode(), config_of(tmp_path))
