@@ -11,6 +11,7 @@ import sys
 from spark_reports.commands import build, demo, doctor, ingest, query, store, traffic, versions, warmup, watch
 from spark_reports.commands.common import say
 from spark_reports.errors import ReportError
+from spark_reports.pages.text import visible
 
 COMMANDS = (build, ingest, versions, store, query, watch, demo, traffic, doctor, warmup)
 """The modules of the commands, in the order of the help."""
@@ -43,7 +44,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         return int(arguments.function(arguments))
     except ReportError as error:
-        say(f"zenoh-reports: {error}")
+        # Words of a node or of a file may be in it.
+        say(f"zenoh-reports: {visible(str(error)).replace(chr(10), ' ')}")
         return error.exit_code
     except KeyboardInterrupt:
         say("zenoh-reports: interrupted")

@@ -575,7 +575,9 @@ def _trends(ask: Questions, resolved: Iterable[RunOfSet]) -> tuple[Trend, ...]:
 
 def _drift(told: _Row) -> str:
     runs = f"{told['runs_c']} against {told['runs_b']} runs"
-    words = f"{100 * told['change']:+.1f} % at the median, {runs}"
+    change = told["change"]
+    # There is no percentage of nothing.
+    words = f"{'from or to 0' if change is None else f'{100 * change:+.1f} %'} at the median, {runs}"
     return words if told["q"] is None else f"{words}, q {told['q']:.2g}"
 
 

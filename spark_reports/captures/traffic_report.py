@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StringType
 
 from spark_reports import traffic
 from spark_reports.errors import NothingToReport
@@ -439,8 +440,21 @@ def write_tables(made: Frames, interval: float, out: Path, kind: str) -> None:
     for name, frame in tables.items():
         writer = frame.write.mode("overwrite")
         if kind == "csv":
-            writer = writer.option("header", True)
+            # Quotes inside are doubled, as in any CSV but Spark's.
+            writer = inert(frame).write.mode("overwrite").option("header", True).option("escape", '"')
         writer.format(kind).save(str(out / name))
+
+
+def inert(frame: DataFrame) -> DataFrame:
+    """Returns rows with texts that no spreadsheet runs and no terminal obeys."""
+    columns = []
+    for field in frame.schema:
+        column = sf.col(field.name)
+        if isinstance(field.dataType, StringType):
+            column = sf.regexp_replace(column, r"[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]", "\ufffd")
+            column = sf.when(column.rlike("^[=+@-]"), sf.concat(sf.lit("'"), column)).otherwise(column)
+        columns.append(column.alias(field.name))
+    return frame.select(*columns)
 
 
 def bin_width(first: int | None, last: int | None, interval: float) -> int:

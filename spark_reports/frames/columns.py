@@ -1,6 +1,10 @@
 """The door of every frame function: the columns it needs are there, or the error lists what was."""
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as sf
+
+MOST_COUNTED = 1 << 40
+"""What a damaged row says it counted is cut to this, so that sums stay numbers."""
 
 
 class MissingColumns(ValueError):
@@ -18,3 +22,9 @@ def require(frame: DataFrame, *names: str) -> None:
         raise MissingColumns(
             f"no column {', '.join(missing)}; there are {', '.join(frame.columns) or 'none'}"
         )
+
+
+def bounded(name: str) -> Column:
+    """Returns a count that rows say, from 0 to ``MOST_COUNTED``; null stays null."""
+    column = sf.col(name)
+    return sf.when(column.isNotNull(), sf.greatest(sf.lit(0), sf.least(column, sf.lit(MOST_COUNTED))))

@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from spark_reports.frames.columns import require
+from spark_reports.frames.columns import bounded, require
 from spark_reports.sets import BASELINE, CANDIDATE
 
 REQUIREMENT = "requirement"
@@ -46,7 +46,7 @@ def coverage_by_run(requirements: DataFrame, coverage: DataFrame) -> DataFrame:
         sf.count(sf.when((sf.col("count") > 0) & sf.col("planned"), 1)).alias("planned_tried"),
         sf.count(sf.when(sf.col("count") > 0, 1)).alias("met"),
         sf.count(sf.when(sf.col("planned"), 1)).alias("planned"),
-        sf.sum("count").alias("cases"),
+        sf.sum(bounded("count")).alias("cases"),
     )
     tried = sf.when(sf.col("planned") > 0, sf.col("planned_tried")).otherwise(sf.col("met"))
     return of_tests.unionByName(of_cases.select("run_id", "kind", tried.alias("tried"), "planned", "cases"))
@@ -117,7 +117,7 @@ def lost_pairs(coverage: DataFrame, sets: DataFrame) -> DataFrame:
 
 
 def _sums() -> tuple[Column, Column]:
-    return sf.sum("count").alias("count"), sf.max("planned").alias("planned")
+    return sf.sum(bounded("count")).alias("count"), sf.max("planned").alias("planned")
 
 
 def _compared(sets: DataFrame) -> DataFrame:

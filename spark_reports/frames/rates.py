@@ -3,7 +3,7 @@
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
-from spark_reports.frames.columns import require
+from spark_reports.frames.columns import bounded, require
 from spark_reports.rows import FUZZ_VERDICTS
 
 
@@ -40,7 +40,7 @@ def rates_of_outcomes(outcomes: DataFrame) -> DataFrame:
         .agg(
             sf.sum("cases").alias("cases"),
             seconds.alias("seconds"),
-            sf.sum("node_starts").alias("node_starts"),
+            sf.sum(bounded("node_starts")).alias("node_starts"),
             *(sf.sum(name).alias(name) for name in FUZZ_VERDICTS),
         )
         .withColumn("cases_per_s", sf.when(sf.col("seconds") > 0, sf.col("cases") / sf.col("seconds")))

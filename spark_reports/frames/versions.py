@@ -18,6 +18,9 @@ from spark_reports.rows import STALE
 MET = "as required"
 """What a test saw that met its requirement."""
 
+_COMPARABLE = ("node_impl", "node_whatami", "environment", "configuration")
+"""Only runs that have these in common are compared."""
+
 # Where what stands behind the numbers comes; 0 is the release itself. As conformance.deviations.versions has it.
 _PHASES = (
     (-4, "dev|nightly|snapshot"),
@@ -66,39 +69,40 @@ def version_key(version: Column) -> Column:
 
 
 def shown(verdicts: DataFrame, runs: DataFrame) -> DataFrame:
-    """Returns what each test showed on each release: ``node_impl requirement level test version key shown``.
+    """Returns what each test showed on each release, in runs of one kind each.
 
+    Columns: ``node_impl node_whatami environment configuration requirement level test version key shown``.
     The newest verdict counts. A node whose version is not known has no place in an order and is left out.
     """
     require(verdicts, "run_id", "test", "requirements", "level", "outcome", "seen", "reason")
-    require(runs, "run_id", "started_at", "node_impl", "node_version")
+    require(runs, "run_id", "started_at", "node_version", *_COMPARABLE)
     met = (sf.col("outcome") == "pass") | (sf.col("reason") == STALE)
     saw = sf.when(met, sf.lit(MET)).otherwise(sf.col("seen"))
     newest = sf.max_by(sf.struct("level", saw.alias("shown")), sf.struct("started_at", "run_id"))
     return (
         verdicts.where(~sf.col("outcome").isin("n/a", "inconclusive"))
-        .join(sf.broadcast(runs.select("run_id", "started_at", "node_impl", "node_version")), "run_id")
+        .join(sf.broadcast(runs.select("run_id", "started_at", "node_version", *_COMPARABLE)), "run_id")
         .withColumn("key", version_key(sf.col("node_version")))
         .where(sf.col("key").isNotNull())
         .withColumn("requirement", sf.explode_outer("requirements"))
         .withColumn("requirement", sf.coalesce("requirement", sf.lit(NO_REQUIREMENT)))
-        .groupBy("node_impl", "requirement", "test", "key")
+        .groupBy(*_COMPARABLE, "requirement", "test", "key")
         .agg(newest.alias("newest"), sf.min("node_version").alias("version"))
-        .select("node_impl", "requirement", "newest.level", "test", "version", "key", "newest.shown")
+        .select(*_COMPARABLE, "requirement", "newest.level", "test", "version", "key", "newest.shown")
     )
 
 
 def first_differs(verdicts: DataFrame, runs: DataFrame) -> DataFrame:
     """Returns for each requirement the first release that differs from the one before it.
 
-    The verdicts may be the rollup ``checks`` as well.
+    Releases are compared in runs of the same role, environment and configuration only. The verdicts may be the rollup ``checks`` as well.
 
     Columns: ``node_impl requirement level oldest newest versions first test before after differing``:
     the oldest and newest release that showed it, how many did; the first that differs from the release that
     was judged before it, null when none does; a test that shows it, and what that saw before and then; how many
     releases differ from the one before them.
     """
-    of_test = Window.partitionBy("node_impl", "requirement", "test").orderBy("key")
+    of_test = Window.partitionBy(*_COMPARABLE, "requirement", "test").orderBy("key")
     before = sf.lag("shown").over(of_test)
     differs = before.isNotNull() & (before != sf.col("shown"))
     here = sf.struct("key", "test", "version", "before", "shown")
@@ -192,9 +196,6 @@ def first_bad(checks: DataFrame, runs: DataFrame) -> DataFrame:
         *("walked.runs_good AS runs_good", "walked.runs AS runs_bad", "walked.failed AS failed_bad"),
         *("walked.failed / walked.runs AS rate", "clean_needed", "reverse(walked.between) AS between"),
     )
-
-
-_COMPARABLE = ("node_impl", "node_whatami", "environment", "configuration")
 
 
 def _enough_runs(failed: str, runs: str) -> str:

@@ -8,7 +8,6 @@ from markupsafe import Markup
 from spark_reports import folders
 from spark_reports.pages import svg
 from spark_reports.pages.cards import (
-    FRESH,
     Account,
     ChangeCard,
     CoverageRow,
@@ -29,6 +28,7 @@ from spark_reports.pages.cards import (
     finding_cards,
     flaky_row,
     found_curve,
+    is_news,
     makings_of,
     places_of,
     rate_views,
@@ -201,7 +201,7 @@ def make_page(
         new=[
             (finding, anchor(number) if number < limits.findings else "")
             for number, finding in enumerate(report.findings)
-            if finding.status in FRESH
+            if is_news(finding)
         ],
         gone=[finding for finding in report.findings if finding.status == GONE],
         grid=make_grid(report.cells, [line.key for line in versions]) if grid is None else grid,
@@ -265,7 +265,7 @@ def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
     judged = list(dict.fromkeys(f"{pair.node} {pair.candidate_version}" for pair in report.sets.pairs))
     where = f" on {judged[0]}" if len(judged) == 1 else f" on {len(judged)} nodes"
     broken = sum(change.status == NEW_FAILURE for change in report.changes)
-    fresh = sum(finding.status in FRESH for finding in report.findings)
+    fresh = sum(map(is_news, report.findings))
     lost = sum(one.kind == "requirement" for one in report.lost)
     slower = sum(trend.status == SLOWER for trend in report.trends)
     worse = [
@@ -292,7 +292,7 @@ def _state(report: Report, counts: Mapping[str, int], where: str) -> tuple[str, 
     if found:
         if counts.get("pass") and not fails:
             words.append(f"No requirement fails{where}")
-        fresh = sum(finding.status in FRESH for finding in found)
+        fresh = sum(map(is_news, found))
         words.append(count(len(found), "finding") + (f", {fresh} new" if 0 < fresh < len(found) else ""))
     if words:
         return "; ".join(words), "bad"
@@ -321,7 +321,7 @@ def _tiles(report: Report) -> list[Tile]:
     statuses = [change.status for change in report.changes]
     numbers = (
         (statuses.count(NEW_FAILURE), "new failures", "changed", "bad"),
-        (sum(finding.status in FRESH for finding in report.findings), "new findings", "changed", "bad"),
+        (sum(map(is_news, report.findings)), "new findings", "changed", "bad"),
         (statuses.count(FIXED), "fixed", "changed", "good"),
         (len(report.flaky), "flaky", "flaky", "mixed"),
         (len(report.lost), "coverage lost", "coverage", "mixed"),

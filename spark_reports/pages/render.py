@@ -15,7 +15,7 @@ from spark_reports.pages.badge import badge
 from spark_reports.pages.html_page import html
 from spark_reports.pages.junit import junit
 from spark_reports.pages.page import Page, count
-from spark_reports.pages.spreadsheets import spreadsheets
+from spark_reports.pages.spreadsheets import cell, spreadsheets
 from spark_reports.pages.summary import summary
 from spark_reports.pages.text import one_line, short, visible
 from spark_reports.report import Difference, Report
@@ -124,8 +124,7 @@ def differences_csv(found: Sequence[Difference]) -> str:
     names = [field.name for field in dataclasses.fields(Difference)]
     writer.writerow(names)
     for row in found:
-        values = [getattr(row, name) for name in names]
-        writer.writerow([visible(one_line(value)) if isinstance(value, str) else value for value in values])
+        writer.writerow([cell(getattr(row, name)) for name in names])
     return text.getvalue()
 
 

@@ -50,20 +50,21 @@ def _text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows([_cell(value) for value in row] for row in rows)
+    writer.writerows([cell(value) for value in row] for row in rows)
     return text.getvalue()
 
 
-def _cell(value: Any) -> Any:
+def cell(value: Any) -> Any:
+    """Returns a value as it may stand in a spreadsheet: one line, nothing hidden, nothing that is run."""
     match value:
         case str():
             plain = visible(one_line(value))
             # A spreadsheet would run what a node said.
             return f"'{plain}" if plain.startswith(_FORMULA) else plain
         case Mapping():
-            return _cell(" ".join(f"{name}={number}" for name, number in sorted(value.items())))
+            return cell(" ".join(f"{name}={number}" for name, number in sorted(value.items())))
         case tuple():
-            return _cell(
+            return cell(
                 " ".join("=".join(map(str, one)) if isinstance(one, tuple) else str(one) for one in value)
             )
         case _:

@@ -12,8 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from spark_reports.errors import DataTrouble
+from spark_reports.pages.text import one_line
 from spark_reports.storage.commits import Commit, FileEntry
 from spark_reports.storage.store import APART, ROLLUP_TABLES, Store
 from spark_reports.storage.tables import arrow_schema
@@ -90,7 +93,13 @@ class Gathered:
         filesystem, _ = self._store.place.arrow("")
         paths = [self._store.place.arrow(entry.path)[1] for entry in entries]
         schema = arrow_schema(table)
-        rows = dataset.dataset(paths, schema=schema, format="parquet", filesystem=filesystem).to_table()
+        try:
+            rows = dataset.dataset(paths, schema=schema, format="parquet", filesystem=filesystem).to_table()
+        except (FileNotFoundError, pa.ArrowInvalid) as error:
+            raise DataTrouble(
+                f"a file of the store's table {table} is missing or damaged: {one_line(str(error))}; "
+                "`zenoh-reports store check` says which, ingest the run again"
+            ) from None
         path = self._folder / f"{table}.parquet"
         parquet.write_table(
             rows, path, compression="none", row_group_size=max(_SMALL, -(-len(rows) // PARTS))

@@ -130,7 +130,7 @@ def test_schema_that_the_table_has_not_is_refused() -> None:
 
 
 def test_rows_with_lists_cannot_be_counted() -> None:
-    with pytest.raises(ValueError, match="cannot be used with column qos, which is struct<.*option columns"):
+    with pytest.raises(ValueError, match=r"cannot be used with column qos, which is struct<.*option columns"):
         reader_of(KEYS, table="push", count="true")
 
 

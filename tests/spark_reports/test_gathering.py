@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_reports import rows
+from spark_reports.errors import DataTrouble
 from spark_reports.storage import gathering
 from spark_reports.storage.gathering import Gathered
 from spark_reports.storage.merging import Writer
@@ -61,6 +62,22 @@ def test_many_files_become_one_with_the_same_rows(
         assert found["received"].to_pylist() == [99, 1, 2, 3, 4]
         assert views.checks.columns == open_views(spark, store, commits).checks.columns
     assert copies(folder) == ["traffic.parquet"]
+
+
+@pytest.mark.parametrize("left", [None, 20])
+def test_missing_or_damaged_file_is_told(
+    spark: SparkSession, store: Store, tmp_path: Path, left: int | None
+) -> None:
+    path = next(iter((tmp_path / "store").rglob("traffic/**/*.parquet")))
+    whole = path.read_bytes()
+    path.unlink() if left is None else path.write_bytes(whole[:left])
+    folder = tmp_path / "near"
+    folder.mkdir()
+    with (
+        Gathered(store, store.commits(), folder) as near,
+        pytest.raises(DataTrouble, match=r"table traffic is missing or damaged.*store check"),
+    ):
+        near.views(spark).traffic.collect()
 
 
 def test_few_or_large_files_stay_where_they_are(

@@ -100,6 +100,14 @@ def test_headline_of_a_comparison_says_what_became_worse() -> None:
     )
 
 
+def test_known_finding_is_no_news() -> None:
+    findings = tuple(dataclasses.replace(finding, known="reported") for finding in example_report().findings)
+    page = make_page(compared(findings=findings))
+    assert page.headline.startswith("Nothing became worse")
+    assert page.tone != "bad"
+    assert [tile.number for tile in page.tiles if tile.label == "new findings"] == [0]
+
+
 def test_comparison_without_news_is_good_unless_something_still_fails(parts: SimpleNamespace) -> None:
     cells = {"cells": (parts.cell("fail", run_id=example_report().runs[0].run_id),)}
     page = make_page(compared(**cells))

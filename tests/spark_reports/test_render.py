@@ -23,6 +23,8 @@ def test_differences_are_lines_for_a_terminal_and_fields_for_programs(parts: Sim
     table = render.differences_csv(found)
     assert table.count("\n") == 3
     assert [row["first"] for row in csv.DictReader(table.splitlines())] == ["1.9.0", ""]
+    (formula,) = csv.DictReader(render.differences_csv([parts.difference(after="=1+1")]).splitlines())
+    assert formula["after"] == "'=1+1"
     for text in (line, table):
         assert not {"\x1b", "\u202e", "\x00", "\udc80"} & set(text)
 

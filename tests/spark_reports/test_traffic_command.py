@@ -1,11 +1,14 @@
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.csv
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_reports.__main__ import main
+from spark_reports.captures.traffic_report import inert
 from tests.benchmarks._common import frame, handshake, pcap, prefixed
 
 Capture = pytest.CaptureFixture[str]
@@ -69,6 +72,17 @@ def test_captures_give_a_page_numbers_and_tables(tmp_path: Path, hostile: Path, 
     }
     (keys,) = (out / "keys").glob("*.csv")
     assert pyarrow.csv.read_csv(keys).column("puts").to_pylist() == [2]
+
+
+def test_tables_for_spreadsheets_run_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    said = ["=HYPERLINK(1)", "@SUM(1)", "-1+1", "a\x1b[31m\u202eb", 'q"u,o', "plain", None]
+    frame = spark.createDataFrame([(text, 1) for text in said], "keyexpr string, puts int").coalesce(1)
+    table = inert(frame).write.option("header", True).option("escape", '"')
+    table.csv(str(tmp_path / "keys"))
+    (path,) = (tmp_path / "keys").glob("*.csv")
+    with path.open(newline="", encoding="utf-8") as file:
+        got = [row["keyexpr"] for row in csv.DictReader(file)]
+    assert got == ["'=HYPERLINK(1)", "'@SUM(1)", "'-1+1", "a\ufffd[31m\ufffdb", 'q"u,o', "plain", ""]
 
 
 def test_missing_capture_is_wrong_use(tmp_path: Path, capsys: Capture) -> None:

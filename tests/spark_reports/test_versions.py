@@ -92,6 +92,16 @@ def test_newest_run_of_a_release_counts(found: Rows, verdict_row: Verdict) -> No
     ) == [(2, None)]
 
 
+@pytest.mark.parametrize("what", ["node_whatami", "environment", "configuration"])
+def test_runs_of_another_kind_are_kept_apart(
+    frame: Frame, verdict_row: Verdict, run_row: Run, what: str
+) -> None:
+    runs = frame(run_row("r1", node_version="1.0.0"), run_row("r2", node_version="1.1.0", **{what: "other"}))
+    verdicts = frame(verdict_row("fail", run_id="r1"), verdict_row("pass", run_id="r2"))
+    (got,) = first_differs(verdicts, runs).collect()
+    assert (got["versions"], got["first"]) == (2, None)
+
+
 def test_implementations_are_kept_apart(frame: Frame, verdict_row: Verdict, run_row: Run) -> None:
     runs = frame(
         run_row("r1", node_version="1.0.0"),

@@ -14,7 +14,7 @@ LANE = 3, True, 1, 5
 def talk(patch: int = 1) -> Talk:
     """A session with numbers of one byte, of which the beginning was seen."""
     session = SimpleNamespace(patch=patch, fsn=0)
-    return cast(Talk, SimpleNamespace(session=session, opened=[True, True], inits=[object(), object()]))
+    return cast("Talk", SimpleNamespace(session=session, opened=[True, True], inits=[object(), object()]))
 
 
 def whole(reassembly: Reassembly, sn: int, patch: int = 1) -> bytes | None:
