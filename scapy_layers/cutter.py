@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from scapy_layers import websocket
 from scapy_layers.codes import PROTOCOL_VERSION, TransportId
-from scapy_layers.framing import Framing
+from scapy_layers.framing import Framing, Place, opens, short
 from scapy_layers.links import Batch, Gap, Limits, Way
-from scapy_layers.resync import KNOWN, STRANGER, Seeker
+from scapy_layers.resync import KNOWN, PLENTY, STRANGER, Found, Seeker
 from scapy_layers.tcp import Event, Piece
 from scapy_layers.websocket import Answer
 
@@ -88,6 +88,7 @@ class Cutter:
         "_marks",
         "_messages",
         "_number",
+        "_opens",
         "_seekers",
         "_sought",
         "_time",
@@ -104,6 +105,7 @@ class Cutter:
         self._marks: deque[_Mark] = deque()
         self._consumed = 0  # bytes cut off in front of the buffer since there are marks
         self._seekers: list[Seeker] = []  # while it is not known where a batch begins
+        self._opens = False  # the buffer begins with a packet, which is the first that is searched
         self._sought = Framing.UNDECIDED, Framing.UNDECIDED  # framings of both ways, when the search began
         self._gap: _Loss | None = None  # told when it is known again
         self._messages = websocket.Messages(limits.batch)
@@ -139,6 +141,7 @@ class Cutter:
         if event.afresh:
             self._gap, skipped = None, 0
         if self._way.framing is not Framing.FOREIGN:
+            self._opens = True
             self._seek(_Loss(event.number, event.time, event.missing, skipped, event.why))
 
     def leave(self, why: str, number: int, time: int) -> Iterator[Batch | Gap]:
@@ -212,6 +215,7 @@ class Cutter:
                 try:
                     cut = self._next(way.framing)
                 except ValueError as error:
+                    self._opens = False
                     self._seek(_Loss(self._number, self._time, 0, 0, str(error)))
                     continue
                 if cut is None:
@@ -308,17 +312,38 @@ class Cutter:
         ends = [mark.end - self._consumed for mark in self._marks]
         self._seekers = [Seeker(one, proof, self._limits.undecided, list(ends)) for one in framings]
 
+    def _first_batch(self) -> Place | None:
+        """Returns the whole batch that the packet is with which the search began, if it is one."""
+        place = short(self.buffer, 0) if self._opens else None
+        ends = place is not None and any(mark.end - self._consumed == place.end for mark in self._marks)
+        return place if ends and not _TLS.match(self.buffer) else None
+
+    def _opening(self) -> Found | None:
+        """Tells whether a session begins with the first packet, which needs no batches behind it."""
+        place = self._first_batch()
+        batch = bytes(self.buffer[place.start : place.end]) if place else b""
+        return Found(0, PLENTY) if opens(batch) and self._way.plausible(batch) else None
+
+    def _opened(self, at: int) -> bool:
+        """Tells whether OPEN_ACK is all that stands in front of a place."""
+        place = self._first_batch()
+        if place is None or place.end != at or self.buffer[place.start] & 0x1F != TransportId.OPEN:
+            return False
+        return self._way.plausible(bytes(self.buffer[place.start : at]))
+
     def _search(self, *, last: bool) -> Iterator[Gap]:
         """Goes on looking; then either a batch begins the buffer, or there are seekers still."""
         way, nothing = self._way, _Loss(0, 0, 0, 0, "")
         if self._sought != (way.framing, way.opposite.framing):
             self._seek(nothing)
-        best, framing = None, way.framing
+        best, framing = self._opening(), Framing.SHORT
         for seeker in self._seekers:
             found = seeker.look(self.buffer, way.plausible, last=last)
             if found is not None and (best is None or found.bits > best.bits):
                 best, framing = found, seeker.framing
         if best is not None:
+            if framing is Framing.LONG and self._opened(best.at):
+                best, framing = Found(0, best.bits), Framing.EITHER
             gap = self._gap
             assert gap is not None, "a search begins with one"
             self._consume(best.at)
@@ -331,6 +356,7 @@ class Cutter:
                 way.framing = Framing.FOREIGN
                 self.forget()
                 return
+            self._opens = False
             half = len(self.buffer) // 2
             self._consume(half)
             self._seek(nothing._replace(skipped=half))

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from scapy_layers import websocket
 from scapy_layers.codes import PROTOCOL_VERSION, NetworkId, TransportId
+from scapy_layers.errors import WireError
+from scapy_layers.primitives import Reader
 
 
 class Framing(Enum):
@@ -63,7 +65,7 @@ def looks(head: bytes, size: int) -> Looks:
     compressed one are looked at behind it.
     """
     seen = _message(head, size)
-    if not seen.bits and len(head) > 2:
+    if not seen.bits and len(head) > 1:
         if head[0] == 0:
             seen = _message(head[1:], size - 1)
         elif head[0] == _COMPRESSED and (at := _literals(head)):
@@ -145,6 +147,28 @@ def _numbered(head: bytes) -> tuple[Looks, int]:
 def plausible(batch: bytes) -> bool:
     """Tells from its first message whether bytes may be a batch."""
     return looks(batch[:HEAD], len(batch)).bits > 0
+
+
+_COOKIE = 8
+"""Bytes of a cookie that cannot be met by chance."""
+
+
+def opens(batch: bytes | bytearray) -> bool:
+    """Tells whether bytes are INIT, or OPEN with its cookie: nothing else looks like them."""
+    if not batch or batch[0] & _ID not in {TransportId.INIT, TransportId.OPEN}:
+        return False
+    if batch[0] & _ID == TransportId.INIT:
+        return len(batch) >= 4 and batch[1] == PROTOCOL_VERSION and len(batch) >= 4 + (batch[2] >> 4)
+    if batch[0] & _LANE:  # OPEN_ACK, which says too little
+        return False
+    reader = Reader(bytes(batch), 1)
+    try:
+        reader.vle()  # lease
+        reader.vle()  # initial sequence number
+        size = reader.vle()
+    except WireError:
+        return False
+    return _COOKIE <= size <= reader.left and (bool(batch[0] & _Z) or size == reader.left)
 
 
 # Where batches may stand --------------------------------------------------------------------------

@@ -49,7 +49,8 @@ _LITERALS = rb"(?:[\x40-\xef]|[\xf0-\xff]\xff{0,3}[\0-\xfe])"
 
 _SHORT = (
     rb"(?=(?!\0\0)..(?:" + _MESSAGE + rb"|\0" + _MESSAGE + rb"|\x01" + _LITERALS + _MESSAGE + rb")"
-    rb"|\x01\0\x04|\x02\0[\x03\x23]|.\0[\x02\x22\x42\x62\x82\xa2\xc2\xe2])"  # KEEP_ALIVE, CLOSE, OPEN
+    rb"|\x01\0\x04|\x02\0\0\x04|\x02\0[\x03\x23]|\x03\0\0[\x03\x23]"  # KEEP_ALIVE, CLOSE
+    rb"|.\0[\x02\x22\x42\x62\x82\xa2\xc2\xe2])"  # OPEN
 )
 _LONG = rb"(?=[^\0]..\0" + _NETWORK + rb"|\0[^\0].\0" + _NETWORK + rb"|\x01\0\0\0\x04|\x02\0\0\0[\x03\x23])"
 _AHEAD = 20
@@ -94,7 +95,7 @@ PLENTY = 64
 """A chain is followed until it has this much evidence."""
 
 _TRIFLE = 3
-"""Batches of so few bytes only (KEEP_ALIVE, CLOSE) prove nothing."""
+"""Batches of so few bytes only (KEEP_ALIVE, CLOSE) prove nothing, unless there is nothing else."""
 
 _ASKED = 4096
 """So many bytes more than there are may be asked about: chains that lie over each other must not cost time."""
@@ -229,11 +230,14 @@ class Seeker:
         )
 
     def _enough_at_last(self, chain: _Chain, data: bytearray) -> bool:
+        all_of_it = chain.begins and chain.next == len(data)
+        # Who only listens says nothing but KEEP_ALIVE, from the first byte to the last.
+        trifles = all_of_it and chain.at == 0 and not self.proof.whole
         return (
             chain.bits >= self.proof.last_bits
             and chain.content >= self.proof.last_content
-            and chain.longest > _TRIFLE
-            and (not self.proof.whole or (chain.begins and chain.next == len(data)))
+            and (chain.longest > _TRIFLE or trifles)
+            and (all_of_it or not self.proof.whole)
         )
 
     def _follow(self, style: _Style, chain: _Chain, data: bytearray) -> None:

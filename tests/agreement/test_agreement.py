@@ -21,6 +21,7 @@ from fuzz.readers.said import Entry, Reading
 from fuzz.readers.together import Read, has_tshark, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
 from tests.agreement import generate
+from tests.agreement.joined import joined
 from tests.robustness.tshark import capture_of
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
@@ -65,6 +66,18 @@ def test_mutated_units_are_read_alike() -> None:
 @pytest.mark.parametrize("session", ["low_latency", "compression"])
 def test_units_in_another_kind_of_session_are_read_alike(session: str) -> None:
     assert_agreement(read_units(_batches(), **{session: True}))
+
+
+@pytest.mark.parametrize("packets", [3, 7, 9, 20])
+@pytest.mark.parametrize(
+    "name", ["compression", "declarations", "fragments", "lowlatency", "query", "liveliness"]
+)
+def test_capture_that_begins_in_mid_session_is_read_alike(name: str, packets: int, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}_{packets}.pcapng"
+    path.write_bytes(joined(PCAPS[0].parent / f"{name}.pcapng", packets))
+    read = read_capture(path)
+    assert sum(unit.kind is UnitKind.BATCH for unit in read.units) > 10
+    assert_agreement(read)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -389,6 +389,40 @@ def test_start_in_mid_stream_is_believed_for_keep_alives_only_with_a_larger_batc
     assert heard(talk.segments) == [*[b"\x04"] * 5, *PUTS[:3]]
 
 
+def test_who_only_keeps_alive_is_heard_on_a_link_that_is_known() -> None:
+    for alive in (b"\x04", b"\0\x04"):
+        talk = Talk()
+        for batch in PUTS:
+            talk.say(prefixed(batch))
+            talk.say(prefixed(alive), back=True)
+        assert heard(talk.segments).count(alive) == len(PUTS)
+
+
+@pytest.mark.parametrize("first", range(4))
+def test_handshake_is_heard_without_the_packets_in_front_of_it(first: int) -> None:
+    # Behind OPEN the link has lengths of four bytes, so no chain of batches says where it began.
+    open_syn = b"\x02\x0a\x64\x10" + bytes(range(16))
+    handshake = [INIT_SYN, INIT_ACK, open_syn, OPEN_ACK]
+    pushes = [b"\x3d\x00\x04a/bc\x01" + bytes([20]) + bytes(20) for _ in range(12)]
+    talk = Talk()
+    for index, batch in enumerate(handshake):
+        talk.say(prefixed(batch), back=index % 2 == 1)
+    for push in pushes:
+        talk.say(prefixed(push, 4))
+        talk.say(prefixed(push, 4), back=True)
+    seen = batches(_followed(talk.segments[first:]))
+    assert sorted(seen) == sorted([*handshake[first:], *pushes, *pushes])
+
+
+def _followed(segments: list[Segment]) -> Iterable[Unit]:
+    """As the consumer does it: behind OPEN_SYN both lengths are thought of."""
+    for unit in units(segments):
+        if isinstance(unit, Batch) and unit.data[0] & 0x1F in {1, 2}:
+            for way in unit.way.link.ways:
+                way.framing = Framing.EITHER if way.framing is Framing.SHORT else way.framing
+        yield unit
+
+
 def test_consumer_has_the_last_word_on_what_is_plausible() -> None:
     talk = one_each()
     assert batches(units(talk.segments, plausible=lambda batch: batch[3:4] != b"\x3d")) == []

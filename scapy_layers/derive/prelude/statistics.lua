@@ -470,9 +470,26 @@ local TABLES = {
   { name = "requests", title = "Requests", make = requests },
 }
 
+local has_windows = gui_enabled and gui_enabled()
+
+-- A filter that is none ends tshark, as with its own statistics: without them nobody wants the rest.
+local function refuse(entry, why)
+  local text = "Couldn't register zenoh," .. entry.name .. " tap: " .. string.match(tostring(why), "([^\n]*)%s*$")
+  if has_windows then
+    Z.complain(text)
+    return
+  end
+  io.stderr:write("tshark: " .. text .. "\n")
+  os.exit(1)
+end
+
 -- Counts until `remove` is called; `show(text)` gets the table whenever Wireshark wants to see it.
 local function listen(entry, filter, show)
-  local tap = Listener.new("frame", filter)
+  local made, tap = pcall(Listener.new, "frame", filter)
+  if not made then
+    refuse(entry, tap)
+    return function() end
+  end
   local counts, first, last = entry.make(), nil, nil
   taps = taps + 1
 
@@ -501,8 +518,6 @@ local function listen(entry, filter, show)
     tap:remove()
   end
 end
-
-local has_windows = gui_enabled and gui_enabled()
 
 local function open_window(entry, filter)
   local window = TextWindow.new("Zenoh " .. string.lower(entry.title) .. (filter and ": " .. filter or ""))

@@ -9,9 +9,12 @@ local STRANGER_PROOF = 20 -- and on one that is not known
 local WORK = 8 -- bytes read for each byte that is looked through
 local SMALL = 2 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
 local CLOSE = 3
+local LONGEST_CLOSE = 6 -- bytes of it and its length, alone in a segment
+local FRAME, FRAGMENT = 5, 6
 local VERSION = 9
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local LEAST_BYTES = 4 -- that tell an INIT
+local LEAST_BEGUN = 16 -- bytes that tell what goes on in the next segment
 
 -- May a batch begin with this byte? Compressed ones begin with 0 or 1.
 local possible = { [0] = true, [1] = true }
@@ -19,6 +22,9 @@ for header = 0, 255 do
   local id = header % 32
   possible[header] = possible[header] or (id >= 1 and id <= 7) or id >= 0x19
 end
+
+-- The extensions that FRAME and FRAGMENT may have.
+local of_frames = { [0x31] = true, [0xb1] = true, [0x02] = true, [0x82] = true, [0x03] = true, [0x83] = true }
 
 local budget = 0
 
@@ -29,7 +35,8 @@ local function is_batch(raw)
   return inside and Z.strict(inside, "batch")
 end
 
--- Follows batches from a place on; returns how many bytes of whole ones were read, nil when it cannot be so.
+-- Follows batches from a place on; returns how many bytes of whole ones were read, nil when it cannot be so, and whether
+-- nothing is left behind them.
 local function follow(raw, at, prefix)
   local size, proven = #raw, 0
   while at < size do
@@ -47,7 +54,7 @@ local function follow(raw, at, prefix)
     if length > SMALL then proven = proven + length end
     at = start + length
   end
-  return proven
+  return proven, true
 end
 
 local function proves(raw, at, least)
@@ -56,6 +63,40 @@ local function proves(raw, at, least)
     if proven and proven >= least then return true end
   end
   return false
+end
+
+-- Is it batches from the first byte to the last? Batches are written one at a time, so most segments of a session are,
+-- and what is not Zenoh has no lengths that lead to its end. KEEP_ALIVE will do: who only listens says no more. So does
+-- CLOSE on a link that is known; on another it is all that there will be.
+local function is_whole(raw, known)
+  if not known and #raw > 2 and #raw <= LONGEST_CLOSE and byte(raw, -2) % 32 == CLOSE then return false end
+  budget = WORK * #raw + 4096
+  for prefix = 2, 4, 2 do
+    local _, whole = follow(raw, 0, prefix)
+    if whole then return true end
+  end
+  return false
+end
+
+-- May a FRAME, a FRAGMENT or, in low latency, a network message begin here that ends in a segment to come?
+local function is_begun(raw)
+  local size = #raw
+  if size < LEAST_BEGUN then return false end
+  local first, second, third, fourth, fifth = byte(raw, 1, 5)
+  local length = first + second * 256
+  if third == 0 and fourth == 0 then return length > size - 4 and fifth % 32 >= 0x19 end
+  if length <= size - 2 then return false end
+  local id, at, sn, scale = third % 32, 4, 0, 1
+  if id ~= FRAGMENT and (id ~= FRAME or third % 128 >= 64) then return false end
+  local digit
+  repeat
+    digit = byte(raw, at)
+    sn, scale, at = sn + digit % 128 * scale, scale * 128, at + 1
+  until digit < 128 or at > LEAST_BEGUN
+  local found = byte(raw, at)
+  if sn >= 4294967296 then return false end
+  if third >= 128 then return of_frames[found] or false end
+  return id == FRAGMENT or found % 32 >= 0x19
 end
 
 -- Does a direction begin here?
@@ -101,7 +142,7 @@ function Z.sync(way, raw, key, visited)
   if way.foreign then return nil end
   if way.begun and not way.broken then return 0 end
   local size, known = #raw, way.begun or way.opposite.begun
-  if not way.begun and size < LEAST_BYTES then return -1 end
+  if not way.begun and size < LEAST_BYTES and not is_whole(raw, known) then return -1 end
   if not way.begun and begins(way, raw) then
     way.begun, way.broken = true, false
     return 0
@@ -110,12 +151,13 @@ function Z.sync(way, raw, key, visited)
     way.foreign, way.opposite.foreign = key, key
     return nil
   end
-  local at
-  if known then
+  local at = is_whole(raw, known) and 0 or nil
+  if known and not at then
     -- After a hole most often a batch begins with the segment.
     budget = WORK * size + 4096
     if proves(raw, 0, 1) then at = 0 end
   end
+  if not at and is_begun(raw) then return -1 end
   at = at or seek(raw, known and LEAST_PROOF or STRANGER_PROOF)
   local answer = at
   if at then

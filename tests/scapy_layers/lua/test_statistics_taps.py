@@ -16,7 +16,7 @@ from scapy_layers.__main__ import main
 from scapy_layers.data import Del, Err, Put, Query, Reply
 from scapy_layers.network import Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Frame
-from tests.scapy_layers.lua.wire import ASKER, PCAPS, ZIDS, Talk, needs_tshark, push, tshark
+from tests.scapy_layers.lua.wire import ASKER, PCAPS, ZIDS, Talk, needs_tshark, push, run, tshark
 
 pytestmark = needs_tshark
 
@@ -220,3 +220,13 @@ def test_nothing_to_count_is_an_empty_table(tmp_path: Path) -> None:
     path = Talk(port=80).raw(b"nothing of ours").save(tmp_path / "t.pcap")
     for name in ("messages", "keys", "sessions", "requests"):
         assert len(rows_of(path, name)) == 2
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_filter_that_is_none_ends_tshark_with_one_line(name: str) -> None:
+    done = run(PCAPS / "keys.pcapng", "-q", "-z", f"zenoh,{name},ip..src")
+    assert done.returncode == 1
+    said = [line for line in done.stderr.splitlines() if "root" not in line]
+    assert len(said) == 1
+    assert said[0].startswith(f'tshark: Couldn\'t register zenoh,{name} tap: Filter "ip..src" is invalid - ')
+    assert not done.stdout
