@@ -95,7 +95,7 @@ PLENTY = 64
 """A chain is followed until it has this much evidence."""
 
 _TRIFLE = 3
-"""Batches of so few bytes only (KEEP_ALIVE, CLOSE) prove nothing, unless there is nothing else."""
+"""Batches of so few bytes only (KEEP_ALIVE, CLOSE) prove nothing, unless packets begin with them and nothing else comes."""
 
 _ASKED = 4096
 """So many bytes more than there are may be asked about: chains that lie over each other must not cost time."""
@@ -231,8 +231,8 @@ class Seeker:
 
     def _enough_at_last(self, chain: _Chain, data: bytearray) -> bool:
         all_of_it = chain.begins and chain.next == len(data)
-        # Who only listens says nothing but KEEP_ALIVE, from the first byte to the last.
-        trifles = all_of_it and chain.at == 0 and not self.proof.whole
+        # Who only listens says nothing but KEEP_ALIVE, and CLOSE.
+        trifles = (all_of_it or (chain.begins and chain.at == 0)) and not self.proof.whole
         return (
             chain.bits >= self.proof.last_bits
             and chain.content >= self.proof.last_content

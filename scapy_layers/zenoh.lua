@@ -4240,6 +4240,7 @@ function links.of(pinfo, tvb)
     if at then
       if way.next and way.next ~= at then
         links.missed(way, pinfo.number * Z.PLACES, true)
+        way.broken = true
       end
       way.next = at
     end
@@ -4500,13 +4501,17 @@ local function is_whole(raw, known)
 end
 
 -- May a FRAME, a FRAGMENT or, in low latency, a network message begin here that ends in a segment to come?
-local function is_begun(raw)
+local function is_begun(way, raw)
   local size = #raw
   if size < LEAST_BEGUN then return false end
   local first, second, third, fourth, fifth = byte(raw, 1, 5)
   local length = first + second * 256
   if third == 0 and fourth == 0 then return length > size - 4 and fifth % 32 >= 0x19 end
   if length <= size - 2 then return false end
+  if third <= 1 then
+    local now = Z.links.latest(way.link)
+    return now.compression or now.compressed or false
+  end
   local id, at, sn, scale = third % 32, 4, 0, 1
   if id ~= FRAGMENT and (id ~= FRAME or third % 128 >= 64) then return false end
   local digit
@@ -4550,6 +4555,17 @@ local function seek(raw, least)
   return nil
 end
 
+-- Notes for later passes what belongs to no batch: so many bytes, nil for all of a segment that others may look at.
+local function skip(way, key, bytes)
+  way.skipped = way.skipped or {}
+  way.skipped[key] = bytes or false
+  if bytes then
+    Z.links.doubt(way, key)
+    way.next = way.next and way.next + bytes
+  end
+  return bytes
+end
+
 -- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when it is not known to
 -- be Zenoh, so others may look at it; -1 when there are too few bytes to tell. `key` is a number of its own for each call
 -- of the dissector.
@@ -4578,7 +4594,7 @@ function Z.sync(way, raw, key, visited)
     budget = WORK * size + 4096
     if proves(raw, 0, 1) then at = 0 end
   end
-  if not at and is_begun(raw) then return -1 end
+  if not at and is_begun(way, raw) then return -1 end
   at = at or seek(raw, known and LEAST_PROOF or STRANGER_PROOF)
   local answer = at
   if at then
@@ -4588,12 +4604,7 @@ function Z.sync(way, raw, key, visited)
     if way.sought > MOST_SOUGHT then way.foreign = key end
     if known then answer = size end
   end
-  if answer ~= 0 then
-    way.skipped = way.skipped or {}
-    way.skipped[key] = answer or false
-    if answer then Z.links.doubt(way, key) end
-  end
-  return answer
+  return answer == 0 and 0 or skip(way, key, answer)
 end
 end
 

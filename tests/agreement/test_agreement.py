@@ -21,7 +21,7 @@ from fuzz.readers.said import Entry, Reading
 from fuzz.readers.together import Read, has_tshark, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
 from tests.agreement import generate
-from tests.agreement.joined import joined
+from tests.agreement.joined import joined, lossy
 from tests.robustness.tshark import capture_of
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
@@ -75,6 +75,18 @@ def test_units_in_another_kind_of_session_are_read_alike(session: str) -> None:
 def test_capture_that_begins_in_mid_session_is_read_alike(name: str, packets: int, tmp_path: Path) -> None:
     path = tmp_path / f"{name}_{packets}.pcapng"
     path.write_bytes(joined(PCAPS[0].parent / f"{name}.pcapng", packets))
+    read = read_capture(path)
+    assert sum(unit.kind is UnitKind.BATCH for unit in read.units) > 10
+    assert_agreement(read)
+
+
+@pytest.mark.parametrize("size", [536, 1460])
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("name", ["declarations", "fragments", "oversized", "query"])
+def test_capture_with_lost_segments_is_read_alike(name: str, seed: int, size: int, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}_{size}_{seed}.pcap"
+    whole = joined(PCAPS[0].parent / f"{name}.pcapng", 0)
+    path.write_bytes(lossy(whole, size, 0.03, seed))
     read = read_capture(path)
     assert sum(unit.kind is UnitKind.BATCH for unit in read.units) > 10
     assert_agreement(read)

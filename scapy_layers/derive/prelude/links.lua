@@ -165,6 +165,7 @@ function links.of(pinfo, tvb)
     if at then
       if way.next and way.next ~= at then
         links.missed(way, pinfo.number * Z.PLACES, true)
+        way.broken = true
       end
       way.next = at
     end
