@@ -61,7 +61,7 @@ from spark_reports.report import (
     TrendPoint,
     Trouble,
 )
-from spark_reports.rows import FUZZ_VERDICTS, OUTCOMES
+from spark_reports.rows import FUZZ_VERDICTS, OUTCOMES, RUN
 from spark_reports.sets import RunOfSet
 from spark_reports.storage import tables
 from spark_reports.storage.commits import Commit
@@ -144,8 +144,11 @@ def collect(
         spark = views.requirements.sparkSession
         runs = _runs_of(commits, spark)
         _ask_about_runs(views, _well(runs, commits), has, ask)
-        resolved = sets.resolve((commit.run for commit in commits), _baseline(baseline, commits))
-        compared = _compared(resolved, baseline)
+        readable = [commit for commit in commits if commit.state != folders.UNREADABLE]
+        resolved = sets.resolve((commit.run for commit in readable), _baseline(baseline, commits))
+        compared = dataclasses.replace(
+            _compared(resolved, baseline), unread=tuple(_unread(commits, resolved))
+        )
         in_sets = sets.frame(spark, resolved)
         _ask_what_changed(views, in_sets, has, wrong, ask)
         cells = tuple(make(Cell, row) for row in ask.rows(_REQUIREMENTS))
@@ -442,6 +445,24 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
         )
     with_both = [pair for pair in pairs if pair.baseline]
     return SetInfo(asked=asked, text=_words(with_both), pairs=tuple(pairs), not_comparable=tuple(alone))
+
+
+def _unread(commits: Sequence[Commit], resolved: Iterable[RunOfSet]) -> Iterator[NotComparable]:
+    """Yields the runs that cannot be read and may be newer than all judged runs that recorded the same.
+
+    Which node and configuration they had nobody knows; the files that they left tell whether it was the suite, a
+    campaign or a benchmark. Where nothing tells when a run was, it was before it was taken into the store.
+    """
+    judged = {run.run_id for run in resolved if run.set == sets.CANDIDATE and not run.mutant}
+    read = [commit for commit in commits if commit.run_id in judged]
+    for commit in commits:
+        if commit.state != folders.UNREADABLE:
+            continue
+        alike = [other for other in read if other.accounts.keys() & commit.accounts.keys()] or read
+        newest = max((other.started_at for other in alike), default="")
+        if (commit.started_at or commit.committed_at) > newest:
+            why = next(iter(commit.notes), f"its {RUN} cannot be read")
+            yield NotComparable(run_id=commit.run_id, why=why)
 
 
 def _versions(runs: Iterable[RunOfSet]) -> str:

@@ -4,10 +4,14 @@ Only the last line of each file is read here, so a folder of gigabytes costs as 
 What stands in between is counted by Spark, and ``judge`` puts both together.
 """
 
+import contextlib
 import dataclasses
+import datetime as dt
+import hashlib
 import os
+import re
 import typing
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +38,10 @@ STATES: Mapping[str, str] = {
 _FILES_OF_KIND: Mapping[str, str] = {"conformance": rows.VERDICTS, "fuzz": rows.FUZZ_CASES}
 _UNKNOWN = "unknown"
 _BLOCK = 1 << 16
+_NAMED_AFTER_A_TIME = re.compile(r"(\d{8}T\d{6})Z")
+_STARTED_AT = re.compile(rb'"started_at"\s*:\s*"([^"\\]{1,40})"')
+_LONGEST_TIME = 40
+_CLOSE = dt.timedelta(hours=1)
 _INT64 = range(-(1 << 63), 1 << 63)
 
 
@@ -58,12 +66,14 @@ class RunFolder:
 
     Attributes:
         path: Where it is.
-        run: What its run.json says, under the name of the folder; unknown values if it cannot be read.
+        run: What its run.json says, under the name of the folder; unknown values if it cannot be read, except for
+            ``started_at``, which then is the best that the folder tells, or empty.
         problem: Why run.json cannot be read; empty otherwise.
         files: How each of its files of rows ends, by file name.
         locked: Files of rows that cannot be opened, with the reason.
         duplicate_of: The folder that holds the same run and is counted; None for the one that is.
         extra: What else its run.json says.
+        own_id: The ``run_id`` that its run.json gives; empty if it cannot be read.
     """
 
     path: Path
@@ -73,6 +83,19 @@ class RunFolder:
     locked: Mapping[str, str] = field(default_factory=dict)
     duplicate_of: Path | None = None
     extra: Mapping[str, typing.Any] = field(default_factory=dict)
+    own_id: str = ""
+
+    def named(self, run_id: str) -> "RunFolder":
+        """Returns the same folder with its run under another name."""
+        return dataclasses.replace(self, run=dataclasses.replace(self.run, run_id=run_id))
+
+    @property
+    def other_name(self) -> str:
+        """What its run is called where another run has the name of the folder: that, and 8 hexadecimal digits."""
+        run = self.run
+        told = (self.own_id, run.started_at, run.node, run.node_impl, run.node_version)
+        mark = hashlib.sha256(repr(told).encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{self.path.name}-{mark[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,26 +107,67 @@ class Counted:
 
 
 def find_run_folders(roots: Iterable[Path]) -> list[RunFolder]:
-    """Returns the run folders at and below the given folders, in order of their names.
+    """Returns the run folders at and below the given folders, in order of their names. Links are followed.
 
-    A run is known by the name of its folder and by the ``run_id`` in it. Of several folders with the
-    same run the first one counts; the others are marked as duplicates, never added up.
+    A run has the name of its folder. Of several folders with the same run (``is_same``) the first one counts; the
+    others are marked as duplicates, never added up. Where two runs are in folders of one name, the one that began
+    first has it, the other ``RunFolder.other_name``.
 
     Raises:
         WrongUse: One of the folders does not exist or cannot be read.
     """
     found = {path.resolve(): None for root in roots for path in _walk(root)}
+    read = [_read_folder(path) for path in found]
     result: list[RunFolder] = []
-    first: dict[str, Path] = {}
-    for path in sorted(found, key=lambda path: (path.name, path)):
-        folder, run_id = _read_folder(path)
-        same = first.get(path.name) or first.get(run_id)
-        if same is None:
-            first[path.name] = first[run_id] = path
-        else:
-            folder = dataclasses.replace(folder, duplicate_of=same)
-        result.append(folder)
-    return result
+    alike: dict[tuple[str, str], list[RunFolder]] = {}
+    taken = set[str]()
+    # What can be read goes first: a damaged copy of it is the copy.
+    for folder in sorted(
+        read, key=lambda one: (one.path.name, bool(one.problem), one.run.started_at, one.path)
+    ):
+        places = [("name", folder.path.name), *([("id", folder.own_id)] if folder.own_id else [])]
+        others = [one for place in places for one in alike.get(place, ())]
+        same = next((one for one in others if _is_copy(folder, one)), None)
+        if same is not None:
+            result.append(dataclasses.replace(folder, duplicate_of=same.path))
+            continue
+        counted = folder.named(folder.other_name) if folder.path.name in taken else folder
+        taken.add(counted.run.run_id)
+        for place in places:
+            alike.setdefault(place, []).append(counted)
+        result.append(counted)
+    return sorted(result, key=lambda folder: (folder.path.name, folder.path))
+
+
+def is_same(run: Mapping[str, typing.Any], other: Mapping[str, typing.Any], *, readable: bool) -> bool:
+    """Whether two rows are of one run: it was begun at the same time on the same node.
+
+    What a run learns on its way, which node it met, may be missing in one of them; the seed and the command change
+    when a second tool goes on with the run.
+
+    Args:
+        run: Fields of ``rows.RunRow``, as is ``other``; some may be missing.
+        other: See there.
+        readable: Both have what a run.json says. Otherwise only about the time is known: within an hour, or unknown,
+            is the same.
+    """
+    if not readable:
+        times = [one.get("started_at", "") for one in (run, other)]
+        if not all(map(is_time, times)):
+            return True
+        first, second = map(dt.datetime.fromisoformat, times)
+        return abs(first - second) < _CLOSE
+    if any(run.get(name) != other[name] for name in ("started_at", "node") if name in other):
+        return False
+    pairs = [(run.get(name), other.get(name)) for name in ("node_impl", "node_version")]
+    return all(one == two or not {one, two}.isdisjoint({None, "", _UNKNOWN}) for one, two in pairs)
+
+
+def _is_copy(folder: RunFolder, other: RunFolder) -> bool:
+    readable = not folder.problem and not other.problem
+    if readable and folder.own_id != other.own_id:
+        return False
+    return is_same(dataclasses.asdict(folder.run), dataclasses.asdict(other.run), readable=readable)
 
 
 def judge(folder: RunFolder, counted: Mapping[str, Counted]) -> tuple[str, list[str]]:
@@ -114,7 +178,7 @@ def judge(folder: RunFolder, counted: Mapping[str, Counted]) -> tuple[str, list[
         counted: What was counted in each of its files; a file that is not there counts as empty.
     """
     if folder.duplicate_of is not None:
-        return DUPLICATE, [f"holds the same run as {folder.duplicate_of}; remove or rename one of the two"]
+        return DUPLICATE, [f"holds the same run as {folder.duplicate_of}; remove one of the two"]
     notes = [folder.problem] if folder.problem else []
     notes += [f"{name} cannot be opened ({why})" for name, why in sorted(folder.locked.items())]
     torn = [name for name, tail in sorted(folder.files.items()) if tail.end == "cut"]
@@ -151,26 +215,51 @@ def _walk(root: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> None:
         raise WrongUse(f"{error.filename} cannot be read ({error.strerror})") from error
 
+    return (place for place, _ in walk(root, refuse))
+
+
+def walk(
+    root: str | Path, onerror: Callable[[OSError], None] = lambda _: None
+) -> Iterator[tuple[Path, list[str]]]:
+    """Yields the run folders at and below a folder, each with the names of its files. Links are followed, once.
+
+    Args:
+        root: Where to begin.
+        onerror: Told of each folder that cannot be read; what is not refused is passed over.
+    """
     marks = {rows.RUN, *rows.type_of_file}
-    for place, below, files in os.walk(root, onerror=refuse):
+    seen = set[tuple[int, int]]()
+    for place, below, files in os.walk(root, onerror=onerror, followlinks=True):
+        try:
+            there = Path(place).stat()
+        except OSError as error:
+            onerror(error)
+            below.clear()
+            continue
+        if (there.st_dev, there.st_ino) in seen:
+            # A link that leads back, or to what was found already.
+            below.clear()
+            continue
+        seen.add((there.st_dev, there.st_ino))
         if marks & set(files):
             below.clear()
-            yield Path(place)
+            yield Path(place), files
 
 
-def _read_folder(path: Path) -> tuple[RunFolder, str]:
-    """Returns the run in a folder and the id it gives itself."""
-    problem = ""
+def _read_folder(path: Path) -> RunFolder:
+    """Returns the run in a folder, under the name of the folder."""
+    problem = own_id = ""
     extra: dict[str, typing.Any] = {}
     try:
         run, extra = rows.read_run_and_more(path)
         problem = _misfit(run)
+        own_id = "" if problem else run.run_id
     except rows.RowsError as error:
         problem = str(error)
     except OSError as error:
         problem = f"{path.name}/{rows.RUN} cannot be opened ({error.strerror})"
     if problem:
-        run = _stand_in(path.name)
+        run = _stand_in(path.name, _began(path))
     files: dict[str, Tail] = {}
     locked: dict[str, str] = {}
     for name in rows.type_of_file:
@@ -181,7 +270,7 @@ def _read_folder(path: Path) -> tuple[RunFolder, str]:
         except OSError as error:
             locked[name] = error.strerror or str(error)
     named = dataclasses.replace(run, run_id=path.name)
-    return RunFolder(path, named, problem, files, locked, extra=extra), run.run_id
+    return RunFolder(path, named, problem, files, locked, extra=extra, own_id=own_id)
 
 
 def _misfit(run: rows.RunRow) -> str:
@@ -194,14 +283,66 @@ def _misfit(run: rows.RunRow) -> str:
             return f"{rows.RUN}: {name} is of the wrong type"
         if isinstance(value, int) and value not in _INT64:
             return f"{rows.RUN}: {name} does not fit into 64 bits"
+    if not is_time(run.started_at):
+        said = run.started_at[:_LONGEST_TIME]
+        return f"{rows.RUN}: started_at is no time ({said!r}); write it as 2026-12-31T23:59:59.000Z"
     return ""
 
 
-def _stand_in(run_id: str) -> rows.RunRow:
-    """Returns the row of a run of which nothing is known. It sorts as the oldest."""
+def is_time(text: str) -> bool:
+    """Whether a text is a time as rows have it, so that times can be compared as texts."""
+    try:
+        return text.endswith("Z") and text[10:11] == "T" and dt.datetime.fromisoformat(text) is not None
+    except ValueError:
+        return False
+
+
+def _began(path: Path) -> str:
+    """Returns when a run began whose run.json cannot be read; empty if nothing tells.
+
+    That is the name of the folder if it is one that our writers give, or else what is left of run.json, or else the
+    first row.
+    """
+    if named := _NAMED_AFTER_A_TIME.match(path.name):
+        with contextlib.suppress(ValueError):
+            return _as_time(dt.datetime.strptime(named[1] + "+0000", "%Y%m%dT%H%M%S%z"))
+    if (said := _STARTED_AT.search(_head(path / rows.RUN))) and is_time(
+        text := said[1].decode("ascii", "replace")
+    ):
+        return text
+    times = []
+    for name, kind in rows.type_of_file.items():
+        fields = [one.name for one in dataclasses.fields(kind) if one.name in {"started_ns", "time_ns"}]
+        first, end, _ = _head(path / name).partition(b"\n")
+        if not fields or not end:
+            continue
+        with contextlib.suppress(rows.NotJson):
+            row = rows.from_json(first)
+            value = row.get(fields[0]) if isinstance(row, dict) else None
+            if isinstance(value, int) and 10**18 < value < 1 << 62:
+                times.append(_as_time(dt.datetime.fromtimestamp(value // 10**9, dt.UTC)))
+    return min(times, default="")
+
+
+def _as_time(moment: dt.datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.000Z")
+
+
+def _head(path: Path) -> bytes:
+    """Returns the first bytes of a file; nothing of one that cannot be read, which is told elsewhere."""
+    try:
+        rows.check_regular(path)
+        with path.open("rb") as file:
+            return file.read(_BLOCK)
+    except OSError:
+        return b""
+
+
+def _stand_in(run_id: str, started_at: str) -> rows.RunRow:
+    """Returns the row of a run of which nothing else is known. Without a time it sorts as the oldest."""
     return rows.RunRow(
         run_id=run_id,
-        started_at="",
+        started_at=started_at,
         ended_at=None,
         kind="",
         node=_UNKNOWN,
@@ -220,6 +361,7 @@ def _stand_in(run_id: str) -> rows.RunRow:
 
 def _tail(path: Path) -> Tail:
     """Reads the last line of a file that is not blank."""
+    rows.check_regular(path)
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         start, last = size, b""

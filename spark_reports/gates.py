@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_reports.errors import DataTrouble, GateFailed, WrongUse
-from spark_reports.folders import COMPLETE, DUPLICATE
+from spark_reports.folders import COMPLETE, DUPLICATE, is_time
 from spark_reports.report import (
     NEW,
     NEW_FAILURE,
@@ -151,7 +151,13 @@ def _checks(report: Report, gates: Gates, status: str) -> list[str]:
 
 
 def _flaky(report: Report, gates: Gates) -> list[str]:
-    return [_name(flaky) for flaky in _counted(report.flaky, report, gates)]
+    """Names the flaky tests that changed within a version that is judged: what older ones did is history."""
+    version_of = {run.run_id: run.node_version for run in report.runs if run.state != DUPLICATE}
+    judged = {
+        (pair.key, version_of.get(run_id, "")) for pair in report.sets.pairs for run_id in pair.candidate
+    }
+    mine = [flaky for flaky in report.flaky if (flaky.key, version_of.get(flaky.last_flip_run)) in judged]
+    return [_name(flaky) for flaky in _counted(mine, report, gates)]
 
 
 def _new_findings(report: Report, _: Gates) -> list[str]:
@@ -197,7 +203,17 @@ def _enough_runs(report: Report, gates: Gates) -> GateResult:
     judged = set(report.sets.candidate)
     whole = sum(run.run_id in judged and run.state == COMPLETE for run in report.runs)
     text = f"{whole} of {len(judged)} judged runs complete, {gates.min_runs} wanted"
-    return GateResult(name="runs", ok=whole >= gates.min_runs, text=text)
+    if unread := report.sets.unread:
+        # Who judged the runs before it instead would say that all is well when nobody looked.
+        text += (
+            f"; {_verb(unread)} newer than those and cannot be read{_such_as([run.run_id for run in unread])} "
+            f"({unread[0].why}); repair {'it' if len(unread) == 1 else 'them'} or record the run again"
+        )
+    return GateResult(name="runs", ok=whole >= gates.min_runs and not unread, text=text)
+
+
+def _verb(runs: Sequence[object]) -> str:
+    return "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
 
 
 def _little_apart(report: Report, gates: Gates) -> GateResult:
@@ -222,7 +238,8 @@ _T = typing.TypeVar("_T", CheckChange, Flaky)
 
 def _counted(found: Iterable[_T], report: Report, gates: Gates) -> list[_T]:
     """Returns what is not in quarantine on the day of the newest run."""
-    day = max((run.started_at[:10] for run in report.runs if run.state != DUPLICATE), default="")
+    times = (run.started_at for run in report.runs if run.state != DUPLICATE and is_time(run.started_at))
+    day = max((time[:10] for time in times), default="")
     held = [_pattern(entry.test) for entry in gates.quarantine if day <= entry.until.isoformat()]
     return [one for one in found if not any(pattern.fullmatch(one.test) for pattern in held)]
 

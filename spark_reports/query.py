@@ -3,6 +3,7 @@
 import csv
 import datetime as dt
 import io
+import itertools
 import json
 import math
 import re
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import Row
-from pyspark.sql.types import StructType, VariantVal
+from pyspark.sql.types import VariantVal
 
 from spark_reports.errors import WrongUse
 from spark_reports.pages.text import one_line, short, visible
@@ -37,6 +38,7 @@ WIDEST = 60
 """Characters of a cell of a table; CSV and JSON have all of them."""
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 
 _NO_VIEW = "TABLE_OR_VIEW_NOT_FOUND"
 _NO_COLUMN = "UNRESOLVED_COLUMN"
@@ -96,7 +98,7 @@ def ask(spark: "SparkSession", views: "Views", sql: str, limit: int = LIMIT) -> 
         # In brackets only a query may stand: nothing that writes, and no second statement.
         with _quiet():
             frame = spark.sql(f"SELECT * FROM (\n{text}\n)")  # noqa: S608 (whoever types it is meant to)
-            columns = tuple(_unique(frame.schema))
+            columns = tuple(_unique(frame.schema.names))
             found = frame.limit(limit + 1).collect()
     except AnalysisException as error:
         raise WrongUse(_explained(error, named)) from error
@@ -123,13 +125,14 @@ def _quiet() -> Iterator[None]:
         logger.disabled = before
 
 
-def _unique(schema: StructType) -> list[str]:
+def _unique(names: Sequence[str]) -> list[str]:
     """Returns the names of the columns; those that stand twice get a number."""
-    met: dict[str, int] = {}
-    result = []
-    for name in schema.names:
-        met[name] = met.get(name, 0) + 1
-        result.append(name if met[name] == 1 else f"{name}_{met[name]}")
+    result: list[str] = []
+    for at, name in enumerate(names):
+        # A number that makes the name of no other column.
+        others = {*result, *names[at + 1 :]}
+        numbered = (f"{name}_{number}" for number in itertools.count(2))
+        result.append(next(one for one in numbered if one not in others) if name in result else name)
     return result
 
 
@@ -153,7 +156,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, VariantVal):
         value = value.toPython()
     if isinstance(value, Row):
-        value = value.asDict()
+        # asDict would keep one of the fields that have the same name.
+        value = dict(zip(_unique(value.__fields__), value, strict=True))
     if isinstance(value, dict):
         return {str(name): plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -194,8 +198,9 @@ def _as_csv(answer: Answer) -> str:
 
 
 def _harmless(text: str) -> str:
-    """Returns text for a cell that a spreadsheet shows and does not run."""
-    return f"'{visible(text)}" if text.startswith(_FORMULA) else visible(text)
+    """Returns text for a cell that a spreadsheet shows and does not run; decimals come as text, and are numbers."""
+    runs = text.startswith(_FORMULA) and not _NUMBER.fullmatch(text)
+    return f"'{visible(text)}" if runs else visible(text)
 
 
 def _as_table(answer: Answer) -> str:

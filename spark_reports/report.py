@@ -221,12 +221,14 @@ class SetInfo:
         text: One sentence that says what was compared.
         pairs: One for each key that candidate runs have.
         not_comparable: Runs that were asked to be compared and cannot be.
+        unread: Runs that may be what should be judged, and whose run.json cannot be read, with the reason.
     """
 
     asked: str = "previous"
     text: str = ""
     pairs: tuple[Compared, ...] = ()
     not_comparable: tuple[NotComparable, ...] = ()
+    unread: tuple[NotComparable, ...] = ()
 
     @property
     def candidate(self) -> tuple[str, ...]:

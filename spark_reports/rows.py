@@ -21,10 +21,12 @@ counts all rows. Only the processes of one fuzzing run append side by side, each
 
 import dataclasses
 import datetime as dt
+import errno
 import hashlib
 import json
 import os
 import socket
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -656,6 +658,17 @@ def read_run(folder: Path) -> RunRow:
     return read_run_and_more(folder)[0]
 
 
+def check_regular(path: Path) -> None:
+    """Refuses what is neither file nor folder, before it is opened: a pipe would wait for a writer for ever.
+
+    Raises:
+        OSError: It is a pipe, a socket or a device, or it is not there.
+    """
+    mode = path.stat().st_mode
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+
+
 def read_run_and_more(folder: Path) -> tuple[RunRow, dict[str, Any]]:
     """Reads ``run.json``; returns what else it holds besides the row as well.
 
@@ -664,6 +677,7 @@ def read_run_and_more(folder: Path) -> tuple[RunRow, dict[str, Any]]:
     """
     path = folder / RUN
     try:
+        check_regular(path)
         if path.stat().st_size > LONGEST_LINE:
             raise RowsError(f"{folder.name}/{RUN} is no run row: it is larger than {LONGEST_LINE >> 20} MiB")
         value = from_json(path.read_bytes())

@@ -83,7 +83,11 @@ def run(arguments: argparse.Namespace) -> int:
             open_few=found.few,
         )
     results = tuple(judge(report, gates)) if gates is not None else ()
-    runs = {folder.run.run_id: folder.path for folder in folders if folder.duplicate_of is None}
+    runs = {
+        found.names.get(folder.path, folder.run.run_id): folder.path
+        for folder in folders
+        if folder.duplicate_of is None
+    }
     places = page.places_of(runs, arguments.out)
     made = page.make_page(dataclasses.replace(report, gates=results), places)
     path = render.write_report(made, arguments.out)
@@ -119,6 +123,8 @@ def _tell(page: "Page", path: Path) -> None:
     states = [run.state for run in report.runs if run.state != COMPLETE]
     for state in sorted(set(states)):
         say(f"warning: {count(states.count(state), 'run')} {state}; see data health in the report")
+    for one in report.sets.unread:
+        say(f"warning: {visible(one.run_id)} may be the newest run and is not judged: {visible(one.why)}")
     if page.bad_lines:
         say(f"warning: {count(page.bad_lines, 'line')} not a row, kept apart; see data health in the report")
     lines = [f"{page.span}: {page.headline}"]
@@ -140,4 +146,4 @@ def _tell(page: "Page", path: Path) -> None:
     lines += [f"gate {gate.name} {'holds' if gate.ok else 'FAILED'}: {gate.text}" for gate in report.gates]
     for line in lines:
         print(visible(one_line(line)))
-    print(path)
+    print(visible(str(path)))

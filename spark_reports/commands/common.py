@@ -10,6 +10,8 @@ from spark_reports.folders import COMPLETE, FAILED, RUNNING, RunFolder
 
 def say(text: str) -> None:
     """Tells what is being done, on standard error."""
+    # A path need not be text.
+    text = text.encode("utf-8", "backslashreplace").decode()
     # On a terminal there may be a line that shows progress, see ``progress``.
     print(f"\x1b[K{text}" if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
 
@@ -26,5 +28,11 @@ def check_not_empty(folders: Sequence[RunFolder], roots: Sequence[Path]) -> None
         raise NothingToReport(f"no run folder in {names} (a run has a run.json); {how}")
     ended = any(folder.run.status in {COMPLETE, FAILED, RUNNING} for folder in folders if folder.files)
     if not ended and not any(tail.size for folder in folders for tail in folder.files.values()):
-        first = next((folder.problem for folder in folders if folder.problem), "no rows were written")
+        problems = [folder.problem for folder in folders if folder.problem]
+        problems += [
+            f"{folder.path.name}/{name} cannot be opened ({why})"
+            for folder in folders
+            for name, why in sorted(folder.locked.items())
+        ]
+        first = next(iter(problems), "no rows were written")
         raise NothingToReport(f"nothing recorded in {names}: {first}; {how}")

@@ -1,6 +1,7 @@
 """``zenoh-reports ingest``: run folders into a store."""
 
 import argparse
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -65,7 +66,10 @@ def add(commands: Any) -> None:
 
 
 def _percent(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
     if not 0 <= number <= 100:
         raise argparse.ArgumentTypeError(f"{text} is no percentage from 0 to 100")
     return number
@@ -97,7 +101,7 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"warning: not taken in: {trouble}")
     print(in_words(done.account))
     print(f"{_counted(done)}: {arguments.store}")
-    _check(done, arguments.max_apart)
+    _check(done, arguments.max_apart, arguments.store)
     return 0
 
 
@@ -120,7 +124,7 @@ def _counted(done: "Ingested") -> str:
     return ", ".join(words)
 
 
-def _check(done: "Ingested", max_apart: float) -> None:
+def _check(done: "Ingested", max_apart: float, store: str) -> None:
     """Refuses to call it a success if runs are missing, or too much is.
 
     Raises:
@@ -133,5 +137,5 @@ def _check(done: "Ingested", max_apart: float) -> None:
     if account.apart > FEW_APART and account.apart > judged * max_apart / 100:
         raise DataTrouble(
             f"{account.apart} of {judged} lines are no rows, more than {max_apart:g} %; "
-            "`zenoh-reports query 'FROM apart'` shows them"
+            f"`zenoh-reports query 'FROM apart' --store {shlex.quote(store)}` shows them"
         )

@@ -2,9 +2,9 @@
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,12 +31,14 @@ class Opened:
         commits: Its runs.
         few: Opens the tables of some of the runs.
         troubles: Run folders that could not be taken in, each with the reason.
+        names: What the run in each folder is called.
     """
 
     views: "Views"
     commits: Sequence["Commit"]
     few: Callable[[Sequence["Commit"]], "Views"]
     troubles: Sequence[str]
+    names: Mapping[Path, str] = field(default_factory=dict)
 
 
 @contextmanager
@@ -72,14 +74,16 @@ def opened(arguments: argparse.Namespace, folders: Sequence[RunFolder]) -> Itera
             engine_session(arguments, input_bytes=size + _size(known) // _ROLLUP_SHARE, say=say)
         )
         troubles: Sequence[str] = ()
+        names: Mapping[Path, str] = {}
         if folders:
             say(f"reading {count(len(folders), 'run')}, {size / 1e6:.1f} MB")
-            troubles = ingest.ingest(spark, store, folders, say).troubles
+            done = ingest.ingest(spark, store, folders, say)
+            troubles, names = done.troubles, done.names
         commits = store.commits() if folders else known
         if near is None and _is_near(arguments):
             near = stack.enter_context(_gathered(store, commits))
         views = open_views(spark, store, commits) if near is None else near.views(spark)
-        yield Opened(views, commits, lambda few: open_views(spark, store, few), troubles)
+        yield Opened(views, commits, lambda few: open_views(spark, store, few), troubles, names)
 
 
 @contextmanager

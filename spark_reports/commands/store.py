@@ -213,10 +213,9 @@ def _sweep(arguments: argparse.Namespace) -> int:
 
 
 def _count(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError("must be 1 or more")
-    return value
+    if not re.fullmatch("[0-9]{1,9}", text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 999999999")
+    return int(text)
 
 
 def _seconds(text: str) -> float:

@@ -38,7 +38,7 @@ from spark_reports.engine.settings import (
     settings,
     spark_home,
 )
-from spark_reports.errors import EngineFailed, WrongUse
+from spark_reports.errors import DataTrouble, EngineFailed, WrongUse
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -223,7 +223,26 @@ def _explained() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
+        if unread := _UNREAD.search(str(error)):
+            raise DataTrouble(_unread_file(unread[0], error)) from error
+        if wrong := _WRONG_SETTING.search(str(error)):
+            raise WrongUse(f"--conf: {wrong[1].strip().rstrip('.')}") from error
         raise EngineFailed(f"Spark gave up: {_first_line(error)}") from error
+
+
+_WRONG_SETTING = re.compile(r"\[INVALID_CONF_VALUE[.\w]*\] ([^\n]*?)(?: SQLSTATE|\n|$)")
+_UNREAD = re.compile(r"PATH_NOT_FOUND|FAILED_READ_FILE(\.[A-Z_]+)?|CANNOT_READ_FILE_FOOTER")
+_FILE = re.compile(r"[^\s'\"`:]*/(?:(?:tables|rollups|compact)/(\w+)|(apart))/[^\s'\"`]*\.parquet")
+
+
+def _unread_file(condition: str, error: BaseException) -> str:
+    """Says in one line that a file is not there or cannot be read; it is the data that is at fault, not Spark."""
+    if (found := _FILE.search(str(error))) is None:
+        return f"a file cannot be read: {_first_line(error)}"
+    return (
+        f"a file of the store's table {found[1] or found[2]} is missing or damaged: {found[0]} ({condition}); "
+        "`zenoh-reports store check` says which, ingest the run again"
+    )
 
 
 def _archive_options(java: Java, environ: Mapping[str, str], make: Path | None) -> Sequence[str]:
@@ -358,7 +377,12 @@ def _first_line(error: BaseException) -> str:
     telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at ", ":"))]
     # Py4J puts ": " before the exception of the other side, below a line of its own.
     thrown = [line[1:].strip() for line in lines if line.startswith(":")]
-    return (thrown or telling or lines or [type(error).__name__])[0][:500].rstrip(".")
+    first = (thrown or telling or lines or [type(error).__name__])[0]
+    # Some say only that something went wrong, and below the stack why.
+    causes = [line.split(": ", 2)[-1] for line in lines if line.startswith("Caused by: ")]
+    if first.endswith(":") and causes:
+        first = f"{first} {causes[-1]}"
+    return first[:500].rstrip(".:")
 
 
 def _reason(log: Path) -> str:

@@ -22,7 +22,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from spark_reports import rows
+from spark_reports import folders, rows
 from spark_reports.storage.parse import read_block
 
 FORMAT = "zenoh_events"
@@ -79,14 +79,15 @@ the first line begins that was not read, ``end``."""
 
 def scan(roots: Sequence[str]) -> list[str]:
     """Returns the files of rows at and below some folders, in order. What goes away meanwhile is passed over."""
-    marks = {rows.RUN, *rows.type_of_file}
-    found = []
-    for root in roots:
-        for place, below, files in os.walk(root):
-            if marks & set(files):
-                below.clear()
-                found += [str(Path(place, name)) for name in FOLLOWED if name in files]
-    return sorted(set(found))
+    # By the path without links: one that moves on to the newest run must not make the others look new.
+    found = {
+        str(place.resolve() / name)
+        for root in roots
+        for place, files in folders.walk(root)
+        for name in FOLLOWED
+        if name in files
+    }
+    return sorted(found)
 
 
 def advance(
@@ -106,6 +107,7 @@ def advance(
         if left is not None and left <= 0:
             break
         try:
+            rows.check_regular(Path(path))
             with Path(path).open("rb") as file:
                 status = os.fstat(file.fileno())
                 size = status.st_size if until is None else min(status.st_size, _known(until, path, status))

@@ -19,7 +19,7 @@ GONE = "gone"
 NOT_TRIED = "not tried"
 
 CLEAN_RUNS = 3
-"""After so many runs in a row that could have met a bucket and did not, it counts as gone; seen again, as reopened."""
+"""Fewer runs in a row that could have met a bucket and did not are never enough to call it gone, and then reopened."""
 
 _CASE = (
     *(
@@ -52,7 +52,8 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
     campaign case sent_bytes sent_hex message field mutation state reply detail capture seed``.
 
     - ``status``: ``new``: the candidate met it and no earlier run did; ``reopened``: the candidate met it again after
-      at least three clean runs in a row; ``known``: met by the candidate and before; ``gone``: met by runs of
+      at least three clean runs in a row, and so many that one of them had met it (95 %) if it were still there, by the
+      share of the runs that met it before; ``known``: met by the candidate and before; ``gone``: met by runs of
       the same key and not by the candidate, although that played enough cases of its campaigns to meet it (95 %); ``not
       tried``: the candidate did not meet it, and has not looked so long that this says anything.
     - A run looked for a bucket if it played one of its campaigns against the implementation that has shown it.
@@ -210,14 +211,31 @@ def _status() -> Column:
     """Decides by the runs that looked, oldest first."""
     start = sf.col("start_c")
     earlier = sf.filter("runs_looked", lambda run: (run["started_at"] < start) & (run["set"] != CANDIDATE))
-    clean = sf.aggregate(
-        earlier, sf.lit(0), lambda count, run: sf.when(run["met"], sf.lit(0)).otherwise(count + 1)
+    # From the first run that met it on: those in front may have played against a node without it.
+    none = sf.struct(sf.lit(0).alias("met"), sf.lit(0).alias("runs"), sf.lit(0).alias("clean"))
+    story = sf.aggregate(
+        earlier,
+        none,
+        lambda so_far, run: sf.when(
+            run["met"],
+            sf.struct(
+                (so_far["met"] + 1).alias("met"),
+                sf.when(so_far["met"] == 0, 1).otherwise(so_far["runs"] + so_far["clean"] + 1).alias("runs"),
+                sf.lit(0).alias("clean"),
+            ),
+        ).otherwise(
+            sf.struct(
+                so_far["met"].alias("met"), so_far["runs"].alias("runs"), (so_far["clean"] + 1).alias("clean")
+            )
+        ),
     )
+    missed = 1 - sf.coalesce(sf.try_divide(story["met"], story["runs"]), sf.lit(1.0))
+    was_gone = (story["clean"] >= CLEAN_RUNS) & (sf.pow(missed, story["clean"]) < 1 - statistics.SURE)
     here = sf.col("last_c").isNotNull()
     before = sf.exists(earlier, lambda run: run["met"]) | (sf.col("first.started_at") < start)
     return (
         sf.when(here & ~before, NEW)
-        .when(here & (clean >= CLEAN_RUNS), REOPENED)
+        .when(here & was_gone, REOPENED)
         .when(here, KNOWN)
         .when(sf.col("gone"), GONE)
         .otherwise(NOT_TRIED)

@@ -1,5 +1,6 @@
 """The parts of the page: values of a report with their pictures, words and links."""
 
+import hashlib
 import os
 import re
 import shlex
@@ -11,10 +12,12 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from spark_reports.frames.statistics import STEADY_RUNS
 from spark_reports.pages import svg
 from spark_reports.pages.grid import ORDER
 from spark_reports.pages.text import visible
 from spark_reports.report import (
+    ASSUMED,
     DETERMINISTIC,
     NEW,
     NEW_FAILURE,
@@ -92,6 +95,11 @@ LEAST = Limits(
 )
 """What there is room for in any case; what is new goes before the rest."""
 
+
+NAMED = 12
+"""So many requirements of a verdict are named on its card."""
+
+_LONG_NAME = 60
 
 LAST_RUNS = 60
 """So many runs are in a picture."""
@@ -237,7 +245,8 @@ class Account:
 
 def places_of(runs: Mapping[str, Path], page: Path) -> dict[str, str]:
     """Returns where run folders are, as seen from the folder that the page is in, fit for a link."""
-    return {run_id: quote(Path(os.path.relpath(path, page)).as_posix()) for run_id, path in runs.items()}
+    # Names of folders are bytes, which need not be text.
+    return {run_id: quote(os.fsencode(os.path.relpath(path, page))) for run_id, path in runs.items()}
 
 
 def link(places: Mapping[str, str], run_id: str, path: str) -> str:
@@ -259,6 +268,8 @@ def certainty(change: CheckChange) -> str:
     before = f"in {change.failed_b} of {change.runs_b} before" if change.runs_b else "was not run before"
     if change.certainty == DETERMINISTIC:
         return f"Beyond doubt: {now}, {before}."
+    if change.certainty == ASSUMED:
+        return f"Assumed: {now}, {before}; fewer than {STEADY_RUNS} runs do not show that it never fails by chance."
     chance = change.q if change.q is not None else change.p
     by_chance = "" if chance is None else f"; by chance alone with probability {chance:.2g}"
     return f"By rate: {now}, {before}{by_chance}."
@@ -333,12 +344,24 @@ def trouble_cards(troubles: Iterable[Trouble], places: Mapping[str, str]) -> lis
         newest = max(group, key=lambda trouble: trouble.run_id)
         labels = sorted({f"{trouble.node_impl} {trouble.node_version}" for trouble in group})
         anchors = []
-        for requirement in newest.requirements:
-            anchor = "r-" + re.sub(r"[^A-Za-z0-9-]", "_", requirement)
-            anchors.append("" if anchor in taken else anchor)
+        for number, requirement in enumerate(newest.requirements):
+            anchor = _place_of(requirement)
+            if number >= NAMED or anchor in taken:
+                anchors.append("")
+                continue
+            anchors.append(anchor)
             taken.add(anchor)
         cards.append(TroubleCard(newest, labels, anchors, link(places, newest.run_id, newest.capture)))
     return cards
+
+
+def _place_of(requirement: str) -> str:
+    """Returns the id of the place of a requirement; of one that is longer than any of ours, of its beginning and hash."""
+    name = re.sub(r"[^A-Za-z0-9-]", "_", requirement)
+    if len(name) > _LONG_NAME:
+        mark = hashlib.sha256(requirement.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        name = f"{name[:_LONG_NAME]}-{mark}"
+    return f"r-{name}"
 
 
 def anchors_of(card: TroubleCard) -> Iterable[tuple[str, str]]:

@@ -1,6 +1,6 @@
 """What stands on the page, from top to bottom: the values of a report, grouped and put into words."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -46,6 +46,7 @@ from spark_reports.report import (
     UNCHANGED,
     Cell,
     CheckChange,
+    Compared,
     Finding,
     MutantLine,
     Report,
@@ -254,16 +255,18 @@ def version_lines(report: Report) -> list[VersionLine]:
 def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
     """Returns the headline and its tone: ``bad``, ``mixed``, ``good`` or ``none``.
 
-    With something to compare with, it speaks of what became worse. Without, of the node version that was
-    judged last and of the findings that are not gone.
+    With something to compare with, it speaks of what became worse on the nodes that were compared, and names the
+    others. Without, of the node version that was judged last and of the findings that are not gone.
     """
     where = f" on {versions[0].label}" if versions else ""
     failed = any(not gate.ok for gate in report.gates)
     if not is_compared(report.sets):
         headline, tone = _state(report, versions[0].counts if versions else {}, where)
         return headline, "bad" if failed else tone
-    judged = list(dict.fromkeys(f"{pair.node} {pair.candidate_version}" for pair in report.sets.pairs))
+    judged = _labels(pair for pair in report.sets.pairs if pair.baseline)
     where = f" on {judged[0]}" if len(judged) == 1 else f" on {len(judged)} nodes"
+    fails, fails_alone = _fails(report)
+    alone = _alone(report.sets, fails_alone)
     broken = sum(change.status == NEW_FAILURE for change in report.changes)
     fresh = sum(map(is_news, report.findings))
     lost = sum(one.kind == "requirement" for one in report.lost)
@@ -272,16 +275,52 @@ def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
         count(number, noun) for number, noun in ((broken, "new failure"), (fresh, "new finding")) if number
     ]
     if worse:
-        return " and ".join(worse) + where, "bad"
+        return " and ".join(worse) + where + alone, "bad"
     weaker = [
         f"{count(lost, 'requirement')} no longer covered" if lost else "",
         f"{count(slower, 'measurement')} slower" if slower else "",
     ]
     if any(weaker):
-        return ", ".join(filter(None, weaker)) + where, "bad" if failed else "mixed"
-    fails = versions[0].counts.get("fail", 0) if versions else 0
+        return ", ".join(filter(None, weaker)) + where + alone, "bad" if failed else "mixed"
     still = f"; {count(fails, 'requirement')} still {'fails' if fails == 1 else 'fail'}" if fails else ""
-    return f"Nothing became worse{where}{still}", "bad" if failed else "mixed" if still else "good"
+    tone = "bad" if failed else "mixed" if fails or fails_alone else "good"
+    return f"Nothing became worse{where}{still}{alone}", tone
+
+
+def _labels(pairs: Iterable[Compared]) -> list[str]:
+    return list(dict.fromkeys(f"{pair.node} {pair.candidate_version}" for pair in pairs))
+
+
+def _fails(report: Report) -> tuple[int, int]:
+    """Returns how many requirements fail on nodes that are compared with something, and how many on the others."""
+    with_baseline = {run_id for pair in report.sets.pairs if pair.baseline for run_id in pair.candidate}
+    alone = set(report.sets.candidate) - with_baseline
+    version_of = {run.run_id: (run.node_impl, run.node_version) for run in report.runs}
+    compared = {version_of[run_id] for run_id in with_baseline if run_id in version_of}
+    failing = [cell for cell in report.cells if cell.outcome == "fail"]
+    return (
+        len(
+            {
+                cell.requirement
+                for cell in failing
+                if cell.run_id in with_baseline
+                or ((cell.node_impl, cell.node_version) in compared and cell.run_id not in alone)
+            }
+        ),
+        len({cell.requirement for cell in failing if cell.run_id in alone}),
+    )
+
+
+def _alone(sets: SetInfo, fails: int) -> str:
+    """Says which nodes have nothing to compare with; empty if all have something."""
+    pairs = [pair for pair in sets.pairs if not pair.baseline]
+    if not pairs:
+        return ""
+    labels = _labels(pairs)
+    named = len(labels) == 1 and labels[0] not in _labels(pair for pair in sets.pairs if pair.baseline)
+    many = f"{len(pairs)} of {len(sets.pairs)} sets of runs {'has' if len(pairs) == 1 else 'have'}"
+    there = f", {count(fails, 'requirement')} {'fails' if fails == 1 else 'fail'} there" if fails else ""
+    return f"; {f'{labels[0]} has' if named else many} nothing to compare with{there}"
 
 
 def _state(report: Report, counts: Mapping[str, int], where: str) -> tuple[str, str]:

@@ -92,8 +92,9 @@ def differences_text(found: Sequence[Difference]) -> str:
         mine = [row for row in found if row.node_impl == impl]
         differing = [row for row in mine if row.first is not None]
         releases = max(row.versions for row in mine)
+        verb = "differs" if len(mine) == 1 else "differ"
         lines.append(
-            f"{visible(one_line(impl))}, {count(releases, 'release')}: {len(differing)} of {count(len(mine), 'requirement')} differ"
+            f"{visible(one_line(impl))}, {count(releases, 'release')}: {len(differing)} of {count(len(mine), 'requirement')} {verb}"
         )
         cells = [
             (

@@ -10,6 +10,7 @@ holds up nobody. Nothing but partial rollups is shuffled.
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -49,6 +50,8 @@ MERGES = 4
 FILE_WEIGHT = 256 << 10
 """Bytes that opening and writing one more file is worth, when pieces are shared out."""
 
+_OTHER_NAME = re.compile(r"-[0-9a-f]{8}")
+
 Say = Callable[[str], None]
 
 
@@ -61,12 +64,14 @@ class Ingested:
         known: Runs that the store had already, with just these files.
         duplicates: Folders that hold the same run as another one of them.
         troubles: Runs that could not be taken in, each with the reason.
+        names: What the run in each folder is called in the store.
     """
 
     commits: tuple[Commit, ...] = ()
     known: tuple[Commit, ...] = ()
     duplicates: tuple[Path, ...] = ()
     troubles: tuple[str, ...] = ()
+    names: Mapping[Path, str] = field(default_factory=dict)
 
     @property
     def account(self) -> Account:
@@ -140,7 +145,12 @@ def ingest(
         append = appender(spark, store.format)
     for batch in _batches(counted):
         fresh, known = _look(store, batch)
-        found = dataclasses.replace(found, known=(*found.known, *known))
+        names = {path: commit.run_id for path, commit in known} | {
+            run.folder.path: run.run.run_id for run in fresh
+        }
+        found = dataclasses.replace(
+            found, known=(*found.known, *(commit for _, commit in known)), names={**found.names, **names}
+        )
         if not fresh:
             continue
         with ExitStack() as stack:
@@ -200,23 +210,41 @@ def _batches(counted: Iterable[RunFolder]) -> Iterator[list[RunFolder]]:
         yield batch
 
 
-def _look(store: Store, batch: Sequence[RunFolder]) -> tuple[list[_Run], list[Commit]]:
+def _look(store: Store, batch: Sequence[RunFolder]) -> tuple[list[_Run], list[tuple[Path, Commit]]]:
     """Scans the files of some folders; returns the runs that the store lacks, and what it has of the others."""
     size = sum(tail.size for folder in batch for tail in folder.files.values())
     most = min(max(size // PIECES, LEAST_PIECE), MOST_PIECE)
     paths = [folder.path / name for folder in batch for name in (rows.RUN, *sorted(folder.files))]
     # What a reply answers is known only within a piece, so those of observations are few, and the same each time.
     scans = scan_all({path: MOST_PIECE if path.name == rows.OBSERVATIONS else most for path in paths})
-    known = {commit.bundle: commit for commit in store.history()} if store.exists() else {}
+    history = store.history() if store.exists() else []
+    known = {commit.bundle: commit for commit in history}
+    by_name = {commit.run_id: commit for commit in history}
     fresh: list[_Run] = []
-    same: list[Commit] = []
+    same: list[tuple[Path, Commit]] = []
     for folder in batch:
         run = _run_of(folder, scans)
         if run.bundle in known:
-            same.append(known[run.bundle])
+            same.append((folder.path, known[run.bundle]))
         else:
-            fresh.append(run)
+            fresh.append(dataclasses.replace(run, run=_named(run, by_name)))
     return fresh, same
+
+
+def _named(run: _Run, by_name: Mapping[str, Commit]) -> rows.RunRow:
+    """Returns the row of a run under the name that it has in a store already, or else under one that none there has."""
+    folder, row = run.folder, dataclasses.asdict(run.run)
+
+    def is_it(name: str) -> bool:
+        readable = not folder.problem and by_name[name].state != run_folders.UNREADABLE
+        return run_folders.is_same(row, by_name[name].run, readable=readable)
+
+    own = encodable(folder.path.name)
+    # Which node it met may not have been known when it was taken in, so that it has another name than it would have now.
+    known = [name for name in by_name if name == own or _OTHER_NAME.fullmatch(name.removeprefix(own))]
+    same = next(filter(is_it, sorted(known)), "")
+    free = run.run.run_id if run.run.run_id not in by_name else encodable(folder.other_name)
+    return dataclasses.replace(run.run, run_id=same or free)
 
 
 def _run_of(folder: RunFolder, scans: Mapping[Path, Scan | OSError]) -> _Run:
@@ -364,6 +392,6 @@ def _keep_raw(runs: Sequence[_Run]) -> None:
             (run, name)
             for run in runs
             for name in (rows.RUN, *sorted(run.scans))
-            if (run.folder.path / name).exists()
+            if (run.folder.path / name).is_file()
         ]
         list(pool.map(lambda pair: copy(*pair), pairs))

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from spark_reports.rows import LONGEST_LINE
+from spark_reports.rows import LONGEST_LINE, check_regular
 
 BLOCK = 4 << 20
 """Bytes that are read at once; a line longer than LONGEST_LINE spans at least one block without a line end."""
@@ -133,6 +133,7 @@ def scan(path: Path, most: int, block: int = BLOCK) -> Scan:
     buffer = bytearray(block)
     view = memoryview(buffer)
     at = 0
+    check_regular(path)
     with path.open("rb", buffering=0) as file:
         # What a run that goes on writes meanwhile belongs to the next look at it.
         size = os.fstat(file.fileno()).st_size

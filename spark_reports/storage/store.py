@@ -509,6 +509,25 @@ class Store:
             self._read[name] = Commit.read(f"{self.name}/{_COMMITS}/{name}", text)
         return [self._read[name] for name in wanted]
 
+    def damaged_records(self) -> list[str]:
+        """Returns what is wrong with records that a checkpoint stands in for, one sentence each."""
+        wrong = []
+        for _, _, name in sorted(self._records()):
+            path = f"{_COMMITS}/{name}"
+            try:
+                text = self.place.read(path)
+            except FileNotFoundError:
+                # Swept up meanwhile.
+                continue
+            try:
+                same = Commit.read(f"{self.name}/{path}", text) == self._load([name])[0]
+            except DataTrouble as error:
+                wrong.append(str(error))
+            else:
+                if not same:
+                    wrong.append(f"{path} and its copy in {_CHECKPOINTS} differ")
+        return wrong
+
     def checkpoint(self) -> None:
         """Puts all records into one more file, unless there is one that has nearly all of them."""
         names = [name for *_, name in sorted(self._records())]

@@ -257,7 +257,8 @@ def sweep(store: Store, grace_s: float = GRACE_S) -> Swept:
 def check(store: Store) -> list[str]:
     """Returns what is wrong with a store, one sentence each.
 
-    That is files that are not there or not whole, and lines that became no row, or two.
+    That is files that are not there or not whole, records that only a checkpoint has, and lines that became no row,
+    or two.
     """
     place = store.place
     # Before the files: what is published in between is no part of it, and what it names stays for a while.
@@ -278,6 +279,7 @@ def check(store: Store) -> list[str]:
         for path, file in sorted(needed.items())
         if sizes.get(path) != file.bytes
     ]
+    wrong += store.damaged_records()
     for commit in commits:
         wrong += [f"{commit.run_id}: {text}" for text in _miscounted(commit)]
     return wrong

@@ -1,9 +1,13 @@
+import dataclasses
+import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from spark_reports import report
+from spark_reports.pages import html_page
 from spark_reports.pages.cards import certainty, count, link, places_of, slug
 from spark_reports.pages.page import make_page
 from tests.spark_reports.hostile import HOSTILE
@@ -34,11 +38,43 @@ def test_equal_verdicts_of_several_versions_are_one_card(parts: SimpleNamespace)
     assert page.anchors == {"ZN-INIT-001": "r-ZN-INIT-001"}
 
 
+def test_folder_whose_name_is_no_text_has_a_link() -> None:
+    odd = Path(os.fsdecode(b"/runs/bad\xff\xfe?"))
+    assert places_of({"odd": odd}, Path("/out")) == {"odd": "../runs/bad%FF%FE%3F"}
+
+
+def test_places_of_requirements_are_short_and_there(parts: SimpleNamespace) -> None:
+    long = [f"ZN-{'x' * 9000}-{number}" for number in range(2)]
+    many = (*long, *(f"ZN-{number}" for number in range(20)))
+    found = parts.report(
+        runs=(parts.run(),),
+        cells=tuple(parts.cell("fail", name) for name in many),
+        troubles=(parts.trouble(requirements=many),),
+    )
+    page = make_page(found)
+    assert set(page.anchors) == set(many[:12])
+    assert len(set(page.anchors.values())) == 12
+    html = html_page.html(page)
+    for anchor in page.anchors.values():
+        assert len(anchor) < 90
+        assert f'id="{anchor}"' in html
+    linked = set(re.findall(r'href="#(r-[^"]*)"', html))
+    assert linked == set(page.anchors.values())
+
+
 def test_change_says_why_it_is_no_accident() -> None:
     (sure, flaky, *_) = example_report().changes
     assert certainty(sure) == "Beyond doubt: failed in 3 of 3 runs, in 0 of 3 before."
     assert certainty(flaky) == (
         "By rate: failed in 0 of 3 runs, in 0 of 3 before; by chance alone with probability 0.04."
+    )
+
+
+def test_change_with_few_runs_to_compare_with_is_assumed() -> None:
+    change = dataclasses.replace(example_report().changes[0], certainty=report.ASSUMED, runs_b=2)
+    assert certainty(change) == (
+        "Assumed: failed in 3 of 3 runs, in 0 of 2 before; "
+        "fewer than 5 runs do not show that it never fails by chance."
     )
 
 

@@ -193,6 +193,44 @@ def test_baseline_that_is_not_there_is_data_trouble(opened: tuple[Views, list[Co
         collect(*opened, "7.0", lambda _: None)
 
 
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("name", "of_cases", "unread"),
+    [
+        ("20261103T000000Z-late", False, True),
+        ("20261101T120000Z-early", False, False),
+        # A campaign ended well since the first run of the suite, not since the second one.
+        ("20261101T000000Z-suite", False, False),
+        ("20261104T000000Z-late", True, True),
+        ("20261103T000000Z-early", True, False),
+    ],
+)
+def test_damaged_run_is_unread_unless_a_later_one_like_it_is_judged(
+    spark: SparkSession,
+    tmp_path: Path,
+    make_run: MakeRun,
+    verdict_row: Verdict,
+    case_row: Case,
+    name: str,
+    of_cases: bool,
+    unread: bool,
+) -> None:
+    make_run("suite", 2, kind="conformance", verdicts=[verdict_row()], cases=None, **LAB)
+    make_run("campaign", 3, kind="fuzz", verdicts=None, cases=[case_row()], configuration="profile=all")
+    rows_of = (
+        {"verdicts": None, "cases": [case_row()]}
+        if of_cases
+        else {"verdicts": [verdict_row()], "cases": None}
+    )
+    (make_run(name, 1, **rows_of) / rows.RUN).write_text("{")
+    store = Store(tmp_path / "store", durable=False)
+    ingest(spark, store, find_run_folders([tmp_path / "runs"]))
+    found = collect(open_views(spark, store), store.commits(), "previous", lambda _: None)
+    assert [one.run_id for one in found.sets.unread] == [name] * unread
+    assert all("cut off or damaged" in one.why for one in found.sets.unread)
+    assert name not in found.sets.candidate
+
+
 def commit(state: str, *notes: str, good: int = 0) -> Commit:
     """A run with one file."""
     return Commit(

@@ -93,6 +93,35 @@ def test_history_of_a_bucket_has_its_status(told: Mapping[str, Row], name: str) 
     assert told[name]["status"] == HISTORIES[name][1]
 
 
+SEEN_AGAIN: Mapping[str, str] = {
+    # What each run met, oldest first, the candidate last; what the bucket is.
+    "0 0 0 1 0 0 1 0 0 0 1": "known",  # half of the runs met it: three without it happen (12 %)
+    "0 0 1 0 1 0 0 0 0 0 1": "reopened",  # two of three, five without it: 0.4 %
+    "1 0 1 0 0 1 0 0 0 0 1": "known",  # half of the runs, four without it: 6 %
+    "1 1 0 0 1 0 0 0 0 0 1": "reopened",  # three of five, five without it: 1 %
+    "0 0 0 0 0 0 1 0 0 0 1": "reopened",  # those in front of the first that met it do not count
+    "1 1 1 1 1 1 1 1 0 0 1": "known",  # two are never enough
+}
+
+
+def test_bucket_is_reopened_after_as_many_clean_runs_as_its_rate_needs(spark: SparkSession) -> None:
+    names = [*(f"h{number}" for number in range(9)), "b9", "c0"]
+    met = [
+        bucket(run_id, history, int(count))
+        for history in SEEN_AGAIN
+        for run_id, count in zip(names, history.split(), strict=True)
+        if int(count)
+    ]
+    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
+    roles = {"h": "history", "b": "baseline", "c": "candidate"}
+    changes = findings.bucket_changes(
+        rollup(spark, "buckets", *met),
+        rollup(spark, "case_outcomes", *played),
+        compared(spark, *(f"{run_id} {roles[run_id[0]]}" for run_id in names)),
+    )
+    assert {row["bucket"]: row["status"] for row in changes.collect()} == SEEN_AGAIN
+
+
 def test_what_nobody_looked_for_is_not_gone(told: Mapping[str, Row]) -> None:
     assert set(told) == {*HISTORIES, "other campaign", "other key"}
     assert (told["other campaign"]["status"], told["other campaign"]["played_c"]) == ("not tried", 0)

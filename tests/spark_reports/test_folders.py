@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,6 +30,27 @@ def test_runs_are_found_at_any_depth_in_order(tmp_path: Path, make_run: MakeRun)
 def test_folder_named_twice_is_found_once(tmp_path: Path, make_run: MakeRun) -> None:
     run = make_run("a")
     assert [folder.duplicate_of for folder in find_run_folders([tmp_path, run, run / ".." / "a"])] == [None]
+
+
+def test_links_are_followed_once(tmp_path: Path, make_run: MakeRun) -> None:
+    first, second = make_run("a"), make_run("deep/b")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "latest").symlink_to(first)
+    (linked / "more").symlink_to(second.parent)
+    (linked / "loop").symlink_to(linked)
+    (linked / "up").symlink_to(tmp_path)
+    (linked / "nowhere").symlink_to(tmp_path / "nothing")
+    found = find_run_folders([linked])
+    assert [(folder.path, folder.duplicate_of) for folder in found] == [(first, None), (second, None)]
+
+
+@pytest.mark.parametrize("name", [rows.VERDICTS, rows.RUN])
+def test_pipe_is_not_opened(make_run: MakeRun, name: str) -> None:
+    run = make_run(kind="conformance", cases=None)
+    (run / name).unlink()
+    os.mkfifo(run / name)
+    assert f"{name} cannot be opened (it is no regular file)" in judge_one(run)[1]
 
 
 @pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("file", "is not a folder")])
@@ -120,6 +142,9 @@ def test_empty_file_has_no_footer(make_run: MakeRun) -> None:
         ({"seed": True}, "seed is of the wrong type"),
         ({"node": None}, "node is of the wrong type"),
         ({"rows_version": 99}, "newer than"),
+        ({"started_at": ""}, "started_at is no time ('')"),
+        ({"started_at": "yesterday"}, "started_at is no time ('yesterday'); write it as 2026-12-31T23:59"),
+        ({"started_at": "2026-11-01T10:00:00.000"}, "started_at is no time"),
     ],
 )
 def test_run_json_that_is_no_run_row_is_unreadable(
@@ -131,6 +156,32 @@ def test_run_json_that_is_no_run_row_is_unreadable(
     state, notes = judge_one(run)
     assert state == folders.UNREADABLE
     assert why in notes
+
+
+def began(path: Path) -> str:
+    (folder,) = find_run_folders([path])
+    assert folder.problem
+    return folder.run.started_at
+
+
+def test_time_of_a_run_whose_run_json_is_damaged_is_what_the_folder_tells(
+    make_run: MakeRun, verdict_row: Make
+) -> None:
+    named = make_run("20261107T081500Z-conformance-1a2b3c4d")
+    (named / rows.RUN).write_text("{")
+    assert began(named) == "2026-11-07T08:15:00.000Z"
+    cut = make_run("cut", 3)
+    (cut / rows.RUN).write_bytes((cut / rows.RUN).read_bytes()[:-40])
+    assert began(cut) == "2026-11-03T10:00:00.000Z"
+    moment = 1_793_700_000 * 10**9
+    lost = make_run(
+        "lost", verdicts=[verdict_row(started_ns=moment), verdict_row(started_ns=moment + 10**12)]
+    )
+    (lost / rows.RUN).unlink()
+    assert began(lost) == "2026-11-03T10:00:00.000Z"
+    unknown = make_run("20269999T081500Z-x", verdicts=[verdict_row(started_ns=1)])
+    (unknown / rows.RUN).write_text('{"started_at": "yesterday"')
+    assert began(unknown) == ""
 
 
 def test_rows_without_run_json_stay_in_use(make_run: MakeRun, verdict_row: Make) -> None:
@@ -158,6 +209,68 @@ def test_copy_of_a_run_is_marked_and_not_counted(tmp_path: Path, make_run: MakeR
     first, second = find_run_folders([tmp_path])
     assert (first.duplicate_of, second.duplicate_of) == (None, run)
     assert judge(second, {})[0] == folders.DUPLICATE
+
+
+OTHERS: list[dict[str, object]] = [
+    {"run_id": "20261102T100000Z-b", "started_at": "2026-11-02T10:00:00.000Z"},
+    {"started_at": "2026-11-01T10:00:00.001Z"},
+    {"node_version": "1.11.0"},
+    {"node": "tcp/10.0.0.2:7447"},
+]
+
+
+def elsewhere(make_run_in: MakeRun, root: Path, **values: object) -> Path:
+    """Writes a run into a folder called run1 below ``root``."""
+    folder = make_run_in(root, "run1", cases=None)
+    rows.write_run(folder, dataclasses.replace(rows.read_run(folder), **values))  # type: ignore[arg-type]
+    return folder
+
+
+@pytest.mark.parametrize("values", OTHERS)
+def test_other_run_in_a_folder_of_the_same_name_counts(
+    tmp_path: Path, make_run_in: MakeRun, values: dict[str, object]
+) -> None:
+    first = elsewhere(make_run_in, tmp_path / "z")
+    second = elsewhere(make_run_in, tmp_path / "a", **values)
+    copy = elsewhere(make_run_in, tmp_path / "c", **values)
+    found = {folder.path: folder for folder in find_run_folders([tmp_path])}
+    assert {path: folder.duplicate_of for path, folder in found.items()} == {
+        first: None,
+        second: None,
+        copy: second,
+    }
+    names = {found[path].run.run_id for path in (first, second)}
+    assert len(names) == 2
+    assert "run1" in names
+    assert all(name.startswith("run1") for name in names)
+    assert find_run_folders([tmp_path / "z", tmp_path / "c", tmp_path / "a"]) == list(found.values())
+
+
+def test_run_that_did_not_know_its_node_yet_is_the_same(tmp_path: Path, make_run_in: MakeRun) -> None:
+    elsewhere(
+        make_run_in, tmp_path / "a", status="running", ended_at=None, node_version="", node_impl="unknown"
+    )
+    whole = elsewhere(make_run_in, tmp_path / "b")
+    assert [folder.duplicate_of for folder in find_run_folders([tmp_path])] == [
+        None,
+        whole.parents[1] / "a/run1",
+    ]
+
+
+@pytest.mark.parametrize(("left", "same"), [(200, True), (0, True), (-1, False)])
+def test_damaged_copy_is_the_copy_and_other_damaged_run_is_none(
+    tmp_path: Path, make_run_in: MakeRun, left: int, same: bool
+) -> None:
+    damaged = elsewhere(make_run_in, tmp_path / "a")
+    whole = elsewhere(make_run_in, tmp_path / "b")
+    text = (damaged / rows.RUN).read_text()
+    if left < 0:
+        text, left = text.replace("2026-11-01", "2026-11-07"), 200
+    (damaged / rows.RUN).write_text(text[:left])
+    first, second = find_run_folders([tmp_path])
+    assert (first.path, first.duplicate_of) == (damaged, whole if same else None)
+    assert second.duplicate_of is None
+    assert (first.run.run_id == "run1") is same
 
 
 @pytest.mark.parametrize(("end", "what"), [(b"", "cut"), (b"\n", "row")])

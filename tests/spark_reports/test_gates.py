@@ -99,6 +99,34 @@ def test_data_gates_ask_for_whole_runs_lines_and_a_baseline() -> None:
     assert not judged(dataclasses.replace(found, sets=report.SetInfo()), baseline=True)["baseline"].ok
 
 
+def test_newest_run_that_cannot_be_read_is_data_trouble() -> None:
+    found = example_report()
+    lost = report.NotComparable(run_id="late", why="late/run.json is cut off")
+    result = judged(dataclasses.replace(found, sets=dataclasses.replace(found.sets, unread=(lost,))))["runs"]
+    assert not result.ok
+    assert result.text == (
+        "3 of 3 judged runs complete, 1 wanted; 1 run is newer than those and cannot be read: late "
+        "(late/run.json is cut off); repair it or record the run again"
+    )
+
+
+def test_flips_of_older_versions_fail_no_gate() -> None:
+    found = example_report()
+    flaky = found.flaky[0]
+    for run, counts in ((found.runs[0], True), (found.runs[-1], False)):
+        one = dataclasses.replace(flaky, last_flip_run=run.run_id)
+        assert judged(dataclasses.replace(found, flaky=(one,)))["flaky"].ok is not counts
+    elsewhere = dataclasses.replace(flaky, key="another machine")
+    assert judged(dataclasses.replace(found, flaky=(elsewhere,)))["flaky"].ok
+
+
+def test_time_that_is_none_does_not_move_the_day_of_a_quarantine() -> None:
+    found = example_report()
+    odd = dataclasses.replace(found.runs[-1], run_id="odd", started_at="yesterday")
+    entry = Quarantined("suite/test_init.py::*", dt.date(2026, 1, 12), "known to hang")
+    assert judged(dataclasses.replace(found, runs=(*found.runs, odd)), quarantine=[entry])["new-failures"].ok
+
+
 def test_empty_report_has_no_lines_apart() -> None:
     assert judged(example_report(accounts=()))["kept-apart"].ok
 

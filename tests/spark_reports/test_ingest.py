@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -268,6 +269,46 @@ def test_a_long_file_is_read_in_pieces_and_a_batch_holds_some_runs(
     assert sorted(row["case"] for row in held(store, big, "cases")) == list(range(1, 101))
     assert len(told) == 2
     assert told[-1] == "3 of 3 runs: 106 lines in = 103 good + 0 kept apart + 0 blank + 3 footers"
+
+
+def test_runs_in_folders_of_one_name_keep_their_names_in_the_store(
+    spark: SparkSession, store: Store, tmp_path: Path, make_run_in: Callable[..., Path], verdict_row: Row
+) -> None:
+    late = make_run_in(
+        tmp_path / "late", "run1", 7, verdicts=[verdict_row()], cases=None, node_version="1.11.0"
+    )
+    early = make_run_in(tmp_path / "early", "run1", 1, verdicts=[verdict_row("fail")], cases=None)
+    going = rows.read_run(early)
+    rows.write_run(early, dataclasses.replace(going, status="running", ended_at=None, node_version="unknown"))
+
+    def take(*folders: Path) -> dict[Path, str]:
+        return dict(ingest(spark, store, find_run_folders(folders)).names)
+
+    assert take(late) == {late: "run1"}
+    (other,) = take(early).values()
+    assert re.fullmatch("run1-[0-9a-f]{8}", other)
+    # Now it has ended, and is taken in together with the other one, and its name would be another one.
+    rows.write_run(early, going)
+    assert take(tmp_path) == {late: "run1", early: other}
+    assert take(tmp_path) == {late: "run1", early: other}
+    assert [(one.run_id, one.attempt, one.run["node_version"]) for one in store.commits()] == [
+        (other, 2, "1.10.2"),
+        ("run1", 1, "1.11.0"),
+    ]
+    outcomes = {row["run_id"]: row["outcome"] for row in open_views(spark, store).checks.collect()}
+    assert outcomes == {other: "fail", "run1": "pass"}
+
+
+def test_repaired_run_takes_the_place_of_the_damaged_one(
+    spark: SparkSession, store: Store, make_run: MakeRun, verdict_row: Row
+) -> None:
+    run = make_run("r1", verdicts=[verdict_row()], cases=None, kind="conformance")
+    whole = (run / rows.RUN).read_bytes()
+    for content in (whole[:200], b"", whole):
+        (run / rows.RUN).write_bytes(content)
+        ingest(spark, store, find_run_folders([run]))
+    (commit,) = store.commits()
+    assert (commit.run_id, commit.attempt, commit.state) == ("r1", 3, "complete")
 
 
 def test_files_that_nobody_may_read_are_told_of(

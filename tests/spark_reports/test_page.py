@@ -100,6 +100,49 @@ def test_headline_of_a_comparison_says_what_became_worse() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("outcome", "change", "said", "tone"),
+    [
+        (
+            "fail",
+            {"candidate_version": "2.0"},
+            "eclipse-zenoh router 2.0 has X, 1 requirement fails there",
+            "mixed",
+        ),
+        ("pass", {"candidate_version": "2.0"}, "eclipse-zenoh router 2.0 has X", "good"),
+        # The same version on another machine.
+        ("fail", {"key": "elsewhere"}, "1 of 2 sets of runs has X, 1 requirement fails there", "mixed"),
+    ],
+)
+def test_headline_counts_only_nodes_that_were_compared(
+    outcome: str, change: dict[str, str], said: str, tone: str
+) -> None:
+    example = compared()
+    (pair,) = example.sets.pairs
+    other = dataclasses.replace(pair, candidate=("alone",), baseline=(), **change)
+    version = change.get("candidate_version", pair.candidate_version)
+    run = dataclasses.replace(example.runs[0], run_id="alone", node_version=version, started_at="2026-12-31T")
+    cell = dataclasses.replace(
+        example.cells[0], requirement="ZN-OTHER-001", run_id="alone", node_version=version, outcome=outcome
+    )
+    passing = tuple(dataclasses.replace(one, outcome="pass") for one in example.cells)
+    found = dataclasses.replace(
+        example,
+        runs=(run, *example.runs),
+        cells=(cell, *passing),
+        sets=dataclasses.replace(example.sets, pairs=(pair, other)),
+    )
+    page = make_page(found)
+    said = said.replace("X", "nothing to compare with")
+    assert page.headline == f"Nothing became worse on eclipse-zenoh router 1.3.0; {said}"
+    assert page.tone == tone
+    still = dataclasses.replace(example.cells[0], outcome="fail", node_version=pair.candidate_version)
+    page = make_page(dataclasses.replace(found, cells=(cell, *passing, still)))
+    assert page.headline == (
+        f"Nothing became worse on eclipse-zenoh router 1.3.0; 1 requirement still fails; {said}"
+    )
+
+
 def test_known_finding_is_no_news() -> None:
     findings = tuple(dataclasses.replace(finding, known="reported") for finding in example_report().findings)
     page = make_page(compared(findings=findings))

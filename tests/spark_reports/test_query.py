@@ -92,6 +92,22 @@ def test_variants_and_structs_are_plain_values(spark: SparkSession, views: Views
     assert answer.rows == (({"a": [1, None]}, {"b": "0aff"}, "2026-11-01", 1, 2),)
 
 
+def test_columns_and_fields_of_one_name_are_all_kept(spark: SparkSession, views: Views) -> None:
+    sql = "SELECT 1 a, 2 a, 3 a_2, 4 a, named_struct('b', 5, 'b', 6) s, -1.50BD d, -2.5e-9BD e"
+    answer = ask(spark, views, sql)
+    assert answer.columns == ("a", "a_3", "a_2", "a_4", "s", "d", "e")
+    (row,) = json.loads(as_text(answer, "json"))
+    assert list(row.values())[:5] == [1, 2, 3, 4, {"b": 5, "b_2": 6}]
+    cells = list(csv.reader(io.StringIO(as_text(answer, "csv"))))[1]
+    assert [float(cells[5]), float(cells[6])] == [-1.5, -2.5e-9]
+
+
+@pytest.mark.parametrize("text", ["-1+1", "-1.5.2", "--1", "-1 ", "+1", "-\u0661", "-0x10", "-1e"])
+def test_what_only_looks_like_a_number_is_no_number_in_a_spreadsheet(text: str) -> None:
+    rows = list(csv.reader(io.StringIO(as_text(Answer(("a",), ((text,),), more=False), "csv"))))
+    assert rows == [["a"], [f"'{text}"]]
+
+
 @pytest.mark.parametrize("form", ["table", "csv", "json"])
 def test_hostile_text_cannot_reach_the_terminal(form: str) -> None:
     text = as_text(Answer(("seen",), ((HOSTILE,),), more=False), form)

@@ -39,6 +39,32 @@ def test_limit_out_of_bounds_is_wrong_use(limit: str, capsys: pytest.CaptureFixt
     assert "is no number from 1 to 1000000" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("content", [None, b"PAR1 no more than this PAR1"])
+@pytest.mark.usefixtures("spark")
+def test_store_that_lacks_a_file_is_data_trouble(
+    make_run: Callable[..., Path],
+    verdict_row: Callable[..., rows.VerdictRow],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: bytes | None,
+) -> None:
+    make_run("r1", verdicts=[verdict_row()])
+    store = str(tmp_path / "store")
+    assert main(["ingest", str(tmp_path / "runs"), "--store", store]) == 0
+    (path,) = (tmp_path / "store" / "rollups" / "checks").rglob("*.parquet")
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    capsys.readouterr()
+    asked = (["query", "SELECT test FROM checks"], ["build", "--out", str(tmp_path / "out")])
+    for arguments in asked:
+        assert main([*arguments, "--store", store]) == 3
+        told = capsys.readouterr().err.splitlines()[-1]
+        assert told.startswith("zenoh-reports: a file of the store's table checks is missing or damaged: ")
+        assert str(path) in told
+        assert told.endswith("; `zenoh-reports store check` says which, ingest the run again")
+
+
 @pytest.mark.usefixtures("spark")
 def test_query_over_run_folders_answers_in_json(
     make_run: Callable[..., Path],

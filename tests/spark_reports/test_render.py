@@ -20,6 +20,7 @@ def test_differences_are_lines_for_a_terminal_and_fields_for_programs(parts: Sim
     head, line = render.differences_text(found).splitlines()
     assert head == "eclipse-zenoh, 13 releases: 1 of 2 requirements differ"
     assert line.startswith("  ZN-INIT-001  MUST  1.9.0  as required -> a b,")
+    assert render.differences_text(found[:1]).splitlines()[0].endswith("1 of 1 requirement differs")
     table = render.differences_csv(found)
     assert table.count("\n") == 3
     assert [row["first"] for row in csv.DictReader(table.splitlines())] == ["1.9.0", ""]

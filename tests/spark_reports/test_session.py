@@ -3,7 +3,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,27 @@ def test_java_that_cannot_run_spark_is_one_line(tmp_path: Path, broken_java: Pat
     assert "Spark does not start on Java 21" in line
     assert "Error: no room for a heap. `zenoh-reports doctor`" in line
     assert "pyspark    " in done.stdout
+
+
+def test_setting_that_spark_does_not_take_is_wrong_use(
+    tmp_path: Path, make_run: Callable[..., Path], verdict_row: Callable[..., Any]
+) -> None:
+    runs = make_run("r1", verdicts=[verdict_row()])
+    setting = ["--conf", "spark.sql.shuffle.partitions=abc"]
+    done = run(["-m", "spark_reports", "query", "SELECT 1", "--store", str(runs), *setting], tmp_path)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        "zenoh-reports: --conf: The value 'abc' in the config \"spark.sql.shuffle.partitions\" is invalid. "
+        "It should be a/an 'int' value"
+    )
+
+
+def test_line_that_leads_nowhere_is_followed_by_the_cause() -> None:
+    text = (
+        "Error while instantiating 'X':\n\nJVM stacktrace:\njava.lang.A: Error while instantiating 'X':\n"
+        "\tat x.Y.z(Y.scala:1)\nCaused by: java.lang.B: between\n\tat x\nCaused by: java.lang.C: no room"
+    )
+    assert session._first_line(RuntimeError(text)) == "Error while instantiating 'X': no room"
 
 
 def test_session_uses_the_archive_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,16 @@ def _take(start: Offsets, end: Offsets, task_bytes: int = 1 << 20) -> bytes:
     return b"".join(block for one in found for _, block in one)
 
 
+def test_linked_runs_are_found_once_and_pipes_are_passed_over(tmp_path: Path) -> None:
+    path = _file(tmp_path, b"one\n")
+    (tmp_path / "a-link").symlink_to(path.parent)
+    (tmp_path / "loop").symlink_to(tmp_path)
+    os.mkfifo(path.with_name(rows.VERDICTS))
+    found = scan([str(tmp_path)])
+    assert found == [str(path), str(path.with_name(rows.VERDICTS))]
+    assert _take({}, advance({}, found, None)) == b"one\n"
+
+
 def test_half_a_line_is_left_until_it_is_whole(tmp_path: Path) -> None:
     path = _file(tmp_path, b"one\ntw")
     first = advance({}, [str(path)], None)

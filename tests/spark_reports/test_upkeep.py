@@ -499,6 +499,31 @@ def test_check_names_what_is_missing_short_or_miscounted(store: Store) -> None:
     assert wrong[3] == "r2: verdicts.jsonl has 2 good lines, verdicts has 1 rows"
 
 
+def test_check_reads_records_that_a_checkpoint_stands_in_for(store: Store) -> None:
+    for number in range(20):
+        publish(store, f"r{number}", {"verdicts": [{"test": "a"}]})
+    store.checkpoint()
+    cut, changed = (Path(store.uri, f"_commits/{name}.1.json") for name in ("r3", "r7"))
+    cut.write_bytes(cut.read_bytes()[:-30])
+    changed.write_bytes(
+        changed.read_bytes().replace(b"verdicts 1", b"verdicts 2").replace(b'"attempt"', b'"attempt" ')
+    )
+    value = json.loads(changed.read_bytes())
+    changed.write_text(json.dumps(value | {"bundle": "another"}))
+    again = Store(store.uri)
+    assert len(again.commits()) == 20
+    first, second = upkeep.check(again)
+    assert "_commits/r3.1.json is damaged" in first
+    assert second == "_commits/r7.1.json and its copy in _checkpoints differ"
+
+
+@pytest.mark.parametrize("least", ["0", "abc", "", "1.5", "9" * 5000])
+def test_number_of_files_that_is_none_is_told(least: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command("compact", "x", "--least", least)
+    assert "is no whole number from 1 to 999999999" in capsys.readouterr().err
+
+
 def test_remote_store_is_merged_cut_down_and_swept(remote: Store) -> None:
     for n in range(3):
         publish(remote, f"r{n}", {"cases": cases(closed=5, finding=n), **requirement(n)})
