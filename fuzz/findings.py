@@ -13,8 +13,10 @@ from conformance.observe import History
 from conformance.recorder import CaptureWriter
 from fuzz.cases import Cause
 from fuzz.known import Signature
-from fuzz.lab import Tried
+from fuzz.lab import LONGEST_LINGER, Tried
 from fuzz.oracles import Harm
+from fuzz.oracles.canary import Wrong
+from fuzz.oracles.service import NOTHING, UNREACHED
 from fuzz.player.history import history_of
 from fuzz.regression import shortened, test_of
 from fuzz.script import Do, Script, ScriptError
@@ -37,13 +39,27 @@ FINDING, SCRIPT, FIRST, CAPTURE, README, TEST = (
 
 CONFIRMED, SEEN, FLAKY, OPEN = "confirmed", "seen", "not reproduced", "open"
 """Whether it is true: it came again on fresh nodes as often as was asked for; it was seen beyond doubt (a process that
-ended) but did not come again; neither; nobody has looked yet."""
+ended, a session that the node ended, anything that was seen often) but did not come again; neither; nobody has looked
+yet."""
 
 DUMPED = 2048
 """So many bytes of a stimulus are shown."""
 
+TRAFFIC, STATE = "ordinary traffic", "state alone"
+"""What is enough for a fault that needs no message of a case: what the oracles say to any node; that, and that links
+come into their states."""
+
 CERTAIN = frozenset({Harm.CRASH, Harm.PANIC})
-"""What is true when it was seen once."""
+"""What is true when it was seen once, and ends the process or what goes on in it."""
+
+ACTED = frozenset({Harm.UNDUE, Harm.GONE, Harm.UNDECODABLE})
+"""What the node did, and did not only fail to do in time: however busy the machine is, it is true as well."""
+
+SPOILT = frozenset({Wrong.CHANGED, Wrong.TWICE, Wrong.REORDERED, Wrong.ASTRAY, Wrong.REPLY_CHANGED})
+"""The same of what others send through it."""
+
+OFTEN = 3
+"""What rests on a time is true when it was seen so often: each time on a node that had been started anew."""
 
 
 class NoFinding(ValueError):
@@ -97,6 +113,8 @@ class Finding:
         confirmed: How often it came again on a fresh node, of how many tries.
         status: ``open``, ``confirmed``, ``seen`` or ``not reproduced``.
         rounds: How often the script is played until it shows.
+        waited: Seconds for which the node seems well behind the script, before it is not.
+        without: ``ordinary traffic`` or ``state alone`` when it shows without the message of any case; else empty.
         minimised: How far it was made smaller; None before that.
         known: Id of the entry in the known findings; empty when it is new.
         places: All places with their lines in which it was seen.
@@ -133,6 +151,8 @@ class Finding:
     confirmed: tuple[int, int] = (0, 0)
     status: str = OPEN
     rounds: int = 1
+    waited: float = 0.0
+    without: str = ""
     minimised: Minimised | None = None
     known: str = ""
     places: set[str] = dataclasses.field(default_factory=set)
@@ -145,10 +165,33 @@ class Finding:
     path: Path | None = None
     tried: Tried | None = None
 
+    def shown_by(self, tried: Tried) -> None:
+        """Takes what was played in a try that showed it for what it takes."""
+        self.script, self.tried = tried.script, tried
+        self.rounds, self.waited = tried.rounds, tried.waited
+
     @property
     def fails(self) -> bool:
         """It makes a run fail: it is new, and true."""
         return not self.known and self.status != FLAKY
+
+    @property
+    def shown(self) -> bool:
+        """Its folder holds a capture and a test, which are made of a try in which it was seen."""
+        if self.tried is not None and self.tried.script == self.script:
+            return True
+        return self.path is not None and (self.path / TEST).exists()
+
+    @property
+    def beyond_doubt(self) -> bool:
+        """It is true even if nobody can tell which case did it: the node did something, or it was seen often."""
+        if self.harm in CERTAIN | ACTED:
+            return True
+        if self.harm is Harm.REFUSING and not self.place.endswith((NOTHING, UNREACHED)):
+            return True
+        if self.harm is Harm.DISTURBED and self.place in SPOILT:
+            return True
+        return self.before + self.hits + self.confirmed[0] >= OFTEN
 
     @property
     def signature(self) -> Signature:
@@ -192,6 +235,8 @@ class Finding:
             "masked": self.masked,
             "confirmed": {"hits": hits, "tries": tries},
             "rounds": self.rounds,
+            "waited": round(self.waited, 3),
+            "without": self.without,
             "minimised": None
             if made is None
             else {
@@ -209,7 +254,7 @@ class Finding:
             "commands": {
                 "replay": "zenoh-fuzz replay .",
                 "shrink": "zenoh-fuzz shrink .",
-                "test": f"pytest {TEST}",
+                **({"test": f"pytest {TEST}"} if self.shown else {}),
             },
         }
 
@@ -241,6 +286,9 @@ class Finding:
                 harm=Harm(value["harm"]),
                 script=script,
                 first=first,
+                # Those of earlier versions do not say so.
+                without=str(value.get("without", "")),
+                waited=min(max(0.0, float(value.get("waited", 0.0))), LONGEST_LINGER),
                 confirmed=(int(confirmed["hits"]), int(confirmed["tries"])),
                 minimised=None
                 if made is None
@@ -412,7 +460,9 @@ def readme_of(finding: Finding) -> str:
     ]
     if finding.known:
         lines.append(f"| known as | {finding.known} |")
-    lines += [f"\n{note}" for note in finding.notes]
+    if finding.without:
+        lines += ["", _ALONE[finding.without]]
+    lines += [f"\n{note}" for note in [*finding.notes, *filter(None, [_together(finding)])]]
     lines += [
         "",
         "## See it again",
@@ -423,8 +473,7 @@ def readme_of(finding: Finding) -> str:
         "zenoh-fuzz replay .",
         "```",
         "",
-        f"or, without the fuzzer, `pytest {TEST}`: it fails while the fault is there. Another node is named by `--node`.",
-        f"`{CAPTURE}` opens in Wireshark.",
+        *(_FILES if finding.shown else [_NO_FILES]),
         "",
         "## What is sent",
         "",
@@ -464,16 +513,53 @@ _PURPOSE = {
 }
 
 
+_FILES = [
+    f"or, without the fuzzer, `pytest {TEST}`: it fails while the fault is there. Another node is named by `--node`.",
+    f"`{CAPTURE}` opens in Wireshark.",
+]
+_NO_FILES = (
+    "It was never seen again on a fresh node, so there is neither a capture nor a test of it: what is played is what "
+    "came before it was seen, and may not be all that is needed."
+)
+
+_ALONE = {
+    TRAFFIC: "It needs no message of a case: it shows although nothing but the ordinary traffic of the oracles goes to "
+    "the node (sessions that open, publications, queries, pings).",
+    STATE: "It needs no message of a case: it shows when links come into their states, and nothing but the ordinary "
+    "traffic of the oracles goes to the node besides.",
+}
+
+
+def _together(finding: Finding) -> str:
+    """Returns what has to be said where different faults may have fallen into one bucket."""
+    fields = sorted({cause.field or cause.source for cause in finding.causes})
+    if len(fields) < 2 or re.search(r"\S+\.\w+:\d+", finding.place):
+        return ""
+    shown = ", ".join(_one_line(field) for field in fields[:8])
+    more = f" and {len(fields) - 8} more" if len(fields) > 8 else ""
+    return (
+        f"Cases about different things fell into this bucket: {shown}{more}. The node does not say where it failed, so "
+        "nothing tells whether that is one fault or several. Only the first one was looked into: look again when it is "
+        "mended."
+    )
+
+
 def _truth(finding: Finding) -> str:
     hits, tries = finding.confirmed
     match finding.status:
         case "confirmed":
             return f"Confirmed: it came again on {hits} of {tries} fresh nodes."
         case "seen":
-            return (
-                f"The process ended, which is beyond doubt; but it did not come again reliably ({hits} of {tries} "
-                "fresh nodes). What is below is what was played before it."
+            what = {
+                Harm.CRASH: "The process ended, which is beyond doubt",
+                Harm.PANIC: "The process said that it failed, which is beyond doubt",
+            }.get(finding.harm, f"It was seen in {finding.before + finding.hits} cases and is beyond doubt")
+            again = (
+                f"it did not come again reliably ({hits} of {tries} fresh nodes)"
+                if tries
+                else ("nobody could tell which case did it")
             )
+            return f"{what}; but {again}. What is below is what was played before it."
         case "not reproduced":
             return (
                 f"Not reproduced ({hits} of {tries} fresh nodes): it may have been the machine, or more than one "
@@ -500,6 +586,8 @@ def _sent(finding: Finding) -> list[str]:
         "Hexadecimal digits; what stands in braces is filled in when it leaves: lengths, numbers, ZenohID, cookie.",
         "",
     ]
+    if not finding.script.steps:
+        return ["Nothing: what the oracles say to any node is enough."]
     if finding.rounds > 1:
         lines += [f"All of this up to {finding.rounds} times:", ""]
     for number, step in enumerate(finding.script.steps, 1):

@@ -138,20 +138,21 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
         _beside(order, job) as also,
     ):
         watch = _Watch(recorder, order.engine, progress)
+        triage = Triage(
+            config,
+            node,
+            lab,
+            known,
+            through_known=order.through_known,
+            minimising=order.minimise,
+        )
         runner = Runner(
             config,
             node,
             [CAMPAIGNS[name] for name in order.campaigns],
             Budget(order.seconds, order.cases),
             recorder,
-            Triage(
-                config,
-                node,
-                lab,
-                known,
-                through_known=order.through_known,
-                minimising=order.minimise,
-            ),
+            triage,
             job=job,
             jobs=order.jobs,
             done=order.done.get(job, {}),
@@ -180,6 +181,10 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
         summary = runner.summary
         outcome.failed = "; ".join(filter(None, [outcome.failed, *dict.fromkeys(summary.blind)]))
         outcome.findings = [watch.row(finding) for finding in summary.findings]
+        for finding in triage.merged:
+            # Rows of it were written when nobody knew.
+            if finding.bucket not in triage.findings:
+                watch.row(finding)
     for name in (
         "coverage",
         "cases",

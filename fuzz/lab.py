@@ -64,8 +64,11 @@ PACE = 9
 SLOWER, SLOWER_SECONDS = 4.0, 0.004
 """So many times as long as before, and so many seconds longer, is slow."""
 
-LINGER = 0.15
-"""Seconds in which a process may still die of what it was sent."""
+LINGER, LONGEST_LINGER = 0.15, 3.0
+"""Seconds in which a process may still die of what it was sent; where it is known or likely that it takes its time."""
+
+LINGERING = 1.5
+"""A process that took its time to die is waited for so many times as long."""
 
 WARM_UP = 5
 """So manieth part of the measurements is not counted: a process fills its pools."""
@@ -145,7 +148,7 @@ class Tried:
         endpoints: Addresses of the links.
         parts: One for each step of the last round.
         helpers: Live values of links that states made beside those of the script, by number.
-        late: The node seemed well at first.
+        waited: Seconds for which the node seemed well behind it, before it was not.
         grown: Bytes of memory and descriptors that the process holds more a second, behind its warming up.
         seconds: How long it took.
     """
@@ -159,7 +162,7 @@ class Tried:
     endpoints: dict[int, Endpoints] = field(default_factory=dict)
     parts: list[Part] = field(default_factory=list)
     helpers: dict[int, Mapping[str, bytes]] = field(default_factory=dict)
-    late: bool = False
+    waited: float = 0.0
     grown: tuple[float, float] = (0.0, 0.0)
     seconds: float = 0.0
 
@@ -167,6 +170,11 @@ class Tried:
         """Returns the numbers of the links that were brought into one of these states."""
         steps = zip(self.script.steps, self.parts, strict=False)
         return {part.link for step, part in steps if step.do is Do.REACH and step.state in states}
+
+
+def linger_of(waited: float) -> float:
+    """Returns seconds in which a process may die of what it took so many seconds to die of."""
+    return min(LONGEST_LINGER, max(LINGER, LINGERING * waited))
 
 
 class NoFreshNode(HarnessError):
@@ -297,9 +305,12 @@ class Seat:
                 tried.objection = scales.weigh(last=last) or (self._slower(usual) if last else None)
             if tried.objection is not None or last:
                 break
+        well = time.monotonic()
         if tried.objection is None and linger and self._ends_within(linger):
-            tried.late = True
+            tried.waited = time.monotonic() - well
             tried.objection = self._patient.examine(When.ODD, tried.played, case)
+            if tried.objection is None:
+                tried.waited = 0.0
         if tried.objection is not None:
             self.state = "harmed"
         if scales is not None:

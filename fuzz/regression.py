@@ -16,7 +16,7 @@ from typing import Any
 
 from conformance.observe import Direction
 from fuzz import standalone
-from fuzz.lab import Part, Tried, needs_of
+from fuzz.lab import Part, Tried, linger_of, needs_of
 from fuzz.player import Event
 from fuzz.player.answers import FENCE_ID
 from fuzz.player.history import batch_of
@@ -57,6 +57,9 @@ FlatStep = dict[str, Any]
 COUNTED = ("sn", "sn_be")
 """Live values that a link counts."""
 
+LATE = 0.2
+"""Seconds in which a process may still die of what it was sent, at least: a test is run where nobody looks."""
+
 TURNS = ("count", "digits")
 """Live values that say how often a step was repeated."""
 
@@ -90,7 +93,17 @@ def flat(tried: Tried) -> list[FlatStep]:
     for one in flattened:
         if one["do"] == "send":
             one["data"] = shortened(one["data"])
-    return flattened
+    return list(_on_links(flattened))
+
+
+def _on_links(steps: list[FlatStep]) -> Iterator[FlatStep]:
+    """Yields the steps without those on links that never came about, because the node was gone by then."""
+    made = set()
+    for step in steps:
+        if step["do"] == "link":
+            made.add(step["link"])
+        if step["link"] in made:
+            yield step
 
 
 def _reaching(tried: Tried, step: Step, part: Part) -> list[FlatStep]:
@@ -282,11 +295,12 @@ CONFIG: dict[str, Any] = {pprint.pformat(config, width=100)}
 NEEDS = {needs!r}
 HARM = {harm!r}
 ROUNDS = {tried.rounds}
+LATE = {max(LATE, linger_of(tried.waited)):.3g}
 STEPS: list[dict[str, Any]] = {steps}
 
 
 def test_finding(request: Any) -> None:
-    check(node_wanted(request, NODE), CONFIG, NEEDS, HARM, STEPS, ROUNDS)
+    check(node_wanted(request, NODE), CONFIG, NEEDS, HARM, STEPS, ROUNDS, LATE)
 '''
 
 

@@ -24,6 +24,7 @@ from fuzz.lab import SLOW
 from fuzz.oracles import ORACLES, Objection, Patient, When
 from fuzz.plan import Done, Numbered, Plan, merged, mine
 from fuzz.player import Answers, Ending, Player, Trace
+from fuzz.player.player import PATIENCE
 from fuzz.recorder import Recorder
 from fuzz.script import Do, Script, Step
 from fuzz.stages import Stage, stage_for
@@ -65,6 +66,12 @@ FAIR = 0.2
 
 SETTLED = 10.0
 """Seconds from the beginning in which stages are not put off: what each takes is not known yet."""
+
+UNHURRIED = 4
+"""A node that takes long to answer when it is fresh may take so many times as long."""
+
+SLOW_ANSWER = 0.02
+"""Seconds; when an answer takes longer on a fresh node, that is said, because it makes all of a run slow."""
 
 PUT_OFF = 2048
 """So many cases of a stage wait for its turn; more are let go."""
@@ -150,6 +157,7 @@ class _Scene:
         played: How many there were.
         waiting: Cases that were put off, because it takes long.
         let_go: How many more there were than can wait.
+        usual: Seconds that an exchange took when the node was fresh; the longest of all times that it was.
     """
 
     def __init__(self, runner: Runner, stage: Stage, also: Stage | None) -> None:
@@ -163,6 +171,8 @@ class _Scene:
         self.seconds = 0.0
         self.played = self.let_go = 0
         self.waiting: list[Numbered] = []
+        self._players: list[Player] = []
+        self.usual = 0.0
         self.engine = runner.engine_for(self._player, stage.lanes)
 
     def put_off(self, cases: Sequence[Numbered]) -> None:
@@ -174,8 +184,28 @@ class _Scene:
         """Tells whether cases of a state are played here."""
         return bool(state) and FACTS[State(state)].needs == self.stage.needs
 
+    def begin(self) -> None:
+        """Gets to know a node that was just started."""
+        self.patient.begin()
+        self.usual = max(self.usual, self.patient.usual)
+        for player in self._players:
+            player.patience = max(PATIENCE, min(player.reply, UNHURRIED * self.patient.usual))
+
+    def slow(self) -> str:
+        """Returns in words that the node takes long to answer; nothing when it does not."""
+        if self.usual < SLOW_ANSWER:
+            return ""
+        lanes = len(self._players)
+        links = "one link" if lanes == 1 else f"{lanes} links"
+        return (
+            f"the node answers slowly: an exchange took {self.usual * 1e3:.0f} ms when it was fresh; each case waits "
+            f"for an answer, and there {'is' if lanes == 1 else 'are'} {links} side by side, so the rate is low"
+        )
+
     def _player(self) -> Player:
-        return self.stage.player(random.Random(), self.trace, self._answers)
+        player = self.stage.player(random.Random(), self.trace, self._answers)
+        self._players.append(player)
+        return player
 
 
 class Runner:
@@ -294,6 +324,7 @@ class Runner:
         """Says what could not be judged, and what there was no time for."""
         patient = scene.patient
         where = f" ({needs})" if needs else ""
+        self.summary.notes += filter(None, [scene.slow()])
         left = len(scene.waiting) + scene.let_go
         if left and needs and self._had_enough(scene):
             share = scene.seconds / self.summary.seconds
@@ -316,13 +347,16 @@ class Runner:
 
     def minimise(self) -> None:
         """Makes the findings smaller that are not yet."""
-        findings = self._triage.findings.values()
+
+        def begin(number: int, count: int) -> None:
+            self.summary.findings = list(self._triage.findings.values())
+            self._tell(f"making findings smaller, {number} of {count}")
+
         try:
-            for number, finding in enumerate(findings, 1):
-                self._tell(f"making findings smaller, {number} of {len(findings)}")
-                self._triage.minimise(finding, self._minimise)
+            self._triage.minimise_all(self._minimise, begin)
         except KeyboardInterrupt:
             self.summary.interrupted = True
+        self.summary.findings = list(self._triage.findings.values())
 
     def _tell(self, doing: str) -> None:
         """Tells what goes on behind the last case."""
@@ -448,7 +482,7 @@ class Runner:
             self.summary.notes.append(f"left out: states that need a node that {needs}: {error}")
             return None
         scene = self._scenes[needs] = _Scene(self, stage, self._beside(needs))
-        scene.patient.begin()
+        scene.begin()
         return scene
 
     def _beside(self, needs: str) -> Stage | None:
@@ -601,7 +635,7 @@ class Runner:
                 self._restart(scene)
             else:
                 self._triage.take(objection, suspects, self._triage_seconds())
-                scene.patient.begin()
+                scene.begin()
         finally:
             self._learn()
             self.summary.lost += time.monotonic() - began
@@ -656,7 +690,7 @@ class Runner:
         began = time.monotonic()
         scene.recent.clear()
         scene.stage.restart()
-        scene.patient.begin()
+        scene.begin()
         self.summary.restarts += 1
         self.summary.slowest_restart = max(self.summary.slowest_restart, time.monotonic() - began)
 

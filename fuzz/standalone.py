@@ -25,8 +25,10 @@ from conformance.link.tls import client_context
 from conformance.nodes import Node, node_of
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
-from scapy_layers.codes import Kind
-from scapy_layers.network import Push
+from scapy_layers.codes import Kind, QueryTarget
+from scapy_layers.data import Put, Query, Reply
+from scapy_layers.extensions import QoS, Target, Timeout
+from scapy_layers.network import Push, Request, Response, ResponseFinal
 
 PATIENCE = 1.0
 """Seconds that an answer may take."""
@@ -34,14 +36,18 @@ PATIENCE = 1.0
 PROMPT = 0.05
 """Seconds in which a node that is well answers; the end of our side may bring the answer of one that is not."""
 
-LATE = 0.2
-"""Seconds in which a process may still die of what it was sent."""
+HEARING = 0.1
+"""Seconds in which the next answer comes that a later step takes something from."""
 
-KEY = "harness/finding/canary"
-"""Where the canary publishes."""
+WORD, DIGITS, FILLER = 16, 12, 24
+"""Bytes of what the canary sends: a word, behind it one byte for what it is, a number, and what has no meaning. A node
+may fail at one size and not at another: these are those of the oracles that saw it."""
 
-PUBLICATIONS = 8
-"""So many are sent to see whether all of them arrive."""
+FIRST_EXCHANGES, EXCHANGES = 20, 8
+"""So many the canary makes with a fresh node, and so many to see whether it still serves."""
+
+WAITING_MS = 2000
+"""So long a query of the canary waits for its reply, in ms."""
 
 SLOWER, SLOWER_SECONDS = 4.0, 0.004
 """So many times as long as before, and so many seconds longer, is slow."""
@@ -79,6 +85,7 @@ class Link:
         self.numbers = {"sn": 1_000_000, "sn_be": 1_000_000}
         self.turn = 0
         self.received: list[bytes] = []
+        self.heard = 0
         self.ended = False
         self.paused = False
         self._buffer = b""
@@ -105,6 +112,11 @@ class Link:
                 data += value[int(place[2]) : int(place[3])] if place[2] else value
         data += bytes.fromhex(text[at:])
         return min(len(data), (1 << 8 * size) - 1).to_bytes(size, "little") + data if size else data
+
+    def say(self, step: dict[str, Any]) -> None:
+        """Sends what a step says, as often as it says."""
+        for self.turn in range(step.get("times", 1)):
+            self.send(self.fill(step["data"]), bytewise=step.get("bytewise", False))
 
     def send(self, data: bytes, *, bytewise: bool = False) -> None:
         """Sends bytes as they are; what the node says meanwhile is taken in."""
@@ -160,8 +172,11 @@ class Link:
                 return False
             self.receive(left)
 
-    def learn_cookie(self, batch: bytes) -> None:
-        """Takes the cookie out of an InitAck: header, version, role and sizes, ZenohID, resolutions, cookie."""
+    def learn(self) -> None:
+        """Takes the cookie out of the first InitAck: header, version, role and sizes, ZenohID, resolutions, cookie."""
+        batch = next((batch for batch in self.received if batch[:1] and batch[0] & 0x3F == 0x21), None)
+        if batch is None:
+            return
         at = 3 + (batch[2] >> 4) + 1 + (3 if batch[0] & 0x40 else 0)
         begin, size, shift = at, 0, 0
         while True:
@@ -246,7 +261,7 @@ class Replay:
 
     # Playing ---------------------------------------------------------------------------------------
 
-    def play(self, harm: str, steps: list[dict[str, Any]], rounds: int = 1) -> str:
+    def play(self, harm: str, steps: list[dict[str, Any]], rounds: int, late: float) -> str:
         """Plays the steps and looks at the node; returns what is wrong with it, or nothing."""
         in_group = harm == "stall" and self._needs == "joins"
         if in_group and not self._carries(steps):
@@ -254,7 +269,7 @@ class Replay:
         # What a node tells a link of the sessions of others may be part of a finding.
         canary = None if harm in {"growth", "leak", "busy"} else self._canary()
         before = self._figures()
-        usual = _pace(canary) if canary and harm == "slow" else 0.0
+        usual = canary.pace() if canary and harm == "slow" else 0.0
         for _ in range(rounds):
             for link in self._links.values():
                 link.close()
@@ -262,9 +277,9 @@ class Replay:
             if not self._round(steps) or self.node.death():
                 break
         reached = all(name in self._links for name in {step["link"] for step in steps})
-        why = self._wrong(harm, before, canary)
+        why = self._wrong(harm, before, canary, late)
         if not why and canary and harm == "slow":
-            now = _pace(canary)
+            now = canary.pace()
             if now > SLOWER * usual and now - usual > SLOWER_SECONDS:
                 why = f"what others publish takes {now * 1e3:.1f} ms, {usual * 1e3:.1f} ms before"
         if not why and in_group and not self._carries(steps):
@@ -304,8 +319,7 @@ class Replay:
     def _step(self, link: Link, step: dict[str, Any]) -> bool:
         match step["do"]:
             case "send":
-                for link.turn in range(step.get("times", 1)):
-                    link.send(link.fill(step["data"]), bytewise=step.get("bytewise", False))
+                link.say(step)
             case "expect":
                 return self._expect(link, step)
             case "numbers":
@@ -314,6 +328,10 @@ class Replay:
                 link.prefix = step["size"]
             case "settle":
                 self._settle(link, step)
+            case "await":
+                link.wait(lambda _: True, HEARING, link.heard)
+                link.heard = len(link.received)
+                link.learn()
             case "pause" | "resume" as what:
                 link.paused = what == "pause"
             case "finish":
@@ -326,10 +344,9 @@ class Replay:
     def _expect(link: Link, step: dict[str, Any]) -> bool:
         """Waits for a message; tells whether it came, unless it may be missing."""
         found = link.wait(lambda batch: batch[:1] and batch[0] & 0x1F == step["id"])
-        acks = [batch for batch in link.received if batch[:1] and batch[0] & 0x3F == 0x21]
-        if acks:
-            link.learn_cookie(acks[0])
+        link.learn()
         link.received.clear()
+        link.heard = 0
         return found or not step.get("needed", True)
 
     def _settle(self, link: Link, step: dict[str, Any]) -> None:
@@ -365,9 +382,7 @@ class Replay:
 
     # Looking ---------------------------------------------------------------------------------------
 
-    def _wrong(
-        self, harm: str, before: dict[str, float], canary: tuple[SessionEnd, SessionEnd] | None
-    ) -> str:
+    def _wrong(self, harm: str, before: dict[str, float], canary: Canary | None, late: float) -> str:
         said = self._said(harm)
         if said:
             return said
@@ -376,11 +391,12 @@ class Replay:
             link.close()
         if not self.node.death() and harm in {"growth", "leak", "busy"}:
             return self._more(harm, before)
-        # A node that dies stops serving first, and may take its time to die.
-        judged = canary if harm in {"disturbed", "stall", "refusing", "slow", "undue"} else None
-        seen = self.node.problem(PATIENCE) or (self._lost(judged) if judged else "")
+        # A node that dies stops serving first, and may take its time to die; or it dies of what others send now.
+        lost = canary.lost() if canary else ""
+        judged = harm in {"disturbed", "stall", "refusing", "slow", "undue"}
+        seen = self.node.problem(PATIENCE) or (lost if judged else "")
         if self.node.pid is not None:
-            _ends_within(self.node.pid, LATE)
+            _ends_within(self.node.pid, late)
         return self.node.death() or seen or self.node.complaints()
 
     def _said(self, harm: str) -> str:
@@ -419,33 +435,111 @@ class Replay:
             figures["cpu"] = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
         return figures
 
-    def _canary(self) -> tuple[SessionEnd, SessionEnd] | None:
-        """Returns a publisher and a subscriber of ours, through which something went already."""
+    def _canary(self) -> Canary | None:
+        """Returns sessions of ours through which something went already."""
         ends = []
         try:
-            for _ in range(2):
+            for _ in range(3):
                 self._testers.append(self.node.tester(PATIENCE))
                 ends.append(self._testers[-1].session())
-            ends[1].declare_subscriber(KEY)
-            ends[0].put(KEY, b"before")
-            ends[1].expect(Push)
-        except (Unmet, LinkFailed, LocalError, HarnessError, NotApplicable):
+            return Canary(ends[0], ends[1])
+        except TROUBLE:
             return None
-        return ends[0], ends[1]
 
-    @staticmethod
-    def _lost(canary: tuple[SessionEnd, SessionEnd]) -> str:
-        publisher, subscriber = canary
-        for number in range(PUBLICATIONS):
-            data = b"behind %d" % number
+
+TROUBLE = (Unmet, LinkFailed, LocalError, HarnessError, NotApplicable)
+
+
+class Canary:
+    """Sessions of ours and what they send each other through the node: publications, queries and replies.
+
+    Args:
+        publisher: Publishes and asks.
+        subscriber: Subscribes and replies.
+
+    Raises:
+        Unmet: The node does not carry publications to begin with.
+    """
+
+    def __init__(self, publisher: SessionEnd, subscriber: SessionEnd) -> None:
+        self._publisher, self._subscriber = publisher, subscriber
+        self._key = f"@zenoh-harness/canary/{secrets.token_hex(WORD // 2)}"
+        self._word = secrets.token_hex(WORD // 2).encode()
+        self._number = 0
+        self._replies = True
+        subscriber.declare_subscriber(self._key)
+        subscriber.declare_queryable(self._key, complete=True)
+        publisher.fence()
+        for _ in range(FIRST_EXCHANGES):
+            self.publish()
+            self._replies = self._replies and self._carries_queries()
+
+    def publish(self) -> float:
+        """Publishes something and waits until it arrives, whole; returns how many seconds that took."""
+        data = self._data(b"p")
+        began = time.perf_counter()
+        self._publisher.put(self._key, data, extensions=[QoS(D=1, E=1)])
+        got = self._subscriber.expect(Push)
+        took = time.perf_counter() - began
+        if bytes(got.body.data) != data:
+            raise Unmet("a publication as it was sent", f"one that is changed: {bytes(got.body.data).hex()}")
+        return took
+
+    def ask(self) -> None:
+        """Asks something and waits for the reply."""
+        data = self._data(b"r")
+        number = self._publisher.next_id()
+        target = Target(target=QueryTarget.BEST_MATCHING)
+        # What a query asks for has the head of what is published, and nothing behind it.
+        words = (self._word + b"q%0*d" % (DIGITS, number)).decode()
+        urgent = QoS(D=1, E=1)
+        self._publisher.post(
+            Request(
+                request_id=number,
+                key_suffix=self._key,
+                extensions=[urgent, target, Timeout(timeout=WAITING_MS)],
+                body=Query(P=1, parameters=words),
+            )
+        )
+        asked = self._subscriber.expect(Request).request_id
+        self._subscriber.post(
+            Response(
+                request_id=asked,
+                key_suffix=self._key,
+                extensions=[urgent],
+                body=Reply(body=Put(data=data)),
+            ),
+            ResponseFinal(request_id=asked),
+        )
+        got = self._publisher.expect(Response, request_id=number)
+        if bytes(got.body.body.data) != data:
+            raise Unmet("a reply as it was sent", f"one that is changed: {bytes(got.body.body.data).hex()}")
+
+    def lost(self) -> str:
+        """Returns what is wrong with what we send each other, or nothing."""
+        for _ in range(EXCHANGES):
             try:
-                publisher.put(KEY, data)
-                got = subscriber.expect(Push)
-            except (Unmet, LinkFailed, LocalError) as error:
-                return f"what others publish does not arrive any more: {error}"
-            if bytes(got.body.data) != data:
-                return "what others publish arrives changed, or not all of it"
+                self.publish()
+                if self._replies:
+                    self.ask()
+            except TROUBLE as error:
+                return f"what others send each other does not arrive any more: {error}"
         return ""
+
+    def pace(self) -> float:
+        """Returns seconds that a publication takes from one session to another."""
+        return median(self.publish() for _ in range(EXCHANGES))
+
+    def _data(self, kind: bytes) -> bytes:
+        self._number += 1
+        return self._word + kind + b"%0*d" % (DIGITS, self._number) + secrets.token_bytes(FILLER)
+
+    def _carries_queries(self) -> bool:
+        try:
+            self.ask()
+        except Unmet:
+            return False
+        return True
 
 
 def _ends_within(pid: int, seconds: float) -> None:
@@ -456,17 +550,6 @@ def _ends_within(pid: int, seconds: float) -> None:
             select.select([descriptor], [], [], seconds)
         finally:
             os.close(descriptor)
-
-
-def _pace(canary: tuple[SessionEnd, SessionEnd]) -> float:
-    """Returns seconds that a publication takes from one session to another."""
-    times = []
-    for _ in range(PUBLICATIONS):
-        began = time.perf_counter()
-        canary[0].put(KEY, b"timed")
-        canary[1].expect(Push)
-        times.append(time.perf_counter() - began)
-    return median(times)
 
 
 def _connected(node: Node) -> Link:
@@ -524,9 +607,19 @@ def check(
     needs: str,
     harm: str,
     steps: list[dict[str, Any]],
-    rounds: int = 1,
+    rounds: int,
+    late: float,
 ) -> None:
     """Plays a finding against a node that is started for it.
+
+    Args:
+        node: As for ``--node``.
+        config: Configuration paths that the node needs.
+        needs: How links come about, see ``Replay``.
+        harm: What it does to the node.
+        steps: What is played.
+        rounds: How often.
+        late: Seconds in which the process may still die of it.
 
     Raises:
         AssertionError: The fault is there; says what is seen.
@@ -537,5 +630,5 @@ def check(
         tempfile.TemporaryDirectory() as folder,
         Replay(node, config, needs, links, Path(folder)) as replay,
     ):
-        why = replay.play(harm, steps, rounds)
+        why = replay.play(harm, steps, rounds, late)
     assert not why, f"{harm}: {why}"

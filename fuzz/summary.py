@@ -211,7 +211,10 @@ def _word(row: FindingRow) -> str:
 
 def _hits(row: FindingRow) -> str:
     left_out = f", {row.left_out} more left out" if row.left_out else ""
-    return f"{row.hits} {'case' if row.hits == 1 else 'cases'} in {row.state}, first {row.campaign} {row.case}{left_out}"
+    where = f" in {row.state}" if row.state else ""
+    return (
+        f"{row.hits} {'case' if row.hits == 1 else 'cases'}{where}, first {row.campaign} {row.case}{left_out}"
+    )
 
 
 def _confirmed(row: FindingRow) -> str:

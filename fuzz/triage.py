@@ -24,13 +24,15 @@ from fuzz.findings import (
     FOLDER,
     OPEN,
     SEEN,
+    STATE,
+    TRAFFIC,
     Finding,
     Minimised,
     folder_of,
     without_line,
 )
 from fuzz.known import KnownFindings
-from fuzz.lab import LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried
+from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried, linger_of
 from fuzz.oracles import Harm, Objection
 from fuzz.plan import Numbered
 from fuzz.player import Ending, Played
@@ -73,6 +75,9 @@ SLOW_SECONDS = 4.0
 
 GROUPS, GROUP_SECONDS = 6, 1.2
 """So many groups of cases are tried for so long each, to see by which of them the node grows."""
+
+ORDINARY = frozenset({Do.REACH, Do.SETTLE, Do.CLOSE})
+"""Steps that every node has to bear: they are what is left of a script without its messages."""
 
 CONFIRM_SHARE = 0.15
 """Of the time in which something is made smaller, for seeing that the smallest comes again."""
@@ -160,7 +165,11 @@ class Open:
     masked: int = 0
 
 
-def joined(suspects: Sequence[Suspect]) -> Script:
+Group = Sequence[Suspect]
+"""What was played together, in order."""
+
+
+def joined(suspects: Group) -> Script:
     """Returns all of them as one script, in order; those that shared a link share one again."""
     last = {suspect.lane: index for index, suspect in enumerate(suspects)}
     names: dict[tuple[int, str], str] = {}
@@ -203,6 +212,23 @@ def bucket_of(objection: Objection, case: Case | None, state: State | None) -> s
     # What a stage needs of a node is gone: whatever was said there last, the same thing is broken.
     message = "" if place == STAGE else case.message if case is not None else "?"
     return " ".join(filter(None, [*said, phase_of(state), message]))
+
+
+def bucket_without(objection: Objection, kind: str) -> str:
+    """Returns the signature of a finding that needs no message: what was sent when it was seen is not in it.
+
+    Args:
+        objection: What was seen.
+        kind: ``TRAFFIC`` or ``STATE``.
+    """
+    words = words_of(objection.detail)
+    said = [str(objection.harm), without_line(objection.place), f'"{words}"' if words else ""]
+    return " ".join(filter(None, said if is_placed(objection) else [*said, kind]))
+
+
+def bare(script: Script) -> Script:
+    """Returns what brings links into their states, without anything that is sent on them then."""
+    return script.with_steps(step for step in script.steps if step.do in ORDINARY)
 
 
 def is_placed(objection: Objection) -> bool:
@@ -283,6 +309,7 @@ class Triage:
     Attributes:
         findings: By bucket, in the order they were found.
         masked: Cases left out, by what they are left out for.
+        merged: Findings that were told as others, and turned out to be one that is there.
     """
 
     def __init__(
@@ -304,6 +331,8 @@ class Triage:
         self._folder = config.run_dir / FOLDER
         self.findings: dict[str, Finding] = {}
         self.masked: Counter[Cause] = Counter()
+        self.merged: list[Finding] = []
+        self._names: dict[str, str] = {}
         self._mask: dict[Cause, Finding] = {}
         self._wide: dict[Cause, Finding] = {}
         self._spots: dict[tuple[Harm, str], str] = {}
@@ -343,7 +372,7 @@ class Triage:
 
     def _met(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding | None:
         """Returns the bucket of something that was met before, hit once more."""
-        finding = self._again(objection, suspects)
+        finding = self._again(objection, suspects) or self._ordinary(objection, suspects)
         if finding is not None:
             self._hit(finding, objection, self._suspect_of(finding, suspects))
             self._save(finding)
@@ -451,7 +480,8 @@ class Triage:
         while self._open:
             self.collect(wait=True)
         if self._small is not None:
-            self._small.result()
+            if self._small.result():
+                self._merge(self._large.pop(0))
             self._small = None
         if self._thread is not None:
             self._thread.shutdown()
@@ -465,7 +495,7 @@ class Triage:
                 return False
             done, self._small = self._small.result(), None
             if done:
-                del self._large[0]
+                self._merge(self._large.pop(0))
             return done
         if self._large and not self._open and self._latest == math.inf:
             self._small = self._beside(self._made_smaller, self._large[0])
@@ -546,6 +576,7 @@ class Triage:
             except HarnessError as error:
                 finding.notes.append(f"It could not be tried more often: {error}")
                 self._settle(finding, [])
+            finding = self._joined_to_other(finding)
         self._open.remove(one)
         for cause in one.causes:
             self._held.pop(cause, None)
@@ -601,7 +632,30 @@ class Triage:
         first = next(iter(_odd(suspects)), None) if objection.harm in SERVING else None
         if first is None and (len(suspects) == 1 or self._surely_last(objection, suspects)):
             first = suspects[-1]
-        return self.findings.get(bucket_of(objection, first.case, first.state)) if first else None
+        return self._called(bucket_of(objection, first.case, first.state)) if first else None
+
+    def _ordinary(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding | None:
+        """Returns the finding that needs no message, and of which nobody could tell this one.
+
+        Where the ordinary traffic is enough, it is enough whatever was played. Where a state is, one that was laid on
+        a single case may need its message; with many cases it is not tried again and again.
+        """
+        there = self._needing_nothing(objection)
+        if there is not None and (there.without == TRAFFIC or (len(suspects) != 1 and there.hits >= LOOKS)):
+            return there
+        return None
+
+    def _needing_nothing(self, objection: Objection) -> Finding | None:
+        """Returns the finding of the same harm and place that needs no message."""
+        place = without_line(objection.place)
+        return next(
+            (
+                finding
+                for finding in self.findings.values()
+                if finding.without and finding.harm is objection.harm and without_line(finding.place) == place
+            ),
+            None,
+        )
 
     @staticmethod
     def _surely_last(objection: Objection, suspects: Sequence[Suspect]) -> bool:
@@ -685,12 +739,16 @@ class Triage:
             finding.hits += 1
             if objection.place:
                 finding.places.add(objection.place)
-            if suspect is not None:
+            if suspect is not None and finding.without:
+                finding.states.add(str(suspect.state))
+            elif suspect is not None:
                 finding.messages.add(suspect.case.message)
                 finding.states.add(str(suspect.state))
                 # A pair of lies says nothing about which of the two did it.
                 if len(suspect.case.causes) == 1:
                     finding.causes.add(suspect.case.causes[0])
+            if finding.status == FLAKY and finding.beyond_doubt:
+                finding.status = SEEN
         self._leave_out(finding)
 
     def _leave_out(self, finding: Finding) -> None:
@@ -723,6 +781,7 @@ class Triage:
                 finding = self._show(guess, *culprit)
                 if finding.tried is culprit[1]:
                     self._confirm(finding, culprit[1], deadline)
+                    finding = self._joined_to_other(finding)
                 return finding
         except HarnessError as error:
             guess.notes.append(f"It could not be looked into: {error}")
@@ -734,6 +793,9 @@ class Triage:
         """Returns the finding of which nobody knows which case it was."""
         if self._is_kept(guess):
             return guess
+        there = self._needing_nothing(objection)
+        if there is not None:
+            return self._taken_for(there, guess, objection)
         if (len(suspects) > 1 or objection.harm in DEADLY) and not is_placed(objection):
             there = self._unlaid(guess, objection)
             if there is not None:
@@ -751,14 +813,18 @@ class Triage:
         guess.bucket = bucket_of(objection, None, State(guess.state))
         there = self.findings.get(guess.bucket)
         if there is not None:
-            self._hit(there, objection, None)
-            if guess.path is not None:
-                shutil.rmtree(guess.path, ignore_errors=True)
-            return there
+            return self._taken_for(there, guess, objection)
         guess.message = guess.field = guess.mutation = ""
         guess.messages.clear()
         guess.causes.clear()
         return None
+
+    def _taken_for(self, there: Finding, guess: Finding, objection: Objection) -> Finding:
+        """Counts a guess as a hit of a finding that is there already; returns that one."""
+        self._hit(there, objection, None)
+        if guess.path is not None:
+            shutil.rmtree(guess.path, ignore_errors=True)
+        return there
 
     def _show(self, guess: Finding, suspect: Suspect, tried: Tried) -> Finding:
         """Returns the finding of what a try has shown, which may be there already; else it has to be confirmed.
@@ -769,7 +835,7 @@ class Triage:
         assert objection is not None
         finding = self._make(objection, suspect)
         kept = self._is_kept(guess)
-        there = self.findings.get(finding.bucket) or self._earlier(finding)
+        there = self._called(finding.bucket) or self._earlier(finding)
         if there is not None:
             if there is guess:
                 self._learn(there, finding, tried)
@@ -782,8 +848,8 @@ class Triage:
             finding.path, _ = folder_of(self._folder, f"{OPEN} {finding.bucket}")
         else:
             finding.path = guess.path
-        finding.script = finding.first = tried.script
-        finding.rounds, finding.tried = tried.rounds, tried
+        finding.shown_by(tried)
+        finding.first = tried.script
         self._save(finding)
         return finding
 
@@ -795,8 +861,8 @@ class Triage:
         """Takes over what a try has shown of a bucket of which nobody knew which case it was."""
         for name in ("state", "message", "field", "mutation", "campaign", "case"):
             setattr(finding, name, getattr(shown, name))
-        finding.script = finding.first = tried.script
-        finding.rounds, finding.tried = tried.rounds, tried
+        finding.shown_by(tried)
+        finding.first = tried.script
         self._save(finding)
 
     def _attribute(
@@ -808,46 +874,72 @@ class Triage:
             return self._attribute_slow(objection, suspects, deadline)
         found = self._first(objection, self._guesses(suspects), until)
         if found is not None:
-            return found
+            return found[0][-1], found[1]
         # Neither the last nor its session: one that is further back, or many of them together.
         seen = self._lab.walk([suspect.alone for suspect in suspects], until)
-        tries: list[tuple[Suspect, Script]] = []
+        tries: list[tuple[Group, Script]] = []
         if seen is not None and seen[1].objection is not None and akin(objection, seen[1].objection):
             suspect = suspects[seen[0]]
             before = suspects[: seen[0] + 1]
             # Harm that takes long to be seen shall not be given up so near to the end.
             until = min(deadline, max(until, time.monotonic() + 4 * seen[1].seconds + 2))
-            tries += [(suspect, script) for script in (suspect.alone, suspect.script)]
+            tries += [((suspect,), script) for script in (suspect.alone, suspect.script)]
             # It may have taken its time to die.
-            tries += [(one, one.alone) for one in reversed(before[-LATE:-1])]
-            tries.append((suspect, joined(before)))
-        tries += [(suspects[-1], joined(suspects[-count:])) for count in _doubling(len(suspects))]
-        return self._first(objection, iter(tries), until, LINGER)
+            tries += [((one,), one.alone) for one in reversed(before[-LATE:-1])]
+            tries.append((before, joined(before)))
+        tries += [(suspects[-count:], joined(suspects[-count:])) for count in _doubling(len(suspects))]
+        found = self._first(objection, iter(tries), until, LINGER)
+        if objection.harm in CERTAIN:
+            until = max(deadline, time.monotonic() + ATTRIBUTE_SECONDS)
+            if found is None:
+                found = self._first(objection, iter([(suspects, joined(suspects))]), until, LONGEST_LINGER)
+            if found is not None:
+                found = self._narrowed(objection, *found, until)
+        return found and (found[0][-1], found[1])
+
+    def _narrowed(
+        self, objection: Objection, group: Group, tried: Tried, until: float
+    ) -> tuple[Group, Tried]:
+        """Returns the smallest part of what was played together of which the process still dies, in its own time.
+
+        Of what it dies of, the half is tried of which it dies, until that is one case or takes both halves.
+        """
+        while len(group) > 1:
+            # How long the first case took to show is not known, only how long it was since.
+            linger = linger_of(tried.seconds)
+            half = len(group) // 2
+            parts = (group[half:], group[:half])
+            tries = ((part, joined(part) if len(part) > 1 else part[0].alone) for part in parts)
+            less = self._first(objection, tries, until, linger)
+            if less is None:
+                break
+            group, tried = less
+        return group, tried
 
     def _first(
-        self, objection: Objection, tries: Iterator[tuple[Suspect, Script]], until: float, linger: float = 0.0
-    ) -> tuple[Suspect, Tried] | None:
-        """Returns the first try that shows the harm."""
-        for suspect, script in tries:
+        self, objection: Objection, tries: Iterator[tuple[Group, Script]], until: float, linger: float = 0.0
+    ) -> tuple[Group, Tried] | None:
+        """Returns the first try that shows the harm, and what was played in it."""
+        for group, script in tries:
             if time.monotonic() >= min(until, self._latest):
                 return None
-            tried = self._lab.play(script, case=suspect.case, linger=linger)
+            tried = self._lab.play(script, case=group[-1].case, linger=linger)
             if tried.objection is not None and akin(objection, tried.objection):
-                return suspect, tried
+                return group, tried
         return None
 
     @staticmethod
-    def _guesses(suspects: Sequence[Suspect]) -> Iterator[tuple[Suspect, Script]]:
+    def _guesses(suspects: Group) -> Iterator[tuple[Group, Script]]:
         """Yields what is most likely: the last cases alone, then what was played on the link of the last."""
         last = suspects[-1]
-        yield last, last.alone
+        yield (last,), last.alone
         if len(last.script.steps) > len(last.alone.steps):
-            yield last, last.script
+            yield (last,), last.script
         for suspect in _odd(suspects[:-1])[: RECENT // 2]:
-            yield suspect, suspect.alone
+            yield (suspect,), suspect.alone
         # Some harm is a matter of luck.
-        yield last, last.alone
-        yield last, last.alone
+        yield (last,), last.alone
+        yield (last,), last.alone
 
     def _attribute_slow(
         self, objection: Objection, suspects: Sequence[Suspect], deadline: float
@@ -882,32 +974,173 @@ class Triage:
         return self._lab.play(script, rounds=ROUNDS, seconds=seconds, case=group[-1].case)
 
     def _confirm(self, finding: Finding, tried: Tried, deadline: float) -> None:
-        """Plays it on fresh nodes, n of m times."""
+        """Plays it on fresh nodes, n of m times; without its message first, which may be innocent."""
+        try:
+            if self._confirm_without(finding, tried, deadline):
+                return
+        except NoFreshNode as error:
+            finding.notes.append(f"It could not be tried without its message: {error}")
         until = min(deadline, time.monotonic() + CONFIRM_SECONDS)
-        results = [True] if tried.fresh else []
+        linger = linger_of(finding.waited)
+        results, _ = self._times(finding, finding.script, [tried] if tried.fresh else [], until, linger)
+        self._settle(finding, results)
+
+    def _times(
+        self, finding: Finding, script: Script, tries: list[Tried], until: float, linger: float
+    ) -> tuple[list[bool], Tried | None]:
+        """Plays a script on fresh nodes until it is clear whether it shows the fault.
+
+        Args:
+            finding: The fault.
+            script: What is played.
+            tries: Tries of it that showed the fault.
+            until: On ``time.monotonic``; then as often as there was time for.
+            linger: See ``Lab.play``.
+
+        Returns:
+            Whether it was seen, for each try; the last one in which it was.
+        """
+        results, last = [True] * len(tries), tries[-1] if tries else None
         while (
             len(results) < TRIES and results.count(True) < WANTED and results.count(False) <= TRIES - WANTED
         ):
             if results and time.monotonic() >= min(until, self._latest):
                 break
             try:
-                again = self._lab.play(finding.script, rounds=_rounds(finding.rounds), linger=LINGER)
+                again = self._lab.play(script, rounds=_rounds(finding.rounds), linger=linger)
             except NoFreshNode as error:
                 finding.notes.append(f"It could not be tried more often: {error}")
                 break
-            results.append(again.objection is not None and akin(_objection(finding), again.objection))
-        self._settle(finding, results)
+            shows = again.objection is not None and akin(_objection(finding), again.objection)
+            results.append(shows)
+            last = again if shows else last
+        return results, last
+
+    def _confirm_without(self, finding: Finding, tried: Tried, deadline: float) -> bool:
+        """Sees whether the fault shows without the message: only coming into the state; with nothing at all.
+
+        What showed that is confirmed as any finding is, and then it is what the finding is about.
+
+        Returns:
+            Whether it does; otherwise the finding is as it was.
+        """
+        controls = [(STATE, bare(finding.script))] if bare(finding.script) != finding.script else []
+        controls += [(TRAFFIC, finding.script.with_steps(()))]
+        linger = min(LONGEST_LINGER, max(LINGER, tried.seconds))
+        kept = _rounds(finding.rounds)
+        found = False
+        for kind, script in controls:
+            if script == finding.script:
+                continue
+            if time.monotonic() >= min(deadline, self._latest):
+                if not found:
+                    finding.notes.append("There was no time to see whether it shows without its message.")
+                break
+            seen = self._lab.play(script, rounds=kept, seconds=SLOW_SECONDS, linger=linger)
+            if seen.objection is None or not _same(_objection(finding), seen.objection):
+                break
+            until = min(deadline, time.monotonic() + CONFIRM_SECONDS)
+            results, last = self._times(finding, script, [seen], until, linger)
+            assert last is not None
+            if not _is_true(results):
+                how = f"{results.count(True)} of {len(results)} times"
+                finding.notes.append(f"Without its message it was seen {how}, which is not often enough.")
+                break
+            self._lay_on_none(finding, kind, last)
+            self._settle(finding, results)
+            found = True
+        return found
+
+    def _lay_on_none(self, finding: Finding, kind: str, tried: Tried) -> None:
+        """Takes back what a finding says of a case and its message."""
+        assert tried.objection is not None
+        finding.without = kind
+        finding.shown_by(tried)
+        finding.message = finding.field = ""
+        finding.mutation = "nothing" if kind == TRAFFIC else "nothing but to come into its state"
+        finding.messages.clear()
+        finding.causes.clear()
+        if kind == TRAFFIC:
+            finding.state = ""
+            finding.minimised = Minimised(0, 0, 0.0, 0, done=True)
+        seen = tried.objection
+        finding.harm, finding.oracle, finding.place, finding.detail = (
+            seen.harm,
+            seen.oracle,
+            seen.place,
+            seen.detail,
+        )
+        finding.bucket = bucket_without(seen, kind)
+
+    def _joined_to_other(self, finding: Finding) -> Finding:
+        """Returns the finding that needs no message and was met before, hit once more; else this one."""
+        if not finding.without:
+            return finding
+        # It may have been kept by the name of a case that nobody could tell.
+        for name in [name for name, one in self.findings.items() if one is finding]:
+            del self.findings[name]
+        there = self.findings.get(finding.bucket) or self._earlier(finding)
+        if there is None or there is finding:
+            return finding
+        if there.bucket in self.findings:
+            self._hit(there, _objection(finding), None)
+            there.states |= finding.states
+        if finding.path is not None and finding.path != there.path:
+            shutil.rmtree(finding.path, ignore_errors=True)
+        return there
 
     def _settle(self, finding: Finding, results: Sequence[bool]) -> None:
         hits = results.count(True)
         finding.confirmed = hits, len(results)
-        if hits >= WANTED or (results and all(results)):
+        if _is_true(results):
             finding.status = CONFIRMED
-        elif finding.harm in CERTAIN:
+        elif finding.beyond_doubt:
             finding.status = SEEN
         else:
             finding.status = FLAKY
         self._save(finding)
+
+    # One fault, one finding ------------------------------------------------------------------------
+
+    def _called(self, bucket: str) -> Finding | None:
+        """Returns the finding of a bucket, whatever it is called by now."""
+        return self.findings.get(self._names.get(bucket, bucket))
+
+    def _merge(self, finding: Finding) -> None:
+        """Joins a finding that was made smaller to one that is the same then, though it was met by another message."""
+        if finding.minimised is None or self.findings.get(finding.bucket) is not finding:
+            return
+        core = core_of(finding)
+        there = next(
+            (
+                other
+                for other in self.findings.values()
+                if other is not finding and other.minimised is not None and core_of(other) == core
+            ),
+            None,
+        )
+        if there is None:
+            return
+        del self.findings[finding.bucket]
+        self._names |= {name: there.bucket for name, to in self._names.items() if to == finding.bucket}
+        self._names[finding.bucket] = there.bucket
+        for left_out in (self._mask, self._wide):
+            left_out.update({cause: there for cause, one in left_out.items() if one is finding})
+        with self._writing:
+            there.hits += finding.hits
+            there.before += finding.before
+            there.masked += finding.masked
+            for name in ("places", "messages", "states", "causes"):
+                getattr(there, name).update(getattr(finding, name))
+            there.notes.append(f"Met as `{finding.bucket}` too; the smallest script of that is the same.")
+            if finding.path is not None:
+                shutil.rmtree(finding.path, ignore_errors=True)
+            finding.hits = finding.before = finding.masked = 0
+            finding.status, finding.path = FLAKY, None
+            finding.detail = f"the same as {there.bucket}: the smallest script is the same"
+        self.merged.append(finding)
+        self._leave_out(there)
+        self._save(there)
 
     # Making it smaller -----------------------------------------------------------------------------
 
@@ -931,6 +1164,19 @@ class Triage:
         finally:
             self._lab.rest()
         self._save(finding)
+
+    def minimise_all(self, seconds: float, begin: Callable[[int, int], None]) -> None:
+        """Makes all findings smaller that are not yet, behind the campaign.
+
+        Args:
+            seconds: For each.
+            begin: Is told the number of each before it is its turn, and how many there are.
+        """
+        findings = list(self.findings.values())
+        for number, finding in enumerate(findings, 1):
+            begin(number, len(findings))
+            self.minimise(finding, seconds)
+            self._merge(finding)
 
     def _save(self, finding: Finding) -> None:
         with self._writing:
@@ -977,7 +1223,7 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
     wanted = _objection(finding)
     slow = finding.harm in SLOW
     origin = finding.script
-    linger = LINGER if finding.tried is not None and finding.tried.late else 0.0
+    linger = linger_of(finding.waited) if finding.waited else 0.0
 
     def harms(script: Script, *, fresh: bool = False) -> bool:
         if stop():
@@ -1010,19 +1256,35 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
     )
 
 
+def core_of(finding: Finding) -> tuple[object, ...]:
+    """Returns what is the same of two findings that are one fault: what is seen, and what is sent for it.
+
+    Which state of the same part of a conversation a link was in, and which lane of it a message took, tells no faults
+    apart; neither do notes.
+    """
+    sent = tuple(
+        (str(step.do), step.link, phase_of(step.state), str(step.data).replace("{sn_be}", "{sn}"), step.times)
+        for step in finding.script.steps
+    )
+    return finding.harm, without_line(finding.place), finding.without, finding.script.where, sent
+
+
 def _confirmed(lab: Lab, finding: Finding, script: Script, wanted: Objection) -> bool:
     """Plays a smaller script with all the patience there is; it is the finding's when it does it every time."""
     tries: list[Tried] = []
     for _ in range(WANTED):
-        tried = lab.play(script, rounds=_rounds(finding.rounds), linger=LINGER)
+        tried = lab.play(script, rounds=_rounds(finding.rounds), linger=linger_of(finding.waited))
         if tried.objection is None or not _same(wanted, tried.objection):
             return False
         tries.append(tried)
-    finding.script = script
-    finding.tried = tries[-1]
-    finding.rounds = tries[-1].rounds
+    finding.shown_by(tries[-1])
     finding.confirmed = len(tries), len(tries)
     return True
+
+
+def _is_true(results: Sequence[bool]) -> bool:
+    """Tells whether something came again on fresh nodes as often as was asked for."""
+    return results.count(True) >= WANTED or (bool(results) and all(results))
 
 
 def _rounds(rounds: int) -> int:

@@ -140,13 +140,13 @@ def _in_a_sentence(command: Command) -> Command:
 @_in_a_sentence
 def replay(options: argparse.Namespace, _: list[str]) -> int:
     """Plays a script on fresh nodes; returns the exit code."""
-    from fuzz.lab import LINGER
+    from fuzz.lab import linger_of
 
     loaded = _load(options.what, first=options.first)
     harmed = reached = 0
     with _lab(options, loaded.node) as lab:
         for number in range(1, options.times + 1):
-            tried = lab.play(loaded.script, rounds=loaded.rounds, linger=LINGER)
+            tried = lab.play(loaded.script, rounds=loaded.rounds, linger=linger_of(loaded.waited))
             harmed += tried.objection is not None
             reached += not tried.played.failure
             _print(f"{number} of {options.times}: {_words(tried)}")
@@ -163,6 +163,7 @@ class _Loaded:
     script: Script
     node: str = ""
     rounds: int = 1
+    waited: float = 0.0
 
 
 def _load(what: Path, *, first: bool = False) -> _Loaded:
@@ -177,7 +178,8 @@ def _load(what: Path, *, first: bool = False) -> _Loaded:
 
     if what.is_dir():
         finding = Finding.load(what)
-        return _Loaded(finding.first if first else finding.script, finding.node, finding.rounds)
+        script = finding.first if first else finding.script
+        return _Loaded(script, finding.node, finding.rounds, finding.waited)
     try:
         return _Loaded(Script.from_json(json.loads(what.read_text(encoding="utf-8"))))
     except OSError as error:
@@ -231,13 +233,13 @@ def _lab(options: argparse.Namespace, node: str) -> Iterator[Lab]:
 def shrink(options: argparse.Namespace, _: list[str]) -> int:
     """Makes a finding smaller; returns the exit code."""
     from fuzz.findings import CONFIRMED, Finding
-    from fuzz.lab import LINGER
+    from fuzz.lab import linger_of
     from fuzz.triage import minimise
 
     finding = Finding.load(options.what)
     before = finding.script.sends, finding.script.size
     with _lab(options, finding.node) as lab:
-        tried = lab.play(finding.script, rounds=finding.rounds, linger=LINGER)
+        tried = lab.play(finding.script, rounds=finding.rounds, linger=linger_of(finding.waited))
         if tried.objection is None:
             _print("it does not come again; nothing was changed")
             return HARMED
@@ -259,6 +261,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
 def show(options: argparse.Namespace, _: list[str]) -> int:
     """Shows a finding or all findings of a run; returns the exit code."""
     from fuzz.findings import FINDING, FOLDER, README, Finding, NoFinding, readme_of
+    from spark_reports.rows import RUN
 
     what: Path = options.what
     if (what / FINDING).exists():
@@ -271,7 +274,8 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
         return WELL
     below = what / FOLDER if (what / FOLDER).is_dir() else what
     found = [Finding.load(path.parent) for path in sorted(below.glob(f"*/{FINDING}"))]
-    if not found and not below.is_dir():
+    # A run that found nothing is one all the same.
+    if not found and below.name != FOLDER and not (what / RUN).exists():
         raise NoFinding(f"{what} is no folder of a finding or a run")
     if options.json:
         _print(json.dumps([finding.to_json() for finding in found], ensure_ascii=False, indent=1))

@@ -303,9 +303,24 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--web and --boofuzz-db are of one process; leave out --jobs")
     if options.resume and options.run_dir is None:
         raise UsageError("--resume needs the --run-dir to go on with")
+    _check_files(options)
+
+
+def _check_files(options: argparse.Namespace) -> None:
+    """Refuses places where nothing can be written in the end.
+
+    Raises:
+        UsageError: One of them is none.
+    """
+    from conformance.errors import UsageError
+
     for path in (options.junit, options.markdown, options.boofuzz_db):
         if path is not None and not path.resolve().parent.is_dir():
             raise UsageError(f"there is no folder {path.parent} for {path.name}")
+        if path is not None and path.is_dir():
+            raise UsageError(f"{path} is a folder; name a file in it")
+    if options.corpus is not None and options.corpus.exists() and not options.corpus.is_dir():
+        raise UsageError(f"{options.corpus} is a file; a corpus is a folder")
 
 
 def campaigns_of(text: str, known: Sequence[str]) -> tuple[str, ...]:

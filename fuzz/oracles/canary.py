@@ -57,6 +57,9 @@ FIRST_TRIES = 20
 LOOKS = 8
 """Exchanges of a thorough look; one loss in three is not missed by them."""
 
+LEAST_LOOKS, LOOK_SECONDS = 3, 0.5
+"""With a node that takes long to answer so many are enough when so much time has passed."""
+
 FIRST_SHARE = 0.25
 """Share of T1 that a session is waited for, before a new one shows whether the node answers anybody."""
 
@@ -77,6 +80,9 @@ WORD = 16
 DIGITS = 12
 FILLER = 24
 STEP = 0.02
+
+SLOW_TIMES = 4
+"""A node that takes long when it is fresh is waited for so many times as long, wherever that is more."""
 
 URGENT = ext.QoS(D=1, E=1)
 """What the canary sends may not be dropped and does not wait for company."""
@@ -242,7 +248,7 @@ class Canary:
         self.routes = self.replies = True
         for _ in range(FIRST_TRIES):
             self._send()
-            self._hear(self._complete, self.reply if not self.recent else 2 * ODD_AGE)
+            self._hear(self._complete, self.reply if not self.recent else self._usual(2 * ODD_AGE))
             if not self.recent and self._seen < self._number:
                 self.routes = False
             if self._replied < self._query:
@@ -465,9 +471,12 @@ class Canary:
             self._take(self.idler)
         if not self.routes and not self.replies:
             return self._beat_of_fences()
-        for _ in range(LOOKS):
+        began = time.perf_counter()
+        for number in range(LOOKS):
+            if number >= LEAST_LOOKS and time.perf_counter() - began > LOOK_SECONDS:
+                break
             self._send()
-            if not self._hear(self._settled, ODD_AGE) or not self._complete():
+            if not self._hear(self._settled, self.odd_age) or not self._complete():
                 trouble = self.trouble() or self._overdue()
                 if trouble is not None:
                     return trouble
@@ -482,7 +491,7 @@ class Canary:
         if not self.asked or self.answers(self.publisher, PROMPT):
             self.recent.append(time.perf_counter() - began)
             return self.trouble()
-        if self.gone is not None or self.answers(self.publisher, self.reply * FIRST_SHARE):
+        if self.gone is not None or self.answers(self.publisher, self.first_share):
             return self.trouble()
         return MUTE
 
@@ -504,8 +513,8 @@ class Canary:
         if self._wrong:
             return self._wrong.popleft()
         now = time.perf_counter()
-        overdue = (self.routes and self._seen < self._number and now - self._sent_at > ODD_AGE) or (
-            self.replies and self._replied < self._query and now - self._query_at > ODD_AGE
+        overdue = (self.routes and self._seen < self._number and now - self._sent_at > self.odd_age) or (
+            self.replies and self._replied < self._query and now - self._query_at > self.odd_age
         )
         return self._overdue() if overdue else None
 
@@ -524,6 +533,21 @@ class Canary:
         name = {self.publisher: "publisher", self.subscriber: "subscriber"}.get(pipe, "silent session")
         detail = f"the node ends the session of our {name}, which did nothing wrong ({how})"
         return Trouble(Wrong.ENDED, how, detail)
+
+    def _usual(self, seconds: float) -> float:
+        """Returns seconds that are no sign of trouble: more than a time when a fresh node took long."""
+        baseline = self.baseline or (self.recent[0] if self.recent else 0.0)
+        return max(seconds, SLOW_TIMES * baseline)
+
+    @property
+    def odd_age(self) -> float:
+        """Seconds after which what was sent is looked for in earnest."""
+        return self._usual(ODD_AGE)
+
+    @property
+    def first_share(self) -> float:
+        """Seconds that a session is waited for, before a new one shows whether the node answers anybody."""
+        return min(self.reply, self._usual(self.reply * FIRST_SHARE))
 
     @property
     def patience(self) -> float:
@@ -564,10 +588,10 @@ class Canary:
         # The second time for a reply of ours to a query that came only now.
         for _ in range(2):
             for pipe in (self.publisher, self.subscriber, self.publisher):
-                if not self.answers(pipe, self.reply * FIRST_SHARE):
+                if not self.answers(pipe, self.first_share):
                     return self._of_end() or MUTE
             # A node may hand on by another thread than the one that answers.
-            if self._hear(self._settled, self.reply if watch.busy else 2 * ODD_AGE):
+            if self._hear(self._settled, self.reply if watch.busy else 2 * self.odd_age):
                 return self._wrong.popleft() if self._wrong else None
         return self._missed("although sessions are answered")
 

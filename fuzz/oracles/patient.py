@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from statistics import median
 from typing import Self
 
 from conformance.errors import HarnessError
@@ -47,6 +48,13 @@ CALLED = 7
 
 HURRY, SHORTEST = 0.25, 0.25
 """Of T1, and in seconds: what an answer may take where stalls are waited out again and again to find what does it."""
+
+APART = 3
+"""Behind a look so many times as long as it took go by before the next one: a node that takes long to answer is to be
+given cases, and not only looked at."""
+
+LONGEST_APART = 30.0
+"""Seconds between two looks, at most."""
 
 REST_STEP = 0.5
 """Seconds between two looks at the sessions of ours while the node is left alone."""
@@ -110,6 +118,12 @@ class Patient:
         self._plans: dict[tuple[When, tuple[str, ...] | None], list[Oracle]] = {}
         self._beat_cases = 0
         self._beat_at = self._odd_at = self._trend_at = 0.0
+        self._took: dict[When, float] = {}
+
+    @property
+    def usual(self) -> float:
+        """Seconds that an exchange between two sessions took when the node was fresh; 0 when nobody knows."""
+        return median(self.exchange.baseline) if self.exchange.baseline else 0.0
 
     @property
     def node(self) -> Node:
@@ -123,6 +137,7 @@ class Patient:
         self.close()
         self.forget()
         self.cases = self._beat_cases = 0
+        self._took.clear()
         self._beat_at = self._odd_at = self._trend_at = time.perf_counter()
         node = self.node
         try:
@@ -275,13 +290,17 @@ class Patient:
         """Returns how thorough the next look must be; counts a case."""
         self._beat_cases += 1
         now = time.perf_counter()
-        if now - self._trend_at >= TREND_SECONDS:
+        if now - self._trend_at >= self._apart(When.TREND, TREND_SECONDS):
             return When.TREND
-        if now - self._odd_at >= ODD_SECONDS:
+        if now - self._odd_at >= self._apart(When.ODD, ODD_SECONDS):
             return When.ODD
-        if self._beat_cases >= BEAT_CASES or now - self._beat_at >= BEAT_SECONDS:
+        if self._beat_cases >= BEAT_CASES or now - self._beat_at >= self._apart(When.BEAT, BEAT_SECONDS):
             return When.BEAT
         return When.CASE
+
+    def _apart(self, when: When, seconds: float) -> float:
+        """Returns seconds between two looks that are as thorough."""
+        return max(seconds, min(LONGEST_APART, APART * self._took.get(when, 0.0)))
 
     def examine(
         self,
@@ -306,7 +325,7 @@ class Patient:
         if when is When.TREND:
             self._sample()
         clock = time.perf_counter
-        began = clock()
+        began = start = clock()
         for one in self._plan(when, names):
             objection = self._ask(one, played)
             now = clock()
@@ -315,7 +334,14 @@ class Patient:
             began = now
             if objection is not None:
                 return objection
+        if when is not When.CASE:
+            self._ended(when, began - start)
         return None
+
+    def _ended(self, when: When, took: float) -> None:
+        """Remembers how long a look took; the next one is due some time behind its end."""
+        self._took[when] = took
+        self._looked(when)
 
     def _ask(self, one: Oracle, played: Played | None) -> Objection | None:
         try:

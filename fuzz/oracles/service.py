@@ -104,6 +104,7 @@ FRAME_R = bytes(Frame(R=1, sn=0))[:1]
 
 NOTHING = "no answer"
 NOBODY = "nobody listens"
+UNREACHED = "no link"
 
 _AT = {None: Step.LINK, State.CONNECTED: Step.INIT, State.INIT_ACKED: Step.OPEN, State.OPEN: Step.QUERY}
 
@@ -167,7 +168,7 @@ class Caller:
 def _how(pipe: Pipe | None, error: str) -> tuple[str, str]:
     why = f"a fresh session fails: {error}"
     if pipe is None:
-        return (NOBODY if os.strerror(errno.ECONNREFUSED) in error else "no link"), why
+        return (NOBODY if os.strerror(errno.ECONNREFUSED) in error else UNREACHED), why
     reason = next((answer.close for answer in pipe.inbox if answer.close is not None), None)
     if reason is not None:
         return close_words(reason), why

@@ -142,6 +142,7 @@ class Player:
     Attributes:
         links: Those that live or lived, by name.
         helpers: Links of ours that states need beside them, by name; they outlive cases.
+        patience: Seconds in which the node answers a fence when nothing is wrong.
     """
 
     def __init__(
@@ -155,6 +156,7 @@ class Player:
     ) -> None:
         self.door = door
         self.reply = reply
+        self.patience = PATIENCE
         self.fencing = fencing
         self.rng = rng or random.Random()
         self.trace = trace or Trace()
@@ -282,11 +284,11 @@ class Player:
             yield from SETTLE[pipe.state](self, pipe, played)
             return
         wanted = self.fence(pipe)
-        answered = yield from self._await(pipe, wanted, PATIENCE)
+        answered = yield from self._await(pipe, wanted, self.patience)
         if not answered and not pipe.ended:
             # The node ends its side once it has dealt with all that came before.
             pipe.finish()
-            answered = yield from self._await(pipe, wanted, self.reply if pipe.stream else PATIENCE)
+            answered = yield from self._await(pipe, wanted, self.reply if pipe.stream else self.patience)
         for helper in pipe.facts.get("helpers", ()):
             # Nobody looks at what the node says there, but it must not have to wait for us.
             helper.receive()

@@ -22,6 +22,7 @@ from scapy_layers.declarations import (
     DeclareSubscriber,
     DeclareToken,
     UndeclareKeyExpr,
+    UndeclareSubscriber,
     UndeclareToken,
 )
 from scapy_layers.message import Message
@@ -115,6 +116,11 @@ FAULTS: dict[str, Fault] = {
         "dies 50 ms behind an interest with the highest id",
         ("crash",),
         in_session(said(Interest(mode=InterestMode.CURRENT, interest_id=U32, tokens=1))),
+    ),
+    "delayed": Fault(
+        "dies 0.4 seconds behind the end of the highest subscriber",
+        ("crash",),
+        in_session(declared(UndeclareSubscriber(entity_id=U32))),
     ),
     "pair": Fault(
         "dies of a consolidation that there is not, once something with a time was published in that session",

@@ -878,6 +878,11 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "late": (
         Planted("INTEREST.id", at_least(U32), lambda node, link: node.after(0.05, lambda: abort(node, link))),
     ),
+    "delayed": (
+        Planted(
+            "U_SUBSCRIBER.id", at_least(U32), lambda node, link: node.after(0.4, lambda: abort(node, link))
+        ),
+    ),
     "pair": (
         Planted("PUT.timestamp", always, remember("stamped")),
         Planted("QUERY.consolidation", here("stamped", at_least(4)), abort),

@@ -3,12 +3,14 @@ from __future__ import annotations
 import ast
 import json
 import os
+import random
 import runpy
 import shutil
 import subprocess
 import sys
 import unittest
 from argparse import ArgumentParser
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +20,7 @@ from scapy.utils import RawPcapNgReader
 
 from conformance.config import RunConfig, prepare_run_dir
 from conformance.nodes import Node, node_of
+from conformance.tester import SessionEnd
 from fuzz import standalone
 from fuzz.cases import reach, send
 from fuzz.commands.findings import add_replay, add_show, add_shrink
@@ -35,17 +38,19 @@ from fuzz.findings import (
     readme_of,
     slug_of,
 )
-from fuzz.lab import Lab, Tried
-from fuzz.oracles import Harm
-from fuzz.regression import _source, flat, placed, shortened
+from fuzz.lab import Lab, Part, Tried
+from fuzz.oracles import Harm, canary
+from fuzz.regression import LATE, _source, flat, placed, shortened
 from fuzz.script import Do, Script, Step, Template
 from fuzz.standalone import Link, Replay, vle
 from fuzz.states import State
 from fuzz.triage import Triage
+from scapy_layers.batch import BatchReader, contents
 from scapy_layers.data import Put
-from scapy_layers.network import Push
+from scapy_layers.message import Message
+from scapy_layers.network import Push, Request, Response
 from scapy_layers.primitives import write_vle
-from scapy_layers.transport import Frame
+from scapy_layers.transport import Frame, Init, Open
 from tests.fuzz.hospital import CRASH, SickNode, config_in, lab_of, on, suspect
 from tests.fuzz.planted import FAULTS, command
 
@@ -87,10 +92,29 @@ def test_a_finding_is_a_folder_that_says_all_of_it(found: Finding) -> None:
     assert Script.from_json(json.loads((found.path / SCRIPT).read_text())) == found.script
     assert Script.from_json(json.loads((found.path / FIRST).read_text())) == found.first
     assert found.first != found.script
+    assert value["commands"]["test"] == f"pytest {TEST}"
     page = (found.path / README).read_text()
+    assert TEST in page
+    assert CAPTURE in page
     assert "3 of 3 fresh nodes" in page
     assert "{size}626164" in page
     assert "zenoh-fuzz replay ." in page
+
+
+def test_what_was_never_seen_again_names_no_file_that_is_not_there(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    node = SickNode(lambda _: None)
+    with lab_of(config, node) as lab:
+        finding = Triage(config, node, lab).found(CRASH, [suspect(1, b"harmless"), suspect(2, b"as well")])
+    folder = finding.path
+    assert folder is not None
+    assert sorted(path.name for path in folder.iterdir()) == sorted([FINDING, SCRIPT, FIRST, README])
+    for name in (README, FINDING):
+        text = (folder / name).read_text()
+        assert TEST not in text
+        assert CAPTURE not in text
+    assert "neither a capture nor a test" in (folder / README).read_text()
+    assert "test" not in Finding.load(folder).to_json()["commands"]
 
 
 def test_what_was_saved_is_read_again(found: Finding) -> None:
@@ -270,7 +294,7 @@ def test_a_link_that_is_only_waited_for_in_the_middle_goes_on(tmp_path: Path) ->
     assert [step.get("goes_on", False) for step in flattened if step["do"] == "settle"] == [True, True, False]
     replay = Replay(command(), {}, "", 1, tmp_path / "replay")
     with replay:
-        assert replay.play("stall", flattened) == ""
+        assert replay.play("stall", flattened, 1, LATE) == ""
         (link,) = replay._links.values()
         # Every question was answered before our side ended.
         answer = bytes.fromhex(flattened[-1]["answer"])
@@ -301,7 +325,7 @@ def test_what_only_another_link_knew_is_sent_as_it_was(tmp_path: Path) -> None:
     assert [step["sn_be"] for step in behind if step["do"] == "numbers"] == [sn + 2, sn + 3]
     assert "{sn_be}" in behind[-1]["data"]
     with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
-        assert replay.play("stall", flattened) == ""
+        assert replay.play("stall", flattened, 1, LATE) == ""
 
 
 def test_what_is_counted_is_counted_again(tmp_path: Path) -> None:
@@ -317,7 +341,120 @@ def test_what_is_counted_is_counted_again(tmp_path: Path) -> None:
         assert link.fill(one["data"]).endswith(push + b"000002")
         link.turn = 300
         assert link.fill("{count}") == write_vle(301)
-        assert replay.play("stall", flattened) == ""
+        assert replay.play("stall", flattened, 1, LATE) == ""
+
+
+def test_what_is_waited_for_by_hand_is_taken_from_the_answer(tmp_path: Path) -> None:
+    init = bytes(Init(zid=b"z" * 16)).partition(b"z" * 16)
+    opened = bytes(Open(cookie=b"cookie")).partition(b"\x06cookie")
+    steps = (
+        reach(State.CONNECTED, "a"),
+        send("size", init[0], "zid", init[2]),
+        Step(Do.AWAIT, "a"),
+        send("size", opened[0], "cookie", opened[2]),
+        Step(Do.AWAIT, "a"),
+    )
+    tried = tried_on(tmp_path / "run", Script(steps))
+    assert "OPEN" in " ".join(tried.played.names)
+    flattened = flat(tried)
+    assert "{cookie}" in flattened[4]["data"]
+    with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
+        assert replay.play("stall", flattened, 1, LATE) == ""
+        (link,) = replay._links.values()
+        assert any(batch[0] & 0x3F == 0x22 for batch in link.received)
+
+
+def test_link_that_never_came_about_is_left_out(tmp_path: Path) -> None:
+    abort = FAULTS["abort"].trigger.steps
+    there = reach(State.OPEN, "b")
+    tried = tried_on(
+        tmp_path / "run", Script((*abort, Step(Do.SETTLE, "a"), there, Step(Do.SETTLE, "b"))), "abort"
+    )
+    assert tried.objection is not None
+    # The node is gone before the second link is made; what would have been done on it may be there all the same.
+    tried.parts = [*tried.parts[: len(abort) + 1], *[Part(0, 0, 0)] * 2]
+    tried.script = Script((*tried.script.steps[: len(abort) + 1], there, Step(Do.SETTLE, "b")))
+    flattened = flat(tried)
+    assert {step["link"] for step in flattened} == {"a"}
+    with Replay(command("abort"), {}, "", 1, tmp_path / "replay") as replay:
+        assert "SIGABRT" in replay.play("crash", flattened, 1, LATE)
+
+
+def test_canary_of_the_test_says_what_the_canary_of_the_oracles_says(tmp_path: Path) -> None:
+    prepare_run_dir(tmp_path / "run")
+    node = node_of(RunConfig(node=command(), run_dir=tmp_path / "run", run_id="canary", seed=1))
+    node.start()
+    oracle = canary.Canary(node, 1.0, random.Random(1))
+    try:
+        oracle.open()
+        assert (oracle.routes, oracle.replies) == (True, True)
+        assert oracle.look() is None
+        reader = BatchReader()
+        theirs = said(
+            batch
+            for event in oracle.trace.since(0)
+            if event.direction == "sent"
+            for batch in reader.feed(event.raw)
+        )
+    finally:
+        oracle.close()
+        node.stop()
+    with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
+        made = replay._canary()
+        assert made is not None
+        assert made.lost() == ""
+        histories = [tester.history for tester in replay._testers]
+        assert len(histories) == 3
+    ours = said(
+        batch
+        for history in histories
+        for seen in history.observations
+        if seen.direction == "sent"
+        for batch in [seen.raw[2:]]
+    )
+    assert {name for name, *_ in theirs} == {"PUSH", "REQUEST", "RESPONSE", "DECLARE"}
+    assert ours == theirs
+    assert (standalone.FIRST_EXCHANGES, standalone.EXCHANGES) == (canary.FIRST_TRIES, canary.LOOKS)
+
+
+def said(batches: Iterable[bytes]) -> set[tuple[str, int]]:
+    """Returns names and sizes of the messages about the key of a canary."""
+    return {
+        (
+            str(message.name),
+            len(bytes(message))
+            - (len(write_vle(message.request_id)) if isinstance(message, Request | Response) else 0),
+        )
+        for batch in batches
+        for frame in contents(batch).messages
+        for message in getattr(frame, "messages", None) or ()
+        if b"@zenoh-harness/canary/" in bytes(message)
+    }
+
+
+@pytest.mark.parametrize(("changes", "why"), [(0, ""), (1, "changed"), (10**9, "changed")])
+def test_node_that_spoils_only_what_has_the_size_of_a_publication_of_the_oracles_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: int, why: str
+) -> None:
+    left = [0]
+    expect = SessionEnd.expect
+
+    def spoilt(self: SessionEnd, cls: type[Message], **wanted: Any) -> Any:
+        got = expect(self, cls, **wanted)
+        if cls is Push and left[0] and len(got.body.data) == 53:
+            left[0] -= 1
+            got.body.data = got.body.data[:-1] + bytes([got.body.data[-1] ^ 1])
+        return got
+
+    def begin(_: list[dict[str, Any]]) -> bool:
+        left[0] = changes
+        return True
+
+    monkeypatch.setattr(SessionEnd, "expect", spoilt)
+    with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
+        monkeypatch.setattr(replay, "_round", begin)
+        assert why in (said := replay.play("disturbed", [], 1, LATE))
+        assert bool(said) == bool(why)
 
 
 class Group(Replay):
@@ -335,14 +472,14 @@ class Group(Replay):
 @pytest.mark.parametrize(("behind", "why"), [(True, ""), (False, "nothing that is said in the group")])
 def test_a_group_that_carries_nothing_any_more_is_told(tmp_path: Path, *, behind: bool, why: str) -> None:
     with Group(tmp_path / "run", True, behind) as replay:
-        said = replay.play("stall", [])
+        said = replay.play("stall", [], 1, LATE)
         assert said.startswith(why)
         assert bool(said) == bool(why)
 
 
 def test_a_group_that_carries_nothing_to_begin_with_shows_nothing(tmp_path: Path) -> None:
     with Group(tmp_path / "run", False) as replay, pytest.raises(unittest.SkipTest, match="to begin with"):
-        replay.play("stall", [])
+        replay.play("stall", [], 1, LATE)
 
 
 @pytest.mark.parametrize(("harm", "there"), [("panic", True), ("stall", True), ("growth", False)])
@@ -351,7 +488,7 @@ def test_node_has_something_to_tell_of_others_but_where_it_is_measured(
 ) -> None:
     # What a node declares of a subscriber gives ids a meaning that a stimulus may use.
     with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
-        assert replay.play(harm, []) == ""
+        assert replay.play(harm, [], 1, LATE) == ""
         assert bool(replay._testers) is there
 
 
@@ -394,7 +531,7 @@ def test_the_regression_test_fails_while_the_fault_is_there_and_passes_on_a_mend
     there = pytest_of(finding.path, command("across"))
     assert there.returncode == 1, there.stdout
     assert "crash: the process died of SIGABRT" in there.stdout
-    runpy.run_path(str(finding.path / TEST))["check"](command(), {}, "", "crash", flat(tried))
+    runpy.run_path(str(finding.path / TEST))["check"](command(), {}, "", "crash", flat(tried), 1, LATE)
 
 
 def test_of_a_node_that_refuses_before_it_dies_its_death_is_told(tmp_path: Path) -> None:
@@ -413,7 +550,7 @@ def test_of_a_node_that_refuses_before_it_dies_its_death_is_told(tmp_path: Path)
                 return "the process died" if process.poll() else ""
 
         replay.node = cast("Node", Dying())
-        assert replay._wrong("crash", {}, None) == "the process died"
+        assert replay._wrong("crash", {}, None, LATE) == "the process died"
 
 
 # The commands ----------------------------------------------------------------------------------------
@@ -439,6 +576,20 @@ def test_show_tells_of_one_finding_and_of_a_run(found: Finding, capsys: pytest.C
     assert capsys.readouterr().out == f"{found.bucket}: confirmed 3 of 3, 1 cases, 1 messages, 3 bytes\n"
     assert run("show", str(found.path / "none")) == 2
     assert "is no folder of a finding or a run" in capsys.readouterr().err
+
+
+def test_show_refuses_a_folder_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "other").mkdir()
+    assert run("show", str(tmp_path)) == 2
+    assert f"{tmp_path} is no folder of a finding or a run" in capsys.readouterr().err
+    # A run without findings, and what is left of one that was killed.
+    (tmp_path / "run.json").write_text("{}")
+    assert run("show", str(tmp_path)) == 0
+    assert capsys.readouterr().out == "no finding\n"
+    (tmp_path / "run.json").unlink()
+    (tmp_path / "findings").mkdir()
+    assert run("show", str(tmp_path)) == 0
+    assert run("show", str(tmp_path / "findings")) == 0
 
 
 def test_replay_and_shrink_work_on_a_script_and_a_folder(

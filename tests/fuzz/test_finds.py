@@ -28,6 +28,7 @@ REACHES: dict[str, tuple[tuple[State, str], ...]] = {
     "abort": ((State.OPEN, "D_SUBSCRIBER"),),
     "panic": ((State.OPEN, "PUT"),),
     "late": ((State.OPEN, "INTEREST"),),
+    "delayed": ((State.OPEN, "U_SUBSCRIBER"),),
     "pair": ((State.OPEN, "PUT"), (State.OPEN, "QUERY")),
     "stall": ((State.OPEN, "QUERY"),),
     "refuse": ((State.CONNECTED, "INIT"),),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -169,6 +170,8 @@ def test_closed_pipe_is_no_error() -> None:
         (["run", "pushes", "--node", "pypi", "--web"], "add --engine boofuzz"),
         (["run", "pushes", "--node", "pypi", "--resume"], "--resume needs the --run-dir"),
         (["run", "pushes", "--node", "pypi", "--junit", "no/where/j.xml"], "there is no folder no/where"),
+        (["run", "pushes", "--node", "pypi", "--junit", ".."], ".. is a folder; name a file in it"),
+        (["run", "pushes", "--node", "pypi", "--markdown", ".."], ".. is a folder; name a file in it"),
         (["run", "pushes", "--node", "pypi", "--target", "lua"], "choose one"),
         (["run", "pushes", "--target", "lua", "--jobs", "2"], "are for nodes"),
         (["run", "pushes", "--node", "nowhere"], "none of a locator"),
@@ -558,3 +561,71 @@ def test_progress_says_what_goes_on_behind_the_last_case() -> None:
     glance = Glance(10.0, 1000, doing="making findings smaller, 2 of 3")
     assert words(glance, 10.0, None).endswith("0 restarts, making findings smaller, 2 of 3")
     assert together([Glance(5.0, 10), glance]).doing == glance.doing
+
+
+@contextlib.contextmanager
+def delayed(locator: str, seconds: float) -> Iterator[str]:
+    """A way to a node on which all that it says takes so many seconds."""
+    host, _, port = locator.partition("/")[2].rpartition(":")
+    loop = asyncio.new_event_loop()
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, late: float) -> None:
+        queue: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
+
+        async def read() -> None:
+            with contextlib.suppress(ConnectionError):
+                while data := await reader.read(1 << 16):
+                    queue.put_nowait((loop.time() + late, data))
+            queue.put_nowait((loop.time() + late, b""))
+
+        reading = loop.create_task(read())
+        try:
+            while True:
+                due, data = await queue.get()
+                await asyncio.sleep(max(0.0, due - loop.time()))
+                if not data:
+                    break
+                writer.write(data)
+        finally:
+            reading.cancel()
+            writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(port))
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.gather(carry(reader, back, 0.0), carry(there, writer, seconds))
+
+    server = loop.run_until_complete(asyncio.start_server(serve, "127.0.0.1", 0))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"tcp/127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+
+        async def end() -> None:
+            server.close()
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(end(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def test_node_that_answers_slowly_is_given_cases_and_it_is_said_why_they_are_few(
+    node: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with delayed(node, 0.08) as slow:
+        assert run(slow, tmp_path / "run", "--time", "8s", "--seed", "1", cases=0) == 0
+    out = capsys.readouterr().out
+    assert re.search(
+        r"the node answers slowly: an exchange took \d+ ms .* 2 links side by side, so the rate is low", out
+    )
+    cases = int(re.search(r"(\d+) cases in", out)[1])  # type: ignore[index]
+    # Two links, each waits 80 ms for an answer; a quarter of the time is for looking at the node.
+    assert cases > 20
+    assert run(node, tmp_path / "prompt") == 0
+    assert "answers slowly" not in capsys.readouterr().out

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -10,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from fuzz import triage
-from fuzz.findings import CONFIRMED, FLAKY, OPEN, SEEN, Finding
+from fuzz.findings import CONFIRMED, FLAKY, OFTEN, OPEN, README, SEEN, STATE, TEST, TRAFFIC, Finding
 from fuzz.known import KnownFindings
-from fuzz.lab import NoFreshNode, Tried
+from fuzz.lab import LINGER, Lab, NoFreshNode, Tried, linger_of
 from fuzz.oracles import Harm, Objection
 from fuzz.player import Ending, Played
 from fuzz.script import Do
@@ -36,8 +37,10 @@ from tests.fuzz.hospital import (
     PANIC,
     PLACE,
     STALL,
+    Doctor,
     Fault,
     SickNode,
+    SickStage,
     behind,
     config_in,
     lab_of,
@@ -225,6 +228,53 @@ def test_what_shows_slowly_is_found_by_doing_it_again_and_again(
             "growth memory handshake PUSH",
         )
         assert finding.rounds > 10
+
+
+class Lingering(SickNode):
+    """A node whose process dies a while behind what harms it."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: CRASH if self._process.poll() is not None else None)
+        self._dying: threading.Timer | None = None
+
+    def start(self) -> None:
+        super().start()
+        self._process = subprocess.Popen(["sleep", "600"])
+        self.process = self._process.pid
+
+    def listen(self) -> list[bytes]:
+        heard = super().listen()
+        if self._dying is None and any(b"bad" in one for one in heard):
+            self._dying = threading.Timer(LINGER + 0.2, self._process.kill)
+            self._dying.start()
+        return heard
+
+    def stop(self) -> None:
+        super().stop()
+        if self.process is not None:
+            self._process.kill()
+            self._process.wait()
+        if self._dying is not None:
+            self._dying.cancel()
+        self.process = self._dying = None
+
+
+def test_process_that_takes_its_time_to_die_is_waited_for(run: Path) -> None:
+    config = config_in(run)
+
+    def stage_of(*_: object) -> SickStage:
+        return SickStage(Lingering())
+
+    with Lab(config, SickNode(never), stage_of=stage_of, patient_of=Doctor) as lab:
+        made = Triage(config, SickNode(never), lab)
+        finding = made.found(CRASH, [*others(4), suspect(5, b"a bad one"), *others(4, 6)])
+        assert (finding.case, finding.status, finding.confirmed) == (5, CONFIRMED, (3, 3))
+        assert finding.waited > LINGER
+        assert finding.path is not None
+        assert Finding.load(finding.path).waited == pytest.approx(finding.waited, abs=0.001)
+        made.minimise(finding, 3)
+        assert finding.script.sends == 1
+        assert f"LATE = {linger_of(finding.waited):.3g}" in (finding.path / TEST).read_text()
 
 
 def test_joined_suspects_share_the_links_that_they_shared() -> None:
@@ -547,6 +597,180 @@ def test_without_nodes_of_ours_nothing_is_tried(run: Path) -> None:
         assert "was not started by this run" in finding.notes[0]
 
 
+REFUSING = Objection("ping", Harm.REFUSING, "INIT: end of the link", "a fresh session fails")
+UNDUE = Objection("undue", Harm.UNDUE, "end of the link", "the node ends the session of our publisher")
+CHANGED = Objection("canary", Harm.DISTURBED, "publication changed", "a publication arrives changed")
+LATE = Objection("canary", Harm.DISTURBED, "long without an answer", "for 4 s nothing was answered")
+
+
+@pytest.mark.parametrize("objection", [REFUSING, UNDUE, CHANGED])
+def test_what_the_node_did_fails_a_run_even_if_nobody_can_tell_which_case_did_it(
+    run: Path, objection: Objection
+) -> None:
+    with triage_of(run, never) as made:
+        made.take(objection, others(5), 30)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.status, finding.fails, finding.message, finding.hits) == (SEEN, True, "", 1)
+        assert finding.path is not None
+        assert "nobody could tell" in (finding.path / README).read_text()
+
+
+@pytest.mark.parametrize(
+    "objection",
+    [LATE, STALL, replace(REFUSING, place="INIT: no answer"), replace(REFUSING, place="link: no link")],
+)
+def test_what_rests_on_a_time_fails_a_run_only_when_it_was_seen_often(
+    run: Path, objection: Objection
+) -> None:
+    with triage_of(run, never) as made:
+        seen = []
+        for _ in range(OFTEN):
+            finding = made.found(objection, others(5))
+            seen.append(finding.status)
+        assert seen == [*[FLAKY] * (OFTEN - 1), SEEN]
+        assert finding.fails
+        assert finding.path is not None
+        assert Finding.load(finding.path).status == SEEN
+
+
+def test_what_is_known_fails_no_run_when_nobody_can_tell_which_case_did_it(run: Path, tmp_path: Path) -> None:
+    text = ENTRY.replace("some-node", "sick").replace("1.0.0-1.2.1", ">=1.0").replace("crash", "refusing")
+    lines = [line for line in text.splitlines() if not line.startswith(("place", "state", "message"))]
+    known = load(tmp_path, "\n".join([*lines, 'place = "INIT*"']))
+    with triage_of(run, never, known) as made:
+        finding = made.found(REFUSING, others(5))
+        assert (finding.status, finding.known, finding.fails) == (SEEN, "ZF-1", False)
+
+
+def test_what_nobody_can_tell_and_looks_like_what_needs_no_message_is_counted_there(run: Path) -> None:
+    fault = Changing(lambda _: SEGV)
+    with triage_of(run, fault) as made:
+        first = made.found(SEGV, [suspect(1, b"innocent")])
+        first.without = STATE
+        fault.fault = never
+        assert made.found(SEGV, others(5)) is first
+        assert (first.hits, list(made.findings)) == (2, [first.bucket])
+
+
+# Without its message ---------------------------------------------------------------------------------
+
+SEGV = Objection("process", Harm.CRASH, "SIGSEGV", "the process died of SIGSEGV")
+
+
+def test_what_ordinary_traffic_brings_about_is_one_finding_and_laid_on_no_message(run: Path) -> None:
+    with triage_of(run, lambda _: SEGV) as made:
+        kinds = ["PUSH", "JOIN", "OAM", "RESPONSE"]
+        for number, kind in enumerate(kinds, 1):
+            made.take(SEGV, [suspect(number, b"innocent", message=kind)], 30)
+            made.finish(30)
+        (finding,) = made.findings.values()
+        assert finding.bucket == "crash SIGSEGV ordinary traffic"
+        assert (finding.without, finding.status, finding.confirmed) == (TRAFFIC, CONFIRMED, (3, 3))
+        assert (finding.state, finding.message, finding.field, finding.causes) == ("", "", "", set())
+        assert (finding.hits, finding.script.steps) == (len(kinds), ())
+        assert not made.leaves_out(suspect(9, b"innocent").case)
+        (folder,) = (run / "findings").iterdir()
+        assert "needs no message" in (folder / README).read_text()
+        assert Finding.load(folder).without == TRAFFIC
+        made.minimise(finding, 10)
+        assert finding.script.steps == ()
+
+
+def test_what_coming_into_a_state_brings_about_is_laid_on_no_message(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A link of the hospital says nothing to come into its state: what opens it counts.
+    opened = SickNode.listen
+
+    def listen(self: SickNode) -> list[bytes]:
+        self.heard.extend([b"a link"] * len(self.ends))
+        return opened(self)
+
+    monkeypatch.setattr(SickNode, "listen", listen)
+    with triage_of(run, on(b"a link", SEGV)) as made:
+        for number, kind in enumerate(["PUSH", "JOIN"], 1):
+            finding = made.found(SEGV, [suspect(number, b"innocent", message=kind)])
+        assert list(made.findings) == ["crash SIGSEGV state alone"]
+        assert (finding.without, finding.message, finding.hits) == (STATE, "", 2)
+        assert [step.do for step in finding.script.steps] == [Do.REACH]
+        made.minimise(finding, 10)
+        assert [step.do for step in finding.script.steps] == [Do.REACH]
+
+
+def test_message_that_is_needed_is_told_from_a_state_that_is_enough_for_something_else(run: Path) -> None:
+    other = replace(SEGV, place="SIGABRT")
+
+    def fault(heard: list[bytes]) -> Objection | None:
+        return SEGV if any(b"bad" in one for one in heard) else other
+
+    with triage_of(run, fault) as made:
+        finding = made.found(SEGV, [suspect(1, b"bad")])
+        assert (finding.bucket, finding.without) == ("crash SIGSEGV handshake PUSH", "")
+        made.found(other, [suspect(2, b"innocent", message="JOIN")])
+        assert list(made.findings) == [finding.bucket, "crash SIGABRT ordinary traffic"]
+
+
+def test_place_that_needs_no_message_keeps_its_name_and_leaves_nothing_out(run: Path) -> None:
+    with triage_of(run, lambda _: CRASH) as made:
+        for number in range(HITS):
+            finding = made.found(CRASH, [suspect(number, b"innocent")])
+        assert finding.without == TRAFFIC
+        assert finding.bucket.startswith(f"crash SIGABRT {PLACE.partition(':')[0]}")
+        assert finding.hits == HITS
+        assert not made.leaves_out(suspect(9, b"innocent").case)
+
+
+def test_what_shows_without_its_message_now_and_then_stays_with_it_and_says_so(run: Path) -> None:
+    with triage_of(run, once_without_a_message()) as made:
+        finding = made.found(STALL, [suspect(1, b"bad")])
+        assert (finding.without, finding.message, finding.status) == ("", "PUSH", CONFIRMED)
+        assert finding.notes == ["Without its message it was seen 1 of 4 times, which is not often enough."]
+
+
+def once_without_a_message() -> Fault:
+    shown: list[int] = []
+
+    def fault(heard: list[bytes]) -> Objection | None:
+        if any(b"bad" in one for one in heard):
+            return STALL
+        if not shown:
+            shown.append(1)
+            return STALL
+        return None
+
+    return fault
+
+
+def test_run_that_is_resumed_knows_what_needs_no_message(run: Path) -> None:
+    for part in (1, 2):
+        with triage_of(run, lambda _: SEGV) as made:
+            finding = made.found(SEGV, [suspect(1, b"innocent")])
+            assert (finding.without, finding.to_json()["hits"]) == (TRAFFIC, part)
+    assert [path.name for path in (run / "findings").iterdir()] == ["crash-sigsegv-ordinary-traffic"]
+
+
+def test_bucket_of_which_nobody_knew_which_case_it_was_may_need_no_message(run: Path) -> None:
+    fault = Changing(never)
+    with triage_of(run, fault) as made:
+        made.take(SEGV, others(5), 30)
+        made.finish(30)
+        assert list(made.findings) == ["crash SIGSEGV handshake ?"]
+        fault.fault = lambda _: SEGV
+        made.take(SEGV, [suspect(6, b"innocent")], 30)
+        made.finish(30)
+        assert "crash SIGSEGV ordinary traffic" in made.findings
+        assert all(finding.path and finding.path.is_dir() for finding in made.findings.values())
+
+
+class Changing:
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+
+    def __call__(self, heard: list[bytes]) -> Objection | None:
+        return self.fault(heard)
+
+
 # Nothing twice ---------------------------------------------------------------------------------------
 
 
@@ -736,3 +960,71 @@ def test_what_is_not_confirmed_is_left_as_it_is(run: Path) -> None:
         finding = made.found(CRASH, others(2))
         made.minimise(finding, 20)
         assert finding.minimised is None
+
+
+def test_what_is_the_same_when_it_is_small_is_one_finding(run: Path) -> None:
+    with triage_of(run, on(b"bad", SEGV)) as made:
+        first = made.found(SEGV, [suspect(1, b"a bad one", message="PUSH")])
+        second = made.found(SEGV, [suspect(2, b"another bad one", message="DECLARE", field="DECLARE.x")])
+        made.found(SEGV, [suspect(3, b"another bad one", message="DECLARE", field="DECLARE.x")])
+        assert len(made.findings) == 2
+        told: list[tuple[int, int]] = []
+        made.minimise_all(10, lambda number, count: told.append((number, count)))
+        assert told == [(1, 2), (2, 2)]
+        assert list(made.findings.values()) == [first]
+        assert (first.hits, first.messages) == (3, {"PUSH", "DECLARE"})
+        assert [(one.bucket, one.fails, one.hits, one.path) for one in made.merged] == [
+            (second.bucket, False, 0, None)
+        ]
+        (folder,) = (run / "findings").iterdir()
+        kept = Finding.load(folder)
+        assert (kept.bucket, kept.hits) == (first.bucket, 3)
+        page = (folder / README).read_text()
+        assert second.bucket in page
+        assert "PUT.data" in page
+        assert "one fault or several" in page
+        # Whatever it is met by: it is that one.
+        tries = made._lab.tries
+        assert made.found(SEGV, [suspect(4, b"bad", message="DECLARE", field="DECLARE.y")]) is first
+        assert made._lab.tries == tries
+        for number in range(HITS):
+            made.found(SEGV, [suspect(10 + number, b"bad", message="DECLARE", field="DECLARE.x")])
+        assert made.leaves_out(suspect(99, b"bad", message="DECLARE", field="DECLARE.x").case)
+
+
+def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:
+    def fault(heard: list[bytes]) -> Objection | None:
+        return SEGV if any(b"bad" in one or b"odd" in one for one in heard) else None
+
+    with triage_of(run, fault) as made:
+        made.found(SEGV, [suspect(1, b"a bad one", message="PUSH")])
+        made.found(SEGV, [suspect(2, b"an odd one", message="DECLARE")])
+        made.minimise_all(10, lambda *_: None)
+        assert len(made.findings) == 2
+        assert not made.merged
+
+
+def test_findings_made_smaller_beside_the_campaign_are_joined_there(run: Path) -> None:
+    with triage_of(run, on(b"bad", SEGV), minimising=20) as made:
+        made.take(SEGV, [suspect(1, b"a bad one")], 30)
+        made.take(SEGV, [suspect(2, b"another bad one", message="REQUEST", field="REQUEST.id")], 30)
+        while made.open:
+            made.collect(wait=True)
+        while made._large or made._small is not None:
+            made.collect()
+            if made._small is not None:
+                made._small.result(30)
+        assert len(made.findings) == 1
+        assert made.merged
+
+
+def test_places_of_one_kind_of_message_are_never_joined(run: Path) -> None:
+    other = replace(CRASH, place=CRASH.place.replace("face", "hat"))
+    with triage_of(
+        run, lambda heard: CRASH if b"one" in heard else other if b"two" in heard else None
+    ) as made:
+        made.found(CRASH, [suspect(1, b"one")])
+        made.found(other, [suspect(2, b"two")])
+        made.minimise_all(5, lambda *_: None)
+        assert len(made.findings) == 2
+        assert all("one fault or several" not in str(one.notes) for one in made.findings.values())

@@ -236,6 +236,31 @@ def test_a_look_is_due_by_cases_and_by_time(patient: Patient, monkeypatch: pytes
         assert patient.due() is when
 
 
+def test_look_that_took_long_is_not_due_again_at_once(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [time.perf_counter()]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    patient.begin()
+
+    def slowly(*_: object) -> None:
+        now[0] += 2.0
+
+    monkeypatch.setattr(patient, "_ask", slowly)
+    patient.examine(When.ODD, names=["ping"])
+    patient._trend_at = now[0] + 1e6
+    for seconds, due in ((2.1, When.BEAT), (4.0, When.ODD)):
+        now[0] += seconds
+        assert patient.due() is due
+    # However long it took.
+    patient._took[When.ODD] = 1e6
+    now[0] += 31
+    assert patient.due() is When.ODD
+    patient.begin()
+    now[0] += 2.1
+    assert patient.due() is When.ODD
+
+
 @pytest.mark.parametrize(
     ("said", "place"),
     [
