@@ -64,6 +64,9 @@ PACE = 9
 SLOWER, SLOWER_SECONDS = 4.0, 0.004
 """So many times as long as before, and so many seconds longer, is slow."""
 
+TRY_SECONDS = 20.0
+"""A script that takes longer is cut: what is behind is not played. Many cases together may be more than can be tried."""
+
 LINGER, LONGEST_LINGER = 0.15, 3.0
 """Seconds in which a process may still die of what it was sent; where it is known or likely that it takes its time."""
 
@@ -366,8 +369,11 @@ class Seat:
         player.reply = self._reply
         played = tried.played = Played()
         tried.parts, tried.helpers = [], {}
+        until = time.monotonic() + TRY_SECONDS
         try:
             for step in tried.script.steps:
+                if time.monotonic() >= until:
+                    raise GivenUp(f"it takes more than {TRY_SECONDS:g} s to play")
                 start = trace.end
                 try:
                     run(player.steps((step,), played), self._patient.has_failed)

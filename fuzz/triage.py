@@ -64,6 +64,9 @@ CONFIRM_SECONDS = 8.0
 ATTRIBUTE_SECONDS = 20.0
 """So long it may take to find out which case did it."""
 
+DELAYED_SECONDS = 40.0
+"""The same for a process that dies of nothing that is looked at at once, and has to be waited for."""
+
 LATE = 8
 """So many cases in front of the one behind which a node was seen to be dead may have killed it."""
 
@@ -466,6 +469,8 @@ class Triage:
                     break
                 wait = False
                 changed |= self._advance(first, first.job)
+            elif self._known_by_now(first):
+                changed = True
             else:
                 first.job = self._beside(self._attributed, first)
         return changed
@@ -577,6 +582,24 @@ class Triage:
                 finding.notes.append(f"It could not be tried more often: {error}")
                 self._settle(finding, [])
             finding = self._joined_to_other(finding)
+        self._close(one, finding)
+        if self._minimising and finding.status == CONFIRMED and finding.minimised is None:
+            self._large = [*self._large, finding] if finding not in self._large else self._large
+        return True
+
+    def _known_by_now(self, one: Open) -> bool:
+        """Counts what waits as a hit of a finding that was confirmed meanwhile, when it is one; tells whether it is."""
+        met = None if self._is_kept(one.guess) else self._again(one.objection, one.suspects)
+        if met is None or met.status != CONFIRMED:
+            return False
+        self._hit(met, one.objection, self._suspect_of(met, one.suspects))
+        if one.guess.path is not None:
+            shutil.rmtree(one.guess.path, ignore_errors=True)
+        self._close(one, met)
+        return True
+
+    def _close(self, one: Open, finding: Finding) -> None:
+        """Takes what was looked into for a finding: what else was met that looks the same, and what was left out."""
         self._open.remove(one)
         for cause in one.causes:
             self._held.pop(cause, None)
@@ -585,9 +608,6 @@ class Triage:
             self._hit(finding, objection, suspect)
         finding.masked += one.masked
         self._save(finding)
-        if self._minimising and finding.status == CONFIRMED and finding.minimised is None:
-            self._large = [*self._large, finding] if finding not in self._large else self._large
-        return True
 
     @staticmethod
     def _next_of(one: Open) -> bool:
@@ -889,32 +909,34 @@ class Triage:
             tries.append((before, joined(before)))
         tries += [(suspects[-count:], joined(suspects[-count:])) for count in _doubling(len(suspects))]
         found = self._first(objection, iter(tries), until, LINGER)
-        if objection.harm in CERTAIN:
-            until = max(deadline, time.monotonic() + ATTRIBUTE_SECONDS)
-            if found is None:
-                found = self._first(objection, iter([(suspects, joined(suspects))]), until, LONGEST_LINGER)
-            if found is not None:
-                found = self._narrowed(objection, *found, until)
+        if objection.harm in CERTAIN and (found is None or len(found[0]) > 1):
+            until = max(deadline, time.monotonic() + DELAYED_SECONDS)
+            found = self._delayed(objection, suspects if found is None else found[0], until) or found
         return found and (found[0][-1], found[1])
 
-    def _narrowed(
-        self, objection: Objection, group: Group, tried: Tried, until: float
-    ) -> tuple[Group, Tried]:
-        """Returns the smallest part of what was played together of which the process still dies, in its own time.
+    def _delayed(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
+        """Returns who made a process die that takes its time to die, with a try that shows it.
 
-        Of what it dies of, the half is tried of which it dies, until that is one case or takes both halves.
+        Cases are played from the first one on, and then the process is waited for: the last one of the fewest of which
+        it dies is the one that did it.
         """
-        while len(group) > 1:
-            # How long the first case took to show is not known, only how long it was since.
-            linger = linger_of(tried.seconds)
-            half = len(group) // 2
-            parts = (group[half:], group[:half])
-            tries = ((part, joined(part) if len(part) > 1 else part[0].alone) for part in parts)
-            less = self._first(objection, tries, until, linger)
-            if less is None:
-                break
-            group, tried = less
-        return group, tried
+        shown = self._first(objection, iter([(suspects, joined(suspects))]), until, LONGEST_LINGER)
+        too_few = 0
+        while shown is not None and (count := len(shown[0])) - too_few > 1:
+            if time.monotonic() >= min(until, self._latest):
+                return None
+            group = suspects[: (count + too_few) // 2]
+            # It is not known how long after the first case it died, only that it was not longer.
+            fewer = self._first(objection, iter([(group, joined(group))]), until, linger_of(shown[1].seconds))
+            if fewer is None:
+                too_few = len(group)
+            else:
+                shown = fewer
+        if shown is None:
+            return None
+        last = shown[0][-1]
+        tries = (((last,), script) for script in (last.alone, last.script))
+        return self._first(objection, tries, until, linger_of(shown[1].seconds)) or shown
 
     def _first(
         self, objection: Objection, tries: Iterator[tuple[Group, Script]], until: float, linger: float = 0.0

@@ -145,6 +145,11 @@ FAULTS: dict[str, Fault] = {
         ("stall",),
         in_session(said(Request(request_id=1, key_suffix=KEY, body=Query(consolidation=200)))),
     ),
+    "freeze": Fault(
+        "serves nobody for 2.2 seconds behind the highest token id",
+        ("stall", "disturbed", "slow"),
+        in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
+    ),
     "refuse": Fault(
         "takes no new session behind an INIT with a batch size of 0",
         ("refusing", "stall"),

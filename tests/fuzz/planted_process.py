@@ -809,6 +809,10 @@ def stall(node: Node, link: Link) -> None:
         signal.pause()
 
 
+def freeze(node: Node, link: Link) -> None:
+    time.sleep(2.2)
+
+
 def remember(word: str) -> Callable[[Node, Link], None]:
     return lambda node, link: link.done.add(word)
 
@@ -892,6 +896,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
         Planted("RESPONSE_FINAL.request_id", elsewhere("token", at_least(U16)), abort),
     ),
     "stall": (Planted("QUERY.consolidation", at_least(128), stall),),
+    "freeze": (Planted("D_TOKEN.id", at_least(U32), freeze),),
     "refuse": (Planted("INIT.batch_size", equal(0), turn("refusing")),),
     "deadroutes": (Planted("D_KEYEXPR.id", at_least(U16), turn("dead")),),
     "deadtables": (Planted("U_KEYEXPR.id", at_least(U16), deaf),),

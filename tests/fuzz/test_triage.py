@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -382,6 +383,32 @@ def test_two_that_seem_the_same_and_wait_together_are_both_kept(run: Path, fault
         hits = sum(finding.hits for finding in made.findings.values())
         assert hits == 2
         assert len(kept) == (1 if fault is never else 2)
+
+
+def test_what_waits_and_is_known_by_now_is_counted_and_not_looked_into(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slowly = Slowly(on(b"bad", STALL))
+    with triage_of(run, slowly) as made:
+        looked_into = []
+        attribute = made._attribute
+
+        def counted(*words: Any) -> Any:
+            looked_into.append(words)
+            return attribute(*words)
+
+        monkeypatch.setattr(made, "_attribute", counted)
+        culprit = suspect(4, b"bad")
+        made.take(STALL, [*others(3), culprit, suspect(5, b"harmless too")], 30)
+        made.take(STALL, [*others(3, 11), replace(culprit, lane=14), suspect(15, b"harmless too")], 30)
+        assert made.open == 2
+        slowly.let.set()
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.status, finding.hits, finding.case) == (CONFIRMED, 2, 4)
+        assert len(looked_into) == 1
+        (folder,) = (run / "findings").iterdir()
+        assert Finding.load(folder).hits == 2
 
 
 def test_case_that_surely_did_it_helps_where_nobody_could_be_found(run: Path) -> None:
