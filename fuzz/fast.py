@@ -77,7 +77,7 @@ class _Lane:
     Attributes:
         player: Makes the link.
         task: Plays.
-        wait: What it waits for.
+        wait: What it waits for; ``quiet``: for how many seconds nothing came on any link meanwhile.
         ran: The case that is being played.
         link: Number of the link.
         cases: Cases on this link so far.
@@ -86,8 +86,9 @@ class _Lane:
 
     def __init__(self, player: Player) -> None:
         self.player = player
-        self.task: Generator[Wait, None, None] | None = None
+        self.task: Generator[Wait, float, None] | None = None
         self.wait: Wait | None = None
+        self.quiet = 0.0
         self.ran: Ran | None = None
         self.link = 0
         self.cases = 0
@@ -185,8 +186,11 @@ class Fast:
                 poll.register(wait.pipe.fileno(), select.POLLIN)
             else:
                 first = now
+        began = time.perf_counter()
         ready = [by_fd[fd] for fd, _ in poll.poll(max(0.0, first - now) * 1000)]
         now = time.perf_counter()
+        for lane in busy:
+            lane.quiet += now - began
         return ready + [
             lane
             for lane in busy
@@ -199,7 +203,8 @@ class Fast:
         """Lets a lane go on until it waits again or its case has ended."""
         assert lane.task is not None
         try:
-            lane.wait = next(lane.task)
+            lane.wait = next(lane.task) if lane.wait is None else lane.task.send(lane.quiet)
+            lane.quiet = 0.0
         except StopIteration:
             ran, lane.ran, lane.task, lane.wait = lane.ran, None, None, None
             assert ran is not None
@@ -231,7 +236,7 @@ class Fast:
         lane.task = self._task(lane, ran, alone=alone)
         return True
 
-    def _task(self, lane: _Lane, ran: Ran, *, alone: bool) -> Generator[Wait, None, None]:
+    def _task(self, lane: _Lane, ran: Ran, *, alone: bool) -> Generator[Wait, float, None]:
         player = lane.player
         played = ran.played
         try:

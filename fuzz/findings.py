@@ -504,6 +504,7 @@ _PURPOSE = {
     Harm.REFUSING: "it takes no new sessions",
     Harm.UNDUE: "it ended a session that did nothing wrong",
     Harm.DISTURBED: "what others send through it is lost, late or changed",
+    Harm.PAUSE: "it answers nothing for a while, and then goes on",
     Harm.BUSY: "it computes although nothing is asked",
     Harm.GROWTH: "it holds more and more memory",
     Harm.LEAK: "it holds more and more descriptors",

@@ -9,6 +9,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 from conformance.config import RunConfig
@@ -21,9 +22,9 @@ from fuzz.fairness import Fairness
 from fuzz.fast import LANES, Fast, Ran
 from fuzz.findings import CONFIRMED, Finding
 from fuzz.lab import SLOW
-from fuzz.oracles import ORACLES, Objection, Patient, When
+from fuzz.oracles import ORACLES, PAUSE, Objection, Patient, When
 from fuzz.plan import Done, Numbered, Plan, merged, mine
-from fuzz.player import Answers, Ending, Player, Trace
+from fuzz.player import Answers, Ending, Played, Player, Trace
 from fuzz.player.player import PATIENCE
 from fuzz.recorder import Recorder
 from fuzz.script import Do, Script, Step
@@ -39,6 +40,9 @@ LONG_TURN = 5.0
 
 RECENT = 1000
 """So many cases behind us may be laid a finding on that shows late."""
+
+LATELY = 2 * LANES
+"""So many of the last cases a node may still have to do with when the next one waits for it."""
 
 TRIAGE_SHARE = 0.5
 """Findings may be looked into for so much of the time that is left."""
@@ -168,6 +172,7 @@ class _Scene:
         self.failed: Counter[str] = Counter()
         self.patient = Patient(stage, runner.config.reply, rng=random.Random(), also=also)
         self.recent: deque[Ran] = deque(maxlen=RECENT)
+        self.patient.lately = self._lately
         self.seconds = 0.0
         self.played = self.let_go = 0
         self.waiting: list[Numbered] = []
@@ -179,6 +184,10 @@ class _Scene:
         """Lets cases wait for the next turn of the stage, as many as can wait."""
         self.waiting = list(cases[:PUT_OFF])
         self.let_go += len(cases) - len(self.waiting)
+
+    def _lately(self) -> list[Played]:
+        """Returns what became of the cases that the node may still have to do with."""
+        return [ran.played for ran in (*islice(reversed(self.recent), LATELY), *self.engine.in_flight)]
 
     def is_for(self, state: str) -> bool:
         """Tells whether cases of a state are played here."""
@@ -585,7 +594,8 @@ class Runner:
             return None
         when = patient.due()
         silent = played.ending is Ending.SILENT
-        if (played.failure or (silent and scene.stage.prompt)) and when is not When.TREND:
+        odd = played.failure or (silent and (scene.stage.prompt or played.rtt >= PAUSE))
+        if odd and when is not When.TREND:
             when = When.ODD
         elif silent and when is When.CASE:
             when = When.BEAT

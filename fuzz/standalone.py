@@ -52,6 +52,9 @@ WAITING_MS = 2000
 SLOWER, SLOWER_SECONDS = 4.0, 0.004
 """So many times as long as before, and so many seconds longer, is slow."""
 
+PAUSE, HELD_UP = 0.4, 0.1
+"""Seconds in which a node answers that is well; seconds that show that an answer had to wait for something."""
+
 GROWN_KB = 16 << 10
 """So much more memory than before, and still growing, is growth."""
 
@@ -223,6 +226,7 @@ class Replay:
         self._door_of: dict[str, socket.socket] = {}
         changes = dict(config)
         self._group = ""
+        self._late = self._silent = 0.0
         if needs == "connects":
             self._doors += [socket.create_server(("127.0.0.1", 0)) for _ in range(links)]
             ports = [door.getsockname()[1] for door in self._doors]
@@ -357,6 +361,7 @@ class Replay:
         goes_on = bool(step.get("goes_on"))
         link.paused = False
         answered, answer, before = False, b"", len(link.received)
+        began = time.monotonic()
         if step.get("data"):
             link.send(link.fill(step["data"]))
             answer = bytes.fromhex(step["answer"])
@@ -365,7 +370,12 @@ class Replay:
             link.wait(lambda _: True, 0.05)
         if not answered and not goes_on and not link.ended and link.stream:
             link.finish()
-            link.wait(lambda batch: bool(answer) and answer in batch, PATIENCE, before)
+            answered = link.wait(lambda batch: bool(answer) and answer in batch, PATIENCE, before)
+        took = time.monotonic() - began
+        if answered:
+            self._late = max(self._late, took)
+        else:
+            self._silent = took
 
     def _open(self, name: str, how: str) -> Link:
         if how == "accept":
@@ -392,12 +402,23 @@ class Replay:
         if not self.node.death() and harm in {"growth", "leak", "busy"}:
             return self._more(harm, before)
         # A node that dies stops serving first, and may take its time to die; or it dies of what others send now.
+        began = time.monotonic()
         lost = canary.lost() if canary else ""
-        judged = harm in {"disturbed", "stall", "refusing", "slow", "undue"}
+        if harm == "pause" and not lost:
+            lost = self._paused(time.monotonic() - began)
+        judged = harm in {"disturbed", "stall", "refusing", "slow", "undue", "pause"}
         seen = self.node.problem(PATIENCE) or (lost if judged else "")
         if self.node.pid is not None:
             _ends_within(self.node.pid, late)
         return self.node.death() or seen or self.node.complaints()
+
+    def _paused(self, others: float) -> str:
+        """Returns for how long the node served nobody, when others had to wait for so many seconds; or nothing."""
+        if others > HELD_UP:
+            # The question behind what was sent was not answered at all.
+            others += self._silent
+        longest = max(self._late, others)
+        return f"nothing was answered for {longest:.1f} s" if longest > PAUSE else ""
 
     def _said(self, harm: str) -> str:
         """Returns what is wrong with what the node said on the links of the finding."""

@@ -88,7 +88,7 @@ CONFIRM_SHARE = 0.15
 WORDS = 8
 """So many words of what a process said are in its signature."""
 
-SERVING = frozenset({Harm.STALL, Harm.REFUSING, Harm.DISTURBED, Harm.SLOW, Harm.GONE, Harm.UNDUE})
+SERVING = frozenset({Harm.STALL, Harm.REFUSING, Harm.DISTURBED, Harm.PAUSE, Harm.SLOW, Harm.GONE, Harm.UNDUE})
 """Different views of one thing: the node lives, but does not serve as it should."""
 
 LIBRARIES = frozenset({"alloc", "core", "std", "hashbrown"})

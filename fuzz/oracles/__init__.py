@@ -5,6 +5,7 @@ with ``@oracle`` in a module that is imported here.
 """
 
 from fuzz.oracles import alive, answers, differs, growth, timing
+from fuzz.oracles.alive import PAUSE
 from fuzz.oracles.base import (
     BEAT_CASES,
     BEAT_SECONDS,
@@ -25,6 +26,7 @@ __all__ = [
     "BEAT_SECONDS",
     "ODD_SECONDS",
     "ORACLES",
+    "PAUSE",
     "TREND_SECONDS",
     "Harm",
     "Objection",

@@ -10,10 +10,16 @@ from fuzz.oracles.machine import Watch
 from fuzz.oracles.patient import Patient
 from fuzz.oracles.places import place_of
 from fuzz.oracles.service import NOBODY, Served, Step
-from fuzz.player import Played
+from fuzz.player import Ending, Played
 
 FAMILIAR = 0.25
 """Of T1, what the states need is waited for when it is familiar that it gets lost."""
+
+PAUSE = 0.5
+"""Seconds in which a node answers that is well, when it has not much to do."""
+
+HELD_UP = 0.1
+"""Seconds for a new session that show that it had to wait."""
 
 BUSY_CALLS = 3
 """New sessions that are tried once more on a busy machine, each waiting twice as long as the one before."""
@@ -43,13 +49,56 @@ def stderr(patient: Patient, played: Played | None) -> Objection | None:
     return died or Objection("stderr", Harm.PANIC, place_of(said), said)
 
 
+@oracle("pause", "it answers at once", When.CASE, "a node that answers in sessions")
+def pause(patient: Patient, played: Played | None) -> Objection | None:
+    """No answer was waited for so long that others would notice."""
+    if played is None or played.late < PAUSE:
+        return None
+    return paused(patient, played, played.late, "the answer to what was sent behind it")
+
+
+def paused(patient: Patient, played: Played | None, seconds: float, what: str) -> Objection | None:
+    """Returns what it means that something took its time, and came.
+
+    Args:
+        patient: The node.
+        played: The case that was just played.
+        seconds: How long it took.
+        what: What came.
+    """
+    if seconds < PAUSE or seconds < patient.fair(played) or patient.busy:
+        return None
+    detail = f"{what} took {seconds:.1f} s; {patient.usual * 1e3:.1f} ms when the node was fresh"
+    return patient.aftermath() or Objection("pause", Harm.PAUSE, "", detail)
+
+
+@oracle(
+    "ping", "a new session opens, and a query in it is answered in time", When.ODD, "a node that takes links"
+)
+def ping(patient: Patient, played: Played | None) -> Objection | None:
+    """A new session opens, and a query in it is answered in time."""
+    watch = Watch()
+    served = _called(patient)
+    if served is None:
+        return None
+    if not served.well:
+        return _unserved(patient, served)
+    if watch.seconds < HELD_UP:
+        return None
+    # It was silent before, and that may be why.
+    before = 0.0
+    if played is not None:
+        before = patient.reply if played.failure else played.rtt if played.ending is Ending.SILENT else 0.0
+    return paused(patient, played, before + watch.seconds, "a new session")
+
+
 @oracle(
     "canary",
     "sessions of ours live on, and what they send each other arrives once, whole, in order and in time",
     When.BEAT,
     "a node that carries publications",
 )
-def canary(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
+def canary(patient: Patient, played: Played | None) -> Objection | None:
     """Sessions of ours live on, and what they send each other arrives."""
     birds = patient.canary
     if birds is None:
@@ -66,11 +115,12 @@ def canary(patient: Patient, played: Played | None) -> Objection | None:  # noqa
             patient.close_canary()
             patient.open_canary()
             return None
-    return objection_of(patient, trouble)
+    return objection_of(patient, trouble, played)
 
 
-def objection_of(patient: Patient, trouble: Trouble) -> Objection | None:
+def objection_of(patient: Patient, trouble: Trouble, played: Played | None = None) -> Objection | None:
     """Returns what trouble with the canary means, given whether the node serves others."""
+    watch = Watch()
     late = patient.aftermath()
     if late is not None:
         return late
@@ -81,7 +131,7 @@ def objection_of(patient: Patient, trouble: Trouble) -> Objection | None:
     if trouble.wrong is Wrong.MUTE and birds is not None:
         later = birds.later()
         if later is None:
-            return None
+            return paused(patient, played, watch.seconds, "what sessions of ours send each other")
         trouble = later
     if trouble.wrong is Wrong.ENDED:
         objection = Objection("undue", Harm.UNDUE, trouble.how, trouble.detail)
@@ -93,15 +143,6 @@ def objection_of(patient: Patient, trouble: Trouble) -> Objection | None:
         patient.close_canary()
         patient.open_canary()
     return objection
-
-
-@oracle(
-    "ping", "a new session opens, and a query in it is answered in time", When.ODD, "a node that takes links"
-)
-def ping(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
-    """A new session opens, and a query in it is answered in time."""
-    served = _called(patient)
-    return _unserved(patient, served) if served is not None and not served.well else None
 
 
 def _called(patient: Patient) -> Served | None:

@@ -22,9 +22,10 @@ class Harm(StrEnum):
     ``crash``: the process ended. ``panic``: it said that something in it failed. ``gone``: nobody listens any more at
     the address of a node that is not ours. ``stall``: it lives but answers nothing. ``refusing``: it takes no new
     sessions, or a link to it is no use. ``undue``: it ended a session that did nothing wrong. ``disturbed``: what
-    others send through it is lost, late or changed. ``busy``: it computes although nothing is asked. ``growth``,
-    ``leak``: it holds more and more memory, or descriptors. ``slow``: it takes many times as long as at first.
-    ``undecodable``: it said something that no strict decoder takes. ``differs``: another node answers otherwise.
+    others send through it is lost, late or changed. ``pause``: it answers nothing for a while, and then goes on.
+    ``busy``: it computes although nothing is asked. ``growth``, ``leak``: it holds more and more memory, or
+    descriptors. ``slow``: it takes many times as long as at first. ``undecodable``: it said something that no strict
+    decoder takes. ``differs``: another node answers otherwise.
     """
 
     CRASH = "crash"
@@ -34,6 +35,7 @@ class Harm(StrEnum):
     REFUSING = "refusing"
     UNDUE = "undue"
     DISTURBED = "disturbed"
+    PAUSE = "pause"
     BUSY = "busy"
     GROWTH = "growth"
     LEAK = "leak"

@@ -38,9 +38,14 @@ class Watch:
         self._overslept += max(0.0, late)
 
     @property
+    def seconds(self) -> float:
+        """Seconds since it was made."""
+        return time.perf_counter() - self._began
+
+    @property
     def share(self) -> float:
         """Share of the time in which something waited for a processor, from 0 to 1."""
-        seconds = time.perf_counter() - self._began
+        seconds = self.seconds
         if seconds <= 0:
             return 0.0
         now = _waited()

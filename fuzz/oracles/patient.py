@@ -7,7 +7,7 @@ import random
 import select
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 from typing import Self
@@ -28,7 +28,7 @@ from fuzz.oracles.base import (
 )
 from fuzz.oracles.canary import Canary
 from fuzz.oracles.history import History
-from fuzz.oracles.machine import Watch
+from fuzz.oracles.machine import Watch, overslept
 from fuzz.oracles.pace import Pace
 from fuzz.oracles.rival import Rival
 from fuzz.oracles.service import Caller, Served
@@ -55,6 +55,16 @@ given cases, and not only looked at."""
 
 LONGEST_APART = 30.0
 """Seconds between two looks, at most."""
+
+FAIR, FAIR_EACH = 20, 2
+"""So many times as long as an exchange takes may pass before an answer comes, and so many for each message that may be
+in what was sent."""
+
+SMALLEST = 8
+"""Bytes of a small message."""
+
+AWAKE, OVERSLEPT = 8, 0.02
+"""So many naps show whether the machine is busy: when one of them takes so many seconds longer than asked."""
 
 REST_STEP = 0.5
 """Seconds between two looks at the sessions of ours while the node is left alone."""
@@ -89,6 +99,7 @@ class Patient:
         spent: Seconds that each oracle took.
         looks: How often each was asked.
         cases: Cases since the node was started.
+        lately: Returns what became of other cases that the node still has to do with.
         familiar: What the states need was lost before, and that is confirmed: it is not waited for so long again.
     """
 
@@ -112,6 +123,7 @@ class Patient:
         self.spent: dict[str, float] = {}
         self.looks: Counter[str] = Counter()
         self.cases = 0
+        self.lately: Callable[[], Iterable[Played]] = tuple
         self.familiar = False
         self._said = ""
         self._caller: Caller | None = None
@@ -119,11 +131,27 @@ class Patient:
         self._beat_cases = 0
         self._beat_at = self._odd_at = self._trend_at = 0.0
         self._took: dict[When, float] = {}
+        self._watch = Watch()
 
     @property
     def usual(self) -> float:
         """Seconds that an exchange between two sessions took when the node was fresh; 0 when nobody knows."""
         return median(self.exchange.baseline) if self.exchange.baseline else 0.0
+
+    @property
+    def busy(self) -> bool:
+        """The machine has had others to serve since the last look that was more than a glance, or does at the moment."""
+        return self._watch.busy or any(overslept() > OVERSLEPT for _ in range(AWAKE))
+
+    def fair(self, played: Played | None) -> float:
+        """Returns seconds that the node may take for what it was sent lately, going by how long it took when fresh.
+
+        Args:
+            played: The case that was just played.
+        """
+        cases = {id(one): one for one in (*self.lately(), played) if one is not None}
+        sent = sum(len(data) for one in cases.values() for data in one.sent)
+        return self.usual * (FAIR + FAIR_EACH * sent / SMALLEST)
 
     @property
     def node(self) -> Node:
@@ -341,6 +369,7 @@ class Patient:
     def _ended(self, when: When, took: float) -> None:
         """Remembers how long a look took; the next one is due some time behind its end."""
         self._took[when] = took
+        self._watch = Watch()
         self._looked(when)
 
     def _ask(self, one: Oracle, played: Played | None) -> Objection | None:

@@ -66,6 +66,7 @@ class Pipe:
         others: The links beside it, by name.
         facts: What states remember: the cookie, the node's ZenohID, its request ids ...
         finals: How many answers to fences came.
+        late: Seconds for which nothing came before a fence was answered: the longest since somebody looked.
         rids: Ids of queries of the node that wait for our reply, as wire bytes; ``rid`` is each of them in turn.
         deaf: What comes is cut into batches and forgotten.
         farewell: What is sent before it is closed; of datagrams, where an end says nothing.
@@ -98,6 +99,7 @@ class Pipe:
         self.others: Mapping[str, Pipe] = {}
         self.facts: dict[str, Any] = {}
         self.finals = 0
+        self.late = 0.0
         self.fences = 0
         self.sn = FIRST_SN
         self.sn_be = FIRST_SN

@@ -64,6 +64,7 @@ class Played:
         answers: What came back behind the stimulus, fences aside.
         sent: What left, in order; lengths in front included.
         rtt: Seconds from the stimulus to the answer of the fence; of all steps together.
+        late: Seconds for which nothing came before a fence was answered; the longest.
         start: Position in the trace.
         links: Numbers of the links that were used.
         failure: The state was not reached: why. Nothing was learned then.
@@ -74,6 +75,7 @@ class Played:
     answers: list[Answer] = field(default_factory=list)
     sent: list[bytes] = field(default_factory=list)
     rtt: float = 0.0
+    late: float = 0.0
     start: int = 0
     links: set[int] = field(default_factory=set)
     failure: str = ""
@@ -293,6 +295,7 @@ class Player:
             # Nobody looks at what the node says there, but it must not have to wait for us.
             helper.receive()
         inbox = pipe.take()
+        played.late, pipe.late = max(played.late, pipe.late), 0.0
         reason = next((answer.close for answer in inbox if answer.close is not None), None)
         played.by_itself |= bool(pipe.ended) and not pipe.by_us and not pipe.finished
         played.answers += [answer for answer in inbox if not _is_fence(answer)]
@@ -351,13 +354,14 @@ class Player:
         Behind CLOSE nothing more comes; that the link ends is not waited for as long.
         """
         deadline = time.perf_counter() + seconds
-        seen = 0
+        seen, quiet = 0, 0.0
         while True:
             pipe.receive()
             if any(answer.close is not None for answer in pipe.inbox[seen:]):
                 deadline = min(deadline, time.perf_counter() + ENDING)
             seen = len(pipe.inbox)
             if wanted is not None and pipe.finals >= wanted:
+                pipe.late = max(pipe.late, quiet)
                 return True
             if pipe.ended:
                 return False
@@ -365,7 +369,7 @@ class Player:
                 return True
             if time.perf_counter() >= deadline:
                 return False
-            yield Wait(pipe, deadline)
+            quiet += yield Wait(pipe, deadline)
 
     # States ----------------------------------------------------------------------------------------
 

@@ -38,8 +38,8 @@ class Wait(NamedTuple):
     deadline: float
 
 
-Task = Generator[Wait, None, T]
-"""Something that takes time: it yields what it waits for."""
+Task = Generator[Wait, float, T]
+"""Something that takes time: it yields what it waits for, and is told for how many seconds nothing at all came."""
 
 
 class GivenUp(Exception):
@@ -55,11 +55,14 @@ def run(task: Task[T], hopeless: Callable[[], bool] | None = None) -> T:
     """
     try:
         wait = next(task)
+        quiet = 0.0
         while True:
-            left = wait.deadline - time.perf_counter()
+            began = time.perf_counter()
+            left = wait.deadline - began
             there = wait.pipe.wait(left if hopeless is None else min(left, LOOK))
+            quiet += time.perf_counter() - began
             if hopeless is None or there or wait.pipe.ended or left <= LOOK:
-                wait = next(task)
+                wait, quiet = task.send(quiet), 0.0
             elif hopeless():
                 wait = task.throw(GivenUp("the node has failed meanwhile"))
     except StopIteration as ended:

@@ -147,7 +147,7 @@ FAULTS: dict[str, Fault] = {
     ),
     "freeze": Fault(
         "serves nobody for 2.2 seconds behind the highest token id",
-        ("stall", "disturbed", "slow"),
+        ("pause", "stall"),
         in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
     ),
     "refuse": Fault(

@@ -2,6 +2,7 @@
 
 import random
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
@@ -93,6 +94,25 @@ def test_every_case_is_played_once_side_by_side(server: Server) -> None:
     assert sorted(ran.numbered.number for ran in judge.ran) == [one.number for one in cases]
     assert not [ran.played.failure for ran in judge.ran if ran.played.failure]
     assert judge.together > 1
+
+
+def test_what_the_node_lets_wait_for_is_late(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(batch: bytes) -> str:
+        if batch == b"\x04":
+            time.sleep(0.2)
+        return ""
+
+    monkeypatch.setattr(server, "_harm", slow)
+    judge = Judge()
+    steps = {"slow": [send("size", b"\x04")], "quick": [send("size", b"\x24")]}
+    cases = Fixed("both", State.OPEN, "KEEP_ALIVE", steps, "value").cases(random.Random(1))
+    engine = fast(server, judge)
+    # One behind the other: while the node sleeps it lets all wait.
+    for number, case in enumerate(cases, 1):
+        assert engine.play(iter([Numbered(PLAN.campaign, number, case)]))
+    engine.abandon()
+    late = {bytes(ran.played.sent[0][2:]): ran.played.late > 0.1 for ran in judge.ran}
+    assert late == {b"\x04": True, b"\x24": False}
 
 
 def test_sessions_are_shared_and_end_in_time(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -534,6 +534,35 @@ def test_the_regression_test_fails_while_the_fault_is_there_and_passes_on_a_mend
     runpy.run_path(str(finding.path / TEST))["check"](command(), {}, "", "crash", flat(tried), 1, LATE)
 
 
+def test_node_that_pauses_fails_the_regression_test_of_that(tmp_path: Path) -> None:
+    tried = tried_on(tmp_path / "run", FAULTS["freeze"].trigger, "freeze")
+    assert tried.objection is not None
+    assert (tried.objection.oracle, tried.objection.harm) == ("pause", Harm.PAUSE)
+    check = runpy.run_path(standalone.__file__)["check"]
+    check(command(), {}, "", "pause", flat(tried), 1, LATE)
+    with pytest.raises(AssertionError, match="pause: "):
+        check(command("freeze"), {}, "", "pause", flat(tried), 1, LATE)
+
+
+@pytest.mark.parametrize(
+    ("late", "silent", "others", "why"),
+    [
+        (0.3, 0.0, 0.01, ""),
+        (0.7, 0.0, 0.01, "nothing was answered for 0.7 s"),
+        (0.0, 0.0, 0.6, "nothing was answered for 0.6 s"),
+        # What is dropped is not answered, and that alone is no pause.
+        (0.0, 1.0, 0.01, ""),
+        (0.0, 1.0, 0.3, "nothing was answered for 1.3 s"),
+    ],
+)
+def test_how_long_the_node_paused_is_told(
+    tmp_path: Path, late: float, silent: float, others: float, why: str
+) -> None:
+    replay = Replay(command(), {}, "", 1, tmp_path / "run")
+    replay._late, replay._silent = late, silent
+    assert replay._paused(others) == why
+
+
 def test_of_a_node_that_refuses_before_it_dies_its_death_is_told(tmp_path: Path) -> None:
     replay = Replay(command(), {}, "", 1, tmp_path / "run")
     with subprocess.Popen(["sh", "-c", "read line; exit 3"], stdin=subprocess.PIPE) as process:

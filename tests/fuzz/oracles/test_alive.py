@@ -5,9 +5,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from fuzz.oracles import Harm, Objection, Patient, When, place_of
+from fuzz.oracles import PAUSE, Harm, Objection, Patient, When, place_of
+from fuzz.oracles.alive import HELD_UP, objection_of
+from fuzz.oracles.canary import MUTE
+from fuzz.oracles.machine import Watch
 from fuzz.oracles.patient import hurried
 from fuzz.oracles.service import question_of
+from fuzz.player import Ending, Played
 from scapy_layers.batch import contents
 from scapy_layers.transport import Frame
 from tests.fuzz.oracles.router import REPLY, RouterNode, RouterStage, patient_of
@@ -126,6 +130,73 @@ def test_an_address_where_nobody_listens_is_gone_when_the_node_is_not_ours(node:
         objection = seen(patient)
         node.start()
     assert (objection.harm, objection.place) == (Harm.GONE, "")
+
+
+def test_an_answer_that_took_its_time_is_a_pause(patient: Patient) -> None:
+    assert patient.examine(When.CASE, Played(late=PAUSE - 0.01)) is None
+    objection = patient.examine(When.CASE, Played(late=PAUSE + 0.01))
+    assert objection
+    assert (objection.oracle, objection.harm, objection.place) == ("pause", Harm.PAUSE, "")
+    assert "took 0.5 s" in objection.detail
+
+
+def test_much_that_was_sent_may_take_its_time(patient: Patient) -> None:
+    patient.exchange.baseline[:] = [0.001] * 9
+    much, little = [bytes(100)] * 100, [bytes(100)] * 20
+    assert patient.examine(When.CASE, Played(late=2.0, sent=much)) is None
+    assert patient.examine(When.CASE, Played(late=2.0, sent=little))
+    # It still has to do with what others sent.
+    busy = Played(sent=much)
+    patient.lately = lambda: [busy]
+    assert patient.examine(When.CASE, Played(late=2.0, sent=little)) is None
+    patient.lately = lambda: [busy, busy]
+    assert patient.examine(When.CASE, Played(late=3.2, sent=little))
+
+
+def test_a_node_that_always_takes_its_time_does_not_pause(patient: Patient) -> None:
+    patient.exchange.baseline[:] = [0.1] * 9
+    assert patient.examine(When.CASE, Played(late=1.9)) is None
+    assert patient.examine(When.CASE, Played(late=2.1))
+
+
+def test_a_busy_machine_makes_no_pause(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Watch, "busy", True)
+    assert patient.examine(When.CASE, Played(late=2.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "seconds", "there"),
+    [
+        (None, PAUSE + 0.1, True),
+        (None, HELD_UP + 0.1, False),
+        # What was played last was not answered either.
+        (Played(ending=Ending.SILENT, rtt=REPLY), HELD_UP + 0.1, True),
+        (Played(failure="expected INIT, seen nothing"), HELD_UP + 0.1, True),
+        (Played(ending=Ending.SILENT, rtt=REPLY), HELD_UP - 0.05, False),
+        (Played(ending=Ending.ACCEPTED, rtt=REPLY), HELD_UP + 0.1, False),
+    ],
+)
+def test_a_new_session_that_has_to_wait_is_a_pause(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, before: Played | None, seconds: float, *, there: bool
+) -> None:
+    patient.reply = REPLY
+    monkeypatch.setattr(Watch, "seconds", seconds)
+    monkeypatch.setattr(Watch, "busy", False)
+    objection = patient.examine(When.ODD, before, names=["ping"])
+    assert (objection.harm if objection else None) is (Harm.PAUSE if there else None)
+
+
+def test_what_comes_late_between_sessions_of_ours_is_a_pause(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert patient.canary is not None
+    monkeypatch.setattr(patient.canary, "later", lambda: None)
+    monkeypatch.setattr(Watch, "busy", False)
+    assert objection_of(patient, MUTE) is None
+    monkeypatch.setattr(Watch, "seconds", PAUSE + 0.1)
+    objection = objection_of(patient, MUTE)
+    assert objection
+    assert objection.harm is Harm.PAUSE
 
 
 def test_a_new_session_that_fails_once_is_nothing(

@@ -239,8 +239,9 @@ def test_every_oracle_has_a_name_and_a_purpose() -> None:
     assert [*ORACLES] == [
         "process",
         "stderr",
-        "canary",
+        "pause",
         "ping",
+        "canary",
         "stage",
         "undecodable",
         "differs",

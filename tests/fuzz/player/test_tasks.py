@@ -56,6 +56,27 @@ def test_a_task_that_is_not_hopeless_waits_to_its_deadline() -> None:
     assert run(waiting(Silent("EOF"), 100), lambda: False) == "waited"
 
 
+def test_a_task_is_told_for_how_long_nothing_came(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("fuzz.player.tasks.time.perf_counter", lambda: now[0])
+
+    class Slow(Silent):
+        def wait(self, seconds: float) -> bool:
+            now[0] += min(seconds, 0.3)
+            return super().wait(seconds)
+
+    def timed(pipe: Silent) -> Task[list[float]]:
+        quiet = []
+        for seconds in (0.25, 0.1):
+            quiet.append((yield Wait(pipe, now[0] + seconds)))
+            # What we do ourselves is not counted.
+            now[0] += 5
+        return quiet
+
+    assert run(timed(Slow())) == pytest.approx([0.25, 0.1])
+    assert run(timed(Slow()), lambda: False) == pytest.approx([0.25, 0.1])
+
+
 def test_what_gives_up_may_go_on_with_something_else() -> None:
     def twice(pipe: Silent) -> Task[int]:
         for _ in range(2):
