@@ -40,6 +40,9 @@ MOST_SECONDS, MOST_BYTES, MOST_NS = 1e6, 1 << 32, 1 << 62
 """A case takes less time, sends less, and is played earlier. What is beyond is damage and counts as so much: sums and
 ends stay within 64 bits."""
 
+_MOST_CODES = 1 << 62
+"""Numbers of groups fit into 64 bits."""
+
 _KEY = ("run_id", "attempt")
 _NAMES = ("field", "state", "oracle", "message")
 _UNKNOWN_LEVEL, _UNKNOWN_OUTCOME = LEVELS.index("MAY"), WORST_FIRST.index("inconclusive")
@@ -272,7 +275,7 @@ def _reply_times_part(seen: pa.Table) -> pa.Table:
 
     If something else was sent before anything came, or the link ended, there is no time.
     """
-    test, link = (_codes(seen.column(name)) for name in ("test", "link"))
+    test, link = (_numbered(_one_chunk(seen.column(name)))[0] for name in ("test", "link"))
     order = np.lexsort((seen.column("seq").to_numpy(), link, test))
     if len(order) < 2:
         return _no_reply_times()
@@ -300,11 +303,6 @@ def _reply_times_merge(parts: Tables, _: Sequence[int]) -> pa.Table:
     return _grouped(pa.concat_tables(parts), ["stimulus", "reply", "bin"], {"count": "sum", "max_us": "max"})
 
 
-def _codes(column: pa.ChunkedArray) -> np.ndarray:
-    """Returns a number for each different value."""
-    return np.asarray(column.combine_chunks().dictionary_encode().indices)
-
-
 # Tools ------------------------------------------------------------------------------------------------------
 
 
@@ -323,10 +321,35 @@ def _histogram(table: pa.Table, key: list[str], us: pa.ChunkedArray, count: str)
 
 
 def _grouped(table: pa.Table, key: list[str], values: Mapping[str, str]) -> pa.Table:
-    """Returns one row for each key, under the names that the values had."""
-    # Arrow groups hundreds of small chunks ten times slower than one.
-    made = table.combine_chunks().group_by(key, use_threads=False).aggregate(list(values.items()))
-    return made.rename_columns([*key, *values])
+    """Returns one row for each key, under the names that the values had, in the order in which the keys come."""
+    # Arrow groups by one number several times faster than by some texts, and one chunk ten times faster than hundreds.
+    keys = [_one_chunk(table.column(name)) for name in key]
+    codes, size = np.zeros(table.num_rows, np.int64), 1
+    for column in keys:
+        number, count = _numbered(column)
+        if size * count > _MOST_CODES:
+            codes, size = _numbered(pa.array(codes))
+        codes = codes * count + number
+        size *= count
+    row = np.arange(table.num_rows)
+    numbered = pa.table(
+        {"code": codes, "row": row, **{name: _one_chunk(table.column(name)) for name in values}}
+    )
+    made = numbered.group_by("code", use_threads=False).aggregate([("row", "min"), *values.items()])
+    first = made.column("row_min")
+    counted = [made.column(f"{name}_{how}") for name, how in values.items()]
+    return pa.table([*(column.take(first) for column in keys), *counted], names=[*key, *values])
+
+
+def _numbered(column: pa.Array) -> tuple[np.ndarray, int]:
+    """Returns a number from 0 for each different value, and how many there are."""
+    made = pc.dictionary_encode(column, null_encoding="encode")
+    return made.indices.to_numpy(zero_copy_only=False).astype(np.int64), max(1, len(made.dictionary))
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    made = column.combine_chunks()
+    return made.combine_chunks() if isinstance(made, pa.ChunkedArray) else made
 
 
 def _clipped(column: pa.ChunkedArray, least: float, most: float) -> pa.ChunkedArray:

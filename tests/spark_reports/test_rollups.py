@@ -16,6 +16,7 @@ from spark_reports.storage.rollups import (
     MOST_BYTES,
     MOST_NAMES,
     ROLLUP_OF,
+    _grouped,
     made_of,
     merged,
 )
@@ -94,6 +95,24 @@ def test_cases_are_counted_by_what_they_were_and_how_they_ended(case_row: Row) -
     )
     assert (closed["first_ns"], closed["last_ns"], closed["last_end_ns"]) == (10**9, 2 * 10**9, 25 * 10**8)
     assert (silent["cases"], silent["verdict"], silent["message"]) == (1, "silent", "INIT")
+
+
+@pytest.mark.parametrize("most", [1, 50, 1 << 62])
+def test_groups_are_those_of_arrow_however_many_values_there_are(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("spark_reports.storage.rollups._MOST_CODES", most)
+    chance = random.Random(1)
+    columns = {name: [chance.choice(["", "a", "b", "c", None]) for _ in range(300)] for name in "xyz"}
+    numbers = {"n": [chance.choice([-1, 0, 7]) for _ in range(300)], "v": [*range(300)]}
+    table = pa.table(columns | numbers)
+    whole = pa.concat_tables([table[:100], table[100:]])
+    for rows_of in (whole, whole[:0]):
+        ours = _grouped(rows_of, [*"xyzn"], {"v": "sum"})
+        grouped = rows_of.group_by([*"xyzn"], use_threads=False).aggregate([("v", "sum")])
+        theirs = grouped.rename_columns([*"xyzn", "v"])
+        assert ours.schema == theirs.schema
+        assert sorted(map(repr, ours.to_pylist())) == sorted(map(repr, theirs.to_pylist()))
 
 
 def test_values_that_cannot_be_do_not_overflow(case_row: Row) -> None:
