@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import random
@@ -42,7 +43,7 @@ from fuzz.lab import Lab, Part, Tried
 from fuzz.oracles import Harm, canary
 from fuzz.regression import LATE, _source, flat, placed, shortened
 from fuzz.script import Do, Script, Step, Template
-from fuzz.standalone import Link, Replay, vle
+from fuzz.standalone import TRIES, Link, Replay, vle
 from fuzz.states import State
 from fuzz.triage import Triage
 from scapy_layers.batch import BatchReader, contents
@@ -561,6 +562,22 @@ def test_how_long_the_node_paused_is_told(
     replay = Replay(command(), {}, "", 1, tmp_path / "run")
     replay._late, replay._silent = late, silent
     assert replay._paused(others) == why
+
+
+@pytest.mark.parametrize(("seen", "played"), [(["", "late"], 2), ([""] * TRIES, TRIES)])
+def test_what_does_not_show_every_time_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, seen: list[str], played: int
+) -> None:
+    nodes = []
+
+    def play(self: Replay, *_: object) -> str:
+        nodes.append(self.node)
+        return seen[len(nodes) - 1]
+
+    monkeypatch.setattr(Replay, "play", play)
+    with pytest.raises(AssertionError, match="stall: late") if any(seen) else contextlib.nullcontext():
+        standalone.check(command(), {}, "", "stall", [], 1, LATE)
+    assert len(nodes) == len({id(node) for node in nodes}) == played
 
 
 def test_of_a_node_that_refuses_before_it_dies_its_death_is_told(tmp_path: Path) -> None:
