@@ -7,6 +7,7 @@ import re
 from fuzz.oracles.base import Harm, Objection, When, oracle
 from fuzz.oracles.canary import Trouble, Wrong
 from fuzz.oracles.machine import Watch
+from fuzz.oracles.pace import limit
 from fuzz.oracles.patient import Patient
 from fuzz.oracles.places import place_of
 from fuzz.oracles.service import NOBODY, Served, Step
@@ -83,7 +84,8 @@ def ping(patient: Patient, played: Played | None) -> Objection | None:
         return None
     if not served.well:
         return _unserved(patient, served)
-    if watch.seconds < HELD_UP:
+    fresh = patient.opening.baseline
+    if watch.seconds < max(HELD_UP, limit(fresh) if fresh else 0):
         return None
     # It was silent before, and that may be why.
     before = 0.0

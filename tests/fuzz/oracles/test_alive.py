@@ -186,6 +186,17 @@ def test_a_new_session_that_has_to_wait_is_a_pause(
     assert (objection.harm if objection else None) is (Harm.PAUSE if there else None)
 
 
+def test_a_node_on_which_sessions_always_take_long_does_not_pause(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Watch, "seconds", 0.6)
+    monkeypatch.setattr(Watch, "busy", False)
+    patient.opening.baseline[:] = [0.1] * 9
+    assert patient.examine(When.ODD, names=["ping"]) is None
+    patient.opening.baseline[:] = [0.05] * 9
+    assert patient.examine(When.ODD, names=["ping"])
+
+
 def test_what_comes_late_between_sessions_of_ours_is_a_pause(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
