@@ -59,8 +59,10 @@ def run(task: Task[T], hopeless: Callable[[], bool] | None = None) -> T:
         while True:
             began = time.perf_counter()
             left = wait.deadline - began
-            there = wait.pipe.wait(left if hopeless is None else min(left, LOOK))
-            quiet += time.perf_counter() - began
+            asked = left if hopeless is None else min(left, LOOK)
+            there = wait.pipe.wait(asked)
+            # What a machine takes longer that stands still is not the node's.
+            quiet += max(0.0, min(time.perf_counter() - began, asked))
             if hopeless is None or there or wait.pipe.ended or left <= LOOK:
                 wait, quiet = task.send(quiet), 0.0
             elif hopeless():

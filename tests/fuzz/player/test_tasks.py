@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from fuzz.player.tasks import GivenUp, Task, Wait, run
+from fuzz.player.tasks import LOOK, GivenUp, Task, Wait, run
 
 
 class Silent:
@@ -75,6 +75,23 @@ def test_a_task_is_told_for_how_long_nothing_came(monkeypatch: pytest.MonkeyPatc
 
     assert run(timed(Slow())) == pytest.approx([0.25, 0.1])
     assert run(timed(Slow()), lambda: False) == pytest.approx([0.25, 0.1])
+
+
+def test_a_machine_that_stands_still_is_not_the_nodes_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr("fuzz.player.tasks.time.perf_counter", lambda: now[0])
+
+    class Frozen(Silent):
+        def wait(self, seconds: float) -> bool:
+            now[0] += 5
+            super().wait(seconds)
+            return True
+
+    def timed(pipe: Silent) -> Task[float]:
+        return (yield Wait(pipe, now[0] + 1))
+
+    assert run(timed(Frozen()), lambda: False) == LOOK
+    assert run(timed(Frozen())) == 1
 
 
 def test_what_gives_up_may_go_on_with_something_else() -> None:
