@@ -49,8 +49,9 @@ do
 -- Numbers and bytes, layers inside layers, what is refused, batches in segments and datagrams.
 
 local byte, sub, find, floor, format = string.byte, string.sub, string.find, math.floor, string.format
--- As functions: looking up a method of an item takes as long as adding a field.
-local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
+-- As functions: looking up a method or an attribute takes as long as adding a field.
+local add, add_le, set_len, set_generated = TreeItem.add, TreeItem.add_le, TreeItem.set_len, TreeItem.set_generated
+local size_of, bytes_of, tvb_of = Tvb.len, Tvb.raw, TvbRange.tvb
 local HIGH = 4294967296
 
 Z.fields = {}
@@ -58,7 +59,7 @@ Z.listeners = {}
 Z.on_init = {}
 Z.messages = { scouting = {}, transport = {}, network = {}, declaration = {}, data = {} }
 
-local F, registered, layers, experts, by_id, quiet = Z.fields, {}, {}, {}, {}, {}
+local F, registered, layers, masks, experts, by_id, quiet = Z.fields, {}, {}, {}, {}, {}, {}
 Z.registered, Z.experts = registered, experts
 
 -- Makes a field of the description, known as Z.fields[key].
@@ -67,6 +68,7 @@ function Z.syntax(name, key, kind, ...)
   F[key] = made
   registered[#registered + 1] = made
   layers[#registered] = name:match("^[^.]*")
+  masks[#registered] = select(4, ...)
   return made
 end
 
@@ -111,7 +113,7 @@ local CONTINUED = Z.field("continuation", "bytes", "in mid batch")
 -- that of its batch, `shown` is nil. In the GUI, which asks anew at any time, all is added.
 
 local WHOLE = Z.field("whole", "none", "never added: referenced only when all is")
-local wanted = { all = true, fields = {}, layers = {} }
+local wanted = { all = true, fields = {}, layers = {}, bits = {} }
 local asked_at
 
 local function is_whole(tree)
@@ -127,10 +129,11 @@ local function ask(tree, number)
   wanted.all = not known or all or gui_enabled()
   asked_at = number
   if wanted.all then return end
-  wanted.fields, wanted.layers = {}, {}
+  wanted.fields, wanted.layers, wanted.bits = {}, {}, {}
   for index = 1, #registered do
     if tree:referenced(registered[index]) then
       wanted.fields[registered[index]], wanted.layers[layers[index]] = true, true
+      if masks[index] then wanted.bits[layers[index]] = true end
     end
   end
 end
@@ -140,15 +143,13 @@ function Z.wants(field)
   return wanted.all or wanted.fields[field]
 end
 
--- Adds the item of a layer; returns it, and again when its fields are wanted.
-local function open(b, outer, desc, range)
-  if wanted.all then
-    local item = add(outer, desc.field or F.unknown_extension, range)
-    return item, item
-  end
-  if not wanted.layers[desc.name] then return b.item, nil end
-  local item = add(b.item, desc.field or F.unknown_extension, range)
-  return item, item
+-- Adds the item of a layer; returns it, again when its fields are wanted, and its range when the bits there are.
+local function open(b, outer, desc, at, size)
+  local all, name = wanted.all, desc.name
+  if not all and not wanted.layers[name] then return b.item end
+  local here = b.range(at, size)
+  local item = add(all and outer or b.item, desc.field or F.unknown_extension, here)
+  return item, item, (all or wanted.bits[name]) and here or nil
 end
 
 Z.on_init[#Z.on_init + 1] = function() asked_at = nil end
@@ -277,12 +278,19 @@ local function is_utf8(text)
   return true
 end
 
+local plain, plain_held = {}, 0 -- texts that show as they are: keys come again and again
+
 -- Returns text as Wireshark can show it: its strings end at NUL, and what is no UTF-8 harms what reads its output.
 function Z.shown(text)
+  if plain[text] then return text end
   if find(text, "%z") then text = text:gsub("%z", "\226\144\128") end
   -- U+FFFE and U+FFFF are no characters: XML, and so PDML, has no place for them.
   if find(text, "\239\191[\190\191]") then text = text:gsub("\239\191[\190\191]", "\239\191\189") end
-  if is_utf8(text) then return text end
+  if is_utf8(text) then
+    if plain_held >= 4096 then plain, plain_held = {}, 0 end
+    if #text <= 256 then plain[text], plain_held = true, plain_held + 1 end
+    return text
+  end
   local parts, at = {}, 1
   while at <= #text do
     local size = byte(text, at) < 128 and 1 or character(text, at)
@@ -463,9 +471,8 @@ function Z.chain(b, m, field, known, at, stop)
     local e = desc.new()
     e.parent, e.slot, e.nth, e.named, e.header, e.enc, e.at = m, field, index, true, head, enc, at
     if item then
-      local here = b.range(at, 1)
-      e.item, e.shown = open(b, item, desc, here)
-      if wanted.all or wanted.fields[HEADER] then add(e.item, HEADER, here) end
+      e.item, e.shown = open(b, item, desc, at, 1)
+      if wanted.all or wanted.fields[HEADER] then add(e.item, HEADER, b.range(at, 1)) end
     end
     index = index + 1
     list[index] = e
@@ -487,7 +494,7 @@ end
 function Z.region(b, m, values, name, slot, desc, item, at, stop)
   local e = { name = desc.name, label = desc.label, parent = m, slot = slot, at = at }
   values[name] = e
-  if item then e.item, e.shown = open(b, item, desc, b.range(at, 0)) end
+  if item then e.item, e.shown = open(b, item, desc, at, 0) end
   local start, behind = length_of(b, e, at, stop)
   if not start then return nil end
   behind = counted(b, e, desc.read, start, behind)
@@ -508,8 +515,7 @@ function Z.body(b, m, field, messages, ids, at, stop)
   inner.whole, inner.parent, inner.slot, inner.named, inner.at = nil, m, field, true, at
   m.body = inner
   if m.item then
-    inner.here = b.range(at, 1)
-    inner.item, inner.shown = open(b, m.item, desc, inner.here)
+    inner.item, inner.shown, inner.here = open(b, m.item, desc, at, 1)
   end
   local behind = desc.read(b, inner, at, stop)
   inner.stop = behind or b.at
@@ -528,8 +534,7 @@ local function one(b, parent, desc, at, stop)
   local item = b.item
   if parent then item = parent.item end
   if item then
-    m.here = b.range(at, 1)
-    m.item, m.shown = open(b, item, desc, m.here)
+    m.item, m.shown, m.here = open(b, item, desc, at, 1)
   end
   local behind = desc.read(b, m, at, stop)
   m.stop = behind or b.at
@@ -627,10 +632,10 @@ local function conclude(b)
   if not wrong or not b.item then return end
   local item = add(b.item, ERROR, b.range(wrong.offset, 0),
     wrong.field .. " at byte " .. wrong.offset .. ": " .. wrong.found)
-  item:set_generated()
-  add(item, ERROR_KIND, wrong.kind):set_generated()
-  add(item, ERROR_FIELD, wrong.field):set_generated()
-  add(item, ERROR_OFFSET, wrong.offset):set_generated()
+  set_generated(item)
+  set_generated(add(item, ERROR_KIND, wrong.kind))
+  set_generated(add(item, ERROR_FIELD, wrong.field))
+  set_generated(add(item, ERROR_OFFSET, wrong.offset))
 end
 
 -- The places of messages in a packet. A dissector may be called several times for one packet: for a batch that a
@@ -639,6 +644,7 @@ end
 local PLACES = 1048576 -- messages of one packet
 local MAX_LENGTH = 16777216 -- bytes of a batch with a 4-byte length that are believed
 local calls, current = {}, { number = -1, call = 0, index = 0 }
+local columns -- whether packets that are read for the first time, outside of the GUI, have them: all or none
 
 local function begin_packet(pinfo)
   local number, visited = pinfo.number, pinfo.visited
@@ -651,9 +657,10 @@ local function begin_packet(pinfo)
 end
 
 Z.on_init[#Z.on_init + 1] = function()
-  calls = {}
+  calls, columns = {}, nil
   current.number, current.call, current.index = -1, 0, 0
   zids, zids_held = {}, 0
+  plain, plain_held = {}, 0
 end
 
 local function new_batch(pinfo, root, way, raw, range)
@@ -666,13 +673,14 @@ local function new_batch(pinfo, root, way, raw, range)
   }
 end
 
--- Dissects one batch or datagram: `range` gives the bytes of what was captured.
-local function dissect_batch(pinfo, root, way, range, raw, kind, whole, length)
+-- Dissects one batch or datagram: `range` gives the bytes of what was captured, `outer` those of the segment, where a
+-- length of `prefix` bytes begins at `at`.
+local function dissect_batch(pinfo, root, way, range, raw, kind, outer, at, prefix)
   local size = #raw
   local item = root
   if wanted.all or wanted.layers.batch then
-    item = add(root, BATCH, whole)
-    if length then add_le(item, LENGTH, length) end
+    item = add(root, BATCH, outer(at, prefix + size))
+    if prefix > 0 then add_le(item, LENGTH, outer(at, prefix)) end
   end
   local b = new_batch(pinfo, root, way, raw, range)
   b.item = item
@@ -713,27 +721,37 @@ function Z.put_together(b, m, bytes, numbers)
   b.index, b.place = inner.index, inner.place
 end
 
-local function show_protocol(pinfo)
-  pinfo.cols.protocol = "Zenoh"
-  current.time = pinfo.rel_ts
-  if current.call == 1 then
-    Z.info.text, Z.info.said = "", 0
-  end
+-- Has somebody asked for the columns? tshark makes none for `-T fields` and `-T json`; they read as their names then.
+local function has_columns(pinfo)
+  local first = not current.visited and not gui_enabled()
+  if first and columns ~= nil then return columns end
+  local asked = tostring(pinfo.cols.info):lower() ~= "(info)"
+  if first then columns = asked end
+  return asked
 end
 
-local function link_of(pinfo, tvb)
-  return Z.links and Z.links.of(pinfo, tvb)
+local function show_protocol(pinfo)
+  current.time = pinfo.rel_ts
+  if current.call == 1 then
+    Z.info.text, Z.info.said, Z.info.shown = "", 0, has_columns(pinfo)
+  end
+  if Z.info.shown then pinfo.cols.protocol = "Zenoh" end
+end
+
+local function link_of(pinfo, tvb, size)
+  return Z.links and Z.links.of(pinfo, tvb, current.visited, size)
 end
 
 Z.entry = {}
-Z.info = { text = "", said = 0 } -- what the Info column says about a packet
+Z.info = { text = "", said = 0, shown = true } -- what the Info column says about a packet, if there is one
 
 -- Batches behind their lengths, in order: TCP, TLS.
 function Z.entry.stream(tvb, pinfo, tree)
   begin_packet(pinfo)
-  local size, at, way = tvb:len(), 0, link_of(pinfo, tvb)
+  local size = size_of(tvb)
+  local at, way = 0, link_of(pinfo, tvb, size)
   if size == 0 then return 0 end
-  local raw = tvb:raw(0, size)
+  local raw = bytes_of(tvb, 0, size)
   if way then
     at = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
@@ -769,8 +787,8 @@ function Z.entry.stream(tvb, pinfo, tree)
       return size
     end
     -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
-    local range = length > 0 and tvb(start, length):tvb() or tvb
-    dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb(at, behind - at), tvb(at, prefix))
+    local range = length > 0 and tvb_of(tvb(start, length)) or tvb
+    dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb, at, prefix)
     at = behind
   end
   return size
@@ -780,11 +798,11 @@ end
 function Z.entry.message(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
-  local size = tvb:len()
+  local size = size_of(tvb)
   local root = add(tree, Z.proto, tvb(0, size))
   ask(root, current.number)
   if size > 0 then
-    dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb, tvb:raw(0, size), "batch", tvb(0, size))
+    dissect_batch(pinfo, root, link_of(pinfo, tvb, size), tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
   end
   return size
 end
@@ -793,16 +811,16 @@ end
 function Z.entry.datagram(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
-  local size = tvb:len()
+  local size = size_of(tvb)
   local root = add(tree, Z.proto, tvb(0, size))
   ask(root, current.number)
   if size == 0 then return 0 end
-  local raw = tvb:raw(0, size)
-  local way = link_of(pinfo, tvb)
+  local raw = bytes_of(tvb, 0, size)
+  local way = link_of(pinfo, tvb, size)
   -- All on a link with a session belongs to that, whatever it looks like.
   local known = way and Z.links.has_session(way, current.base + current.index)
   local kind = not known and Z.is_scouting(raw, pinfo) and "scouting" or "batch"
-  dissect_batch(pinfo, root, way, tvb, raw, kind, tvb(0, size))
+  dissect_batch(pinfo, root, way, tvb, raw, kind, tvb, 0, 0)
   return size
 end
 
@@ -1270,8 +1288,8 @@ R.scout = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.scout_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.scout_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.scout_reserved_5, here) end
@@ -1287,8 +1305,8 @@ R.scout = function(b, m, at, stop)
   m.zid_len = floor(c / 16)
   m.I = floor(c / 8) % 2
   m.what = c % 8
-  if item then
-    local here = range(at, 1)
+  local here = item and range(at, 1)
+  if here then
     add(item, F.scout_zid_len, here)
     add(item, F.scout_I, here)
     add(item, F.scout_what, here)
@@ -1317,8 +1335,8 @@ R.hello = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.L = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.hello_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.hello_reserved_6, here) end
     add(item, F.hello_L, here)
@@ -1334,8 +1352,8 @@ R.hello = function(b, m, at, stop)
   m.zid_len = floor(c / 16)
   m.reserved2 = floor(c / 4) % 4
   m.whatami = c % 4
-  if item then
-    local here = range(at, 1)
+  local here = item and range(at, 1)
+  if here then
     add(item, F.hello_zid_len, here)
     if m.reserved2 ~= 0 then add(item, F.hello_reserved2, here) end
     add(item, F.hello_whatami, here)
@@ -1387,8 +1405,8 @@ R.transport_oam = function(b, m, at, stop)
   if not c then return cut(b, m, "Z", at) end
   m.Z = floor(c / 128)
   m.ENC = floor(c / 32) % 4
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.transport_oam_Z, here)
   end
   if m.ENC < 0 or m.ENC > 2 then note(b, m, "BadValue", "ENC", at, m.ENC .. " has no meaning") end
@@ -1429,8 +1447,8 @@ R.init = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.S = floor(c / 64) % 2
   m.A = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.init_Z, here)
     add(item, F.init_S, here)
     add(item, F.init_A, here)
@@ -1446,8 +1464,8 @@ R.init = function(b, m, at, stop)
   m.zid_len = floor(c / 16)
   m.reserved2 = floor(c / 4) % 4
   m.whatami = c % 4
-  if item then
-    local here = range(at, 1)
+  local here = item and range(at, 1)
+  if here then
     add(item, F.init_zid_len, here)
     if m.reserved2 ~= 0 then add(item, F.init_reserved2, here) end
     add(item, F.init_whatami, here)
@@ -1466,8 +1484,8 @@ R.init = function(b, m, at, stop)
     m.reserved4 = floor(c / 16)
     m.rid = floor(c / 4) % 4
     m.fsn = c % 4
-    if item then
-      local here = range(at, 1)
+    local here = item and range(at, 1)
+    if here then
       if m.reserved4 ~= 0 then add(item, F.init_reserved4, here) end
       add(item, F.init_rid, here)
       add(item, F.init_fsn, here)
@@ -1503,8 +1521,8 @@ R.open = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.T = floor(c / 64) % 2
   m.A = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.open_Z, here)
     add(item, F.open_T, here)
     add(item, F.open_A, here)
@@ -1544,8 +1562,8 @@ R.close = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.S = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.close_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.close_reserved_6, here) end
     add(item, F.close_S, here)
@@ -1571,8 +1589,8 @@ R.keep_alive = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.keep_alive_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.keep_alive_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.keep_alive_reserved_5, here) end
@@ -1593,8 +1611,8 @@ R.frame = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.R = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.frame_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.frame_reserved_6, here) end
     add(item, F.frame_R, here)
@@ -1622,8 +1640,8 @@ R.fragment = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.M = floor(c / 64) % 2
   m.R = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.fragment_Z, here)
     add(item, F.fragment_M, here)
     add(item, F.fragment_R, here)
@@ -1653,8 +1671,8 @@ R.join = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.S = floor(c / 64) % 2
   m.T = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.join_Z, here)
     add(item, F.join_S, here)
     add(item, F.join_T, here)
@@ -1670,8 +1688,8 @@ R.join = function(b, m, at, stop)
   m.zid_len = floor(c / 16)
   m.reserved2 = floor(c / 4) % 4
   m.whatami = c % 4
-  if item then
-    local here = range(at, 1)
+  local here = item and range(at, 1)
+  if here then
     add(item, F.join_zid_len, here)
     if m.reserved2 ~= 0 then add(item, F.join_reserved2, here) end
     add(item, F.join_whatami, here)
@@ -1690,8 +1708,8 @@ R.join = function(b, m, at, stop)
     m.reserved4 = floor(c / 16)
     m.rid = floor(c / 4) % 4
     m.fsn = c % 4
-    if item then
-      local here = range(at, 1)
+    local here = item and range(at, 1)
+    if here then
       if m.reserved4 ~= 0 then add(item, F.join_reserved4, here) end
       add(item, F.join_rid, here)
       add(item, F.join_fsn, here)
@@ -1731,8 +1749,8 @@ R.interest = function(b, m, at, stop)
   if not c then return cut(b, m, "Z", at) end
   m.Z = floor(c / 128)
   m.mode = floor(c / 32) % 4
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.interest_Z, here)
     add(item, F.interest_mode, here)
   end
@@ -1753,8 +1771,8 @@ R.interest = function(b, m, at, stop)
     m.queryables = floor(c / 4) % 2
     m.subscribers = floor(c / 2) % 2
     m.keyexprs = c % 2
-    if item then
-      local here = range(at, 1)
+    local here = item and range(at, 1)
+    if here then
       add(item, F.interest_aggregate, here)
       add(item, F.interest_M, here)
       add(item, F.interest_N, here)
@@ -1800,8 +1818,8 @@ R.response_final = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.response_final_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.response_final_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.response_final_reserved_5, here) end
@@ -1828,8 +1846,8 @@ R.response = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.response_Z, here)
     add(item, F.response_M, here)
     add(item, F.response_N, here)
@@ -1875,8 +1893,8 @@ R.request = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.request_Z, here)
     add(item, F.request_M, here)
     add(item, F.request_N, here)
@@ -1922,8 +1940,8 @@ R.push = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.push_Z, here)
     add(item, F.push_M, here)
     add(item, F.push_N, here)
@@ -1963,8 +1981,8 @@ R.declare = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.I = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.declare_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.declare_reserved_6, here) end
     add(item, F.declare_I, here)
@@ -1993,8 +2011,8 @@ R.network_oam = function(b, m, at, stop)
   if not c then return cut(b, m, "Z", at) end
   m.Z = floor(c / 128)
   m.ENC = floor(c / 32) % 4
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.network_oam_Z, here)
   end
   if m.ENC < 0 or m.ENC > 2 then note(b, m, "BadValue", "ENC", at, m.ENC .. " has no meaning") end
@@ -2039,8 +2057,8 @@ R.d_keyexpr = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.d_keyexpr_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.d_keyexpr_reserved_6, here) end
     add(item, F.d_keyexpr_N, here)
@@ -2083,8 +2101,8 @@ R.u_keyexpr = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.u_keyexpr_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.u_keyexpr_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.u_keyexpr_reserved_5, here) end
@@ -2110,8 +2128,8 @@ R.d_subscriber = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.d_subscriber_Z, here)
     add(item, F.d_subscriber_M, here)
     add(item, F.d_subscriber_N, here)
@@ -2154,8 +2172,8 @@ R.u_subscriber = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.u_subscriber_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.u_subscriber_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.u_subscriber_reserved_5, here) end
@@ -2181,8 +2199,8 @@ R.d_queryable = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.d_queryable_Z, here)
     add(item, F.d_queryable_M, here)
     add(item, F.d_queryable_N, here)
@@ -2225,8 +2243,8 @@ R.u_queryable = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.u_queryable_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.u_queryable_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.u_queryable_reserved_5, here) end
@@ -2252,8 +2270,8 @@ R.d_token = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.M = floor(c / 64) % 2
   m.N = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.d_token_Z, here)
     add(item, F.d_token_M, here)
     add(item, F.d_token_N, here)
@@ -2296,8 +2314,8 @@ R.u_token = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.u_token_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.u_token_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.u_token_reserved_5, here) end
@@ -2323,8 +2341,8 @@ R.d_final = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.d_final_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.d_final_reserved_6, here) end
     if m.reserved_5 ~= 0 then add(item, F.d_final_reserved_5, here) end
@@ -2345,8 +2363,8 @@ R.put = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.E = floor(c / 64) % 2
   m.T = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.put_Z, here)
     add(item, F.put_E, here)
     add(item, F.put_T, here)
@@ -2421,8 +2439,8 @@ R.put = function(b, m, at, stop)
         c = at < stop and byte(raw, at + 1)
         if not c then return cut(b, m, path .. ".kind", at) end
         v.kind = c
-        if sub_item then
-          local here = range(at, 1)
+        local here = sub_item and range(at, 1)
+        if here then
           add(sub_item, F.put_kind, here)
         end
         if v.kind < 0 or v.kind > 1 then note(b, m, "BadValue", path .. ".kind", at, v.kind .. " has no meaning") end
@@ -2457,8 +2475,8 @@ R.del = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.T = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.del_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.del_reserved_6, here) end
     add(item, F.del_T, here)
@@ -2495,8 +2513,8 @@ R.query = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.P = floor(c / 64) % 2
   m.C = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.query_Z, here)
     add(item, F.query_P, here)
     add(item, F.query_C, here)
@@ -2534,8 +2552,8 @@ R.reply = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.reserved_6 = floor(c / 64) % 2
   m.C = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.reply_Z, here)
     if m.reserved_6 ~= 0 then add(item, F.reply_reserved_6, here) end
     add(item, F.reply_C, here)
@@ -2565,8 +2583,8 @@ R.err = function(b, m, at, stop)
   m.Z = floor(c / 128)
   m.E = floor(c / 64) % 2
   m.reserved_5 = floor(c / 32) % 2
-  if item then
-    local here = m.here
+  local here = m.here
+  if here then
     add(item, F.err_Z, here)
     add(item, F.err_E, here)
     if m.reserved_5 ~= 0 then add(item, F.err_reserved_5, here) end
@@ -2870,8 +2888,8 @@ I.shm_18.read = function(b, m, at, stop)
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "has_counters", at) end
   m.has_counters = c
-  if item then
-    local here = range(at, 1)
+  local here = item and range(at, 1)
+  if here then
     add(item, F.shm_has_counters, here)
   end
   if m.has_counters < 0 or m.has_counters > 1 then note(b, m, "BadValue", "has_counters", at, m.has_counters .. " has no meaning") end
@@ -2904,8 +2922,8 @@ I.shm_19.read = function(b, m, at, stop)
   c = at < stop and byte(raw, at + 1)
   if not c then return cut(b, m, "has_counters", at) end
   m.has_counters = c
-  if item then
-    local here = range(at, 1)
+  local here = item and range(at, 1)
+  if here then
     add(item, F.shm_has_counters, here)
   end
   if m.has_counters < 0 or m.has_counters > 1 then note(b, m, "BadValue", "has_counters", at, m.has_counters .. " has no meaning") end
@@ -3128,8 +3146,8 @@ I.responder_id_35.read = function(b, m, at, stop)
   if not c then return cut(b, m, "zid_len", at) end
   m.zid_len = floor(c / 16)
   m.reserved0 = c % 16
-  if item then
-    local here = range(at, 1)
+  local here = item and range(at, 1)
+  if here then
     add(item, F.responder_id_zid_len, here)
     if m.reserved0 ~= 0 then add(item, F.responder_id_reserved0, here) end
   end
@@ -3173,8 +3191,8 @@ I.timestamp_stack_36.read = function(b, m, at, stop)
       v.custom = floor(c / 128)
       v.reserved3 = floor(c / 8) % 16
       v.point = c % 8
-      if sub_item then
-        local here = range(at, 1)
+      local here = sub_item and range(at, 1)
+      if here then
         add(sub_item, F.timestamp_stack_custom, here)
         if v.reserved3 ~= 0 then add(sub_item, F.timestamp_stack_reserved3, here) end
         add(sub_item, F.timestamp_stack_point, here)
@@ -3393,8 +3411,8 @@ I.wire_expr_42.read = function(b, m, at, stop)
   m.reserved2 = floor(c / 4)
   m.mapping = floor(c / 2) % 2
   m.N = c % 2
-  if item then
-    local here = range(at, 1)
+  local here = item and range(at, 1)
+  if here then
     if m.reserved2 ~= 0 then add(item, F.wire_expr_reserved2, here) end
     add(item, F.wire_expr_mapping, here)
     add(item, F.wire_expr_N, here)
@@ -3443,8 +3461,8 @@ I.source_info_44.read = function(b, m, at, stop)
   if not c then return cut(b, m, "zid_len", at) end
   m.zid_len = floor(c / 16)
   m.reserved0 = c % 16
-  if item then
-    local here = range(at, 1)
+  local here = item and range(at, 1)
+  if here then
     add(item, F.source_info_zid_len, here)
     if m.reserved0 ~= 0 then add(item, F.source_info_reserved0, here) end
   end
@@ -3601,8 +3619,8 @@ I.query_body_51.read = function(b, m, at, stop)
       c = at < stop and byte(raw, at + 1)
       if not c then return cut(b, m, path .. ".kind", at) end
       v.kind = c
-      if sub_item then
-        local here = range(at, 1)
+      local here = sub_item and range(at, 1)
+      if here then
         add(sub_item, F.query_body_kind, here)
       end
       if v.kind < 0 or v.kind > 1 then note(b, m, "BadValue", path .. ".kind", at, v.kind .. " has no meaning") end
@@ -3720,7 +3738,7 @@ end
 -- Batches inside of TLS. That the connection itself was taken for something else does not count for them; from its
 -- first record on Wireshark gives it to TLS, and we see no more of it.
 function Z.entry.tls(tvb, pinfo, tree)
-  local way = Z.links.of(pinfo, tvb)
+  local way = Z.links.of(pinfo, tvb, pinfo.visited, tvb:len())
   way.foreign, way.opposite.foreign = nil, nil
   return Z.entry.stream(tvb, pinfo, tree)
 end
@@ -4086,6 +4104,7 @@ local MAX_UNPACKED = 65535 -- bytes of the largest batch, compressed or not
 Z.PLACES = 1048576 -- places of one packet
 
 local byte = string.byte
+local offset_of = Tvb.offset
 
 -- Which link a packet belongs to -------------------------------------------------------------------
 
@@ -4112,7 +4131,7 @@ local function value(field)
     local found = { field() }
     info = found[#found]
   end
-  return info and info.value
+  return info and info()
 end
 
 local function new_way(link, index)
@@ -4221,22 +4240,22 @@ local function find(pinfo)
 end
 
 -- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted).
-local function position(tvb)
-  local behind = tvb:offset() > 0 and value(tcp_next)
-  return behind and behind - tvb:len()
+local function position(tvb, size)
+  local behind = offset_of(tvb) > 0 and value(tcp_next)
+  return behind and behind - size
 end
 
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes.
-function links.of(pinfo, tvb)
-  local link = pinfo.visited and find_again(pinfo) or find(pinfo)
+function links.of(pinfo, tvb, visited, size)
+  local link = visited and find_again(pinfo) or find(pinfo)
   local forward = pinfo.src_port == link.port
   if link.one_port then
     forward = tostring(pinfo.src) == link.address
   end
   local way = link.ways[forward and 1 or 2]
-  way.visited = pinfo.visited
-  if link.stream and not pinfo.visited then
-    local at = position(tvb)
+  way.visited = visited
+  if link.stream and not visited then
+    local at = position(tvb, size)
     if at then
       if way.next and way.next ~= at then
         links.missed(way, pinfo.number * Z.PLACES, true)
@@ -8741,6 +8760,7 @@ local info = Z.info
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
   if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shortened(Z.shown(m.keyexpr), MOST_OF_LABEL)) end
+  if not info.shown then return end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
     info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)

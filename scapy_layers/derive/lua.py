@@ -425,9 +425,9 @@ def _packed_byte(out: _Lines, described: shape.Packed, place: _Place) -> None:
             out(f"{place.values}.{bits.name} = {_extracted('c', bits, 8)}")
     shown = [bits for bits in described.bits if bits.name not in names.SAID]
     if shown:
-        out.open(f"if {place.item} then")
-        # The item of the message is made with the range of its header byte.
-        out("local here = m.here" if header else "local here = range(at, 1)")
+        # The item of the message is made with the range of its header byte, which is kept when bits of it are wanted.
+        out("local here = m.here" if header else f"local here = {place.item} and range(at, 1)")
+        out.open("if here then")
         for bits in shown:
             add = f"add({place.item}, F.{place.layer}_{bits.name}, here)"
             out(f"if {place.values}.{bits.name} ~= 0 then {add} end" if bits.reserved else add)

@@ -1,8 +1,9 @@
 -- Numbers and bytes, layers inside layers, what is refused, batches in segments and datagrams.
 
 local byte, sub, find, floor, format = string.byte, string.sub, string.find, math.floor, string.format
--- As functions: looking up a method of an item takes as long as adding a field.
-local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
+-- As functions: looking up a method or an attribute takes as long as adding a field.
+local add, add_le, set_len, set_generated = TreeItem.add, TreeItem.add_le, TreeItem.set_len, TreeItem.set_generated
+local size_of, bytes_of, tvb_of = Tvb.len, Tvb.raw, TvbRange.tvb
 local HIGH = 4294967296
 
 Z.fields = {}
@@ -10,7 +11,7 @@ Z.listeners = {}
 Z.on_init = {}
 Z.messages = { scouting = {}, transport = {}, network = {}, declaration = {}, data = {} }
 
-local F, registered, layers, experts, by_id, quiet = Z.fields, {}, {}, {}, {}, {}
+local F, registered, layers, masks, experts, by_id, quiet = Z.fields, {}, {}, {}, {}, {}, {}
 Z.registered, Z.experts = registered, experts
 
 -- Makes a field of the description, known as Z.fields[key].
@@ -19,6 +20,7 @@ function Z.syntax(name, key, kind, ...)
   F[key] = made
   registered[#registered + 1] = made
   layers[#registered] = name:match("^[^.]*")
+  masks[#registered] = select(4, ...)
   return made
 end
 
@@ -63,7 +65,7 @@ local CONTINUED = Z.field("continuation", "bytes", "in mid batch")
 -- that of its batch, `shown` is nil. In the GUI, which asks anew at any time, all is added.
 
 local WHOLE = Z.field("whole", "none", "never added: referenced only when all is")
-local wanted = { all = true, fields = {}, layers = {} }
+local wanted = { all = true, fields = {}, layers = {}, bits = {} }
 local asked_at
 
 local function is_whole(tree)
@@ -79,10 +81,11 @@ local function ask(tree, number)
   wanted.all = not known or all or gui_enabled()
   asked_at = number
   if wanted.all then return end
-  wanted.fields, wanted.layers = {}, {}
+  wanted.fields, wanted.layers, wanted.bits = {}, {}, {}
   for index = 1, #registered do
     if tree:referenced(registered[index]) then
       wanted.fields[registered[index]], wanted.layers[layers[index]] = true, true
+      if masks[index] then wanted.bits[layers[index]] = true end
     end
   end
 end
@@ -92,15 +95,13 @@ function Z.wants(field)
   return wanted.all or wanted.fields[field]
 end
 
--- Adds the item of a layer; returns it, and again when its fields are wanted.
-local function open(b, outer, desc, range)
-  if wanted.all then
-    local item = add(outer, desc.field or F.unknown_extension, range)
-    return item, item
-  end
-  if not wanted.layers[desc.name] then return b.item, nil end
-  local item = add(b.item, desc.field or F.unknown_extension, range)
-  return item, item
+-- Adds the item of a layer; returns it, again when its fields are wanted, and its range when the bits there are.
+local function open(b, outer, desc, at, size)
+  local all, name = wanted.all, desc.name
+  if not all and not wanted.layers[name] then return b.item end
+  local here = b.range(at, size)
+  local item = add(all and outer or b.item, desc.field or F.unknown_extension, here)
+  return item, item, (all or wanted.bits[name]) and here or nil
 end
 
 Z.on_init[#Z.on_init + 1] = function() asked_at = nil end
@@ -229,12 +230,19 @@ local function is_utf8(text)
   return true
 end
 
+local plain, plain_held = {}, 0 -- texts that show as they are: keys come again and again
+
 -- Returns text as Wireshark can show it: its strings end at NUL, and what is no UTF-8 harms what reads its output.
 function Z.shown(text)
+  if plain[text] then return text end
   if find(text, "%z") then text = text:gsub("%z", "\226\144\128") end
   -- U+FFFE and U+FFFF are no characters: XML, and so PDML, has no place for them.
   if find(text, "\239\191[\190\191]") then text = text:gsub("\239\191[\190\191]", "\239\191\189") end
-  if is_utf8(text) then return text end
+  if is_utf8(text) then
+    if plain_held >= 4096 then plain, plain_held = {}, 0 end
+    if #text <= 256 then plain[text], plain_held = true, plain_held + 1 end
+    return text
+  end
   local parts, at = {}, 1
   while at <= #text do
     local size = byte(text, at) < 128 and 1 or character(text, at)
@@ -415,9 +423,8 @@ function Z.chain(b, m, field, known, at, stop)
     local e = desc.new()
     e.parent, e.slot, e.nth, e.named, e.header, e.enc, e.at = m, field, index, true, head, enc, at
     if item then
-      local here = b.range(at, 1)
-      e.item, e.shown = open(b, item, desc, here)
-      if wanted.all or wanted.fields[HEADER] then add(e.item, HEADER, here) end
+      e.item, e.shown = open(b, item, desc, at, 1)
+      if wanted.all or wanted.fields[HEADER] then add(e.item, HEADER, b.range(at, 1)) end
     end
     index = index + 1
     list[index] = e
@@ -439,7 +446,7 @@ end
 function Z.region(b, m, values, name, slot, desc, item, at, stop)
   local e = { name = desc.name, label = desc.label, parent = m, slot = slot, at = at }
   values[name] = e
-  if item then e.item, e.shown = open(b, item, desc, b.range(at, 0)) end
+  if item then e.item, e.shown = open(b, item, desc, at, 0) end
   local start, behind = length_of(b, e, at, stop)
   if not start then return nil end
   behind = counted(b, e, desc.read, start, behind)
@@ -460,8 +467,7 @@ function Z.body(b, m, field, messages, ids, at, stop)
   inner.whole, inner.parent, inner.slot, inner.named, inner.at = nil, m, field, true, at
   m.body = inner
   if m.item then
-    inner.here = b.range(at, 1)
-    inner.item, inner.shown = open(b, m.item, desc, inner.here)
+    inner.item, inner.shown, inner.here = open(b, m.item, desc, at, 1)
   end
   local behind = desc.read(b, inner, at, stop)
   inner.stop = behind or b.at
@@ -480,8 +486,7 @@ local function one(b, parent, desc, at, stop)
   local item = b.item
   if parent then item = parent.item end
   if item then
-    m.here = b.range(at, 1)
-    m.item, m.shown = open(b, item, desc, m.here)
+    m.item, m.shown, m.here = open(b, item, desc, at, 1)
   end
   local behind = desc.read(b, m, at, stop)
   m.stop = behind or b.at
@@ -579,10 +584,10 @@ local function conclude(b)
   if not wrong or not b.item then return end
   local item = add(b.item, ERROR, b.range(wrong.offset, 0),
     wrong.field .. " at byte " .. wrong.offset .. ": " .. wrong.found)
-  item:set_generated()
-  add(item, ERROR_KIND, wrong.kind):set_generated()
-  add(item, ERROR_FIELD, wrong.field):set_generated()
-  add(item, ERROR_OFFSET, wrong.offset):set_generated()
+  set_generated(item)
+  set_generated(add(item, ERROR_KIND, wrong.kind))
+  set_generated(add(item, ERROR_FIELD, wrong.field))
+  set_generated(add(item, ERROR_OFFSET, wrong.offset))
 end
 
 -- The places of messages in a packet. A dissector may be called several times for one packet: for a batch that a
@@ -591,6 +596,7 @@ end
 local PLACES = 1048576 -- messages of one packet
 local MAX_LENGTH = 16777216 -- bytes of a batch with a 4-byte length that are believed
 local calls, current = {}, { number = -1, call = 0, index = 0 }
+local columns -- whether packets that are read for the first time, outside of the GUI, have them: all or none
 
 local function begin_packet(pinfo)
   local number, visited = pinfo.number, pinfo.visited
@@ -603,9 +609,10 @@ local function begin_packet(pinfo)
 end
 
 Z.on_init[#Z.on_init + 1] = function()
-  calls = {}
+  calls, columns = {}, nil
   current.number, current.call, current.index = -1, 0, 0
   zids, zids_held = {}, 0
+  plain, plain_held = {}, 0
 end
 
 local function new_batch(pinfo, root, way, raw, range)
@@ -618,13 +625,14 @@ local function new_batch(pinfo, root, way, raw, range)
   }
 end
 
--- Dissects one batch or datagram: `range` gives the bytes of what was captured.
-local function dissect_batch(pinfo, root, way, range, raw, kind, whole, length)
+-- Dissects one batch or datagram: `range` gives the bytes of what was captured, `outer` those of the segment, where a
+-- length of `prefix` bytes begins at `at`.
+local function dissect_batch(pinfo, root, way, range, raw, kind, outer, at, prefix)
   local size = #raw
   local item = root
   if wanted.all or wanted.layers.batch then
-    item = add(root, BATCH, whole)
-    if length then add_le(item, LENGTH, length) end
+    item = add(root, BATCH, outer(at, prefix + size))
+    if prefix > 0 then add_le(item, LENGTH, outer(at, prefix)) end
   end
   local b = new_batch(pinfo, root, way, raw, range)
   b.item = item
@@ -665,27 +673,37 @@ function Z.put_together(b, m, bytes, numbers)
   b.index, b.place = inner.index, inner.place
 end
 
-local function show_protocol(pinfo)
-  pinfo.cols.protocol = "Zenoh"
-  current.time = pinfo.rel_ts
-  if current.call == 1 then
-    Z.info.text, Z.info.said = "", 0
-  end
+-- Has somebody asked for the columns? tshark makes none for `-T fields` and `-T json`; they read as their names then.
+local function has_columns(pinfo)
+  local first = not current.visited and not gui_enabled()
+  if first and columns ~= nil then return columns end
+  local asked = tostring(pinfo.cols.info):lower() ~= "(info)"
+  if first then columns = asked end
+  return asked
 end
 
-local function link_of(pinfo, tvb)
-  return Z.links and Z.links.of(pinfo, tvb)
+local function show_protocol(pinfo)
+  current.time = pinfo.rel_ts
+  if current.call == 1 then
+    Z.info.text, Z.info.said, Z.info.shown = "", 0, has_columns(pinfo)
+  end
+  if Z.info.shown then pinfo.cols.protocol = "Zenoh" end
+end
+
+local function link_of(pinfo, tvb, size)
+  return Z.links and Z.links.of(pinfo, tvb, current.visited, size)
 end
 
 Z.entry = {}
-Z.info = { text = "", said = 0 } -- what the Info column says about a packet
+Z.info = { text = "", said = 0, shown = true } -- what the Info column says about a packet, if there is one
 
 -- Batches behind their lengths, in order: TCP, TLS.
 function Z.entry.stream(tvb, pinfo, tree)
   begin_packet(pinfo)
-  local size, at, way = tvb:len(), 0, link_of(pinfo, tvb)
+  local size = size_of(tvb)
+  local at, way = 0, link_of(pinfo, tvb, size)
   if size == 0 then return 0 end
-  local raw = tvb:raw(0, size)
+  local raw = bytes_of(tvb, 0, size)
   if way then
     at = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
@@ -721,8 +739,8 @@ function Z.entry.stream(tvb, pinfo, tree)
       return size
     end
     -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
-    local range = length > 0 and tvb(start, length):tvb() or tvb
-    dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb(at, behind - at), tvb(at, prefix))
+    local range = length > 0 and tvb_of(tvb(start, length)) or tvb
+    dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb, at, prefix)
     at = behind
   end
   return size
@@ -732,11 +750,11 @@ end
 function Z.entry.message(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
-  local size = tvb:len()
+  local size = size_of(tvb)
   local root = add(tree, Z.proto, tvb(0, size))
   ask(root, current.number)
   if size > 0 then
-    dissect_batch(pinfo, root, link_of(pinfo, tvb), tvb, tvb:raw(0, size), "batch", tvb(0, size))
+    dissect_batch(pinfo, root, link_of(pinfo, tvb, size), tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
   end
   return size
 end
@@ -745,16 +763,16 @@ end
 function Z.entry.datagram(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
-  local size = tvb:len()
+  local size = size_of(tvb)
   local root = add(tree, Z.proto, tvb(0, size))
   ask(root, current.number)
   if size == 0 then return 0 end
-  local raw = tvb:raw(0, size)
-  local way = link_of(pinfo, tvb)
+  local raw = bytes_of(tvb, 0, size)
+  local way = link_of(pinfo, tvb, size)
   -- All on a link with a session belongs to that, whatever it looks like.
   local known = way and Z.links.has_session(way, current.base + current.index)
   local kind = not known and Z.is_scouting(raw, pinfo) and "scouting" or "batch"
-  dissect_batch(pinfo, root, way, tvb, raw, kind, tvb(0, size))
+  dissect_batch(pinfo, root, way, tvb, raw, kind, tvb, 0, 0)
   return size
 end
 

@@ -11,6 +11,7 @@ local MAX_UNPACKED = 65535 -- bytes of the largest batch, compressed or not
 Z.PLACES = 1048576 -- places of one packet
 
 local byte = string.byte
+local offset_of = Tvb.offset
 
 -- Which link a packet belongs to -------------------------------------------------------------------
 
@@ -37,7 +38,7 @@ local function value(field)
     local found = { field() }
     info = found[#found]
   end
-  return info and info.value
+  return info and info()
 end
 
 local function new_way(link, index)
@@ -146,22 +147,22 @@ local function find(pinfo)
 end
 
 -- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted).
-local function position(tvb)
-  local behind = tvb:offset() > 0 and value(tcp_next)
-  return behind and behind - tvb:len()
+local function position(tvb, size)
+  local behind = offset_of(tvb) > 0 and value(tcp_next)
+  return behind and behind - size
 end
 
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes.
-function links.of(pinfo, tvb)
-  local link = pinfo.visited and find_again(pinfo) or find(pinfo)
+function links.of(pinfo, tvb, visited, size)
+  local link = visited and find_again(pinfo) or find(pinfo)
   local forward = pinfo.src_port == link.port
   if link.one_port then
     forward = tostring(pinfo.src) == link.address
   end
   local way = link.ways[forward and 1 or 2]
-  way.visited = pinfo.visited
-  if link.stream and not pinfo.visited then
-    local at = position(tvb)
+  way.visited = visited
+  if link.stream and not visited then
+    local at = position(tvb, size)
     if at then
       if way.next and way.next ~= at then
         links.missed(way, pinfo.number * Z.PLACES, true)

@@ -45,7 +45,7 @@ end
 -- Batches inside of TLS. That the connection itself was taken for something else does not count for them; from its
 -- first record on Wireshark gives it to TLS, and we see no more of it.
 function Z.entry.tls(tvb, pinfo, tree)
-  local way = Z.links.of(pinfo, tvb)
+  local way = Z.links.of(pinfo, tvb, pinfo.visited, tvb:len())
   way.foreign, way.opposite.foreign = nil, nil
   return Z.entry.stream(tvb, pinfo, tree)
 end

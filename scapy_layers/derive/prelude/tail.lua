@@ -44,6 +44,7 @@ local info = Z.info
 Z.listeners[#Z.listeners + 1] = function(b, m)
   if m.name == "frame" then return end
   if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shortened(Z.shown(m.keyexpr), MOST_OF_LABEL)) end
+  if not info.shown then return end
   info.said = info.said + 1
   if info.said <= MOST_CLAUSES then
     info.text = info.text .. (info.said > 1 and ", " or "") .. clause(m)

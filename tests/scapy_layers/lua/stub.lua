@@ -54,6 +54,8 @@ local bytes_methods, bytes_meta = class("ByteArray")
 local tvb_methods, tvb_meta = class("Tvb")
 local range_methods, range_meta = class("TvbRange")
 
+Tvb, TvbRange = tvb_methods, range_methods
+
 local function new_tvb(raw, offset)
   return setmetatable({ data = raw, from = offset or 0 }, tvb_meta)
 end
@@ -239,7 +241,7 @@ Field = { new = function(name)
   return function()
     local value = stub.values[name]
     if value == nil then return nil end
-    return { value = value, offset = 0, len = 20, name = name }
+    return setmetatable({ value = value, offset = 0, len = 20, name = name }, { __call = function() return value end })
   end
 end }
 

@@ -383,7 +383,7 @@ def test_payloads_of_real_nodes_raise_no_alarm() -> None:
 
 _STUB = """
 local any = setmetatable({}, { __index = function() return function() return {} end end })
-ProtoField, ProtoExpert, TreeItem, base = any, any, any, {}
+ProtoField, ProtoExpert, TreeItem, Tvb, TvbRange, base = any, any, any, any, any, {}
 expert = { group = {}, severity = {} }
 Z = { prefix = "zenoh", proto = {} }
 """
