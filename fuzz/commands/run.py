@@ -31,7 +31,7 @@ OK, FINDINGS, USAGE, FAILED = 0, 1, 2, 3
 TARGETS = ("scapy", "columns", "lua", "refnode")
 """Our own readers, and our own node."""
 
-REFNODE = "ref"
+DEFAULT_NODE, REFNODE = "pypi", "ref"
 
 ALL = "all"
 
@@ -83,7 +83,8 @@ def add_run(commands: Any) -> None:
     what = run.add_argument_group("against what")
     what.add_argument(
         "--node",
-        help="a locator like tcp/127.0.0.1:7447, pypi[:VERSION] to start eclipse-zenoh, ref, or cmd:'COMMAND {locator}'",
+        help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447, ref, or "
+        "cmd:'COMMAND {locator}'",
     )
     what.add_argument(
         "--also", metavar="NODE", help="another node that gets the same; other answers are findings"
@@ -291,8 +292,6 @@ def _check(options: argparse.Namespace) -> None:
     """
     from conformance.errors import UsageError
 
-    if not options.node and not options.target:
-        raise UsageError("say what to run against: --node pypi, --node tcp/127.0.0.1:7447, or --target scapy")
     if options.node and options.target:
         raise UsageError("--node and --target are two things; choose one")
     if options.target not in {None, "refnode"} and (options.jobs > 1 or options.also or options.resume):
@@ -340,6 +339,13 @@ def campaigns_of(text: str, known: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
+def node_named(options: argparse.Namespace) -> str:
+    """Returns the node that is meant: the one that was named, our own for ``--target refnode``, or the real one."""
+    if options.target:
+        return REFNODE
+    return str(options.node or DEFAULT_NODE)
+
+
 def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int:
     from conformance.config import RunConfig, prepare_run_dir
     from conformance.nodes import node_of
@@ -351,7 +357,7 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
     names = campaigns_of(options.campaigns, list(CAMPAIGNS))
     reader = options.target if options.target != "refnode" else ""
     config = RunConfig(
-        node=f"target:{reader}" if reader else options.node or REFNODE,
+        node=f"target:{reader}" if reader else node_named(options),
         run_dir=run_dir,
         run_id=run_dir.resolve().name,
         seed=random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed,

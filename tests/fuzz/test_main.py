@@ -24,7 +24,7 @@ from fuzz.campaigns import Campaign, Setting
 from fuzz.campaigns.messages import main_forms
 from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
-from fuzz.commands.run import command
+from fuzz.commands.run import command, node_named
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
 from fuzz.progress import Glance, Progress, clock, together, words
@@ -157,7 +157,6 @@ def test_closed_pipe_is_no_error() -> None:
         ([], "COMMAND"),
         (["run", "nope", "--node", "pypi"], "there are: pushes, inits, and all"),
         (["run", "pushes,nope", "--node", "pypi"], "no campaign 'nope'"),
-        (["run", "pushes"], "--node"),
         (["run", "pushes", "--node", "pypi", "--time", "soon"], "write one like 20s, 2m or 1h"),
         (["run", "pushes", "--node", "pypi", "--time", "0s"], "no time"),
         (["run", "pushes", "--node", "pypi", "--cases", "0"], "write one like 500"),
@@ -192,6 +191,18 @@ def test_wrong_use_is_exit_2_and_says_what_to_do(
     assert said in err
     assert "Traceback" not in err
     assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "node"),
+    [
+        ([], "pypi"),
+        (["--node", "tcp/127.0.0.1:7447"], "tcp/127.0.0.1:7447"),
+        (["--target", "refnode"], "ref"),
+    ],
+)
+def test_node_is_the_real_one_unless_another_is_named(words: list[str], node: str) -> None:
+    assert node_named(_parser().parse_args(["run", "pushes", *words])) == node
 
 
 def test_folder_that_cannot_be_written_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
