@@ -72,8 +72,11 @@ local function is_whole(tree)
   return tree:referenced(WHOLE)
 end
 
-local function ask(tree, number)
-  if asked_at and number >= asked_at and not wanted.all then
+-- Finds out what is wanted, in the first packet of a pass: from then on packets come in order, and all is the same. One
+-- that comes out of order is asked about by itself.
+local function ask(tree, number, call)
+  if call > 1 then return end
+  if asked_at and number > asked_at then
     asked_at = number
     return
   end
@@ -714,7 +717,7 @@ function Z.entry.stream(tvb, pinfo, tree)
   end
   show_protocol(pinfo)
   local root = add(tree, Z.proto, tvb(0, size))
-  ask(root, current.number)
+  ask(root, current.number, current.call)
   if at > 0 then
     add(root, CONTINUED, tvb(0, at))
     pinfo.cols.info = "[in mid batch]"
@@ -752,7 +755,7 @@ function Z.entry.message(tvb, pinfo, tree)
   show_protocol(pinfo)
   local size = size_of(tvb)
   local root = add(tree, Z.proto, tvb(0, size))
-  ask(root, current.number)
+  ask(root, current.number, current.call)
   if size > 0 then
     dissect_batch(pinfo, root, link_of(pinfo, tvb, size), tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
   end
@@ -765,7 +768,7 @@ function Z.entry.datagram(tvb, pinfo, tree)
   show_protocol(pinfo)
   local size = size_of(tvb)
   local root = add(tree, Z.proto, tvb(0, size))
-  ask(root, current.number)
+  ask(root, current.number, current.call)
   if size == 0 then return 0 end
   local raw = bytes_of(tvb, 0, size)
   local way = link_of(pinfo, tvb, size)
