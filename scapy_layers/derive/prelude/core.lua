@@ -680,7 +680,9 @@ end
 local function has_columns(pinfo)
   local first = not current.visited and not gui_enabled()
   if first and columns ~= nil then return columns end
-  local asked = tostring(pinfo.cols.info):lower() ~= "(info)"
+  -- In some versions a column that is not among those of the profile has no text at all, which `tostring` refuses.
+  local known, text = pcall(tostring, pinfo.cols.info)
+  local asked = not known or text ~= "(info)"
   if first then columns = asked end
   return asked
 end
