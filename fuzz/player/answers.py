@@ -41,13 +41,14 @@ class Answer(NamedTuple):
     Attributes:
         time_ns: Unix time in ns.
         batch: Its bytes without the length.
-        names: Of its messages, outermost first.
-        shape: What it looks like, see the module.
+        names: Of its messages, outermost first; without answers to our fence when there is something else.
+        shape: What it looks like, see the module; of the same messages.
         refused: Why a strict decoder refuses it; empty when it does not.
         finals: How many answers to our fence are in it.
         close: It holds a CLOSE: its reason; None otherwise.
         live: Of InitAck: the cookie; empty otherwise.
         ids: Request ids of queries in it.
+        fence: There is nothing but answers to our fence in it.
     """
 
     time_ns: int
@@ -59,6 +60,7 @@ class Answer(NamedTuple):
     close: int | None
     live: bytes = b""
     ids: tuple[int, ...] = ()
+    fence: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,17 +161,24 @@ class Answers:
             b"",
         )
         network = [inside for message in messages for inside in _inside(message)]
+        finals = sum(map(_final, network))
+        # Whether an answer shares its batch with one to a fence is a matter of moments.
+        stripped = map(_without_finals, messages) if finals else messages
+        others = tuple(message for message in stripped if message is not None)
+        fence = not (others or seen.error or seen.rest) and finals > 0
+        told = messages if fence else others
         answer = Answer(
             time_ns,
             batch,
-            tuple(seen.names.split()),
-            " ".join(map(shape_of, messages))
+            tuple(Contents(told).names.split()),
+            " ".join(map(shape_of, told))
             + (f" +{'refused' if seen.error else 'rest'}" if seen.rest or seen.error else ""),
             str(seen.error) if seen.error else "",
-            sum(map(_final, network)),
+            finals,
             close,
             cookie,
             tuple(int(message.request_id) for message in network if message.name == "REQUEST"),
+            fence,
         )
         if not scouting:
             self._remember(answer, messages)
@@ -233,6 +242,19 @@ def _final(message: Message) -> bool:
         and message.interest_id == FENCE_ID
         and isinstance(message.body, DeclareFinal)
     )
+
+
+def _without_finals(message: Message) -> Message | None:
+    """Returns a message without answers to our fence; None when nothing is left."""
+    inside = _inside(message)
+    others = [one for one in inside if not _final(one)]
+    if len(others) == len(inside):
+        return message
+    if not others:
+        return None
+    rest = message.copy()
+    rest.messages = others
+    return rest
 
 
 def shape_of(message: Message) -> str:

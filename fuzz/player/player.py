@@ -298,14 +298,14 @@ class Player:
         played.late, pipe.late = max(played.late, pipe.late), 0.0
         reason = next((answer.close for answer in inbox if answer.close is not None), None)
         played.by_itself |= bool(pipe.ended) and not pipe.by_us and not pipe.finished
-        played.answers += [answer for answer in inbox if not _is_fence(answer)]
+        played.answers += [answer for answer in inbox if not answer.fence]
         if reason is not None:
             played.ending = Ending.CLOSED
         elif answered:
             played.ending = Ending.ACCEPTED
         elif pipe.ended and not pipe.finished:
             played.ending = Ending.REFUSED
-        elif any(not _is_fence(answer) for answer in inbox) and wanted is None:
+        elif any(not answer.fence for answer in inbox) and wanted is None:
             played.ending = Ending.ACCEPTED
         else:
             played.ending = Ending.SILENT
@@ -500,10 +500,6 @@ _SIZES = 0x40
 
 MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF, (1 << 63) - 1)
 """Largest sequence number, by the two bits of a resolution."""
-
-
-def _is_fence(answer: Answer) -> bool:
-    return answer.finals > 0 and answer.close is None
 
 
 @cache

@@ -5,11 +5,14 @@ import socket
 import pytest
 
 from fuzz.player import Answers
+from fuzz.player.answers import FENCE_ID
 from fuzz.player.pipe import Pipe
 from fuzz.player.trace import Trace
-from scapy_layers.codes import WhatAmI
+from scapy_layers.codes import CloseReason, WhatAmI
+from scapy_layers.declarations import DeclareFinal
+from scapy_layers.network import Declare, ResponseFinal
 from scapy_layers.scouting import Hello, Scout
-from scapy_layers.transport import Init, KeepAlive
+from scapy_layers.transport import Close, Frame, Init, KeepAlive
 from tests.fuzz.campaigns.test_state import ENDS
 
 INIT = bytes(Init(zid=bytes(range(1, 17)), whatami=WhatAmI.PEER, S=1, batch_size=65_507))
@@ -36,3 +39,37 @@ def test_a_port_that_scouts_hears_scouting_and_udp_links(
         pipe.facts["scouting"] = True
         answer = Answers().read(batch, 0, pipe)
     assert (answer.names, bool(answer.refused)) == (names, refused)
+
+
+OTHER = ResponseFinal(request_id=6)
+FENCES = [ResponseFinal(request_id=FENCE_ID), Declare(interest_id=FENCE_ID, body=DeclareFinal())]
+
+
+@pytest.mark.parametrize("fence", FENCES, ids=["query", "interest"])
+def test_an_answer_is_the_same_with_that_of_a_fence_in_its_batch(fence: ResponseFinal | Declare) -> None:
+    answers = Answers()
+    alone = answers.read(bytes(Frame(sn=1, messages=[OTHER])), 0)
+    for order in ([OTHER, fence], [fence, OTHER], [fence, OTHER, fence]):
+        batch = bytes(Frame(sn=1, messages=order))
+        for read in (answers, answers, Answers()):
+            answer = read.read(batch, 0)
+            assert (answer.names, answer.shape, answer.fence) == (alone.names, alone.shape, False)
+            assert answer.finals == order.count(fence)
+            assert answer.batch == batch
+    frames = answers.read(bytes(Frame(sn=1, messages=[fence])) + bytes(Frame(sn=2, messages=[OTHER])), 0)
+    assert (frames.names, frames.shape, frames.fence) == (alone.names, alone.shape, False)
+    bare = answers.read(bytes(fence) + bytes(OTHER), 0)
+    assert (bare.names, bare.finals, bare.fence) == (("RESPONSE_FINAL",), 1, False)
+
+
+@pytest.mark.parametrize("fence", FENCES, ids=["query", "interest"])
+def test_nothing_but_answers_to_fences_is_told_from_the_rest(fence: ResponseFinal | Declare) -> None:
+    answers = Answers()
+    frame = bytes(Frame(sn=1, messages=[fence]))
+    for batch in (frame, bytes(fence), frame + frame):
+        answer = answers.read(batch, 0)
+        assert answer.fence
+        assert answer.names
+    for more in (b"\x1f", bytes(Close(reason=CloseReason.INVALID)), bytes(KeepAlive())):
+        answer = answers.read(frame + more, 0)
+        assert (answer.fence, answer.finals) == (False, 1)
