@@ -80,7 +80,8 @@ def flat(tried: Tried) -> list[FlatStep]:
         elif step.do is Do.SEND:
             flattened += _sent(step, part, events, sn.get(step.link, (0, 0)), tried)
         elif step.do is Do.SETTLE:
-            flattened.append({**_settle(step.link, events), "goes_on": True})
+            stream = is_stream(tried, part.link)
+            flattened.append({**_settle(step.link, events, stream=stream), "goes_on": True})
         else:
             flattened.append({"do": str(step.do), "link": step.link})
             if step.do in {Do.CLOSE, Do.RESET}:
@@ -88,7 +89,8 @@ def flat(tried: Tried) -> list[FlatStep]:
         sn[step.link] = part.sn
     behind = tried.events[tried.parts[-1].end :] if tried.parts else []
     flattened += [
-        _settle(name, [event for event in behind if event.link == number]) for name, number in alive.items()
+        _settle(name, [event for event in behind if event.link == number], stream=is_stream(tried, number))
+        for name, number in alive.items()
     ]
     for one in flattened:
         if one["do"] == "send":
@@ -232,11 +234,11 @@ def _of_cookie(lie: bytes, true: bytes) -> str:
     return text + lie[at:].hex()
 
 
-def _settle(link: str, events: list[Event]) -> FlatStep:
+def _settle(link: str, events: list[Event], *, stream: bool) -> FlatStep:
     fence = next((event.raw for event in events if event.note == "fence"), None)
-    if fence is None:
+    if fence is None or write_vle(FENCE_ID) not in fence:
         return {"do": "settle", "link": link}
-    batch = batch_of(fence, stream=True) or fence
+    batch = batch_of(fence, stream=stream) or fence
     name = SIZE if len(fence) - len(batch) == PREFIX else "size32" if len(fence) > len(batch) else ""
     head = 0 if name == "size32" else 2 if batch[0] == 0 else 1
     text = batch.hex()

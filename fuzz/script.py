@@ -103,7 +103,8 @@ class Template:
         """Returns the bytes that leave.
 
         Args:
-            values: By name, as bytes that stand on the wire: a VLE integer, a counted cookie.
+            values: By name, as bytes that stand on the wire: a VLE integer, a counted cookie. Those of a link
+                that is no ``stream`` have no length in front of a batch, unless it is lied about.
 
         Raises:
             KeyError: A value is not there.
@@ -123,6 +124,8 @@ class Template:
             return data
         if words:
             return bytes(lies_about(head)[words](len(data))) + data
+        if not getattr(values, "stream", True):
+            return data
         # What is too long for its length says the most that can be said.
         return min(len(data), (1 << 8 * prefix) - 1).to_bytes(prefix, "little") + data
 

@@ -117,7 +117,9 @@ class Link:
                 value = self.values[name]
                 data += value[int(place[2]) : int(place[3])] if place[2] else value
         data += bytes.fromhex(text[at:])
-        return min(len(data), (1 << 8 * size) - 1).to_bytes(size, "little") + data if size else data
+        if not size or not self.stream:
+            return data
+        return min(len(data), (1 << 8 * size) - 1).to_bytes(size, "little") + data
 
     def say(self, step: dict[str, Any]) -> None:
         """Sends what a step says, as often as it says."""

@@ -18,7 +18,7 @@ from conformance.tester import fresh_zid
 from fuzz.player.accepting import LOOPBACK
 from fuzz.player.doorbell import Doorbell
 from fuzz.player.doors import Door, Initiator, NoLink
-from fuzz.player.pipe import FIRST_SN, Pipe
+from fuzz.player.pipe import FIRST_SN, LEAVE, Pipe
 from fuzz.player.player import FRAME_BE, Ending, NotReached, Played, Player, reach, settling, template_of
 from fuzz.player.sessions import frame, helper
 from fuzz.player.tasks import Task, Wait, Waited
@@ -32,7 +32,7 @@ from scapy_layers.declarations import DeclareSubscriber
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push
 from scapy_layers.scouting import Hello, Scout
-from scapy_layers.transport import Close, Join
+from scapy_layers.transport import Join
 
 LOST = 0.02
 """Seconds after which a datagram that should have been answered is sent again: one may be lost in a flood."""
@@ -428,8 +428,6 @@ REJOIN_SECONDS = 2.0
 
 JOIN_TRIES = 3
 """A datagram may be lost: so often we join before the node is said to take nothing from us."""
-
-LEAVE = bytes(Close(S=1, reason=0))
 
 GUIDE, HEARER = "guide", "hearer"
 

@@ -14,9 +14,10 @@ from typing import Any
 from conformance.observe import Direction, Endpoints
 from fuzz.player.answers import Answer, Answers
 from fuzz.player.trace import Trace
-from fuzz.states import State
+from fuzz.states import FACTS, State
 from scapy_layers.batch import LONG_PREFIX, PREFIX
 from scapy_layers.primitives import write_vle
+from scapy_layers.transport import Close
 
 RECEIVE = 1 << 16
 """Bytes asked for at once."""
@@ -35,6 +36,9 @@ EARLY: dict[str, bytes] = {"cookie": write_vle(16) + bytes(16), "rid": write_vle
 
 SEND_SECONDS = 1.0
 """How long a node may not read what we send."""
+
+LEAVE = bytes(Close(S=1, reason=0))
+"""Ends a session."""
 
 LINGER_NOT = struct.pack("ii", 1, 0)
 """With it a socket that is closed sends RST."""
@@ -69,7 +73,8 @@ class Pipe:
         late: Seconds for which nothing came before a fence was answered: the longest since somebody looked.
         rids: Ids of queries of the node that wait for our reply, as wire bytes; ``rid`` is each of them in turn.
         deaf: What comes is cut into batches and forgotten.
-        farewell: What is sent before it is closed; of datagrams, where an end says nothing.
+        farewell: What is sent before it is closed; of datagrams, where an end says nothing. Sessions over
+            datagrams are ended in any case.
     """
 
     def __init__(
@@ -292,10 +297,16 @@ class Pipe:
     def close(self) -> None:
         """Closes the link."""
         if not self.ended:
-            if self.farewell:
-                self.send(self.farewell, "farewell")
+            if farewell := self.farewell or self._leave():
+                self.send(farewell, "farewell")
             self.by_us = True
             self._end("closed")
+
+    def _leave(self) -> bytes:
+        """Returns what ends a session over datagrams, which the node would keep for the lease."""
+        if self.stream or self.state is None or not FACTS[self.state].session:
+            return b""
+        return b"\x00" + LEAVE if self.facts.get("compressed") else LEAVE
 
     def reset(self) -> None:
         """Closes the link with RST."""

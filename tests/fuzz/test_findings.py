@@ -239,6 +239,7 @@ def test_long_runs_are_written_as_runs() -> None:
     short = shortened(text)
     assert short == "{size}01{ff x 500}{sn}000000"
     link = Link.__new__(Link)
+    link.stream = True
     link.numbers = {"sn": 5, "sn_be": 6}
     link.values = {}
     assert link.fill(short) == (505).to_bytes(2, "little") + b"\x01" + b"\xff" * 500 + b"\x05" + bytes(3)
@@ -246,6 +247,7 @@ def test_long_runs_are_written_as_runs() -> None:
 
 def test_the_standalone_player_fills_in_what_the_player_does() -> None:
     link = Link.__new__(Link)
+    link.stream = True
     link.numbers = {"sn": 1_000_000, "sn_be": 7}
     link.values = {"zid": b"z" * 16, "cookie": b"\x04cook"}
     values = {"sn": write_vle(1_000_000), "sn_be": write_vle(7), **link.values}
@@ -338,6 +340,7 @@ def test_what_is_counted_is_counted_again(tmp_path: Path) -> None:
     assert one["times"] == 3
     with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
         link = Link.__new__(Link)
+        link.stream = True
         link.numbers, link.values, link.turn = {"sn": 1, "sn_be": 1}, {}, 1
         assert link.fill(one["data"]).endswith(push + b"000002")
         link.turn = 300
