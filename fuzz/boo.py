@@ -12,7 +12,8 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, ClassVar
 
 from boofuzz import Fuzzable, Request, Session, Target
 from boofuzz.connections import ITargetConnection
@@ -20,6 +21,7 @@ from boofuzz.exception import BoofuzzFailure
 from boofuzz.monitors import BaseMonitor
 from boofuzz.mutation import Mutation
 from boofuzz.mutation_context import MutationContext
+from boofuzz.web.app import app
 
 from fuzz.cases import Case
 from fuzz.fast import Judge, Ran
@@ -45,6 +47,9 @@ class Boo:
         judge: Is told of every case.
         database: Where boofuzz keeps its record; in memory when None.
         web: Port of boofuzz's own page on loopback; None for none.
+
+    Attributes:
+        results: What boofuzz shows of cases that did harm, by their numbers.
     """
 
     name = "boofuzz"
@@ -64,6 +69,12 @@ class Boo:
         self._ran: Ran | None = None
         self._links = 0
         self._goes_on = True
+        self.results: dict[int, list[str]] = {}
+
+    @property
+    def played(self) -> int:
+        """How many cases were begun."""
+        return self._links
 
     @property
     def in_flight(self) -> list[Ran]:
@@ -253,7 +264,13 @@ class _Monitor(BaseMonitor):
 
 
 class _Loop(Session):
-    """boofuzz's loop over our cases in our order."""
+    """boofuzz's loop over our cases in our order.
+
+    Attributes:
+        page: Serves boofuzz's own page, which shows the loop that was made last; None until there is one.
+    """
+
+    page: ClassVar[Thread | None] = None
 
     def __init__(
         self,
@@ -279,6 +296,8 @@ class _Loop(Session):
             # Whoever plays this starts the node again, and knows when it is well.
             restart_sleep_time=0,
         )
+        # Numbers go on from loop to loop, as the page shows all of them.
+        self.monitor_results = engine.results
         self._engine = engine
         self._cases = cases
         self._edges = {
@@ -289,12 +308,20 @@ class _Loop(Session):
         """Ends boofuzz's record, which boofuzz leaves open."""
         self._db_logger._database_connection.close()  # noqa: SLF001  (boofuzz has no other way)
 
+    def build_webapp_thread(self, *args: Any, **kwargs: Any) -> Thread:
+        """Returns what serves the page: one thread for all loops."""
+        if _Loop.page is None:
+            _Loop.page = super().build_webapp_thread(*args, **kwargs)
+        app.session = self
+        return _Loop.page
+
     def _splice(self, *_: object, test_case_context: Any, **__: object) -> None:
         """Gives the elements the values that only this link has."""
         test_case_context.session_variables.update(self._engine.live())
 
     def _generate_mutations_indefinitely(self, **_: object) -> Iterator[Any]:
         """Yields our cases where boofuzz would go through one field after the other."""
+        self.total_mutant_index = self._engine.played
         for numbered in self._cases:
             case = numbered.case
             request = self._engine.request_of(case)

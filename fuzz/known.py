@@ -31,7 +31,7 @@ BATCH = "batch"
 
 MESSAGE_NAMES = frozenset({*(cls.shape().name for cls in MESSAGES), BATCH})
 
-_ANY = "*"
+_ANY, _WILD = "*", "*?"
 _BYTES = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]?){12,}")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,40}")
 
@@ -103,7 +103,7 @@ class Known:
             raise self.wrong("versions", str(error)) from None
         self._some("state", State)
         self._some("message", MESSAGE_NAMES)
-        if (self.place, self.message) == (_ANY, _ANY):
+        if not self.place.strip(_WILD) and not self.message.strip(_WILD):
             raise self.wrong("place", f"every {self.harm} would be known; narrow place or message")
         if self.since > dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1):
             raise self.wrong("since", f"{self.since} is yet to come")

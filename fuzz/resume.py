@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import time
 from collections import Counter
@@ -19,6 +20,9 @@ from spark_reports.rows import FINDINGS, FUZZ_CASES, FindingRow, NotJson, from_j
 
 CUT_LINES = "cut_lines.txt"
 """Beginnings of lines that were cut off are kept here, so that the files of rows stay whole."""
+
+JOBS = "jobs.json"
+"""Says in a run folder how many processes play each campaign, before the last of them has a row."""
 
 LOCK_SECONDS = 3.0
 """How long the processes of a run that was killed may take to be gone."""
@@ -40,7 +44,8 @@ class Earlier:
     Attributes:
         done: Which cases have a row, by process and campaign.
         cases: Rows by campaign.
-        jobs: How many processes there were.
+        jobs: How many processes there were, at least.
+        shared: How many there were, by campaign; nothing of those of older releases.
         seeds: Seeds of those campaigns.
         part: How often the run was resumed, with this time.
     """
@@ -48,6 +53,7 @@ class Earlier:
     done: dict[int, dict[str, Done]] = field(default_factory=dict)
     cases: Counter[str] = field(default_factory=Counter)
     jobs: int = 1
+    shared: dict[str, int] = field(default_factory=dict)
     seeds: dict[str, int] = field(default_factory=dict)
     part: int = 0
 
@@ -188,7 +194,8 @@ def earlier(folder: Path, count: Callable[[Mapping[str, Any]], None] = lambda _:
     Raises:
         OSError: It cannot be read.
     """
-    result = Earlier()
+    result = Earlier(shared=_shared(folder))
+    result.jobs = max([1, *result.shared.values()])
     seen: dict[tuple[int, str], _Seen] = {}
     for row in _rows(folder / FUZZ_CASES):
         campaign, job = str(row["campaign"]), int(row.get("job", 0))
@@ -202,6 +209,31 @@ def earlier(folder: Path, count: Callable[[Mapping[str, Any]], None] = lambda _:
     parts = [int(row.get("part", 0)) for row in _rows(folder / FINDINGS)]
     result.part = 1 + max(parts, default=0) if result.cases else 0
     return result
+
+
+def share(folder: Path, campaigns: Iterable[str], jobs: int) -> None:
+    """Writes down how many processes play campaigns.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    values = {**_shared(folder), **dict.fromkeys(campaigns, jobs)}
+    temporary = folder / f".{JOBS}"
+    temporary.write_text(json.dumps(values) + "\n", encoding="utf-8")
+    temporary.replace(folder / JOBS)
+
+
+def _shared(folder: Path) -> dict[str, int]:
+    path = folder / JOBS
+    if not path.exists():
+        return {}
+    try:
+        values = from_json(path.read_bytes())
+    except NotJson as error:
+        raise UsageError(f"{JOBS} in {folder.name} is not JSON ({error}); use another --run-dir") from None
+    if not isinstance(values, dict) or not all(type(jobs) is int and jobs > 0 for jobs in values.values()):
+        raise UsageError(f"{JOBS} in {folder.name} is none of ours; use another --run-dir")
+    return values
 
 
 def findings_before(folder: Path, part: int) -> list[FindingRow]:
@@ -277,8 +309,10 @@ def check_same(found: Earlier, campaigns: list[str], seed: int | None, jobs: int
     (before,) = mine
     if seed is not None and seed != before:
         raise UsageError(f"the run in {folder.name} has the seed {before}, not {seed}; leave out --seed")
-    if jobs != found.jobs:
+    begun = {found.shared.get(name, found.jobs) for name in campaigns if name in found.seeds}
+    if begun != {jobs}:
+        first = min(begun - {jobs})
         raise UsageError(
-            f"the run in {folder.name} was begun with --jobs {found.jobs}, not {jobs}; go on with as many"
+            f"the run in {folder.name} was begun with --jobs {first}, not {jobs}; go on with as many"
         )
     return before

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shlex
+import socket
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -40,6 +41,9 @@ SECONDS = 60.0
 
 WEB_PORT = 26000
 """Where boofuzz shows its own page when no port is named."""
+
+SQLITE = b"SQLite format 3\x00"
+"""What the file of a database begins with."""
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """Names the file that GitHub Actions shows on the page of a job."""
@@ -274,14 +278,31 @@ def run_command(options: argparse.Namespace, argv: Sequence[str]) -> int:
     except (UsageError, RowsError) as error:
         return fail(str(error), USAGE)
     except (Unmet, NotApplicable) as error:
-        return fail(f"the node does not serve to begin with: {error}", FAILED)
+        return _not_begun(options, f"the node does not serve to begin with: {error}")
     except HarnessError as error:
-        return fail(str(error), FAILED)
+        return _not_begun(options, str(error))
     except OSError as error:
         return fail(f"cannot write to {run_dir}: {error.strerror}; what was recorded so far is there", FAILED)
     finally:
         if new:
             _remove_empty(run_dir)
+
+
+def _not_begun(options: argparse.Namespace, why: str) -> int:
+    """Says why nothing was played, also where a machine looks for what came of it; returns the exit code."""
+    from fuzz.summary import Outcome, as_junit, as_markdown
+
+    outcome = Outcome(failed=why)
+    title = f"{options.campaigns} against {options.target or node_named(options)}"
+    try:
+        if options.junit:
+            page = as_junit(outcome, title, "unknown", options.seed or 0)
+            options.junit.write_text(page, encoding="utf-8")
+        if options.markdown:
+            options.markdown.write_text(as_markdown(outcome, title, ""), encoding="utf-8")
+    except OSError as error:
+        why += f"; and {error.filename} cannot be written: {error.strerror}"
+    return fail(why, FAILED)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -296,6 +317,12 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--node and --target are two things; choose one")
     if options.target not in {None, "refnode"} and (options.jobs > 1 or options.also or options.resume):
         raise UsageError(f"--jobs, --also and --resume are for nodes; --target {options.target} is none")
+    if options.target not in {None, "refnode"}:
+        node_only = {"--engine": options.engine != FUZZ_ENGINES[0], "--rate": options.rate is not None}
+        node_only["--through-known"] = options.through_known
+        given = [name for name, there in node_only.items() if there]
+        if given:
+            raise UsageError(f"{', '.join(given)}: for nodes only; --target {options.target} is none")
     if options.engine != "boofuzz" and (options.web is not None or options.boofuzz_db):
         raise UsageError("--web and --boofuzz-db are of boofuzz; add --engine boofuzz")
     if options.jobs > 1 and (options.web is not None or options.boofuzz_db):
@@ -318,8 +345,31 @@ def _check_files(options: argparse.Namespace) -> None:
             raise UsageError(f"there is no folder {path.parent} for {path.name}")
         if path is not None and path.is_dir():
             raise UsageError(f"{path} is a folder; name a file in it")
+    if options.boofuzz_db is not None and not _is_database(options.boofuzz_db):
+        raise UsageError(f"{options.boofuzz_db} is there and is no database; name another file")
+    if options.web is not None and not _is_free(options.web):
+        raise UsageError(f"--web: port {options.web} is taken; name another one")
     if options.corpus is not None and options.corpus.exists() and not options.corpus.is_dir():
         raise UsageError(f"{options.corpus} is a file; a corpus is a folder")
+
+
+def _is_database(path: Path) -> bool:
+    """Tells whether SQLite can go on with a file, or begin it."""
+    if not path.exists() or not path.stat().st_size:
+        return True
+    with path.open("rb") as file:
+        return file.read(len(SQLITE)) == SQLITE
+
+
+def _is_free(port: int) -> bool:
+    """Tells whether something can be served at a port on loopback."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 def campaigns_of(text: str, known: Sequence[str]) -> tuple[str, ...]:
@@ -351,6 +401,7 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
     from conformance.nodes import node_of
     from fuzz.campaigns import CAMPAIGNS
     from fuzz.jobs import Order, check_jobs
+    from fuzz.known import KnownFindings
     from fuzz.recorder import MAX_DISK
     from fuzz.resume import check_fresh, locked
 
@@ -382,6 +433,8 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
     node: Any = reader or node_of(config, "fuzz")
     if not reader:
         check_jobs(order, node)
+        # A mistake in it is one of whoever typed this, not of a node or of one of several processes.
+        KnownFindings.load()
     if order.also:
         node_of(replace(config, node=order.also), "also")
     prepare_run_dir(run_dir)
@@ -485,9 +538,11 @@ class _Run:
     def _served(self, facts: NodeFacts, locator: str = "") -> None:
         """Begins the record, now that a node serves."""
         from conformance.recorder import open_run
+        from fuzz.resume import share
 
         order = self._order
         self._row = open_run(order.config, facts, "fuzz", self._typed, order.judging)
+        share(order.config.run_dir, order.campaigns, order.jobs)
         self._facts = facts
         where = f" at {locator}" if locator else f", {order.jobs} of them"
         names = (
@@ -571,7 +626,7 @@ class _TargetRun(_Run):
         run_target(
             node,
             order.config,
-            Limit(order.seconds, order.cases),
+            Limit(order.seconds, order.cases, order.max_disk),
             order.config.seed,
             report,
             campaigns=[CAMPAIGNS[name] for name in order.campaigns],
@@ -587,9 +642,16 @@ def _remove_empty(folder: Path) -> None:
             (folder / name).resolve().rmdir()
 
 
+_NODES = ("--node", "--also")
+
+
 def command(argv: Sequence[str]) -> str:
     """Returns what was typed, without paths of this machine."""
-    words = [word if "tcp/" in word else word.rstrip("/").rpartition("/")[2] for word in argv]
+    words = []
+    for before, word in zip(["", *argv], argv, strict=False):
+        # A node is named as in the rest of the record.
+        whole = before in _NODES or word.partition("=")[0] in _NODES
+        words.append(word if whole else word.rstrip("/").rpartition("/")[2])
     return shlex.join(["zenoh-fuzz", *words])
 
 

@@ -19,7 +19,7 @@ from fuzz.coverage import Coverage
 from fuzz.findings import slug_of
 from fuzz.oracles import Harm, Objection
 from fuzz.player import Ending, Played
-from fuzz.recorder import Recorder
+from fuzz.recorder import MAX_DISK, Recorder
 from fuzz.summary import Outcome
 from fuzz.targets.feed import Input, inputs
 from spark_reports.rows import FindingRow
@@ -106,10 +106,12 @@ class Limit:
     Attributes:
         seconds: Of wall clock; None for no limit.
         cases: None for no limit.
+        max_disk: Bytes that the run folder may take; None for no limit.
     """
 
     seconds: float | None = None
     cases: int | None = None
+    max_disk: int | None = MAX_DISK
 
 
 @dataclass(slots=True)
@@ -120,8 +122,7 @@ class Run:
         target: The reader.
         config: Folder, id and seed.
         campaigns: Where the inputs come from.
-        seconds: None for no limit.
-        cases: None for no limit.
+        limit: When it ends.
         report: Is told now and then.
         corpus: See ``Setting``.
     """
@@ -129,8 +130,7 @@ class Run:
     target: Target
     config: RunConfig
     campaigns: Sequence[Campaign]
-    seconds: float | None = None
-    cases: int | None = None
+    limit: Limit = field(default_factory=Limit)
     report: Callable[[Outcome], None] = lambda _: None
     corpus: Path | None = None
     outcome: Outcome = field(default_factory=Outcome)
@@ -147,7 +147,7 @@ class Run:
         setting = Setting(self.config.seed, self.corpus)
         self._began = time.monotonic()
         self.target.start()
-        with Recorder(self.config) as recorder:
+        with Recorder(self.config, max_disk=self.limit.max_disk) as recorder:
             source = inputs(self.campaigns, setting)
             try:
                 while not self._spent(recorder) and (some := self._next(source)):
@@ -160,16 +160,16 @@ class Run:
     def _spent(self, recorder: Recorder) -> bool:
         self.outcome.seconds = time.monotonic() - self._began
         self.outcome.stopped = recorder.full
-        if self.seconds is not None and self.outcome.seconds >= self.seconds:
+        if self.limit.seconds is not None and self.outcome.seconds >= self.limit.seconds:
             return True
-        if self.cases is not None and self.outcome.total >= self.cases:
+        if self.limit.cases is not None and self.outcome.total >= self.limit.cases:
             return True
         return bool(self.outcome.stopped)
 
     def _next(self, source: Iterator[Input]) -> list[Input]:
         most = self.target.each
-        if self.cases is not None:
-            most = min(most, self.cases - self.outcome.total)
+        if self.limit.cases is not None:
+            most = min(most, self.limit.cases - self.outcome.total)
         return list(islice(source, most))
 
     def _examine(self, some: Sequence[Input], recorder: Recorder) -> None:
@@ -380,8 +380,7 @@ def run_target(
         TARGETS[name](),
         replace(config, seed=seed),
         campaigns or tuple(CAMPAIGNS.values()),
-        budget.seconds,
-        budget.cases,
+        budget,
         report,
         corpus,
         outcome,

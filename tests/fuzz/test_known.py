@@ -78,6 +78,11 @@ def test_an_entry_is_known_by_harm_place_message_and_version(tmp_path: Path) -> 
             "",
             "entry 1: place: every crash would be known",
         ),
+        (
+            'place = "SIGABRT some-crate/src/*.rs"\nmessage = "PUSH"',
+            'place = "?*"\nmessage = "**"',
+            "entry 1: place: every crash would be known",
+        ),
         ("[[finding]]", "[[findings]]", "findings: is not known; entries begin with"),
         ("[[finding]]", "[finding]", "finding: must be a list"),
         ("[[finding]]", "[[finding", "is no TOML file"),

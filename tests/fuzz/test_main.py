@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from xml.etree.ElementTree import parse
 
 import pytest
 
+from conformance.errors import UsageError
 from fuzz import campaigns
 from fuzz.__main__ import _parser, main
 from fuzz.campaigns import Campaign, Setting
@@ -173,6 +175,11 @@ def test_closed_pipe_is_no_error() -> None:
         (["run", "pushes", "--node", "pypi", "--markdown", ".."], ".. is a folder; name a file in it"),
         (["run", "pushes", "--node", "pypi", "--target", "lua"], "choose one"),
         (["run", "pushes", "--target", "lua", "--jobs", "2"], "are for nodes"),
+        (
+            ["run", "pushes", "--target", "scapy", "--rate", "9", "--through-known"],
+            "--rate, --through-known: for",
+        ),
+        (["run", "pushes", "--target", "scapy", "--engine", "boofuzz"], "--engine: for nodes only"),
         (["run", "pushes", "--node", "nowhere"], "none of a locator"),
         (["run", "pushes", "--node", "pypi", "--also", "nowhere"], "none of a locator"),
         (["run", "pushes", "--node", "tcp/127.0.0.1:99999"], "a port is a number"),
@@ -205,6 +212,63 @@ def test_node_is_the_real_one_unless_another_is_named(words: list[str], node: st
     assert node_named(_parser().parse_args(["run", "pushes", *words])) == node
 
 
+def test_boofuzz_is_refused_what_it_cannot_have(
+    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str], elsewhere: Path
+) -> None:
+    (tmp_path / "text").write_text("hello")
+    boofuzz = ["--engine", "boofuzz"]
+    assert run(node, elsewhere / "run", *boofuzz, "--boofuzz-db", str(tmp_path / "text")) == 2
+    assert "is there and is no database; name another file" in capsys.readouterr().err
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert run(node, elsewhere / "run", *boofuzz, "--web", str(port)) == 2
+    assert f"port {port} is taken" in capsys.readouterr().err
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_page_of_boofuzz_is_served_once_for_all_its_loops(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    argv = [
+        sys.executable,
+        "-m",
+        "fuzz",
+        "run",
+        "session",
+        "--node",
+        "ref",
+        "--cases",
+        "40",
+        "--engine",
+        "boofuzz",
+    ]
+    argv += ["--web", str(port), "--run-dir", str(tmp_path / "run")]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Exception in thread" in done.stderr) == (0, False), done.stderr
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_mistake_in_known_findings_is_exit_2_before_anything_starts(
+    jobs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], elsewhere: Path
+) -> None:
+    def load() -> None:
+        raise UsageError("known_findings.toml: entry 1: impl: is missing")
+
+    monkeypatch.setattr("fuzz.known.KnownFindings.load", load)
+    assert run("ref", elsewhere / "run", "--jobs", jobs) == 2
+    assert "entry 1: impl: is missing" in capsys.readouterr().err
+    assert list(elsewhere.iterdir()) == []
+
+
+def test_fewer_cases_than_processes_are_played_and_gone_on_with(tmp_path: Path) -> None:
+    argv = [sys.executable, "-m", "fuzz", "run", "session", "--node", "ref", "--jobs", "2"]
+    for cases in ("1", "4"):
+        words_ = ["--cases", cases, "--resume", "--run-dir", str(tmp_path / "run")]
+        done = subprocess.run([*argv, *words_], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert (done.returncode, "findings: nothing new" in done.stdout) == (0, True), done.stderr
+        assert len(read_rows(tmp_path / "run" / FUZZ_CASES).rows) == int(cases)
+
+
 def test_folder_that_cannot_be_written_is_exit_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert run("tcp/127.0.0.1:9", tmp_path / "file" / "run") == 2
@@ -223,6 +287,9 @@ def test_folder_with_another_thing_in_it_is_exit_2(
 def test_command_for_the_record_has_no_path_of_this_machine() -> None:
     typed = ["run", "session", "--node", "tcp/127.0.0.1:7447", "--run-dir", "/srv/me/runs/a"]
     assert command(typed) == "zenoh-fuzz run session --node tcp/127.0.0.1:7447 --run-dir a"
+    for node in ("udp/127.0.0.1:1", "unixsock-stream//run/z.sock", "cmd:python3 tools/node.py {locator}"):
+        assert shlex.split(command(["run", "session", "--node", node]))[-1] == node
+        assert shlex.split(command(["run", "session", f"--also={node}"]))[-1] == f"--also={node}"
 
 
 # Runs -------------------------------------------------------------------------------------------------
@@ -361,8 +428,12 @@ def test_finding_is_exit_1_and_says_how_to_repeat_it(
 def test_node_that_is_not_there_is_exit_3_and_leaves_no_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run("tcp/127.0.0.1:9", tmp_path / "run") == 3
+    junit, page = tmp_path / "fuzz.xml", tmp_path / "fuzz.md"
+    assert run("tcp/127.0.0.1:9", tmp_path / "run", "--junit", str(junit), "--markdown", str(page)) == 3
     err = capsys.readouterr().err
+    (error,) = parse(junit).findall(".//testcase/error")
+    assert "listening there?" in error.get("message", "")
+    assert "listening there?" in page.read_text()
     assert "is a node listening there?" in err
     assert len(err.splitlines()) == 1
     assert not (tmp_path / "run").exists()

@@ -15,6 +15,7 @@ from fuzz.plan import Done, Plan, mine
 from fuzz.recorder import Recorder
 from fuzz.resume import (
     CUT_LINES,
+    JOBS,
     check_fresh,
     check_same,
     complete,
@@ -23,6 +24,7 @@ from fuzz.resume import (
     findings_before,
     locked,
     mend,
+    share,
 )
 from fuzz.states import State
 from spark_reports.rows import FINDINGS, FUZZ_CASES, FindingRow, read_rows, to_json
@@ -227,6 +229,25 @@ def test_another_run_is_not_gone_on_with(
     with pytest.raises(UsageError) as caught:
         check_same(found, campaigns, seed, jobs, folder)
     assert words in str(caught.value)
+
+
+def test_number_of_processes_is_known_before_each_has_a_row(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", 1)
+    share(folder, ["pushes"], 3)
+    share(folder, ["other"], 2)
+    found = earlier(folder)
+    assert found.jobs == 3
+    assert check_same(found, ["pushes"], None, 3, folder) == 7
+    with pytest.raises(UsageError, match="was begun with --jobs 3, not 1"):
+        check_same(found, ["pushes"], None, 1, folder)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"pushes": 0}', '{"pushes": true}'])
+def test_numbers_of_processes_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
+    folder = recorded(tmp_path / "run", 1)
+    (folder / JOBS).write_text(text)
+    with pytest.raises(UsageError, match=r"jobs\.json in run is .*use another --run-dir"):
+        earlier(folder)
 
 
 def test_campaigns_with_seeds_of_their_own_are_resumed_one_by_one(tmp_path: Path) -> None:

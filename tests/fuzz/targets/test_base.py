@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -63,6 +64,16 @@ def go(config: RunConfig, name: str = "touchy", limit: Limit | None = None) -> t
     told: list[Outcome] = []
     code = run_target(name, config, limit or Limit(), 3, told.append, campaigns=[CAMPAIGN])
     return code, told[-1]
+
+
+def test_folder_that_is_full_ends_a_run(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.recorder.LOOK_CASES", 1)
+    monkeypatch.setattr(Touchy, "each", 1)
+    (config.run_dir / "whole").mkdir()
+    _, whole = go(replace(config, run_dir=config.run_dir / "whole"))
+    _, outcome = go(config, limit=Limit(max_disk=2000))
+    assert outcome.stopped
+    assert 0 < outcome.total < whole.total
 
 
 def test_finding_is_counted_shrunk_and_kept(config: RunConfig) -> None:
