@@ -69,9 +69,11 @@ def go(config: RunConfig, name: str = "touchy", limit: Limit | None = None) -> t
 def test_folder_that_is_full_ends_a_run(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.recorder.LOOK_CASES", 1)
     monkeypatch.setattr(Touchy, "each", 1)
-    (config.run_dir / "whole").mkdir()
-    _, whole = go(replace(config, run_dir=config.run_dir / "whole"))
-    _, outcome = go(config, limit=Limit(max_disk=2000))
+    one, other = config.run_dir / "one", config.run_dir / "other"
+    one.mkdir()
+    other.mkdir()
+    _, whole = go(replace(config, run_dir=one))
+    _, outcome = go(replace(config, run_dir=other), limit=Limit(max_disk=2000))
     assert outcome.stopped
     assert 0 < outcome.total < whole.total
 
