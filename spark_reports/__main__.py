@@ -6,7 +6,12 @@ too little to judge by; 4 no Java, or Spark does not work; 130 interrupted. An e
 
 import argparse
 import logging
+import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from spark_reports.commands import build, demo, doctor, ingest, query, store, traffic, versions, warmup, watch
 from spark_reports.commands.common import say
@@ -15,6 +20,9 @@ from spark_reports.pages.text import visible
 
 COMMANDS = (build, ingest, versions, store, query, watch, demo, traffic, doctor, warmup)
 """The modules of the commands, in the order of the help."""
+
+CLOSED_PIPE = 141
+"""Exit code where nobody reads the output any more, as shells have it for SIGPIPE."""
 
 _EXAMPLES = """\
 examples:
@@ -42,7 +50,9 @@ def main(argv: list[str] | None = None) -> int:
         # Py4J tells the root logger of every interrupt, with a traceback that helps nobody on a terminal.
         logging.getLogger().addHandler(logging.NullHandler())
     try:
-        return int(arguments.function(arguments))
+        with _ended_in_order():
+            code = int(arguments.function(arguments))
+            sys.stdout.flush()
     except ReportError as error:
         # Words of a node or of a file may be in it.
         say(f"zenoh-reports: {visible(str(error)).replace(chr(10), ' ')}")
@@ -50,6 +60,24 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         say("zenoh-reports: interrupted")
         return 130
+    except BrokenPipeError:
+        # Python flushes once more when it exits and would complain about the same thing again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    return code
+
+
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
+    """Takes SIGTERM, by which pipelines cancel, for Ctrl-C: what was made for the time of the command goes away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,18 +10,17 @@ import datetime as dt
 import re
 import tomllib
 import typing
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from spark_reports.errors import DataTrouble, GateFailed, WrongUse
-from spark_reports.folders import COMPLETE, DUPLICATE, is_time
+from spark_reports.folders import COMPLETE, CUT_OFF, DUPLICATE, FAILED, is_time
 from spark_reports.report import (
-    NEW,
     NEW_FAILURE,
     NOT_RUN,
-    REOPENED,
     SLOWER,
     CheckChange,
     Flaky,
@@ -161,11 +160,7 @@ def _flaky(report: Report, gates: Gates) -> list[str]:
 
 
 def _new_findings(report: Report, _: Gates) -> list[str]:
-    return [
-        finding.bucket
-        for finding in report.findings
-        if finding.status in {NEW, REOPENED} and not finding.known and finding.confirmed != "not reproduced"
-    ]
+    return [finding.bucket for finding in report.findings if finding.is_news]
 
 
 def _coverage(report: Report, _: Gates) -> list[str]:
@@ -203,13 +198,24 @@ def _enough_runs(report: Report, gates: Gates) -> GateResult:
     judged = set(report.sets.candidate)
     whole = sum(run.run_id in judged and run.state == COMPLETE for run in report.runs)
     text = f"{whole} of {len(judged)} judged runs complete, {gates.min_runs} wanted"
+    # Who judged the runs before them instead would say that all is well when nobody looked.
     if unread := report.sets.unread:
-        # Who judged the runs before it instead would say that all is well when nobody looked.
         text += (
             f"; {_verb(unread)} newer than those and cannot be read{_such_as([run.run_id for run in unread])} "
-            f"({unread[0].why}); repair {'it' if len(unread) == 1 else 'them'} or record the run again"
+            f"({unread[0].why}); repair {_them(unread)} or record the run again"
         )
-    return GateResult(name="runs", ok=whole >= gates.min_runs and not unread, text=text)
+    state = {run.run_id: run.state for run in report.runs if run.state != DUPLICATE}
+    newest = [pair.candidate[0] for pair in report.sets.pairs if pair.candidate]
+    if broken := [run_id for run_id in newest if state.get(run_id, COMPLETE) in {CUT_OFF, FAILED}]:
+        text += (
+            f"; {_verb(broken)} the newest of {'its' if len(broken) == 1 else 'their'} kind and not whole"
+            f"{_such_as([f'{run_id} ({state[run_id]})' for run_id in broken])}; record {_them(broken)} again"
+        )
+    return GateResult(name="runs", ok=whole >= gates.min_runs and not unread and not broken, text=text)
+
+
+def _them(runs: Sequence[object]) -> str:
+    return "it" if len(runs) == 1 else "them"
 
 
 def _verb(runs: Sequence[object]) -> str:
@@ -217,11 +223,21 @@ def _verb(runs: Sequence[object]) -> str:
 
 
 def _little_apart(report: Report, gates: Gates) -> GateResult:
-    lines = sum(account.lines for account in report.accounts)
-    apart = sum(account.apart for account in report.accounts)
-    percent = 100 * apart / lines if lines else 0.0
-    text = f"{apart} of {lines} lines kept apart ({percent:.2f} %), {gates.apart_percent:g} % allowed"
-    return GateResult(name="kept-apart", ok=percent <= gates.apart_percent, text=text)
+    """Asks each run that is compared on its own: among many whole ones a run of which nothing is left is no small part."""
+    compared = {run_id for pair in report.sets.pairs for run_id in (*pair.candidate, *pair.baseline)}
+    lines, apart = Counter[str](), Counter[str]()
+    for account in report.accounts:
+        if account.run_id in compared or not compared:
+            lines[account.run_id] += account.lines
+            apart[account.run_id] += account.apart
+    share = {run_id: 100 * apart[run_id] / count for run_id, count in lines.items() if count}
+    percent = 100 * apart.total() / lines.total() if lines.total() else 0.0
+    much = [run_id for run_id in share if share[run_id] > gates.apart_percent]
+    text = f"{apart.total()} of {lines.total()} lines kept apart ({percent:.2f} %), {gates.apart_percent:g} % allowed"
+    if much:
+        worst = sorted(much, key=lambda run_id: -share[run_id])
+        text += f" in each run{_such_as([f'{run_id} has {share[run_id]:.1f} %' for run_id in worst])}"
+    return GateResult(name="kept-apart", ok=not much, text=text)
 
 
 def _has_baseline(report: Report) -> GateResult:

@@ -42,8 +42,16 @@ _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 
 _NO_VIEW = "TABLE_OR_VIEW_NOT_FOUND"
 _NO_COLUMN = "UNRESOLVED_COLUMN"
-_DATA_EXCEPTION = "22"
-"""Class of SQLSTATE: a division by zero, text that is no number; the query is at fault, not the engine."""
+_OF_QUERY = ("21", "22", "42", "54", "P0")
+"""Classes of SQLSTATE where the query is at fault, not the engine: more rows than one, a division by zero, text that is
+no number, words that mean nothing here, arrays that are too large, an error that it raises itself."""
+
+_OF_JAVA = re.compile(
+    r"(?:IllegalArgument|Arithmetic|DateTime|IllegalFormat\w*|\w+FormatConversion|Json\w*)Exception\b:? *([^\n]*)"
+)
+"""What Java raises where Spark has no error of its own for values that are wrong."""
+
+_STATE = re.compile(rf"SQLSTATE: (?:{'|'.join(_OF_QUERY)})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,13 @@ def ask(spark: "SparkSession", views: "Views", sql: str, limit: int = LIMIT) -> 
     Raises:
         WrongUse: It is no query, or names what is not there; says what there is.
     """
-    from pyspark.errors import AnalysisException, PySparkException
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+    from pyspark.errors import (
+        AnalysisException,
+        IllegalArgumentException,
+        PySparkException,
+        PySparkNotImplementedError,
+    )
 
     text = sql.strip().rstrip(";").strip()
     if not text:
@@ -100,12 +114,20 @@ def ask(spark: "SparkSession", views: "Views", sql: str, limit: int = LIMIT) -> 
             frame = spark.sql(f"SELECT * FROM (\n{text}\n)")  # noqa: S608 (whoever types it is meant to)
             columns = tuple(_unique(frame.schema.names))
             found = frame.limit(limit + 1).collect()
-    except AnalysisException as error:
+    except (AnalysisException, IllegalArgumentException, PySparkNotImplementedError) as error:
         raise WrongUse(_explained(error, named)) from error
     except PySparkException as error:
-        if not str(error.getSqlState() or "").startswith(_DATA_EXCEPTION):
+        if not str(error.getSqlState() or "").startswith(_OF_QUERY) and not _OF_JAVA.search(str(error)):
             raise
         raise WrongUse(_explained(error, named)) from error
+    except Py4JJavaError as error:
+        found_in = _OF_JAVA.search(str(error.java_exception))
+        if found_in is None and not _STATE.search(str(error.java_exception)):
+            raise
+        raise WrongUse(_unanswered(str(error.java_exception))) from error
+    except (ValueError, OverflowError) as error:
+        # Spark has dates that Python has not.
+        raise WrongUse(_unanswered(f"{error}; cast what it is about to string")) from error
     finally:
         for name in named:
             spark.catalog.dropTempView(name)
@@ -146,8 +168,12 @@ def _explained(error: "PySparkException", named: Sequence[str]) -> str:
         name = said.get("objectName", "").replace("`", "")
         there = "; ".join(f"{view} has {', '.join(SCHEMAS[view].names)}" for view in named)
         return visible(f"no column {name}; {there or 'no view is named'}")
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), condition)
-    first = re.sub(r"^\[[A-Z_.]+\]\s*|\s*SQLSTATE: \w+.*$", "", first)
+    return _unanswered(str(error) or condition)
+
+
+def _unanswered(text: str) -> str:
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    first = re.sub(r"^(?:[\w.]+(?:Exception|Error): )?\[[A-Z_.]+\]\s*|\s*SQLSTATE: \w+.*$", "", first)
     return visible(short(f"not a query that can be answered: {first.rstrip('. ')}", 500))
 
 

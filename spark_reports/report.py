@@ -15,6 +15,9 @@ GONE = "gone"
 REOPENED = "reopened"
 NOT_TRIED = "not tried"
 
+REFUTED = "not reproduced"
+"""One of ``rows.FINDING_STATUS``: what was seen did not come again on fresh nodes."""
+
 FINDING_STATUSES = (NEW, REOPENED, KNOWN, GONE, NOT_TRIED)
 """What can be said of a bucket, most urgent first; what each means: docs/reports.md."""
 
@@ -169,6 +172,11 @@ class Finding:
     known: str = ""
     confirmed: str = ""
     odds: float | None = None
+
+    @property
+    def is_news(self) -> bool:
+        """Tells whether it is new, none that is known already, and was not refuted on fresh nodes."""
+        return self.status in {NEW, REOPENED} and not self.known and self.confirmed != REFUTED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,9 +28,11 @@ from spark_reports.engine.java import Java, find_java, home_for_spark
 from spark_reports.engine.settings import (
     BULK,
     FAST,
+    LEAST_MEMORY,
     LOCAL,
     Profile,
     applied,
+    bytes_of,
     environment,
     is_local,
     of_java,
@@ -346,9 +348,13 @@ def _setting(text: str) -> tuple[str, str]:
 
 def _memory(text: str) -> str:
     """Reads a size as Spark writes it."""
-    if re.fullmatch(r"[1-9]\d*[mg]", text.lower()):
-        return text.lower()
-    raise argparse.ArgumentTypeError(f"{text!r} is no size such as 800m or 4g")
+    if not re.fullmatch(r"[1-9]\d{0,9}[mg]", text.lower()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 800m or 4g")
+    if (bytes_of(text.lower()) or 0) < LEAST_MEMORY:
+        raise argparse.ArgumentTypeError(
+            f"{text} is too little for Spark; give it {LEAST_MEMORY >> 20}m or more"
+        )
+    return text.lower()
 
 
 def _end(gateway: Any, patience: float) -> None:

@@ -190,7 +190,8 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
         total(ours, "played").alias("played_c"),
         total(~ours & (sf.col("hits") > 0), "played").alias("played_b"),
         total(~ours, "hits").alias("hits_b"),
-        sf.min(sf.when(sf.col("set") == CANDIDATE, sf.col("started_at"))).alias("start_c"),
+        # Of another key the candidate may be long past, and never have met it.
+        sf.min(sf.when(ours & (sf.col("hits") > 0), sf.col("started_at"))).alias("start_c"),
         sf.collect_list(sf.struct("started_at", "run_id", "set", (sf.col("hits") > 0).alias("met"))).alias(
             "runs"
         ),

@@ -46,8 +46,8 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
       the candidate), new check (judged in the candidate and not in the baseline), unchanged, not comparable (runs of
       this node differ in environment or configuration from those they would be compared with).
     - ``certainty``: ``deterministic`` for a check that never failed now and then: it had no failure in at least five
-      baseline runs and fails in all of the candidate (or the other way round); ``assumed`` for the same with fewer
-      runs and no sign that it is flaky; ``statistical`` for what rests on rates.
+      baseline runs and fails in all of the candidate (or the other way round), or in its newest run where that has
+      other tests than those that passed; ``assumed`` for the same with fewer runs and no sign that it is flaky; ``statistical`` for what rests on rates.
     - ``failed_*`` and ``runs_*`` count runs in which the check passed or failed, of the candidate (c) and baseline (b).
     - ``rate low high``: failure rate in the recent runs of the versions that are compared where it is flaky, otherwise
       in the candidate, with its 95 % interval.
@@ -158,6 +158,8 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             f"{runs(CANDIDATE)} AS runs_c",
             f"{runs(BASELINE, ' AND one.failed')} AS failed_b",
             f"{runs(BASELINE)} AS runs_b",
+            f"array_max(transform(filter(ended, one -> one.set = '{CANDIDATE}'), "
+            "one -> struct(one.at, one.failed))).failed AS fails_now",
             f"filter(ended, one -> one.at > -{RECENT}) AS recent",
             "told.requirements AS requirements",
             "told.level AS level",
@@ -237,6 +239,8 @@ def _decided(counted: DataFrame) -> DataFrame:
             "(failed_c = 0 AND failed_b = 0) OR (failed_c = runs_c AND failed_b = runs_b) AS same",
         )
         .selectExpr("*", "both AND flips = 0 AND (worse OR better) AND NOT same AS clear")
+        # Earlier runs of the candidate, with other tests, did not show it yet.
+        .selectExpr("*", "both AND flips = 0 AND NOT worse AND failed_b = 0 AND fails_now AS fresh")
         .selectExpr("*", "both AND NOT clear AND NOT same AS rates")
         .selectExpr("*", f"if(rates, {estimates.fisher(*_COUNTS)}, NULL) AS p")
     )
@@ -262,13 +266,14 @@ _STATUS = """CASE
     WHEN runs_b = 0 THEN 'new check'
     WHEN clear AND worse THEN 'new failure'
     WHEN clear THEN 'fixed'
-    WHEN rises THEN 'new failure'
+    WHEN rises OR fresh THEN 'new failure'
     WHEN falls THEN 'fixed'
     WHEN flips > 0 AND failed_c + failed_b > 0 THEN 'flaky'
-    WHEN failed_c > 0 THEN 'still failing'
+    WHEN failed_c > 0 AND (failed_b > 0 OR fails_now) THEN 'still failing'
     ELSE 'unchanged' END"""
 
 _CERTAINTY = f"""CASE
+    WHEN fresh AND NOT rises THEN if(runs_b < {statistics.STEADY_RUNS}, '{ASSUMED}', '{DETERMINISTIC}')
     WHEN status = 'flaky' OR (rates AND status IN ('new failure', 'fixed', 'still failing', 'unchanged'))
         THEN '{STATISTICAL}'
     WHEN clear AND if(worse, runs_b, runs_c) < {statistics.STEADY_RUNS} THEN '{ASSUMED}'

@@ -3,7 +3,7 @@
 from html import escape
 
 from spark_reports.pages.page import count
-from spark_reports.report import NEW, NEW_FAILURE, REOPENED, SLOWER, Report
+from spark_reports.report import NEW_FAILURE, SLOWER, Report
 
 LABEL = "zenoh reports"
 
@@ -18,7 +18,7 @@ PADDING_PX = 7
 def words(report: Report) -> tuple[str, str]:
     """Returns what the badge says and its colour."""
     failures = sum(change.status == NEW_FAILURE for change in report.changes)
-    findings = sum(found.status in {NEW, REOPENED} and not found.known for found in report.findings)
+    findings = sum(found.is_news for found in report.findings)
     slower = sum(trend.status == SLOWER for trend in report.trends)
     failed = sum(not gate.ok for gate in report.gates)
     worse = [

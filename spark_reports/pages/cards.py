@@ -109,11 +109,6 @@ FRESH = (NEW, REOPENED)
 """Findings that the run before did not have."""
 
 
-def is_news(finding: Finding) -> bool:
-    """Tells whether a finding is new, and none that is known already."""
-    return finding.status in FRESH and not finding.known
-
-
 @dataclass(frozen=True, slots=True)
 class ChangeCard:
     """A check that became worse.

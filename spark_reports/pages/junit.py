@@ -11,11 +11,9 @@ from spark_reports.pages.text import short, visible
 from spark_reports.report import (
     FLAKY,
     NA_EVERYWHERE,
-    NEW,
     NEW_FAILURE,
     NOT_COMPARABLE,
     NOT_RUN,
-    REOPENED,
     CheckChange,
     Finding,
     GateResult,
@@ -79,7 +77,7 @@ def _check(change: CheckChange) -> ET.Element:
 
 def _finding(finding: Finding) -> ET.Element:
     case = _case("findings", finding.bucket)
-    if finding.status in {NEW, REOPENED} and not finding.known:
+    if finding.is_news:
         failure = ET.SubElement(case, "failure", message=_safe(f"{finding.status} finding: {finding.bucket}"))
         failure.text = _safe(
             f"{finding.detail}\nrun: {finding.run_id}, {finding.campaign} case {finding.case}\n"

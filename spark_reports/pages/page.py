@@ -28,7 +28,6 @@ from spark_reports.pages.cards import (
     finding_cards,
     flaky_row,
     found_curve,
-    is_news,
     makings_of,
     places_of,
     rate_views,
@@ -202,7 +201,7 @@ def make_page(
         new=[
             (finding, anchor(number) if number < limits.findings else "")
             for number, finding in enumerate(report.findings)
-            if is_news(finding)
+            if finding.is_news
         ],
         gone=[finding for finding in report.findings if finding.status == GONE],
         grid=make_grid(report.cells, [line.key for line in versions]) if grid is None else grid,
@@ -268,7 +267,7 @@ def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
     fails, fails_alone = _fails(report)
     alone = _alone(report.sets, fails_alone)
     broken = sum(change.status == NEW_FAILURE for change in report.changes)
-    fresh = sum(map(is_news, report.findings))
+    fresh = sum(finding.is_news for finding in report.findings)
     lost = sum(one.kind == "requirement" for one in report.lost)
     slower = sum(trend.status == SLOWER for trend in report.trends)
     worse = [
@@ -331,7 +330,7 @@ def _state(report: Report, counts: Mapping[str, int], where: str) -> tuple[str, 
     if found:
         if counts.get("pass") and not fails:
             words.append(f"No requirement fails{where}")
-        fresh = sum(map(is_news, found))
+        fresh = sum(finding.is_news for finding in found)
         words.append(count(len(found), "finding") + (f", {fresh} new" if 0 < fresh < len(found) else ""))
     if words:
         return "; ".join(words), "bad"
@@ -360,7 +359,7 @@ def _tiles(report: Report) -> list[Tile]:
     statuses = [change.status for change in report.changes]
     numbers = (
         (statuses.count(NEW_FAILURE), "new failures", "changed", "bad"),
-        (sum(map(is_news, report.findings)), "new findings", "changed", "bad"),
+        (sum(finding.is_news for finding in report.findings), "new findings", "changed", "bad"),
         (statuses.count(FIXED), "fixed", "changed", "good"),
         (len(report.flaky), "flaky", "flaky", "mixed"),
         (len(report.lost), "coverage lost", "coverage", "mixed"),

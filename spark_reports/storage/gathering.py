@@ -95,7 +95,7 @@ class Gathered:
         schema = arrow_schema(table)
         try:
             rows = dataset.dataset(paths, schema=schema, format="parquet", filesystem=filesystem).to_table()
-        except (FileNotFoundError, pa.ArrowInvalid) as error:
+        except (OSError, pa.ArrowException) as error:
             raise DataTrouble(
                 f"a file of the store's table {table} is missing or damaged: {one_line(str(error))}; "
                 "`zenoh-reports store check` says which, ingest the run again"

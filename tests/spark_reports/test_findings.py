@@ -122,6 +122,19 @@ def test_bucket_is_reopened_after_as_many_clean_runs_as_its_rate_needs(spark: Sp
     assert {row["bucket"]: row["status"] for row in changes.collect()} == SEEN_AGAIN
 
 
+def test_key_that_nobody_uses_any_more_makes_nothing_new(spark: SparkSession) -> None:
+    lines = ["x0 candidate 1.0 laptop", "h1 history 1.0", "b2 baseline", "c3 candidate"]
+    names = [line.split()[0] for line in lines]
+    met = [bucket(run_id, "old", 2) for run_id in names[1:]]
+    met += [bucket("c3", "young", 2), bucket("x0", "of the laptop", 2), bucket("c3", "of the laptop", 2)]
+    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
+    changes = findings.bucket_changes(
+        rollup(spark, "buckets", *met), rollup(spark, "case_outcomes", *played), compared(spark, *lines)
+    )
+    statuses = {row["bucket"]: row["status"] for row in changes.collect()}
+    assert statuses == {"old": "known", "young": "new", "of the laptop": "new"}
+
+
 def test_what_nobody_looked_for_is_not_gone(told: Mapping[str, Row]) -> None:
     assert set(told) == {*HISTORIES, "other campaign", "other key"}
     assert (told["other campaign"]["status"], told["other campaign"]["played_c"]) == ("not tried", 0)

@@ -21,7 +21,7 @@ def test_each_gate_counts_what_its_name_says() -> None:
     counted = {name: result.text.partition(",")[0] for name, result in judged(example_report()).items()}
     assert counted == {
         "runs": "3 of 3 judged runs complete",
-        "kept-apart": "1 of 52811 lines kept apart (0.00 %)",
+        "kept-apart": "0 of 25696 lines kept apart (0.00 %)",
         "new-failures": "1",
         "not-run": "1",
         "new-findings": "2",
@@ -89,7 +89,6 @@ def test_brackets_of_a_quarantined_test_are_meant_as_they_are() -> None:
 def test_data_gates_ask_for_whole_runs_lines_and_a_baseline() -> None:
     found = example_report()
     assert not judged(found, min_runs=4)["runs"].ok
-    assert not judged(found, apart_percent=0)["kept-apart"].ok
     assert judged(found, baseline=True)["baseline"].ok
     alone = dataclasses.replace(found.sets.pairs[0], baseline=())
     found = dataclasses.replace(found, sets=dataclasses.replace(found.sets, pairs=(alone,)))
@@ -97,6 +96,49 @@ def test_data_gates_ask_for_whole_runs_lines_and_a_baseline() -> None:
     assert not result.ok
     assert alone.key in result.text
     assert not judged(dataclasses.replace(found, sets=report.SetInfo()), baseline=True)["baseline"].ok
+
+
+def with_apart(found: Report, run_id: str, percent: int) -> Report:
+    """Returns a report in which so many of 100 lines of a run are kept apart."""
+    (account, *_) = found.accounts
+    mine = dataclasses.replace(
+        account, run_id=run_id, lines=100, good=100 - percent, apart=percent, blank=0, footers=0
+    )
+    others = (one for one in found.accounts if one.run_id != run_id)
+    return dataclasses.replace(found, accounts=(*others, mine))
+
+
+def test_lines_kept_apart_count_in_each_run_that_is_compared() -> None:
+    found = example_report()
+    (pair, *_) = found.sets.pairs
+    for run_id in (pair.candidate[0], pair.baseline[-1]):
+        result = judged(with_apart(found, run_id, 2))["kept-apart"]
+        assert not result.ok
+        assert f"1 % allowed in each run: {run_id} has 2.0 %" in result.text
+        assert judged(with_apart(found, run_id, 2), apart_percent=2)["kept-apart"].ok
+    compared = {run_id for pair in found.sets.pairs for run_id in (*pair.candidate, *pair.baseline)}
+    old = next(run.run_id for run in found.runs if run.run_id not in compared)
+    assert judged(with_apart(found, old, 90))["kept-apart"].ok
+    assert not judged(dataclasses.replace(with_apart(found, old, 90), sets=report.SetInfo()))["kept-apart"].ok
+
+
+@pytest.mark.parametrize(
+    ("state", "ok"), [("complete", True), ("running", True), ("cut off", False), ("failed", False)]
+)
+def test_newest_run_of_its_kind_has_to_be_whole(state: str, *, ok: bool) -> None:
+    found = example_report()
+    newest = found.sets.pairs[0].candidate[0]
+    runs = tuple(dataclasses.replace(run, state=state) if run.run_id == newest else run for run in found.runs)
+    result = judged(dataclasses.replace(found, runs=runs))["runs"]
+    assert result.ok is ok
+    assert (
+        ok
+        or f"1 run is the newest of its kind and not whole: {newest} ({state}); record it again"
+        in result.text
+    )
+    older = found.sets.pairs[0].candidate[-1]
+    runs = tuple(dataclasses.replace(run, state=state) if run.run_id == older else run for run in found.runs)
+    assert judged(dataclasses.replace(found, runs=runs))["runs"].ok
 
 
 def test_newest_run_that_cannot_be_read_is_data_trouble() -> None:

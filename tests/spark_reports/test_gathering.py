@@ -64,13 +64,18 @@ def test_many_files_become_one_with_the_same_rows(
     assert copies(folder) == ["traffic.parquet"]
 
 
-@pytest.mark.parametrize("left", [None, 20])
+@pytest.mark.parametrize("damage", ["missing", "cut", "overwritten"])
 def test_missing_or_damaged_file_is_told(
-    spark: SparkSession, store: Store, tmp_path: Path, left: int | None
+    spark: SparkSession, store: Store, tmp_path: Path, damage: str
 ) -> None:
     path = next(iter((tmp_path / "store").rglob("traffic/**/*.parquet")))
     whole = path.read_bytes()
-    path.unlink() if left is None else path.write_bytes(whole[:left])
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(
+            whole[:20] if damage == "cut" else whole[:4] + b"\xff" * (len(whole) - 12) + whole[-8:]
+        )
     folder = tmp_path / "near"
     folder.mkdir()
     with (

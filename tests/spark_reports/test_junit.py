@@ -1,9 +1,11 @@
+import dataclasses
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
 
 from spark_reports import report
+from spark_reports.pages import badge
 from spark_reports.pages.junit import junit
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
@@ -48,6 +50,15 @@ def test_new_findings_and_failed_gates_fail() -> None:
     found = suites(example_report())
     assert outcomes(found["findings"]) == ["failure", "failure", "passed", "passed"]
     assert outcomes(found["gates"]) == ["failure", "passed"]
+
+
+def test_what_the_gate_of_findings_does_not_count_fails_nowhere() -> None:
+    found = example_report()
+    refuted = tuple(dataclasses.replace(one, confirmed="not reproduced") for one in found.findings)
+    calm = dataclasses.replace(found, findings=refuted)
+    assert set(outcomes(suites(calm)["findings"])) == {"passed"}
+    assert "finding" in badge.words(found)[0]
+    assert "finding" not in badge.words(calm)[0]
 
 
 def test_suites_count_their_cases_and_what_is_unchanged() -> None:

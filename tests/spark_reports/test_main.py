@@ -1,6 +1,7 @@
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,7 +93,7 @@ def test_gate_that_fails_is_named_and_the_report_written(tmp_path: Path, capsys:
     assert printed.err.splitlines()[-1].startswith(
         "zenoh-reports: gate new-failures failed: 1, 0 allowed: ZN-INIT-000"
     )
-    assert "gate kept-apart holds: 1 of 52811 lines" in printed.out
+    assert "gate kept-apart holds: 0 of 25696 lines" in printed.out
     written = json.loads((tmp_path / "report.json").read_text())
     assert {gate["name"]: gate["ok"] for gate in written["gates"]} == {
         "runs": True,
@@ -248,6 +249,27 @@ def test_interrupt_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: Capture)
     monkeypatch.setattr(doctor, "_print_java", interrupt)
     assert main(["doctor", "--java"]) == 130
     assert one_line(capsys.readouterr().err) == "zenoh-reports: interrupted"
+
+
+def test_sigterm_is_an_interrupt(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
+    def cancelled() -> int:
+        signal.raise_signal(signal.SIGTERM)
+        return 0
+
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr(doctor, "_print_java", cancelled)
+    assert main(["doctor", "--java"]) == 130
+    assert one_line(capsys.readouterr().err) == "zenoh-reports: interrupted"
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+def test_closed_pipe_is_no_traceback() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    argv = [sys.executable, "-m", "spark_reports", "doctor", "--java"]
+    done = subprocess.run(argv, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def test_engine_that_gives_up_is_one_line(

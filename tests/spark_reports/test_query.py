@@ -58,6 +58,16 @@ def test_order_of_the_query_is_kept(spark: SparkSession, views: Views) -> None:
         "SELECT (FROM WHERE",
         "SELECT 1 / 0",
         "SELECT CAST('x' AS INT)",
+        "SELECT date'-0044-03-15'",
+        "SELECT parse_json('{bad')",
+        "SELECT (SELECT run_id FROM checks)",
+        "SELECT sequence(1, 0, 1)",
+        "SELECT to_number('a', '99')",
+        "SELECT format_string('%d', 'a')",
+        "SELECT raise_error('x')",
+        "SELECT schema_of_json('{')",
+        "SELECT interval 1 month",
+        "SELECT array_repeat(1, 2147483647)",
     ],
 )
 def test_anything_but_a_query_that_works_is_wrong_use(

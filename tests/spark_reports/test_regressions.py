@@ -235,6 +235,31 @@ def test_flaky_checks_tell_their_history_and_other_harnesses_and_versions_are_no
     ]
 
 
+@pytest.mark.parametrize(
+    ("letters", "wanted"),
+    [
+        ("PPPPP PPPF", ("new failure", "deterministic")),
+        ("PPPP PPPF", ("new failure", "assumed")),
+        ("PPPPP PFPP", ("unchanged", "statistical")),
+        ("PFPFP PPPF", ("still failing", "statistical")),
+    ],
+)
+def test_failure_that_came_with_new_tests_is_new(
+    spark: SparkSession, letters: str, wanted: tuple[str, str]
+) -> None:
+    """Each run has a commit of its own, so that there are no flips."""
+    before, _, now = letters.partition(" ")
+    lines = [f"b{n} baseline 1.0@b{n}" for n in range(len(before))]
+    lines += [f"c{n} candidate 1.1@c{n}" for n in range(len(now))]
+    names = [line.split()[0] for line in lines]
+    found = [
+        check(run_id, "fail" if sign == "F" else "pass")
+        for run_id, sign in zip(names, before + now, strict=True)
+    ]
+    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
+    assert (row["status"], row["certainty"]) == wanted
+
+
 def test_deviation_is_stale_if_the_newest_candidate_run_says_so(spark: SparkSession) -> None:
     stale = {"outcome": "fail", "reason": rows.STALE, "requirements": ["ZN-A-1", "ZN-B-2"]}
     found = [

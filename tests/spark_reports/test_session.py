@@ -136,6 +136,7 @@ def parse(*words: str) -> argparse.Namespace:
         ("--profile", "slow"),
         ("--memory", "lots"),
         ("--memory", "0g"),
+        ("--memory", "511m"),
         ("--conf", "spark.executor.memory"),
         ("--conf", "memory=1g"),
     ],
