@@ -243,7 +243,7 @@ def _unread_file(condition: str, error: BaseException) -> str:
         return f"a file cannot be read: {_first_line(error)}"
     return (
         f"a file of the store's table {found[1] or found[2]} is missing or damaged: {found[0]} ({condition}); "
-        "`zenoh-reports store check` says which, ingest the run again"
+        "`zenoh-reports store check` may say which; docs/store.md says how to take its run in again"
     )
 
 

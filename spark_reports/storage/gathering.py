@@ -98,7 +98,7 @@ class Gathered:
         except (OSError, pa.ArrowException) as error:
             raise DataTrouble(
                 f"a file of the store's table {table} is missing or damaged: {one_line(str(error))}; "
-                "`zenoh-reports store check` says which, ingest the run again"
+                "`zenoh-reports store check` may say which; docs/store.md says how to take its run in again"
             ) from None
         path = self._folder / f"{table}.parquet"
         parquet.write_table(
