@@ -40,7 +40,7 @@ from fuzz.findings import (
     slug_of,
 )
 from fuzz.lab import Lab, Part, Tried
-from fuzz.oracles import Harm, canary
+from fuzz.oracles import Harm, Patient, canary
 from fuzz.regression import LATE, _source, flat, placed, shortened
 from fuzz.script import Do, Script, Step, Template
 from fuzz.standalone import TRIES, Link, Replay, vle
@@ -538,7 +538,11 @@ def test_the_regression_test_fails_while_the_fault_is_there_and_passes_on_a_mend
     runpy.run_path(str(finding.path / TEST))["check"](command(), {}, "", "crash", flat(tried), 1, LATE)
 
 
-def test_node_that_pauses_fails_the_regression_test_of_that(tmp_path: Path) -> None:
+def test_node_that_pauses_fails_the_regression_test_of_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Other tests may run beside this one.
+    monkeypatch.setattr(Patient, "busy", False)
     tried = tried_on(tmp_path / "run", FAULTS["freeze"].trigger, "freeze")
     assert tried.objection is not None
     assert (tried.objection.oracle, tried.objection.harm) == ("pause", Harm.PAUSE)
