@@ -62,7 +62,9 @@ def test_store_that_lacks_a_file_is_data_trouble(
         told = capsys.readouterr().err.splitlines()[-1]
         assert told.startswith("zenoh-reports: a file of the store's table checks is missing or damaged: ")
         assert str(path) in told
-        assert told.endswith("; `zenoh-reports store check` may say which; docs/store.md says how to take its run in again")
+        assert told.endswith(
+            "; `zenoh-reports store check` may say which; docs/store.md says how to take its run in again"
+        )
 
 
 @pytest.mark.usefixtures("spark")
