@@ -116,6 +116,7 @@ def test_lines_kept_apart_count_in_each_run_that_is_compared() -> None:
         assert not result.ok
         assert f"1 % allowed in each run: {run_id} has 2.0 %" in result.text
         assert judged(with_apart(found, run_id, 2), apart_percent=2)["kept-apart"].ok
+        assert not judged(with_apart(found, run_id, 1), apart_percent=0)["kept-apart"].ok
     compared = {run_id for pair in found.sets.pairs for run_id in (*pair.candidate, *pair.baseline)}
     old = next(run.run_id for run in found.runs if run.run_id not in compared)
     assert judged(with_apart(found, old, 90))["kept-apart"].ok
