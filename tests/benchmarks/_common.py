@@ -78,7 +78,8 @@ def frame(data: bytes, seq: int, *, forward: bool = True, ack: int = 0, flags: i
     (source, sport), (target, dport) = (CLIENT, SERVER) if forward else (SERVER, CLIENT)
     ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 52 + len(data), 0, 0x4000, 64, 6, 0, source, target)
     tcp = struct.pack(">HHIIBBHHH", sport, dport, seq & 0xFFFFFFFF, ack, 0x80, flags, 512, 0, 0)
-    return bytes(12) + b"\x08\x00" + ip + tcp + bytes(12) + data
+    stamps = b"\x01\x01\x08\x0a" + struct.pack(">II", seq & 0xFFFFFFFF, ack & 0xFFFFFFFF)
+    return bytes(12) + b"\x08\x00" + ip + tcp + stamps + data
 
 
 def handshake() -> tuple[list[bytes], int, int]:
