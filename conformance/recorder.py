@@ -80,13 +80,16 @@ class CaptureWriter:
         self._writer.linktype = LINKTYPE_RAW
         self._writer.write_header(None)
 
-    def add(self, history: History, title: str, remarks: list[str] | None = None) -> None:
+    def add(
+        self, history: History, title: str, remarks: list[str] | None = None, *, describe: bool = True
+    ) -> None:
         """Appends all observations of a history.
 
         Args:
             history: What was seen.
             title: Stands at the first packet: the test or case and what it is about.
             remarks: Stand at the last packet: expected, seen, verdict.
+            describe: Each packet says which messages are in it, which takes longer than to write it.
         """
         if self.full:
             return
@@ -94,7 +97,8 @@ class CaptureWriter:
         made: list[tuple[bytes, int, list[str]]] = []
         waiting = [title]
         for seen in history.observations:
-            waiting += _remarks(seen, history)
+            if describe:
+                waiting += _remarks(seen, history)
             for packet in routes[seen.link].packets(seen):
                 made.append((packet, seen.time_ns, waiting))
                 waiting = []

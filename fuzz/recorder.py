@@ -311,7 +311,9 @@ class Recorder:
             compressed=endpoints if state is State.COMPRESSED else (),
             scouting=endpoints if state is State.SCOUTING else (),
         )
-        self._capture.add(history, title, [f"answer: {played.shape[:LONGEST_ANSWER]}", *remarks])
+        remarks = [f"answer: {played.shape[:LONGEST_ANSWER]}", *remarks]
+        # Dissectors say what is in a packet, and a campaign has no time for that.
+        self._capture.add(history, title, remarks, describe=False)
         return "" if self._capture.full else self._capture_path
 
     def _free(self, name: str) -> str:

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise EngineFailed(
             f"{error.name} is missing or too old: `pip install 'zenoh-harness[reports]' 'pyspark>=4.2'`"
         ) from error
-    teller = telling.Teller(arguments.runs, utc_now())
+    teller = telling.Teller(utc_now())
     java = find_java(os.environ)
     kept = arguments.checkpoint
     with nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="zenoh-watch-") as folder:

@@ -46,12 +46,12 @@ _COLUMNS: Mapping[str, Mapping[str, str]] = {
 }
 """What the columns of an event are in the rows of each table."""
 
-_TEXTS = ("run_id", "file", "kind", "campaign", "outcome", "bucket", "test", "text")
+_TEXTS = ("folder", "file", "kind", "campaign", "outcome", "bucket", "test", "text")
 
 _ARROW = pa.schema([*((name, pa.string()) for name in _TEXTS), ("time_ns", pa.int64()), ("case", pa.int64())])
 
 SCHEMA = ", ".join(f"{name} string" for name in _TEXTS) + ", time_ns bigint, case bigint"
-"""One row for each line. ``kind`` is what it is. Of good rows: ``outcome`` of a test, verdict of a case, direction of
+"""One row for each line, with the folder of its run. ``kind`` is what it is. Of good rows: ``outcome`` of a test, verdict of a case, direction of
 what was seen on a link, status of a finding; ``bucket`` of a case; ``test`` that ended badly; ``text``, what was seen
 in one of these two, or why a line is no row. Empty or 0 where there is nothing to say."""
 
@@ -217,7 +217,7 @@ def events(path: Path, block: bytes) -> Iterator[pa.RecordBatch]:
     """Yields what the lines of a file are, a row for each, with the columns of ``SCHEMA``."""
     table = rows.type_of_file[path.name].TABLE
     parsed = read_block(block, table, 1)
-    here = {"run_id": path.parent.name, "file": path.name}
+    here = {"folder": str(path.parent), "file": path.name}
     for good in parsed.good:
         yield _batch(good.num_rows, {**here, "kind": GOOD}, _good(table, good))
     for kind, count in ((BLANK, parsed.blank), (FOOTER, parsed.footers)):

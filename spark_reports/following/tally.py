@@ -15,7 +15,7 @@ from spark_reports import rows
 from spark_reports.errors import WrongUse
 
 TALLY = "tally.json"
-TALLY_VERSION = 1
+TALLY_VERSION = 2
 
 KINDS = ("good", "apart", "blank", "footers")
 """What a line can be."""
@@ -37,6 +37,7 @@ class Group:
     """Lines of one batch that are alike.
 
     Attributes:
+        folder: Of the run.
         kind: One of ``KINDS``.
         outcome: Verdict of cases, outcome of tests, direction of what was seen on a link; empty otherwise.
         bucket: Of cases that an oracle objected to.
@@ -47,7 +48,7 @@ class Group:
         text: What was seen in the first of them, or why it is no row.
     """
 
-    run_id: str
+    folder: str
     file: str
     kind: str
     campaign: str = ""
@@ -96,8 +97,8 @@ class Tally:
     Attributes:
         roots: The folders that are watched.
         batch: Number of the last batch that is in it; -1 before the first.
-        runs: By run id.
-        buckets: By bucket: the run that met it first.
+        runs: By folder.
+        buckets: By bucket: the folder of the run that met it first.
     """
 
     roots: tuple[str, ...]
@@ -111,23 +112,23 @@ class Tally:
             return None
         self.batch = batch
         news = News()
-        for group in sorted(groups, key=lambda group: (group.first_ns, group.run_id, group.file, group.case)):
+        for group in sorted(groups, key=lambda group: (group.first_ns, group.folder, group.file, group.case)):
             self._count(group)
-            added = news.added.setdefault(group.run_id, {})
+            added = news.added.setdefault(group.folder, {})
             added[group.file] = added.get(group.file, 0) + (group.lines if group.kind == "good" else 0)
             if group.bucket and group.bucket not in self.buckets:
-                self.buckets[group.bucket] = group.run_id
+                self.buckets[group.bucket] = group.folder
                 news.buckets.append(group)
             if group.test and group.outcome == "fail":
                 news.fails.append(group)
             if group.kind == "apart":
                 news.apart.append(group)
-        for run_id in news.added:
-            _forget_old(self.runs[run_id].spans)
+        for folder in news.added:
+            _forget_old(self.runs[folder].spans)
         return news
 
     def _count(self, group: Group) -> None:
-        run = self.runs.setdefault(group.run_id, RunTally())
+        run = self.runs.setdefault(group.folder, RunTally())
         kinds = run.files.setdefault(group.file, dict.fromkeys(KINDS, 0))
         kinds[group.kind] += group.lines
         if group.kind == "good" and group.outcome:
@@ -152,7 +153,7 @@ class News:
     """What a batch added.
 
     Attributes:
-        added: Good rows by run and file; 0 for a file that brought only other lines.
+        added: Good rows by folder and file; 0 for a file that brought only other lines.
         buckets: The first group of each bucket that was never met before.
         fails: Tests that failed.
         apart: Lines that are no rows.
@@ -189,7 +190,7 @@ def load(folder: Path, roots: Iterable[str]) -> Tally:
 def _tally(value: Mapping[str, Any]) -> Tally:
     if value["version"] != TALLY_VERSION:
         raise TypeError(f"version {value['version']}")
-    runs = {run_id: RunTally(**run) for run_id, run in value["runs"].items()}
+    runs = {folder: RunTally(**run) for folder, run in value["runs"].items()}
     return Tally(tuple(value["roots"]), int(value["batch"]), runs, dict(value["buckets"]))
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_reports import rows
-from spark_reports.following.stream import scan
 from spark_reports.following.tally import WORDS, Group, News, RunTally, Tally
 from spark_reports.pages.text import one_line, short, visible
 
@@ -51,55 +50,55 @@ class Teller:
     """Says what is new; remembers which runs it has spoken of.
 
     Args:
-        roots: The folders that are watched.
         started_at: When the watch began, as rows spell it. Runs that ended before are only counted.
         look: Reads what a run says of itself.
     """
 
-    def __init__(self, roots: Sequence[Path], started_at: str, look: Callable[[Path], About] = about) -> None:
-        self._roots = [str(root.resolve()) for root in roots]
+    def __init__(self, started_at: str, look: Callable[[Path], About] = about) -> None:
         self._started_at = started_at
         self._look = look
-        self._folders: dict[str, Path] = {}
-        self._going: dict[str, Path] = {}
-        self._told: set[str] = set()
+        self._names: dict[str, str] = {}
+        self._going: set[str] = set()
         self._ended: set[str] = set()
 
     def news(self, tally: Tally, news: News) -> Iterator[str]:
         """Yields what a batch has brought."""
         before: list[str] = []
-        for run_id in sorted(news.added):
-            if self._is_over(run_id):
-                before.append(run_id)
+        for folder in sorted(news.added):
+            if self._is_over(folder):
+                before.append(folder)
                 continue
-            self._ended.discard(run_id)
-            yield from self._greet(run_id)
-            yield from self._added(run_id, tally.runs[run_id], news.added[run_id])
+            self._ended.discard(folder)
+            yield from self._greet(folder)
+            yield from self._added(folder, tally.runs[folder], news.added[folder])
         if before:
-            buckets = sum(group.run_id in before for group in news.buckets)
-            good = sum(sum(news.added[run_id].values()) for run_id in before)
+            buckets = sum(group.folder in before for group in news.buckets)
+            good = sum(sum(news.added[folder].values()) for folder in before)
             yield (
                 f"{_count(len(before), 'run')} ended before: {_count(good, 'row')}, "
                 f"{_count(buckets, 'bucket')} not seen in older ones"
             )
-        live = {run_id for run_id in news.added if run_id not in before}
-        yield from _first_few("new bucket", news.buckets, live, _bucket)
-        yield from _first_few("failed", news.fails, live, _fail)
-        yield from _first_few("no row", news.apart, live, _apart)
+        live = {folder for folder in news.added if folder not in before}
+        for title, found, say in (
+            ("new bucket", news.buckets, _bucket),
+            ("failed", news.fails, _fail),
+            ("no row", news.apart, _apart),
+        ):
+            yield from self._first_few(title, [group for group in found if group.folder in live], say)
 
     def look(self, tally: Tally) -> Iterator[str]:
         """Yields which runs have ended since, as soon as no line of theirs came between two looks."""
-        for run_id, folder in list(self._going.items()):
-            now = self._look(folder)
+        for folder in sorted(self._going):
+            now = self._look(Path(folder))
             if not now.ended_at:
                 continue
-            if run_id not in self._ended:
+            if folder not in self._ended:
                 # Its last lines may still be on their way.
-                self._ended.add(run_id)
+                self._ended.add(folder)
             else:
-                del self._going[run_id]
-                run = tally.runs.get(run_id, RunTally())
-                yield _line(f"{run_id}  ended, {now.status}: {_accounts(run)}")
+                self._going.discard(folder)
+                run = tally.runs.get(folder, RunTally())
+                yield _line(f"{self._name(folder)}  ended, {now.status}: {_accounts(run)}")
 
     def end(self, tally: Tally) -> Iterator[str]:
         """Yields the summary."""
@@ -107,25 +106,37 @@ class Teller:
         total = RunTally({f"{at}/{name}": kinds for at, files in enumerate(every) for name, kinds in files})
         yield f"{_count(len(tally.runs), 'run')}: {_accounts(total)}; {_count(len(tally.buckets), 'bucket')}"
 
-    def _is_over(self, run_id: str) -> bool:
+    def _is_over(self, folder: str) -> bool:
         """Whether a run ended before the watch began."""
-        if run_id in self._told:
+        if folder in self._names:
             return False
-        if run_id not in self._folders:
-            self._folders = {Path(path).parent.name: Path(path).parent for path in scan(self._roots)}
-        folder = self._folders.get(run_id)
-        ended_at = self._look(folder).ended_at if folder is not None else ""
+        ended_at = self._look(Path(folder)).ended_at
         return bool(ended_at) and ended_at < self._started_at
 
-    def _greet(self, run_id: str) -> Iterator[str]:
-        if run_id not in self._told:
-            self._told.add(run_id)
-            folder = self._folders.get(run_id)
-            if folder is not None:
-                self._going[run_id] = folder
-                yield _line(f"{run_id}  {self._look(folder).title}")
+    def _greet(self, folder: str) -> Iterator[str]:
+        if folder not in self._names:
+            name = self._name(folder)
+            self._going.add(folder)
+            yield _line(f"{name}  {self._look(Path(folder)).title}")
 
-    def _added(self, run_id: str, run: RunTally, added: Mapping[str, int]) -> Iterator[str]:
+    def _name(self, folder: str) -> str:
+        """Returns what a run is called: the end of its path that is not that of another one."""
+        if folder not in self._names:
+            parts = Path(folder).parts
+            taken = set(self._names.values())
+            ends = ("/".join(parts[-length:]) for length in range(1, len(parts)))
+            self._names[folder] = next((end for end in ends if end not in taken), folder)
+        return self._names[folder]
+
+    def _first_few(
+        self, title: str, found: Sequence[Group], say: Callable[[Group, str], str]
+    ) -> Iterator[str]:
+        for group in found[:SHOWN]:
+            yield _line(f"{title}: {say(group, self._name(group.folder))}")
+        if len(found) > SHOWN:
+            yield f"{title}: {len(found) - SHOWN} more"
+
+    def _added(self, folder: str, run: RunTally, added: Mapping[str, int]) -> Iterator[str]:
         parts = []
         for name in sorted(added, key=lambda name: (name not in _TOLD, name)):
             more = added[name]
@@ -136,30 +147,20 @@ class Teller:
             parts.append(
                 f"{_count(total, WORDS[name])} (+{more}{rate})" + (f": {outcomes}" if outcomes else "")
             )
-        yield _line(f"{run_id}  {'; '.join(parts)}")
+        yield _line(f"{self._name(folder)}  {'; '.join(parts)}")
 
 
-def _first_few(
-    title: str, found: Sequence[Group], live: set[str], say: Callable[[Group], str]
-) -> Iterator[str]:
-    wanted = [group for group in found if group.run_id in live]
-    for group in wanted[:SHOWN]:
-        yield _line(f"{title}: {say(group)}")
-    if len(wanted) > SHOWN:
-        yield f"{title}: {len(wanted) - SHOWN} more"
-
-
-def _bucket(group: Group) -> str:
-    where = f"{group.campaign}, case {group.case} of {group.run_id}"
+def _bucket(group: Group, run: str) -> str:
+    where = f"{group.campaign}, case {group.case} of {run}"
     return f"{group.bucket} ({where})" + (f": {group.text}" if group.text else "")
 
 
-def _fail(group: Group) -> str:
-    return f"{group.test} ({group.run_id})" + (f": saw {group.text}" if group.text else "")
+def _fail(group: Group, run: str) -> str:
+    return f"{group.test} ({run})" + (f": saw {group.text}" if group.text else "")
 
 
-def _apart(group: Group) -> str:
-    return f"{_count(group.lines, 'line')} of {group.run_id}/{group.file}: {group.text}"
+def _apart(group: Group, run: str) -> str:
+    return f"{_count(group.lines, 'line')} of {run}/{group.file}: {group.text}"
 
 
 def _accounts(run: RunTally) -> str:

@@ -41,7 +41,7 @@ LOOK_S = 1.0
 
 _CHECKPOINT = "spark"
 _IDLE_EVENTS = "spark.sql.streaming.noDataProgressEventInterval"
-_BY = ("run_id", "file", "kind", "campaign", "outcome", "bucket", "test")
+_BY = ("folder", "file", "kind", "campaign", "outcome", "bucket", "test")
 
 
 def groups(events: DataFrame) -> DataFrame:

@@ -226,7 +226,7 @@ def test_event_says_what_each_line_is(
         (rows.VERDICTS, "good"),
     ]
     case, _, _, apart, failed, passed = found
-    assert (case["run_id"], case["bucket"], case["case"], case["outcome"]) == (
+    assert (Path(str(case["folder"])).name, case["bucket"], case["case"], case["outcome"]) == (
         "r1",
         "hang INIT",
         3,

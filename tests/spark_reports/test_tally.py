@@ -14,7 +14,7 @@ ROOTS = ("/runs",)
 
 def _cases(lines: int = 10, first_ns: int = 0, last_ns: int = 900_000_000, **values: Any) -> Group:
     standard: dict[str, Any] = {
-        "run_id": "r1",
+        "folder": "r1",
         "file": rows.FUZZ_CASES,
         "kind": "good",
         "campaign": "handshake",
@@ -33,7 +33,7 @@ def test_batch_that_comes_again_is_not_counted_again() -> None:
 def test_bucket_is_new_once() -> None:
     tally = Tally(ROOTS)
     late = _cases(1, 50, 50, bucket="hang", outcome="finding", case=9)
-    early = _cases(1, 20, 20, bucket="hang", outcome="finding", case=4, run_id="r0")
+    early = _cases(1, 20, 20, bucket="hang", outcome="finding", case=4, folder="r0")
     first = tally.add(0, [late, early])
     assert first is not None
     assert [group.case for group in first.buckets] == [4]
@@ -63,7 +63,7 @@ def test_lines_of_each_kind_are_counted_apart() -> None:
         0,
         [_cases(3), _cases(2, outcome="accepted")]
         + [
-            Group(run_id="r1", file=rows.FUZZ_CASES, kind=kind, lines=1)
+            Group(folder="r1", file=rows.FUZZ_CASES, kind=kind, lines=1)
             for kind in ("apart", "blank", "footers")
         ],
     )

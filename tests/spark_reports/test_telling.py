@@ -19,11 +19,11 @@ class Runs:
         self.root = root
         self.said: dict[str, About] = {}
 
-    def add(self, run_id: str, status: str = "running", ended_at: str = "") -> None:
-        folder = self.root / run_id
-        folder.mkdir(exist_ok=True)
-        (folder / rows.FUZZ_CASES).touch()
-        self.said[run_id] = About("eclipse-zenoh 1.10.2 router", status, ended_at)
+    def add(self, folder: str, status: str = "running", ended_at: str = "") -> None:
+        path = self.root / folder
+        path.mkdir(exist_ok=True)
+        (path / rows.FUZZ_CASES).touch()
+        self.said[folder] = About("eclipse-zenoh 1.10.2 router", status, ended_at)
 
     def look(self, folder: Path) -> About:
         return self.said[folder.name]
@@ -36,10 +36,10 @@ def runs(tmp_path: Path) -> Runs:
 
 @pytest.fixture
 def teller(runs: Runs) -> Teller:
-    return Teller([runs.root], BEGAN, runs.look)
+    return Teller(BEGAN, runs.look)
 
 
-def _group(run_id: str = "r1", lines: int = 11, **values: Any) -> Group:
+def _group(folder: str = "r1", lines: int = 11, **values: Any) -> Group:
     standard: dict[str, Any] = {
         "file": rows.FUZZ_CASES,
         "kind": "good",
@@ -47,7 +47,7 @@ def _group(run_id: str = "r1", lines: int = 11, **values: Any) -> Group:
         "first_ns": 0,
         "last_ns": 1_000_000_000,
     }
-    return Group(run_id=run_id, lines=lines, **{**standard, **values})
+    return Group(folder=folder, lines=lines, **{**standard, **values})
 
 
 def _tell(teller: Teller, tally: Tally, batch: int, *groups: Group) -> list[str]:
@@ -74,6 +74,17 @@ def test_runs_that_ended_before_are_only_counted(runs: Runs, teller: Teller) -> 
     bucket = _group("r1", 1, outcome="finding", bucket="hang")
     lines = _tell(teller, Tally(("x",)), 0, _group("r0"), bucket, _group("r2"))
     assert lines == ["3 runs ended before: 23 rows, 1 bucket not seen in older ones"]
+
+
+def test_runs_of_one_name_are_told_apart_by_what_is_in_front_of_it(runs: Runs, teller: Teller) -> None:
+    runs.add("fuzz")
+    lines = _tell(teller, Tally(("x",)), 0, _group("/nights/1/fuzz", 1), _group("/nights/2/fuzz", 2))
+    assert [line.split()[:2] for line in lines] == [
+        ["fuzz", "eclipse-zenoh"],
+        ["fuzz", "1"],
+        ["2/fuzz", "eclipse-zenoh"],
+        ["2/fuzz", "2"],
+    ]
 
 
 def test_new_bucket_is_told_with_where_it_was_met(runs: Runs, teller: Teller) -> None:

@@ -26,7 +26,7 @@ def _write(root: Path, cases: list[rows.FuzzCaseRow], run: str = "r1", *, end: b
 
 
 def _count(counted: Tally) -> dict[str, int]:
-    return {run_id: run.lines() for run_id, run in counted.runs.items()}
+    return {Path(folder).name: run.lines() for folder, run in counted.runs.items()}
 
 
 def test_lines_that_are_alike_become_one_group(spark: SparkSession) -> None:
@@ -40,7 +40,7 @@ def test_lines_that_are_alike_become_one_group(spark: SparkSession) -> None:
         SCHEMA,
     )
     found = {Group(**row.asDict()) for row in watch.groups(events).collect()}
-    of_run = {"run_id": "r1", "file": rows.FUZZ_CASES, "kind": "good", "campaign": "handshake"}
+    of_run = {"folder": "r1", "file": rows.FUZZ_CASES, "kind": "good", "campaign": "handshake"}
     assert found == {
         Group(
             **of_run,
@@ -82,7 +82,7 @@ def test_watch_that_was_ended_goes_on_where_it_was(
     counted = watch.begin(plan)
     assert [news for news in watch.follow(spark, plan, counted) if news is not None]
     assert _count(counted) == {"r1": 6, "r2": 1}
-    assert counted.runs["r1"].files[rows.FUZZ_CASES] == {"good": 5, "apart": 1, "blank": 0, "footers": 0}
+    assert counted.runs[str(runs / "r1")].files[rows.FUZZ_CASES] == {"good": 5, "apart": 1, "blank": 0, "footers": 0}
     assert _count(watch.begin(plan)) == _count(counted)
 
 
@@ -112,6 +112,19 @@ def test_command_tells_what_is_there_and_ends(
     assert lines[0] == "r1 a node that is not known yet"
     assert lines[-2].startswith("new bucket: hang INIT (handshake, case 1 of r1)")
     assert lines[-1] == "1 run: 1 line = 1 rows; 1 bucket"
+
+
+def test_runs_of_one_name_in_two_places_are_two(
+    spark: SparkSession, tmp_path: Path, case_row: CaseRow
+) -> None:
+    for number, place in enumerate(("monday", "tuesday"), 1):
+        (tmp_path / place).mkdir()
+        _write(tmp_path / place, [case_row(at) for at in range(number)])
+    plan = Plan(roots=[tmp_path], checkpoint=tmp_path / "checkpoint", once=True)
+    counted = watch.begin(plan)
+    list(watch.follow(spark, plan, counted))
+    found = {Path(folder).parent.name: run.lines() for folder, run in counted.runs.items()}
+    assert found == {"monday": 1, "tuesday": 2}
 
 
 def test_reader_that_fails_ends_the_watch_with_the_reason(
