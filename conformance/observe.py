@@ -125,7 +125,7 @@ class History:
     def __init__(self) -> None:
         self.observations: list[Observation] = []
         self.endpoints: dict[str, Endpoints] = {}
-        self._notes: list[tuple[int, str]] = []
+        self._notes: dict[int, list[str]] = {}
 
     def add(
         self,
@@ -166,11 +166,11 @@ class History:
     def annotate(self, text: str, at: int | None = None) -> None:
         """Attaches a remark (an expectation, a verdict) to an observation; to the last one when None."""
         if self.observations:
-            self._notes.append((len(self.observations) - 1 if at is None else at, text))
+            self._notes.setdefault(len(self.observations) - 1 if at is None else at, []).append(text)
 
     def notes(self, seq: int) -> list[str]:
         """Returns the remarks on an observation."""
-        return [text for at, text in self._notes if at == seq]
+        return self._notes.get(seq, [])
 
     def received(self, link: str, since: int = 0) -> Iterator[Seen]:
         """Yields what came in on a link from a position of the history on, inner messages after the FRAME."""

@@ -97,8 +97,7 @@ class CaptureWriter:
         made: list[tuple[bytes, int, list[str]]] = []
         waiting = [title]
         for seen in history.observations:
-            if describe:
-                waiting += _remarks(seen, history)
+            waiting += _remarks(seen, history, describe=describe)
             for packet in routes[seen.link].packets(seen):
                 made.append((packet, seen.time_ns, waiting))
                 waiting = []
@@ -131,22 +130,22 @@ class CaptureWriter:
         self.close()
 
 
-def _remarks(seen: Observation, history: History) -> list[str]:
+def _remarks(seen: Observation, history: History, *, describe: bool) -> list[str]:
     """Returns what is said about an observation."""
     ends = history.endpoints[seen.link]
     comments = []
     match seen.direction:
-        case Direction.SENT:
+        case Direction.SENT if describe:
             comments.append(f"stimulus: {seen.describe()}")
-        case Direction.RECEIVED:
+        case Direction.RECEIVED if describe:
             comments.append(f"received: {seen.describe()}")
         case Direction.OPENED if ends.remark:
             comments.append(ends.remark)
         case Direction.ENDED if ends.proto == "udp":
             comments.append(f"link {seen.link}: {seen.note}")
-    if seen.contents.error:
+    if describe and seen.contents.error:
         comments.append(f"does not decode: {seen.contents.error}")
-    return comments + history.notes(seen.seq)
+    return [*comments, *history.notes(seen.seq)]
 
 
 def _route(ends: Endpoints) -> _Stream | _Datagrams:

@@ -88,6 +88,15 @@ def test_remarks_name_stimulus_expectation_and_verdict(tmp_path: Path) -> None:
     assert remarks[5] == ["verdict: pass"]
 
 
+def test_messages_are_described_only_when_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "c.pcapng"
+    with CaptureWriter(path) as writer:
+        writer.add(history(), "title of the test", ["verdict: pass"], describe=False)
+    with RawPcapNgReader(str(path)) as reader:
+        remarks = [remark.decode() for _, meta in reader for remark in meta.comments or []]
+    assert remarks == ["title of the test", "expected nothing: met", "verdict: pass"]
+
+
 @pytest.mark.skipif(not shutil.which("tshark"), reason="needs tshark")
 def test_tshark_shows_the_remarks_and_finds_nothing_wrong(tmp_path: Path) -> None:
     path = capture(tmp_path / "c.pcapng", history())
