@@ -32,18 +32,29 @@ class Cause(NamedTuple):
     kind: str
 
 
+VALID = "valid"
+"""The edge of a message that is sent as it should be."""
+
+
 class Edge(NamedTuple):
-    """One way to lie about one field: what coverage counts.
+    """One way to lie about one field, or one variant of a sequence: what coverage counts.
 
     Attributes:
         message: Innermost message.
-        field: Path of the field.
+        field: Path of the field, of the message or of the batch around it, or what the sequence is called.
         edge: What is done, in words without live values.
     """
 
     message: str
     field: str
     edge: str
+
+    @property
+    def of_field(self) -> bool:
+        """It is about a field, or a message that is sent as it should be."""
+        if not self.field:
+            return self.edge == VALID
+        return self.field.partition(".")[0] in {self.message, "batch"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

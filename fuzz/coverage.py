@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import filterfalse
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from fuzz.cases import Edge
@@ -220,8 +222,13 @@ class Coverage:
             _part("states", {state for state, _ in self.pairs}, {state for state, _ in self._pairs}),
             _part("pairs of state and message", set(self.pairs), self._pairs.keys()),
             _part("messages", {kind for _, kind in self.pairs}, {kind for _, kind in self._pairs}),
-            _part("fields", {edge[:2] for edge in self.edges}, {edge[:2] for edge in planned}),
-            _part("edges of fields", set(self.edges), planned.keys()),
+            _part(
+                "fields",
+                {edge[:2] for edge in self.edges},
+                {edge[:2] for edge in planned if edge.of_field},
+            ),
+            _part("edges of fields", self.edges, filter(_of_field, planned)),
+            _part("variants of sequences", self.edges, filterfalse(_of_field, planned)),
             _part("extensions", set(extensions(self.edges)), set(extensions(planned))),
         ]
 
@@ -316,6 +323,9 @@ class Coverage:
                 after = before
         yield from sorted((str(a), str(b), count) for (a, b), count in reached.items())
         yield from sorted((state, ending, count) for (state, ending), count in self.endings.items())
+
+
+_of_field = attrgetter("of_field")
 
 
 def _part(name: str, tried: Iterable[object], planned: Iterable[object]) -> Part:

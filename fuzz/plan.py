@@ -19,7 +19,7 @@ SLICE = 16
 """So many sources have their turn side by side; with more of them no source would be seen twice for long."""
 
 
-SWEEP = 5
+SWEEP = 3
 """Behind each case that comes by weight stand so many of lies that were not tried anywhere, while there are such."""
 
 

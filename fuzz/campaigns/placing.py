@@ -7,16 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.campaigns.messages import BY_ALIAS, ZID, carried, kind_of
-from fuzz.cases import Case, Cause, Edge
+from fuzz.cases import VALID, Case, Cause, Edge
 from fuzz.lying import Lying
 from fuzz.script import SIZE, SIZE32, Step
 from fuzz.states import State
 from scapy_layers.codes import Kind
 from scapy_layers.message import Message
 from scapy_layers.transport import Frame
-
-VALID = "valid"
-"""What a case does that sends a message as it is."""
 
 DATAGRAMS = frozenset({State.SCOUTING, State.SEEKING, State.GROUP, State.JOINED})
 """States in which nothing stands in front of a batch."""

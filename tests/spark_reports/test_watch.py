@@ -82,7 +82,12 @@ def test_watch_that_was_ended_goes_on_where_it_was(
     counted = watch.begin(plan)
     assert [news for news in watch.follow(spark, plan, counted) if news is not None]
     assert _count(counted) == {"r1": 6, "r2": 1}
-    assert counted.runs[str(runs / "r1")].files[rows.FUZZ_CASES] == {"good": 5, "apart": 1, "blank": 0, "footers": 0}
+    assert counted.runs[str(runs / "r1")].files[rows.FUZZ_CASES] == {
+        "good": 5,
+        "apart": 1,
+        "blank": 0,
+        "footers": 0,
+    }
     assert _count(watch.begin(plan)) == _count(counted)
 
 

@@ -5,7 +5,8 @@ from itertools import islice
 
 from fuzz.campaigns import CAMPAIGNS, Setting
 from fuzz.campaigns.everywhere import CAMPAIGN, pairs
-from fuzz.campaigns.placing import VALID, Stated
+from fuzz.campaigns.placing import Stated
+from fuzz.cases import VALID
 from fuzz.states import State
 from scapy_layers.catalogue import MESSAGES
 from tests.fuzz.campaigns.sent import MOST_BYTES, said, sizes

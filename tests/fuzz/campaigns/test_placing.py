@@ -8,8 +8,8 @@ from boofuzz.mutation_context import MutationContext
 from boofuzz.protocol_session import ProtocolSession
 
 from fuzz.campaigns.messages import Wish, forms, main_forms, message_of
-from fuzz.campaigns.placing import VALID, Stated, framing_of, placed
-from fuzz.cases import Edge, send
+from fuzz.campaigns.placing import Stated, framing_of, placed
+from fuzz.cases import VALID, Edge, send
 from fuzz.script import SIZE, Do, Step, Template
 from fuzz.states import State
 from scapy_layers.catalogue import decode_batch
