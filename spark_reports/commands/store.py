@@ -31,12 +31,17 @@ def add(commands: Any) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = _action(actions, "list", "list the runs", "Lists the runs of a store, oldest first.", _list)
     listing.add_argument("--json", action="store_true", help="print one JSON object for each run")
-    _action(
+    checking = _action(
         actions,
         "check",
         "see whether all files are there and every line is accounted for",
         "Compares the records of a store with its files. Exit code 3 if something is missing.",
         _check,
+    )
+    checking.add_argument(
+        "--read",
+        action="store_true",
+        help="read every file to its end: bytes that changed in place are found too",
     )
     compact = _action(
         actions,
@@ -147,11 +152,12 @@ def _summary(store: Store, commits: Sequence[Commit], generations: dict[str, Gen
 
 def _check(arguments: argparse.Namespace) -> int:
     store = Store(arguments.store)
-    wrong = upkeep.check(store)
+    wrong = upkeep.check(store, read=arguments.read)
     for sentence in wrong:
         print(_shown(sentence))
     if wrong:
-        raise DataTrouble(f"{store.name} is not whole: {len(wrong)} things are wrong")
+        count = "1 thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
+        raise DataTrouble(f"{store.name} is not whole: {count} wrong")
     print(f"{len(store.commits())} runs, all files are there and every line is accounted for")
     return 0
 

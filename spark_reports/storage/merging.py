@@ -21,6 +21,7 @@ _GROUP_BYTES = 64 << 20
 _BATCH_ROWS = 1 << 15
 _BATCH_BYTES = 16 << 20
 _SMALL = 1 << 20
+_READ_BYTES = 1 << 20
 _UNSHREDDED = {"value", "metadata"}
 
 Keys = Mapping[int, frozenset[str]]
@@ -72,7 +73,9 @@ class Writer:
             self._sink = filesystem.open_output_stream(
                 f"{folder}/part-{self._files}.parquet", compression=None
             )
-            self._writer = parquet.ParquetWriter(self._sink, self._schema, compression="zstd")
+            self._writer = parquet.ParquetWriter(
+                self._sink, self._schema, compression="zstd", write_page_checksum=True
+            )
             self._files += 1
         self._writer.write_table(
             pa.Table.from_batches(self._waiting, self._schema), row_group_size=_GROUP_ROWS
@@ -136,6 +139,27 @@ def batches(
             rows, row_groups=groups, columns=wanted or columns, use_threads=threads
         ):
             yield batch if keys is None else batch.filter(_of(batch, keys))
+
+
+def count(place: Place, file: FileEntry) -> int:
+    """Reads a file to its end, and returns how many rows it has.
+
+    Raises:
+        pyarrow.ArrowException: Its bytes are not those that were written: Arrow and Spark put a checksum in front of
+            each page.
+        OSError: The same, or it cannot be read.
+    """
+    filesystem, path = place.arrow(file.path)
+    with parquet.ParquetFile(path, filesystem=filesystem, page_checksum_verification=True) as opened:
+        return sum(batch.num_rows for batch in opened.iter_batches(_batch_rows(opened.metadata)))
+
+
+def drain(place: Place, file: FileEntry) -> None:
+    """Reads a compressed raw file to its end; raises as ``count`` does."""
+    filesystem, path = place.arrow(file.path)
+    with filesystem.open_input_stream(path, compression="zstd") as stream:
+        while stream.read(_READ_BYTES):
+            pass
 
 
 def fit(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_reports.errors import DataTrouble, WrongUse
+from spark_reports.pages.text import one_line
 from spark_reports.rows import type_of_file
 from spark_reports.storage.commits import Commit, FileEntry, Generation, age_s
 from spark_reports.storage.places import Place
@@ -254,11 +255,15 @@ def sweep(store: Store, grace_s: float = GRACE_S) -> Swept:
     return Swept(len(gone), sum(found.bytes for found in gone), leftovers)
 
 
-def check(store: Store) -> list[str]:
+def check(store: Store, *, read: bool = False) -> list[str]:
     """Returns what is wrong with a store, one sentence each.
 
     That is files that are not there or not whole, records that only a checkpoint has, and lines that became no row,
     or two.
+
+    Args:
+        store: The store.
+        read: Read every file to its end too, so that bytes that changed in place are found.
     """
     place = store.place
     # Before the files: what is published in between is no part of it, and what it names stays for a while.
@@ -269,9 +274,13 @@ def check(store: Store) -> list[str]:
         for found in place.walk(folder)
     }
     needed: dict[str, FileEntry] = {}
+    raw: set[str] = set()
     for table in (*BASE_TABLES, *ROLLUP_TABLES, APART, RAW):
         files = store.files(table, commits, generations.get(table))
-        needed |= {file.path: file for file in (*files.merged, *files.loose)}
+        mine = {file.path: file for file in (*files.merged, *files.loose)}
+        needed |= mine
+        if table == RAW:
+            raw.update(mine)
     wrong = [
         f"{path} is not there"
         if path not in sizes
@@ -279,10 +288,29 @@ def check(store: Store) -> list[str]:
         for path, file in sorted(needed.items())
         if sizes.get(path) != file.bytes
     ]
+    if read:
+        whole = [file for path, file in sorted(needed.items()) if sizes.get(path) == file.bytes]
+        wrong += filter(None, (_misread(place, file, raw=file.path in raw) for file in whole))
     wrong += store.damaged_records()
     for commit in commits:
         wrong += [f"{commit.run_id}: {text}" for text in _miscounted(commit)]
     return wrong
+
+
+def _misread(place: Place, file: FileEntry, *, raw: bool) -> str:
+    """Reads a file to its end; returns what is wrong with it, nothing when nothing is."""
+    from pyarrow import ArrowException
+
+    from spark_reports.storage import merging
+
+    try:
+        if raw:
+            merging.drain(place, file)
+            return ""
+        rows = merging.count(place, file)
+    except (ArrowException, OSError) as error:
+        return f"{file.path} cannot be read: {one_line(str(error))}"
+    return "" if rows == file.rows else f"{file.path} has {rows} rows, the record says {file.rows}"
 
 
 def _miscounted(commit: Commit) -> Iterator[str]:

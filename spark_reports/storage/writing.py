@@ -154,6 +154,7 @@ class Parts:
             use_dictionary=[name for name in schema.names if name not in _UNIQUE],
             write_statistics=[name for name in schema.names if name in _LOOKED_FOR],
             store_schema=False,
+            write_page_checksum=True,
         )
 
     def close(self) -> None:
