@@ -600,7 +600,7 @@ def test_commands_compact_cut_down_sweep_and_check(store: Store, capsys: pytest.
     assert command("check", store.uri) == 3
     captured = capsys.readouterr()
     assert "part-0.parquet is not there" in captured.out
-    assert "is not whole: 1 things are wrong" in captured.err
+    assert "is not whole: 1 thing is wrong" in captured.err
     assert file.rows == 8
 
 
