@@ -735,10 +735,24 @@ local function has_columns(pinfo)
   return asked
 end
 
+-- TCP keeps what is said of a batch that a segment completes, and puts the rest behind it: it would stand there twice.
+local function take_back(pinfo)
+  local info, text = Z.info, Z.info.text
+  pinfo.cols.info = ""
+  local known, kept = pcall(tostring, pinfo.cols.info)
+  if known and text ~= "" and sub(kept, -#text) == text then
+    info.front = sub(kept, 1, -#text - 1)
+    pinfo.cols.info:clear_fence()
+  end
+  pinfo.cols.info = info.front .. text
+end
+
 local function show_protocol(pinfo)
   current.time = pinfo.rel_ts
   if current.call == 1 then
-    Z.info.text, Z.info.said, Z.info.shown = "", 0, has_columns(pinfo)
+    Z.info.text, Z.info.said, Z.info.shown, Z.info.front = "", 0, has_columns(pinfo), ""
+  elseif Z.info.shown then
+    take_back(pinfo)
   end
   if Z.info.shown then pinfo.cols.protocol = "Zenoh" end
 end
@@ -748,7 +762,7 @@ local function link_of(pinfo, tvb, size)
 end
 
 Z.entry = {}
-Z.info = { text = "", said = 0, shown = true } -- what the Info column says about a packet, if there is one
+Z.info = { text = "", said = 0, shown = true, front = "" } -- what the Info column says about a packet, if there is one
 
 -- Batches behind their lengths, in order: TCP, TLS.
 function Z.entry.stream(tvb, pinfo, tree)
@@ -8773,7 +8787,7 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
     info.text = info.text .. ", ..."
   end
   -- Set as a whole: dissectors of payloads write there as well.
-  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info = info.text end
+  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info = info.front .. info.text end
 end
 
 Z.proto.fields = Z.registered

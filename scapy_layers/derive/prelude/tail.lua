@@ -52,7 +52,7 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
     info.text = info.text .. ", ..."
   end
   -- Set as a whole: dissectors of payloads write there as well.
-  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info = info.text end
+  if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info = info.front .. info.text end
 end
 
 Z.proto.fields = Z.registered

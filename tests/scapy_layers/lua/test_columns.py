@@ -1,7 +1,11 @@
 """The columns of tshark: whoever asks for one has it, alone or with others, in every pass."""
 
+from pathlib import Path
+
 import pytest
 
+from scapy_layers.transport import KeepAlive
+from tests.scapy_layers.lua.made import Talk, frame, put, save
 from tests.scapy_layers.lua.wire import PCAPS, fields, needs_tshark, tshark
 
 pytestmark = needs_tshark
@@ -24,3 +28,17 @@ def test_info_says_the_same_however_it_is_asked_for(passes: tuple[str, ...]) -> 
 
 def test_protocol_is_told_where_nobody_asks_for_info() -> None:
     assert set(column("%p")) == {"Zenoh"}
+
+
+@pytest.mark.parametrize("passes", [(), ("-2",)], ids=["one pass", "two passes"])
+def test_batch_that_a_segment_completes_is_told_once_and_before_the_rest(
+    tmp_path: Path, passes: tuple[str, ...]
+) -> None:
+    talk = Talk()
+    talk.handshake()
+    batches = [bytes(frame(10, put("a"))), bytes(KeepAlive()), bytes(frame(11, put("b")))]
+    first, second, third = (len(batch).to_bytes(2, "little") + batch for batch in batches)
+    talk.raw(first[:5])
+    talk.raw(first[5:] + second + third)
+    path = save(tmp_path / "two.pcap", talk)
+    assert fields(path, "_ws.col.Info", options=passes)[-1] == ["PUSH a PUT, KEEP_ALIVE, PUSH b PUT"]
