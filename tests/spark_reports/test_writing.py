@@ -170,6 +170,20 @@ def test_new_columns_begin_a_new_file(tmp_path: Path) -> None:
     assert [row["a"] for row in sorted(read(tmp_path), key=lambda row: int(row["a"]))] == [1, 2, 3]
 
 
+def test_pages_have_checksums(tmp_path: Path) -> None:
+    parts = Parts(LOCAL, str(tmp_path), "x")
+    parts.write(pa.table({"a": range(1000)}))
+    parts.close()
+    (path,) = tmp_path.iterdir()
+    whole = bytearray(path.read_bytes())
+    column = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    first = column.dictionary_page_offset or column.data_page_offset
+    whole[first + column.total_compressed_size - 1] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(OSError, match="CRC"):
+        pq.ParquetFile(path, page_checksum_verification=True).read()
+
+
 def test_file_that_is_given_up_is_gone(tmp_path: Path) -> None:
     parts = Parts(LOCAL, str(tmp_path), "x")
     parts.write(pa.table({"a": [1]}))

@@ -11,6 +11,8 @@ from tests.scapy_layers.lua.wire import PCAPS, fields, needs_tshark, tshark
 pytestmark = needs_tshark
 
 CAPTURE = PCAPS / "declarations.pcapng"
+WINDOW = 512
+"""Bytes that a ``Talk`` leaves room for."""
 
 
 def column(letter: str, *options: str) -> list[str]:
@@ -42,3 +44,17 @@ def test_batch_that_a_segment_completes_is_told_once_and_before_the_rest(
     talk.raw(first[5:] + second + third)
     path = save(tmp_path / "two.pcap", talk)
     assert fields(path, "_ws.col.Info", options=passes)[-1] == ["PUSH a PUT, KEEP_ALIVE, PUSH b PUT"]
+
+
+@pytest.mark.parametrize("passes", [(), ("-2",)], ids=["one pass", "two passes"])
+def test_what_tcp_says_of_a_segment_stays_in_front(tmp_path: Path, passes: tuple[str, ...]) -> None:
+    talk = Talk()
+    talk.handshake()
+    raw = bytes(frame(10, put("a" * 480)))
+    sent = len(raw).to_bytes(2, "little") + raw + b"\1\0" + bytes(KeepAlive())
+    sent += b"\1\0\4" * ((WINDOW - len(sent)) // 3)
+    talk.raw(sent[:100])
+    talk.raw(sent[100:] + b"\1\0\4"[: WINDOW - len(sent)])
+    (info,) = fields(save(tmp_path / "full.pcap", talk), "_ws.col.Info", options=passes)[-1]
+    assert info.startswith("[TCP Window Full] PUSH aaa")
+    assert info.count("PUSH") == 1
