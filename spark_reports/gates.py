@@ -110,6 +110,13 @@ def parse_names(text: str) -> tuple[str, ...]:
     return names
 
 
+def judged(report: Report, gates: Gates) -> Report:
+    """Returns a report that says which gates hold, and what is in quarantine."""
+    reason = _quarantine_of(report, gates)
+    changes = tuple(dataclasses.replace(change, quarantine=reason(change.test)) for change in report.changes)
+    return dataclasses.replace(report, changes=changes, gates=tuple(judge(report, gates)))
+
+
 def judge(report: Report, gates: Gates) -> list[GateResult]:
     """Returns whether each gate that was asked for holds, data gates first."""
     results = [_enough_runs(report, gates), _little_apart(report, gates)]
@@ -253,11 +260,22 @@ _T = typing.TypeVar("_T", CheckChange, Flaky)
 
 
 def _counted(found: Iterable[_T], report: Report, gates: Gates) -> list[_T]:
-    """Returns what is not in quarantine on the day of the newest run."""
+    """Returns what is not in quarantine."""
+    reason = _quarantine_of(report, gates)
+    return [one for one in found if not reason(one.test)]
+
+
+def _quarantine_of(report: Report, gates: Gates) -> Callable[[str], str]:
+    """Returns what says until when a test is in quarantine, and why; empty when it is not on the day of the newest run."""
     times = (run.started_at for run in report.runs if run.state != DUPLICATE and is_time(run.started_at))
     day = max((time[:10] for time in times), default="")
-    held = [_pattern(entry.test) for entry in gates.quarantine if day <= entry.until.isoformat()]
-    return [one for one in found if not any(pattern.fullmatch(one.test) for pattern in held)]
+    held = [(_pattern(entry.test), entry) for entry in gates.quarantine if day <= entry.until.isoformat()]
+
+    def reason(test: str) -> str:
+        found = next((entry for pattern, entry in held if pattern.fullmatch(test)), None)
+        return f"until {found.until}: {found.why}" if found else ""
+
+    return reason
 
 
 def _pattern(test: str) -> re.Pattern[str]:

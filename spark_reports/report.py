@@ -295,6 +295,7 @@ class CheckChange:
         rate: Share of runs in which it failed.
         last_flip_run: Run in which it last changed; empty for never.
         seen: What was seen in ``run_id``, the newest run that shows the status; ``capture`` and ``repeat`` likewise.
+        quarantine: Until when it is not counted, and why; empty if it is.
     """
 
     key: str
@@ -319,6 +320,12 @@ class CheckChange:
     capture: str
     repeat: str
     run_id: str
+    quarantine: str = ""
+
+    @property
+    def is_news(self) -> bool:
+        """Tells whether it is a new failure that counts."""
+        return self.status == NEW_FAILURE and not self.quarantine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

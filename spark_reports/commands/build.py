@@ -1,7 +1,6 @@
 """``zenoh-reports build``: a report over run folders, or over a store; the exit code says what became worse."""
 
 import argparse
-import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_not_empty(folders, arguments.runs)
     try:
         from spark_reports import collect
-        from spark_reports.gates import check, judge
+        from spark_reports.gates import check, judged
         from spark_reports.pages import page, render
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
@@ -82,21 +81,22 @@ def run(arguments: argparse.Namespace) -> int:
             duplicates=[folder for folder in folders if folder.duplicate_of is not None],
             open_few=found.few,
         )
-    results = tuple(judge(report, gates)) if gates is not None else ()
+    if gates is not None:
+        report = judged(report, gates)
     runs = {
         found.names.get(folder.path, folder.run.run_id): folder.path
         for folder in folders
         if folder.duplicate_of is None
     }
     places = page.places_of(runs, arguments.out)
-    made = page.make_page(dataclasses.replace(report, gates=results), places)
+    made = page.make_page(report, places)
     path = render.write_report(made, arguments.out)
     for trouble in found.troubles:
         say(f"warning: left out {trouble}")
     _tell(made, path)
     if found.troubles:
         raise DataTrouble(f"{page.count(len(found.troubles), 'run')} could not be read: {found.troubles[0]}")
-    check(results)
+    check(report.gates)
     return 0
 
 

@@ -3,7 +3,7 @@
 from html import escape
 
 from spark_reports.pages.page import count
-from spark_reports.report import NEW_FAILURE, SLOWER, Report
+from spark_reports.report import SLOWER, Report
 
 LABEL = "zenoh reports"
 
@@ -17,7 +17,7 @@ PADDING_PX = 7
 
 def words(report: Report) -> tuple[str, str]:
     """Returns what the badge says and its colour."""
-    failures = sum(change.status == NEW_FAILURE for change in report.changes)
+    failures = sum(change.is_news for change in report.changes)
     findings = sum(found.is_news for found in report.findings)
     slower = sum(trend.status == SLOWER for trend in report.trends)
     failed = sum(not gate.ok for gate in report.gates)

@@ -20,7 +20,6 @@ from spark_reports.report import (
     ASSUMED,
     DETERMINISTIC,
     NEW,
-    NEW_FAILURE,
     REOPENED,
     CheckChange,
     CoverageLine,
@@ -285,7 +284,7 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
     since: dict[tuple[str, str], FirstBad] = {(row.test, row.transport): row for row in report.first_bad}
     expected = {trouble.test: trouble.expected for trouble in report.troubles}
     cards = []
-    fresh = [change for change in report.changes if change.status == NEW_FAILURE]
+    fresh = [change for change in report.changes if change.is_news]
     for number, change in enumerate(fresh[: limits.new]):
         interval = (change.low, change.high) if change.low is not None and change.high is not None else None
         first = since.get((change.test, change.transport))

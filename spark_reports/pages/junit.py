@@ -1,7 +1,7 @@
 """A report as JUnit XML, which most pipelines show: new failures and new findings fail, nothing else does.
 
-What fails as it did before is no news to a pipeline and passes here; a flaky test is skipped, with its rate. Checks
-that are unchanged are only counted.
+What fails as it did before is no news to a pipeline and passes here; a flaky test is skipped, with its rate, and so is
+a new failure in quarantine. Checks that are unchanged are only counted.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,7 @@ from spark_reports.report import (
 LIMIT = 2_000
 """Characters of a text that are kept."""
 
-_SKIPPED = {FLAKY, NOT_RUN, NA_EVERYWHERE, NOT_COMPARABLE}
+_SKIPPED = {NEW_FAILURE, FLAKY, NOT_RUN, NA_EVERYWHERE, NOT_COMPARABLE}
 
 
 def junit(report: Report) -> str:
@@ -63,7 +63,7 @@ def _check(change: CheckChange) -> ET.Element:
     of_runs = (
         f"failed in {change.failed_c} of {change.runs_c} runs, before in {change.failed_b} of {change.runs_b}"
     )
-    if change.status == NEW_FAILURE:
+    if change.is_news:
         failure = ET.SubElement(
             case, "failure", message=_safe(f"{change.status}: {' '.join(change.requirements)}")
         )
@@ -71,7 +71,8 @@ def _check(change: CheckChange) -> ET.Element:
             f"{of_runs}\nseen: {change.seen}\nrun: {change.run_id}\ncapture: {change.capture}\nrepeat: {change.repeat}"
         )
     elif change.status in _SKIPPED:
-        ET.SubElement(case, "skipped", message=_safe(f"{change.status}: {of_runs}"))
+        held = f", in quarantine {change.quarantine}" if change.quarantine else ""
+        ET.SubElement(case, "skipped", message=_safe(f"{change.status}{held}: {of_runs}"))
     return case
 
 

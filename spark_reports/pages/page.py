@@ -40,7 +40,6 @@ from spark_reports.report import (
     CHECK_STATUSES,
     FIXED,
     GONE,
-    NEW_FAILURE,
     SLOWER,
     UNCHANGED,
     Cell,
@@ -197,7 +196,11 @@ def make_page(
         statuses=statuses,
         status_bar=svg.bar(list(statuses.items()), "checks", css="c"),
         fixed=[change for change in report.changes if change.status == FIXED],
-        others=[change for change in report.changes if change.status not in {NEW_FAILURE, FIXED, UNCHANGED}],
+        others=[
+            change
+            for change in report.changes
+            if not change.is_news and change.status not in {FIXED, UNCHANGED}
+        ],
         new=[
             (finding, anchor(number) if number < limits.findings else "")
             for number, finding in enumerate(report.findings)
@@ -266,7 +269,7 @@ def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
     where = f" on {judged[0]}" if len(judged) == 1 else f" on {len(judged)} nodes"
     fails, fails_alone = _fails(report)
     alone = _alone(report.sets, fails_alone)
-    broken = sum(change.status == NEW_FAILURE for change in report.changes)
+    broken = sum(change.is_news for change in report.changes)
     fresh = sum(finding.is_news for finding in report.findings)
     lost = sum(one.kind == "requirement" for one in report.lost)
     slower = sum(trend.status == SLOWER for trend in report.trends)
@@ -356,11 +359,10 @@ def _span(runs: Sequence[RunLine]) -> str:
 
 
 def _tiles(report: Report) -> list[Tile]:
-    statuses = [change.status for change in report.changes]
     numbers = (
-        (statuses.count(NEW_FAILURE), "new failures", "changed", "bad"),
+        (sum(change.is_news for change in report.changes), "new failures", "changed", "bad"),
         (sum(finding.is_news for finding in report.findings), "new findings", "changed", "bad"),
-        (statuses.count(FIXED), "fixed", "changed", "good"),
+        (sum(change.status == FIXED for change in report.changes), "fixed", "changed", "good"),
         (len(report.flaky), "flaky", "flaky", "mixed"),
         (len(report.lost), "coverage lost", "coverage", "mixed"),
         (sum(trend.status == SLOWER for trend in report.trends), "slower", "trends", "mixed"),

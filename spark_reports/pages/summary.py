@@ -157,7 +157,7 @@ def _is_quiet(change: CheckChange) -> bool:
 
 def _change(change: CheckChange) -> list[str]:
     return [
-        change.status,
+        f"{change.status}, in quarantine {change.quarantine}" if change.quarantine else change.status,
         " ".join(change.requirements),
         _test(change.test, change.transport),
         f"{change.failed_b} of {change.runs_b}",

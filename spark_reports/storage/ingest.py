@@ -161,7 +161,8 @@ def ingest(
             states = {run.bundle: _write_run(run) for run in good}
             if keep_raw:
                 _keep_raw(good)
-            published = []
+            published: list[Commit] = []
+            meanwhile: list[Commit] = []
             for run in good:
                 state, notes = states[run.bundle]
                 draft = Draft(
@@ -172,12 +173,17 @@ def ingest(
                     notes=tuple(notes),
                 )
                 try:
-                    published.append(run.staged.publish(draft, append))
+                    commit = run.staged.publish(draft, append)
+                    # Another process may have taken in the same meanwhile.
+                    (published if commit.attempt == run.staged.attempt else meanwhile).append(commit)
                 except DataTrouble as error:
                     run.trouble = str(error)
         troubles = tuple(f"{run.run.run_id}: {run.trouble}" for run in fresh if run.trouble)
         found = dataclasses.replace(
-            found, commits=(*found.commits, *published), troubles=(*found.troubles, *troubles)
+            found,
+            commits=(*found.commits, *published),
+            known=(*found.known, *meanwhile),
+            troubles=(*found.troubles, *troubles),
         )
         done = len(found.commits) + len(found.known) + len(found.troubles)
         say(f"{done} of {len(counted)} runs: {in_words(found.account)}")

@@ -2,12 +2,18 @@ import dataclasses
 import datetime as dt
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from spark_reports import gates as module
 from spark_reports import report
 from spark_reports.errors import DataTrouble, GateFailed, WrongUse
 from spark_reports.gates import GATES, Gates, Quarantined, check, judge, parse_names, read_gates
+from spark_reports.pages import badge, html_page
+from spark_reports.pages.junit import junit
+from spark_reports.pages.page import make_page
+from spark_reports.pages.summary import summary
 from spark_reports.report import GateResult, Report
 from tests.spark_reports.reports import example_report
 
@@ -75,6 +81,25 @@ def test_test_in_quarantine_is_not_counted_until_its_last_day() -> None:
     assert not quarantined(test, "2026-01-11")
     assert quarantined("suite/test_init.py::*", "2027-01-01")
     assert not quarantined("test_zn_init_000", "2027-01-01")
+
+
+def test_new_failure_in_quarantine_is_told_and_counts_nowhere() -> None:
+    found = example_report(findings=(), gates=())
+    until = dt.date(2026, 12, 31)
+    entry = Quarantined("suite/test_init.py::test_zn_init_000", until, "known to hang")
+    page = make_page(module.judged(found, Gates(quarantine=[entry])))
+    held, *others = page.report.changes
+    assert held.quarantine == "until 2026-12-31: known to hang"
+    assert not any(change.quarantine for change in others)
+    assert make_page(found).headline.startswith("1 new failure")
+    assert "new failure" not in page.headline + badge.words(page.report)[0]
+    assert (page.tiles[0].number, list(page.fresh), page.others[0]) == (0, [], held)
+    for text in (html_page.html(page), summary(page)):
+        assert "in quarantine until 2026-12-31: known to hang" in text.replace("\\", "")
+    checks = next(iter(ET.fromstring(junit(page.report))))
+    assert (checks.get("name"), checks.get("failures")) == ("checks", "0")
+    said = [one.attrib["message"] for one in checks.iterfind("testcase/skipped")]
+    assert said[0].startswith("new failure, in quarantine until 2026-12-31: known to hang: failed in 3 of 3")
 
 
 def test_brackets_of_a_quarantined_test_are_meant_as_they_are() -> None:

@@ -129,6 +129,29 @@ def test_the_same_files_are_taken_in_once(
     assert [commit.attempt for commit in store.commits()] == [2]
 
 
+def test_run_that_another_process_takes_in_meanwhile_is_known(
+    spark: SparkSession,
+    store: Store,
+    tmp_path: Path,
+    make_run: MakeRun,
+    verdict_row: Row,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_run("r1", verdicts=[verdict_row()], cases=None)
+    look = module._look
+
+    def then_another(*arguments: Any) -> Any:
+        found = look(*arguments)
+        monkeypatch.setattr(module, "_look", look)
+        taken(spark, store, tmp_path / "runs")
+        return found
+
+    monkeypatch.setattr(module, "_look", then_another)
+    done = taken(spark, store, tmp_path / "runs")
+    assert (done.commits, [commit.run_id for commit in done.known]) == ((), ["r1"])
+    assert [commit.attempt for commit in store.commits()] == [1]
+
+
 def test_what_else_a_run_says_of_itself_is_kept(
     spark: SparkSession, store: Store, tmp_path: Path, make_run: MakeRun, verdict_row: Row
 ) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree as ET
 
 import pytest
 from pyspark.sql import SparkSession
@@ -79,7 +80,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     found = SimpleNamespace(views=None, commits=(), few=None, troubles=(), names={})
     monkeypatch.setattr(build, "opened", lambda *_: nullcontext(found))
-    monkeypatch.setattr(collect, "collect", lambda *_, **__: example_report())
+    monkeypatch.setattr(collect, "collect", lambda *_, **__: example_report(gates=()))
     return found
 
 
@@ -111,6 +112,18 @@ def test_gates_that_hold_or_are_not_asked_for_are_no_failure(tmp_path: Path) -> 
     assert main([*BUILD, str(tmp_path / "out"), *gates, "--fail-on", "flaky,slower"]) == 1
     assert main([*BUILD, str(tmp_path / "out")]) == 0
     assert json.loads((tmp_path / "out" / "report.json").read_text())["gates"] == []
+
+
+@pytest.mark.usefixtures("made")
+def test_new_failure_in_quarantine_fails_no_gate_and_is_skipped_in_junit(tmp_path: Path) -> None:
+    (tmp_path / "gates.toml").write_text(
+        "[[quarantine]]\ntest = '*::test_zn_init_000'\nuntil = 2030-01-01\nwhy = 'hangs'"
+    )
+    gates = ["--gates", str(tmp_path / "gates.toml"), "--fail-on", "new-failures"]
+    assert main([*BUILD, str(tmp_path / "out"), *gates]) == 0
+    checks = ET.parse(tmp_path / "out" / "junit.xml").getroot()[0]
+    assert (checks.get("name"), checks.get("failures")) == ("checks", "0")
+    assert main([*BUILD, str(tmp_path / "out"), "--fail-on", "new-failures"]) == 1
 
 
 def test_data_that_is_in_trouble_goes_before_gates(
