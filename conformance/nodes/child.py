@@ -12,7 +12,7 @@ from abc import abstractmethod
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
-from conformance.config import START_SECONDS, Locator, Tls
+from conformance.config import REPLY_SECONDS, START_SECONDS, Locator, Tls
 from conformance.errors import NodeDidNotStart
 from conformance.nodes.base import Node
 from conformance.nodes.places import Places
@@ -145,6 +145,18 @@ class ChildNode(Node):
             why = self.death()
         self.stop()
         raise NodeDidNotStart(f"{self.title} did not start: {why}{last_line(log)}")
+
+    def _introduce(self) -> None:
+        """Learns role and ZenohID of the process that has started; ends it if it does not say.
+
+        Raises:
+            NodeDidNotStart: It does not.
+        """
+        try:
+            self.ask(REPLY_SECONDS)
+        except NodeDidNotStart:
+            self.stop()
+            raise
 
     def _refuse_silent(self) -> NodeDidNotStart:
         """Ends a node that has nowhere to be reached, and returns what to raise."""

@@ -113,7 +113,7 @@ class CommandNode(ForeignNode, ChildNode):
                     f"{self.title} did not answer within {START_SECONDS:g} s: {why}{last_line(log)}"
                 )
             self._ended(PAUSE_SECONDS)
-        self.ask(REPLY_SECONDS)
+        self._introduce()
 
     def launch(self) -> None:
         """Starts the process; it is ready when it says something on a link."""

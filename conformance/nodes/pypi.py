@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
-from conformance.config import REPLY_SECONDS, Locator, Tls
+from conformance.config import Locator, Tls
 from conformance.errors import NodeDidNotStart, NotApplicable
 from conformance.nodes.child import ANYWHERE, LISTEN, ChildNode
 from conformance.nodes.places import HOST, reached, settled
@@ -101,11 +101,7 @@ class PypiNode(ChildNode):
         if USERS in config:
             # It says nothing to whoever shows no password.
             return
-        try:
-            self.ask(REPLY_SECONDS)
-        except NodeDidNotStart:
-            self.stop()
-            raise
+        self._introduce()
 
     def _otherwise(self, log: Path) -> bool:
         """Tells whether another start may go better: with other ports, or without a transport."""

@@ -73,6 +73,7 @@ def test_transport_that_the_command_does_not_name_is_lacking(tmp_path: Path) -> 
     node._reached(node._filled()[1])
     assert node.lacks("tcp") == ""
     assert node.lacks("ws") == ("the command of the node does not make it listen on ws; {ws} says where")
+    node.stop()
 
 
 def test_braces_of_the_node_itself_stay(tmp_path: Path) -> None:
@@ -108,6 +109,19 @@ def test_command_that_never_listens_is_given_up(tmp_path: Path, monkeypatch: pyt
     node = made("sh -c 'echo warming up >&2; exec sleep 60' {locator}", tmp_path)
     with pytest.raises(NodeDidNotStart, match=r"did not answer within 0.2 s: no link .*\(warming up\)$"):
         node.start()
+
+
+def test_command_that_stops_answering_before_it_is_known_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: float) -> None:
+        raise NodeDidNotStart("no correct InitAck")
+
+    node = made(REFNODE, tmp_path)
+    monkeypatch.setattr(node, "ask", refused)
+    with pytest.raises(NodeDidNotStart, match="no correct InitAck"):
+        node.start()
+    assert node.pid is None
 
 
 def test_whatever_the_command_started_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
