@@ -455,7 +455,7 @@ def readme_of(finding: Finding) -> str:
         f"| what was done | {_one_line(finding.mutation)} |",
         f"| campaign | {finding.campaign}, case {finding.case or 'unknown'}, seed {finding.seed} |",
         f"| cases like it | {finding.hits}, and {finding.masked} left out because of it |",
-        f"| on fresh nodes | {hits} of {tries} |",
+        f"| on fresh nodes | {f'{hits} of {tries}' if tries else 'not tried'} |",
         f"| made smaller | {_shrunk(finding)} |",
     ]
     if finding.known:
@@ -562,9 +562,10 @@ def _truth(finding: Finding) -> str:
             )
             return f"{what}; but {again}. What is below is what was played before it."
         case "not reproduced":
+            how = f"{hits} of {tries} fresh nodes" if tries else "none of the cases before it showed it again"
             return (
-                f"Not reproduced ({hits} of {tries} fresh nodes): it may have been the machine, or more than one "
-                "case may be needed. It is no reason to fail."
+                f"Not reproduced ({how}): it may have been the machine, or more than one case may be needed. It is no "
+                "reason to fail."
             )
         case _:
             return "Nobody has looked yet whether it comes again."

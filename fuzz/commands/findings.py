@@ -290,7 +290,8 @@ def line_of(finding: Finding) -> str:
     known = f", known as {finding.known}" if finding.known else ""
     made = finding.minimised
     small = f", {made.messages} messages, {made.size} bytes" if made else ""
-    return f"{finding.bucket}: {finding.status} {hits} of {tries}, {finding.hits} cases{small}{known}"
+    again = f" {hits} of {tries}" if tries else ""
+    return f"{finding.bucket}: {finding.status}{again}, {finding.hits} cases{small}{known}"
 
 
 def _say(why: str, code: int) -> int:

@@ -24,7 +24,7 @@ from conformance.nodes import Node, node_of
 from conformance.tester import SessionEnd
 from fuzz import standalone
 from fuzz.cases import reach, send
-from fuzz.commands.findings import add_replay, add_show, add_shrink
+from fuzz.commands.findings import add_replay, add_show, add_shrink, line_of
 from fuzz.findings import (
     CAPTURE,
     FINDING,
@@ -116,6 +116,20 @@ def test_what_was_never_seen_again_names_no_file_that_is_not_there(tmp_path: Pat
         assert CAPTURE not in text
     assert "neither a capture nor a test" in (folder / README).read_text()
     assert "test" not in Finding.load(folder).to_json()["commands"]
+
+
+def test_what_nobody_could_be_found_for_was_not_tried_by_itself(tmp_path: Path) -> None:
+    lost = replace(CRASH, oracle="canary", harm=Harm.DISTURBED, detail="a value did not come")
+    config = config_in(tmp_path / "run")
+    node = SickNode(lambda _: None)
+    with lab_of(config, node) as lab:
+        finding = Triage(config, node, lab).found(lost, [suspect(1, b"harmless"), suspect(2, b"as well")])
+    assert (finding.status, finding.confirmed) == ("not reproduced", (0, 0))
+    assert finding.path is not None
+    page = (finding.path / README).read_text()
+    assert "Not reproduced (none of the cases before it showed it again)" in page
+    assert "| on fresh nodes | not tried |" in page
+    assert line_of(finding) == f"{finding.bucket}: not reproduced, 1 cases"
 
 
 def test_what_was_saved_is_read_again(found: Finding) -> None:
