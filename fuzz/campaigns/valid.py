@@ -57,6 +57,9 @@ LARGEST = 200_000
 PIECE = 30_000
 """Bytes of one of them."""
 
+MOST_DRAWN = 251
+"""So many bytes of a payload are drawn; behind them they come again."""
+
 _FIRST_ID = 1 << 16
 """Ids that are drawn are not those of states."""
 
@@ -129,9 +132,15 @@ def _qos(rng: random.Random) -> list[Extension]:
     return chain
 
 
+def _payload(rng: random.Random, size: int) -> bytes:
+    """Draws bytes. Long ones repeat themselves, so that rows of what was sent stay small when they are packed."""
+    drawn = rng.randbytes(min(size, MOST_DRAWN))
+    return drawn * (size // MOST_DRAWN) + drawn[: size % MOST_DRAWN] if size > MOST_DRAWN else drawn
+
+
 def _value(rng: random.Random, size: int | None = None) -> Put:
     """Draws a value with or without each of its options."""
-    put = Put(data=rng.randbytes(rng.choice((0, 1, 5, 100, 1000, 20_000)) if size is None else size))
+    put = Put(data=_payload(rng, rng.choice((0, 1, 5, 100, 1000, 20_000)) if size is None else size))
     if rng.random() < 0.3:
         put.timestamp, put.timestamp_id = STAMP + rng.randrange(1 << 40), ZID
     if rng.random() < 0.4:

@@ -1,6 +1,7 @@
 """Traffic that is right in every respect."""
 
 import random
+import zlib
 from collections.abc import Iterator
 from itertools import islice, pairwise
 from pathlib import Path
@@ -136,6 +137,12 @@ def test_steps_are_the_same_each_time_they_are_made() -> None:
 def test_conversations_have_no_end_and_differ() -> None:
     source = SOURCES[1]
     assert len({str(case.steps) for case in islice(source.more(random.Random(1)), 20)}) == 20
+
+
+def test_rows_of_long_values_are_packed_well() -> None:
+    sent = b"".join(filled(step) for case in CASES for step in sends(case))
+    assert len(sent) > 100 * 20_000
+    assert len(zlib.compress(sent, 1)) < len(sent) / 5
 
 
 def test_cases_are_not_too_large() -> None:
