@@ -238,8 +238,9 @@ class Player:
             if len(played.sent) < MOST_SENT:
                 played.sent.append(data)
             bytewise = step.bytewise and len(data) <= MOST_BYTEWISE
-            # A fence follows behind the last step: both leave in one segment.
-            more = last and pipe.turn == step.times - 1 and self._question(pipe) is not None
+            # A fence follows behind the last step: both leave in one segment. Of several links another one is asked first.
+            follows = last and pipe.turn == step.times - 1 and len(self.links) == 1
+            more = follows and self._question(pipe) is not None
             if not pipe.send(data, step.note, bytewise=bytewise, more=more):
                 break
             if step.times > 1:

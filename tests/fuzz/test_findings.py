@@ -288,6 +288,15 @@ def tried_on(folder: Path, script: Script, *faults: str) -> Tried:
         return lab.play(script)
 
 
+def test_last_step_leaves_before_another_link_is_concluded(tmp_path: Path) -> None:
+    slow, across = FAULTS["slow"].trigger.steps, FAULTS["across"].trigger.steps
+    # The node dies of what is said on one link while the other is open, which a slow one is not for long.
+    script = Script((*across[:2], *(step for step in slow if step.do is Do.SEND), *across[2:]))
+    objection = tried_on(tmp_path / "run", script, "across", "slow").objection
+    assert objection is not None
+    assert objection.harm is Harm.CRASH
+
+
 def test_how_a_state_is_reached_is_written_out(tmp_path: Path) -> None:
     push = bytes(Push(key_suffix="a", body=Put(data=b"x")))
     steps = (reach(State.OPEN, "a"), send("size", bytes(Frame(R=1, sn=0))[:1], "sn", push, times=2))
