@@ -8,10 +8,12 @@ nothing: what it recorded is there, and is counted from the rows.
 from __future__ import annotations
 
 import ctypes
+import gc
 import math
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 from collections import Counter
@@ -46,6 +48,14 @@ TELL_SECONDS = 0.5
 
 GO = "go"
 """What a process waits for once its node serves."""
+
+YOUNG, OLDER, OLDEST = 50_000, 20, 100
+"""Collector of cycles: objects that are new before it looks at them; rounds before it looks at older ones. A run keeps
+hundreds of thousands of lies to its end; with Python's own numbers, looking at them takes longer than making them."""
+
+TURN_SECONDS = 0.0005
+"""A thread that computes gives way to another so soon. Findings are looked into beside the campaign, which has to wait
+for its turn whenever it has sent or received something; Python's own 5 ms are as long as several cases."""
 
 END_SECONDS = 60.0
 """How long processes may take to end in order: a finding may just be looked into."""
@@ -129,6 +139,8 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
     from fuzz.triage import Triage
 
     forget_cores()
+    gc.set_threshold(YOUNG, OLDER, OLDEST)
+    sys.setswitchinterval(TURN_SECONDS)
     outcome = Outcome()
     config = order.config
     known = KnownFindings.load()

@@ -184,7 +184,7 @@ class Lying(Source):
 
     def edges(self) -> Iterable[Edge]:
         """See Source."""
-        return [_edge(self.message, single) for one in self._fields for single in one]
+        return (_edge(self.message, single) for one in self._fields for single in one)
 
     def steps(self, case: Case) -> tuple[Step, ...]:
         """See Source."""

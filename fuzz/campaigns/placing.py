@@ -153,7 +153,8 @@ class Stated(Lying):
 
     def edges(self) -> Iterable[Edge]:
         """See Source."""
-        return [self._as_it_is, *super().edges()]
+        yield self._as_it_is
+        yield from super().edges()
 
     @property
     def _as_it_is(self) -> Edge:
