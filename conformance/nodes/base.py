@@ -76,6 +76,9 @@ class Node(ABC):
         """Starts the node without waiting for anything: for one that connects to us, which may never listen."""
         self.start()
 
+    def ahead(self) -> None:  # noqa: B027  (most have nothing of the kind)
+        """Starts what the next ``start`` takes over, if that disturbs nobody; ``kill`` leaves it, ``stop`` ends it."""
+
     @abstractmethod
     def stop(self) -> None:
         """Ends what ``start`` began; does nothing the second time."""

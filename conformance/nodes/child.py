@@ -110,14 +110,25 @@ class ChildNode(Node):
         """Ends the process, if there is one, and returns where the next one writes its standard error."""
         self.stop()
         self.starts += 1
+        return self._log(self.starts)
+
+    def _log(self, number: int) -> Path:
+        """Returns where the process of a start writes its standard error."""
         self._logs.mkdir(parents=True, exist_ok=True)
-        return self._logs / f"{self._name}-{self.starts}.stderr"
+        return self._logs / f"{self._name}-{number}.stderr"
 
     def _launch(self, command: list[str], log: Path, stdout: IO[bytes] | int, **options: Any) -> None:
         """Starts the process; ``options`` are those of Popen."""
+        self._watch(self._begun(command, log, stdout, **options), log)
+
+    @staticmethod
+    def _begun(
+        command: list[str], log: Path, stdout: IO[bytes] | int, **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Starts a process that nobody watches yet."""
         # A file, not a pipe: a pipe that nobody drains stalls the node and looks like a hang.
         with log.open("wb") as err:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=stdout,
@@ -125,6 +136,10 @@ class ChildNode(Node):
                 start_new_session=True,
                 **options,
             )
+
+    def _watch(self, process: subprocess.Popen[bytes], log: Path) -> None:
+        """Makes a process the one that this is about."""
+        self._process = process
         self._stderr = log.open("rb")
         self._unfinished = b""
 

@@ -126,6 +126,8 @@ class Stage:
             self._await_comeback()
         for player in self._players:
             self.renew(player)
+        # What was harmed once is harmed again.
+        self.node.ahead()
 
     def _await_comeback(self) -> None:
         deadline = time.monotonic() + COMEBACK_SECONDS
@@ -163,6 +165,7 @@ class Stage:
         if self.node.owned:
             # A node that waits for somebody does not hear a polite signal.
             self.node.kill()
+            self.node.stop()
 
 
 def _close(*links: dict[str, Pipe]) -> None:

@@ -19,7 +19,8 @@ from conformance.errors import NodeDidNotStart, NotApplicable, Unmet, UsageError
 from conformance.nodes import foreign, node_of
 from conformance.nodes.attach import AttachedNode
 from conformance.nodes.base import ping, role_name
-from conformance.nodes.pypi import PypiNode
+from conformance.nodes.child import private_scouting
+from conformance.nodes.pypi import SPARES, PypiNode
 from conformance.tester import SessionEnd, why_not_well
 
 
@@ -113,6 +114,62 @@ def test_kill_ends_a_node_that_ignores_everything(tmp_path: Path) -> None:
         assert node.death() == "the process is not running"
         node.start()
         assert node.problem(1.0) == ""
+
+
+def test_next_start_takes_over_what_was_started_ahead(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node:
+        first = node.pid
+        node.ahead()
+        node.ahead()
+        ahead = [spare.process for spare in node._spares]
+        assert len({first, *(process.pid for process in ahead)}) == 1 + SPARES
+        node.kill()
+        node.start()
+        assert node.pid == ahead[0].pid
+        assert node.starts == 2
+        assert node.problem(1.0) == ""
+        # Its words are its own.
+        assert node._stderr is not None
+        assert Path(node._stderr.name) == tmp_path / "node-2.stderr"
+        node.ahead()
+        assert node._spares[-1].number == 4
+        later = node._spares[-1].process
+    assert [process.poll() for process in (*ahead[1:], later)] == [-signal.SIGKILL] * 2
+
+
+def test_start_passes_over_what_has_died_while_it_stood_ready(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node:
+        node.ahead()
+        dead, *others = [spare.process for spare in node._spares]
+        dead.kill()
+        dead.wait()
+        node.kill()
+        node.start()
+        assert node.pid == others[0].pid
+        assert node.starts == 3
+        for process in others[1:]:
+            process.kill()
+            process.wait()
+        node.kill()
+        node.start()
+        assert node.problem(1.0) == ""
+
+
+def test_what_stands_ready_does_not_hear_what_is_asked_of_the_node(tmp_path: Path) -> None:
+    with PypiNode(tmp_path, config=private_scouting()) as node:
+        group = node.scouting
+        node.ahead()
+        node.kill()
+        node.start()
+        assert node.scouting not in {None, group}
+        assert node.problem(1.0) == ""
+
+
+@pytest.mark.parametrize("config", [{"mode": "peer"}, {"connect/endpoints": ["tcp/127.0.0.1:1"]}])
+def test_nothing_that_speaks_to_others_is_started_ahead(tmp_path: Path, config: dict[str, object]) -> None:
+    node = PypiNode(tmp_path, config=config)
+    node.ahead()
+    assert not node._spares
 
 
 def test_core_files_are_off(tmp_path: Path) -> None:
