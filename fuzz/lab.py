@@ -26,7 +26,7 @@ from fuzz.oracles import Harm, Objection, Patient, When
 from fuzz.oracles.patient import hurried
 from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Vitals
-from fuzz.player import Event, NotReached, Played, Player, Trace, run
+from fuzz.player import Answers, Event, NotReached, Played, Player, Trace, run
 from fuzz.player.doors import NoLink
 from fuzz.player.tasks import GivenUp
 from fuzz.script import Do, Script
@@ -111,7 +111,9 @@ class Ground(Protocol):
     def restart(self) -> None:
         """Kills and starts it."""
 
-    def player(self, rng: random.Random | None = None, trace: Trace | None = None) -> Player:
+    def player(
+        self, rng: random.Random | None = None, trace: Trace | None = None, answers: Answers | None = None
+    ) -> Player:
         """Returns one more player."""
 
     def stop(self) -> None:
@@ -267,6 +269,7 @@ class Seat:
         self.state = "down"
         self._make = make
         self._patient: Nurse | None = None
+        self._answers = Answers()
 
     def prepare(self) -> None:
         """Starts the node anew.
@@ -323,7 +326,7 @@ class Seat:
 
     def _pace(self) -> float:
         """Returns seconds that an answer takes in a session; 0 when there is none."""
-        player = self.stage.player(random.Random())
+        player = self.stage.player(random.Random(), answers=self._answers)
         times = []
         try:
             for _ in range(PACE):
@@ -365,7 +368,7 @@ class Seat:
         assert self._patient is not None
         trace = Trace()
         # ZenohIDs are not drawn from the seed: a node that still closes the last session of one refuses it.
-        player = self.stage.player(random.Random(), trace)
+        player = self.stage.player(random.Random(), trace, self._answers)
         player.reply = self._reply
         played = tried.played = Played()
         tried.parts, tried.helpers = [], {}

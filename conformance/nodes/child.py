@@ -26,6 +26,9 @@ LISTEN = "listen/endpoints"
 ANYWHERE = ["tcp/127.0.0.1:0"]
 """Where a node listens unless something else is asked for; with it, it listens on all transports of the run."""
 
+CHUNK = 1 << 16
+"""Bytes of standard error that are read at once."""
+
 STOP_SECONDS = 2.0
 """How long a node may take to end after SIGTERM before it is killed."""
 
@@ -238,7 +241,10 @@ class ChildNode(Node):
         """Returns new lines of standard error that tell of a failure, each with the one behind it, joined."""
         if self._stderr is None:
             return ""
-        said = self._unfinished + self._stderr.read()
+        # Asked behind every case: of a file that has not grown, this is one system call; read() takes three.
+        said = self._unfinished
+        while new := os.read(self._stderr.fileno(), CHUNK):
+            said += new
         if not said:
             return ""
         self._unfinished = b""

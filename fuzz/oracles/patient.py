@@ -34,7 +34,7 @@ from fuzz.oracles.rival import Rival
 from fuzz.oracles.service import Caller, Served
 from fuzz.oracles.vitals import Vitals
 from fuzz.oracles.ward import Ward
-from fuzz.player import NotReached, Played
+from fuzz.player import Answers, NotReached, Played
 from fuzz.player.doors import NoLink
 
 AFTERMATH = 0.1
@@ -127,6 +127,7 @@ class Patient:
         self.familiar = False
         self._said = ""
         self._caller: Caller | None = None
+        self._answers = Answers()
         self._plans: dict[tuple[When, tuple[str, ...] | None], list[Oracle]] = {}
         self._beat_cases = 0
         self._beat_at = self._odd_at = self._trend_at = 0.0
@@ -169,7 +170,7 @@ class Patient:
         self._beat_at = self._odd_at = self._trend_at = time.perf_counter()
         node = self.node
         try:
-            self._caller = Caller(node, self.reply)
+            self._caller = Caller(node, self.reply, self._answers)
         except NoLink as error:
             self.notes["ping"] = str(error)
         self.open_canary()

@@ -115,9 +115,10 @@ class Caller:
     Args:
         node: The node; it listens.
         reply: T1 in seconds.
+        answers: Recognises answers; those of one node are alike however often it is started.
     """
 
-    def __init__(self, node: Node, reply: float) -> None:
+    def __init__(self, node: Node, reply: float, answers: Answers | None = None) -> None:
         # ZenohIDs are not drawn from the seed: a node that still closes the last session of one refuses it.
         self._question = question_of(node.fence)
         self._player = Player(
@@ -126,7 +127,7 @@ class Caller:
             Fencing(node.fence),
             random.Random(),
             Trace(TRACE_BYTES),
-            Answers(),
+            answers,
         )
 
     def call(self, reply: float) -> Served:

@@ -91,7 +91,7 @@ class Answers:
     def __init__(self) -> None:
         self.shapes: dict[str, int] = {}
         self.decoded = 0
-        self._known: dict[tuple[int, bytes], Answer] = {}
+        self._known: dict[tuple[int, bytes | tuple[bytes, ...]], Answer] = {}
         self._holes: dict[tuple[int, bytes], list[_Known]] = {}
         self._of_scouting: dict[bytes, Answer] = {}
 
@@ -102,7 +102,7 @@ class Answers:
         elif pipe is not None and pipe.facts.get("scouting"):
             answer = self._scouted(batch, time_ns, pipe)
         else:
-            answer = self._recognised(batch, time_ns) or self._taken_apart(batch, time_ns, pipe)
+            answer = self._recognised(batch, time_ns, pipe) or self._taken_apart(batch, time_ns, pipe)
         self.shapes[answer.shape] = self.shapes.get(answer.shape, 0) + 1
         return answer
 
@@ -114,7 +114,7 @@ class Answers:
             inside = decompress(batch[1:], MAX_BATCH) if batch[0] & _COMPRESSED else batch[1:]
         except WireError as error:
             return Answer(time_ns, batch, (), "no LZ4", str(error), 0, None)
-        known = self._recognised(inside, time_ns) or self._taken_apart(inside, time_ns, pipe)
+        known = self._recognised(inside, time_ns, pipe) or self._taken_apart(inside, time_ns, pipe)
         return known._replace(
             batch=batch, shape=f"{'lz4' if batch[0] & _COMPRESSED else 'plain'} {known.shape}"
         )
@@ -129,12 +129,12 @@ class Answers:
         self._of_scouting[batch] = answer = self._taken_apart(batch, time_ns, pipe)
         return answer
 
-    def _recognised(self, batch: bytes, time_ns: int) -> Answer | None:
+    def _recognised(self, batch: bytes, time_ns: int, pipe: Pipe | None) -> Answer | None:
         if not batch or len(batch) > LONGEST_KNOWN:
             return None
         header = batch[0]
         if header & _ID == TransportId.FRAME:
-            known = self._known.get((header, _behind_vle(batch, 1)))
+            known = self._known.get((header, _of_any_link(_behind_vle(batch, 1), pipe)))
             return known._replace(time_ns=time_ns, batch=batch) if known else None
         known = self._known.get((-1, batch))
         if known is not None:
@@ -181,10 +181,10 @@ class Answers:
             fence,
         )
         if not scouting:
-            self._remember(answer, messages)
+            self._remember(answer, messages, pipe)
         return answer
 
-    def _remember(self, answer: Answer, messages: tuple[Message, ...]) -> None:
+    def _remember(self, answer: Answer, messages: tuple[Message, ...], pipe: Pipe | None) -> None:
         batch = answer.batch
         if not batch or len(batch) > LONGEST_KNOWN:
             return
@@ -193,7 +193,10 @@ class Answers:
         header = batch[0]
         first = messages[0] if messages else None
         if header & _ID == TransportId.FRAME:
-            self._known[header, _behind_vle(batch, 1)] = answer
+            behind = _of_any_link(_behind_vle(batch, 1), pipe)
+            if answer.refused and isinstance(behind, tuple):
+                return  # why may tell of the key
+            self._known[header, behind] = answer
         elif len(messages) == 1 and isinstance(first, Init) and answer.live:
             self._hole(batch, answer.live, None, answer)
         elif len(messages) == 1 and isinstance(first, Open):
@@ -217,6 +220,13 @@ def _behind_vle(data: bytes, at: int) -> bytes:
     while at < len(data) and data[at] & 0x80:
         at += 1
     return data[at + 1 :]
+
+
+def _of_any_link(data: bytes, pipe: Pipe | None) -> bytes | tuple[bytes, ...]:
+    """Returns bytes, cut where the base key of a link stands: every link has its own, and nodes repeat it."""
+    base: str = pipe.facts.get("base", "") if pipe is not None else ""
+    parts = data.split(base.encode()) if base else [data]
+    return data if len(parts) == 1 else tuple(parts)
 
 
 def _of_datagram(batch: bytes) -> Contents:

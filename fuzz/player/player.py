@@ -327,6 +327,10 @@ class Player:
         pipe.send(question.fill(pipe), "fence")
         return pipe.fences
 
+    def say(self, pipe: Pipe, template: Template, note: str) -> None:
+        """Sends what a fence follows behind at once: both leave in one segment, if the node can be asked."""
+        pipe.send(template.fill(pipe), note, more=self._question(pipe) is not None)
+
     def fenced(self, pipe: Pipe) -> Task[None]:
         """Waits for the answer of a fence and takes what came up to it; a node that cannot be asked is not waited for.
 

@@ -109,7 +109,7 @@ def assistant(player: Player) -> Task[Pipe]:
             DeclareSubscriber(entity_id=1, key_suffix=f"{key}/**"),
             DeclareQueryable(entity_id=2, key_suffix=f"{key}/*/ask"),
         )
-        pipe.send(frame(*(Declare(body=body) for body in said)).fill(pipe), "assistant")
+        player.say(pipe, frame(*(Declare(body=body) for body in said)), "assistant")
         yield from player.fenced(pipe)
         pipe.deaf = True
     return pipe
@@ -183,16 +183,16 @@ def _around_id(size: int, scope: int) -> tuple[bytes, bytes]:
 @reach(State.DECLARED)
 def _declare(player: Player, pipe: Pipe) -> Task[None]:
     yield from _with_base(player, pipe)
-    pipe.send(_framed(_declared(pipe)).fill(pipe), "declarations")
     pipe.state = State.DECLARED
+    player.say(pipe, _framed(_declared(pipe)), "declarations")
     yield from player.fenced(pipe)
 
 
 @reach(State.PENDING)
 def _pend(player: Player, pipe: Pipe) -> Task[None]:
     beside = yield from _with_base(player, pipe)
-    pipe.send(_framed(_declared(pipe), _asked()).fill(pipe), "declarations and queries")
     pipe.state = State.PENDING
+    player.say(pipe, _framed(_declared(pipe), _asked()), "declarations and queries")
     yield from player.fenced(pipe)
     first = beside.facts.get("request", _FIRST_REQUEST)
     beside.facts["request"] = first + WAITING

@@ -15,7 +15,7 @@ from fuzz.cases import Case, Cause, Fixed, send
 from fuzz.lab import Ground, Lab
 from fuzz.oracles import Harm, Objection, When
 from fuzz.plan import Numbered
-from fuzz.player import Played, Player, Trace
+from fuzz.player import Answers, Played, Player, Trace
 from fuzz.player.doors import Door
 from fuzz.script import Do, Script, Step
 from fuzz.states import State
@@ -116,8 +116,10 @@ class SickStage:
     def restart(self) -> None:
         self.node.start()
 
-    def player(self, rng: random.Random | None = None, trace: Trace | None = None) -> Player:
-        return Player(_Sink(self.sick), 0.0, rng=rng, trace=trace)
+    def player(
+        self, rng: random.Random | None = None, trace: Trace | None = None, answers: Answers | None = None
+    ) -> Player:
+        return Player(_Sink(self.sick), 0.0, rng=rng, trace=trace, answers=answers)
 
     def stop(self) -> None:
         self.node.stop()

@@ -9,7 +9,7 @@ from fuzz.player.answers import FENCE_ID
 from fuzz.player.pipe import Pipe
 from fuzz.player.trace import Trace
 from scapy_layers.codes import CloseReason, WhatAmI
-from scapy_layers.declarations import DeclareFinal
+from scapy_layers.declarations import DeclareFinal, DeclareSubscriber
 from scapy_layers.network import Declare, ResponseFinal
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.transport import Close, Frame, Init, KeepAlive
@@ -73,3 +73,27 @@ def test_nothing_but_answers_to_fences_is_told_from_the_rest(fence: ResponseFina
     for more in (b"\x1f", bytes(Close(reason=CloseReason.INVALID)), bytes(KeepAlive())):
         answer = answers.read(frame + more, 0)
         assert (answer.fence, answer.finals) == (False, 1)
+
+
+def test_what_differs_from_link_to_link_by_its_base_key_is_taken_apart_once() -> None:
+    answers = Answers()
+    ours, theirs = socket.socketpair()
+    read = []
+    with ours, theirs:
+        for sn, base in ((1, "fuzz/aa"), (700, "fuzz/bb")):
+            pipe = Pipe(ours, ENDS, Trace(), answers, b"\x01" * 16)
+            pipe.facts["base"] = base
+            told = Declare(body=DeclareSubscriber(entity_id=2, key_suffix=f"{base}/**"))
+            batch = bytes(Frame(sn=sn, messages=[told]))
+            read.append(answers.read(batch, 0, pipe))
+            assert read[-1].batch == batch
+            assert read[-1] == Answers().read(batch, 0)
+            # The same of another link says something else.
+            other = bytes(
+                Frame(
+                    sn=sn, messages=[Declare(body=DeclareSubscriber(entity_id=2, key_suffix=f"{base}x/**"))]
+                )
+            )
+            assert answers.read(other, 0, pipe) == Answers().read(other, 0)
+    assert (read[0].shape, read[0].names) == (read[1].shape, read[1].names)
+    assert answers.decoded == 2
