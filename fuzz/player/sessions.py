@@ -44,6 +44,10 @@ ASSISTANT = "assistant"
 QUIET_SECONDS = 10.0
 """A helper that has said nothing for so long sends KEEP_ALIVE; the lease of our sessions is a minute."""
 
+SERVED = 16
+"""So many links have one assistant. Queries that it never answers pile up in the node; for each link that ends a node
+may go through all of them, and takes ten times as long as for the first."""
+
 _FIRST_REQUEST = 2000
 
 
@@ -100,8 +104,12 @@ def helper(player: Player, name: str, door: Door | None = None) -> Task[tuple[Pi
 
 
 def assistant(player: Player) -> Task[Pipe]:
-    """Returns the player's assistant."""
+    """Returns the player's assistant, for one more link."""
+    there = player.helpers.get(ASSISTANT)
+    if there is not None and there.facts["served"] >= SERVED and not _needed(player, there):
+        player.helpers.pop(ASSISTANT).close()
     pipe, new = yield from helper(player, ASSISTANT)
+    pipe.facts["served"] = pipe.facts.get("served", 0) + 1
     if new:
         key = f"@fuzz/{pipe.zid.hex()}"
         pipe.facts["base"] = key
@@ -113,6 +121,11 @@ def assistant(player: Player) -> Task[Pipe]:
         yield from player.fenced(pipe)
         pipe.deaf = True
     return pipe
+
+
+def _needed(player: Player, helper: Pipe) -> bool:
+    """Tells whether a link that lives is in a state that needs a helper."""
+    return any(helper in pipe.facts.get("helpers", ()) for pipe in player.links.values() if not pipe.ended)
 
 
 def _with_base(player: Player, pipe: Pipe) -> Task[Pipe]:

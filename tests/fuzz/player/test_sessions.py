@@ -17,6 +17,7 @@ from fuzz.player.sessions import (
     HALF,
     LOW_LATENCY,
     QUERIES,
+    SERVED,
     WAITING,
     WHOLE,
     agreed,
@@ -152,6 +153,23 @@ def test_assistant_outlives_cases_and_is_made_anew_when_it_is_gone(player: Playe
     assert not player.helpers[ASSISTANT].ended
     player.leave()
     assert not player.helpers
+
+
+def test_an_assistant_has_few_links_and_does_not_leave_one_that_needs_it(player: Player) -> None:
+    kept = player.reach(State.PENDING, "kept")
+    first = player.helpers[ASSISTANT]
+    for _ in range(2 * SERVED):
+        player.reach(State.DECLARED)
+    assert player.helpers[ASSISTANT] is first
+    kept.close()
+    served = set()
+    for _ in range(SERVED + 1):
+        player.reach(State.DECLARED)
+        served.add(player.helpers[ASSISTANT])
+    # The link before is closed when the next is made.
+    assert len(served) == 2
+    assert first not in served
+    assert first.ended
 
 
 def test_assistant_that_the_node_has_ended_behind_its_last_words_is_made_anew(player: Player) -> None:
