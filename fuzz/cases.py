@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -118,6 +118,10 @@ class Source(ABC):
 
         The same state of the generator gives the same cases in the same order.
         """
+
+    def unseen(self, rng: random.Random, seen: Container[Edge]) -> Iterator[Case]:
+        """Yields those of ``cases`` that cover something else than what was seen by then; that may grow meanwhile."""
+        return (case for case in self.cases(rng) if not all(edge in seen for edge in case.edges))
 
     def more(self, rng: random.Random) -> Iterator[Case]:  # noqa: ARG002  (sources that end have no more)
         """Yields cases without end, behind the single ones; nothing when there are no more."""

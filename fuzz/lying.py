@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
@@ -149,11 +149,19 @@ class Lying(Source):
 
     def cases(self, rng: random.Random) -> Iterator[Case]:
         """Yields every lie once, round by round: in each, every field has its turn."""
+        return map(self._case, self._singles(rng))
+
+    def unseen(self, rng: random.Random, seen: Container[Edge]) -> Iterator[Case]:
+        """See Source. Most were seen in another state: of those no case is made."""
+        return (self._case(one) for one in self._singles(rng) if _edge(self.message, one) not in seen)
+
+    def _singles(self, rng: random.Random) -> Iterator[_Single]:
+        """Yields the lies in the order of the cases."""
         fields = [rng.sample(one, len(one)) for one in rng.sample(self._fields, len(self._fields))]
         for depth in range(max(map(len, fields), default=0)):
             for one in fields:
                 if depth < len(one):
-                    yield self._case(one[depth])
+                    yield one[depth]
 
     def more(self, rng: random.Random) -> Iterator[Case]:
         """Yields pairs of lies about different elements."""

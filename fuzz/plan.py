@@ -168,17 +168,18 @@ class _Sweep:
         if self._ahead and len(self._turns) < SLICE and self._may_begin(_lateness(self._ahead[0])):
             plan, source = self._ahead.popleft()
             if not self._seen.issuperset(source.edges()):
-                self._turns.append((plan, source.cases(random.Random(self._seeds[id(source)]))))
+                rng = random.Random(self._seeds[id(source)])
+                self._turns.append((plan, source.unseen(rng, self._seen)))
         if not self._turns:
             return None
         plan, cases = self._turns.popleft()
-        for case in cases:
-            if not self._seen.issuperset(case.edges):
-                self._turns.append((plan, cases))
-                self._seen.update(case.edges)
-                self._taken.add((id(case.source), case.edges))
-                return plan, case
-        return None
+        case = next(cases, None)
+        if case is None:
+            return None
+        self._turns.append((plan, cases))
+        self._seen.update(case.edges)
+        self._taken.add((id(case.source), case.edges))
+        return plan, case
 
     def _may_begin(self, lateness: _Lateness) -> bool:
         """Tells whether sources of some lateness may have their turns: those before them have had theirs."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fuzz.campaigns.messages import BY_ALIAS, ZID, carried, kind_of
@@ -145,11 +145,20 @@ class Stated(Lying):
 
     def cases(self, rng: random.Random) -> Iterator[Case]:
         """Yields the message as it is, then its lies."""
-        causes = (Cause(self.name, "", VALID),)
-        yield Case(
-            self, self.message, "", VALID, VALID, causes, (self._as_it_is,), self._alone, None, self.request
-        )
+        yield self._valid()
         yield from super().cases(rng)
+
+    def unseen(self, rng: random.Random, seen: Container[Edge]) -> Iterator[Case]:
+        """See Source."""
+        if self._as_it_is not in seen:
+            yield self._valid()
+        yield from super().unseen(rng, seen)
+
+    def _valid(self) -> Case:
+        """Returns the message as it is."""
+        causes = (Cause(self.name, "", VALID),)
+        edges = (self._as_it_is,)
+        return Case(self, self.message, "", VALID, VALID, causes, edges, self._alone, None, self.request)
 
     def edges(self) -> Iterable[Edge]:
         """See Source."""

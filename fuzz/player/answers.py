@@ -22,7 +22,7 @@ from scapy_layers.transport import Close, Init, Open
 if TYPE_CHECKING:
     from fuzz.player.pipe import Pipe
 
-MOST_KNOWN = 20_000
+MOST_KNOWN = 5_000
 """So many answers are recognised by their bytes; then the memory of them begins anew."""
 
 LONGEST_KNOWN = 4096

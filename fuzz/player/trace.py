@@ -12,8 +12,8 @@ from conformance.observe import Direction, Endpoints
 MOST_BYTES = 16 << 20
 """So many bytes are remembered; enough for the cases that a finding may be about."""
 
-EVENT_BYTES = 100
-"""What an event takes besides its bytes."""
+EVENT_BYTES = 200
+"""What an event takes besides its bytes, with its share of the addresses of its link."""
 
 
 class Event(NamedTuple):
