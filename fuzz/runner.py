@@ -703,6 +703,8 @@ class Runner:
         scene.begin()
         self.summary.restarts += 1
         self.summary.slowest_restart = max(self.summary.slowest_restart, time.monotonic() - began)
+        # What was harmed once is harmed again.
+        scene.stage.node.ahead()
 
     def _suspects(self, scene: _Scene) -> list[Suspect]:
         """Returns what may have done it, the most recent last; each with what was played on its link before."""

@@ -126,8 +126,6 @@ class Stage:
             self._await_comeback()
         for player in self._players:
             self.renew(player)
-        # What was harmed once is harmed again.
-        self.node.ahead()
 
     def _await_comeback(self) -> None:
         deadline = time.monotonic() + COMEBACK_SECONDS

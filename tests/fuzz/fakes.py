@@ -167,6 +167,10 @@ class FakeNode(Node):
     def __init__(self, harm: Harm = lambda _: "") -> None:
         self._harm = harm
         self.server: Server | None = None
+        self.foresights = 0
+
+    def ahead(self) -> None:
+        self.foresights += 1
 
     def start(self) -> None:
         self.stop()

@@ -111,6 +111,7 @@ def test_harm_is_found_and_the_campaign_goes_on(tmp_path: Path, does: str, harm:
     summary = run(node, tmp_path / "run", 120)
     assert summary.total == 120
     assert summary.restarts >= 1
+    assert node.foresights == summary.restarts
     assert {finding.harm for finding in summary.findings} == {harm}
     assert 0 < sum(finding.hits for finding in summary.findings) <= summary.restarts
     rows = rows_in(tmp_path / "run")
