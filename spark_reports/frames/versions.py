@@ -30,7 +30,7 @@ _PHASES = (
     (1, "post|r|rev"),
 )
 
-_VERSION = r"^v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,9}))?)?(?:\+[0-9a-z.]+)?$"
+_VERSION = r"(?i)^v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,9}))?)?(?:\+[0-9a-z.]+)?$"
 
 
 Version = tuple[tuple[int, ...], int, int]
@@ -39,12 +39,11 @@ Version = tuple[tuple[int, ...], int, int]
 
 def parse_version(text: str) -> Version | None:
     """Returns what a version is ordered by, as ``version_key`` does for a column; None for what is no version."""
-    found = re.match(_VERSION, text.strip(" ").lower(), re.ASCII)
+    found = re.match(_VERSION, text.strip(" "), re.ASCII)
     if found is None:
         return None
-    phase = (
-        0 if not found[2] else next((rank for rank, words in _PHASES if found[2] in words.split("|")), None)
-    )
+    word = (found[2] or "").lower()
+    phase = next((rank for rank, words in _PHASES if word in words.split("|")), None) if word else 0
     if phase is None:
         return None
     numbers = re.sub(r"(\.0+)+$", "", found[1])
@@ -53,12 +52,13 @@ def parse_version(text: str) -> Version | None:
 
 def version_key(version: Column) -> Column:
     """Returns what versions are ordered by: 1.9.0 before 1.10.0rc1 before 1.10.0; null for what is no version."""
-    text = sf.lower(sf.trim(version))
+    # To turn a text into small letters, Spark first makes a table of all letters there are: a second of the start.
+    text = sf.trim(version)
     numbers = sf.regexp_replace(sf.regexp_extract(text, _VERSION, 1), r"(\.0+)+$", "")
     word = sf.regexp_extract(text, _VERSION, 2)
     phase = sf.when(word == "", sf.lit(0))
     for rank, words in _PHASES:
-        phase = phase.when(word.rlike(f"^({words})$"), sf.lit(rank))
+        phase = phase.when(word.rlike(f"(?i)^({words})$"), sf.lit(rank))
     count = sf.regexp_extract(text, _VERSION, 3)
     key = sf.struct(
         sf.transform(sf.split(numbers, r"\."), lambda part: part.cast("long")).alias("numbers"),
