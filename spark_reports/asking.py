@@ -1,7 +1,7 @@
 """Brings the answers of many small queries out of Spark, several at a time and none without a limit.
 
-A query over rollups takes a tenth of a second of computing and as much of planning. So the next ones are planned
-while others run, and their answers are put in order here instead of by one more shuffle.
+A query over rollups takes a tenth of a second of computing and as much of planning. So some are put together and
+planned while others run, and their answers are put in order here instead of by one more shuffle.
 """
 
 import math
@@ -52,12 +52,14 @@ class Questions:
     ) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
 
-    def add(self, name: str, frame: DataFrame, *, limit: int = LIMIT, first: Sequence[str] = ()) -> None:
+    def add(
+        self, name: str, frame: Callable[[], DataFrame], *, limit: int = LIMIT, first: Sequence[str] = ()
+    ) -> None:
         """Begins to answer a query.
 
         Args:
             name: What it asks for.
-            frame: Its answer.
+            frame: Makes the frame of its answer, which takes Spark a while; called from another thread.
             limit: At most so many rows.
             first: Columns by which rows are chosen when there are more; the others break ties.
         """
@@ -79,8 +81,11 @@ class Questions:
             return []
         return sorted(map(_plain, self.table(name).to_pylist()), key=_order)
 
-    def _fetch(self, name: str, frame: DataFrame, limit: int, first: Sequence[str]) -> "pa.Table":
+    def _fetch(
+        self, name: str, make: Callable[[], DataFrame], limit: int, first: Sequence[str]
+    ) -> "pa.Table":
         self._say(name)
+        frame = make()
         found = frame.limit(limit + 1).toArrow()
         if found.num_rows > limit:
             self.left_out.add(name)

@@ -8,7 +8,7 @@ of the store.
 import dataclasses
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -71,6 +71,9 @@ from spark_reports.storage.views import Views
 BAD_LINES_LIMIT = 50
 """Lines that are no rows are counted, all of them; so many are shown."""
 
+INTERPRETED_ROWS = 30_000
+"""Up to so many rows it takes longer to compile a query than to interpret it, if both have to be done for the first time."""
+
 NAMES = 2_000
 """So many requirements are named in a question; of more, all are asked for."""
 
@@ -121,6 +124,7 @@ def collect(
     *,
     duplicates: Sequence[RunFolder] = (),
     open_few: Callable[[Sequence[Commit]], Views] | None = None,
+    interpreted: Views | None = None,
 ) -> Report:
     """Returns a report.
 
@@ -132,6 +136,7 @@ def collect(
         duplicates: Folders that were left out because another holds the same run.
         open_few: Opens the views of some of the runs, for what only few of them are asked for; without it, rows of the
             others are passed over, which takes longer.
+        interpreted: The same as ``views`` in a session that compiles nothing, for questions about few rows.
 
     Raises:
         NothingToReport: No run has a row, and none ended in order without any.
@@ -140,28 +145,27 @@ def collect(
     check_not_empty(commits)
     has = {table for commit in commits for table in commit.tables}
     wrong = any(map(_is_wrong, commits))
+    readable = [commit for commit in commits if commit.state != folders.UNREADABLE]
+    resolved = sets.resolve((commit.run for commit in readable), _baseline(baseline, commits))
+    compared = dataclasses.replace(_compared(resolved, baseline), unread=tuple(_unread(commits, resolved)))
+    of = _Sources(views, interpreted, commits, resolved)
     with Questions(say) as ask:
-        spark = views.requirements.sparkSession
-        runs = _runs_of(commits, spark)
-        _ask_about_runs(views, _well(runs, commits), has, ask)
-        readable = [commit for commit in commits if commit.state != folders.UNREADABLE]
-        resolved = sets.resolve((commit.run for commit in readable), _baseline(baseline, commits))
-        compared = dataclasses.replace(
-            _compared(resolved, baseline), unread=tuple(_unread(commits, resolved))
-        )
-        in_sets = sets.frame(spark, resolved)
-        _ask_what_changed(views, in_sets, has, wrong, ask)
+        _ask_about_runs(of, has, ask)
+        _ask_what_changed(of, has, wrong, ask)
         cells = tuple(make(Cell, row) for row in ask.rows(_REQUIREMENTS))
-        _ask_about_versions(views, _well(runs, commits), cells, ask)
-        _ask_about_cases(views, runs, in_sets, has, ask)
+        _ask_about_versions(of, cells, ask)
+        _ask_about_cases(of, has, ask)
         newest = {cell.run_id for cell in cells if cell.outcome != "pass"}
         few = (
             None if open_few is None else open_few([commit for commit in commits if commit.run_id in newest])
         )
-        _ask_why(views, few or views, newest, ask)
+        _ask_why(of, few or views, newest, ask)
         if ask.rows(_VALUES):
-            values = spark.createDataFrame(ask.table(_VALUES))
-            ask.add(_DRIFTS, drift.drifts(values, in_sets), limit=MOST)
+            values = ask.table(_VALUES)
+            drifts = of.rows(len(values))
+            ask.add(
+                _DRIFTS, lambda: drift.drifts(drifts.spark.createDataFrame(values), drifts.sets), limit=MOST
+            )
         else:
             ask.skip(_DRIFTS)
         return _report(ask, commits, compared, resolved, cells, duplicates)
@@ -250,8 +254,8 @@ def collect_differences(
         NothingToReport: No test was judged on a release whose version is known.
     """
     with Questions(say) as ask:
-        runs = _well(_runs_of(commits, views.checks.sparkSession), commits)
-        ask.add(_RELEASES, versions.first_differs(views.checks, runs), limit=MOST)
+        runs = _well(_runs_of(commits, views.spark), commits)
+        ask.add(_RELEASES, lambda: versions.first_differs(views.checks, runs), limit=MOST)
         found = ask.rows(_RELEASES)
     if not found:
         raise NothingToReport(
@@ -262,6 +266,62 @@ def collect_differences(
 
 
 # Questions ---------------------------------------------------------------------------------------------
+
+
+class _Source:
+    """What questions are asked of, in one session.
+
+    Attributes:
+        views: The tables.
+        spark: Their session.
+    """
+
+    def __init__(self, views: Views, commits: Sequence[Commit], resolved: Sequence[RunOfSet]) -> None:
+        self.views = views
+        self.spark = views.spark
+        self._commits = commits
+        self._resolved = resolved
+
+    @cached_property
+    def runs(self) -> DataFrame:
+        """The runs as the records have them, which saves opening a file for each."""
+        return _runs_of(self._commits, self.spark)
+
+    @cached_property
+    def well(self) -> DataFrame:
+        """The runs against nodes that are not wrong on purpose, unless there are no others."""
+        return _well(self.runs, self._commits)
+
+    @cached_property
+    def sets(self) -> DataFrame:
+        """What is compared with what."""
+        return sets.frame(self.spark, self._resolved)
+
+
+class _Sources:
+    """The same tables in one session that compiles queries and, if there is one, in another that interprets them.
+
+    To compile what is asked of few rows takes longer than to go through them.
+    """
+
+    def __init__(
+        self,
+        views: Views,
+        interpreted: Views | None,
+        commits: Sequence[Commit],
+        resolved: Sequence[RunOfSet],
+    ) -> None:
+        self._commits = commits
+        self._compiled = _Source(views, commits, resolved)
+        self._interpreted = self._compiled if interpreted is None else _Source(interpreted, commits, resolved)
+
+    def rows(self, count: int) -> _Source:
+        """Returns where to ask about so many rows."""
+        return self._interpreted if count <= INTERPRETED_ROWS else self._compiled
+
+    def tables(self, *names: str) -> _Source:
+        """Returns where to ask about all rows of tables."""
+        return self.rows(sum(commit.rows(name) for commit in self._commits for name in names))
 
 
 def _runs_of(commits: Sequence[Commit], spark: SparkSession) -> DataFrame:
@@ -284,119 +344,174 @@ def _is_wrong(commit: Commit) -> bool:
     return str(commit.run["node"]).startswith(_WRONG)
 
 
-def _ask_about_runs(views: Views, runs: DataFrame, has: Collection[str], ask: Questions) -> None:
-    """Asks what holds whatever is compared."""
+def _ask_about_runs(of: _Sources, has: Collection[str], ask: Questions) -> None:
+    """Asks what holds whatever is compared; first for what other questions wait for."""
+    if "requirements" in has:
+        shown = of.tables("requirements")
+        ask.add(
+            _REQUIREMENTS,
+            lambda: matrix.outcomes_by_version(shown.views.requirements, shown.well),
+            limit=MOST,
+        )
+    else:
+        ask.skip(_REQUIREMENTS)
     if "case_outcomes" in has:
-        ask.add(_RATES, rates.rates_of_outcomes(views.case_outcomes), limit=MOST)
+        cases = of.tables("case_outcomes")
+        ask.add(_RATES, lambda: rates.rates_of_outcomes(cases.views.case_outcomes), limit=MOST)
     else:
         ask.skip(_RATES)
     if "requirements" in has:
-        ask.add(_REQUIREMENTS, matrix.outcomes_by_version(views.requirements, runs), limit=MOST)
-        ask.add(_OUTCOMES, matrix.outcomes_by_run(views.requirements), limit=MOST)
+        ask.add(_OUTCOMES, lambda: matrix.outcomes_by_run(shown.views.requirements), limit=MOST)
     else:
-        for name in (_REQUIREMENTS, _OUTCOMES):
-            ask.skip(name)
+        ask.skip(_OUTCOMES)
     if "traffic" in has:
-        ask.add(_TRAFFIC, views.traffic.select("run_id", "sent", "received", "undecoded"), limit=MOST)
+        sent = of.tables("traffic")
+        columns = ("run_id", "sent", "received", "undecoded")
+        ask.add(_TRAFFIC, lambda: sent.views.traffic.select(*columns), limit=MOST)
     else:
         ask.skip(_TRAFFIC)
     if "coverage" in has:
+        met = of.tables("coverage")
         # What tests covered is in the outcomes of the runs.
-        of_cases = coverage.coverage_by_run(views.requirements.where("false"), views.coverage)
-        ask.add(_COVERAGE, of_cases, limit=MOST)
+        ask.add(
+            _COVERAGE,
+            lambda: coverage.coverage_by_run(met.views.requirements.where("false"), met.views.coverage),
+            limit=MOST,
+        )
     else:
         ask.skip(_COVERAGE)
     if APART in has:
+        bad = of.tables(APART)
         text = sf.substring("text", 1, TEXT_LIMIT).alias("text")
-        bad = views.apart.select("run_id", "file", "line", "reason", text)
-        ask.add(_APART, bad, limit=BAD_LINES_LIMIT, first=("run_id", "file", "line"))
+        ask.add(
+            _APART,
+            lambda: bad.views.apart.select("run_id", "file", "line", "reason", text),
+            limit=BAD_LINES_LIMIT,
+            first=("run_id", "file", "line"),
+        )
     else:
         ask.skip(_APART)
 
 
-def _ask_what_changed(
-    views: Views, in_sets: DataFrame, has: Collection[str], wrong: bool, ask: Questions
-) -> None:
+def _ask_what_changed(of: _Sources, has: Collection[str], wrong: bool, ask: Questions) -> None:
     """Asks what the candidate shows differently from the baseline."""
     if "requirements" in has:
+        checks, shown = of.tables("checks"), of.tables("requirements")
         # Those that are unchanged are only counted, but to ask for them apart would take as long as for all.
-        changes = regressions.check_changes(views.checks, in_sets)
-        ask.add(_CHANGES, changes, limit=MOST, first=("status", "test"))
-        ask.add(_STALE, regressions.stale_deviations(views.checks, in_sets))
-        ask.add(_LOST, coverage.lost_requirements(views.requirements, in_sets))
+        ask.add(
+            _CHANGES,
+            lambda: regressions.check_changes(checks.views.checks, checks.sets),
+            limit=MOST,
+            first=("status", "test"),
+        )
+        ask.add(_STALE, lambda: regressions.stale_deviations(checks.views.checks, checks.sets))
+        ask.add(_LOST, lambda: coverage.lost_requirements(shown.views.requirements, shown.sets))
     else:
         for name in (_CHANGES, _STALE, _LOST):
             ask.skip(name)
     if "coverage" in has:
-        ask.add(_LOST_PAIRS, coverage.lost_pairs(views.coverage, in_sets))
+        met = of.tables("coverage")
+        ask.add(_LOST_PAIRS, lambda: coverage.lost_pairs(met.views.coverage, met.sets))
     else:
         ask.skip(_LOST_PAIRS)
     if wrong and "checks" in has:
-        ask.add(_MUTANTS, mutants.killed_by_requirement(mutants.mutants(views.checks, in_sets)))
+        faulty = of.tables("checks")
+        ask.add(
+            _MUTANTS,
+            lambda: mutants.killed_by_requirement(mutants.mutants(faulty.views.checks, faulty.sets)),
+        )
     else:
         ask.skip(_MUTANTS)
 
 
-def _ask_about_cases(
-    views: Views, runs: DataFrame, in_sets: DataFrame, has: Collection[str], ask: Questions
-) -> None:
+def _ask_about_cases(of: _Sources, has: Collection[str], ask: Questions) -> None:
     """Asks about findings, and for what was measured; both need the rates, which are there by now."""
-    values = [
-        of_table(views.frame(table))
+    for name in (_FINDINGS, _FOUND, _TOLD):
+        ask.skip(name)
+    played = ask.table(_RATES) if "case_outcomes" in has else None
+    if played is not None:
+        found = of.tables("buckets")
+        outcomes = found.spark.createDataFrame(played)
+        ask.add(
+            _FOUND,
+            lambda: findings.distinct_over_time(found.views.buckets, outcomes, found.runs),
+            limit=MOST,
+        )
+        if "buckets" in has:
+            ask.add(
+                _FINDINGS,
+                lambda: findings.bucket_changes(found.views.buckets, outcomes, found.sets),
+                first=("status", "bucket"),
+            )
+    if "findings" in has:
+        known = of.tables("findings")
+        newest = sf.struct("time_ns", "run_id", "job")
+        told = sf.max_by(sf.struct(sf.col("status").alias("confirmed"), "known"), newest)
+        ask.add(_TOLD, lambda: known.views.findings.groupBy("bucket").agg(told.alias("told")), limit=MOST)
+    measured = {
+        table: of_table
         for table, of_table in (
             ("case_times", drift.case_values),
             ("reply_times", drift.reply_values),
             ("benchmarks", drift.benchmark_values),
         )
         if table in has
-    ]
-    for name in (_FINDINGS, _FOUND, _TOLD):
-        ask.skip(name)
-    if "case_outcomes" in has:
-        played = runs.sparkSession.createDataFrame(ask.table(_RATES))
-        values.append(drift.rate_values(played))
-        ask.add(_FOUND, findings.distinct_over_time(views.buckets, played, runs), limit=MOST)
-        if "buckets" in has:
-            changed = findings.bucket_changes(views.buckets, played, in_sets)
-            ask.add(_FINDINGS, changed, first=("status", "bucket"))
-    if "findings" in has:
-        newest = sf.struct("time_ns", "run_id", "job")
-        told = sf.max_by(sf.struct(sf.col("status").alias("confirmed"), "known"), newest)
-        ask.add(_TOLD, views.findings.groupBy("bucket").agg(told.alias("told")), limit=MOST)
-    if values:
-        ask.add(_VALUES, reduce(DataFrame.unionByName, values), limit=MOST)
+    }
+    timed = of.tables(*measured)
+
+    def values() -> DataFrame:
+        each = [of_table(timed.views.frame(table)) for table, of_table in measured.items()]
+        if played is not None:
+            each.append(drift.rate_values(timed.spark.createDataFrame(played)))
+        return reduce(DataFrame.unionByName, each)
+
+    if measured or played is not None:
+        ask.add(_VALUES, values, limit=MOST)
     else:
         ask.skip(_VALUES)
 
 
-def _ask_about_versions(views: Views, runs: DataFrame, cells: Sequence[Cell], ask: Questions) -> None:
+def _ask_about_versions(of: _Sources, cells: Sequence[Cell], ask: Questions) -> None:
     """Asks since when what differs; of requirements that every run has shown there is nothing to tell."""
     names = sorted({cell.requirement for cell in cells if cell.outcome != "pass" or cell.other})
     if not names:
         ask.skip(_RELEASES)
         ask.skip(_FIRST_BAD)
         return
-    checks = views.checks
-    if len(names) <= NAMES:
+    shown = of.tables("checks")
+
+    def checks() -> DataFrame:
+        if len(names) > NAMES:
+            return shown.views.checks
         without = sf.size("requirements") == 0 if matrix.NO_REQUIREMENT in names else sf.lit(False)
-        checks = checks.where(sf.arrays_overlap("requirements", sf.lit(names)) | without)
-    ask.add(_RELEASES, versions.first_differs(checks, runs).where("first IS NOT NULL"))
-    ask.add(_FIRST_BAD, versions.first_bad(checks, runs), first=("test",))
+        return shown.views.checks.where(sf.arrays_overlap("requirements", sf.lit(names)) | without)
+
+    ask.add(_RELEASES, lambda: versions.first_differs(checks(), shown.well).where("first IS NOT NULL"))
+    ask.add(_FIRST_BAD, lambda: versions.first_bad(checks(), shown.well), first=("test",))
 
 
-def _ask_why(views: Views, few: Views, newest: Collection[str], ask: Questions) -> None:
+def _ask_why(of: _Sources, few: Views, newest: Collection[str], ask: Questions) -> None:
     """Asks for the verdicts of the runs that hold for a version: those that need an explanation, and why n/a."""
     if not newest:
         ask.skip(_VERDICTS)
         ask.skip(_REASONS)
         return
     of_newest = sf.col("run_id").isin(sorted(newest))
-    bad = few.verdicts.where(of_newest & ~sf.col("outcome").isin("pass", "n/a"))
+    bad = of_newest & ~sf.col("outcome").isin("pass", "n/a")
     names = (name for name in _names(Trouble) if name not in {"node_impl", "node_version", "run_id"})
-    ask.add(_VERDICTS, bad.select("run_id", *names), first=("run_id", "test"))
-    silent = views.checks.where(of_newest & (sf.col("outcome") == "n/a"))
-    counted = silent.groupBy("run_id", "requirements", "reason").agg(sf.count("*").alias("tests"))
-    ask.add(_REASONS, counted, limit=MOST)
+    columns = ("run_id", *names)
+    ask.add(_VERDICTS, lambda: few.verdicts.where(bad).select(*columns), first=("run_id", "test"))
+    checks = of.tables("checks").views
+    silent = of_newest & (sf.col("outcome") == "n/a")
+    ask.add(
+        _REASONS,
+        lambda: (
+            checks.checks.where(silent)
+            .groupBy("run_id", "requirements", "reason")
+            .agg(sf.count("*").alias("tests"))
+        ),
+        limit=MOST,
+    )
 
 
 # Answers -----------------------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
             say,
             duplicates=[folder for folder in folders if folder.duplicate_of is not None],
             open_few=found.few,
+            interpreted=found.interpreted,
         )
     if gates is not None:
         report = judged(report, gates)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_reports.commands.common import say
-from spark_reports.engine.session import engine_session, is_local
+from spark_reports.engine.session import engine_session, interpreting, is_local
 from spark_reports.errors import EngineFailed, WrongUse
 from spark_reports.folders import RunFolder
 
@@ -30,6 +30,7 @@ class Opened:
         views: Its tables.
         commits: Its runs.
         few: Opens the tables of some of the runs.
+        interpreted: The tables in a session that interprets queries, where it is worth having one.
         troubles: Run folders that could not be taken in, each with the reason.
         names: What the run in each folder is called.
     """
@@ -37,6 +38,7 @@ class Opened:
     views: "Views"
     commits: Sequence["Commit"]
     few: Callable[[Sequence["Commit"]], "Views"]
+    interpreted: "Views | None"
     troubles: Sequence[str]
     names: Mapping[Path, str] = field(default_factory=dict)
 
@@ -83,7 +85,9 @@ def opened(arguments: argparse.Namespace, folders: Sequence[RunFolder]) -> Itera
         if near is None and _is_near(arguments):
             near = stack.enter_context(_gathered(store, commits))
         views = open_views(spark, store, commits) if near is None else near.views(spark)
-        yield Opened(views, commits, lambda few: open_views(spark, store, few), troubles, names)
+        beside = None if near is None else interpreting(spark)
+        interpreted = None if near is None or beside is None else near.views(beside)
+        yield Opened(views, commits, lambda few: open_views(spark, store, few), interpreted, troubles, names)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from spark_reports.engine.java import Java, find_java, home_for_spark
 from spark_reports.engine.settings import (
     BULK,
     FAST,
+    INTERPRETED,
     LEAST_MEMORY,
     LOCAL,
     Profile,
@@ -45,7 +46,7 @@ from spark_reports.errors import DataTrouble, EngineFailed, WrongUse
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LOCAL", "add_engine_options", "engine_session", "is_local", "spark_session"]
+__all__ = ["LOCAL", "add_engine_options", "engine_session", "interpreting", "is_local", "spark_session"]
 
 STOP_TIMEOUT_S = 20.0
 """How long the Java process may take to end before it is killed; it needs less than one."""
@@ -206,6 +207,19 @@ def spark_session(
                 # An error has to be put into words while Java is there: its message is asked for only then.
                 with _explained():
                     yield session
+
+
+def interpreting(spark: "SparkSession") -> "SparkSession | None":
+    """Returns a session beside one of ours that interprets queries; None where that saves nothing.
+
+    A Java that was started for one command would compile each query for itself; a server keeps what it compiled.
+    """
+    if progress.is_connect(spark) or not is_local(spark.sparkContext.master or ""):
+        return None
+    beside = spark.newSession()
+    for name, value in INTERPRETED.items():
+        beside.conf.set(name, value)
+    return beside
 
 
 def _active() -> "SparkSession | None":

@@ -30,6 +30,12 @@ LEAST_MEMORY = 512 << 20
 CLUSTER_PARTITIONS = 8
 """Of a shuffle of little data on a cluster; Spark's own 200 are a second of work for nothing in each query."""
 
+INTERPRETED: Mapping[str, str] = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""Settings of a session in which no query is compiled."""
+
 _CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -108,7 +114,7 @@ def of_session(profile: Profile, *, local: bool) -> dict[str, str]:
         "spark.sql.parquet.compression.codec": "zstd",
     }
     if profile.small:
-        result |= {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+        result |= INTERPRETED
     if profile.fast:
         # Re-planning at run time splits a query into more jobs than small data is worth.
         partitions = 1 if local else CLUSTER_PARTITIONS
@@ -153,6 +159,8 @@ def settings(
         "spark.submit.deployMode": "client",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # A report compiles four hundred programs; of the hundred that are kept by default the next finds none again.
+        "spark.sql.codegen.cache.maxEntries": "2000",
         **of_session(profile, local=local),
     }
     if memory:

@@ -79,7 +79,7 @@ class Gathered:
             copy = self._made[table].result() if table in self._made else None
             return whole.frame(table) if copy is None else read_files(spark, self._copies, table, [copy])
 
-        return Views(opener)
+        return Views(spark, opener)
 
     def _gather(self, table: str) -> FileEntry | None:
         """Copies a table into one file; None if that is not worth it."""

@@ -1,5 +1,6 @@
 """The tables of a store as DataFrames: only what records name, with columns that are known beforehand."""
 
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
@@ -28,12 +29,16 @@ class Views:
     """One DataFrame for each table and rollup, as an attribute; none is opened before it is used.
 
     Args:
+        spark: The session of all of them.
         opener: Opens one by its name, without a job.
     """
 
-    def __init__(self, opener: Callable[[str], DataFrame]) -> None:
+    def __init__(self, spark: SparkSession, opener: Callable[[str], DataFrame]) -> None:
+        self.spark = spark
         self._open = opener
         self._opened: dict[str, DataFrame] = {}
+        # Threads that use the same one wait for it instead of opening it twice.
+        self._lock = threading.Lock()
 
     def frame(self, name: str) -> DataFrame:
         """Returns the rows of a table or rollup.
@@ -43,9 +48,10 @@ class Views:
         """
         if name not in NAMES:
             raise ValueError(f"no view {name}; there are {', '.join(NAMES)}")
-        if name not in self._opened:
-            self._opened[name] = self._open(name)
-        return self._opened[name]
+        with self._lock:
+            if name not in self._opened:
+                self._opened[name] = self._open(name)
+            return self._opened[name]
 
     def register(self) -> None:
         """Makes every view known to SQL by its name."""
@@ -152,7 +158,7 @@ def open_views(spark: SparkSession, store: Store, commits: Sequence[Commit] | No
             return lake.read(spark, table_format, address, table).where(_of(held))
         return frame_of(spark, store, table, store.files(table, wanted, generations.get(table)))
 
-    return Views(opener)
+    return Views(spark, opener)
 
 
 def frame_of(spark: SparkSession, store: Store, table: str, files: TableFiles) -> DataFrame:

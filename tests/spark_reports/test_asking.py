@@ -13,8 +13,11 @@ def nobody(_: str) -> None:
 def test_rows_are_ordered_by_their_values(spark: SparkSession) -> None:
     told: list[str] = []
     with Questions(told.append) as ask:
-        ask.add("numbers", spark.range(4).select((-sf.col("id")).alias("id"), sf.array("id").alias("list")))
-        ask.add("none", spark.range(0))
+        ask.add(
+            "numbers",
+            lambda: spark.range(4).select((-sf.col("id")).alias("id"), sf.array("id").alias("list")),
+        )
+        ask.add("none", lambda: spark.range(0))
         assert ask.rows("none") == []
         rows = ask.rows("numbers")
     assert rows == sorted(rows, key=lambda row: repr(list(row.values())))
@@ -26,8 +29,8 @@ def test_rows_are_ordered_by_their_values(spark: SparkSession) -> None:
 def test_more_than_the_limit_is_left_out_and_said(spark: SparkSession) -> None:
     numbers = spark.range(7).select((sf.col("id") % 3).alias("third"), "id")
     with Questions(nobody) as ask:
-        ask.add("numbers", numbers, limit=3, first=("third",))
-        ask.add("all numbers", numbers, limit=7)
+        ask.add("numbers", lambda: numbers, limit=3, first=("third",))
+        ask.add("all numbers", lambda: numbers, limit=7)
         assert [row["id"] for row in ask.rows("numbers")] == [0, 3, 6]
         assert len(ask.rows("all numbers")) == 7
     assert ask.left_out == {"numbers"}
@@ -37,13 +40,15 @@ def test_number_that_json_does_not_have_becomes_none(spark: SparkSession) -> Non
     with Questions(nobody) as ask:
         ask.add(
             "odd",
-            spark.range(1).select(sf.lit(float("nan")).alias("a"), sf.array(sf.lit(float("inf"))).alias("b")),
+            lambda: spark.range(1).select(
+                sf.lit(float("nan")).alias("a"), sf.array(sf.lit(float("inf"))).alias("b")
+            ),
         )
         assert ask.rows("odd") == [{"a": None, "b": (None,)}]
 
 
 def test_question_that_fails_says_so_when_it_is_answered(spark: SparkSession) -> None:
     with Questions(nobody) as ask:
-        ask.add("broken", spark.range(1).select(sf.raise_error(sf.lit("no such thing"))))
+        ask.add("broken", lambda: spark.range(1).select(sf.raise_error(sf.lit("no such thing"))))
         with pytest.raises(PySparkException, match="no such thing"):
             ask.rows("broken")

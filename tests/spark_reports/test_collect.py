@@ -2,10 +2,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
+from spark_reports import collect as asking
 from spark_reports import report, rows
 from spark_reports.collect import check_not_empty, collect, collect_differences
+from spark_reports.engine.session import interpreting
+from spark_reports.engine.settings import INTERPRETED
 from spark_reports.errors import DataTrouble, NothingToReport
 from spark_reports.folders import DUPLICATE, find_run_folders
 from spark_reports.pages.render import to_json
@@ -73,10 +76,12 @@ def root(
 
 
 @pytest.fixture(scope="module")
-def opened(
-    spark: SparkSession, root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Views, list[Commit]]:
-    store = Store(tmp_path_factory.mktemp("store"), durable=False)
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return Store(tmp_path_factory.mktemp("store"), durable=False)
+
+
+@pytest.fixture(scope="module")
+def opened(spark: SparkSession, root: Path, store: Store) -> tuple[Views, list[Commit]]:
     ingest(spark, store, find_run_folders([root]))
     commits = store.commits()
     return open_views(spark, store, commits), commits
@@ -186,6 +191,37 @@ def test_same_runs_give_the_same_bytes_however_they_are_opened(
     assert 0 < asked[0] < len(commits)
 
 
+def test_few_rows_are_asked_for_in_the_session_that_interprets_with_the_same_answers(
+    spark: SparkSession,
+    store: Store,
+    opened: tuple[Views, list[Commit]],
+    root: Path,
+    result: Report,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    views, commits = opened
+    beside = interpreting(spark)
+    assert beside is not None
+    assert {name: beside.conf.get(name) for name in INTERPRETED} == INTERPRETED
+    interpreted = open_views(beside, store, commits)
+    opened_there: list[str] = []
+    whole = interpreted.frame
+
+    def frame(name: str) -> DataFrame:
+        opened_there.append(name)
+        return whole(name)
+
+    monkeypatch.setattr(interpreted, "frame", frame)
+    most = sum(commit.rows("case_outcomes") for commit in commits)
+    assert most < sum(commit.rows("checks") for commit in commits)
+    monkeypatch.setattr(asking, "INTERPRETED_ROWS", most)
+    twice = [folder for folder in find_run_folders([root]) if folder.duplicate_of]
+    again = collect(views, commits, "previous", lambda _: None, duplicates=twice, interpreted=interpreted)
+    assert to_json(again) == to_json(result)
+    assert "case_outcomes" in opened_there
+    assert "checks" not in opened_there
+
+
 def test_baseline_that_is_not_there_is_data_trouble(opened: tuple[Views, list[Commit]]) -> None:
     with pytest.raises(
         DataTrouble, match=r"no run 7\.0 and none on a version 7\.0; there are 1\.10\.2, 1\.9\.0"
@@ -259,6 +295,6 @@ def test_runs_without_a_row_are_nothing_to_report() -> None:
 def test_runs_on_nodes_of_unknown_version_have_no_order(
     spark: SparkSession, opened: tuple[Views, list[Commit]]
 ) -> None:
-    nothing = Views(lambda table: spark.createDataFrame([], SCHEMAS[table]))
+    nothing = Views(spark, lambda table: spark.createDataFrame([], SCHEMAS[table]))
     with pytest.raises(NothingToReport, match="--profile"):
         collect_differences(nothing, opened[1], lambda _: None)

@@ -29,7 +29,7 @@ def views(spark: SparkSession) -> Views:
     def opener(name: str) -> DataFrame:
         return spark.createDataFrame(rows if name == "checks" else [], SCHEMAS[name])
 
-    return Views(opener)
+    return Views(spark, opener)
 
 
 def test_aggregate_gives_its_rows_and_columns(spark: SparkSession, views: Views) -> None:

@@ -54,7 +54,7 @@ def test_nothing_is_opened_before_it_is_used_and_then_once(spark: SparkSession) 
         opened.append(name)
         return spark.range(1)
 
-    views = Views(opener)
+    views = Views(spark, opener)
     assert opened == []
     assert views.cases is views.frame("cases")
     assert opened == ["cases"]
