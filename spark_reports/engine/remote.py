@@ -24,7 +24,16 @@ from urllib.parse import urlsplit
 
 from spark_reports.engine import packing
 from spark_reports.engine.java import Java, home_for_spark
-from spark_reports.engine.settings import BULK, LOCAL, Profile, applied, environment, of_session, settings
+from spark_reports.engine.settings import (
+    BULK,
+    KEPT_PROGRAMS,
+    LOCAL,
+    Profile,
+    applied,
+    environment,
+    of_session,
+    settings,
+)
 from spark_reports.errors import EngineFailed, WrongUse
 
 if TYPE_CHECKING:
@@ -141,8 +150,9 @@ def warm_session(
     # A server that waits gives memory back.
     idle = ("-XX:+UseG1GC", f"-XX:G1PeriodicGCInterval={IDLE_MS}")
     started = settings(LOCAL, place.folder, BULK, java_options=[*archive, *idle])
-    # Every session would try to set it again, and nothing of ours is ever put there.
-    del started["spark.sql.warehouse.dir"]
+    # Every session would try to set these again: nothing of ours is ever put there, and programs are hardly found again, as those of a
+    # session go with it.
+    del started["spark.sql.warehouse.dir"], started[KEPT_PROGRAMS]
     changes |= {
         "SPARK_LOCAL_CONNECT_REUSE": "1",
         "SPARK_LOCAL_CONNECT_DISCOVERY": str(place.discovery),

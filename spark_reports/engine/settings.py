@@ -30,6 +30,9 @@ LEAST_MEMORY = 512 << 20
 CLUSTER_PARTITIONS = 8
 """Of a shuffle of little data on a cluster; Spark's own 200 are a second of work for nothing in each query."""
 
+KEPT_PROGRAMS = "spark.sql.codegen.cache.maxEntries"
+"""A report compiles four hundred programs; of the hundred that are kept by default the next one finds none again."""
+
 INTERPRETED: Mapping[str, str] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -159,8 +162,7 @@ def settings(
         "spark.submit.deployMode": "client",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # A report compiles four hundred programs; of the hundred that are kept by default the next finds none again.
-        "spark.sql.codegen.cache.maxEntries": "2000",
+        KEPT_PROGRAMS: "2000",
         **of_session(profile, local=local),
     }
     if memory:
