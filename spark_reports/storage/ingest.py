@@ -25,11 +25,12 @@ from spark_reports import folders as run_folders
 from spark_reports import rows
 from spark_reports.errors import DataTrouble
 from spark_reports.folders import Counted, RunFolder
-from spark_reports.storage.parse import encodable, variant
+from spark_reports.storage.parse import variant
 from spark_reports.storage.pieces import THREADS, Scan, bundle, scan_all
 from spark_reports.storage.rollups import made_of
 from spark_reports.storage.store import APART, PARQUET, RAW, Account, Commit, Draft, Staging, Store
 from spark_reports.storage.tables import EXTRA, arrow_schema
+from spark_reports.storage.wanted import encodable
 from spark_reports.storage.writing import DONE, READ, Parts, Target, Work, ddl, take_in, write_rollups
 
 BATCH_BYTES = 16 << 30

@@ -1,8 +1,9 @@
 """Lines of a ``.jsonl`` file of a run into rows: good ones, those kept apart, blank ones and footers.
 
-``read_line`` says what one line is, and is the definition. ``read_block`` says the same of many lines at once: Arrow
-reads them together, and where anything about them is odd they are cut into smaller blocks until few lines are left
-for ``read_line``. A line that is kept apart has its number, the reason and its text; none is dropped.
+``read_line`` says what one line is, and is the definition. ``read_block`` says the same of many lines at once.
+``recorded`` reads those of them that look just as they are written. Arrow reads what is left together, and where
+anything about it is odd it is cut into smaller blocks until few lines are left for ``read_line``. A line that is kept
+apart has its number, the reason and its text; none is dropped.
 
 What Arrow's reader would take although it is no row is kept from it by ``_is_plain``, or found in what comes back:
 two rows on a line, a row over two lines, a ``null`` on the top level (which ends the process), bytes that are no
@@ -11,16 +12,13 @@ UTF-8, numbers that are not finite.
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import itertools
 import json
 import math
-import typing
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -30,7 +28,9 @@ import pyarrow.json as pj
 
 from spark_reports import rows
 from spark_reports.rows import LONGEST_LINE
-from spark_reports.storage.tables import EXTRA, ROW_TYPES, arrow_schema
+from spark_reports.storage.recorded import MOST_BYTES, can_read, read_recorded
+from spark_reports.storage.tables import EXTRA, arrow_schema
+from spark_reports.storage.wanted import Wanted, encodable, wanted
 
 LONGEST_TEXT = 1 << 16
 """Characters of a line that are kept when it is kept apart."""
@@ -40,6 +40,9 @@ _SPLIT = 8
 
 _SINGLY = 16 << 10
 """Fewer bytes than this are read line by line when something odd is among them: Arrow takes as long to begin."""
+
+_FEW = 16
+"""One in so many lines may be odd, or else all are read as if they were."""
 
 _LINE_FEED, _OPENS, _CLOSES = b"\n{}"
 
@@ -85,43 +88,6 @@ class Parsed:
     def rows(self) -> int:
         """Returns the number of good rows."""
         return sum(table.num_rows for table in self.good)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What rows of a table have to look like.
-
-    Attributes:
-        table: Name of the table.
-        kinds: The Python type of each field; of a list that of its items.
-        lists: Fields that are lists.
-        later: Fields that older rows lack, with the values that stand for them.
-        schema: The fields as Arrow has them.
-    """
-
-    table: str
-    kinds: dict[str, type]
-    lists: frozenset[str]
-    later: dict[str, Any]
-    schema: pa.Schema
-
-
-@cache
-def wanted(table: str) -> Wanted:
-    """Returns what rows of a table have to look like."""
-    row_type = ROW_TYPES[table]
-    hints = typing.get_type_hints(row_type)
-    kinds: dict[str, type] = {}
-    lists = set()
-    for column in dataclasses.fields(row_type):
-        hint = hints[column.name]
-        if typing.get_origin(hint) is tuple:
-            lists.add(column.name)
-            hint = typing.get_args(hint)[0]
-        kinds[column.name] = hint
-    whole = arrow_schema(table)
-    schema = pa.schema([whole.field(name) for name in kinds])
-    return Wanted(table, kinds, frozenset(lists), rows.later_fields(row_type), schema)
 
 
 # One line ---------------------------------------------------------------------------------------------------
@@ -231,11 +197,6 @@ def _checked(name: str, value: Any, kind: Any) -> Any:
     return encodable(value) if kind is str else value
 
 
-def encodable(text: str) -> str:
-    """Returns text with lone surrogates, which have no UTF-8, as the escapes that JSON has for them."""
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
-
-
 def _short(value: object) -> str:
     text = str(value)
     return encodable(text if len(text) <= 40 else f"{text[:40]}…")
@@ -298,6 +259,28 @@ def read_block(data: bytes, table: str, first_line: int, *, last: bool = False) 
 
 def _read(data: bytes, want: Wanted, first_line: int, parsed: Parsed) -> None:
     """Adds what a block holds."""
+    if not can_read(want) or len(data) > MOST_BYTES:
+        _read_any(data, want, first_line, parsed)
+        return
+    found = read_recorded(data, want)
+    changes = (np.flatnonzero(np.diff(found.taken)) + 1).tolist()
+    if len(changes) > len(found.taken) // _FEW:
+        _read_any(data, want, first_line, parsed)
+        return
+    at = row = 0
+    for begin, end in itertools.pairwise([0, *changes, len(found.taken)]):
+        count, stop = end - begin, int(found.ends[end - 1])
+        if found.taken[begin]:
+            parsed.good.append(found.rows.slice(row, count))
+            parsed.lines += count
+            row += count
+        else:
+            _read_any(data[at:stop], want, first_line + begin, parsed)
+        at = stop
+
+
+def _read_any(data: bytes, want: Wanted, first_line: int, parsed: Parsed) -> None:
+    """Adds what lines hold, however they are written."""
     for piece, count, plain in _runs(data):
         if plain:
             _read_plain(piece, count, want, first_line, parsed)

@@ -20,9 +20,9 @@ from spark_reports.storage.parse import (
     read_block,
     read_line,
     variant,
-    wanted,
 )
 from spark_reports.storage.tables import ROW_TYPES
+from spark_reports.storage.wanted import Wanted, wanted
 
 Row = Callable[..., rows.LineRow]
 
@@ -289,33 +289,18 @@ ODD = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
-@given(
-    places=st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 12), ODD), min_size=1, max_size=6),
-    last=st.booleans(),
-)
-def test_lines_read_together_are_what_they_are_one_by_one(
-    places: list[tuple[int, int, bytes]], last: bool
-) -> None:
-    want = wanted("coverage")
-    row = rows.CoverageRow(
-        run_id="r1",
-        kind="edge",
-        campaigns="a",
-        state="",
-        message="INIT",
-        field="S",
-        what="{}\\",
-        count=4,
-        planned=True,
-    )
-    data = (rows.to_json(row).encode() + b"\n") * 12
+DAMAGE = st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 12), ODD), min_size=1, max_size=6)
+
+
+def damaged(data: bytes, places: list[tuple[int, int, bytes]]) -> bytes:
     for at, gone, odd in places:
         data = data[:at] + odd + data[at + gone :]
-    with pytest.MonkeyPatch.context() as patch:
-        # As if these few bytes were many.
-        patch.setattr(parse, "_SINGLY", 0)
-        result = read_block(data, "coverage", 1, last=last)
+    return data
+
+
+def assert_read_as_singly(data: bytes, want: Wanted, *, last: bool) -> Parsed:
+    """Reads a block, and asserts that ``read_line`` says the same of each of its lines."""
+    result = read_block(data, want.table, 1, last=last)
     taken(result)
     lines = data.split(b"\n")
     if not lines[-1]:
@@ -335,3 +320,27 @@ def test_lines_read_together_are_what_they_are_one_by_one(
     assert [{name: row[name] for name in want.kinds} for row in found] == [
         {name: value[name] for name in want.kinds} for value in good
     ]
+    return result
+
+
+@settings(max_examples=300, deadline=None)
+@given(places=DAMAGE, last=st.booleans())
+def test_lines_read_together_are_what_they_are_one_by_one(
+    places: list[tuple[int, int, bytes]], last: bool
+) -> None:
+    row = rows.CoverageRow(
+        run_id="r1",
+        kind="edge",
+        campaigns="a",
+        state="",
+        message="INIT",
+        field="S",
+        what="{}\\",
+        count=4,
+        planned=True,
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        # As if these few bytes were many.
+        patch.setattr(parse, "_SINGLY", 0)
+        data = damaged((rows.to_json(row).encode() + b"\n") * 12, places)
+        assert_read_as_singly(data, wanted("coverage"), last=last)
