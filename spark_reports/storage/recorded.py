@@ -276,9 +276,8 @@ class _Lines:
         texts = self._between(np.column_stack((begin[usable], end[usable])).ravel())
         texts = texts.take(pa.array(np.arange(0, len(texts), 2)))
         plain = pc.match_substring_regex(texts, _FLOAT)
-        mine = usable[plain.to_numpy(zero_copy_only=False)]
-        value[mine] = texts.filter(plain).cast(pa.float64()).to_numpy()
-        fit[mine] = True
+        fit[usable] = plain.to_numpy(zero_copy_only=False)
+        value[fit] = texts.filter(plain).cast(pa.float64()).to_numpy()
         return value, fit
 
     def _between(self, places: np.ndarray) -> pa.StringArray:

@@ -1,8 +1,9 @@
 """How fast run folders are taken into a store: ``python -m tests.benchmarks.bench_ingest --lines 2000000``.
 
-The lines are fuzz cases as ``zenoh-fuzz`` records them, some of them damaged. Two ways in the same process, in turn:
+The lines are fuzz cases as ``zenoh-fuzz`` records them, some of them damaged. Two ways in turn, each in a process of its
+own with the profile of Spark that suits it:
 
-- ``ingest``: hash, accounts, rollups and records included;
+- ``ingest``: hash, accounts, rollups and records included, with the profile that ``zenoh-reports ingest`` takes;
 - text and from_json: the lines as text, ``from_json`` with a corrupt column, Parquet. It has no line numbers, takes two
   rows on a line for one, and drops unknown keys; with rollups it would take longer.
 """
@@ -11,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 
@@ -27,7 +30,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from spark_reports import rows
 from spark_reports.engine.java import find_java
 from spark_reports.engine.session import spark_session
-from spark_reports.engine.settings import BULK
+from spark_reports.engine.settings import BULK, FAST, Profile
 from spark_reports.folders import RunFolder, find_run_folders
 from spark_reports.storage import ingest as module
 from spark_reports.storage.schemas import relaxed, schema_of
@@ -167,6 +170,39 @@ def measured(name: str, count: int, run: Callable[[], object]) -> Rate:
     return Rate(name, count / seconds)
 
 
+def ingested(spark: SparkSession, folders: list[RunFolder], out: Path) -> None:
+    """The way of ``zenoh-reports ingest``."""
+    done = module.ingest(spark, Store(out), folders)
+    bad = done.account.lines // ONE_BAD_IN
+    assert abs(done.account.apart - bad) <= len(folders), done.account
+    assert done.account.balanced
+
+
+WAYS: dict[str, tuple[Profile, Callable[[SparkSession, list[RunFolder], Path], None]]] = {
+    "ingest": (FAST, ingested),
+    "text and from_json": (BULK, with_from_json),
+}
+
+
+def once(way: str, root: Path, count: int) -> float:
+    """Goes one way once, in the session of this process; returns the rate."""
+    profile, run = WAYS[way]
+    if way not in _SESSIONS:
+        _SESSIONS[way] = _OPEN.enter_context(spark_session(find_java(os.environ), os.environ, profile))
+    folders = find_run_folders([root / "runs"])
+    with tempfile.TemporaryDirectory(prefix="out-", dir=root) as name:
+        return measured(way, count, lambda: run(_SESSIONS[way], folders, Path(name) / "out")).rate
+
+
+_OPEN = ExitStack()
+_SESSIONS: dict[str, SparkSession] = {}
+
+
+def close() -> None:
+    """Ends the session of this process."""
+    _OPEN.close()
+
+
 def main() -> None:
     """Measures and prints one table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -175,32 +211,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="the first one also warms up (default: 2)")
     parser.add_argument("--folder", type=Path, help="where to work (default: a temporary folder)")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="bench-ingest-", dir=options.folder) as name:
-        root = Path(name)
+    spawn = multiprocessing.get_context("spawn")
+    with ExitStack() as stack:
+        folder = tempfile.TemporaryDirectory(prefix="bench-ingest-", dir=options.folder)
+        root = Path(stack.enter_context(folder))
         size = make(root / "runs", options.lines, options.runs, 1)
-        folders = find_run_folders([root / "runs"])
         print(f"{size / 1e6:,.0f} MB, {size / options.lines:.0f} bytes a line", file=sys.stderr)
-        rates: dict[str, list[Rate]] = {}
-        with spark_session(find_java(os.environ), os.environ, BULK) as spark:
-            for _ in range(options.rounds):
-
-                def whole(out: Path = root / "store") -> None:
-                    done = module.ingest(spark, Store(out), folders)
-                    bad = options.lines // ONE_BAD_IN
-                    assert abs(done.account.apart - bad) <= options.runs, done.account
-                    assert done.account.balanced
-
-                def plain(out: Path = root / "plain") -> None:
-                    with_from_json(spark, folders, out)
-
-                for way, run in (("ingest", whole), ("text and from_json", plain)):
-                    rates.setdefault(way, []).append(measured(way, options.lines, run))
-                    for left in ("store", "plain"):
-                        shutil.rmtree(root / left, ignore_errors=True)
-    best = [
-        Rate(way, max(each.rate for each in found), tuple(each.rate for each in found))
-        for way, found in rates.items()
-    ]
+        pools = {way: stack.enter_context(ProcessPoolExecutor(1, spawn)) for way in WAYS}
+        rates: dict[str, list[float]] = {way: [] for way in WAYS}
+        for _ in range(options.rounds):
+            for way, pool in pools.items():
+                rates[way].append(pool.submit(once, way, root, options.lines).result())
+        for pool in pools.values():
+            pool.submit(close).result()
+    best = [Rate(way, max(found), tuple(found)) for way, found in rates.items()]
     print(table(f"{options.lines:,} lines in {options.runs} runs, lines", best, against="text and from_json"))
 
 
