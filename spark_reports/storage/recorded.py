@@ -3,8 +3,7 @@
 Such a line has its fields in the order of the row type and nothing between them but a comma; only fields that older
 rows lack may be missing. So the quotes say where every field is, and each byte is either part of a value or known
 beforehand. These are all compared, field by field for all lines at once. A line that differs in one of them, or has a
-value that is not plainly of its type, is left to ``parse``, which says what it is. A reader that takes any JSON takes
-more than twice as long.
+value that is not plainly of its type, is left to ``parse``, which says what it is.
 """
 
 from __future__ import annotations
