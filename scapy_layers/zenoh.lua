@@ -55,7 +55,6 @@ local size_of, bytes_of, tvb_of = Tvb.len, Tvb.raw, TvbRange.tvb
 local HIGH = 4294967296
 
 Z.fields = {}
-Z.listeners = {}
 Z.on_init = {}
 Z.messages = { scouting = {}, transport = {}, network = {}, declaration = {}, data = {} }
 
@@ -366,11 +365,35 @@ end
 
 -- Layers inside layers.
 
+local listeners, listening = {}, {}
+
+-- Has messages told to a function(b, m) once they were read: those for whose name and kind `wanted` says so, or all.
+-- Listeners are called in the order in which they came.
+function Z.listen(listener, wanted)
+  listeners[#listeners + 1] = { listener, wanted }
+end
+
+-- To be called when a listener wants other messages than before.
+function Z.choose_listeners()
+  listening = {}
+end
+
+-- Which listeners a message has is found out once: most have few.
+local function listeners_of(m)
+  local found = {}
+  for index = 1, #listeners do
+    local listener, wanted = listeners[index][1], listeners[index][2]
+    if not wanted or wanted(m.name, m.kind) then found[#found + 1] = listener end
+  end
+  listening[m.name] = found
+  return found
+end
+
 local function heard(b, m)
   m.heard = true
   if b.dry then return end
-  local listeners = Z.listeners
-  for index = 1, #listeners do listeners[index](b, m) end
+  local found = listening[m.name] or listeners_of(m)
+  for index = 1, #found do found[index](b, m) end
 end
 
 -- Reads a body behind a length that was read; what is wrong in it does not harm what is behind it.
@@ -673,6 +696,7 @@ local function new_batch(pinfo, root, way, raw, range)
     raw = raw, range = range, tvb = range, pinfo = pinfo, root = root, way = way, link = way and way.link,
     number = current.number, time = current.time, visited = current.visited, total = 0, at = 0,
     base = current.base, index = current.index, place = current.base + current.index,
+    item = nil, srczid_told = nil, -- room for what comes, so that the table is not copied
   }
 end
 
@@ -792,7 +816,8 @@ function Z.entry.stream(tvb, pinfo, tree)
       pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
       return size
     end
-    local length = Z.le(raw, at, prefix, false)
+    local low, high = byte(raw, at + 1, at + 2)
+    local length = prefix == 2 and low + high * 256 or Z.le(raw, at, prefix, false)
     local start = at + prefix
     local behind = start + length
     if length > MAX_LENGTH then
@@ -1219,59 +1244,59 @@ local shown, is_utf8, note, fail, cut = Z.shown, Z.is_utf8, Z.refuse, Z.fail, Z.
 local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
 local chain, region, body, messages_of = Z.chain, Z.region, Z.body, Z.messages_of
 local R, I, C, S = {}, {}, {}, {}
-I.qos_0 = { name = "qos", label = "QoS", field = F.qos, enc = 1, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved3 = nil, priority = nil } end }
-I.qos_1 = { name = "qos", label = "QoS", field = F.qos, enc = 0, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.qoslink_2 = { name = "qoslink", label = "QoSLink", field = F.qoslink, enc = 1, new = function() return { name = "qoslink", label = "QoSLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved20 = nil, reliability = nil, last_priority = nil, first_priority = nil, has_reliability = nil, has_priorities = nil, qos = nil } end }
-I.shm_3 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, segment_id = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.shm_4 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, challenge = nil, segment_id = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.auth_5 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, extensions = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.usr_pwd_6 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 0, new = function() return { name = "usr_pwd", label = "UsrPwd", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.pub_key_7 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, n = nil, e = nil } end }
-I.auth_8 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, extensions = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.usr_pwd_9 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 1, new = function() return { name = "usr_pwd", label = "UsrPwd", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, nonce = nil } end }
-I.pub_key_10 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, n = nil, e = nil, nonce = nil } end }
-I.multi_link_11 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, new = function() return { name = "multi_link", label = "MultiLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, n = nil, e = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.multi_link_12 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, new = function() return { name = "multi_link", label = "MultiLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, n = nil, e = nil, nonce = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.low_latency_13 = { name = "low_latency", label = "LowLatency", field = F.low_latency, enc = 0, new = function() return { name = "low_latency", label = "LowLatency", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.compression_14 = { name = "compression", label = "Compression", field = F.compression, enc = 0, new = function() return { name = "compression", label = "Compression", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.patch_15 = { name = "patch", label = "Patch", field = F.patch, enc = 1, new = function() return { name = "patch", label = "Patch", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, patch = nil } end }
-I.region_name_16 = { name = "region_name", label = "RegionName", field = F.region_name, enc = 2, new = function() return { name = "region_name", label = "RegionName", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, region = nil } end }
-I.shm_17 = { name = "shm", label = "Shm", field = F.shm, enc = 1, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, challenge = nil } end }
-I.shm_18 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, challenge = nil, has_counters = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.shm_19 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, has_counters = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.auth_20 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, extensions = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
-I.usr_pwd_21 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 2, new = function() return { name = "usr_pwd", label = "UsrPwd", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, user = nil, hmac = nil } end }
-I.pub_key_22 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, nonce = nil } end }
-I.auth_23 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, extensions = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
-I.pub_key_24 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 0, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.multi_link_25 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, new = function() return { name = "multi_link", label = "MultiLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, nonce = nil } end, lenient = true }
-I.multi_link_ack_26 = { name = "multi_link_ack", label = "MultiLinkAck", field = F.multi_link_ack, enc = 0, new = function() return { name = "multi_link_ack", label = "MultiLinkAck", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.remote_bound_27 = { name = "remote_bound", label = "RemoteBound", field = F.remote_bound, enc = 1, new = function() return { name = "remote_bound", label = "RemoteBound", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, bound = nil } end }
-I.first_28 = { name = "first", label = "First", field = F.first, enc = 0, new = function() return { name = "first", label = "First", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.drop_29 = { name = "drop", label = "Drop", field = F.drop, enc = 0, new = function() return { name = "drop", label = "Drop", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.qos_30 = { name = "qos", label = "QoS", field = F.qos, enc = 2, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, lanes = nil } end }
-I.shm_31 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, data = nil } end }
+I.qos_0 = { name = "qos", label = "QoS", field = F.qos, enc = 1, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.qos_1 = { name = "qos", label = "QoS", field = F.qos, enc = 0, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.qoslink_2 = { name = "qoslink", label = "QoSLink", field = F.qoslink, enc = 1, new = function() return { name = "qoslink", label = "QoSLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved20 = nil, reliability = nil, last_priority = nil, first_priority = nil, has_reliability = nil } end }
+I.shm_3 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.shm_4 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.auth_5 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.usr_pwd_6 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 0, new = function() return { name = "usr_pwd", label = "UsrPwd", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.pub_key_7 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.auth_8 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.usr_pwd_9 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 1, new = function() return { name = "usr_pwd", label = "UsrPwd", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.pub_key_10 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.multi_link_11 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, new = function() return { name = "multi_link", label = "MultiLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.multi_link_12 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, new = function() return { name = "multi_link", label = "MultiLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.low_latency_13 = { name = "low_latency", label = "LowLatency", field = F.low_latency, enc = 0, new = function() return { name = "low_latency", label = "LowLatency", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.compression_14 = { name = "compression", label = "Compression", field = F.compression, enc = 0, new = function() return { name = "compression", label = "Compression", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.patch_15 = { name = "patch", label = "Patch", field = F.patch, enc = 1, new = function() return { name = "patch", label = "Patch", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.region_name_16 = { name = "region_name", label = "RegionName", field = F.region_name, enc = 2, new = function() return { name = "region_name", label = "RegionName", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.shm_17 = { name = "shm", label = "Shm", field = F.shm, enc = 1, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.shm_18 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.shm_19 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.auth_20 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 0 end }
+I.usr_pwd_21 = { name = "usr_pwd", label = "UsrPwd", field = F.usr_pwd, enc = 2, new = function() return { name = "usr_pwd", label = "UsrPwd", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.pub_key_22 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 2, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.auth_23 = { name = "auth", label = "Auth", field = F.auth, enc = 2, new = function() return { name = "auth", label = "Auth", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true, fits = function(m, seen) return m.A == 1 end }
+I.pub_key_24 = { name = "pub_key", label = "PubKey", field = F.pub_key, enc = 0, new = function() return { name = "pub_key", label = "PubKey", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.multi_link_25 = { name = "multi_link", label = "MultiLink", field = F.multi_link, enc = 2, new = function() return { name = "multi_link", label = "MultiLink", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, lenient = true }
+I.multi_link_ack_26 = { name = "multi_link_ack", label = "MultiLinkAck", field = F.multi_link_ack, enc = 0, new = function() return { name = "multi_link_ack", label = "MultiLinkAck", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.remote_bound_27 = { name = "remote_bound", label = "RemoteBound", field = F.remote_bound, enc = 1, new = function() return { name = "remote_bound", label = "RemoteBound", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.first_28 = { name = "first", label = "First", field = F.first, enc = 0, new = function() return { name = "first", label = "First", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.drop_29 = { name = "drop", label = "Drop", field = F.drop, enc = 0, new = function() return { name = "drop", label = "Drop", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.qos_30 = { name = "qos", label = "QoS", field = F.qos, enc = 2, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.shm_31 = { name = "shm", label = "Shm", field = F.shm, enc = 2, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
 I.qos_32 = { name = "qos", label = "QoS", field = F.qos, enc = 1, new = function() return { name = "qos", label = "QoS", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved6 = nil, F = nil, E = nil, D = nil, priority = nil } end }
-I.timestamp_33 = { name = "timestamp", label = "Timestamp", field = F.timestamp, enc = 2, new = function() return { name = "timestamp", label = "Timestamp", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, timestamp = nil, timestamp_id = nil } end }
-I.node_id_34 = { name = "node_id", label = "NodeId", field = F.node_id, enc = 1, new = function() return { name = "node_id", label = "NodeId", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, node_id = nil } end }
-I.responder_id_35 = { name = "responder_id", label = "ResponderId", field = F.responder_id, enc = 2, new = function() return { name = "responder_id", label = "ResponderId", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, zid_len = nil, reserved0 = nil, zid = nil, eid = nil } end }
-I.timestamp_stack_36 = { name = "timestamp_stack", label = "TimestampStack", field = F.timestamp_stack, enc = 2, new = function() return { name = "timestamp_stack", label = "TimestampStack", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, conf_flags = nil, records = nil } end }
+I.timestamp_33 = { name = "timestamp", label = "Timestamp", field = F.timestamp, enc = 2, new = function() return { name = "timestamp", label = "Timestamp", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.node_id_34 = { name = "node_id", label = "NodeId", field = F.node_id, enc = 1, new = function() return { name = "node_id", label = "NodeId", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.responder_id_35 = { name = "responder_id", label = "ResponderId", field = F.responder_id, enc = 2, new = function() return { name = "responder_id", label = "ResponderId", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.timestamp_stack_36 = { name = "timestamp_stack", label = "TimestampStack", field = F.timestamp_stack, enc = 2, new = function() return { name = "timestamp_stack", label = "TimestampStack", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
 I.stamp_37 = { name = "stamp", label = "stamp", field = F.stamp }
-I.query_target_38 = { name = "query_target", label = "QueryTarget", field = F.query_target, enc = 1, new = function() return { name = "query_target", label = "QueryTarget", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, target = nil } end }
-I.budget_39 = { name = "budget", label = "Budget", field = F.budget, enc = 1, new = function() return { name = "budget", label = "Budget", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, budget = nil } end }
-I.timeout_40 = { name = "timeout", label = "Timeout", field = F.timeout, enc = 1, new = function() return { name = "timeout", label = "Timeout", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, timeout = nil } end }
+I.query_target_38 = { name = "query_target", label = "QueryTarget", field = F.query_target, enc = 1, new = function() return { name = "query_target", label = "QueryTarget", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.budget_39 = { name = "budget", label = "Budget", field = F.budget, enc = 1, new = function() return { name = "budget", label = "Budget", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.timeout_40 = { name = "timeout", label = "Timeout", field = F.timeout, enc = 1, new = function() return { name = "timeout", label = "Timeout", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
 I.linkstate_41 = { name = "linkstate", label = "linkstate", field = F.linkstate }
-I.wire_expr_42 = { name = "wire_expr", label = "WireExpr", field = F.wire_expr, enc = 2, new = function() return { name = "wire_expr", label = "WireExpr", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved2 = nil, mapping = nil, N = nil, key_scope = nil } end }
-I.queryable_info_43 = { name = "queryable_info", label = "QueryableInfo", field = F.queryable_info, enc = 1, new = function() return { name = "queryable_info", label = "QueryableInfo", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved24 = nil, distance = nil, reserved1 = nil, complete = nil } end }
+I.wire_expr_42 = { name = "wire_expr", label = "WireExpr", field = F.wire_expr, enc = 2, new = function() return { name = "wire_expr", label = "WireExpr", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.queryable_info_43 = { name = "queryable_info", label = "QueryableInfo", field = F.queryable_info, enc = 1, new = function() return { name = "queryable_info", label = "QueryableInfo", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
 I.source_info_44 = { name = "source_info", label = "SourceInfo", field = F.source_info, enc = 2, new = function() return { name = "source_info", label = "SourceInfo", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, zid_len = nil, reserved0 = nil, zid = nil, eid = nil, source_sn = nil } end }
-I.shm_45 = { name = "shm", label = "Shm", field = F.shm, enc = 0, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.attachment_46 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2, new = function() return { name = "attachment", label = "Attachment", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, attachment = nil } end }
+I.shm_45 = { name = "shm", label = "Shm", field = F.shm, enc = 0, new = function() return { name = "shm", label = "Shm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.attachment_46 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2, new = function() return { name = "attachment", label = "Attachment", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
 I.reference_47 = { name = "reference", label = "reference", field = F.reference }
-I.attachment_48 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2, new = function() return { name = "attachment", label = "Attachment", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, attachment = nil } end }
-I.query_body_shm_49 = { name = "query_body_shm", label = "QueryBodyShm", field = F.query_body_shm, enc = 0, new = function() return { name = "query_body_shm", label = "QueryBodyShm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil } end }
-I.query_body_50 = { name = "query_body", label = "QueryBody", field = F.query_body, enc = 2, new = function() return { name = "query_body", label = "QueryBody", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved32 = nil, encoding = nil, S = nil, data = nil } end, fits = function(m, seen) return not ((seen or none)[0x04]) end }
-I.query_body_51 = { name = "query_body", label = "QueryBody", field = F.query_body, enc = 2, new = function() return { name = "query_body", label = "QueryBody", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, reserved32 = nil, encoding = nil, S = nil, slices = nil } end, unbounded = true, fits = function(m, seen) return (seen or none)[0x04] end }
-I.attachment_52 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2, new = function() return { name = "attachment", label = "Attachment", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil, item = nil, shown = nil, stop = nil, attachment = nil } end }
+I.attachment_48 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2, new = function() return { name = "attachment", label = "Attachment", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.query_body_shm_49 = { name = "query_body_shm", label = "QueryBodyShm", field = F.query_body_shm, enc = 0, new = function() return { name = "query_body_shm", label = "QueryBodyShm", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
+I.query_body_50 = { name = "query_body", label = "QueryBody", field = F.query_body, enc = 2, new = function() return { name = "query_body", label = "QueryBody", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, fits = function(m, seen) return not ((seen or none)[0x04]) end }
+I.query_body_51 = { name = "query_body", label = "QueryBody", field = F.query_body, enc = 2, new = function() return { name = "query_body", label = "QueryBody", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end, unbounded = true, fits = function(m, seen) return (seen or none)[0x04] end }
+I.attachment_52 = { name = "attachment", label = "Attachment", field = F.attachment, enc = 2, new = function() return { name = "attachment", label = "Attachment", at = nil, parent = nil, slot = nil, named = nil, nth = nil, header = nil, enc = nil } end }
 C[1] = { skips_mandatory = true }
 C[2] = { [0x31] = { I.qos_0 } }
 C[3] = { [0x01] = { I.qos_1 }, [0x21] = { I.qoslink_2 }, [0x42] = { I.shm_3, I.shm_4 }, [0x43] = { I.auth_5, I.auth_8 }, [0x44] = { I.multi_link_11, I.multi_link_12 }, [0x05] = { I.low_latency_13 }, [0x06] = { I.compression_14 }, [0x27] = { I.patch_15 }, [0x48] = { I.region_name_16 } }
@@ -3674,37 +3699,37 @@ I.attachment_52.read = function(b, m, at, stop)
   at = n
   return at
 end
-Z.messages.scouting[0x01] = { name = "scout", label = "SCOUT", kind = "scouting", read = R.scout, field = F.scout, new = function() return { name = "scout", label = "SCOUT", kind = "scouting", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, version = nil, zid_len = nil, I = nil, what = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.scouting[0x02] = { name = "hello", label = "HELLO", kind = "scouting", read = R.hello, field = F.hello, new = function() return { name = "hello", label = "HELLO", kind = "scouting", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, L = nil, version = nil, zid_len = nil, reserved2 = nil, whatami = nil, zid = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.transport[0x00] = { name = "transport_oam", label = "OAM", kind = "transport", read = R.transport_oam, field = F.transport_oam, new = function() return { name = "transport_oam", label = "OAM", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, ENC = nil, oam_id = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.transport[0x01] = { name = "init", label = "INIT", kind = "transport", read = R.init, field = F.init, new = function() return { name = "init", label = "INIT", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, S = nil, A = nil, version = nil, zid_len = nil, reserved2 = nil, whatami = nil, zid = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.transport[0x02] = { name = "open", label = "OPEN", kind = "transport", read = R.open, field = F.open, new = function() return { name = "open", label = "OPEN", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, T = nil, A = nil, lease = nil, initial_sn = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.transport[0x03] = { name = "close", label = "CLOSE", kind = "transport", read = R.close, field = F.close, new = function() return { name = "close", label = "CLOSE", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, S = nil, reason = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.transport[0x04] = { name = "keep_alive", label = "KEEP_ALIVE", kind = "transport", read = R.keep_alive, field = F.keep_alive, new = function() return { name = "keep_alive", label = "KEEP_ALIVE", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.transport[0x05] = { name = "frame", label = "FRAME", kind = "transport", read = R.frame, field = F.frame, new = function() return { name = "frame", label = "FRAME", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, R = nil, sn = nil, ext = nil, extensions = nil, seen = nil, messages = nil } end }
-Z.messages.transport[0x06] = { name = "fragment", label = "FRAGMENT", kind = "transport", read = R.fragment, field = F.fragment, new = function() return { name = "fragment", label = "FRAGMENT", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, R = nil, sn = nil, ext = nil, extensions = nil, seen = nil, data = nil } end }
-Z.messages.transport[0x07] = { name = "join", label = "JOIN", kind = "transport", read = R.join, field = F.join, new = function() return { name = "join", label = "JOIN", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, S = nil, T = nil, version = nil, zid_len = nil, reserved2 = nil, whatami = nil, zid = nil, lease = nil, next_sn_re = nil, next_sn_be = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.network[0x19] = { name = "interest", label = "INTEREST", kind = "network", read = R.interest, field = F.interest, new = function() return { name = "interest", label = "INTEREST", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, mode = nil, interest_id = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.network[0x1a] = { name = "response_final", label = "RESPONSE_FINAL", kind = "network", read = R.response_final, field = F.response_final, new = function() return { name = "response_final", label = "RESPONSE_FINAL", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, request_id = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.network[0x1b] = { name = "response", label = "RESPONSE", kind = "network", read = R.response, field = F.response, new = function() return { name = "response", label = "RESPONSE", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, request_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
-Z.messages.network[0x1c] = { name = "request", label = "REQUEST", kind = "network", read = R.request, field = F.request, new = function() return { name = "request", label = "REQUEST", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, request_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
-Z.messages.network[0x1d] = { name = "push", label = "PUSH", kind = "network", read = R.push, field = F.push, new = function() return { name = "push", label = "PUSH", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
-Z.messages.network[0x1e] = { name = "declare", label = "DECLARE", kind = "network", read = R.declare, field = F.declare, new = function() return { name = "declare", label = "DECLARE", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, I = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
-Z.messages.network[0x1f] = { name = "network_oam", label = "OAM", kind = "network", read = R.network_oam, field = F.network_oam, new = function() return { name = "network_oam", label = "OAM", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, ENC = nil, oam_id = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.declaration[0x00] = { name = "d_keyexpr", label = "D_KEYEXPR", kind = "declaration", read = R.d_keyexpr, field = F.d_keyexpr, new = function() return { name = "d_keyexpr", label = "D_KEYEXPR", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, N = nil, key_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.declaration[0x01] = { name = "u_keyexpr", label = "U_KEYEXPR", kind = "declaration", read = R.u_keyexpr, field = F.u_keyexpr, new = function() return { name = "u_keyexpr", label = "U_KEYEXPR", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, key_id = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.declaration[0x02] = { name = "d_subscriber", label = "D_SUBSCRIBER", kind = "declaration", read = R.d_subscriber, field = F.d_subscriber, new = function() return { name = "d_subscriber", label = "D_SUBSCRIBER", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, entity_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.declaration[0x03] = { name = "u_subscriber", label = "U_SUBSCRIBER", kind = "declaration", read = R.u_subscriber, field = F.u_subscriber, new = function() return { name = "u_subscriber", label = "U_SUBSCRIBER", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, entity_id = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.declaration[0x04] = { name = "d_queryable", label = "D_QUERYABLE", kind = "declaration", read = R.d_queryable, field = F.d_queryable, new = function() return { name = "d_queryable", label = "D_QUERYABLE", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, entity_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.declaration[0x05] = { name = "u_queryable", label = "U_QUERYABLE", kind = "declaration", read = R.u_queryable, field = F.u_queryable, new = function() return { name = "u_queryable", label = "U_QUERYABLE", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, entity_id = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.declaration[0x06] = { name = "d_token", label = "D_TOKEN", kind = "declaration", read = R.d_token, field = F.d_token, new = function() return { name = "d_token", label = "D_TOKEN", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, M = nil, N = nil, entity_id = nil, key_scope = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.declaration[0x07] = { name = "u_token", label = "U_TOKEN", kind = "declaration", read = R.u_token, field = F.u_token, new = function() return { name = "u_token", label = "U_TOKEN", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, entity_id = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.declaration[0x1a] = { name = "d_final", label = "D_FINAL", kind = "declaration", read = R.d_final, field = F.d_final, new = function() return { name = "d_final", label = "D_FINAL", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, reserved_5 = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.data[0x01] = { name = "put", label = "PUT", kind = "data", read = R.put, field = F.put, new = function() return { name = "put", label = "PUT", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, E = nil, T = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.data[0x02] = { name = "del", label = "DEL", kind = "data", read = R.del, field = F.del, new = function() return { name = "del", label = "DEL", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, T = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.data[0x03] = { name = "query", label = "QUERY", kind = "data", read = R.query, field = F.query, new = function() return { name = "query", label = "QUERY", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, P = nil, C = nil, ext = nil, extensions = nil, seen = nil } end }
-Z.messages.data[0x04] = { name = "reply", label = "REPLY", kind = "data", read = R.reply, field = F.reply, new = function() return { name = "reply", label = "REPLY", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, reserved_6 = nil, C = nil, ext = nil, extensions = nil, seen = nil, body = nil } end }
-Z.messages.data[0x05] = { name = "err", label = "ERR", kind = "data", read = R.err, field = F.err, new = function() return { name = "err", label = "ERR", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil, E = nil, reserved_5 = nil, ext = nil, extensions = nil, seen = nil, data = nil } end }
+Z.messages.scouting[0x01] = { name = "scout", label = "SCOUT", kind = "scouting", read = R.scout, field = F.scout, new = function() return { name = "scout", label = "SCOUT", kind = "scouting", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.scouting[0x02] = { name = "hello", label = "HELLO", kind = "scouting", read = R.hello, field = F.hello, new = function() return { name = "hello", label = "HELLO", kind = "scouting", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.transport[0x00] = { name = "transport_oam", label = "OAM", kind = "transport", read = R.transport_oam, field = F.transport_oam, new = function() return { name = "transport_oam", label = "OAM", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.transport[0x01] = { name = "init", label = "INIT", kind = "transport", read = R.init, field = F.init, new = function() return { name = "init", label = "INIT", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.transport[0x02] = { name = "open", label = "OPEN", kind = "transport", read = R.open, field = F.open, new = function() return { name = "open", label = "OPEN", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.transport[0x03] = { name = "close", label = "CLOSE", kind = "transport", read = R.close, field = F.close, new = function() return { name = "close", label = "CLOSE", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.transport[0x04] = { name = "keep_alive", label = "KEEP_ALIVE", kind = "transport", read = R.keep_alive, field = F.keep_alive, new = function() return { name = "keep_alive", label = "KEEP_ALIVE", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.transport[0x05] = { name = "frame", label = "FRAME", kind = "transport", read = R.frame, field = F.frame, new = function() return { name = "frame", label = "FRAME", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.transport[0x06] = { name = "fragment", label = "FRAGMENT", kind = "transport", read = R.fragment, field = F.fragment, new = function() return { name = "fragment", label = "FRAGMENT", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.transport[0x07] = { name = "join", label = "JOIN", kind = "transport", read = R.join, field = F.join, new = function() return { name = "join", label = "JOIN", kind = "transport", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.network[0x19] = { name = "interest", label = "INTEREST", kind = "network", read = R.interest, field = F.interest, new = function() return { name = "interest", label = "INTEREST", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.network[0x1a] = { name = "response_final", label = "RESPONSE_FINAL", kind = "network", read = R.response_final, field = F.response_final, new = function() return { name = "response_final", label = "RESPONSE_FINAL", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.network[0x1b] = { name = "response", label = "RESPONSE", kind = "network", read = R.response, field = F.response, new = function() return { name = "response", label = "RESPONSE", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.network[0x1c] = { name = "request", label = "REQUEST", kind = "network", read = R.request, field = F.request, new = function() return { name = "request", label = "REQUEST", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.network[0x1d] = { name = "push", label = "PUSH", kind = "network", read = R.push, field = F.push, new = function() return { name = "push", label = "PUSH", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.network[0x1e] = { name = "declare", label = "DECLARE", kind = "network", read = R.declare, field = F.declare, new = function() return { name = "declare", label = "DECLARE", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.network[0x1f] = { name = "network_oam", label = "OAM", kind = "network", read = R.network_oam, field = F.network_oam, new = function() return { name = "network_oam", label = "OAM", kind = "network", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.declaration[0x00] = { name = "d_keyexpr", label = "D_KEYEXPR", kind = "declaration", read = R.d_keyexpr, field = F.d_keyexpr, new = function() return { name = "d_keyexpr", label = "D_KEYEXPR", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.declaration[0x01] = { name = "u_keyexpr", label = "U_KEYEXPR", kind = "declaration", read = R.u_keyexpr, field = F.u_keyexpr, new = function() return { name = "u_keyexpr", label = "U_KEYEXPR", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.declaration[0x02] = { name = "d_subscriber", label = "D_SUBSCRIBER", kind = "declaration", read = R.d_subscriber, field = F.d_subscriber, new = function() return { name = "d_subscriber", label = "D_SUBSCRIBER", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.declaration[0x03] = { name = "u_subscriber", label = "U_SUBSCRIBER", kind = "declaration", read = R.u_subscriber, field = F.u_subscriber, new = function() return { name = "u_subscriber", label = "U_SUBSCRIBER", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.declaration[0x04] = { name = "d_queryable", label = "D_QUERYABLE", kind = "declaration", read = R.d_queryable, field = F.d_queryable, new = function() return { name = "d_queryable", label = "D_QUERYABLE", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.declaration[0x05] = { name = "u_queryable", label = "U_QUERYABLE", kind = "declaration", read = R.u_queryable, field = F.u_queryable, new = function() return { name = "u_queryable", label = "U_QUERYABLE", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.declaration[0x06] = { name = "d_token", label = "D_TOKEN", kind = "declaration", read = R.d_token, field = F.d_token, new = function() return { name = "d_token", label = "D_TOKEN", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.declaration[0x07] = { name = "u_token", label = "U_TOKEN", kind = "declaration", read = R.u_token, field = F.u_token, new = function() return { name = "u_token", label = "U_TOKEN", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.declaration[0x1a] = { name = "d_final", label = "D_FINAL", kind = "declaration", read = R.d_final, field = F.d_final, new = function() return { name = "d_final", label = "D_FINAL", kind = "declaration", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.data[0x01] = { name = "put", label = "PUT", kind = "data", read = R.put, field = F.put, new = function() return { name = "put", label = "PUT", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.data[0x02] = { name = "del", label = "DEL", kind = "data", read = R.del, field = F.del, new = function() return { name = "del", label = "DEL", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.data[0x03] = { name = "query", label = "QUERY", kind = "data", read = R.query, field = F.query, new = function() return { name = "query", label = "QUERY", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.data[0x04] = { name = "reply", label = "REPLY", kind = "data", read = R.reply, field = F.reply, new = function() return { name = "reply", label = "REPLY", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
+Z.messages.data[0x05] = { name = "err", label = "ERR", kind = "data", read = R.err, field = F.err, new = function() return { name = "err", label = "ERR", kind = "data", whole = true, at = nil, parent = nil, slot = nil, named = nil, within = nil, place = nil, item = nil, shown = nil, here = nil, stop = nil, heard = nil, keyexpr = nil, Z = nil } end }
 end
 
 -- preferences -----------------------------------------------------------------------------------------
@@ -5363,28 +5388,29 @@ function links.leave(link)
   end
 end
 
--- One message and who says it. A single table, as there is one message at a time.
-local T = {}
+-- One message and who says it: there is one at a time. Locals instead of a table, as they are asked for all the time.
+local T_b, T_m, T_way, T_link, T_place, T_first, T_remarks -- what is heard
+local T_talk, T_now, T_session, T_side, T_speaker, T_listener -- what is known of its link
 
 local function note(kind, text)
-  local remark = T.remarks
+  local remark = T_remarks
   if not remark then
     remark = {}
-    T.remarks = remark
-    memory.note(remarks, T.place, remark)
+    T_remarks = remark
+    memory.note(remarks, T_place, remark)
   end
   remark[#remark + 1] = { kind, text }
-  Z.note(T.m.item, kind, text)
+  Z.note(T_m.item, kind, text)
 end
 
 -- Receivers drop the message: for its number, or else for where it stands, and then it has no lane either.
 local function ignore(by_number)
-  T.m.ignored = true
-  if not T.remarks then
-    T.remarks = {}
-    memory.note(remarks, T.place, T.remarks)
+  T_m.ignored = true
+  if not T_remarks then
+    T_remarks = {}
+    memory.note(remarks, T_place, T_remarks)
   end
-  T.remarks.ignored, T.remarks.by_number = true, by_number
+  T_remarks.ignored, T_remarks.by_number = true, by_number
 end
 
 local function doubt(party)
@@ -5396,7 +5422,7 @@ end
 local function missed(kind, text)
   if text then
     note(kind, text)
-    T.speaker.complete = false
+    T_speaker.complete = false
   end
 end
 
@@ -5411,7 +5437,7 @@ local function may_be_lowlatency(talk)
 end
 
 local function switch(from)
-  links.switch(T.link, from, may_be_lowlatency(T.talk))
+  links.switch(T_link, from, may_be_lowlatency(T_talk))
 end
 
 -- Takes note that messages of a direction were not heard; with `hole` they are not in the capture.
@@ -5432,11 +5458,11 @@ end
 
 -- Is the handshake over? Nodes take no notice of INIT and OPEN then.
 local function too_late()
-  if not (T.talk.opened[1] and T.talk.opened[2]) then
+  if not (T_talk.opened[1] and T_talk.opened[2]) then
     return false
   end
   ignore()
-  note("place", T.m.name:upper() .. " inside a session")
+  note("place", T_m.name:upper() .. " inside a session")
   return true
 end
 
@@ -5465,20 +5491,20 @@ local function agree(session, syn, ack)
   for side = 0, 1 do
     session.parties[side].numbers.mask = lanes.mask(session.fsn)
   end
-  links.change(T.link, T.place + 1, {
+  links.change(T_link, T_place + 1, {
     lowlatency = syn.lowlatency and ack.lowlatency,
     compression = syn.compression and ack.compression,
   })
 end
 
 local function init()
-  local talk, index = T.talk, T.way.index
-  if not T.first or too_late() then
+  local talk, index = T_talk, T_way.index
+  if not T_first or too_late() then
     return
   end
-  local mine = offer(T.m)
+  local mine = offer(T_m)
   talk.inits[index] = mine
-  links.change(T.link, T.place + 1, { ["zid" .. index] = T.m.zid })
+  links.change(T_link, T_place + 1, { ["zid" .. index] = T_m.zid })
   local other = talk.inits[3 - index]
   local ack = mine.ack and mine or other
   if ack and ack.ack then
@@ -5487,12 +5513,12 @@ local function init()
     if syn == nil or syn.ack then
       syn = ack
     end
-    agree(T.session, syn, ack)
+    agree(T_session, syn, ack)
     if other then
       make_sure(talk)
     end
   end
-  switch(T.place + 1)
+  switch(T_place + 1)
 end
 
 local function milliseconds(m)
@@ -5507,22 +5533,22 @@ end
 
 -- Finds the session that another link of the same two nodes has begun.
 local function unite()
-  local now = links.latest(T.link)
+  local now = links.latest(T_link)
   local one, other = now.zid1, now.zid2
   if not one or not other or one == other then
     return
   end
   local name = one < other and one .. " " .. other or other .. " " .. one
   local known = pairs_of[name]
-  if not known or not is_alive(known, T.b.time) then
-    pairs_of[name] = T.session
-    T.session.zid0 = one
+  if not known or not is_alive(known, T_b.time) then
+    pairs_of[name] = T_session
+    T_session.zid0 = one
     return
   end
-  if known ~= T.session then
+  if known ~= T_session then
     known.links = known.links + 1
-    links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
-    if T.talk.said > 4 then
+    links.change(T_link, T_place + 1, { session = known, flipped = known.zid0 ~= one })
+    if T_talk.said > 4 then
       -- Some messages were taken for those of another session.
       doubt(known.parties[0])
       doubt(known.parties[1])
@@ -5531,61 +5557,61 @@ local function unite()
 end
 
 local function open()
-  local talk, session, index = T.talk, T.session, T.way.index
-  if not T.first or too_late() then
+  local talk, session, index = T_talk, T_session, T_way.index
+  if not T_first or too_late() then
     return
   end
-  lanes.start(T.speaker.numbers, T.m.initial_sn, nil)
-  session.lease = math.max(session.lease or 0, milliseconds(T.m) / 1000)
-  T.speaker.complete = talk.inits[index] ~= nil
+  lanes.start(T_speaker.numbers, T_m.initial_sn, nil)
+  session.lease = math.max(session.lease or 0, milliseconds(T_m) / 1000)
+  T_speaker.complete = talk.inits[index] ~= nil
   if session.multilink and midway > 0 then
     -- The link may join a session whose beginning was not captured.
-    doubt(T.speaker)
+    doubt(T_speaker)
   end
   talk.opened[index] = true
-  links.change(T.link, T.place + 1, { ["settled" .. index] = true })
-  switch(T.place + 1)
+  links.change(T_link, T_place + 1, { ["settled" .. index] = true })
+  switch(T_place + 1)
   if talk.opened[1] and talk.opened[2] and session.multilink then
     unite()
   end
 end
 
 local function close()
-  if not T.first then
+  if not T_first then
     return
   end
-  if T.link.tcp then
+  if T_link.tcp then
     -- Messages of the other end may be under way; the end of the connection ends all.
-    if not T.talk.closed then
-      T.talk.closed = true
-      T.session.links = T.session.links - 1
-      T.session.closed = T.m.S == 1 or T.session.links == 0
+    if not T_talk.closed then
+      T_talk.closed = true
+      T_session.links = T_session.links - 1
+      T_session.closed = T_m.S == 1 or T_session.links == 0
     end
     return
   end
-  T.talk.ended[T.way.index] = true
-  if T.session.multicast or (T.talk.ended[1] and T.talk.ended[2]) then
-    T.talk.over = true
+  T_talk.ended[T_way.index] = true
+  if T_session.multicast or (T_talk.ended[1] and T_talk.ended[2]) then
+    T_talk.over = true
   end
 end
 
 local function join()
-  if not T.first then
+  if not T_first then
     return
   end
-  local session, m, party = T.session, T.m, T.session.parties[0]
+  local session, m, party = T_session, T_m, T_session.parties[0]
   if not session.multicast then
     ignore()
     note("place", "JOIN outside of a group")
     return
   end
-  local now = links.latest(T.link)
+  local now = links.latest(T_link)
   if now.zid1 then
     -- One JOIN may be something else that looks like it, the same again is none.
-    make_sure(T.talk)
+    make_sure(T_talk)
     return
   end
-  links.change(T.link, T.place + 1, { zid1 = m.zid, lowlatency = false, compression = now.compressed or false })
+  links.change(T_link, T_place + 1, { zid1 = m.zid, lowlatency = false, compression = now.compressed or false })
   session.fsn, session.rid = m.fsn or BITS_32, m.rid or BITS_32
   session.patch = m.ext and m.ext.patch and tonumber(tostring(m.ext.patch.patch)) or 0
   session.multilink = false
@@ -5615,11 +5641,11 @@ end
 
 -- Judges the sequence number of a FRAME or FRAGMENT; returns its lane unless receivers drop it.
 local function number(fragment, begins, ends)
-  local m, session = T.m, T.session
+  local m, session = T_m, T_session
   local priority = m.ext and m.ext.qos and m.ext.qos.priority or DATA
   m.reliable, m.priority_number = m.R == 1, priority
   local name = priority * 2 + (m.R == 1 and 1 or 0)
-  if T.first then
+  if T_first then
     if priority ~= DATA then
       if session.qos == false then
         note("lane", "lane " .. tostring(Z.enums.Priority[priority] or priority) .. " in a session without QoS")
@@ -5627,29 +5653,29 @@ local function number(fragment, begins, ends)
         session.qos = true
       end
     end
-    local fresh, kind, text = lanes.take(T.speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink)
+    local fresh, kind, text = lanes.take(T_speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink)
     missed(kind, text)
     if not fresh then
       ignore(true)
     end
   end
-  return not m.ignored and lane_of(T.speaker, name) or nil
+  return not m.ignored and lane_of(T_speaker, name) or nil
 end
 
 local function frame()
   local lane = number(false, true, true)
-  if lane and T.first then
-    missed("fragment", fragments.interrupt(lane, T.m.sn, T.place))
+  if lane and T_first then
+    missed("fragment", fragments.interrupt(lane, T_m.sn, T_place))
   end
 end
 
 local function fragment()
-  local m, session, speaker = T.m, T.session, T.speaker
+  local m, session, speaker = T_m, T_session, T_speaker
   local first, drop = m.ext ~= nil and m.ext.first ~= nil, m.ext ~= nil and m.ext.drop ~= nil
   local lane = number(true, first, drop or m.M ~= 1)
   m.lane_of_fragments, m.whole = lane, nil
-  if lane and T.first then
-    local whole, remark, kind = fragments.take(lane, session, m, T.place, T.b.number, session.patch,
+  if lane and T_first then
+    local whole, remark, kind = fragments.take(lane, session, m, T_place, T_b.number, session.patch,
       speaker.numbers.mask, speaker.complete)
     missed(kind, remark)
     if whole and (whole:byte() or 0) % 32 < NETWORK_IDS then
@@ -5698,18 +5724,18 @@ local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_query
 
 -- Would a declaration have been heard, had there been one? With several links it may come on another one, later.
 local function certain(party)
-  return party.complete and not T.session.multilink and not T.session.lossy
+  return party.complete and not T_session.multilink and not T_session.lossy
 end
 
 local function unknown_alias(owner, scope)
-  if T.first and certain(T.session.parties[owner]) then
+  if T_first and certain(T_session.parties[owner]) then
     note("alias", string.format("alias %d is not declared", scope))
   end
 end
 
 -- Finds the full key of a message.
 local function resolve()
-  local m = T.m
+  local m = T_m
   local keyed, own = m, m.M == 1
   if m.name == "declare" then
     keyed = m.body
@@ -5733,11 +5759,11 @@ local function resolve()
     return
   end
   local suffix = keyed.key_suffix or ""
-  local key, unknown = aliases.resolve(T.session, T.side, scope, suffix, own, T.place)
+  local key, unknown = aliases.resolve(T_session, T_side, scope, suffix, own, T_place)
   m.keyexpr = key
   if unknown then
-    unknown_alias(own and T.side or 1 - T.side, scope)
-  elseif not key and T.first then
+    unknown_alias(own and T_side or 1 - T_side, scope)
+  elseif not key and T_first then
     note("limit", "a key that is too long")
   end
 end
@@ -5746,68 +5772,68 @@ end
 
 -- The end under which requests of the speaker are kept, and whose it answers: in a group nobody can tell.
 local function asks()
-  return T.session.multicast and 0 or T.side
+  return T_session.multicast and 0 or T_side
 end
 
 local function answers()
-  return T.session.multicast and 0 or 1 - T.side
+  return T_session.multicast and 0 or 1 - T_side
 end
 
 -- Opens an exchange, or finds the one that was opened here; returns the one that had its id as well.
 local function ask(owner, kind, name)
-  if not T.first then
-    local found = exchanges.find(T.session.room, owner, kind, name, T.place)
-    T.m.exchange = found and found.from == T.place and found or nil
+  if not T_first then
+    local found = exchanges.find(T_session.room, owner, kind, name, T_place)
+    T_m.exchange = found and found.from == T_place and found or nil
     return nil
   end
   local exchange = {
-    kind = kind, from = T.place, asked = T.b.number, asked_time = T.b.time, keyexpr = T.m.keyexpr, session = T.session,
+    kind = kind, from = T_place, asked = T_b.number, asked_time = T_b.time, keyexpr = T_m.keyexpr, session = T_session,
   }
-  T.m.exchange = exchange
-  return exchanges.begin(T.session.room, owner, kind, name, exchange)
+  T_m.exchange = exchange
+  return exchanges.begin(T_session.room, owner, kind, name, exchange)
 end
 
 local function show_answers(exchange)
-  if exchange and not T.first then
+  if exchange and not T_first then
     for i = 1, #exchange do
-      show(T.m.item, FIELDS.response_in, exchange[i])
+      show(T_m.item, FIELDS.response_in, exchange[i])
     end
   end
 end
 
 local function request()
-  local id = T.m.request_id
+  local id = T_m.request_id
   local before = ask(asks(), "query", memory.name(id))
-  if before and not T.session.multicast then
+  if before and not T_session.multicast then
     note("request", string.format("request id %d is in use since packet %d", id, before.asked))
   end
-  local exchange = T.m.exchange
+  local exchange = T_m.exchange
   show_answers(exchange)
-  if exchange and not T.first then
-    show(T.m.item, FIELDS.final_in, exchange.ended)
+  if exchange and not T_first then
+    show(T_m.item, FIELDS.final_in, exchange.ended)
   end
 end
 
 local function show_request(exchange)
-  local m = T.m
+  local m = T_m
   m.exchange = exchange
   if exchange then
-    local time = T.b.time - exchange.asked_time
+    local time = T_b.time - exchange.asked_time
     m.response_time = time
     if m.item then
       show(m.item, FIELDS.request_in, exchange.asked)
       local seconds = floor(time)
       show(m.item, FIELDS.response_time, NSTime.new(seconds, floor((time - seconds) * 1e9 + 0.5)))
     end
-  elseif T.first and certain(T.listener) then
+  elseif T_first and certain(T_listener) then
     note("request", string.format("no open request has the id %d", m.request_id))
   end
 end
 
 local function response()
-  local exchange, is_open = exchanges.find(T.session.room, answers(), "query", memory.name(T.m.request_id), T.place)
-  if exchange and T.first then
-    exchanges.answer(exchange, T.b.number)
+  local exchange, is_open = exchanges.find(T_session.room, answers(), "query", memory.name(T_m.request_id), T_place)
+  if exchange and T_first then
+    exchanges.answer(exchange, T_b.number)
     if not is_open then
       -- A final that travels in another lane may overtake what it follows.
       note("request", "behind the RESPONSE_FINAL of packet " .. exchange.ended)
@@ -5817,34 +5843,34 @@ local function response()
 end
 
 local function response_final()
-  local exchange, is_open = exchanges.find(T.session.room, answers(), "query", memory.name(T.m.request_id), T.place)
+  local exchange, is_open = exchanges.find(T_session.room, answers(), "query", memory.name(T_m.request_id), T_place)
   exchange = is_open and exchange or nil
-  if exchange and T.first then
-    exchanges.finish(exchange, T.place, T.b.number)
+  if exchange and T_first then
+    exchanges.finish(exchange, T_place, T_b.number)
   end
   show_request(exchange)
 end
 
 local function interest()
-  local m = T.m
+  local m = T_m
   local name = memory.name(m.interest_id)
   if m.mode == FINAL then
-    local exchange, is_open = exchanges.find(T.session.room, asks(), "interest", name, T.place)
+    local exchange, is_open = exchanges.find(T_session.room, asks(), "interest", name, T_place)
     if is_open then
       m.exchange, m.keyexpr = exchange, exchange.keyexpr
       show(m.item, FIELDS.interest_in, exchange.asked)
-      if T.first then
-        exchanges.finish(exchange, T.place, T.b.number)
+      if T_first then
+        exchanges.finish(exchange, T_place, T_b.number)
       end
     end
     return
   end
   ask(asks(), "interest", name)
-  if T.first then
+  if T_first then
     m.exchange.future = m.mode >= 2
   end
   show_answers(m.exchange)
-  if m.exchange and not T.first then
+  if m.exchange and not T_first then
     show(m.item, FIELDS.final_in, m.exchange.complete)
   end
 end
@@ -5855,7 +5881,7 @@ local SEVERAL = {} -- stands for more than one open declaration without a number
 
 -- The end under which declarations of the speaker are kept: in a group each sender has its own.
 local function declares()
-  return T.session.multicast and T.session.number + 1 or T.side
+  return T_session.multicast and T_session.number + 1 or T_side
 end
 
 -- Returns what a declaration is known by: its id, or, where that is 0, as between routers, node and key.
@@ -5863,66 +5889,66 @@ local function known_as(id, key)
   if id ~= 0 then
     return memory.name(id)
   end
-  local node = T.m.ext and T.m.ext.node_id
+  local node = T_m.ext and T_m.ext.node_id
   return (node and tostring(node.node_id) or "0") .. " " .. tostring(key)
 end
 
 local function declared(kind, id)
-  local m, room, owner = T.m, T.session.room, declares()
+  local m, room, owner = T_m, T_session.room, declares()
   local name = known_as(id, m.keyexpr)
-  local known, is_open = exchanges.find(room, owner, kind, name, T.place)
-  if is_open and (known.keyexpr == m.keyexpr) and known.from ~= T.place then
+  local known, is_open = exchanges.find(room, owner, kind, name, T_place)
+  if is_open and (known.keyexpr == m.keyexpr) and known.from ~= T_place then
     -- The same again.
     m.exchange = known
     show(m.item, FIELDS.declared_in, known.asked)
-    if T.first then
-      exchanges.answer(known, T.b.number)
+    if T_first then
+      exchanges.answer(known, T_b.number)
     end
     return
   end
-  if T.first and is_open then
+  if T_first and is_open then
     note("declaration", string.format("%s %s was %q since packet %d", m.body.name:upper(), tostring(id),
       tostring(known.keyexpr), known.asked))
   end
   ask(owner, kind, name)
-  if not T.first then
+  if not T_first then
     if m.exchange then
       show(m.item, FIELDS.undeclared_in, m.exchange.ended)
     end
   elseif id == 0 then
     -- It may be taken back without its key; then it must be the only one without a number.
-    local unnamed = T.speaker.unnamed
+    local unnamed = T_speaker.unnamed
     unnamed[kind] = unnamed[kind] and SEVERAL or m.exchange
   end
 end
 
 -- Finds what is taken back, if that can be said, and tells whether there is anything of that id.
 local function undeclared(kind, id)
-  local m, room, owner = T.m, T.session.room, declares()
+  local m, room, owner = T_m, T_session.room, declares()
   local found, known
   if id ~= 0 or (m.keyexpr or "") ~= "" then
-    local exchange, is_open = exchanges.find(room, owner, kind, known_as(id, m.keyexpr), T.place)
+    local exchange, is_open = exchanges.find(room, owner, kind, known_as(id, m.keyexpr), T_place)
     found = is_open and exchange or nil
     known = found ~= nil
-  elseif T.first then
-    found = T.speaker.unnamed[kind]
+  elseif T_first then
+    found = T_speaker.unnamed[kind]
     known = found ~= nil
     if found == SEVERAL then
       found = nil
     elseif found then
-      memory.note(outcomes, T.place, found)
+      memory.note(outcomes, T_place, found)
     end
   else
-    found = outcomes.by_place[T.place]
+    found = outcomes.by_place[T_place]
     known = found ~= nil
   end
   m.exchange = found
   if found then
     show(m.item, FIELDS.declared_in, found.asked)
-    if T.first then
-      exchanges.finish(found, T.place, T.b.number)
-      if T.speaker.unnamed[kind] == found then
-        T.speaker.unnamed[kind] = nil
+    if T_first then
+      exchanges.finish(found, T_place, T_b.number)
+      if T_speaker.unnamed[kind] == found then
+        T_speaker.unnamed[kind] = nil
       end
     end
   end
@@ -5930,18 +5956,18 @@ local function undeclared(kind, id)
 end
 
 local function declare()
-  local m, body = T.m, T.m.body
+  local m, body = T_m, T_m.body
   if not body then
     return
   end
   if m.I == 1 then
     local owner, name = answers(), memory.name(m.interest_id)
-    local asked, is_open = exchanges.find(T.session.room, owner, "interest", name, T.place)
+    local asked, is_open = exchanges.find(T_session.room, owner, "interest", name, T_place)
     if is_open then
       m.interest = asked
       show(m.item, FIELDS.interest_in, asked.asked)
-      if T.first then
-        exchanges.answer(asked, T.b.number)
+      if T_first then
+        exchanges.answer(asked, T_b.number)
       end
     end
   end
@@ -5949,14 +5975,14 @@ local function declare()
   if kind == "keyexpr" then
     if m.keyexpr then
       local remark
-      if T.first then
-        remark = aliases.declare(T.session, T.side, body.key_id, m.keyexpr, T.place)
+      if T_first then
+        remark = aliases.declare(T_session, T_side, body.key_id, m.keyexpr, T_place)
       else
-        remark = T.remarks
+        remark = T_remarks
       end
       if not remark then
         declared(kind, body.key_id)
-      elseif T.first then
+      elseif T_first then
         note("alias", remark)
       end
     end
@@ -5964,18 +5990,18 @@ local function declare()
     declared(kind, body.entity_id)
   elseif body.name == "d_final" then
     m.exchange = m.interest
-    if m.interest and T.first then
-      m.interest.complete = T.b.number
+    if m.interest and T_first then
+      m.interest.complete = T_b.number
       if not m.interest.future then
-        exchanges.finish(m.interest, T.place, T.b.number)
+        exchanges.finish(m.interest, T_place, T_b.number)
       end
     end
   elseif body.name == "u_keyexpr" then
-    m.keyexpr = aliases.taken_back(T.session, T.side, body.key_id, T.place)
+    m.keyexpr = aliases.taken_back(T_session, T_side, body.key_id, T_place)
     if not m.keyexpr then
-      unknown_alias(T.side, body.key_id)
-    elseif T.first then
-      aliases.undeclare(T.session, T.side, body.key_id, T.place)
+      unknown_alias(T_side, body.key_id)
+    elseif T_first then
+      aliases.undeclare(T_session, T_side, body.key_id, T_place)
     end
     undeclared(kind or "keyexpr", body.key_id)
   elseif UNDECLARES[body.name] then
@@ -5985,7 +6011,7 @@ local function declare()
     if not named then
       m.keyexpr = m.exchange and m.exchange.keyexpr
     end
-    if T.first and not (known or named) and certain(T.speaker) then
+    if T_first and not (known or named) and certain(T_speaker) then
       note("declaration", string.format("%s of %s, which is not declared", body.name:upper(), tostring(body.entity_id)))
     end
   end
@@ -6009,7 +6035,7 @@ local EFFECTS = {
 
 -- Checks, or finds out, whether network messages travel in FRAMEs here.
 local function check_place()
-  local m, now = T.m, T.now
+  local m, now = T_m, T_now
   if m.within then
     return
   end
@@ -6018,11 +6044,11 @@ local function check_place()
     return
   end
   if now.lowlatency == nil then
-    if T.first then
-      links.change(T.link, T.place + 1, { lowlatency = bare })
-      switch(T.place + 1)
+    if T_first then
+      links.change(T_link, T_place + 1, { lowlatency = bare })
+      switch(T_place + 1)
     end
-  elseif now.lowlatency ~= bare and T.first then
+  elseif now.lowlatency ~= bare and T_first then
     ignore()
     note("place", m.name:upper() .. (bare and " outside of a FRAME" or " in a session with low latency"))
   end
@@ -6045,7 +6071,7 @@ local function renew_if_new(link, m, place)
 end
 
 local function show_ends(b, m, now)
-  local index = T.way.index
+  local index = T_way.index
   m.srczid = (index == 1 and now.zid1 or index == 2 and now.zid2) or nil
   m.dstzid = (index == 1 and now.zid2 or index == 2 and now.zid1) or nil
   if m.within then
@@ -6076,8 +6102,8 @@ local function hear(b, m)
   local link = way.link
   local first = not b.visited
   m.place = place
-  T.b, T.m, T.way, T.link, T.place, T.first = b, m, way, link, place, first
-  T.remarks = nil
+  T_b, T_m, T_way, T_link, T_place, T_first = b, m, way, link, place, first
+  T_remarks = nil
   local within = m.within
   if within then
     m.ignored, m.reliable, m.priority_number = within.ignored, within.reliable, within.priority_number
@@ -6097,13 +6123,13 @@ local function hear(b, m)
     if link.blind then
       links.missed(way, place, false)
     end
-    T.talk = talk
+    T_talk = talk
     now = links.latest(link)
     now.session.latest = b.time
   else
-    T.remarks = remarks.by_place[place]
+    T_remarks = remarks.by_place[place]
     now = links.at(link, place)
-    m.ignored = m.ignored or (T.remarks and T.remarks.ignored) or nil
+    m.ignored = m.ignored or (T_remarks and T_remarks.ignored) or nil
   end
   local session = now.session
   if not session then
@@ -6113,22 +6139,22 @@ local function hear(b, m)
   if now.flipped then
     side = 1 - side
   end
-  T.now, T.session, T.side = now, session, side
-  T.speaker, T.listener = session.parties[side], session.parties[1 - side]
+  T_now, T_session, T_side = now, session, side
+  T_speaker, T_listener = session.parties[side], session.parties[1 - side]
   check_place()
   resolve()
   local effect = EFFECTS[m.name]
   if m.refused then
     if first then
       -- What could not be read may have been anything: a declaration, a FRAME.
-      doubt(T.speaker)
+      doubt(T_speaker)
     end
-  elseif effect and (not m.ignored or (T.remarks and T.remarks.by_number)) then
+  elseif effect and (not m.ignored or (T_remarks and T_remarks.by_number)) then
     effect()
   end
-  if not first and T.remarks then
-    for i = 1, #T.remarks do
-      Z.note(m.item, T.remarks[i][1], T.remarks[i][2])
+  if not first and T_remarks then
+    for i = 1, #T_remarks do
+      Z.note(m.item, T_remarks[i][1], T_remarks[i][2])
     end
   end
   if within and within.name == "fragment" and not m.refused and m.stop and m.stop < #b.raw then
@@ -6145,7 +6171,7 @@ local function hear(b, m)
   end
 end
 
-Z.listeners[#Z.listeners + 1] = hear
+Z.listen(hear)
 end
 
 -- rules -----------------------------------------------------------------------------------------------
@@ -7124,7 +7150,7 @@ local function hear(b, m)
   if talk and (not m.refused or (HANDSHAKE[m.name] and is_readable(m))) then talk(b, m) end
 end
 
-Z.listeners[#Z.listeners + 1] = hear
+Z.listen(hear)
 end
 
 -- payload ---------------------------------------------------------------------------------------------
@@ -7739,9 +7765,8 @@ end
 
 local CARRIES = { push = true, request = true, response = true }
 
-Z.listeners[#Z.listeners + 1] = function(b, m)
-  Z.payload_shown = false -- tells `tail` that somebody else wrote into the columns
-  if not CARRIES[m.name] or inside then
+local function hear(b, m)
+  if inside then
     return
   end
   local value = m.body
@@ -7770,6 +7795,8 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
     show_payload(b, item, m.keyexpr, value, value.stop)
   end
 end
+
+Z.listen(hear, function(name) return CARRIES[name] end)
 end
 
 -- statistics ------------------------------------------------------------------------------------------
@@ -7792,22 +7819,26 @@ local STEP = log(1.02) -- response times are counted in steps of two percent
 local taps = 0
 local said = { count = 0 }
 
+local function count_taps(more)
+  taps = taps + more
+  Z.choose_listeners()
+end
+
 local function forget()
   said = { count = 0 }
 end
 
 Z.on_init[#Z.on_init + 1] = forget
 
-Z.listeners[#Z.listeners + 1] = function(b, m)
-  if taps == 0 or m.kind == "data" or m.kind == "declaration" then
-    return
-  end
+local function hear(b, m)
   if said.number ~= b.number or said.visited ~= b.visited then
     said = { count = 0, number = b.number, visited = b.visited }
   end
   local count = said.count
   said[count + 1], said[count + 2], said.count = b, m, count + 2
 end
+
+Z.listen(hear, function() return taps > 0 end)
 
 -- Text -------------------------------------------------------------------------------------------------
 
@@ -8268,7 +8299,7 @@ local function listen(entry, filter, show)
     return function() end
   end
   local counts, first, last = entry.make(), nil, nil
-  taps = taps + 1
+  count_taps(1)
 
   function tap.packet(pinfo)
     local time = pinfo.abs_ts
@@ -8291,7 +8322,7 @@ local function listen(entry, filter, show)
   end
 
   return function()
-    taps = taps - 1
+    count_taps(-1)
     tap:remove()
   end
 end
@@ -8686,11 +8717,11 @@ local function on_datagram(tvb, pinfo, tree)
   return Z.entry.datagram(tvb, pinfo, tree) ~= 0
 end
 
-Z.listeners[#Z.listeners + 1] = function(b, m)
-  if m.name == "scout" and not b.visited then
+Z.listen(function(b)
+  if not b.visited then
     remember(end_of(b.pinfo.src, b.pinfo.src_port), b.number)
   end
-end
+end, function(name) return name == "scout" end)
 
 -- Inside TLS and WebSocket a conversation belongs to those; what was found is remembered here.
 local function on_inner(entry, looks)
@@ -8776,8 +8807,7 @@ end
 
 local info = Z.info
 
-Z.listeners[#Z.listeners + 1] = function(b, m)
-  if m.name == "frame" then return end
+local function hear(b, m)
   if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shortened(Z.shown(m.keyexpr), MOST_OF_LABEL)) end
   if not info.shown then return end
   info.said = info.said + 1
@@ -8788,7 +8818,10 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
   end
   -- Set as a whole: dissectors of payloads write there as well.
   if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info = info.front .. info.text end
+  Z.payload_shown = false
 end
+
+Z.listen(hear, function(name) return name ~= "frame" end)
 
 Z.proto.fields = Z.registered
 Z.proto.experts = Z.experts

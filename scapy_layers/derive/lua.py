@@ -353,6 +353,7 @@ def _maker(described: shape.Message | shape.Extension, layer: str, kind: str = "
     """Returns the Lua function that makes the table of a layer.
 
     With room for all that will stand in it: a table that grows is copied each time, which takes as long as reading.
+    Lua makes room by powers of two, so no more keys are written down than ask for the right one.
     """
     keys = dict.fromkeys(_KEPT[type(described)].split())
     for one in described.fields:
@@ -364,9 +365,11 @@ def _maker(described: shape.Message | shape.Extension, layer: str, kind: str = "
                     keys |= dict.fromkeys(("ext", "extensions", "seen"))
             case _:
                 keys[one.name] = None
-    told = f'name = "{layer}", label = {_quoted(described.name)}, '
-    told += f'kind = "{kind}", whole = true, ' if kind else ""
-    return f"function() return {{ {told}{', '.join(f'{key} = nil' for key in keys)} }} end"
+    told = [f'name = "{layer}"', f"label = {_quoted(described.name)}"]
+    told += [f'kind = "{kind}"', "whole = true"] if kind else []
+    needed = (1 << (len(told) + len(keys) - 1).bit_length() - 1) + 1
+    told += [f"{key} = nil" for key in keys][: max(needed - len(told), 0)]
+    return f"function() return {{ {', '.join(told)} }} end"
 
 
 def _go_on(out: _Lines, call: str) -> None:

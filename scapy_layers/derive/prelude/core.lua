@@ -7,7 +7,6 @@ local size_of, bytes_of, tvb_of = Tvb.len, Tvb.raw, TvbRange.tvb
 local HIGH = 4294967296
 
 Z.fields = {}
-Z.listeners = {}
 Z.on_init = {}
 Z.messages = { scouting = {}, transport = {}, network = {}, declaration = {}, data = {} }
 
@@ -318,11 +317,35 @@ end
 
 -- Layers inside layers.
 
+local listeners, listening = {}, {}
+
+-- Has messages told to a function(b, m) once they were read: those for whose name and kind `wanted` says so, or all.
+-- Listeners are called in the order in which they came.
+function Z.listen(listener, wanted)
+  listeners[#listeners + 1] = { listener, wanted }
+end
+
+-- To be called when a listener wants other messages than before.
+function Z.choose_listeners()
+  listening = {}
+end
+
+-- Which listeners a message has is found out once: most have few.
+local function listeners_of(m)
+  local found = {}
+  for index = 1, #listeners do
+    local listener, wanted = listeners[index][1], listeners[index][2]
+    if not wanted or wanted(m.name, m.kind) then found[#found + 1] = listener end
+  end
+  listening[m.name] = found
+  return found
+end
+
 local function heard(b, m)
   m.heard = true
   if b.dry then return end
-  local listeners = Z.listeners
-  for index = 1, #listeners do listeners[index](b, m) end
+  local found = listening[m.name] or listeners_of(m)
+  for index = 1, #found do found[index](b, m) end
 end
 
 -- Reads a body behind a length that was read; what is wrong in it does not harm what is behind it.
@@ -625,6 +648,7 @@ local function new_batch(pinfo, root, way, raw, range)
     raw = raw, range = range, tvb = range, pinfo = pinfo, root = root, way = way, link = way and way.link,
     number = current.number, time = current.time, visited = current.visited, total = 0, at = 0,
     base = current.base, index = current.index, place = current.base + current.index,
+    item = nil, srczid_told = nil, -- room for what comes, so that the table is not copied
   }
 end
 
@@ -744,7 +768,8 @@ function Z.entry.stream(tvb, pinfo, tree)
       pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
       return size
     end
-    local length = Z.le(raw, at, prefix, false)
+    local low, high = byte(raw, at + 1, at + 2)
+    local length = prefix == 2 and low + high * 256 or Z.le(raw, at, prefix, false)
     local start = at + prefix
     local behind = start + length
     if length > MAX_LENGTH then

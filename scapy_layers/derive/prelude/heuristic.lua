@@ -352,11 +352,11 @@ local function on_datagram(tvb, pinfo, tree)
   return Z.entry.datagram(tvb, pinfo, tree) ~= 0
 end
 
-Z.listeners[#Z.listeners + 1] = function(b, m)
-  if m.name == "scout" and not b.visited then
+Z.listen(function(b)
+  if not b.visited then
     remember(end_of(b.pinfo.src, b.pinfo.src_port), b.number)
   end
-end
+end, function(name) return name == "scout" end)
 
 -- Inside TLS and WebSocket a conversation belongs to those; what was found is remembered here.
 local function on_inner(entry, looks)

@@ -607,9 +607,8 @@ end
 
 local CARRIES = { push = true, request = true, response = true }
 
-Z.listeners[#Z.listeners + 1] = function(b, m)
-  Z.payload_shown = false -- tells `tail` that somebody else wrote into the columns
-  if not CARRIES[m.name] or inside then
+local function hear(b, m)
+  if inside then
     return
   end
   local value = m.body
@@ -638,3 +637,5 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
     show_payload(b, item, m.keyexpr, value, value.stop)
   end
 end
+
+Z.listen(hear, function(name) return CARRIES[name] end)

@@ -971,4 +971,4 @@ local function hear(b, m)
   if talk and (not m.refused or (HANDSHAKE[m.name] and is_readable(m))) then talk(b, m) end
 end
 
-Z.listeners[#Z.listeners + 1] = hear
+Z.listen(hear)

@@ -15,22 +15,26 @@ local STEP = log(1.02) -- response times are counted in steps of two percent
 local taps = 0
 local said = { count = 0 }
 
+local function count_taps(more)
+  taps = taps + more
+  Z.choose_listeners()
+end
+
 local function forget()
   said = { count = 0 }
 end
 
 Z.on_init[#Z.on_init + 1] = forget
 
-Z.listeners[#Z.listeners + 1] = function(b, m)
-  if taps == 0 or m.kind == "data" or m.kind == "declaration" then
-    return
-  end
+local function hear(b, m)
   if said.number ~= b.number or said.visited ~= b.visited then
     said = { count = 0, number = b.number, visited = b.visited }
   end
   local count = said.count
   said[count + 1], said[count + 2], said.count = b, m, count + 2
 end
+
+Z.listen(hear, function() return taps > 0 end)
 
 -- Text -------------------------------------------------------------------------------------------------
 
@@ -491,7 +495,7 @@ local function listen(entry, filter, show)
     return function() end
   end
   local counts, first, last = entry.make(), nil, nil
-  taps = taps + 1
+  count_taps(1)
 
   function tap.packet(pinfo)
     local time = pinfo.abs_ts
@@ -514,7 +518,7 @@ local function listen(entry, filter, show)
   end
 
   return function()
-    taps = taps - 1
+    count_taps(-1)
     tap:remove()
   end
 end

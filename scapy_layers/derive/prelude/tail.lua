@@ -41,8 +41,7 @@ end
 
 local info = Z.info
 
-Z.listeners[#Z.listeners + 1] = function(b, m)
-  if m.name == "frame" then return end
+local function hear(b, m)
   if m.shown and m.keyexpr then append_text(m.shown, ": " .. Z.shortened(Z.shown(m.keyexpr), MOST_OF_LABEL)) end
   if not info.shown then return end
   info.said = info.said + 1
@@ -53,7 +52,10 @@ Z.listeners[#Z.listeners + 1] = function(b, m)
   end
   -- Set as a whole: dissectors of payloads write there as well.
   if info.said <= MOST_CLAUSES + 1 or Z.payload_shown then b.pinfo.cols.info = info.front .. info.text end
+  Z.payload_shown = false
 end
+
+Z.listen(hear, function(name) return name ~= "frame" end)
 
 Z.proto.fields = Z.registered
 Z.proto.experts = Z.experts

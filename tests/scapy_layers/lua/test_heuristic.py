@@ -46,7 +46,7 @@ PUT = push("demo/a", Put(data=b"payload"))
 # The walk itself, under every Lua ------------------------------------------------------------------
 
 _STUB = """
-Z = { listeners = {}, on_init = {}, settings = { heuristics = true }, strict = function() return true end }
+Z = { listen = function() end, on_init = {}, settings = { heuristics = true }, strict = function() return true end }
 """
 """The last word of the reader is left out: the walk alone has to be good."""
 
