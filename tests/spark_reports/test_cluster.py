@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -35,6 +36,9 @@ MEMORY = "600m"
 
 QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 """For Javas that live for some seconds."""
+
+
+CAPTURES = [str(ROOT / "pcaps" / f"{name}.pcapng") for name in ("query", "fragments", "lowlatency")]
 
 
 class Daemon:
@@ -245,6 +249,34 @@ def test_report_of_the_cluster_is_that_of_local_mode(store: Path, expected: dict
     out = store.with_name("of-cluster")
     assert said(out) == expected
     assert (out / "report.html").is_file()
+
+
+@pytest.fixture(scope="module")
+def traffic(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What local mode says of captures, in the session that is there."""
+    assert SparkSession.getActiveSession() is spark
+    out = tmp_path_factory.mktemp("traffic")
+    assert main(["traffic", *CAPTURES, "--out", str(out)]) == 0
+    return travelled(out)
+
+
+def travelled(out: Path) -> dict[str, Any]:
+    """Returns what a report about captures says, with the rows of its tables."""
+    report: dict[str, Any] = json.loads((out / "traffic.json").read_text(encoding="utf-8"))
+    for table in sorted(path for path in out.iterdir() if path.is_dir()):
+        rows_there = [json.dumps(row, default=str) for row in pq.read_table(table).to_pylist()]
+        report[f"table {table.name}"] = sorted(rows_there)
+    return report
+
+
+def test_traffic_of_captures_on_the_cluster_is_that_of_local_mode(
+    cluster: Cluster, traffic: dict[str, Any]
+) -> None:
+    out = cluster.folder / "of-captures"
+    report = (sys.executable, "-m", "spark_reports", "traffic")
+    cluster.run(*report, *CAPTURES, "--out", out, "--master", cluster.url, *cluster.conf())
+    assert traffic["table keys"]
+    assert travelled(out) == traffic
 
 
 def test_report_over_connect_is_that_of_local_mode(
