@@ -114,6 +114,7 @@ local CONTINUED = Z.field("continuation", "bytes", "in mid batch")
 local WHOLE = Z.field("whole", "none", "never added: referenced only when all is")
 local wanted = { all = true, fields = {}, layers = {}, bits = {} }
 local asked_at
+Z.wanted = wanted
 
 local function is_whole(tree)
   return tree:referenced(WHOLE)
@@ -138,11 +139,6 @@ local function ask(tree, number, call)
       if masks[index] then wanted.bits[layers[index]] = true end
     end
   end
-end
-
--- Does somebody want this field?
-function Z.wants(field)
-  return wanted.all or wanted.fields[field]
 end
 
 -- Adds the item of a layer; returns it, again when its fields are wanted, and its range when the bits there are.
@@ -5266,7 +5262,8 @@ do
 -- said of it is looked up by its place.
 
 -- As functions: looking up a method of an item takes as long as adding a field.
-local add, set_generated, wants = TreeItem.add, TreeItem.set_generated, Z.wants
+local add, set_generated = TreeItem.add, TreeItem.set_generated
+local wanted = Z.wanted
 
 local memory, links, lanes, fragments = Z.memory, Z.links, Z.lanes, Z.fragments
 local aliases, exchanges = Z.aliases, Z.exchanges
@@ -5318,7 +5315,7 @@ Z.expert("limit", "Something was too large to be remembered", "PROTOCOL", "NOTE"
 
 -- Adds what stands nowhere in the bytes.
 local function show(item, field, value)
-  if item and value ~= nil and wants(field) then
+  if item and value ~= nil and (wanted.all or wanted.fields[field]) then
     set_generated(add(item, field, value))
   end
 end

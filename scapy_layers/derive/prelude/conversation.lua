@@ -3,7 +3,8 @@
 -- said of it is looked up by its place.
 
 -- As functions: looking up a method of an item takes as long as adding a field.
-local add, set_generated, wants = TreeItem.add, TreeItem.set_generated, Z.wants
+local add, set_generated = TreeItem.add, TreeItem.set_generated
+local wanted = Z.wanted
 
 local memory, links, lanes, fragments = Z.memory, Z.links, Z.lanes, Z.fragments
 local aliases, exchanges = Z.aliases, Z.exchanges
@@ -55,7 +56,7 @@ Z.expert("limit", "Something was too large to be remembered", "PROTOCOL", "NOTE"
 
 -- Adds what stands nowhere in the bytes.
 local function show(item, field, value)
-  if item and value ~= nil and wants(field) then
+  if item and value ~= nil and (wanted.all or wanted.fields[field]) then
     set_generated(add(item, field, value))
   end
 end

@@ -66,6 +66,7 @@ local CONTINUED = Z.field("continuation", "bytes", "in mid batch")
 local WHOLE = Z.field("whole", "none", "never added: referenced only when all is")
 local wanted = { all = true, fields = {}, layers = {}, bits = {} }
 local asked_at
+Z.wanted = wanted
 
 local function is_whole(tree)
   return tree:referenced(WHOLE)
@@ -90,11 +91,6 @@ local function ask(tree, number, call)
       if masks[index] then wanted.bits[layers[index]] = true end
     end
   end
-end
-
--- Does somebody want this field?
-function Z.wants(field)
-  return wanted.all or wanted.fields[field]
 end
 
 -- Adds the item of a layer; returns it, again when its fields are wanted, and its range when the bits there are.
