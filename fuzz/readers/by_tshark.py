@@ -126,12 +126,19 @@ def _decoded(line: bytes) -> str:
         return line.replace(b'<field name="zenoh.', b'<field broken="" name="zenoh.').decode(errors="replace")
 
 
+def _script_error(node: Element) -> str:
+    """Returns what a script failed with; that a field says the same words, as keys may, is no failure."""
+    told = node.get("showname", "") or node.get("show", "")
+    of_a_field = node.get("name", "") not in {"", "_ws.lua.error"}
+    return told if told.startswith("Lua Error:") and not of_a_field else ""
+
+
 def _packet(packet: Element) -> Iterator[Shown]:
     number, failure = 0, ""
     for node in packet.iter():
         if node.get("name") == "num":
             number = int(node.get("show", "0"))
-        elif not failure and "Lua Error" in (told := node.get("showname", "") or node.get("show", "")):
+        elif not failure and (told := _script_error(node)):
             failure = told
         elif not failure and "broken" in node.attrib:
             failure = f"{node.get('name')} is no UTF-8: {node.get('show')}"

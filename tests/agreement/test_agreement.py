@@ -228,6 +228,13 @@ def test_wrong_highlight_or_value_of_tshark_is_found(old: str, new: str, found: 
     assert found in shown_difference(old, new)
 
 
+@needs_tshark
+def test_key_that_reads_like_an_error_of_a_script_is_none() -> None:
+    suffix = b"Lua Error: x"
+    push = bytes([0x25, 0x00, 0x3D, 0x00, len(suffix)]) + suffix + bytes([0x01, 0x01, 0x78])
+    assert_agreement(read_units([Unit(UnitKind.BATCH, push)]))
+
+
 def test_units_travel_in_a_capture_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "units.pcap"
     batches = _batches()
