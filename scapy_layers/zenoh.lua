@@ -5385,29 +5385,29 @@ function links.leave(link)
   end
 end
 
--- One message and who says it: there is one at a time. Locals instead of a table, as they are asked for all the time.
-local T_b, T_m, T_way, T_link, T_place, T_first, T_remarks -- what is heard
-local T_talk, T_now, T_session, T_side, T_speaker, T_listener -- what is known of its link
+-- One message and who says it. A single table, as there is one message at a time: locals would be quicker, but what is
+-- put into one that functions share counts as alive for the collector in work, with all that it refers to.
+local T = {}
 
 local function note(kind, text)
-  local remark = T_remarks
+  local remark = T.remarks
   if not remark then
     remark = {}
-    T_remarks = remark
-    memory.note(remarks, T_place, remark)
+    T.remarks = remark
+    memory.note(remarks, T.place, remark)
   end
   remark[#remark + 1] = { kind, text }
-  Z.note(T_m.item, kind, text)
+  Z.note(T.m.item, kind, text)
 end
 
 -- Receivers drop the message: for its number, or else for where it stands, and then it has no lane either.
 local function ignore(by_number)
-  T_m.ignored = true
-  if not T_remarks then
-    T_remarks = {}
-    memory.note(remarks, T_place, T_remarks)
+  T.m.ignored = true
+  if not T.remarks then
+    T.remarks = {}
+    memory.note(remarks, T.place, T.remarks)
   end
-  T_remarks.ignored, T_remarks.by_number = true, by_number
+  T.remarks.ignored, T.remarks.by_number = true, by_number
 end
 
 local function doubt(party)
@@ -5419,7 +5419,7 @@ end
 local function missed(kind, text)
   if text then
     note(kind, text)
-    T_speaker.complete = false
+    T.speaker.complete = false
   end
 end
 
@@ -5434,7 +5434,7 @@ local function may_be_lowlatency(talk)
 end
 
 local function switch(from)
-  links.switch(T_link, from, may_be_lowlatency(T_talk))
+  links.switch(T.link, from, may_be_lowlatency(T.talk))
 end
 
 -- Takes note that messages of a direction were not heard; with `hole` they are not in the capture.
@@ -5455,11 +5455,11 @@ end
 
 -- Is the handshake over? Nodes take no notice of INIT and OPEN then.
 local function too_late()
-  if not (T_talk.opened[1] and T_talk.opened[2]) then
+  if not (T.talk.opened[1] and T.talk.opened[2]) then
     return false
   end
   ignore()
-  note("place", T_m.name:upper() .. " inside a session")
+  note("place", T.m.name:upper() .. " inside a session")
   return true
 end
 
@@ -5488,20 +5488,20 @@ local function agree(session, syn, ack)
   for side = 0, 1 do
     session.parties[side].numbers.mask = lanes.mask(session.fsn)
   end
-  links.change(T_link, T_place + 1, {
+  links.change(T.link, T.place + 1, {
     lowlatency = syn.lowlatency and ack.lowlatency,
     compression = syn.compression and ack.compression,
   })
 end
 
 local function init()
-  local talk, index = T_talk, T_way.index
-  if not T_first or too_late() then
+  local talk, index = T.talk, T.way.index
+  if not T.first or too_late() then
     return
   end
-  local mine = offer(T_m)
+  local mine = offer(T.m)
   talk.inits[index] = mine
-  links.change(T_link, T_place + 1, { ["zid" .. index] = T_m.zid })
+  links.change(T.link, T.place + 1, { ["zid" .. index] = T.m.zid })
   local other = talk.inits[3 - index]
   local ack = mine.ack and mine or other
   if ack and ack.ack then
@@ -5510,12 +5510,12 @@ local function init()
     if syn == nil or syn.ack then
       syn = ack
     end
-    agree(T_session, syn, ack)
+    agree(T.session, syn, ack)
     if other then
       make_sure(talk)
     end
   end
-  switch(T_place + 1)
+  switch(T.place + 1)
 end
 
 local function milliseconds(m)
@@ -5530,22 +5530,22 @@ end
 
 -- Finds the session that another link of the same two nodes has begun.
 local function unite()
-  local now = links.latest(T_link)
+  local now = links.latest(T.link)
   local one, other = now.zid1, now.zid2
   if not one or not other or one == other then
     return
   end
   local name = one < other and one .. " " .. other or other .. " " .. one
   local known = pairs_of[name]
-  if not known or not is_alive(known, T_b.time) then
-    pairs_of[name] = T_session
-    T_session.zid0 = one
+  if not known or not is_alive(known, T.b.time) then
+    pairs_of[name] = T.session
+    T.session.zid0 = one
     return
   end
-  if known ~= T_session then
+  if known ~= T.session then
     known.links = known.links + 1
-    links.change(T_link, T_place + 1, { session = known, flipped = known.zid0 ~= one })
-    if T_talk.said > 4 then
+    links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
+    if T.talk.said > 4 then
       -- Some messages were taken for those of another session.
       doubt(known.parties[0])
       doubt(known.parties[1])
@@ -5554,61 +5554,61 @@ local function unite()
 end
 
 local function open()
-  local talk, session, index = T_talk, T_session, T_way.index
-  if not T_first or too_late() then
+  local talk, session, index = T.talk, T.session, T.way.index
+  if not T.first or too_late() then
     return
   end
-  lanes.start(T_speaker.numbers, T_m.initial_sn, nil)
-  session.lease = math.max(session.lease or 0, milliseconds(T_m) / 1000)
-  T_speaker.complete = talk.inits[index] ~= nil
+  lanes.start(T.speaker.numbers, T.m.initial_sn, nil)
+  session.lease = math.max(session.lease or 0, milliseconds(T.m) / 1000)
+  T.speaker.complete = talk.inits[index] ~= nil
   if session.multilink and midway > 0 then
     -- The link may join a session whose beginning was not captured.
-    doubt(T_speaker)
+    doubt(T.speaker)
   end
   talk.opened[index] = true
-  links.change(T_link, T_place + 1, { ["settled" .. index] = true })
-  switch(T_place + 1)
+  links.change(T.link, T.place + 1, { ["settled" .. index] = true })
+  switch(T.place + 1)
   if talk.opened[1] and talk.opened[2] and session.multilink then
     unite()
   end
 end
 
 local function close()
-  if not T_first then
+  if not T.first then
     return
   end
-  if T_link.tcp then
+  if T.link.tcp then
     -- Messages of the other end may be under way; the end of the connection ends all.
-    if not T_talk.closed then
-      T_talk.closed = true
-      T_session.links = T_session.links - 1
-      T_session.closed = T_m.S == 1 or T_session.links == 0
+    if not T.talk.closed then
+      T.talk.closed = true
+      T.session.links = T.session.links - 1
+      T.session.closed = T.m.S == 1 or T.session.links == 0
     end
     return
   end
-  T_talk.ended[T_way.index] = true
-  if T_session.multicast or (T_talk.ended[1] and T_talk.ended[2]) then
-    T_talk.over = true
+  T.talk.ended[T.way.index] = true
+  if T.session.multicast or (T.talk.ended[1] and T.talk.ended[2]) then
+    T.talk.over = true
   end
 end
 
 local function join()
-  if not T_first then
+  if not T.first then
     return
   end
-  local session, m, party = T_session, T_m, T_session.parties[0]
+  local session, m, party = T.session, T.m, T.session.parties[0]
   if not session.multicast then
     ignore()
     note("place", "JOIN outside of a group")
     return
   end
-  local now = links.latest(T_link)
+  local now = links.latest(T.link)
   if now.zid1 then
     -- One JOIN may be something else that looks like it, the same again is none.
-    make_sure(T_talk)
+    make_sure(T.talk)
     return
   end
-  links.change(T_link, T_place + 1, { zid1 = m.zid, lowlatency = false, compression = now.compressed or false })
+  links.change(T.link, T.place + 1, { zid1 = m.zid, lowlatency = false, compression = now.compressed or false })
   session.fsn, session.rid = m.fsn or BITS_32, m.rid or BITS_32
   session.patch = m.ext and m.ext.patch and tonumber(tostring(m.ext.patch.patch)) or 0
   session.multilink = false
@@ -5638,11 +5638,11 @@ end
 
 -- Judges the sequence number of a FRAME or FRAGMENT; returns its lane unless receivers drop it.
 local function number(fragment, begins, ends)
-  local m, session = T_m, T_session
+  local m, session = T.m, T.session
   local priority = m.ext and m.ext.qos and m.ext.qos.priority or DATA
   m.reliable, m.priority_number = m.R == 1, priority
   local name = priority * 2 + (m.R == 1 and 1 or 0)
-  if T_first then
+  if T.first then
     if priority ~= DATA then
       if session.qos == false then
         note("lane", "lane " .. tostring(Z.enums.Priority[priority] or priority) .. " in a session without QoS")
@@ -5650,29 +5650,29 @@ local function number(fragment, begins, ends)
         session.qos = true
       end
     end
-    local fresh, kind, text = lanes.take(T_speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink)
+    local fresh, kind, text = lanes.take(T.speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink)
     missed(kind, text)
     if not fresh then
       ignore(true)
     end
   end
-  return not m.ignored and lane_of(T_speaker, name) or nil
+  return not m.ignored and lane_of(T.speaker, name) or nil
 end
 
 local function frame()
   local lane = number(false, true, true)
-  if lane and T_first then
-    missed("fragment", fragments.interrupt(lane, T_m.sn, T_place))
+  if lane and T.first then
+    missed("fragment", fragments.interrupt(lane, T.m.sn, T.place))
   end
 end
 
 local function fragment()
-  local m, session, speaker = T_m, T_session, T_speaker
+  local m, session, speaker = T.m, T.session, T.speaker
   local first, drop = m.ext ~= nil and m.ext.first ~= nil, m.ext ~= nil and m.ext.drop ~= nil
   local lane = number(true, first, drop or m.M ~= 1)
   m.lane_of_fragments, m.whole = lane, nil
-  if lane and T_first then
-    local whole, remark, kind = fragments.take(lane, session, m, T_place, T_b.number, session.patch,
+  if lane and T.first then
+    local whole, remark, kind = fragments.take(lane, session, m, T.place, T.b.number, session.patch,
       speaker.numbers.mask, speaker.complete)
     missed(kind, remark)
     if whole and (whole:byte() or 0) % 32 < NETWORK_IDS then
@@ -5721,18 +5721,18 @@ local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_query
 
 -- Would a declaration have been heard, had there been one? With several links it may come on another one, later.
 local function certain(party)
-  return party.complete and not T_session.multilink and not T_session.lossy
+  return party.complete and not T.session.multilink and not T.session.lossy
 end
 
 local function unknown_alias(owner, scope)
-  if T_first and certain(T_session.parties[owner]) then
+  if T.first and certain(T.session.parties[owner]) then
     note("alias", string.format("alias %d is not declared", scope))
   end
 end
 
 -- Finds the full key of a message.
 local function resolve()
-  local m = T_m
+  local m = T.m
   local keyed, own = m, m.M == 1
   if m.name == "declare" then
     keyed = m.body
@@ -5756,11 +5756,11 @@ local function resolve()
     return
   end
   local suffix = keyed.key_suffix or ""
-  local key, unknown = aliases.resolve(T_session, T_side, scope, suffix, own, T_place)
+  local key, unknown = aliases.resolve(T.session, T.side, scope, suffix, own, T.place)
   m.keyexpr = key
   if unknown then
-    unknown_alias(own and T_side or 1 - T_side, scope)
-  elseif not key and T_first then
+    unknown_alias(own and T.side or 1 - T.side, scope)
+  elseif not key and T.first then
     note("limit", "a key that is too long")
   end
 end
@@ -5769,68 +5769,68 @@ end
 
 -- The end under which requests of the speaker are kept, and whose it answers: in a group nobody can tell.
 local function asks()
-  return T_session.multicast and 0 or T_side
+  return T.session.multicast and 0 or T.side
 end
 
 local function answers()
-  return T_session.multicast and 0 or 1 - T_side
+  return T.session.multicast and 0 or 1 - T.side
 end
 
 -- Opens an exchange, or finds the one that was opened here; returns the one that had its id as well.
 local function ask(owner, kind, name)
-  if not T_first then
-    local found = exchanges.find(T_session.room, owner, kind, name, T_place)
-    T_m.exchange = found and found.from == T_place and found or nil
+  if not T.first then
+    local found = exchanges.find(T.session.room, owner, kind, name, T.place)
+    T.m.exchange = found and found.from == T.place and found or nil
     return nil
   end
   local exchange = {
-    kind = kind, from = T_place, asked = T_b.number, asked_time = T_b.time, keyexpr = T_m.keyexpr, session = T_session,
+    kind = kind, from = T.place, asked = T.b.number, asked_time = T.b.time, keyexpr = T.m.keyexpr, session = T.session,
   }
-  T_m.exchange = exchange
-  return exchanges.begin(T_session.room, owner, kind, name, exchange)
+  T.m.exchange = exchange
+  return exchanges.begin(T.session.room, owner, kind, name, exchange)
 end
 
 local function show_answers(exchange)
-  if exchange and not T_first then
+  if exchange and not T.first then
     for i = 1, #exchange do
-      show(T_m.item, FIELDS.response_in, exchange[i])
+      show(T.m.item, FIELDS.response_in, exchange[i])
     end
   end
 end
 
 local function request()
-  local id = T_m.request_id
+  local id = T.m.request_id
   local before = ask(asks(), "query", memory.name(id))
-  if before and not T_session.multicast then
+  if before and not T.session.multicast then
     note("request", string.format("request id %d is in use since packet %d", id, before.asked))
   end
-  local exchange = T_m.exchange
+  local exchange = T.m.exchange
   show_answers(exchange)
-  if exchange and not T_first then
-    show(T_m.item, FIELDS.final_in, exchange.ended)
+  if exchange and not T.first then
+    show(T.m.item, FIELDS.final_in, exchange.ended)
   end
 end
 
 local function show_request(exchange)
-  local m = T_m
+  local m = T.m
   m.exchange = exchange
   if exchange then
-    local time = T_b.time - exchange.asked_time
+    local time = T.b.time - exchange.asked_time
     m.response_time = time
     if m.item then
       show(m.item, FIELDS.request_in, exchange.asked)
       local seconds = floor(time)
       show(m.item, FIELDS.response_time, NSTime.new(seconds, floor((time - seconds) * 1e9 + 0.5)))
     end
-  elseif T_first and certain(T_listener) then
+  elseif T.first and certain(T.listener) then
     note("request", string.format("no open request has the id %d", m.request_id))
   end
 end
 
 local function response()
-  local exchange, is_open = exchanges.find(T_session.room, answers(), "query", memory.name(T_m.request_id), T_place)
-  if exchange and T_first then
-    exchanges.answer(exchange, T_b.number)
+  local exchange, is_open = exchanges.find(T.session.room, answers(), "query", memory.name(T.m.request_id), T.place)
+  if exchange and T.first then
+    exchanges.answer(exchange, T.b.number)
     if not is_open then
       -- A final that travels in another lane may overtake what it follows.
       note("request", "behind the RESPONSE_FINAL of packet " .. exchange.ended)
@@ -5840,34 +5840,34 @@ local function response()
 end
 
 local function response_final()
-  local exchange, is_open = exchanges.find(T_session.room, answers(), "query", memory.name(T_m.request_id), T_place)
+  local exchange, is_open = exchanges.find(T.session.room, answers(), "query", memory.name(T.m.request_id), T.place)
   exchange = is_open and exchange or nil
-  if exchange and T_first then
-    exchanges.finish(exchange, T_place, T_b.number)
+  if exchange and T.first then
+    exchanges.finish(exchange, T.place, T.b.number)
   end
   show_request(exchange)
 end
 
 local function interest()
-  local m = T_m
+  local m = T.m
   local name = memory.name(m.interest_id)
   if m.mode == FINAL then
-    local exchange, is_open = exchanges.find(T_session.room, asks(), "interest", name, T_place)
+    local exchange, is_open = exchanges.find(T.session.room, asks(), "interest", name, T.place)
     if is_open then
       m.exchange, m.keyexpr = exchange, exchange.keyexpr
       show(m.item, FIELDS.interest_in, exchange.asked)
-      if T_first then
-        exchanges.finish(exchange, T_place, T_b.number)
+      if T.first then
+        exchanges.finish(exchange, T.place, T.b.number)
       end
     end
     return
   end
   ask(asks(), "interest", name)
-  if T_first then
+  if T.first then
     m.exchange.future = m.mode >= 2
   end
   show_answers(m.exchange)
-  if m.exchange and not T_first then
+  if m.exchange and not T.first then
     show(m.item, FIELDS.final_in, m.exchange.complete)
   end
 end
@@ -5878,7 +5878,7 @@ local SEVERAL = {} -- stands for more than one open declaration without a number
 
 -- The end under which declarations of the speaker are kept: in a group each sender has its own.
 local function declares()
-  return T_session.multicast and T_session.number + 1 or T_side
+  return T.session.multicast and T.session.number + 1 or T.side
 end
 
 -- Returns what a declaration is known by: its id, or, where that is 0, as between routers, node and key.
@@ -5886,66 +5886,66 @@ local function known_as(id, key)
   if id ~= 0 then
     return memory.name(id)
   end
-  local node = T_m.ext and T_m.ext.node_id
+  local node = T.m.ext and T.m.ext.node_id
   return (node and tostring(node.node_id) or "0") .. " " .. tostring(key)
 end
 
 local function declared(kind, id)
-  local m, room, owner = T_m, T_session.room, declares()
+  local m, room, owner = T.m, T.session.room, declares()
   local name = known_as(id, m.keyexpr)
-  local known, is_open = exchanges.find(room, owner, kind, name, T_place)
-  if is_open and (known.keyexpr == m.keyexpr) and known.from ~= T_place then
+  local known, is_open = exchanges.find(room, owner, kind, name, T.place)
+  if is_open and (known.keyexpr == m.keyexpr) and known.from ~= T.place then
     -- The same again.
     m.exchange = known
     show(m.item, FIELDS.declared_in, known.asked)
-    if T_first then
-      exchanges.answer(known, T_b.number)
+    if T.first then
+      exchanges.answer(known, T.b.number)
     end
     return
   end
-  if T_first and is_open then
+  if T.first and is_open then
     note("declaration", string.format("%s %s was %q since packet %d", m.body.name:upper(), tostring(id),
       tostring(known.keyexpr), known.asked))
   end
   ask(owner, kind, name)
-  if not T_first then
+  if not T.first then
     if m.exchange then
       show(m.item, FIELDS.undeclared_in, m.exchange.ended)
     end
   elseif id == 0 then
     -- It may be taken back without its key; then it must be the only one without a number.
-    local unnamed = T_speaker.unnamed
+    local unnamed = T.speaker.unnamed
     unnamed[kind] = unnamed[kind] and SEVERAL or m.exchange
   end
 end
 
 -- Finds what is taken back, if that can be said, and tells whether there is anything of that id.
 local function undeclared(kind, id)
-  local m, room, owner = T_m, T_session.room, declares()
+  local m, room, owner = T.m, T.session.room, declares()
   local found, known
   if id ~= 0 or (m.keyexpr or "") ~= "" then
-    local exchange, is_open = exchanges.find(room, owner, kind, known_as(id, m.keyexpr), T_place)
+    local exchange, is_open = exchanges.find(room, owner, kind, known_as(id, m.keyexpr), T.place)
     found = is_open and exchange or nil
     known = found ~= nil
-  elseif T_first then
-    found = T_speaker.unnamed[kind]
+  elseif T.first then
+    found = T.speaker.unnamed[kind]
     known = found ~= nil
     if found == SEVERAL then
       found = nil
     elseif found then
-      memory.note(outcomes, T_place, found)
+      memory.note(outcomes, T.place, found)
     end
   else
-    found = outcomes.by_place[T_place]
+    found = outcomes.by_place[T.place]
     known = found ~= nil
   end
   m.exchange = found
   if found then
     show(m.item, FIELDS.declared_in, found.asked)
-    if T_first then
-      exchanges.finish(found, T_place, T_b.number)
-      if T_speaker.unnamed[kind] == found then
-        T_speaker.unnamed[kind] = nil
+    if T.first then
+      exchanges.finish(found, T.place, T.b.number)
+      if T.speaker.unnamed[kind] == found then
+        T.speaker.unnamed[kind] = nil
       end
     end
   end
@@ -5953,18 +5953,18 @@ local function undeclared(kind, id)
 end
 
 local function declare()
-  local m, body = T_m, T_m.body
+  local m, body = T.m, T.m.body
   if not body then
     return
   end
   if m.I == 1 then
     local owner, name = answers(), memory.name(m.interest_id)
-    local asked, is_open = exchanges.find(T_session.room, owner, "interest", name, T_place)
+    local asked, is_open = exchanges.find(T.session.room, owner, "interest", name, T.place)
     if is_open then
       m.interest = asked
       show(m.item, FIELDS.interest_in, asked.asked)
-      if T_first then
-        exchanges.answer(asked, T_b.number)
+      if T.first then
+        exchanges.answer(asked, T.b.number)
       end
     end
   end
@@ -5972,14 +5972,14 @@ local function declare()
   if kind == "keyexpr" then
     if m.keyexpr then
       local remark
-      if T_first then
-        remark = aliases.declare(T_session, T_side, body.key_id, m.keyexpr, T_place)
+      if T.first then
+        remark = aliases.declare(T.session, T.side, body.key_id, m.keyexpr, T.place)
       else
-        remark = T_remarks
+        remark = T.remarks
       end
       if not remark then
         declared(kind, body.key_id)
-      elseif T_first then
+      elseif T.first then
         note("alias", remark)
       end
     end
@@ -5987,18 +5987,18 @@ local function declare()
     declared(kind, body.entity_id)
   elseif body.name == "d_final" then
     m.exchange = m.interest
-    if m.interest and T_first then
-      m.interest.complete = T_b.number
+    if m.interest and T.first then
+      m.interest.complete = T.b.number
       if not m.interest.future then
-        exchanges.finish(m.interest, T_place, T_b.number)
+        exchanges.finish(m.interest, T.place, T.b.number)
       end
     end
   elseif body.name == "u_keyexpr" then
-    m.keyexpr = aliases.taken_back(T_session, T_side, body.key_id, T_place)
+    m.keyexpr = aliases.taken_back(T.session, T.side, body.key_id, T.place)
     if not m.keyexpr then
-      unknown_alias(T_side, body.key_id)
-    elseif T_first then
-      aliases.undeclare(T_session, T_side, body.key_id, T_place)
+      unknown_alias(T.side, body.key_id)
+    elseif T.first then
+      aliases.undeclare(T.session, T.side, body.key_id, T.place)
     end
     undeclared(kind or "keyexpr", body.key_id)
   elseif UNDECLARES[body.name] then
@@ -6008,7 +6008,7 @@ local function declare()
     if not named then
       m.keyexpr = m.exchange and m.exchange.keyexpr
     end
-    if T_first and not (known or named) and certain(T_speaker) then
+    if T.first and not (known or named) and certain(T.speaker) then
       note("declaration", string.format("%s of %s, which is not declared", body.name:upper(), tostring(body.entity_id)))
     end
   end
@@ -6032,7 +6032,7 @@ local EFFECTS = {
 
 -- Checks, or finds out, whether network messages travel in FRAMEs here.
 local function check_place()
-  local m, now = T_m, T_now
+  local m, now = T.m, T.now
   if m.within then
     return
   end
@@ -6041,11 +6041,11 @@ local function check_place()
     return
   end
   if now.lowlatency == nil then
-    if T_first then
-      links.change(T_link, T_place + 1, { lowlatency = bare })
-      switch(T_place + 1)
+    if T.first then
+      links.change(T.link, T.place + 1, { lowlatency = bare })
+      switch(T.place + 1)
     end
-  elseif now.lowlatency ~= bare and T_first then
+  elseif now.lowlatency ~= bare and T.first then
     ignore()
     note("place", m.name:upper() .. (bare and " outside of a FRAME" or " in a session with low latency"))
   end
@@ -6068,7 +6068,7 @@ local function renew_if_new(link, m, place)
 end
 
 local function show_ends(b, m, now)
-  local index = T_way.index
+  local index = T.way.index
   m.srczid = (index == 1 and now.zid1 or index == 2 and now.zid2) or nil
   m.dstzid = (index == 1 and now.zid2 or index == 2 and now.zid1) or nil
   if m.within then
@@ -6099,8 +6099,8 @@ local function hear(b, m)
   local link = way.link
   local first = not b.visited
   m.place = place
-  T_b, T_m, T_way, T_link, T_place, T_first = b, m, way, link, place, first
-  T_remarks = nil
+  T.b, T.m, T.way, T.link, T.place, T.first = b, m, way, link, place, first
+  T.remarks = nil
   local within = m.within
   if within then
     m.ignored, m.reliable, m.priority_number = within.ignored, within.reliable, within.priority_number
@@ -6120,13 +6120,13 @@ local function hear(b, m)
     if link.blind then
       links.missed(way, place, false)
     end
-    T_talk = talk
+    T.talk = talk
     now = links.latest(link)
     now.session.latest = b.time
   else
-    T_remarks = remarks.by_place[place]
+    T.remarks = remarks.by_place[place]
     now = links.at(link, place)
-    m.ignored = m.ignored or (T_remarks and T_remarks.ignored) or nil
+    m.ignored = m.ignored or (T.remarks and T.remarks.ignored) or nil
   end
   local session = now.session
   if not session then
@@ -6136,22 +6136,22 @@ local function hear(b, m)
   if now.flipped then
     side = 1 - side
   end
-  T_now, T_session, T_side = now, session, side
-  T_speaker, T_listener = session.parties[side], session.parties[1 - side]
+  T.now, T.session, T.side = now, session, side
+  T.speaker, T.listener = session.parties[side], session.parties[1 - side]
   check_place()
   resolve()
   local effect = EFFECTS[m.name]
   if m.refused then
     if first then
       -- What could not be read may have been anything: a declaration, a FRAME.
-      doubt(T_speaker)
+      doubt(T.speaker)
     end
-  elseif effect and (not m.ignored or (T_remarks and T_remarks.by_number)) then
+  elseif effect and (not m.ignored or (T.remarks and T.remarks.by_number)) then
     effect()
   end
-  if not first and T_remarks then
-    for i = 1, #T_remarks do
-      Z.note(m.item, T_remarks[i][1], T_remarks[i][2])
+  if not first and T.remarks then
+    for i = 1, #T.remarks do
+      Z.note(m.item, T.remarks[i][1], T.remarks[i][2])
     end
   end
   if within and within.name == "fragment" and not m.refused and m.stop and m.stop < #b.raw then
