@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from spark_reports.commands.build import open_store
 from spark_reports.commands.common import check_not_empty, say
 from spark_reports.engine.session import add_engine_options, engine_session
+from spark_reports.engine.settings import LINES_OF_PARQUET
 from spark_reports.errors import EngineFailed, WrongUse
 from spark_reports.folders import RunFolder, find_run_folders
 
@@ -75,7 +76,9 @@ def run(arguments: argparse.Namespace) -> int:
     sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
     with (
         _opened(arguments.store) as (store, folders),
-        engine_session(arguments, input_bytes=_size(folders), say=say) as spark,
+        engine_session(
+            arguments, input_bytes=_size(folders) if folders else size_of(store, query.views_in(sql)), say=say
+        ) as spark,
     ):
         if folders:
             ingest(spark, store, folders, say)
@@ -104,6 +107,13 @@ def _opened(name: str) -> Iterator[tuple["Store", list[RunFolder]]]:
     check_not_empty(folders, [Path(name)])
     with open_store(None) as store:
         yield store, folders
+
+
+def size_of(store: "Store", tables: Iterable[str]) -> int:
+    """Returns how many bytes of lines are in some tables of a store, about."""
+    commits = store.commits()
+    parquet = (entry for table in tables for commit in commits for entry in commit.tables.get(table, ()))
+    return LINES_OF_PARQUET * sum(entry.bytes for entry in parquet)
 
 
 def _size(folders: Iterable[RunFolder]) -> int:

@@ -28,6 +28,7 @@ from spark_reports.engine.settings import (
     BULK,
     KEPT_PROGRAMS,
     LOCAL,
+    PROGRAMS,
     Profile,
     applied,
     environment,
@@ -149,10 +150,12 @@ def warm_session(
     changes["PYTHONPATH"] = os.pathsep.join(filter(None, (root, environ.get("PYTHONPATH"))))
     # A server that waits gives memory back.
     idle = ("-XX:+UseG1GC", f"-XX:G1PeriodicGCInterval={IDLE_MS}")
-    started = settings(LOCAL, place.folder, BULK, java_options=[*archive, *idle])
-    # Every session would try to set these again: nothing of ours is ever put there, and programs are hardly found again, as those of a
-    # session go with it.
+    kept = f"-D{KEPT_PROGRAMS}={PROGRAMS}"
+    started = settings(LOCAL, place.folder, BULK, java_options=[*archive, *idle, kept])
+    # No session may set these, and each would try to: nothing of ours is ever put there, and Java knows the other.
     del started["spark.sql.warehouse.dir"], started[KEPT_PROGRAMS]
+    # No session brings code of its own; isolated, each would compile anew what those before it compiled.
+    started["spark.sql.artifact.isolation.enabled"] = "false"
     changes |= {
         "SPARK_LOCAL_CONNECT_REUSE": "1",
         "SPARK_LOCAL_CONNECT_DISCOVERY": str(place.discovery),

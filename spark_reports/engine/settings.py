@@ -15,6 +15,9 @@ LOOPBACK = "127.0.0.1"
 FAST_LIMIT_BYTES = 1 << 30
 """Up to this much input the quick compiler and the plain collector win; beyond, C2 and G1 do."""
 
+LINES_OF_PARQUET = 18
+"""Bytes of lines that one byte of Parquet stands for: a fuzz case is 500 bytes long, and 28 in its table."""
+
 SMALL_LIMIT_BYTES = 1 << 20
 """Up to this much input, to write and compile a program for each query costs more than it saves."""
 
@@ -31,7 +34,10 @@ CLUSTER_PARTITIONS = 8
 """Of a shuffle of little data on a cluster; Spark's own 200 are a second of work for nothing in each query."""
 
 KEPT_PROGRAMS = "spark.sql.codegen.cache.maxEntries"
-"""A report compiles four hundred programs; of the hundred that are kept by default the next one finds none again."""
+"""Names how many compiled programs are kept."""
+
+PROGRAMS = 2_000
+"""A report compiles four hundred; of the hundred that are kept by default the next one finds none again."""
 
 INTERPRETED: Mapping[str, str] = {
     "spark.sql.codegen.wholeStage": "false",
@@ -94,7 +100,7 @@ class Profile:
 
     @classmethod
     def for_input(cls, size: int) -> "Profile":
-        """Returns the profile for so many bytes of input."""
+        """Returns the profile for so many bytes of lines; what is read of Parquet counts ``LINES_OF_PARQUET`` times."""
         return cls(fast=size < FAST_LIMIT_BYTES, small=size < SMALL_LIMIT_BYTES)
 
 
@@ -162,7 +168,7 @@ def settings(
         "spark.submit.deployMode": "client",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        KEPT_PROGRAMS: "2000",
+        KEPT_PROGRAMS: str(PROGRAMS),
         **of_session(profile, local=local),
     }
     if memory:

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
-from spark_reports.engine.settings import Profile, cores
+from spark_reports.engine.settings import LINES_OF_PARQUET, Profile, cores
 
 PROFILE = os.environ.get("BENCH_PROFILE", "auto")
 """Of Spark: ``fast``, ``bulk``, or by the size of the input."""
@@ -45,7 +45,8 @@ class Spark:
         from spark_reports.engine.session import PROFILES, spark_session
 
         self._ends = ExitStack()
-        profile = PROFILES[PROFILE] or Profile.for_input(sum(path.stat().st_size for path in cases.iterdir()))
+        size = sum(path.stat().st_size for path in cases.iterdir())
+        profile = PROFILES[PROFILE] or Profile.for_input(LINES_OF_PARQUET * size)
         self._session = self._ends.enter_context(spark_session(find_java(os.environ), os.environ, profile))
 
     def rollup(self, cases: Path, out: Path) -> None:

@@ -8,6 +8,9 @@ import pytest
 
 from spark_reports import rows
 from spark_reports.__main__ import main
+from spark_reports.commands.query import size_of
+from spark_reports.engine.settings import LINES_OF_PARQUET
+from spark_reports.storage.store import Store
 from spark_reports.storage.tables import SCHEMAS
 
 
@@ -37,6 +40,22 @@ def test_limit_out_of_bounds_is_wrong_use(limit: str, capsys: pytest.CaptureFixt
         main(["query", "SELECT 1", "--store", ".", "--limit", limit])
     assert ended.value.code == 2
     assert "is no number from 1 to 1000000" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("spark")
+def test_tables_that_a_query_names_say_how_much_it_reads(
+    make_run: Callable[..., Path], verdict_row: Callable[..., rows.VerdictRow], tmp_path: Path
+) -> None:
+    for name in ("r1", "r2"):
+        make_run(name, verdicts=[verdict_row()])
+    store = tmp_path / "store"
+    assert main(["ingest", str(tmp_path / "runs"), "--store", str(store)]) == 0
+    files = [*(store / "rollups" / "checks").rglob("*.parquet")]
+    assert len(files) == 2
+    assert size_of(Store(str(store)), ["checks"]) == LINES_OF_PARQUET * sum(
+        one.stat().st_size for one in files
+    )
+    assert size_of(Store(str(store)), ["cases"]) == 0
 
 
 @pytest.mark.parametrize("content", [None, b"PAR1 no more than this PAR1"])
