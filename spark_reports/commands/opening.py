@@ -85,7 +85,7 @@ def opened(arguments: argparse.Namespace, folders: Sequence[RunFolder]) -> Itera
         if near is None and _is_near(arguments):
             near = stack.enter_context(_gathered(store, commits))
         views = open_views(spark, store, commits) if near is None else near.views(spark)
-        beside = None if near is None else interpreting(spark)
+        beside = None if near is None else stack.enter_context(interpreting(spark))
         interpreted = None if near is None or beside is None else near.views(beside)
         yield Opened(views, commits, lambda few: open_views(spark, store, few), interpreted, troubles, names)
 

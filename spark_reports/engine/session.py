@@ -209,17 +209,21 @@ def spark_session(
                     yield session
 
 
-def interpreting(spark: "SparkSession") -> "SparkSession | None":
-    """Returns a session beside one of ours that interprets queries; None where that saves nothing.
+@contextmanager
+def interpreting(spark: "SparkSession") -> "Iterator[SparkSession | None]":
+    """Yields a session beside one of ours that interprets queries; None where that saves nothing.
 
     A Java that was started for one command would compile each query for itself; a server keeps what it compiled.
     """
     if progress.is_connect(spark) or not is_local(spark.sparkContext.master or ""):
-        return None
+        yield None
+        return
     beside = spark.newSession()
     for name, value in INTERPRETED.items():
         beside.conf.set(name, value)
-    return beside
+    yield beside
+    # The session that made a frame last is the active one, which the next command of this process goes on with.
+    spark.createDataFrame([], "nothing int")
 
 
 def _active() -> "SparkSession | None":

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import psutil  # type: ignore[import-untyped]
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports import rows
+from spark_reports import rows, traffic
 from spark_reports.__main__ import main
 from spark_reports.engine.archive import archive_for
 from spark_reports.engine.java import find_java, home_for_spark
@@ -39,6 +38,23 @@ QUICK = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 
 
 CAPTURES = [str(ROOT / "pcaps" / f"{name}.pcapng") for name in ("query", "fragments", "lowlatency")]
+
+BY_KEY = """
+import argparse
+import json
+from pathlib import Path
+
+from spark_reports import traffic
+from spark_reports.engine.session import add_engine_options, engine_session
+from tests.spark_reports.test_cluster import by_key
+
+parser = argparse.ArgumentParser()
+add_engine_options(parser)
+with engine_session(parser.parse_args(), input_bytes=0, say=print) as spark:
+    traffic.register(spark)
+    Path(__file__).with_suffix(".json").write_text(json.dumps(by_key(spark)))
+"""
+"""What a user writes who counts what is in captures."""
 
 
 class Daemon:
@@ -251,37 +267,16 @@ def test_report_of_the_cluster_is_that_of_local_mode(store: Path, expected: dict
     assert (out / "report.html").is_file()
 
 
-@pytest.fixture(scope="module")
-def traffic(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What local mode says of captures, in the session that is there."""
-    assert SparkSession.getActiveSession() is spark
-    out = tmp_path_factory.mktemp("traffic")
-    assert main(["traffic", *CAPTURES, "--out", str(out)]) == 0
-    return travelled(out)
+def by_key(spark: SparkSession) -> dict[str, int]:
+    """Counts messages of captures by their full key."""
+    messages = spark.read.format("zenoh").load(CAPTURES)
+    found = traffic.keys(messages, traffic.aliases(messages)).groupBy("keyexpr").count()
+    return {str(key): count for key, count in found.collect()}
 
 
-def travelled(out: Path) -> dict[str, Any]:
-    """Returns what a report about captures says, with the rows of its tables."""
-    report: dict[str, Any] = json.loads((out / "traffic.json").read_text(encoding="utf-8"))
-    for table in sorted(path for path in out.iterdir() if path.is_dir()):
-        rows_there = [json.dumps(row, default=str) for row in pq.read_table(table).to_pylist()]
-        report[f"table {table.name}"] = sorted(rows_there)
-    return report
-
-
-def test_traffic_of_captures_on_the_cluster_is_that_of_local_mode(
-    cluster: Cluster, traffic: dict[str, Any]
-) -> None:
-    out = cluster.folder / "of-captures"
-    report = (sys.executable, "-m", "spark_reports", "traffic")
-    cluster.run(*report, *CAPTURES, "--out", out, "--master", cluster.url, *cluster.conf())
-    assert traffic["table keys"]
-    assert travelled(out) == traffic
-
-
-def test_report_over_connect_is_that_of_local_mode(
-    cluster: Cluster, store: Path, expected: dict[str, Any]
-) -> None:
+@pytest.fixture
+def connect(cluster: Cluster) -> Iterator[str]:
+    """Where a Connect server answers, which has all workers of the cluster until it ends."""
     server = cluster.start(
         *("bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
         *("--master", cluster.url, "--driver-java-options", " ".join(cluster.options)),
@@ -292,12 +287,25 @@ def test_report_over_connect_is_that_of_local_mode(
         memory="1g",
     )
     port = server.until(r"Spark Connect server started at: \S*?:(\d+)")[1]
+    yield f"sc://{LOOPBACK}:{port}"
+    server.end()
+
+
+def test_report_and_keys_of_captures_over_connect_are_those_of_local_mode(
+    spark: SparkSession, cluster: Cluster, connect: str, store: Path, expected: dict[str, Any]
+) -> None:
     out = cluster.folder / "of-connect"
     reports = (sys.executable, "-m", "spark_reports", "build")
-    told = cluster.run(*reports, "--store", store, "--out", out, "--remote", f"sc://{LOOPBACK}:{port}")
-    server.end()
-    assert f"using Spark Connect at sc://{LOOPBACK}:{port}" in told
+    told = cluster.run(*reports, "--store", store, "--out", out, "--remote", connect)
+    assert f"using Spark Connect at {connect}" in told
     assert said(out) == expected
+    traffic.register(spark)
+    keys = by_key(spark)
+    assert sum(keys.values()) > len(keys) > 10
+    place = cluster.folder / "by_key.py"
+    place.write_text(BY_KEY)
+    cluster.run(sys.executable, place, "--remote", connect)
+    assert json.loads(place.with_suffix(".json").read_text()) == keys
 
 
 @pytest.fixture(scope="module")

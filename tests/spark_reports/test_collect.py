@@ -200,26 +200,27 @@ def test_few_rows_are_asked_for_in_the_session_that_interprets_with_the_same_ans
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     views, commits = opened
-    beside = interpreting(spark)
-    assert beside is not None
-    assert {name: beside.conf.get(name) for name in INTERPRETED} == INTERPRETED
-    interpreted = open_views(beside, store, commits)
     opened_there: list[str] = []
-    whole = interpreted.frame
-
-    def frame(name: str) -> DataFrame:
-        opened_there.append(name)
-        return whole(name)
-
-    monkeypatch.setattr(interpreted, "frame", frame)
     most = sum(commit.rows("case_outcomes") for commit in commits)
     assert most < sum(commit.rows("checks") for commit in commits)
     monkeypatch.setattr(asking, "INTERPRETED_ROWS", most)
     twice = [folder for folder in find_run_folders([root]) if folder.duplicate_of]
-    again = collect(views, commits, "previous", lambda _: None, duplicates=twice, interpreted=interpreted)
+    with interpreting(spark) as beside:
+        assert beside is not None
+        assert {name: beside.conf.get(name) for name in INTERPRETED} == INTERPRETED
+        interpreted = open_views(beside, store, commits)
+        whole = interpreted.frame
+
+        def frame(name: str) -> DataFrame:
+            opened_there.append(name)
+            return whole(name)
+
+        monkeypatch.setattr(interpreted, "frame", frame)
+        again = collect(views, commits, "previous", lambda _: None, duplicates=twice, interpreted=interpreted)
     assert to_json(again) == to_json(result)
     assert "case_outcomes" in opened_there
     assert "checks" not in opened_there
+    assert SparkSession.getActiveSession() is spark
 
 
 def test_baseline_that_is_not_there_is_data_trouble(opened: tuple[Views, list[Commit]]) -> None:
