@@ -484,7 +484,7 @@ def _ask_about_versions(of: _Sources, cells: Sequence[Cell], ask: Questions) -> 
         if len(names) > NAMES:
             return shown.views.checks
         without = sf.size("requirements") == 0 if matrix.NO_REQUIREMENT in names else sf.lit(False)
-        return shown.views.checks.where(sf.arrays_overlap("requirements", sf.lit(names)) | without)
+        return shown.views.checks.where(sf.exists("requirements", lambda name: name.isin(names)) | without)
 
     ask.add(_RELEASES, lambda: versions.first_differs(checks(), shown.well).where("first IS NOT NULL"))
     ask.add(_FIRST_BAD, lambda: versions.first_bad(checks(), shown.well), first=("test",))

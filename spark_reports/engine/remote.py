@@ -52,6 +52,10 @@ STOP_S = 20.0
 IDLE_MS = 60_000
 """How often Java looks for memory to give back while nothing happens."""
 
+ISOLATION = ("spark.sql.artifact.isolation.enabled", "spark.sql.artifact.isolation.alwaysApplyClassloader")
+"""Name whether each session has Java classes of its own. None of ours brings any; isolated, each would compile anew
+what those before it compiled, and run it slowly, as the new."""
+
 _ROOT = Path(__file__).parents[2]
 """Where the packages lie."""
 
@@ -154,8 +158,6 @@ def warm_session(
     started = settings(LOCAL, place.folder, BULK, java_options=[*archive, *idle, kept])
     # No session may set these, and each would try to: nothing of ours is ever put there, and Java knows the other.
     del started["spark.sql.warehouse.dir"], started[KEPT_PROGRAMS]
-    # No session brings code of its own; isolated, each would compile anew what those before it compiled.
-    started["spark.sql.artifact.isolation.enabled"] = "false"
     changes |= {
         "SPARK_LOCAL_CONNECT_REUSE": "1",
         "SPARK_LOCAL_CONNECT_DISCOVERY": str(place.discovery),
@@ -165,8 +167,12 @@ def warm_session(
     }
     with applied(changes):
         place.write_state(state)
-        with _opened(LOCAL, {**of_session(profile, local=True), **conf}) as session:
-            yield session
+        shared = dict.fromkeys(ISOLATION, "false")
+        with (
+            _opened(LOCAL, {**of_session(profile, local=True), **shared, **conf}) as session,
+            _cloned(session) as clone,
+        ):
+            yield clone
 
 
 @contextmanager
@@ -189,6 +195,20 @@ def _opened(url: str, options: Mapping[str, str]) -> Iterator["SparkSession"]:
         yield session
     finally:
         session.stop()
+
+
+@contextmanager
+def _cloned(session: "SparkSession") -> Iterator["SparkSession"]:
+    """Opens a session with the settings of another.
+
+    A server isolates each session with its first request, before that can say that it need not be; a clone is asked
+    with the settings that it was made with.
+    """
+    clone: SparkSession = session.cloneSession()  # type: ignore[attr-defined]  # sessions over Connect have it
+    try:
+        yield clone
+    finally:
+        clone.stop()
 
 
 @dataclass(frozen=True, slots=True)

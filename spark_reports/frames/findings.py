@@ -75,7 +75,10 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
     seen = _seen(met)
     looked = _looked(met, played.join(of_run, "run_id"))
     return (
+        # A column of its own is made once, however often it is looked at.
         seen.join(looked, "bucket")
+        .withColumn("earlier", _earlier())
+        .withColumn("story", _story())
         .withColumn("status", _status())
         .select(
             *("bucket", "status", "cases", "runs", "first.run_id"),
@@ -208,14 +211,20 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
     )
 
 
-def _status() -> Column:
-    """Decides by the runs that looked, oldest first."""
+def _earlier() -> Column:
+    """Returns the runs that looked before the candidate met it, oldest first."""
     start = sf.col("start_c")
-    earlier = sf.filter("runs_looked", lambda run: (run["started_at"] < start) & (run["set"] != CANDIDATE))
-    # From the first run that met it on: those in front may have played against a node without it.
+    return sf.filter("runs_looked", lambda run: (run["started_at"] < start) & (run["set"] != CANDIDATE))
+
+
+def _story() -> Column:
+    """Returns of these, from the first that met it on, how many met it, how many there are, how many at the end did not.
+
+    Those in front may have played against a node without it.
+    """
     none = sf.struct(sf.lit(0).alias("met"), sf.lit(0).alias("runs"), sf.lit(0).alias("clean"))
-    story = sf.aggregate(
-        earlier,
+    return sf.aggregate(
+        "earlier",
         none,
         lambda so_far, run: sf.when(
             run["met"],
@@ -230,10 +239,15 @@ def _status() -> Column:
             )
         ),
     )
-    missed = 1 - sf.coalesce(sf.try_divide(story["met"], story["runs"]), sf.lit(1.0))
-    was_gone = (story["clean"] >= CLEAN_RUNS) & (sf.pow(missed, story["clean"]) < 1 - statistics.SURE)
+
+
+def _status() -> Column:
+    """Decides by the runs that looked."""
+    missed = 1 - sf.coalesce(sf.try_divide("story.met", "story.runs"), sf.lit(1.0))
+    clean = sf.col("story.clean")
+    was_gone = (clean >= CLEAN_RUNS) & (sf.pow(missed, clean) < 1 - statistics.SURE)
     here = sf.col("last_c").isNotNull()
-    before = sf.exists(earlier, lambda run: run["met"]) | (sf.col("first.started_at") < start)
+    before = sf.exists("earlier", lambda run: run["met"]) | (sf.col("first.started_at") < sf.col("start_c"))
     return (
         sf.when(here & ~before, NEW)
         .when(here & was_gone, REOPENED)
