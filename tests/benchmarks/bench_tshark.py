@@ -142,6 +142,8 @@ def main() -> None:
     print(
         f"{'':<32}{'packets':>9}{'per second':>12}{'per CPU s':>11}{'ratio':>7}{'of first':>10}{'memory':>10}",
     )
+    if arguments.folder is not None:
+        Path(arguments.folder).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         first: dict[str, float] = {}
         for size in arguments.packets:
