@@ -221,9 +221,11 @@ def interpreting(spark: "SparkSession") -> "Iterator[SparkSession | None]":
     beside = spark.newSession()
     for name, value in INTERPRETED.items():
         beside.conf.set(name, value)
-    yield beside
-    # The session that made a frame last is the active one, which the next command of this process goes on with.
-    spark.createDataFrame([], "nothing int")
+    try:
+        yield beside
+    finally:
+        # The session that made a frame last is the active one, which the next command of this process goes on with.
+        spark.createDataFrame([], "nothing int")
 
 
 def _active() -> "SparkSession | None":

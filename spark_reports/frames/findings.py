@@ -75,9 +75,8 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
     seen = _seen(met)
     looked = _looked(met, played.join(of_run, "run_id"))
     return (
-        # A column of its own is made once, however often it is looked at.
         seen.join(looked, "bucket")
-        .withColumn("earlier", _earlier())
+        # In a column of its own it is made once, however often it is looked at.
         .withColumn("story", _story())
         .withColumn("status", _status())
         .select(
@@ -211,20 +210,17 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
     )
 
 
-def _earlier() -> Column:
-    """Returns the runs that looked before the candidate met it, oldest first."""
-    start = sf.col("start_c")
-    return sf.filter("runs_looked", lambda run: (run["started_at"] < start) & (run["set"] != CANDIDATE))
-
-
 def _story() -> Column:
-    """Returns of these, from the first that met it on, how many met it, how many there are, how many at the end did not.
+    """Returns how many runs met it, how many there are from the first that did on, and how many of the last did not.
 
-    Those in front may have played against a node without it.
+    Those that looked before the candidate met it count, oldest first; those in front of the first that met it may have
+    played against a node without it.
     """
+    start = sf.col("start_c")
+    earlier = sf.filter("runs_looked", lambda run: (run["started_at"] < start) & (run["set"] != CANDIDATE))
     none = sf.struct(sf.lit(0).alias("met"), sf.lit(0).alias("runs"), sf.lit(0).alias("clean"))
     return sf.aggregate(
-        "earlier",
+        earlier,
         none,
         lambda so_far, run: sf.when(
             run["met"],
@@ -242,12 +238,12 @@ def _story() -> Column:
 
 
 def _status() -> Column:
-    """Decides by the runs that looked."""
+    """Decides by the story, and by when the candidate and the first of all runs met it."""
     missed = 1 - sf.coalesce(sf.try_divide("story.met", "story.runs"), sf.lit(1.0))
     clean = sf.col("story.clean")
     was_gone = (clean >= CLEAN_RUNS) & (sf.pow(missed, clean) < 1 - statistics.SURE)
     here = sf.col("last_c").isNotNull()
-    before = sf.exists("earlier", lambda run: run["met"]) | (sf.col("first.started_at") < sf.col("start_c"))
+    before = sf.col("first.started_at") < sf.col("start_c")
     return (
         sf.when(here & ~before, NEW)
         .when(here & was_gone, REOPENED)

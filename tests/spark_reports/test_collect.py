@@ -223,6 +223,39 @@ def test_few_rows_are_asked_for_in_the_session_that_interprets_with_the_same_ans
     assert SparkSession.getActiveSession() is spark
 
 
+def test_session_that_was_active_is_so_again_behind_a_failure(spark: SparkSession) -> None:
+    def fail() -> None:
+        with interpreting(spark) as beside:
+            assert beside is not None
+            beside.createDataFrame([], "nothing int")
+            assert SparkSession.getActiveSession() is beside
+            raise DataTrouble("it fails")
+
+    with pytest.raises(DataTrouble, match="it fails"):
+        fail()
+    assert SparkSession.getActiveSession() is spark
+
+
+def test_each_requirement_and_what_names_none_has_its_versions(
+    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
+) -> None:
+    names = {"a": ["ZN-A-001"], "b": ["ZN-B-001", "ZN-B-002"], "c": ["ZN-B-002"], "none": []}
+
+    def verdicts(outcome: str) -> list[rows.VerdictRow]:
+        steady = verdict_row(test="steady", requirements=["ZN-S-001"])
+        return [steady, *(verdict_row(outcome, of, test=test) for test, of in names.items())]
+
+    for day in range(1, 4):
+        make_run(f"old{day}", day, verdicts=verdicts("pass"), cases=None, node_version="1.9.0", **LAB)
+    make_run("new", 4, verdicts=verdicts("fail"), cases=None, **LAB)
+    store = Store(tmp_path / "store", durable=False)
+    ingest(spark, store, find_run_folders([tmp_path / "runs"]))
+    found = collect(open_views(spark, store), store.commits(), "previous", lambda _: None)
+    told = ["(none)", "ZN-A-001", "ZN-B-001", "ZN-B-002"]
+    assert sorted(one.requirement for one in found.differences) == told
+    assert sorted(bad.test for bad in found.first_bad) == sorted(names)
+
+
 def test_baseline_that_is_not_there_is_data_trouble(opened: tuple[Views, list[Commit]]) -> None:
     with pytest.raises(
         DataTrouble, match=r"no run 7\.0 and none on a version 7\.0; there are 1\.10\.2, 1\.9\.0"

@@ -135,6 +135,27 @@ def test_key_that_nobody_uses_any_more_makes_nothing_new(spark: SparkSession) ->
     assert statuses == {"old": "known", "young": "new", "of the laptop": "new"}
 
 
+def test_only_runs_before_the_candidate_met_it_and_not_its_own_count_as_clean(spark: SparkSession) -> None:
+    def status(lines: str, met: str) -> str:
+        names = [line.split()[0] for line in lines.split(", ")]
+        played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
+        changes = findings.bucket_changes(
+            rollup(spark, "buckets", *(bucket(run_id, "it", 1) for run_id in met.split())),
+            rollup(spark, "case_outcomes", *played),
+            compared(spark, *lines.split(", ")),
+        )
+        (row,) = changes.collect()
+        found: str = row["status"]
+        return found
+
+    own = "h0 history, h1 history, b2 baseline, c3 candidate, c4 candidate, c5 candidate, c6 candidate"
+    assert status(own, "h0 h1 b2 c6") == findings.KNOWN
+    later = "h0 history, h1 history, b2 baseline, c3 candidate, h4 history, h5 history, h6 history"
+    assert status(later, "h0 h1 b2 c3") == findings.KNOWN
+    between = "h0 history, h1 history, h2 history, h3 history, h4 history, b5 baseline, c6 candidate"
+    assert status(between, "h0 h1 h2 c6") == findings.REOPENED
+
+
 def test_what_nobody_looked_for_is_not_gone(told: Mapping[str, Row]) -> None:
     assert set(told) == {*HISTORIES, "other campaign", "other key"}
     assert (told["other campaign"]["status"], told["other campaign"]["played_c"]) == ("not tried", 0)
