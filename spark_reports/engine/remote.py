@@ -115,8 +115,9 @@ def remote_session(url: str, profile: Profile, conf: Mapping[str, str]) -> Itera
     with (
         tempfile.TemporaryDirectory(prefix="zenoh-reports-") as folder,
         applied(dict.fromkeys(_MODE)),
-        _opened(url, {**of_session(profile, local=False), **conf}) as session,
+        _opened(url, of_session(profile, local=False)) as session,
     ):
+        _set(session, conf)
         session.addArtifacts(str(packing.pack(Path(folder))), pyfile=True)
         yield session
 
@@ -167,12 +168,10 @@ def warm_session(
     }
     with applied(changes):
         place.write_state(state)
-        shared = dict.fromkeys(ISOLATION, "false")
-        with (
-            _opened(LOCAL, {**of_session(profile, local=True), **shared, **conf}) as session,
-            _cloned(session) as clone,
-        ):
-            yield clone
+        # What the first session is opened with, the server is started with, for all that come.
+        with _opened(LOCAL, {}) as session, _sharing(session) as sharing:
+            _set(sharing, {**of_session(profile, local=True), **conf})
+            yield sharing
 
 
 @contextmanager
@@ -197,13 +196,20 @@ def _opened(url: str, options: Mapping[str, str]) -> Iterator["SparkSession"]:
         session.stop()
 
 
+def _set(session: "SparkSession", options: Mapping[str, str]) -> None:
+    """Sets settings one by one, so that what cannot be set is told; a builder passes over that."""
+    for name, value in options.items():
+        session.conf.set(name, value)
+
+
 @contextmanager
-def _cloned(session: "SparkSession") -> Iterator["SparkSession"]:
-    """Opens a session with the settings of another.
+def _sharing(session: "SparkSession") -> Iterator["SparkSession"]:
+    """Opens a session beside another that shares what it compiles with all others of its kind.
 
     A server isolates each session with its first request, before that can say that it need not be; a clone is asked
     with the settings that it was made with.
     """
+    _set(session, dict.fromkeys(ISOLATION, "false"))
     clone: SparkSession = session.cloneSession()  # type: ignore[attr-defined]  # sessions over Connect have it
     try:
         yield clone

@@ -252,7 +252,7 @@ def _explained() -> Iterator[None]:
         raise EngineFailed(f"Spark gave up: {_first_line(error)}") from error
 
 
-_WRONG_SETTING = re.compile(r"\[INVALID_CONF_VALUE[.\w]*\] ([^\n]*?)(?: SQLSTATE|\n|$)")
+_WRONG_SETTING = re.compile(r"\[(?:INVALID_CONF_VALUE|CANNOT_MODIFY)[.\w]*\] ([^\n]*?)(?: SQLSTATE|\n|$)")
 _UNREAD = re.compile(r"PATH_NOT_FOUND|FAILED_READ_FILE(\.[A-Z_]+)?|CANNOT_READ_FILE_FOOTER")
 _FILE = re.compile(r"[^\s'\"`:]*/(?:(?:tables|rollups|compact)/(\w+)|(apart))/[^\s'\"`]*\.parquet")
 
