@@ -3983,7 +3983,7 @@ do
 local memory = {}
 Z.memory = memory
 
-local floor = math.floor
+local floor, type = math.floor, type
 
 -- A history: records with `from`, ascending. The oldest may be removed.
 function memory.append(history, record)
@@ -4001,27 +4001,31 @@ function memory.remove_first(history)
   history.first = history.first + 1
 end
 
--- Returns the record that holds at a place; nil if there is none yet.
+local function from_of(record)
+  return type(record) == "string" and tonumber(record:match("^%S+")) or record.from
+end
+
+-- Returns the record that holds at a place, and its index; nil if there is none yet.
 function memory.at(history, place)
   if not history then
     return nil
   end
   local low, high = history.first, history.last
-  local found = history[high]
-  if not found or found.from <= place then
-    return found
+  local last = history[high]
+  if not last or from_of(last) <= place then
+    return last, high
   end
-  found, high = nil, high - 1
+  local index
+  high = high - 1
   while low <= high do
     local middle = floor((low + high) / 2)
-    local record = history[middle]
-    if record.from <= place then
-      found, low = record, middle + 1
+    if from_of(history[middle]) <= place then
+      index, low = middle, middle + 1
     else
       high = middle - 1
     end
   end
-  return found
+  return history[index], index
 end
 
 -- A ring of records, each in one ring at most.
@@ -4042,39 +4046,60 @@ end
 
 -- A store of records, in histories by group (a table) and name. When they cost more than `most` bytes, those that are
 -- over go first, then those that are open, the oldest first; a session that loses an open one is `lossy`.
-function memory.store(most)
-  return { most = most, held = 0, forgotten = 0, open = memory.ring(), over = memory.ring() }
+--
+-- What is over is most of it, and is looked at again only when its packets are. With `freeze`, which makes a string of
+-- a record that begins with `from` and a space, and `thaw`, which makes a record of the string, it is kept as a string:
+-- a quarter of the bytes, and nothing that the collector has to look into.
+function memory.store(most, freeze, thaw)
+  return {
+    most = most, held = 0, forgotten = 0, freeze = freeze, thaw = thaw,
+    open = memory.ring(),
+    over = { first = 1, last = 0 }, -- group and name of one after another
+  }
 end
 
-local function forget(store, record)
-  memory.unlink(record)
-  memory.remove_first(record.group[record.name])
-  if record.group[record.name].first > record.group[record.name].last then
-    record.group[record.name] = nil
+local FROZEN = 200 -- bytes that a string costs besides its own, with its place in the group and among those that are over
+
+local function cost_of(record)
+  return type(record) == "string" and FROZEN + #record or record.cost
+end
+
+local function forget_first(store, group, name)
+  local history = group[name]
+  local record = history
+  if type(history) ~= "string" then
+    record = history[history.first]
+    memory.remove_first(history)
   end
-  store.held = store.held - record.cost
+  if record == history or history.first > history.last then
+    group[name] = nil
+  end
+  store.held = store.held - cost_of(record)
   store.forgotten = store.forgotten + 1
-  record.gone = true
-  if not record.is_over then
-    record.session.lossy = true
-  end
+  return record
 end
 
 local function make_room(store)
+  local over = store.over
   while store.held > store.most do
-    local oldest = store.over.after
-    if oldest == store.over then
-      oldest = store.open.after
+    if over.first < over.last then
+      forget_first(store, over[over.first], over[over.first + 1])
+      over[over.first], over[over.first + 1] = nil, nil
+      over.first = over.first + 2
+    else
+      local record = store.open.after
+      memory.unlink(record)
+      forget_first(store, record.group, record.name)
+      record.gone, record.session.lossy = true, true
     end
-    forget(store, oldest)
   end
 end
 
 -- Adds a record that has `from`, `session` and `cost` in bytes.
 function memory.keep(store, group, name, record)
   local history = group[name]
-  if not history then
-    history = memory.history()
+  if type(history) ~= "table" then
+    history = { first = 1, last = history and 1 or 0, history }
     group[name] = history
   end
   memory.append(history, record)
@@ -4084,22 +4109,79 @@ function memory.keep(store, group, name, record)
   make_room(store)
 end
 
--- Takes note that a record is over. Of one history only the last may be open.
+-- Takes note that a record is over, of which nothing changes any more but by `memory.charge`. Of one history only the
+-- last may be open.
 function memory.retire(store, record)
-  if not record.is_over and not record.gone then
-    record.is_over = true
-    memory.unlink(record)
-    memory.link(store.over, record)
+  if record.is_over or record.gone then
+    return
+  end
+  record.is_over = true
+  memory.unlink(record)
+  local group, name, over = record.group, record.name, store.over
+  over[over.last + 1], over[over.last + 2] = group, name
+  over.last = over.last + 2
+  if store.freeze then
+    local history, frozen = group[name], store.freeze(record)
+    store.held = store.held - record.cost + cost_of(frozen)
+    if history.first == history.last then
+      group[name] = frozen
+    else
+      history[history.last] = frozen
+    end
   end
 end
 
--- Takes note that a record has grown.
+-- Takes note that every record of a group is over.
+function memory.retire_all(store, group)
+  for _, history in pairs(group) do
+    local record = type(history) == "table" and history[history.last]
+    if type(record) == "table" then
+      memory.retire(store, record)
+    end
+  end
+end
+
+local function thawed(store, frozen, group, name, index)
+  local record = store.thaw(frozen)
+  record.is_over, record.group, record.name, record.index = true, group, name, index
+  return record
+end
+
+-- Returns the record that holds at a place; nil if there is none yet.
+function memory.find(store, group, name, place)
+  local history = group[name]
+  if type(history) ~= "table" then
+    return history and from_of(history) <= place and thawed(store, history, group, name) or nil
+  end
+  local last = history[history.last]
+  if type(last) == "table" and last.from <= place then
+    return last
+  end
+  local found, index = memory.at(history, place)
+  if type(found) == "string" then
+    return thawed(store, found, group, name, index)
+  end
+  return found
+end
+
+-- Takes note that a record has grown by so many bytes, or else changed.
 function memory.charge(store, record, cost)
   if record.gone then
     return
   end
-  record.cost = record.cost + cost
-  store.held = store.held + cost
+  if record.is_over and store.freeze then
+    local history, frozen = record.group[record.name], store.freeze(record)
+    local index = record.index
+    store.held = store.held - cost_of(index and history[index] or history) + cost_of(frozen)
+    if index then
+      history[index] = frozen
+    else
+      record.group[record.name] = frozen
+    end
+  else
+    record.cost = record.cost + cost
+    store.held = store.held + cost
+  end
   make_room(store)
 end
 
@@ -5040,13 +5122,45 @@ do
 
 local memory = Z.memory
 
+local concat, format, gmatch, match, rep = table.concat, string.format, string.gmatch, string.match, string.rep
+
 local MIB = 1048576
 local MOST_ALIASES = 64 * MIB -- bytes
 local MOST_EXCHANGES = 64 * MIB -- bytes
-local RECORD = 1024 -- bytes that a record costs besides its key
+local RECORD = 1024 -- bytes that a record costs besides its key while it is open
 local ANSWER = 16
 local MOST_ANSWERS = 64 -- answers that one exchange lists
 local LONGEST = 65536 -- bytes of a key; a longer one cannot be said without an alias
+
+-- What is over ---------------------------------------------------------------------------------------
+
+-- Returns functions that make a string of a record and a record of the string: numbers by name, `from` the first of
+-- them, the packets it lists, its key.
+local function strings(names)
+  local pattern = "^" .. rep("(%S+) ", #names) .. "(%S*) (.?)(.*)$"
+  local function freeze(record)
+    local parts = {}
+    for index = 1, #names do
+      local value = record[names[index]]
+      parts[index] = value and format("%.17g", value) or "-"
+    end
+    parts[#names + 1] = concat(record, ",")
+    parts[#names + 2] = record.keyexpr and "=" .. record.keyexpr or ""
+    return concat(parts, " ")
+  end
+  local function thaw(text)
+    local parts, record = { match(text, pattern) }, {}
+    for index = 1, #names do
+      record[names[index]] = tonumber(parts[index])
+    end
+    for packet in gmatch(parts[#names + 1], "[^,]+") do
+      record[#record + 1] = tonumber(packet)
+    end
+    record.keyexpr = parts[#names + 2] == "=" and parts[#names + 3] or nil
+    return record
+  end
+  return freeze, thaw
+end
 
 -- Aliases --------------------------------------------------------------------------------------------
 
@@ -5055,39 +5169,41 @@ Z.aliases = aliases
 local known_aliases, known_exchanges
 
 local function forget_all()
-  known_aliases, known_exchanges = memory.store(MOST_ALIASES), memory.store(MOST_EXCHANGES)
+  known_aliases = memory.store(MOST_ALIASES, strings({ "from", "to" }))
+  known_exchanges = memory.store(MOST_EXCHANGES,
+    strings({ "from", "to", "asked", "asked_time", "ended", "complete", "answered", "budget", "timeout" }))
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
 
 -- Takes D_KEYEXPR of one end. An alias that is in use stays as it is, as in real nodes: then returns a remark.
 function aliases.declare(session, side, number, key, place)
-  local history = session.aliases[side][number]
-  local known = history and history[history.last]
+  local known = memory.find(known_aliases, session.aliases[side], number, place)
   if known and not known.to then
-    if known.key ~= key then
-      return string.format("alias %d is in use for %q, which stays", number, known.key)
+    if known.keyexpr ~= key then
+      return string.format("alias %d is in use for %q, which stays", number, known.keyexpr)
     end
     return nil
   end
   memory.keep(known_aliases, session.aliases[side], number,
-    { from = place + 1, key = key, session = session, cost = RECORD + #key })
+    { from = place + 1, keyexpr = key, session = session, cost = RECORD + #key })
 end
 
 -- Takes U_KEYEXPR of one end. The other end may have used the alias in messages that are under way.
 function aliases.undeclare(session, side, number, place)
-  local known = memory.at(session.aliases[side][number], place)
+  local known = memory.find(known_aliases, session.aliases[side], number, place)
   if known and not known.to then
     known.to = place
+    memory.charge(known_aliases, known, 0)
     memory.retire(known_aliases, known)
   end
 end
 
 -- Returns the key an alias stands for at a place; for its owner only until it is taken back.
 local function key_of(session, owner, number, place, own)
-  local known = memory.at(session.aliases[owner][number], place)
+  local known = memory.find(known_aliases, session.aliases[owner], number, place)
   if known and not (own and known.to and known.to < place) then
-    return known.key
+    return known.keyexpr
   end
 end
 
@@ -5109,6 +5225,12 @@ function aliases.resolve(session, side, scope, suffix, own, place)
     return nil, false
   end
   return key .. suffix
+end
+
+-- Takes note that a session has ended. What its ends have left open is over, though messages may be under way.
+function aliases.leave(session)
+  memory.retire_all(known_aliases, session.aliases[0])
+  memory.retire_all(known_aliases, session.aliases[1])
 end
 
 -- Exchanges ------------------------------------------------------------------------------------------
@@ -5139,8 +5261,7 @@ end
 -- the one that was open under the same name and is now replaced.
 function exchanges.begin(room, owner, kind, name, exchange)
   local group = of_kind(room, owner, kind)
-  local history = group[name]
-  local before = history and history[history.last]
+  local before = memory.find(known_exchanges, group, name, exchange.from)
   if before and before.to then
     before = nil
   end
@@ -5156,22 +5277,36 @@ end
 -- Returns what was last opened under a name at or before a place, and whether it is still open there.
 function exchanges.find(room, owner, kind, name, place)
   local mine = room[owner]
-  local found = mine and mine[kind] and memory.at(mine[kind][name], place)
+  local found = mine and mine[kind] and memory.find(known_exchanges, mine[kind], name, place)
   return found, found ~= nil and (found.to == nil or place <= found.to)
 end
 
 function exchanges.answer(exchange, packet)
   exchange.answered = exchange.answered + 1
-  local count = #exchange
+  local count, cost = #exchange, 0
   if count < MOST_ANSWERS and exchange[count] ~= packet then
     exchange[count + 1] = packet
-    memory.charge(known_exchanges, exchange, ANSWER)
+    cost = ANSWER
+  end
+  memory.charge(known_exchanges, exchange, cost)
+end
+
+-- Takes note that the session of a room has ended. What it was interested in stays at hand: of that more is known than is
+-- kept of what is over.
+function exchanges.leave(room)
+  for _, mine in pairs(room) do
+    for kind, group in pairs(mine) do
+      if kind ~= "interest" then
+        memory.retire_all(known_exchanges, group)
+      end
+    end
   end
 end
 
 -- Ends an exchange: at later places it is not open.
 function exchanges.finish(exchange, place, packet)
   exchange.to, exchange.ended = place, packet
+  memory.charge(known_exchanges, exchange, 0)
   memory.retire(known_exchanges, exchange)
 end
 end
@@ -5583,6 +5718,10 @@ local function close()
       T.talk.closed = true
       T.session.links = T.session.links - 1
       T.session.closed = T.m.S == 1 or T.session.links == 0
+      if T.session.closed then
+        aliases.leave(T.session)
+        exchanges.leave(T.session.room)
+      end
     end
     return
   end

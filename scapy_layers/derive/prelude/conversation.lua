@@ -324,6 +324,10 @@ local function close()
       T.talk.closed = true
       T.session.links = T.session.links - 1
       T.session.closed = T.m.S == 1 or T.session.links == 0
+      if T.session.closed then
+        aliases.leave(T.session)
+        exchanges.leave(T.session.room)
+      end
     end
     return
   end

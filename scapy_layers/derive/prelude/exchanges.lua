@@ -2,13 +2,45 @@
 
 local memory = Z.memory
 
+local concat, format, gmatch, match, rep = table.concat, string.format, string.gmatch, string.match, string.rep
+
 local MIB = 1048576
 local MOST_ALIASES = 64 * MIB -- bytes
 local MOST_EXCHANGES = 64 * MIB -- bytes
-local RECORD = 1024 -- bytes that a record costs besides its key
+local RECORD = 1024 -- bytes that a record costs besides its key while it is open
 local ANSWER = 16
 local MOST_ANSWERS = 64 -- answers that one exchange lists
 local LONGEST = 65536 -- bytes of a key; a longer one cannot be said without an alias
+
+-- What is over ---------------------------------------------------------------------------------------
+
+-- Returns functions that make a string of a record and a record of the string: numbers by name, `from` the first of
+-- them, the packets it lists, its key.
+local function strings(names)
+  local pattern = "^" .. rep("(%S+) ", #names) .. "(%S*) (.?)(.*)$"
+  local function freeze(record)
+    local parts = {}
+    for index = 1, #names do
+      local value = record[names[index]]
+      parts[index] = value and format("%.17g", value) or "-"
+    end
+    parts[#names + 1] = concat(record, ",")
+    parts[#names + 2] = record.keyexpr and "=" .. record.keyexpr or ""
+    return concat(parts, " ")
+  end
+  local function thaw(text)
+    local parts, record = { match(text, pattern) }, {}
+    for index = 1, #names do
+      record[names[index]] = tonumber(parts[index])
+    end
+    for packet in gmatch(parts[#names + 1], "[^,]+") do
+      record[#record + 1] = tonumber(packet)
+    end
+    record.keyexpr = parts[#names + 2] == "=" and parts[#names + 3] or nil
+    return record
+  end
+  return freeze, thaw
+end
 
 -- Aliases --------------------------------------------------------------------------------------------
 
@@ -17,39 +49,41 @@ Z.aliases = aliases
 local known_aliases, known_exchanges
 
 local function forget_all()
-  known_aliases, known_exchanges = memory.store(MOST_ALIASES), memory.store(MOST_EXCHANGES)
+  known_aliases = memory.store(MOST_ALIASES, strings({ "from", "to" }))
+  known_exchanges = memory.store(MOST_EXCHANGES,
+    strings({ "from", "to", "asked", "asked_time", "ended", "complete", "answered", "budget", "timeout" }))
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
 
 -- Takes D_KEYEXPR of one end. An alias that is in use stays as it is, as in real nodes: then returns a remark.
 function aliases.declare(session, side, number, key, place)
-  local history = session.aliases[side][number]
-  local known = history and history[history.last]
+  local known = memory.find(known_aliases, session.aliases[side], number, place)
   if known and not known.to then
-    if known.key ~= key then
-      return string.format("alias %d is in use for %q, which stays", number, known.key)
+    if known.keyexpr ~= key then
+      return string.format("alias %d is in use for %q, which stays", number, known.keyexpr)
     end
     return nil
   end
   memory.keep(known_aliases, session.aliases[side], number,
-    { from = place + 1, key = key, session = session, cost = RECORD + #key })
+    { from = place + 1, keyexpr = key, session = session, cost = RECORD + #key })
 end
 
 -- Takes U_KEYEXPR of one end. The other end may have used the alias in messages that are under way.
 function aliases.undeclare(session, side, number, place)
-  local known = memory.at(session.aliases[side][number], place)
+  local known = memory.find(known_aliases, session.aliases[side], number, place)
   if known and not known.to then
     known.to = place
+    memory.charge(known_aliases, known, 0)
     memory.retire(known_aliases, known)
   end
 end
 
 -- Returns the key an alias stands for at a place; for its owner only until it is taken back.
 local function key_of(session, owner, number, place, own)
-  local known = memory.at(session.aliases[owner][number], place)
+  local known = memory.find(known_aliases, session.aliases[owner], number, place)
   if known and not (own and known.to and known.to < place) then
-    return known.key
+    return known.keyexpr
   end
 end
 
@@ -71,6 +105,12 @@ function aliases.resolve(session, side, scope, suffix, own, place)
     return nil, false
   end
   return key .. suffix
+end
+
+-- Takes note that a session has ended. What its ends have left open is over, though messages may be under way.
+function aliases.leave(session)
+  memory.retire_all(known_aliases, session.aliases[0])
+  memory.retire_all(known_aliases, session.aliases[1])
 end
 
 -- Exchanges ------------------------------------------------------------------------------------------
@@ -101,8 +141,7 @@ end
 -- the one that was open under the same name and is now replaced.
 function exchanges.begin(room, owner, kind, name, exchange)
   local group = of_kind(room, owner, kind)
-  local history = group[name]
-  local before = history and history[history.last]
+  local before = memory.find(known_exchanges, group, name, exchange.from)
   if before and before.to then
     before = nil
   end
@@ -118,21 +157,35 @@ end
 -- Returns what was last opened under a name at or before a place, and whether it is still open there.
 function exchanges.find(room, owner, kind, name, place)
   local mine = room[owner]
-  local found = mine and mine[kind] and memory.at(mine[kind][name], place)
+  local found = mine and mine[kind] and memory.find(known_exchanges, mine[kind], name, place)
   return found, found ~= nil and (found.to == nil or place <= found.to)
 end
 
 function exchanges.answer(exchange, packet)
   exchange.answered = exchange.answered + 1
-  local count = #exchange
+  local count, cost = #exchange, 0
   if count < MOST_ANSWERS and exchange[count] ~= packet then
     exchange[count + 1] = packet
-    memory.charge(known_exchanges, exchange, ANSWER)
+    cost = ANSWER
+  end
+  memory.charge(known_exchanges, exchange, cost)
+end
+
+-- Takes note that the session of a room has ended. What it was interested in stays at hand: of that more is known than is
+-- kept of what is over.
+function exchanges.leave(room)
+  for _, mine in pairs(room) do
+    for kind, group in pairs(mine) do
+      if kind ~= "interest" then
+        memory.retire_all(known_exchanges, group)
+      end
+    end
   end
 end
 
 -- Ends an exchange: at later places it is not open.
 function exchanges.finish(exchange, place, packet)
   exchange.to, exchange.ended = place, packet
+  memory.charge(known_exchanges, exchange, 0)
   memory.retire(known_exchanges, exchange)
 end

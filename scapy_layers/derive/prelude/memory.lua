@@ -4,7 +4,7 @@
 local memory = {}
 Z.memory = memory
 
-local floor = math.floor
+local floor, type = math.floor, type
 
 -- A history: records with `from`, ascending. The oldest may be removed.
 function memory.append(history, record)
@@ -22,27 +22,31 @@ function memory.remove_first(history)
   history.first = history.first + 1
 end
 
--- Returns the record that holds at a place; nil if there is none yet.
+local function from_of(record)
+  return type(record) == "string" and tonumber(record:match("^%S+")) or record.from
+end
+
+-- Returns the record that holds at a place, and its index; nil if there is none yet.
 function memory.at(history, place)
   if not history then
     return nil
   end
   local low, high = history.first, history.last
-  local found = history[high]
-  if not found or found.from <= place then
-    return found
+  local last = history[high]
+  if not last or from_of(last) <= place then
+    return last, high
   end
-  found, high = nil, high - 1
+  local index
+  high = high - 1
   while low <= high do
     local middle = floor((low + high) / 2)
-    local record = history[middle]
-    if record.from <= place then
-      found, low = record, middle + 1
+    if from_of(history[middle]) <= place then
+      index, low = middle, middle + 1
     else
       high = middle - 1
     end
   end
-  return found
+  return history[index], index
 end
 
 -- A ring of records, each in one ring at most.
@@ -63,39 +67,60 @@ end
 
 -- A store of records, in histories by group (a table) and name. When they cost more than `most` bytes, those that are
 -- over go first, then those that are open, the oldest first; a session that loses an open one is `lossy`.
-function memory.store(most)
-  return { most = most, held = 0, forgotten = 0, open = memory.ring(), over = memory.ring() }
+--
+-- What is over is most of it, and is looked at again only when its packets are. With `freeze`, which makes a string of
+-- a record that begins with `from` and a space, and `thaw`, which makes a record of the string, it is kept as a string:
+-- a quarter of the bytes, and nothing that the collector has to look into.
+function memory.store(most, freeze, thaw)
+  return {
+    most = most, held = 0, forgotten = 0, freeze = freeze, thaw = thaw,
+    open = memory.ring(),
+    over = { first = 1, last = 0 }, -- group and name of one after another
+  }
 end
 
-local function forget(store, record)
-  memory.unlink(record)
-  memory.remove_first(record.group[record.name])
-  if record.group[record.name].first > record.group[record.name].last then
-    record.group[record.name] = nil
+local FROZEN = 200 -- bytes that a string costs besides its own, with its place in the group and among those that are over
+
+local function cost_of(record)
+  return type(record) == "string" and FROZEN + #record or record.cost
+end
+
+local function forget_first(store, group, name)
+  local history = group[name]
+  local record = history
+  if type(history) ~= "string" then
+    record = history[history.first]
+    memory.remove_first(history)
   end
-  store.held = store.held - record.cost
+  if record == history or history.first > history.last then
+    group[name] = nil
+  end
+  store.held = store.held - cost_of(record)
   store.forgotten = store.forgotten + 1
-  record.gone = true
-  if not record.is_over then
-    record.session.lossy = true
-  end
+  return record
 end
 
 local function make_room(store)
+  local over = store.over
   while store.held > store.most do
-    local oldest = store.over.after
-    if oldest == store.over then
-      oldest = store.open.after
+    if over.first < over.last then
+      forget_first(store, over[over.first], over[over.first + 1])
+      over[over.first], over[over.first + 1] = nil, nil
+      over.first = over.first + 2
+    else
+      local record = store.open.after
+      memory.unlink(record)
+      forget_first(store, record.group, record.name)
+      record.gone, record.session.lossy = true, true
     end
-    forget(store, oldest)
   end
 end
 
 -- Adds a record that has `from`, `session` and `cost` in bytes.
 function memory.keep(store, group, name, record)
   local history = group[name]
-  if not history then
-    history = memory.history()
+  if type(history) ~= "table" then
+    history = { first = 1, last = history and 1 or 0, history }
     group[name] = history
   end
   memory.append(history, record)
@@ -105,22 +130,79 @@ function memory.keep(store, group, name, record)
   make_room(store)
 end
 
--- Takes note that a record is over. Of one history only the last may be open.
+-- Takes note that a record is over, of which nothing changes any more but by `memory.charge`. Of one history only the
+-- last may be open.
 function memory.retire(store, record)
-  if not record.is_over and not record.gone then
-    record.is_over = true
-    memory.unlink(record)
-    memory.link(store.over, record)
+  if record.is_over or record.gone then
+    return
+  end
+  record.is_over = true
+  memory.unlink(record)
+  local group, name, over = record.group, record.name, store.over
+  over[over.last + 1], over[over.last + 2] = group, name
+  over.last = over.last + 2
+  if store.freeze then
+    local history, frozen = group[name], store.freeze(record)
+    store.held = store.held - record.cost + cost_of(frozen)
+    if history.first == history.last then
+      group[name] = frozen
+    else
+      history[history.last] = frozen
+    end
   end
 end
 
--- Takes note that a record has grown.
+-- Takes note that every record of a group is over.
+function memory.retire_all(store, group)
+  for _, history in pairs(group) do
+    local record = type(history) == "table" and history[history.last]
+    if type(record) == "table" then
+      memory.retire(store, record)
+    end
+  end
+end
+
+local function thawed(store, frozen, group, name, index)
+  local record = store.thaw(frozen)
+  record.is_over, record.group, record.name, record.index = true, group, name, index
+  return record
+end
+
+-- Returns the record that holds at a place; nil if there is none yet.
+function memory.find(store, group, name, place)
+  local history = group[name]
+  if type(history) ~= "table" then
+    return history and from_of(history) <= place and thawed(store, history, group, name) or nil
+  end
+  local last = history[history.last]
+  if type(last) == "table" and last.from <= place then
+    return last
+  end
+  local found, index = memory.at(history, place)
+  if type(found) == "string" then
+    return thawed(store, found, group, name, index)
+  end
+  return found
+end
+
+-- Takes note that a record has grown by so many bytes, or else changed.
 function memory.charge(store, record, cost)
   if record.gone then
     return
   end
-  record.cost = record.cost + cost
-  store.held = store.held + cost
+  if record.is_over and store.freeze then
+    local history, frozen = record.group[record.name], store.freeze(record)
+    local index = record.index
+    store.held = store.held - cost_of(index and history[index] or history) + cost_of(frozen)
+    if index then
+      history[index] = frozen
+    else
+      record.group[record.name] = frozen
+    end
+  else
+    record.cost = record.cost + cost
+    store.held = store.held + cost
+  end
   make_room(store)
 end
 

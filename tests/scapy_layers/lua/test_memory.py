@@ -88,7 +88,8 @@ def test_what_is_over_goes_before_what_is_open(version: str) -> None:
         return table.concat({ kept, tostring(found == open), tostring(is_open), tostring(session.lossy) }, " ")
         """
     )
-    assert found == b"10 true true nil"
+    # 1,024 bytes the one that is open, 200 and its text each one that is over.
+    assert found == b"37 true true nil"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -130,6 +131,107 @@ def test_name_that_is_used_again_is_found_as_it_was_at_each_place(version: str) 
         is_open = turn > 0 and place <= 10 * turn + 5
         expected.append(f"{10 * turn}{'+' if is_open else '-'}")
     assert found.decode() == " ".join(expected)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_is_over_is_found_as_it_was(version: str) -> None:
+    found = conversation(version).execute(
+        BEGIN
+        + """
+        local room, session, kept = Z.exchanges.room(), {}, {}
+        local exchange = begin(room, session, 7, 2 ^ 52)
+        exchange.asked_time, exchange.budget, exchange.keyexpr = 1700000000.123456, 3, "a b\\0\\n\\255- ="
+        for packet = 1, 3 do Z.exchanges.answer(exchange, packet) end
+        Z.exchanges.finish(exchange, 2 ^ 52 + 1, 9)
+        local again = Z.exchanges.find(room, 0, "query", 7, 2 ^ 52 + 5)
+        local kind = type(room[0].query[7])
+        Z.exchanges.answer(again, 10)
+        again = Z.exchanges.find(room, 0, "query", 7, 2 ^ 52)
+        for _, name in ipairs({ "from", "to", "asked", "asked_time", "ended", "complete", "answered", "budget",
+            "timeout" }) do
+          kept[#kept + 1] = tostring(again[name] == exchange[name])
+        end
+        return table.concat(kept, " ") .. " " .. table.concat(again, ",") .. " " .. kind .. " "
+          .. tostring(again.keyexpr == exchange.keyexpr) .. tostring(again.answered == 4)
+        """
+    )
+    # One more answer than when it ended.
+    assert found == b"true true true true true true false true true 1,2,3,10 string truetrue"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_session_that_ends_is_over_but_known(version: str) -> None:
+    found = conversation(version).execute(
+        BEGIN
+        + """
+        local room, session = Z.exchanges.room(), { aliases = { [0] = {}, [1] = {} } }
+        begin(room, session, 7, 10)
+        Z.aliases.declare(session, 0, 1, "k", 5)
+        Z.exchanges.leave(room)
+        Z.aliases.leave(session)
+        local kinds = type(room[0].query[7]) .. " " .. type(session.aliases[0][1])
+        -- Messages that were under way.
+        local found, is_open = Z.exchanges.find(room, 0, "query", 7, 20)
+        local key = Z.aliases.resolve(session, 0, 1, "/x", true, 20)
+        Z.aliases.undeclare(session, 0, 1, 21)
+        Z.exchanges.finish(found, 22, 4)
+        local _, is_still = Z.exchanges.find(room, 0, "query", 7, 23)
+        local known = Z.aliases.resolve(session, 0, 1, "/x", true, 23)
+        return table.concat({ kinds, tostring(is_open), key, tostring(is_still), tostring(known) }, " ")
+        """
+    )
+    assert found == b"string string true k/x false nil"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_strings_hold_what_records_hold(version: str) -> None:
+    """Anything that happens to records is found again alike in a store that keeps them and in one that freezes them."""
+    lua = runtime(version)
+    part(lua, "memory", "Z = {}")
+    found = lua.execute(
+        """
+        local memory, seed = Z.memory, 7
+        local function any(count)
+          seed = (seed * 16807) % 2147483647
+          return seed % count + 1
+        end
+        local function freeze(record) return record.from .. " " .. record.text end
+        local function thaw(text)
+          local from, behind = text:match("^(%d+) (.*)$")
+          return { from = tonumber(from), text = behind }
+        end
+        local stores = { memory.store(1e9), memory.store(1e9, freeze, thaw) }
+        local groups, session = { {}, {} }, {}
+        for place = 1, 20000 do
+          local name, action, at = any(50), any(4), any(place)
+          local texts = {}
+          for index, store in ipairs(stores) do
+            local group = groups[index]
+            local known = memory.find(store, group, name, place)
+            if action == 1 then
+              if known then memory.retire(store, known) end
+              memory.keep(store, group, name, { from = place, text = "t" .. place, session = session, cost = 9 })
+            elseif action == 2 and known then
+              memory.retire(store, known)
+            elseif action == 3 and known then
+              known.text = known.text .. "+"
+              memory.charge(store, known, 1)
+            elseif action == 4 then
+              known = memory.find(store, group, name, at)
+            end
+            texts[index] = known and known.from .. known.text or "none"
+          end
+          if texts[1] ~= texts[2] then return place .. " " .. texts[1] .. " " .. texts[2] end
+        end
+        -- What both are told to hold is given back to the last byte.
+        for _, store in ipairs(stores) do
+          store.most = 0
+          memory.keep(store, {}, 1, { from = 1, text = "", session = {}, cost = 1 })
+        end
+        return stores[1].held .. " " .. stores[2].held .. " " .. tostring(next(groups[1])) .. tostring(next(groups[2]))
+        """
+    )
+    assert found == b"0 0 nilnil"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
