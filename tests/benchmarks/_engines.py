@@ -1,19 +1,34 @@
-"""The rollups of fuzz cases by four engines: the one of the reports, DuckDB, polars and pandas.
+"""The rollups of fuzz cases by five engines: the one of the reports, Spark SQL, DuckDB, polars and pandas.
 
 Each is a class: made once (which is its start), then asked as often as wanted to read Parquet files and to write the
-three rollups as Parquet. All follow the same plan, the best we know for each: count by keys; count by bin; for
-buckets, look at the findings alone, and count what came before them by the second.
+three rollups as Parquet. The reports have theirs made by Arrow in the tasks of Spark, run by run. The others follow one
+plan, the best we know for each: count by keys; count by bin; for buckets, look at the findings alone, and count what
+came before them by the second.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql import SparkSession, Window
+from pyspark.sql import functions as sf
+
+from spark_reports.engine.java import find_java
+from spark_reports.engine.session import PROFILES, spark_session
 from spark_reports.engine.settings import LINES_OF_PARQUET, Profile, cores
+from spark_reports.storage.rollups import ROLLUP_OF, merged
+from spark_reports.storage.tables import SCHEMAS, arrow_schema
+from spark_reports.storage.writing import ddl
+from tests.benchmarks._cases import KEYS
 
 PROFILE = os.environ.get("BENCH_PROFILE", "auto")
 """Of Spark: ``fast``, ``bulk``, or by the size of the input."""
@@ -22,6 +37,7 @@ SMALLEST = (
     *("campaign", "case", "sent_bytes", "sent_hex", "message", "field", "mutation"),
     *("state", "reply", "detail", "capture", "seed"),
 )
+ALL_DIFFERENT = ("sent_hex",)
 LISTED = ("field", "state", "oracle", "message")
 SECOND_NS = 1_000_000_000
 LONGEST_S = 1e6
@@ -38,23 +54,104 @@ class Engine(Protocol):
 
 
 class Spark:
-    """Frames, in the profile that the size of the input asks for."""
+    """What is done when runs are taken in, with rows from Parquet: Arrow in the tasks of Spark, ``rollups``."""
 
     def __init__(self, cases: Path) -> None:
-        from spark_reports.engine.java import find_java
-        from spark_reports.engine.session import PROFILES, spark_session
-
         self._ends = ExitStack()
-        size = sum(path.stat().st_size for path in cases.iterdir())
-        profile = PROFILES[PROFILE] or Profile.for_input(LINES_OF_PARQUET * size)
-        self._session = self._ends.enter_context(spark_session(find_java(os.environ), os.environ, profile))
+        self._session = _spark(cases, self._ends)
 
     def rollup(self, cases: Path, out: Path) -> None:
-        from pyspark.sql import Window
-        from pyspark.sql import functions as sf
+        files = [str(path) for path in sorted(cases.iterdir())]
+        for name in KEYS:
+            (out / name).mkdir(parents=True)
+        read = self._session.range(0, len(files), 1, len(files)).mapInArrow(_parts_of(files), ddl(_PARTS))
+        runs = read.repartition(2 * cores(), "run_id").groupBy("run_id", "attempt")
+        runs.applyInArrow(_merge_into(str(out)), "rows bigint").collect()
 
-        from spark_reports.storage.tables import SCHEMAS
+    def close(self) -> None:
+        self._ends.close()
 
+
+_PARTS = pa.schema(
+    [
+        *(pa.field(name, pa.int64()) for name in ("file", "first", "attempt", "rows")),
+        pa.field("run_id", pa.string()),
+        *(pa.field(name, pa.binary()) for name in KEYS),
+    ]
+)
+"""Partial rollups of neighbouring rows of a run, and where they begin."""
+
+
+def _parts_of(files: Sequence[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    schema = arrow_schema("cases")
+    # To number what is alike is half of the work, and a dictionary in the file has done it.
+    texts = [
+        column.name for column in schema if column.type == pa.string() and column.name not in ALL_DIFFERENT
+    ]
+    names = sorted({*("run_id", "attempt", "engine", "job", "strategy", "verdict", "time_ns", "duration_s"),
+        *("node_instance", "rtt_us", "bucket", *SMALLEST, *LISTED)})  # fmt: skip
+
+    def parts(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for file in (number for batch in batches for number in batch.column(0).to_pylist()):
+            first = 0
+            source = pq.ParquetFile(files[file], read_dictionary=texts)
+            for group in range(source.num_row_groups):
+                rows = source.read_row_group(group, columns=names, use_threads=False)
+                for mine in _runs_in(rows):
+                    made = {name: [_to_bytes(ROLLUP_OF[name].part(mine))] for name in KEYS}
+                    where = {"file": [file], "first": [first], "rows": [mine.num_rows]}
+                    run = {name: [mine.column(name)[0].as_py()] for name in ("run_id", "attempt")}
+                    yield pa.RecordBatch.from_pydict({**where, **run, **made}, schema=_PARTS)
+                    first += mine.num_rows
+
+    return parts
+
+
+def _runs_in(rows: pa.Table) -> Iterator[pa.Table]:
+    """Yields the rows of each run; those of a run stand together."""
+    number = pc.dictionary_encode(rows.column("run_id").combine_chunks().cast(pa.string())).indices.to_numpy()
+    ends = [*(np.flatnonzero(np.diff(number)) + 1).tolist(), rows.num_rows]
+    for begin, end in pairwise([0, *ends]):
+        yield rows.slice(begin, end - begin)
+
+
+def _merge_into(out: str) -> Callable[[pa.Table], pa.Table]:
+    def merge(parts: pa.Table) -> pa.Table:
+        parts = parts.sort_by([("file", "ascending"), ("first", "ascending")])
+        rows = parts.column("rows").to_pylist()
+        run_id, attempt = (parts.column(name)[0].as_py() for name in ("run_id", "attempt"))
+        before = [0, *accumulate(rows)][:-1]
+        for name in KEYS:
+            made = [pa.ipc.open_stream(part).read_all() for part in parts.column(name).to_pylist()]
+            whole = merged(name, made, before, run_id, attempt)
+            pq.write_table(whole, f"{out}/{name}/{run_id}-{attempt}.parquet", compression="zstd")
+        return pa.table({"rows": [sum(rows)]})
+
+    return merge
+
+
+def _to_bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def _spark(cases: Path, ends: ExitStack) -> SparkSession:
+    """Starts Spark in the profile that the size of the input asks for."""
+    size = sum(path.stat().st_size for path in cases.iterdir())
+    profile = PROFILES[PROFILE] or Profile.for_input(LINES_OF_PARQUET * size)
+    return ends.enter_context(spark_session(find_java(os.environ), os.environ, profile))
+
+
+class SparkSQL:
+    """Frames, as whoever knows nothing of ``rollups`` would ask."""
+
+    def __init__(self, cases: Path) -> None:
+        self._ends = ExitStack()
+        self._session = _spark(cases, self._ends)
+
+    def rollup(self, cases: Path, out: Path) -> None:
         read = self._session.read.schema(SCHEMAS["cases"]).parquet(str(cases))
         key = ("run_id", "attempt")
         end = sf.col("time_ns") + (
@@ -242,10 +339,7 @@ class Pandas:
         self._pd = pd
 
     def rollup(self, cases: Path, out: Path) -> None:
-        import numpy as np
-        import pyarrow as pa
         import pyarrow.dataset as ds
-        import pyarrow.parquet as pq
 
         key = ["run_id", "attempt"]
         outcome_keys = [*key, "campaign", "engine", "job", "state", "message", "strategy", "verdict"]
@@ -307,6 +401,7 @@ class Pandas:
 
 ENGINES: dict[str, Callable[[Path], Any]] = {
     "spark": Spark,
+    "spark-sql": SparkSQL,
     "duckdb": DuckDB,
     "polars": Polars,
     "pandas": Pandas,
