@@ -689,7 +689,8 @@ local function undeclared(kind, id)
     show(m.item, FIELDS.declared_in, found.asked)
     if T.first then
       exchanges.finish(found, T.place, T.b.number)
-      if T.speaker.unnamed[kind] == found then
+      local unnamed = T.speaker.unnamed[kind]
+      if unnamed and unnamed.from == found.from then
         T.speaker.unnamed[kind] = nil
       end
     end

@@ -162,9 +162,9 @@ function memory.retire_all(store, group)
   end
 end
 
-local function thawed(store, frozen, group, name, index)
+local function thawed(store, frozen, group, name)
   local record = store.thaw(frozen)
-  record.is_over, record.group, record.name, record.index = true, group, name, index
+  record.is_over, record.group, record.name = true, group, name
   return record
 end
 
@@ -178,9 +178,9 @@ function memory.find(store, group, name, place)
   if type(last) == "table" and last.from <= place then
     return last
   end
-  local found, index = memory.at(history, place)
+  local found = memory.at(history, place)
   if type(found) == "string" then
-    return thawed(store, found, group, name, index)
+    return thawed(store, found, group, name)
   end
   return found
 end
@@ -191,13 +191,20 @@ function memory.charge(store, record, cost)
     return
   end
   if record.is_over and store.freeze then
-    local history, frozen = record.group[record.name], store.freeze(record)
-    local index = record.index
-    store.held = store.held - cost_of(index and history[index] or history) + cost_of(frozen)
+    local group, name = record.group, record.name
+    local before, index = group[name], nil
+    if type(before) == "table" then
+      before, index = memory.at(before, record.from)
+    end
+    if not before or from_of(before) ~= record.from then
+      return -- it was forgotten
+    end
+    local frozen = store.freeze(record)
+    store.held = store.held - cost_of(before) + cost_of(frozen)
     if index then
-      history[index] = frozen
+      group[name][index] = frozen
     else
-      record.group[record.name] = frozen
+      group[name] = frozen
     end
   else
     record.cost = record.cost + cost

@@ -184,6 +184,27 @@ def test_session_that_ends_is_over_but_known(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+def test_exchange_at_hand_ends_behind_its_session(version: str) -> None:
+    """Who holds on to an exchange may end it when it was put away already, whatever had its name before."""
+    found = conversation(version).execute(
+        BEGIN
+        + """
+        local room, session, kept = Z.exchanges.room(), {}, {}
+        Z.exchanges.finish(begin(room, session, 7, 10), 15, 0)
+        local at_hand = begin(room, session, 7, 20)
+        Z.exchanges.leave(room)
+        Z.exchanges.finish(at_hand, 25, 0)
+        for place = 5, 30, 5 do
+          local found, is_open = Z.exchanges.find(room, 0, "query", 7, place)
+          kept[#kept + 1] = (found and found.asked or 0) .. (is_open and "+" or "-")
+        end
+        return table.concat(kept, " ")
+        """
+    )
+    assert found == b"0- 10+ 10+ 20+ 20+ 20-"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 def test_strings_hold_what_records_hold(version: str) -> None:
     """Anything that happens to records is found again alike in a store that keeps them and in one that freezes them."""
     lua = runtime(version)
