@@ -22,8 +22,9 @@ _STYLES = {
 }
 """What to look for where it is not known."""
 
-_LEFT_BY_LOWLATENCY = re.compile(rb"\x02\0[\x03\x23].", re.DOTALL)
-"""A CLOSE with a 2-byte length that real nodes write behind the last 4-byte one when they tear a link down."""
+_LEFT_BY_LOWLATENCY = re.compile(rb"(?:\x02\0|\x03\0\0)([\x03\x23].)", re.DOTALL)
+"""A CLOSE with a 2-byte length that real nodes write behind the last 4-byte one when they tear a link down; where
+compression was agreed too, with its header byte, which nothing else has in low latency."""
 
 _INIT_SEEN = 6
 """Bytes of the shortest INIT with its length; they tell it from all else."""
@@ -151,8 +152,8 @@ class Cutter:
         if way.framing in ZENOH:
             if gap is not None:
                 yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + left, gap.why)
-            elif way.framing is Framing.LONG and _LEFT_BY_LOWLATENCY.fullmatch(self.buffer):
-                yield Batch(way, self._number, self._time, bytes(self.buffer[2:]))
+            elif way.framing is Framing.LONG and (close := _LEFT_BY_LOWLATENCY.fullmatch(self.buffer)):
+                yield Batch(way, self._number, self._time, bytes(close[1]))
             elif left or self._messages.held:
                 yield Gap(way, number, time, 0, left + self._messages.held, why)
         self.forget()
@@ -245,6 +246,8 @@ class Cutter:
             return None
         size = int.from_bytes(buffer[:prefix], "little")
         if size > self._limits.batch and framing is Framing.LONG:
+            if len(buffer) <= 5 and _LEFT_BY_LOWLATENCY.match(buffer + b"\0"):
+                return None  # it is that one if nothing follows
             raise ValueError(f"a batch of {size} bytes, at most {self._limits.batch} are believed")
         end = prefix + size
         return None if end > len(buffer) else (end, bytes(buffer[prefix:end]))

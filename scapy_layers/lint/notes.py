@@ -8,7 +8,7 @@ from hashlib import blake2b
 from typing import Generic, TypeVar
 
 from scapy_layers.codes import InterestMode
-from scapy_layers.conversation import Heard, Lane, Session
+from scapy_layers.conversation import Heard, Lane, RemarkKind, Session
 from scapy_layers.conversation.session import Party, extension
 from scapy_layers.extensions import Budget, Drop, Timeout
 from scapy_layers.message import Layer
@@ -242,6 +242,12 @@ class Scene:
     def whole(self) -> bool:
         """All that the sender has said since its session began was heard, up to this message."""
         return self.link.complete[self.side] and self.link.whole[self.side]
+
+    @property
+    def unbroken(self) -> bool:
+        """It is ``whole``, and no sequence number is missing in front of this message either."""
+        missing = {RemarkKind.GAP, RemarkKind.LOSS}
+        return self.whole and missing.isdisjoint(remark.kind for remark in self.heard.remarks)
 
     @property
     def lane(self) -> LaneNotes | None:

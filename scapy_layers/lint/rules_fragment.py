@@ -33,7 +33,7 @@ def _unknown(scene: Scene) -> Iterator[Break]:
 )
 def _first(scene: Scene) -> Iterator[Break]:
     lane = scene.lane
-    if scene.session is None or not scene.session.patch or not scene.whole or scene.heard.ignored:
+    if scene.session is None or not scene.session.patch or not scene.unbroken or scene.heard.ignored:
         return
     begins = lane is None or not lane.chain
     marked = extension(scene.layer, First) is not None
@@ -57,13 +57,13 @@ def _drop(scene: Scene) -> Iterator[Break]:
 )
 def _between(scene: Scene) -> Iterator[Break]:
     lane = scene.lane
-    if lane is not None and lane.chain and scene.whole and not scene.heard.ignored:
+    if lane is not None and lane.chain and scene.unbroken and not scene.heard.ignored:
         yield Break("a FRAME inside a chain of fragments")
 
 
 @rule("ZN-FRG-105", level="FACT", text="the fragments decode as one network message", on=Fragment)
 def _rubbish(scene: Scene) -> Iterator[Break]:
-    if scene.layer.fields.get("M") or not scene.whole:
+    if scene.layer.fields.get("M") or not scene.unbroken:
         return
     for remark in scene.heard.remarks:
         if remark.kind is RemarkKind.FRAGMENT and "no network message" in remark.text:

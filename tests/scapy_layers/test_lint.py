@@ -405,6 +405,16 @@ def test_after_a_loss_nothing_is_claimed_that_depends_on_it() -> None:
     assert broken(story) == set()
 
 
+def test_what_the_missing_numbers_hide_is_not_judged() -> None:
+    """On UDP the rest of a message in fragments may be lost, and the beginning of the next one."""
+    first = Fragment(R=1, sn=10, M=1, extensions=[First()], data=bytes(put())[:4])
+    interrupted = client(agreed(Patch(patch=1)).say(0, first), put(), sn=24)
+    continued = agreed(Patch(patch=1)).say(0, first)
+    continued.say(0, Fragment(R=1, sn=24, M=1, data=b"x")).say(0, Fragment(R=1, sn=25, data=b"y"))
+    for story in (interrupted, continued):
+        assert broken(story) <= {"ZN-FRM-010"}
+
+
 def test_capture_that_begins_in_mid_session_is_not_accused() -> None:
     story = client(router(Story(), response(7), ResponseFinal(request_id=7), sn=77), put(), sn=55)
     assert broken(story) == set()

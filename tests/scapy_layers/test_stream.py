@@ -515,8 +515,9 @@ def low_latency(data: bytes, limits: Limits | None = None) -> list[Unit]:
     return seen[4:]
 
 
-def test_last_close_of_low_latency_with_a_short_length_is_a_batch() -> None:
-    seen = low_latency(prefixed(PUTS[0], 4) + prefixed(b"\x03\0", 4) + prefixed(b"\x03\0"))
+@pytest.mark.parametrize("header", [b"", b"\0"], ids=["plain", "compression"])
+def test_last_close_of_low_latency_with_a_short_length_is_a_batch(header: bytes) -> None:
+    seen = low_latency(prefixed(PUTS[0], 4) + prefixed(b"\x03\0", 4) + prefixed(header + b"\x03\0"))
     assert batches(seen) == [PUTS[0], b"\x03\0", b"\x03\0"]
     assert not gaps(seen)
 

@@ -246,6 +246,10 @@ function links.prefix(way, place, raw, at)
     if first == 2 and second == 0 and (third == 3 or third == 0x23) and #raw <= at + 4 then
       return 2
     end
+    -- The same where compression was agreed too: with its header byte.
+    if first == 3 and second == 0 and third == 0 and (fourth == 3 or fourth == 0x23) and #raw <= at + 5 then
+      return 2
+    end
     return 4
   end
   -- Two bytes of a 4-byte length are 0, and no message begins with such bytes.
@@ -289,8 +293,6 @@ local function unpacked(raw)
 end
 links.decompressed = unpacked
 
-links.decompressed = unpacked
-
 -- Tells whether a batch has the header byte of compression, when nobody has said so. As a message such a byte would
 -- begin an OAM, which nodes do not send, or INIT, which is no LZ4 block.
 local function is_compressed(raw)
@@ -321,7 +323,8 @@ function links.unpack(way, place, raw)
   else
     -- On UDP nothing tells that OPEN was lost.
     local settled = now[SETTLED[way.index]] or (not link.tcp and is_compressed(raw))
-    packed = now.compression and settled and not now.lowlatency
+    -- In low latency nothing has it but the CLOSE that `links.prefix` knows.
+    packed = now.compression and settled and (not now.lowlatency or (#raw == 3 and byte(raw, 2) % 32 == 3))
   end
   if not packed then
     return raw

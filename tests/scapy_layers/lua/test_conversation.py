@@ -511,6 +511,17 @@ def test_low_latency_is_followed_whatever_was_captured_of_the_handshake(
     assert _experts(told) == []
 
 
+def test_close_that_leaves_low_latency_with_compression_is_one(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake(LowLatency(), Compression())
+    talk.say(put("a"))
+    talk.say(Close(S=0, reason=0))
+    talk.raw(b"\x03\0\0\x03\0")  # as real nodes leave
+    told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh"))
+    assert [one.name for one in told][-3:] == ["zenoh.push", "zenoh.close", "zenoh.close"]
+    assert _experts(told) == []
+
+
 def test_compression_is_followed_as_agreed(tmp_path: Path) -> None:
     talk = Talk()
     talk.handshake(Compression())
