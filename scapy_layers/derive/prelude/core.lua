@@ -514,9 +514,13 @@ local function one(b, parent, desc, at, stop)
   m.stop = behind or b.at
   if m.shown then set_len(m.shown, m.stop - at) end
   if not m.heard then heard(b, m) end
-  if m.name == "fragment" and not m.refused and not b.dry and Z.reassemble then
-    local whole, numbers = Z.reassemble(b, m)
-    if whole then Z.put_together(b, m, whole, numbers) end
+  if m.name == "fragment" then
+    if b.dry then
+      b.fragment = true
+    elseif not m.refused and Z.reassemble then
+      local whole, numbers = Z.reassemble(b, m)
+      if whole then Z.put_together(b, m, whole, numbers) end
+    end
   end
   return behind
 end
@@ -593,11 +597,12 @@ local readers = {
   network = function(b) return one_of(b, network, #b.raw) end,
 }
 
--- Tells whether strict decoding takes bytes: kind "batch", "scouting" or "network"; `exact`: to the last one.
+-- Tells whether strict decoding takes bytes: kind "batch", "scouting" or "network"; `exact`: to the last one. Then whether
+-- there is a FRAGMENT, which takes whatever is behind its head.
 function Z.strict(raw, kind, exact)
   local b = { raw = raw, dry = true, mute = true, total = 0, at = 0, index = 0, base = 0 }
   local behind = readers[kind](b)
-  return #raw > 0 and b.total == 0 and (not exact or behind == #raw)
+  return #raw > 0 and b.total == 0 and (not exact or behind == #raw), b.fragment or false
 end
 
 -- Tells what is wrong with a batch, if anything.

@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import TypeAlias
 
 import pytest
@@ -509,6 +510,31 @@ def test_low_latency_is_followed_whatever_was_captured_of_the_handshake(
     assert _keys(told) == [f"{long}/{end}" for end in "abc"]
     assert [one.name for one in told][-2:] == ["zenoh.close", "zenoh.close"]
     assert _experts(told) == []
+
+
+@pytest.mark.parametrize("size", [1_448, 47_616])
+@pytest.mark.parametrize("packed", [False, True], ids=["plain", "compression"])
+def test_transfer_that_is_under_way_is_not_taken_for_batches(packed: bool, size: int, tmp_path: Path) -> None:
+    """Random bytes hold many places that look like a FRAGMENT, behind whose head may be anything."""
+    random = Random(size)
+    talk = Talk()
+    talk.packed = packed
+    first = 100_000_000
+    pieces = [Fragment(R=1, sn=first + at, M=1, data=random.randbytes(65_000)) for at in range(12)]
+    batches = [b"\0" * packed + bytes(piece) for piece in pieces]
+    stream = b"".join(len(batch).to_bytes(2, "little") + batch for batch in batches)
+    del talk.packets[:]  # the capture begins in the middle of it
+    for at in range(40_000, len(stream), size):
+        talk.raw(stream[at : at + size])
+        if at % 7 == 0:
+            talk.answer(KeepAlive())
+    talk.say(Fragment(R=1, sn=first + 12, data=b"x"))
+    talk.say(Frame(R=1, sn=first + 13, messages=[put("behind/the/transfer")]))
+    talk.answer(Frame(R=1, sn=200_000_000, messages=[put("in/answer/to/it")]))
+    told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh"))
+    assert [key for key in _keys(told) if key] == ["behind/the/transfer", "in/answer/to/it"]
+    assert {one.name for one in told} <= {f"zenoh.{name}" for name in ("fragment", "frame", "push", "keep_alive")}
+    assert {expert for _, expert in _experts(told)} <= {"gap", "fragment"}
 
 
 def test_close_that_leaves_low_latency_with_compression_is_one(tmp_path: Path) -> None:
