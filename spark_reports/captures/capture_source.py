@@ -42,7 +42,7 @@ same path on every worker.
 import glob
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -115,10 +115,16 @@ class Options:
         Raises:
             ValueError: One of them cannot be used; says which, and what could be.
         """
+        known = [option.name for option in fields(cls)]
+        for option in given:
+            if option.lower() not in {"path", *known}:
+                raise ValueError(f"there is no option {option}; there are {', '.join(known[1:])}")
         table = given.get("table", MESSAGES)
         _one_of("table", table, (MESSAGES, *tables.names()))
         _one_of("depth", given.get("depth", FULL), (FULL, HEADER))
-        _one_of("mode", given.get("mode", PERMISSIVE), (PERMISSIVE, FAILFAST))
+        # Spark's own sources take FAILFAST as well.
+        mode = given.get("mode", PERMISSIVE).lower()
+        _one_of("mode", mode, (PERMISSIVE, FAILFAST))
         split = given.get("split", str(SPLIT))
         if not split.isdigit() or int(split) < LEAST_SPLIT:
             raise ValueError(
@@ -130,7 +136,7 @@ class Options:
             _several("columns", given, full_schema(table).names),
             given.get("depth", FULL),
             int(split),
-            given.get("mode", PERMISSIVE),
+            mode,
             _several("message", given, messages.MESSAGES),
             _several("body", given, [body for bodies in messages.BODIES.values() for body in bodies]),
             _switch("count", given),

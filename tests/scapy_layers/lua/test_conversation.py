@@ -533,7 +533,9 @@ def test_transfer_that_is_under_way_is_not_taken_for_batches(packed: bool, size:
     talk.answer(Frame(R=1, sn=200_000_000, messages=[put("in/answer/to/it")]))
     told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh"))
     assert [key for key in _keys(told) if key] == ["behind/the/transfer", "in/answer/to/it"]
-    assert {one.name for one in told} <= {f"zenoh.{name}" for name in ("fragment", "frame", "push", "keep_alive")}
+    assert {one.name for one in told} <= {
+        f"zenoh.{name}" for name in ("fragment", "frame", "push", "keep_alive")
+    }
     assert {expert for _, expert in _experts(told)} <= {"gap", "fragment"}
 
 
