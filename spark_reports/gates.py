@@ -157,12 +157,8 @@ def _checks(report: Report, gates: Gates, status: str) -> list[str]:
 
 
 def _flaky(report: Report, gates: Gates) -> list[str]:
-    """Names the flaky tests that changed within a version that is judged: what older ones did is history."""
-    version_of = {run.run_id: run.node_version for run in report.runs if run.state != DUPLICATE}
-    judged = {
-        (pair.key, version_of.get(run_id, "")) for pair in report.sets.pairs for run_id in pair.candidate
-    }
-    mine = [flaky for flaky in report.flaky if (flaky.key, version_of.get(flaky.last_flip_run)) in judged]
+    """Names the flaky tests that changed within the version that is judged: what others did is history."""
+    mine = [flaky for flaky in report.flaky if flaky.flips_c]
     return [_name(flaky) for flaky in _counted(mine, report, gates)]
 
 

@@ -336,6 +336,7 @@ class Flaky:
         runs: How many runs were looked at, at most 30; ``failed`` of them failed.
         rate: Share that failed, from 0 to 1; between ``low`` and ``high`` (95 %).
         flips: How often it changed from one run to the next.
+        flips_c: How often it did on the version that is judged.
         score: 0 (never changes) to 1 (changes in every run, and fails in half of them).
         history: Run id and outcome, oldest first.
     """
@@ -358,6 +359,7 @@ class Flaky:
     repeat: str
     run_id: str
     history: tuple[tuple[str, str], ...] = ()
+    flips_c: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

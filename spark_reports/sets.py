@@ -25,8 +25,8 @@ VERSION = "version"
 
 SCHEMA = (
     "run_id string, set string, key string, others bigint, age int, started_at string, node_impl string, "
-    "node_whatami string, node_version string, place int, harness string, mutant string, has_candidate boolean, "
-    "has_baseline boolean"
+    "node_whatami string, node_version string, place int, harness string, mutant string, is_judged boolean, "
+    "has_candidate boolean, has_baseline boolean"
 )
 
 
@@ -60,6 +60,7 @@ class RunOfSet:
         harness: The commit of the tests, or their version.
         mutant: Names the rule that a reference node breaks on purpose; ``null:`` and its kind for a node that is
             none; empty for others.
+        is_judged: Whether the candidate is of the same version, or the run is one of it.
         has_candidate: Whether a run of the key is one; so is ``has_baseline``.
     """
 
@@ -75,6 +76,7 @@ class RunOfSet:
     place: int
     harness: str
     mutant: str
+    is_judged: bool = False
     has_candidate: bool = False
     has_baseline: bool = False
 
@@ -125,7 +127,9 @@ def resolve(runs: Iterable[Mapping[str, Any]], baseline: Baseline) -> list[RunOf
         ]
         _split(mine, baseline)
         roles = {run.set for run in mine}
+        versions = {run.place for run in mine if run.set == CANDIDATE}
         for one in mine:
+            one.is_judged = one.place in versions
             one.has_candidate, one.has_baseline = CANDIDATE in roles, BASELINE in roles
         found += mine
     return found

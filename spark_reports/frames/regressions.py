@@ -40,7 +40,8 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
     """Returns one row per key, test and transport that a candidate or baseline run has.
 
     Columns: ``key test transport requirements level status certainty failed_c runs_c failed_b runs_b rate low high p q
-    flips score last_flip_run seen reason capture repeat run_id outcome_c outcome_b recent_runs recent_failed history``.
+    flips flips_c score last_flip_run seen reason capture repeat run_id outcome_c outcome_b recent_runs recent_failed
+    history``.
 
     - ``status``: new failure, fixed, still failing, flaky, n/a everywhere, not run (judged in the baseline and not in
       the candidate), new check (judged in the candidate and not in the baseline), unchanged, not comparable (runs of
@@ -53,7 +54,8 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
       in the candidate, with its 95 % interval.
     - ``p`` and ``q`` are null where nothing rests on rates; q is corrected for all such checks of the key.
     - ``flips``: how often two runs of one version and one harness that follow each other disagree, in the newest 30;
-      twice for a run that disagrees with itself. ``score`` as in ``statistics.flip_score``.
+      twice for a run that disagrees with itself; ``flips_c``: those of them on the version of the candidate. ``score`` as
+      in ``statistics.flip_score``.
     - ``seen reason capture repeat`` are those of ``run_id``: the newest run that shows the failure, or the newest one.
     - ``outcome_c``, ``outcome_b``: what the newest run said; null for nothing.
     - ``recent_runs``, ``recent_failed``: what ``failed_*`` and ``runs_*`` are, of the newest 30 runs; ``history``: these
@@ -79,7 +81,7 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
             "if(judged, share, NULL) AS rate",
             "if(judged, ends.low, NULL) AS low",
             "if(judged, ends.high, NULL) AS high",
-            *("p", "q", "flips", "score", "last_flip_run"),
+            *("p", "q", "flips", "flips_c", "score", "last_flip_run"),
             *_SHOWN,
             *("outcome_c", "outcome_b", "recent_runs", "recent_failed"),
             f"if(flips > 0, {_HISTORY}, NULL) AS history",
@@ -114,7 +116,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
     require(checks, "run_id", "test", "transport", "level", "requirements", "outcome")
     require(checks, "seen", "reason", "capture", "repeat")
     require(sets, "run_id", "set", "key", "others", "age", "place", "harness", "mutant")
-    require(sets, "has_candidate", "has_baseline")
+    require(sets, "is_judged", "has_candidate", "has_baseline")
     of_run = sets.where(
         f"mutant = '' AND (set <> 'history' OR age < {RECENT})"
         # Of a key with a baseline and no candidate there is nothing to tell.
@@ -127,6 +129,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             "others",
             "place",
             "harness",
+            "is_judged",
             "has_candidate",
             "has_baseline",
             "-age AS at",
@@ -170,7 +173,12 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             "cast(size(recent) AS bigint) AS recent_runs",
             "cast(size(filter(recent, one -> one.failed)) AS bigint) AS recent_failed",
         )
-        .selectExpr("*", "flipped.flips AS flips", "coalesce(flipped.last.run_id, '') AS last_flip_run")
+        .selectExpr(
+            "*",
+            "flipped.flips AS flips",
+            "flipped.flips_c AS flips_c",
+            "coalesce(flipped.last.run_id, '') AS last_flip_run",
+        )
         .withColumn("score", sf.expr(_SCORE))
     )
 
@@ -190,14 +198,17 @@ _IMPORTANCE = f"struct(ours, set = 'baseline', {_FAILING}, at, repeat)"
 _NEWEST = f"struct(at, {_FAILING}, {_JUDGED})"
 
 # In the order in which flips are counted; a run that ended both ways passes first.
-_END = f"struct(place, harness, at, run_id, {_FAILING} AS failed, set)"
+_END = f"struct(place, harness, at, run_id, {_FAILING} AS failed, set, is_judged)"
 
-_END_TYPE = "struct<place: int, harness: string, at: int, run_id: string, failed: boolean, set: string>"
+_END_TYPE = (
+    "struct<place: int, harness: string, at: int, run_id: string, failed: boolean, set: string, "
+    "is_judged: boolean>"
+)
 
 # Walks the recent runs by version, harness and time. Tries of one run that disagree count twice.
 _FLIPPED = f"""aggregate(
     recent,
-    named_struct('flips', 0L, 'pairs', 0L, 'last', cast(NULL AS struct<at: int, run_id: string>),
+    named_struct('flips', 0L, 'flips_c', 0L, 'pairs', 0L, 'last', cast(NULL AS struct<at: int, run_id: string>),
         'before', cast(NULL AS {_END_TYPE})),
     (state, one) -> {
     estimates.let(
@@ -206,6 +217,7 @@ _FLIPPED = f"""aggregate(
             WHEN state.before.place = one.place AND state.before.harness = one.harness THEN 1L ELSE 0L END''',
         '''named_struct(
             'flips', state.flips + if(state.before.failed <> one.failed, weight, 0L),
+            'flips_c', state.flips_c + if(state.before.failed <> one.failed AND one.is_judged, weight, 0L),
             'pairs', state.pairs + weight,
             'last', if(state.before.failed <> one.failed AND weight > 0
                     AND (state.last IS NULL OR state.last.at < one.at),

@@ -38,6 +38,7 @@ def compared(spark: SparkSession, *lines: str, others: int = 0, mutant: str = ""
             words[2] if len(words) > 2 else "1.0" if role == "baseline" else "1.1"
         ).partition("@")
         parsed.append((words[0], role, words[3] if len(words) > 3 else KEY, day, version, harness or "h"))
+    versions = {(key, version) for _, role, key, _, version, _ in parsed if role == "candidate"}
     keys = {key: {role for _, role, of, *_ in parsed if of == key} for *_, key, _, _, _ in parsed}
     rows = [
         (
@@ -47,6 +48,7 @@ def compared(spark: SparkSession, *lines: str, others: int = 0, mutant: str = ""
                 int(version.replace(".", "")),
                 harness,
                 mutant,
+                (key, version) in versions,
                 "candidate" in keys[key],
                 "baseline" in keys[key],
             ),

@@ -272,6 +272,7 @@ def _flaky(name: str, lines: list[report.RunLine], chance: random.Random) -> rep
         low=max(0.0, rate - 0.2),
         high=min(1.0, rate + 0.2),
         flips=flips,
+        flips_c=flips,
         score=flips / max(1, len(history) - 1) * min(1.0, 4 * rate * (1 - rate)),
         last_flip_run=lines[0].run_id,
         seen="nothing within 1 s",

@@ -178,14 +178,14 @@ def test_newest_run_that_cannot_be_read_is_data_trouble() -> None:
     )
 
 
-def test_flips_of_older_versions_fail_no_gate() -> None:
+def test_flips_count_on_the_judged_version_and_fail_no_gate_on_others() -> None:
     found = example_report()
     flaky = found.flaky[0]
-    for run, counts in ((found.runs[0], True), (found.runs[-1], False)):
-        one = dataclasses.replace(flaky, last_flip_run=run.run_id)
-        assert judged(dataclasses.replace(found, flaky=(one,)))["flaky"].ok is not counts
-    elsewhere = dataclasses.replace(flaky, key="another machine")
-    assert judged(dataclasses.replace(found, flaky=(elsewhere,)))["flaky"].ok
+    # Whichever version flipped last.
+    for run in (found.runs[0], found.runs[-1]):
+        for flips, ok in ((1, False), (0, True)):
+            one = dataclasses.replace(flaky, last_flip_run=run.run_id, flips_c=flips)
+            assert judged(dataclasses.replace(found, flaky=(one,)))["flaky"].ok is ok
 
 
 def test_time_that_is_none_does_not_move_the_day_of_a_quarantine() -> None:

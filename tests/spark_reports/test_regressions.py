@@ -235,6 +235,31 @@ def test_flaky_checks_tell_their_history_and_other_harnesses_and_versions_are_no
     ]
 
 
+def test_flips_are_counted_for_the_judged_version_whichever_flipped_last(spark: SparkSession) -> None:
+    lines = [f"{letter}{place} {ROLES[letter]}" for place in range(4) for letter in "cb"]
+    lines += ["x0 history 1.0 elsewhere", "x1 history 1.0 elsewhere", "x2 baseline 1.0 elsewhere"]
+    signs = {"both": ("PFPF", "PFPF"), "old": ("PPPP", "PFPP"), "new": ("PFFP", "PPPP"), "gone": ("", "PFPF")}
+    found = [
+        check(f"{letter}{place}", OUTCOMES[sign][0], test)
+        for test, of_letter in signs.items()
+        for letter, letters in zip("cb", of_letter, strict=True)
+        for place, sign in enumerate(letters)
+    ]
+    # Nothing of this key is judged.
+    found += [check("x0", "pass", "apart"), check("x1", "fail", "apart"), check("x2", "pass", "apart")]
+    changes = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
+    told = {row["test"]: (row["flips"], row["flips_c"], row["last_flip_run"]) for row in changes}
+    assert told == {"both": (6, 3, "b3"), "old": (2, 0, "b2"), "new": (2, 2, "c3"), "gone": (3, 0, "b3")}
+
+
+def test_flips_of_earlier_runs_of_the_judged_version_count(spark: SparkSession) -> None:
+    lines = ["b0 baseline 1.0", "b1 baseline 1.0", "c0 candidate 1.0"]
+    found = [check("b0"), check("b1", "fail"), check("b0", "pass", "not run"), check("b1", "fail", "not run")]
+    found.append(check("c0", "fail"))
+    changes = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
+    assert {row["test"]: row["flips_c"] for row in changes} == {"t": 1, "not run": 1}
+
+
 @pytest.mark.parametrize(
     ("letters", "wanted"),
     [

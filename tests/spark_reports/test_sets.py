@@ -55,6 +55,8 @@ def test_newest_version_is_compared_with_the_one_before_it(runs: Runs) -> None:
         "nothing": "null:echo",
     }
     assert (found["ten"].has_baseline, found["other"].has_baseline) == (True, False)
+    names = ("old", "ten", "eleven-a", "eleven-b")
+    assert [found[name].is_judged for name in names] == [False, False, True, True]
 
 
 def test_version_that_is_asked_for_is_the_baseline_and_other_keys_are_not_comparable(runs: Runs) -> None:
@@ -87,6 +89,14 @@ def test_run_that_is_asked_for_is_the_baseline(runs: Runs, asked: str, candidate
 def test_newest_run_of_an_only_version_is_compared_with_those_before_it(run_row: Run) -> None:
     runs = made(run_row("r1", 1), run_row("r2", 2), run_row("r3", 3, node_version="v1.10.2.0"))
     assert roles(runs) == {"r1": "baseline", "r2": "baseline", "r3": "candidate"}
+
+
+def test_earlier_runs_of_an_only_version_are_of_the_judged_one(run_row: Run) -> None:
+    found = sets.resolve(made(run_row("a", 1), run_row("b", 2)), sets.Baseline())
+    assert [(run.run_id, run.set, run.is_judged) for run in found] == [
+        ("b", "candidate", True),
+        ("a", "baseline", True),
+    ]
 
 
 def test_versions_that_are_none_come_in_the_order_in_which_they_were_met(run_row: Run) -> None:
