@@ -186,6 +186,7 @@ def spark_session(
         make_archive: Write a class-data archive to this file at the end instead of using the one there is.
 
     Raises:
+        WrongUse: Spark does not know such a master.
         EngineFailed: Spark does not start, or gives up in the body.
     """
     with _explained():
@@ -253,6 +254,7 @@ def _explained() -> Iterator[None]:
 
 
 _WRONG_SETTING = re.compile(r"\[(?:INVALID_CONF_VALUE|CANNOT_MODIFY)[.\w]*\] ([^\n]*?)(?: SQLSTATE|\n|$)")
+_WRONG_MASTER = re.compile(r"Could not parse Master URL|Asked to run locally with")
 _UNREAD = re.compile(r"PATH_NOT_FOUND|FAILED_READ_FILE(\.[A-Z_]+)?|CANNOT_READ_FILE_FOOTER")
 _FILE = re.compile(r"[^\s'\"`:]*/(?:(?:tables|rollups|compact)/(\w+)|(apart))/[^\s'\"`]*\.parquet")
 
@@ -307,7 +309,12 @@ def _submitted(
 def _fresh_session(
     java: Java, conf: Mapping[str, str], changes: Mapping[str, str | None], temporary: Path, patience: float
 ) -> Iterator["SparkSession"]:
-    """Starts a Java, and a session in it; ends both."""
+    """Starts a Java, and a session in it; ends both.
+
+    Raises:
+        WrongUse: Spark does not know such a master.
+        EngineFailed: One of them does not start.
+    """
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
@@ -325,8 +332,11 @@ def _fresh_session(
             gateway = launch_gateway(spark_conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
             context = SparkContext(conf=spark_conf, gateway=gateway)
         except (PySparkException, Py4JError, OSError) as error:
+            told = "" if gateway is None else _told(error)
             _end(gateway, STOP_TIMEOUT_S)
-            why = _reason(log) if gateway is None else _first_line(error)
+            why = told or _reason(log)
+            if _WRONG_MASTER.search(why):
+                raise WrongUse(f"--master: {why}") from error
             raise EngineFailed(
                 f"Spark does not start on {java}: {why}. `zenoh-reports doctor` shows what is installed"
             ) from error
@@ -409,6 +419,18 @@ def _first_line(error: BaseException) -> str:
     if first.endswith(":") and causes:
         first = f"{first} {causes[-1]}"
     return first[:500].rstrip(".:")
+
+
+def _told(error: BaseException) -> str:
+    """Returns what an error says while Java is there to ask for its words; empty if Java has ended."""
+    from py4j.protocol import Py4JError, Py4JNetworkError
+
+    if isinstance(error, Py4JNetworkError | OSError):
+        return ""
+    try:
+        return _first_line(error)
+    except (Py4JError, OSError):
+        return ""
 
 
 def _reason(log: Path) -> str:

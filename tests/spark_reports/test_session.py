@@ -99,6 +99,49 @@ def test_setting_that_spark_does_not_take_is_wrong_use(
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (
+            ["--master", "local[x]"],
+            2,
+            "--master: org.apache.spark.SparkException: Could not parse Master URL",
+        ),
+        (
+            ["--master", "local[0]"],
+            2,
+            "--master: org.apache.spark.SparkException: Asked to run locally with 0",
+        ),
+        (["--conf", "spark.local.dir=/proc/nope"], 4, "Exception: /proc/nope. `zenoh-reports doctor`"),
+    ],
+)
+def test_context_that_spark_refuses_is_one_line_that_says_why(
+    tmp_path: Path,
+    make_run: Callable[..., Path],
+    verdict_row: Callable[..., Any],
+    options: list[str],
+    code: int,
+    words: str,
+) -> None:
+    runs = make_run("r1", verdicts=[verdict_row()])
+    done = run(["-m", "spark_reports", "query", "SELECT 1", "--store", str(runs), *options], tmp_path)
+    assert done.returncode == code, done.stderr
+    started, line = done.stderr.splitlines()
+    assert started.startswith("starting Spark")
+    assert line.startswith("zenoh-reports: ")
+    assert words in line
+
+
+def test_java_that_ends_while_it_is_asked_has_told_nothing() -> None:
+    class Gone(Exception):
+        def __str__(self) -> str:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    assert session._told(Gone()) == ""
+    assert session._told(ConnectionResetError(104, "Connection reset")) == ""
+    assert session._told(ValueError("no room")) == "no room"
+
+
 def test_line_that_leads_nowhere_is_followed_by_the_cause() -> None:
     text = (
         "Error while instantiating 'X':\n\nJVM stacktrace:\njava.lang.A: Error while instantiating 'X':\n"
