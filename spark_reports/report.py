@@ -285,7 +285,7 @@ class CheckChange:
         key: That of ``Compared``.
         status: One of ``CHECK_STATUSES``.
         certainty: ``deterministic``; ``assumed`` for the same with fewer than five runs to compare with and no sign
-            that it is flaky; ``statistical`` if it rests on rates.
+            that it is flaky, or with none that could judge it; ``statistical`` if it rests on rates.
         failed_c: Runs in which it failed; ``failed_b`` likewise.
         runs_c: Runs in which it passed or failed; ``runs_b`` likewise.
         low: Interval (95 %) in which its failure rate lies, from 0 to 1, up to ``high``. None without runs.

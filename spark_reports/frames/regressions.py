@@ -45,10 +45,13 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
 
     - ``status``: new failure, fixed, still failing, flaky, n/a everywhere, not run (judged in the baseline and not in
       the candidate), new check (judged in the candidate and not in the baseline), unchanged, not comparable (runs of
-      this node differ in environment or configuration from those they would be compared with).
+      this node differ in environment or configuration from those they would be compared with). Where the baseline has
+      a check and no run of it could judge it, a failure of the newest candidate run is told by the newest earlier run
+      that could, also one of an older version: still failing if it failed in it, otherwise a new failure.
     - ``certainty``: ``deterministic`` for a check that never failed now and then: it had no failure in at least five
       baseline runs and fails in all of the candidate (or the other way round), or in its newest run where that has
-      other tests than those that passed; ``assumed`` for the same with fewer runs and no sign that it is flaky; ``statistical`` for what rests on rates.
+      other tests than those that passed; ``assumed`` for the same with fewer runs, or none that could judge it, and no
+      sign that it is flaky; ``statistical`` for what rests on rates.
     - ``failed_*`` and ``runs_*`` count runs in which the check passed or failed, of the candidate (c) and baseline (b).
     - ``rate low high``: failure rate in the recent runs of the versions that are compared where it is flaky, otherwise
       in the candidate, with its 95 % interval.
@@ -152,6 +155,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             sf.expr(f"max_by(outcome, if(set = '{CANDIDATE}', {_NEWEST}, NULL)) AS outcome_c"),
             sf.expr(f"max_by(outcome, if(set = '{BASELINE}', {_NEWEST}, NULL)) AS outcome_b"),
             sf.expr(f"max_by(struct({_TOLD}), {_IMPORTANCE}) AS told"),
+            sf.expr("max(if(is_judged, place, NULL)) AS place_c"),
             *(sf.first(name).alias(name) for name in ("others", "has_candidate", "has_baseline")),
         )
         .where("asked")
@@ -163,6 +167,9 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             f"{runs(BASELINE)} AS runs_b",
             f"array_max(transform(filter(ended, one -> one.set = '{CANDIDATE}'), "
             "one -> struct(one.at, one.failed))).failed AS fails_now",
+            # Newer versions than those that are judged are no past.
+            f"array_max(transform(filter(ended, one -> one.set <> '{CANDIDATE}' AND one.place <= place_c), "
+            "one -> struct(one.place, one.at, one.failed))).failed AS failed_before",
             f"filter(ended, one -> one.at > -{RECENT}) AS recent",
             "told.requirements AS requirements",
             "told.level AS level",
@@ -250,6 +257,8 @@ def _decided(counted: DataFrame) -> DataFrame:
             "failed_c = 0 AND failed_b = runs_b AS better",
             "(failed_c = 0 AND failed_b = 0) OR (failed_c = runs_c AND failed_b = runs_b) AS same",
         )
+        .selectExpr("*", "has_baseline AND runs_c > 0 AND runs_b = 0 AND outcome_b IS NOT NULL AS unjudged")
+        .selectExpr("*", "unjudged AND flips_c = 0 AND fails_now AS blind")
         .selectExpr("*", "both AND flips = 0 AND (worse OR better) AND NOT same AS clear")
         # Earlier runs of the candidate, with other tests, did not show it yet.
         .selectExpr("*", "both AND flips = 0 AND NOT worse AND failed_b = 0 AND fails_now AS fresh")
@@ -275,6 +284,8 @@ _STATUS = """CASE
     WHEN NOT has_baseline AND flips > 0 AND failed_c > 0 THEN 'flaky'
     WHEN NOT has_baseline AND others > 0 THEN 'not comparable'
     WHEN runs_c = 0 THEN 'not run'
+    WHEN blind THEN if(coalesce(failed_before, false), 'still failing', 'new failure')
+    WHEN unjudged AND flips_c > 0 AND failed_c > 0 THEN 'flaky'
     WHEN runs_b = 0 THEN 'new check'
     WHEN clear AND worse THEN 'new failure'
     WHEN clear THEN 'fixed'
@@ -285,6 +296,7 @@ _STATUS = """CASE
     ELSE 'unchanged' END"""
 
 _CERTAINTY = f"""CASE
+    WHEN blind THEN '{ASSUMED}'
     WHEN fresh AND NOT rises THEN if(runs_b < {statistics.STEADY_RUNS}, '{ASSUMED}', '{DETERMINISTIC}')
     WHEN status = 'flaky' OR (rates AND status IN ('new failure', 'fixed', 'still failing', 'unchanged'))
         THEN '{STATISTICAL}'

@@ -262,6 +262,8 @@ def certainty(change: CheckChange) -> str:
     before = f"in {change.failed_b} of {change.runs_b} before" if change.runs_b else "was not run before"
     if change.certainty == DETERMINISTIC:
         return f"Beyond doubt: {now}, {before}."
+    if change.certainty == ASSUMED and not change.runs_b:
+        return f"Assumed: {now}; none of those before could judge it."
     if change.certainty == ASSUMED:
         return f"Assumed: {now}, {before}; fewer than {STEADY_RUNS} runs do not show that it never fails by chance."
     chance = change.q if change.q is not None else change.p

@@ -78,6 +78,11 @@ def test_change_with_few_runs_to_compare_with_is_assumed() -> None:
     )
 
 
+def test_change_behind_runs_that_could_not_judge_it_says_so() -> None:
+    change = dataclasses.replace(example_report().changes[0], certainty=report.ASSUMED, runs_b=0)
+    assert certainty(change) == "Assumed: failed in 3 of 3 runs; none of those before could judge it."
+
+
 def test_new_failure_knows_its_versions_and_what_was_expected() -> None:
     (card,) = make_page(example_report()).fresh
     assert card.since == "between 1.2.0 and 1.3.0, confidence 97 %"

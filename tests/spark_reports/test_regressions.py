@@ -50,7 +50,11 @@ HISTORIES: Mapping[str, tuple[str, str, str, str]] = {
     "failed and is inconclusive now": ("FFFFF", "ii", "not run", "deterministic"),
     "is new": ("---", "P", "new check", "deterministic"),
     "is new and fails": ("---", "F", "new check", "deterministic"),
-    "was n/a before": ("nnn", "F", "new check", "deterministic"),
+    "was n/a before": ("nnn", "F", "new failure", "assumed"),
+    "was n/a before and passes": ("nnn", "P", "new check", "deterministic"),
+    "breaks behind runs that could not say": ("PPPPP|iiiii", "FFFFF", "new failure", "assumed"),
+    "stays broken behind runs that could not say": ("PF|ii", "FF", "still failing", "assumed"),
+    "passes behind runs that could not say": ("F|ii", "PP", "new check", "deterministic"),
     "fails now and then": ("PPFPPPFP", "PPPFPP", "flaky", "statistical"),
     "begins to fail now and then": ("PPPPPPPPPP", "PPPPF", "flaky", "statistical"),
     "fails ever more": ("PPPPFPPPPP", "FFFFFFFPFF", "new failure", "statistical"),
@@ -267,6 +271,7 @@ def test_flips_of_earlier_runs_of_the_judged_version_count(spark: SparkSession) 
         ("PPPP PPPF", ("new failure", "assumed")),
         ("PPPPP PFPP", ("unchanged", "statistical")),
         ("PFPFP PPPF", ("still failing", "statistical")),
+        ("iiiii PPPF", ("new failure", "assumed")),
     ],
 )
 def test_failure_that_came_with_new_tests_is_new(
@@ -277,12 +282,28 @@ def test_failure_that_came_with_new_tests_is_new(
     lines = [f"b{n} baseline 1.0@b{n}" for n in range(len(before))]
     lines += [f"c{n} candidate 1.1@c{n}" for n in range(len(now))]
     names = [line.split()[0] for line in lines]
-    found = [
-        check(run_id, "fail" if sign == "F" else "pass")
-        for run_id, sign in zip(names, before + now, strict=True)
-    ]
+    found = [check(run_id, OUTCOMES[sign][0]) for run_id, sign in zip(names, before + now, strict=True)]
     (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
     assert (row["status"], row["certainty"]) == wanted
+
+
+@pytest.mark.parametrize("now", ["FPF", "FPP", "B"])
+def test_check_that_ends_both_ways_is_flaky_behind_runs_that_could_not_say(
+    spark: SparkSession, now: str
+) -> None:
+    lines = ["h0 history 0.9", "b0 baseline", "b1 baseline", *(f"c{n} candidate" for n in range(len(now)))]
+    found = [check("h0"), check("b0", "inconclusive"), check("b1", "n/a")]
+    found += [check(f"c{n}", outcome) for n, sign in enumerate(now) for outcome in OUTCOMES[sign]]
+    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
+    assert (row["status"], row["certainty"], row["p"]) == ("flaky", "statistical", None)
+
+
+def test_failure_of_a_newer_version_is_no_past(spark: SparkSession) -> None:
+    """As with a version as baseline that is not the one before the newest."""
+    lines = ["b0 baseline 1.0", "c0 candidate 1.1", "h0 history 1.2"]
+    found = [check("b0", "inconclusive"), check("c0", "fail"), check("h0", "fail")]
+    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
+    assert (row["status"], row["certainty"]) == ("new failure", "assumed")
 
 
 def test_deviation_is_stale_if_the_newest_candidate_run_says_so(spark: SparkSession) -> None:
