@@ -1,7 +1,8 @@
 """What became of each check from the baseline to the candidate, and which checks are flaky.
 
-A check is a test over one transport. What counts is runs: however often a check was tried in a run, it counts once, as
-passed or failed; only where its tries disagree it counts as both. The definition, with its reasons, stands in docs/reports.md.
+A check is a test over one transport. What counts is runs: however often a check was tried in a run, the run counts once,
+as failed if a try of it failed; only flips go by tries that disagree. The definition, with its reasons, stands in
+docs/reports.md.
 """
 
 from collections.abc import Sequence
@@ -52,7 +53,8 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
       baseline runs and fails in all of the candidate (or the other way round), or in its newest run where that has
       other tests than those that passed; ``assumed`` for the same with fewer runs, or none that could judge it, and no
       sign that it is flaky; ``statistical`` for what rests on rates.
-    - ``failed_*`` and ``runs_*`` count runs in which the check passed or failed, of the candidate (c) and baseline (b).
+    - ``failed_*`` and ``runs_*`` count runs in which the check passed or failed, of the candidate (c) and baseline (b); a
+      run that disagrees with itself counts once, as failed.
     - ``rate low high``: failure rate in the recent runs of the versions that are compared where it is flaky, otherwise
       in the candidate, with its 95 % interval.
     - ``p`` and ``q`` are null where nothing rests on rates; q is corrected for all such checks of the key.
@@ -140,8 +142,11 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
         "set IN ('candidate', 'not comparable') AS ours",
     )
 
-    def runs(role: str, failed: str = "") -> str:
-        return f"cast(size(filter(ended, one -> one.set = '{role}'{failed})) AS bigint)"
+    def failures(role: str) -> str:
+        return f"cast(size(filter(ended, one -> one.set = '{role}' AND one.failed)) AS bigint)"
+
+    def runs(role: str) -> str:
+        return _runs_in(f"filter(ended, one -> one.set = '{role}')")
 
     # One pass over the checks. A set holds what each run ended with, once: a run that disagrees with itself is in it
     # with both, and any other once, however often it tried.
@@ -161,9 +166,9 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
         .where("asked")
         .selectExpr(
             "*",
-            f"{runs(CANDIDATE, ' AND one.failed')} AS failed_c",
+            f"{failures(CANDIDATE)} AS failed_c",
             f"{runs(CANDIDATE)} AS runs_c",
-            f"{runs(BASELINE, ' AND one.failed')} AS failed_b",
+            f"{failures(BASELINE)} AS failed_b",
             f"{runs(BASELINE)} AS runs_b",
             f"array_max(transform(filter(ended, one -> one.set = '{CANDIDATE}'), "
             "one -> struct(one.at, one.failed))).failed AS fails_now",
@@ -177,7 +182,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
         .selectExpr(
             "*",
             f"{_FLIPPED} AS flipped",
-            "cast(size(recent) AS bigint) AS recent_runs",
+            f"{_runs_in('recent')} AS recent_runs",
             "cast(size(filter(recent, one -> one.failed)) AS bigint) AS recent_failed",
         )
         .selectExpr(
@@ -188,6 +193,10 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
         )
         .withColumn("score", sf.expr(_SCORE))
     )
+
+
+def _runs_in(ends: str) -> str:
+    return f"cast(size(array_distinct(transform({ends}, one -> one.run_id))) AS bigint)"
 
 
 _JUDGED = "outcome IN ('pass', 'fail', 'warning', 'deviation')"
@@ -233,9 +242,9 @@ _FLIPPED = f"""aggregate(
     )
 })"""
 
-# As statistics.flip_score.
+# As statistics.flip_score; a run that ended both ways is split as evenly as can be.
 _SCORE = """if(flipped.pairs > 0, flips / flipped.pairs * least(1D,
-    4 * ((recent_failed + 0.5D) / (recent_runs + 1)) * (1 - (recent_failed + 0.5D) / (recent_runs + 1))), 0D)"""
+    4 * ((recent_failed + 0.5D) / (size(recent) + 1)) * (1 - (recent_failed + 0.5D) / (size(recent) + 1))), 0D)"""
 
 # Oldest first.
 _HISTORY = """transform(

@@ -62,6 +62,7 @@ HISTORIES: Mapping[str, tuple[str, str, str, str]] = {
     "fails ever less": ("FFFFFFFPFF", "PPPPFPPPPP", "fixed", "statistical"),
     "failed now and then, fails once": ("PPFP", "F", "flaky", "statistical"),
     "failed once before": ("F|PPPPP", "F", "flaky", "statistical"),
+    "disagreed with itself always": ("BBBBBB", "PPPPPP", "fixed", "statistical"),
     "disagrees with itself": ("PPPPP", "B", "flaky", "statistical"),
     # Likely worse (95 %), but not so likely that it is told among so many; intervals that touch each other.
     "few failures more": ("PPFP", "FFF", "flaky", "statistical"),
@@ -106,12 +107,13 @@ def test_every_check_is_told_once_and_every_status_is_ours(changes: Mapping[str,
     assert {row["status"] for row in changes.values()} <= shown
 
 
-def test_runs_are_counted_and_both_ways_where_tries_disagree(changes: Mapping[str, Row]) -> None:
+def test_runs_are_counted_once_and_as_failed_where_tries_disagree(changes: Mapping[str, Row]) -> None:
     def counts(test: str) -> tuple[int, ...]:
         return tuple(changes[test][name] for name in ("failed_c", "runs_c", "failed_b", "runs_b"))
 
     assert counts("fails ever more") == (9, 10, 1, 10)
-    assert counts("disagrees with itself") == (1, 2, 0, 5)
+    assert counts("disagrees with itself") == (1, 1, 0, 5)
+    assert counts("disagreed with itself always") == (0, 6, 6, 6)
     assert counts("failed and is inconclusive now") == (0, 0, 5, 5)
 
 
@@ -229,7 +231,9 @@ def test_flaky_checks_tell_their_history_and_other_harnesses_and_versions_are_no
     }
     (row,) = [row for row in changes if row["flips"]]
     # From the first run of the candidate to the second, and within that, which counts twice.
-    assert (row["recent_runs"], row["recent_failed"], row["flips"], row["last_flip_run"]) == (6, 2, 3, "c2")
+    assert (row["recent_runs"], row["recent_failed"], row["flips"], row["last_flip_run"]) == (5, 2, 3, "c2")
+    # Each step is a flip; c2 is split in itself.
+    assert row["score"] == pytest.approx(4 * (2.5 / 7) * (1 - 2.5 / 7))
     assert [tuple(one) for one in row["history"]] == [
         ("h1", "pass"),
         ("b1", "pass"),
