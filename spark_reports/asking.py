@@ -106,5 +106,14 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _order(row: dict[str, Any]) -> str:
-    return repr(list(row.values()))
+def _order(value: Any) -> tuple[Any, ...]:
+    """Returns what values are ordered by, whatever their types: numbers as numbers, None before all."""
+    if value is None:
+        return (0,)
+    if isinstance(value, int | float):
+        return 1, value
+    if isinstance(value, dict):
+        return 3, *map(_order, value.values())
+    if isinstance(value, tuple):
+        return 3, *map(_order, value)
+    return 2, str(value)

@@ -532,10 +532,11 @@ class GateResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadLineShown:
-    """A line that is no row."""
+    """A line that is no row; ``line`` is its number in the file, from 1."""
 
     run_id: str
     file: str
+    line: int
     problem: str
     text: str
 

@@ -50,7 +50,7 @@ def example_report(checks: int = 120, runs: int = 12, versions: int = 4, **value
         "rates": tuple(_rates(lines, chance)),
         "bad_lines": (
             report.BadLineShown(
-                run_id=lines[0].run_id, file=rows.FUZZ_CASES, problem="no verdict", text='{"case": 7}'
+                run_id=lines[0].run_id, file=rows.FUZZ_CASES, line=7, problem="no verdict", text='{"case": 7}'
             ),
         ),
         "left_out": (),

@@ -15,15 +15,29 @@ def test_rows_are_ordered_by_their_values(spark: SparkSession) -> None:
     with Questions(told.append) as ask:
         ask.add(
             "numbers",
-            lambda: spark.range(4).select((-sf.col("id")).alias("id"), sf.array("id").alias("list")),
+            lambda: spark.range(12).select((-sf.col("id")).alias("id"), sf.array("id").alias("list")),
         )
         ask.add("none", lambda: spark.range(0))
         assert ask.rows("none") == []
         rows = ask.rows("numbers")
-    assert rows == sorted(rows, key=lambda row: repr(list(row.values())))
-    assert {row["list"] for row in rows} == {(0,), (1,), (2,), (3,)}
+    assert [row["id"] for row in rows] == list(range(-11, 1))
+    assert [row["list"] for row in rows] == [(number,) for number in reversed(range(12))]
     assert told == ["numbers", "none"]
     assert ask.left_out == set()
+
+
+def test_lists_and_structs_are_ordered_by_numbers_and_nothing_comes_first(spark: SparkSession) -> None:
+    values = (
+        "(NULL, NULL, true)",
+        "(array(10), 'b', true)",
+        "(array(9), 'b', true)",
+        "(array(9), 'a', false)",
+    )
+    table = f"VALUES {', '.join(values)} AS v(list, text, flag)"
+    with Questions(nobody) as ask:
+        ask.add("mixed", lambda: spark.sql(f"SELECT struct(list, text) AS both, flag FROM {table}"))
+        found = [tuple(row["both"].values()) for row in ask.rows("mixed")]
+    assert found == [(None, None), ((9,), "a"), ((9,), "b"), ((10,), "b")]
 
 
 def test_more_than_the_limit_is_left_out_and_said(spark: SparkSession) -> None:

@@ -112,7 +112,7 @@ def test_lines_add_up_and_those_that_are_no_rows_are_shown(result: Report) -> No
     assert len(result.accounts) == sum(len(run.rows) for run in result.runs)
     for line in result.accounts:
         assert line.lines == line.good + line.apart + line.blank + line.footers
-    assert [(line.run_id, line.file) for line in result.bad_lines] == [("cut", rows.VERDICTS)]
+    assert [(line.run_id, line.file, line.line) for line in result.bad_lines] == [("cut", rows.VERDICTS, 2)]
 
 
 def test_newest_version_is_compared_with_the_one_before(result: Report) -> None:

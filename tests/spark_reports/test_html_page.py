@@ -218,6 +218,7 @@ def test_every_part_of_a_report_is_on_the_page() -> None:
         "no other run has its environment",
         "verdicts.jsonl has no footer",
         "4 after 18 000 cases",
+        "fuzz_cases.jsonl:7",
         "no verdict",
     ):
         assert words in text
