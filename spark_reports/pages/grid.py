@@ -16,6 +16,9 @@ from spark_reports.report import Cell
 ORDER = ("pass", "deviation", "warning", "fail", "inconclusive", "n/a")
 """Outcomes as they stand in a bar, from good to not known."""
 
+_URGENT = ("fail", "warning", "inconclusive", "deviation", "", "n/a", "pass")
+"""Outcomes by which requirements have a row when there are too many."""
+
 AREAS: Mapping[str, str] = {
     "SCT": "SCOUT",
     "HLO": "HELLO",
@@ -82,12 +85,17 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Area:
-    """The requirements of one area, and how many of them showed what on the version that was judged last."""
+    """The requirements of one area, and how many of them showed what on the version that was judged last.
+
+    Attributes:
+        requirements: How many there are; ``counts`` are of them, those that have no row included.
+    """
 
     name: str
     title: str
     counts: Mapping[str, int]
     rows: Sequence[Row]
+    requirements: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +134,15 @@ def make_grid(cells: Iterable[Cell], judged_first: Sequence[Version]) -> Grid:
     by_requirement: dict[str, dict[Version, Cell]] = {}
     for cell in cells:
         by_requirement.setdefault(cell.requirement, {})[cell.node_impl, cell.node_version] = cell
-    kept = {requirement: by_requirement[requirement] for requirement in sorted(by_requirement)[:MAX_ROWS]}
+    outcomes: dict[str, str] = {}
+    of_area: dict[str, list[str]] = {}
+    for requirement, mine in by_requirement.items():
+        newest = mine.get(judged_first[0]) if judged_first else None
+        outcomes[requirement] = newest.outcome if newest else ""
+        of_area.setdefault(next(iter(mine.values())).area, []).append(outcomes[requirement])
+    rank = {outcome: place for place, outcome in enumerate(_URGENT)}
+    urgent = sorted(by_requirement, key=lambda name: (rank.get(outcomes[name], 0), name))
+    kept = {requirement: by_requirement[requirement] for requirement in sorted(urgent[:MAX_ROWS])}
     shown = judged_first[:MAX_COLUMNS]
     places, symbols = _symbols(kept.values(), shown)
     while len(shown) > 1 and (size := sum(len(shapes) for _, shapes in symbols.values())) > MAX_BYTES:
@@ -134,14 +150,13 @@ def make_grid(cells: Iterable[Cell], judged_first: Sequence[Version]) -> Grid:
         places, symbols = _symbols(kept.values(), shown)
     columns = [place for place in places if place is not None]
     several = len({impl for impl, _ in columns}) > 1
-    areas: dict[str, list[Row]] = {}
+    areas: dict[str, list[Row]] = {name: [] for name in of_area}
     for requirement, mine in kept.items():
-        newest = mine.get(judged_first[0]) if judged_first else None
-        areas.setdefault(next(iter(mine.values())).area, []).append(
+        areas[next(iter(mine.values())).area].append(
             Row(
                 requirement,
                 requirement.rpartition("-")[2] or requirement,
-                newest.outcome if newest else "",
+                outcomes[requirement],
                 symbols[_outcomes(mine, places)][0],
                 _title(requirement, mine, columns, several),
             )
@@ -151,7 +166,10 @@ def make_grid(cells: Iterable[Cell], judged_first: Sequence[Version]) -> Grid:
     return Grid(
         columns=columns,
         ends=(_label(columns[0], several), _label(columns[-1], several)) if columns else ("", ""),
-        areas=[Area(name, AREAS.get(name, name), _counts(areas[name]), areas[name]) for name in order],
+        areas=[
+            Area(name, AREAS.get(name, name), _counts(of_area[name]), areas[name], len(of_area[name]))
+            for name in order
+        ],
         symbols=list(symbols.values()),
         width=max(1, len(places)),
         left_out=len(judged_first) - len(shown),
@@ -196,8 +214,7 @@ def _label(key: Version, several: bool) -> str:
     return " ".join(filter(None, key)) if several else key[1]
 
 
-def _counts(rows: Sequence[Row]) -> dict[str, int]:
-    outcomes = [row.outcome for row in rows]
+def _counts(outcomes: Sequence[str]) -> dict[str, int]:
     return {outcome: outcomes.count(outcome) for outcome in ORDER if outcome in outcomes}
 
 

@@ -67,6 +67,25 @@ def test_rows_with_nothing_in_common_get_fewer_columns_and_the_grid_says_so(part
     assert made.left_out == 60 - len(made.columns)
 
 
+def test_requirements_that_do_not_pass_have_a_row_first_and_all_are_counted(
+    parts: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grid, "MAX_ROWS", 5)
+    outcomes = ("pass", "pass", "fail", "n/a", "warning", "fail", "deviation", "inconclusive")
+    cells = [parts.cell(outcome, f"ZN-INIT-{number}") for number, outcome in enumerate(outcomes)]
+    cells += [parts.cell("pass", "ZN-PUSH-1", area="PUSH")]
+    cells += [parts.cell("pass", "ZN-INIT-8", node_version="1.9.0")]
+    made = make_grid(cells, [NEW, OLD])
+    init, push = made.areas
+    assert [row.requirement for row in init.rows] == [f"ZN-INIT-{number}" for number in (2, 4, 5, 6, 7)]
+    assert (init.requirements, init.counts) == (
+        9,
+        {"pass": 2, "deviation": 1, "warning": 1, "fail": 2, "inconclusive": 1, "n/a": 1},
+    )
+    assert (push.rows, push.requirements, push.counts) == ([], 1, {"pass": 1})
+    assert made.rows_left_out == 5
+
+
 def test_grid_of_nothing_is_empty() -> None:
     made = make_grid([], [])
     assert (made.columns, made.areas, made.symbols, made.ends) == ([], [], [], ("", ""))
