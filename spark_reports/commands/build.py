@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_reports.commands.common import check_not_empty, say
+from spark_reports.commands.common import check_not_empty, say, some_path, some_place
 from spark_reports.commands.opening import open_store, opened
 from spark_reports.engine.session import add_engine_options
 from spark_reports.errors import DataTrouble, EngineFailed, WrongUse
@@ -29,12 +29,15 @@ def add(commands: Any) -> None:
         "store. Runs that were cut off or still go on are used as far as they got, and the report says so. What is "
         "compared with what, what each word means, and a file of gates: docs/reports.md.",
     )
-    build.add_argument("runs", nargs="*", type=Path, metavar="RUNS", help="a run folder, or a folder of them")
     build.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="where to write; made if missing"
+        "runs", nargs="*", type=some_path, metavar="RUNS", help="a run folder, or a folder of them"
+    )
+    build.add_argument(
+        "--out", required=True, type=some_path, metavar="DIR", help="where to write; made if missing"
     )
     build.add_argument(
         "--store",
+        type=some_place,
         metavar="URI",
         help="take the runs into this store and report on all runs in it (default: a temporary one)",
     )
@@ -51,7 +54,7 @@ def add(commands: Any) -> None:
         "slower, not-run, stale",
     )
     build.add_argument(
-        "--gates", type=Path, metavar="FILE", help="a TOML file that says how many of each may be"
+        "--gates", type=some_path, metavar="FILE", help="a TOML file that says how many of each may be"
     )
     add_engine_options(build)
     build.set_defaults(function=run)

@@ -1,11 +1,24 @@
-"""What several commands need: words on standard error, and whether there is anything to report."""
+"""What several commands need: arguments, words on standard error, and whether there is anything to report."""
 
+import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from spark_reports.errors import NothingToReport
 from spark_reports.folders import COMPLETE, FAILED, RUNNING, RunFolder
+
+
+def some_path(text: str) -> Path:
+    """Reads a path; an empty one, as of a variable that is not set, would be the current folder."""
+    return Path(some_place(text))
+
+
+def some_place(text: str) -> str:
+    """Reads a path or URI that is not empty."""
+    if not text:
+        raise argparse.ArgumentTypeError("it is empty; the current folder is .")
+    return text
 
 
 def say(text: str) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_reports.commands.common import say
+from spark_reports.commands.common import say, some_path
 from spark_reports.engine.session import add_engine_options, engine_session
 from spark_reports.errors import EngineFailed, GateFailed, WrongUse
 from spark_reports.folders import find_run_folders
+from spark_reports.synthetic import LEAST_RUNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,12 +33,16 @@ def add(commands: Any) -> None:
     demo.add_argument(
         "--out",
         required=True,
-        type=Path,
+        type=some_path,
         metavar="DIR",
         help="where to write runs, store and report; made if missing",
     )
     demo.add_argument(
-        "--runs", type=int, default=RUNS, metavar="N", help="about so many runs (default: %(default)s)"
+        "--runs",
+        type=int,
+        default=RUNS,
+        metavar="N",
+        help=f"about so many runs, at least {LEAST_RUNS} (default: %(default)s)",
     )
     demo.add_argument(
         "--seed",
@@ -60,6 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     out: Path = arguments.out
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise WrongUse(f"{out} is no empty folder; name a new one")
+    if arguments.runs < LEAST_RUNS:
+        raise WrongUse(f"--runs: {arguments.runs} runs are too few; at least {LEAST_RUNS} are needed")
     try:
         from spark_reports import recall, synthetic
         from spark_reports.pages import page, render
@@ -68,8 +75,6 @@ def run(arguments: argparse.Namespace) -> int:
     say(f"making up {arguments.runs} runs")
     try:
         truth = synthetic.make(out / "runs", arguments.runs, arguments.seed)
-    except ValueError as error:
-        raise WrongUse(f"--runs: {error}") from error
     except OSError as error:
         raise WrongUse(f"{out} cannot be written ({error.strerror})") from error
     with engine_session(arguments, say=say) as spark:

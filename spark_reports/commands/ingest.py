@@ -3,10 +3,9 @@
 import argparse
 import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_reports.commands.common import check_not_empty, say
+from spark_reports.commands.common import check_not_empty, say, some_path, some_place
 from spark_reports.engine.session import add_engine_options, engine_session
 from spark_reports.engine.settings import FAST_LIMIT_BYTES
 from spark_reports.errors import DataTrouble, EngineFailed
@@ -35,11 +34,12 @@ def add(commands: Any) -> None:
         "Several may be taken in at the same time, by as many processes as you like.",
     )
     ingest.add_argument(
-        "runs", nargs="+", type=Path, metavar="RUNS", help="a run folder, or a folder of them"
+        "runs", nargs="+", type=some_path, metavar="RUNS", help="a run folder, or a folder of them"
     )
     ingest.add_argument(
         "--store",
         required=True,
+        type=some_place,
         metavar="URI",
         help="where to: a folder or URI (s3, gs, abfss, hdfs); made if missing",
     )

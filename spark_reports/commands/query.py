@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.build import open_store
-from spark_reports.commands.common import check_not_empty, say
+from spark_reports.commands.common import check_not_empty, say, some_place
 from spark_reports.engine.session import add_engine_options, engine_session
 from spark_reports.engine.settings import LINES_OF_PARQUET
 from spark_reports.errors import EngineFailed, WrongUse
@@ -39,7 +39,10 @@ def add(commands: Any) -> None:
         "sql", nargs="?", default="", metavar="SQL", help="the query; - to read it from standard input"
     )
     query.add_argument(
-        "--store", metavar="STORE", help="a store, its path or URI, or a folder of run folders"
+        "--store",
+        type=some_place,
+        metavar="STORE",
+        help="a store, its path or URI, or a folder of run folders",
     )
     query.add_argument(
         "--format",

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from typing import Any
 
-from spark_reports.commands.common import say
+from spark_reports.commands.common import say, some_place
 from spark_reports.engine.java import find_java
 from spark_reports.engine.session import spark_session
 from spark_reports.engine.settings import BULK
@@ -99,7 +99,9 @@ def add(commands: Any) -> None:
 
 def _action(actions: Any, name: str, text: str, description: str, function: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = actions.add_parser(name, help=text, description=description)
-    parser.add_argument("store", metavar="STORE", help="a folder, or a URI such as s3://bucket/store")
+    parser.add_argument(
+        "store", type=some_place, metavar="STORE", help="a folder, or a URI such as s3://bucket/store"
+    )
     parser.set_defaults(function=function)
     return parser
 

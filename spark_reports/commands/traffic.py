@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_reports.commands.common import say
+from spark_reports.commands.common import say, some_path, some_place
 from spark_reports.commands.times import seconds
 from spark_reports.engine.session import add_engine_options, engine_session
 from spark_reports.errors import EngineFailed, NothingToReport, WrongUse
@@ -25,11 +25,12 @@ def add(commands: Any) -> None:
     traffic.add_argument(
         "captures",
         nargs="+",
+        type=some_place,
         metavar="CAPTURES",
         help="a file, a folder, or a pattern such as 'day1/*.pcapng'",
     )
     traffic.add_argument(
-        "--out", required=True, type=Path, metavar="DIR", help="where to write; made if missing"
+        "--out", required=True, type=some_path, metavar="DIR", help="where to write; made if missing"
     )
     traffic.add_argument(
         "--interval",

@@ -1,10 +1,9 @@
 """``zenoh-reports versions``: what releases show differently, and since when."""
 
 import argparse
-from pathlib import Path
 from typing import Any
 
-from spark_reports.commands.common import check_not_empty, say
+from spark_reports.commands.common import check_not_empty, say, some_path, some_place
 from spark_reports.commands.opening import opened
 from spark_reports.engine.session import add_engine_options
 from spark_reports.errors import EngineFailed, WrongUse
@@ -21,9 +20,9 @@ def add(commands: Any) -> None:
         "their versions; `python -m conformance.matrix` runs the suite on many.",
     )
     versions.add_argument(
-        "runs", nargs="*", type=Path, metavar="RUNS", help="a run folder, or a folder of them"
+        "runs", nargs="*", type=some_path, metavar="RUNS", help="a run folder, or a folder of them"
     )
-    versions.add_argument("--store", metavar="URI", help="a store, as of build")
+    versions.add_argument("--store", type=some_place, metavar="URI", help="a store, as of build")
     versions.add_argument(
         "--csv", action="store_true", help="print CSV, with the requirements in which no release differs"
     )

@@ -8,7 +8,7 @@ from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
-from spark_reports.commands.common import say
+from spark_reports.commands.common import say, some_path
 from spark_reports.commands.times import seconds
 from spark_reports.engine.java import find_java
 from spark_reports.engine.session import spark_session
@@ -24,10 +24,12 @@ def add(commands: Any) -> None:
         description="Follows all runs at and below the given folders, also those that begin later: rates, verdicts, "
         "new buckets and failed tests as they come. Writers do not notice. Ends with Ctrl-C.",
     )
-    watch.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="a run folder, or a folder of them")
+    watch.add_argument(
+        "runs", nargs="+", type=some_path, metavar="RUNS", help="a run folder, or a folder of them"
+    )
     watch.add_argument(
         "--checkpoint",
-        type=Path,
+        type=some_path,
         metavar="DIR",
         help="remember there what was counted, so that a watch that was ended or killed goes on where it was, and no "
         "line counts twice (default: forget it)",

@@ -7,6 +7,7 @@ import pytest
 from spark_reports.__main__ import main
 from spark_reports.commands.demo import SHOWN, differences
 from spark_reports.recall import Score
+from spark_reports.synthetic import LEAST_RUNS
 
 
 def test_folder_that_holds_something_is_left_alone(
@@ -20,8 +21,15 @@ def test_folder_that_holds_something_is_left_alone(
 
 def test_too_few_runs_are_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--out", str(tmp_path / "new"), "--runs", "7"]) == 2
-    assert "--runs: 7 runs are too few" in capsys.readouterr().err
+    assert capsys.readouterr().err == (
+        f"zenoh-reports: --runs: 7 runs are too few; at least {LEAST_RUNS} are needed\n"
+    )
     assert not (tmp_path / "new").exists()
+    with pytest.raises(SystemExit):
+        main(["demo", "--help"])
+    assert f"about so many runs, at least {LEAST_RUNS} (default: 300)" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_differences_are_named_and_many_are_cut() -> None:

@@ -241,6 +241,37 @@ def test_wrong_arguments_are_wrong_use(arguments: list[str], capsys: Capture) ->
     assert "usage: zenoh-reports" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["build", "runs", "--out", ""],
+        ["build", "", "--out", "out"],
+        ["build", "runs", "--out", "out", "--store", ""],
+        ["build", "runs", "--out", "out", "--gates", ""],
+        ["demo", "--out", ""],
+        ["ingest", "runs", "--store", ""],
+        ["ingest", "", "--store", "store"],
+        ["query", "SELECT 1", "--store", ""],
+        ["store", "check", ""],
+        ["traffic", "", "--out", "out"],
+        ["traffic", "captures", "--out", ""],
+        ["versions", ""],
+        ["versions", "--store", ""],
+        ["watch", ""],
+        ["watch", "runs", "--checkpoint", ""],
+    ],
+)
+def test_empty_path_is_wrong_use_and_not_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], capsys: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+    assert caught.value.code == 2
+    assert "it is empty; the current folder is ." in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_java_is_one_line(
     tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
