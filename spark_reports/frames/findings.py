@@ -59,7 +59,7 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
     - A run looked for a bucket if it played one of its campaigns against the implementation that has shown it.
     - ``cases_before``: cases of the first run that were played before it was met: cases to find it.
     - ``odds``: the share of the cases of its campaigns that met it, in the runs of the same key, the candidate left
-      out, that did.
+      out, from the first that did on.
     - ``by_run``: a map of run id to cases.
     """
     require(buckets, "run_id", "bucket", "campaign", "cases", "first_ns", "cases_before", "smallest", *_LISTS)
@@ -190,23 +190,33 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
     # Only a candidate of the same key says something about what other runs have met.
     of_key = per_run.groupBy("bucket", "key").agg(
         total(ours, "played").alias("played_c"),
-        total(~ours & (sf.col("hits") > 0), "played").alias("played_b"),
         total(~ours, "hits").alias("hits_b"),
+        sf.min(sf.when(~ours & (sf.col("hits") > 0), sf.col("started_at"))).alias("start_b"),
         # Of another key the candidate may be long past, and never have met it.
         sf.min(sf.when(ours & (sf.col("hits") > 0), sf.col("started_at"))).alias("start_c"),
-        sf.collect_list(sf.struct("started_at", "run_id", "set", (sf.col("hits") > 0).alias("met"))).alias(
-            "runs"
-        ),
+        sf.collect_list(
+            sf.struct("started_at", "run_id", "set", (sf.col("hits") > 0).alias("met"), "played")
+        ).alias("runs"),
     )
+    # Runs that did not meet it count as well, or what is rare would seem frequent. Those in front of the first that
+    # met it may have played against a node without it.
+    since = sf.filter(
+        "runs", lambda run: (run["set"] != CANDIDATE) & (run["started_at"] >= sf.col("start_b"))
+    )
+    played_b = sf.aggregate(since, sf.lit(0).cast("long"), lambda so_far, run: so_far + run["played"])
     odds = sf.try_divide("hits_b", "played_b")
     needed = sf.when(odds >= 1, 1.0).otherwise(math.log(1 - statistics.SURE) / sf.log1p(-odds))
     gone = (sf.col("hits_b") > 0) & (sf.col("played_c") >= needed)
-    return of_key.groupBy("bucket").agg(
-        sf.sum("played_c").alias("played_c"),
-        sf.max(sf.when(sf.col("hits_b") > 0, odds)).alias("odds"),
-        sf.coalesce(sf.min(sf.when(sf.col("hits_b") > 0, gone)), sf.lit(False)).alias("gone"),
-        sf.min("start_c").alias("start_c"),
-        sf.sort_array(sf.flatten(sf.collect_list("runs"))).alias("runs_looked"),
+    return (
+        of_key.withColumn("played_b", played_b)
+        .groupBy("bucket")
+        .agg(
+            sf.sum("played_c").alias("played_c"),
+            sf.max(sf.when(sf.col("hits_b") > 0, odds)).alias("odds"),
+            sf.coalesce(sf.min(sf.when(sf.col("hits_b") > 0, gone)), sf.lit(False)).alias("gone"),
+            sf.min("start_c").alias("start_c"),
+            sf.sort_array(sf.flatten(sf.collect_list("runs"))).alias("runs_looked"),
+        )
     )
 
 

@@ -28,6 +28,8 @@ HISTORIES: Mapping[str, tuple[str, str]] = {
     "gone for long": ("9 0 0 0 0 0 0 0", "gone"),
     # One of a hundred cases met it: two hundred without it say little.
     "rare": ("0 0 0 0 0 1 0 0", "not tried"),
+    # Three of six hundred did, though of one run three of a hundred.
+    "rare for long": ("3 0 0 0 0 0 0 0", "not tried"),
 }
 
 
@@ -172,7 +174,9 @@ def test_bucket_tells_when_it_was_seen_and_its_smallest_case(told: Mapping[str, 
     assert row["by_run"] == {"h0": 1, "h4": 1, "c1": 1}
     assert row["fields"] == ["field c1", "field h0", "field h4"]
     assert (row["run_id"], row["sent_bytes"], row["case"], row["detail"]) == ("h4", 5, 7, "it ended")
+    # Of the run that met it; those in front of the first that did are left out, those behind it are not.
     assert told["gone"]["odds"] == pytest.approx(0.09)
+    assert told["gone for long"]["odds"] == pytest.approx(0.015)
 
 
 def test_number_of_buckets_grows_over_time(spark: SparkSession, frame: Frame, run_row: Run) -> None:
