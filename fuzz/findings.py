@@ -124,6 +124,7 @@ class Finding:
         causes: What brought it about.
         notes: What people should know.
         before: Hits in earlier parts of the run.
+        case_buckets: Buckets that the rows of its cases have: what each seemed to be when it was played.
         path: The folder.
         tried: The last try in which it was seen.
     """
@@ -162,6 +163,7 @@ class Finding:
     causes: set[Cause] = dataclasses.field(default_factory=set)
     notes: list[str] = dataclasses.field(default_factory=list)
     before: int = 0
+    case_buckets: set[str] = dataclasses.field(default_factory=set)
     path: Path | None = None
     tried: Tried | None = None
 

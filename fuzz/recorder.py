@@ -265,6 +265,7 @@ class Recorder:
             part=self.part,
             node_impl=finding.impl,
             node_version=finding.version,
+            case_buckets=tuple(sorted(finding.case_buckets)),
         )
         self.finding(row)
         return row

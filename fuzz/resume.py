@@ -247,7 +247,7 @@ def findings_before(folder: Path, part: int) -> list[FindingRow]:
         return []
     last: dict[tuple[int, int, str], FindingRow] = {}
     for value in read_rows(path).rows:
-        row = FindingRow(**value)
+        row = FindingRow(**{**value, "case_buckets": tuple(value["case_buckets"])})
         if row.part < part:
             last[row.part, row.job, row.bucket] = row
     return list(last.values())

@@ -289,6 +289,7 @@ class Runner:
         self._fairness = Fairness(sources) if budget.seconds is not None else None
         self._objection: Objection | None = None
         self._running: list[Ran] = []
+        self._buckets: set[str] = set()
         notices = {getattr(source, "notice", "") for plan in self._plans for source in plan.sources}
         self.summary = Summary(Coverage({plan.campaign.name: plan.sources for plan in self._plans}))
         self.summary.notes += sorted(filter(None, notices))
@@ -533,6 +534,10 @@ class Runner:
         if played.failure and objection is None:
             self.summary.inconclusive += 1
             self._give_up(scene, ran)
+        # What it is laid on in the end stands in the finding, and with it what it seems to be now.
+        bucket = bucket_of(objection, case, ran.state) if objection is not None else ""
+        if bucket:
+            self._buckets.add(bucket)
         verdict = "finding" if objection else "inconclusive" if played.failure else str(played.ending)
         name, capture = ran.numbered.campaign.name, ""
         if self.summary.coverage.add(name, case, played, verdict):
@@ -548,8 +553,7 @@ class Runner:
             played,
             verdict,
             objection=objection,
-            # What it is laid on in the end stands in the finding.
-            bucket=bucket_of(objection, case, ran.state) if objection is not None else "",
+            bucket=bucket,
             instance=scene.stage.node.starts,
             engine=scene.engine.name,
             duration_s=took,
@@ -625,7 +629,7 @@ class Runner:
         try:
             if not scene.stage.node.owned:
                 # It may never come back; and there is nothing to try it on.
-                self._triage.found(objection, suspects)
+                self._triage.found(objection, suspects, buckets=self._buckets)
                 self._restart(scene)
                 return None
             self._restart(scene)
@@ -641,12 +645,13 @@ class Runner:
                     done = ran.numbered
                 # A node may take a moment to die, and it is laid on one that was played meanwhile.
                 before = [_suspect(other, ()) for other in likely[: likely.index(ran)][-LATE:]]
-                self._triage.take(seen, [_suspect(ran, ())], self._triage_seconds(), before)
+                self._triage.take(seen, [_suspect(ran, ())], self._triage_seconds(), before, self._buckets)
                 self._restart(scene)
             else:
-                self._triage.take(objection, suspects, self._triage_seconds())
+                self._triage.take(objection, suspects, self._triage_seconds(), buckets=self._buckets)
                 scene.begin()
         finally:
+            self._buckets.clear()
             self._learn()
             self.summary.lost += time.monotonic() - began
         return done

@@ -8,7 +8,7 @@ import shutil
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -147,6 +147,7 @@ class Open:
         suspects: What was played since the node was known to be well, the newest last.
         seconds: So long it may take.
         before: What was played in front of those, for when they show nothing.
+        buckets: Those that the rows of the cases have behind which it was seen.
         finding: What is being confirmed; None while the case that did it is looked for.
         job: What is under way; None while it waits.
         again: What else was met that looks the same.
@@ -160,6 +161,7 @@ class Open:
     suspects: Sequence[Suspect]
     seconds: float
     before: Sequence[Suspect] = ()
+    buckets: set[str] = field(default_factory=set)
     finding: Finding | None = None
     job: Future[tuple[Suspect, Tried] | None] | Future[None] | None = None
     again: list[tuple[Objection, Suspect | None]] = field(default_factory=list)
@@ -352,7 +354,11 @@ class Triage:
     # Finding ---------------------------------------------------------------------------------------
 
     def found(
-        self, objection: Objection, suspects: Sequence[Suspect], deadline: float | None = None
+        self,
+        objection: Objection,
+        suspects: Sequence[Suspect],
+        deadline: float | None = None,
+        buckets: Iterable[str] = (),
     ) -> Finding:
         """Takes an objection: finds the case that did it, sees whether it comes again, keeps it.
 
@@ -360,6 +366,7 @@ class Triage:
             objection: What the oracle saw.
             suspects: What was played since the node was known to be well, the newest last.
             deadline: On ``time.monotonic``: by then it shall be done.
+            buckets: Those that the rows of the cases have behind which it was seen.
 
         Returns:
             The bucket it fell into, saved.
@@ -371,6 +378,7 @@ class Triage:
             finding = self._look_into(guess, objection, suspects, deadline)
             self._enter(finding, objection)
             self._save(finding)
+        finding.case_buckets.update(buckets)
         return finding
 
     def _met(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding | None:
@@ -407,6 +415,7 @@ class Triage:
         suspects: Sequence[Suspect],
         seconds: float,
         before: Sequence[Suspect] = (),
+        buckets: Iterable[str] = (),
     ) -> None:
         """Takes an objection as ``found`` does, and looks into it while the campaign goes on.
 
@@ -415,16 +424,18 @@ class Triage:
             suspects: What was played since the node was known to be well, the newest last.
             seconds: So long it may take once it is its turn.
             before: What was played in front of a suspect that seems to be sure.
+            buckets: Those that the rows of the cases have behind which it was seen.
         """
         met = self._met(objection, suspects)
         if met is not None:
+            met.case_buckets.update(buckets)
             if len(suspects) == 1 and self._unsure(met):
                 self._looks[met.bucket] += 1
                 self._open.append(Open(met, objection, suspects, seconds, before))
                 self.collect()
             return
         if not self._lab.able or not suspects:
-            self.found(objection, suspects)
+            self.found(objection, suspects, buckets=buckets)
             return
         there = self._alike(objection, suspects)
         if there is not None:
@@ -434,6 +445,7 @@ class Triage:
                 self.collect(wait=True)
             there = Open(self._guess(objection, suspects), objection, suspects, seconds, before)
             self._open.append(there)
+        there.buckets.update(buckets)
         if len(suspects) == 1:
             # Whether it is true is not known yet; until then it shall not happen again.
             there.causes.update(suspects[0].case.causes)
@@ -607,6 +619,7 @@ class Triage:
         for objection, suspect in one.again:
             self._hit(finding, objection, suspect)
         finding.masked += one.masked
+        finding.case_buckets |= one.buckets
         self._save(finding)
 
     @staticmethod
@@ -1101,12 +1114,18 @@ class Triage:
         # It may have been kept by the name of a case that nobody could tell.
         for name in [name for name, one in self.findings.items() if one is finding]:
             del self.findings[name]
+            if name != finding.bucket:
+                # Rows have that name.
+                renamed = replace(finding, bucket=name)
+                self.merged.append(_emptied(renamed, finding.bucket, "it needs no message"))
         there = self.findings.get(finding.bucket) or self._earlier(finding)
         if there is None or there is finding:
             return finding
         if there.bucket in self.findings:
             self._hit(there, _objection(finding), None)
             there.states |= finding.states
+        # Of those the kept one was met by.
+        there.case_buckets |= finding.case_buckets
         if finding.path is not None and finding.path != there.path:
             shutil.rmtree(finding.path, ignore_errors=True)
         return there
@@ -1152,14 +1171,14 @@ class Triage:
             there.hits += finding.hits
             there.before += finding.before
             there.masked += finding.masked
-            for name in ("places", "messages", "states", "causes"):
+            for name in ("places", "messages", "states", "causes", "case_buckets"):
                 getattr(there, name).update(getattr(finding, name))
+            # An earlier part of the run may have rows of it.
+            there.case_buckets.add(finding.bucket)
             there.notes.append(f"Met as `{finding.bucket}` too; the smallest script of that is the same.")
             if finding.path is not None:
                 shutil.rmtree(finding.path, ignore_errors=True)
-            finding.hits = finding.before = finding.masked = 0
-            finding.status, finding.path = FLAKY, None
-            finding.detail = f"the same as {there.bucket}: the smallest script is the same"
+            _emptied(finding, there.bucket, "the smallest script is the same")
         self.merged.append(finding)
         self._leave_out(there)
         self._save(there)
@@ -1276,6 +1295,14 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
     finding.minimised = Minimised(
         finding.script.sends, finding.script.size, time.monotonic() - began, result.tries, result.done
     )
+
+
+def _emptied(finding: Finding, other: str, why: str) -> Finding:
+    """Takes everything from a finding that is another one; returns it, for the rows that have its name."""
+    finding.hits = finding.before = finding.masked = 0
+    finding.status, finding.path = FLAKY, None
+    finding.detail = f"the same as {other}: {why}"
+    return finding
 
 
 def core_of(finding: Finding) -> tuple[object, ...]:

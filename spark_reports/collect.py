@@ -37,6 +37,7 @@ from spark_reports.report import (
     STEADY,
     TOO_FEW,
     UNCHANGED,
+    UNHELD,
     AccountLine,
     BadLineShown,
     Cell,
@@ -61,7 +62,7 @@ from spark_reports.report import (
     TrendPoint,
     Trouble,
 )
-from spark_reports.rows import FUZZ_VERDICTS, OUTCOMES, RUN
+from spark_reports.rows import CASE_BUCKETS_SINCE, FUZZ_VERDICTS, OUTCOMES, RUN
 from spark_reports.sets import RunOfSet
 from spark_reports.storage import tables
 from spark_reports.storage.commits import Commit
@@ -297,6 +298,15 @@ class _Source:
         """What is compared with what."""
         return sets.frame(self.spark, self._resolved)
 
+    @cached_property
+    def held(self) -> DataFrame:
+        """The rollup ``buckets`` by the names of the findings."""
+        told = [commit for commit in self._commits if "findings" in commit.tables]
+        if not told:
+            return self.views.buckets
+        complete = [commit.run_id for commit in told if commit.state == folders.COMPLETE]
+        return findings.held(self.views.buckets, self.views.findings, complete)
+
 
 class _Sources:
     """The same tables in one session that compiles queries and, if there is one, in another that interprets them.
@@ -430,24 +440,30 @@ def _ask_about_cases(of: _Sources, has: Collection[str], ask: Questions) -> None
         ask.skip(name)
     played = ask.table(_RATES) if "case_outcomes" in has else None
     if played is not None:
-        found = of.tables("buckets")
+        found = of.tables("buckets", "findings")
         outcomes = found.spark.createDataFrame(played)
         ask.add(
             _FOUND,
-            lambda: findings.distinct_over_time(found.views.buckets, outcomes, found.runs),
+            lambda: findings.distinct_over_time(found.held, outcomes, found.runs),
             limit=MOST,
         )
-        if "buckets" in has:
+        if "buckets" in has or "findings" in has:
             ask.add(
                 _FINDINGS,
-                lambda: findings.bucket_changes(found.views.buckets, outcomes, found.sets),
+                lambda: findings.bucket_changes(found.held, outcomes, found.sets),
                 first=("status", "bucket"),
             )
     if "findings" in has:
         known = of.tables("findings")
         newest = sf.struct("time_ns", "run_id", "job")
         told = sf.max_by(sf.struct(sf.col("status").alias("confirmed"), "known"), newest)
-        ask.add(_TOLD, lambda: known.views.findings.groupBy("bucket").agg(told.alias("told")), limit=MOST)
+        # What counts no case any more is part of another finding.
+        counts = (sf.col("hits") > 0) | (sf.col("rows_version") < CASE_BUCKETS_SINCE)
+        ask.add(
+            _TOLD,
+            lambda: known.views.findings.where(counts).groupBy("bucket").agg(told.alias("told")),
+            limit=MOST,
+        )
     measured = {
         table: of_table
         for table, of_table in (
@@ -673,8 +689,13 @@ def _runs(
 
 def _findings(ask: Questions) -> tuple[Finding, ...]:
     told = {row["bucket"]: row["told"] for row in ask.rows(_TOLD)}
+    none = {"confirmed": UNHELD}
     found = [
-        make(Finding, {**row, **told.get(row["bucket"], {})}, by_run=dict(row["by_run"]))
+        make(
+            Finding,
+            {**row, **told.get(row["bucket"], {}), **(none if row["unheld"] else {})},
+            by_run=dict(row["by_run"]),
+        )
         for row in ask.rows(_FINDINGS)
     ]
     return tuple(sorted(found, key=lambda one: (FINDING_STATUSES.index(one.status), -one.cases, one.bucket)))

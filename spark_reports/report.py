@@ -16,6 +16,7 @@ REOPENED = "reopened"
 NOT_TRIED = "not tried"
 
 REFUTED = "not reproduced"
+UNHELD = "held by no finding"
 """One of ``rows.FINDING_STATUS``: what was seen did not come again on fresh nodes."""
 
 FINDING_STATUSES = (NEW, REOPENED, KNOWN, GONE, NOT_TRIED)
@@ -137,7 +138,8 @@ class Finding:
         first_seen: When its first run began; ``last_seen`` likewise.
         cases_before: Cases of the first run that were played before it was met; None if that is not known.
         known: Name of the known finding, for those that were looked at before; empty otherwise.
-        confirmed: One of ``rows.FINDING_STATUS``; empty if nobody tried.
+        confirmed: One of ``rows.FINDING_STATUS``; empty if nobody tried; ``held by no finding`` of cases that were
+            looked into and are no finding of the runs that are judged.
         odds: Share of the baseline's cases of its campaigns that met it; None if none did.
     """
 
@@ -175,8 +177,8 @@ class Finding:
 
     @property
     def is_news(self) -> bool:
-        """Tells whether it is new, none that is known already, and was not refuted on fresh nodes."""
-        return self.status in {NEW, REOPENED} and not self.known and self.confirmed != REFUTED
+        """Tells whether it is a finding that is new, not known already, and was not refuted on fresh nodes."""
+        return self.status in {NEW, REOPENED} and not self.known and self.confirmed not in {REFUTED, UNHELD}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,11 +33,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, Self
 
-ROWS_VERSION = 4
+ROWS_VERSION = 5
 """Raised with every change of a row type; readers accept every version up to their own.
 
 1: the first. 2: ``VerdictRow.transport``. 3: ``FuzzCaseRow.engine`` and all behind it, ``sent_hex`` with lengths
-in front; FindingRow, CoverageRow. 4: ``RunRow.environment`` and all behind it; BenchmarkRow.
+in front; FindingRow, CoverageRow. 4: ``RunRow.environment`` and all behind it; BenchmarkRow. 5:
+``FindingRow.case_buckets``.
 """
 
 VERDICTS = "verdicts.jsonl"
@@ -52,6 +53,9 @@ FINDINGS_FOLDER = "findings"
 
 LONGEST_LINE = 16 << 20
 """Bytes of a line, and of ``run.json``; the longest that writers make (a case of 4 MiB, packed) has six."""
+
+CASE_BUCKETS_SINCE = 5
+"""Rows of findings of this version and later say which buckets of cases they hold."""
 
 OUTCOMES = ("pass", "fail", "warning", "deviation", "n/a", "inconclusive")
 """Outcomes of a conformance test; what each means: README, section on outcomes."""
@@ -315,6 +319,8 @@ class FindingRow:
         part: How often the run had been resumed by then.
         node_impl: Implementation of the node.
         node_version: Its version.
+        case_buckets: The buckets in the rows of the cases that it counts: what each seemed to be when it was played.
+            Empty in rows before version 5, and when no case was under way when it was seen.
     """
 
     TABLE: ClassVar[str] = "findings"
@@ -346,6 +352,7 @@ class FindingRow:
     part: int
     node_impl: str
     node_version: str
+    case_buckets: tuple[str, ...] = ()
     rows_version: int = ROWS_VERSION
 
 

@@ -544,6 +544,7 @@ def _findings(run: _Run, met: Iterable[rows.FuzzCaseRow]) -> Iterator[rows.Findi
             part=0,
             node_impl=run.row.node_impl,
             node_version=run.row.node_version,
+            case_buckets=(bucket,),
         )
 
 

@@ -264,6 +264,7 @@ class Run:
             part=0,
             node_impl=f"zenoh-harness {self.target.name}",
             node_version="",
+            case_buckets=(fault.bucket,),
         )
         recorder.finding(row)
         return row

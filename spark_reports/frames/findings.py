@@ -1,12 +1,15 @@
 """Fuzz findings: one row per bucket, which is the signature that cases with the same cause share."""
 
 import math
+from collections.abc import Collection
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
+from pyspark.sql.types import StructType
 
 from spark_reports.frames import statistics
 from spark_reports.frames.columns import require
+from spark_reports.rows import CASE_BUCKETS_SINCE
 from spark_reports.sets import BASELINE, CANDIDATE
 
 NO_BUCKET = "(no signature)"
@@ -37,19 +40,101 @@ _CASE = (
     *("capture", "seed"),
 )
 _LISTS = ("campaigns", "fields", "states", "oracles", "messages")
+_OF_BUCKETS = ("campaign", "cases", "first_ns", "cases_before", "smallest", *_LISTS)
+_OF_FINDINGS = ("hits", "campaign", "case", "size", "message", "field", "state", "oracle", "detail", "seed")
+
+
+def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> DataFrame:
+    """Returns the rollup ``buckets`` with what the findings of each run say of it: one row for what each of them holds.
+
+    The bucket of a case is what it seemed to be when it was played; the finding is what it turned out to be. Of runs
+    without findings, or whose findings do not say which buckets they hold, the rollup stays as it is.
+
+    Args:
+        buckets: The rollup.
+        findings: The table, with all rows of a finding.
+        complete: The runs that ended in order: in these everything that was met has been looked into.
+
+    Columns: those of ``bucket_changes``, and
+
+    - ``bucket``: the finding that holds it; of several the one of the same name, or else the one that was met most
+      often. A finding that holds none, or none for itself, has a row of its own whose ``smallest`` has no bytes and
+      whose ``cases_before`` is null.
+    - ``unheld``: no finding of its run holds it, and the run is complete.
+    """
+    require(buckets, "run_id", "bucket", *_OF_BUCKETS)
+    require(findings, "run_id", "bucket", "job", "part", "time_ns", "hits", "case_buckets", "rows_version")
+    says = sf.min("rows_version").over(Window.partitionBy("run_id")) >= CASE_BUCKETS_SINCE
+    newest = sf.struct("part", "time_ns")
+    # A few rows for each run. One whose last row counts no case is part of another by now.
+    ours = (
+        findings.withColumn("says", says)
+        .where("says")
+        .groupBy("run_id", "bucket", "job")
+        .agg(sf.max_by(sf.struct(*_OF_FINDINGS), newest).alias("last"), _flat("case_buckets"))
+        .where("last.hits > 0")
+        .groupBy("run_id", "bucket")
+        .agg(
+            sf.max_by("last", sf.struct("last.hits", "job")).alias("last"),
+            sf.sum("last.hits").alias("hits"),
+            _flat("case_buckets"),
+        )
+    )
+    name = sf.col("name")
+    holds = (
+        ours.withColumn("held", sf.array_union("case_buckets", sf.array("bucket")))
+        .select("run_id", sf.col("bucket").alias("name"), "hits", sf.explode("held").alias("bucket"))
+        .groupBy("run_id", "bucket")
+        .agg(sf.min_by(name, sf.struct(name != sf.col("bucket"), -sf.col("hits"), name)).alias("name"))
+    )
+    told = ours.select("run_id").distinct().withColumn("ended", sf.col("run_id").isin(*complete))
+    named = (
+        buckets.join(sf.broadcast(holds), ["run_id", "bucket"], "left")
+        .join(sf.broadcast(told), "run_id", "left")
+        .withColumn("unheld", sf.coalesce(name.isNull() & sf.col("ended"), sf.lit(False)))
+        .withColumn("bucket", sf.coalesce(name, "bucket"))
+        .select("run_id", "bucket", *_OF_BUCKETS, "unheld")
+    )
+    with_cases = named.select("run_id", "bucket").distinct()
+    return named.unionByName(_of_their_own(ours.join(with_cases, ["run_id", "bucket"], "left_anti"), buckets))
+
+
+def _of_their_own(findings: DataFrame, buckets: DataFrame) -> DataFrame:
+    """Returns findings that no case has as its bucket as rows of the rollup."""
+    smallest = buckets.schema["smallest"].dataType
+    assert isinstance(smallest, StructType)
+    last = sf.col("last")
+    there = {
+        "sent_bytes": last["size"],
+        **{name: last[name] for name in _OF_FINDINGS if name in smallest.names},
+    }
+    case = (there.get(field.name, sf.lit("")).cast(field.dataType).alias(field.name) for field in smallest)
+    lists = {"campaigns": "campaign", "fields": "field", "states": "state", "oracles": "oracle"}
+    return findings.select(
+        *("run_id", "bucket", last["campaign"].alias("campaign"), sf.col("hits").alias("cases")),
+        sf.lit(None).cast("long").alias("first_ns"),
+        sf.lit(None).cast("long").alias("cases_before"),
+        sf.struct(*case).alias("smallest"),
+        *(sf.array(last[lists.get(name, "message")]).alias(name) for name in _LISTS),
+        sf.lit(False).alias("unheld"),
+    )
+
+
+def _flat(name: str) -> Column:
+    return sf.array_distinct(sf.flatten(sf.collect_list(name))).alias(name)
 
 
 def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> DataFrame:
     """Returns one row per bucket: what became of it, when and where it was seen, and its smallest case.
 
     Args:
-        buckets: The rollup ``buckets``.
+        buckets: The rollup ``buckets``, or what ``held`` makes of it.
         outcomes: The rollup ``case_outcomes``, which says which runs could have met a bucket.
         sets: What is compared, of ``sets.resolve``.
 
     Columns: ``bucket status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b played_c
-    odds campaigns fields states oracles messages versions by_run`` and, of the case with the fewest bytes, ``run_id
-    campaign case sent_bytes sent_hex message field mutation state reply detail capture seed``.
+    odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes,
+    ``run_id campaign case sent_bytes sent_hex message field mutation state reply detail capture seed``.
 
     - ``status``: ``new``: the candidate met it and no earlier run did; ``reopened``: the candidate met it again after
       at least three clean runs in a row, and so many that one of them had met it (95 %) if it were still there, by the
@@ -61,8 +146,9 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
     - ``odds``: the share of the cases of its campaigns that met it, in the runs of the same key, the candidate left
       out, from the first that did on.
     - ``by_run``: a map of run id to cases.
+    - ``unheld``: no run of the candidate that met it has a finding that holds it.
     """
-    require(buckets, "run_id", "bucket", "campaign", "cases", "first_ns", "cases_before", "smallest", *_LISTS)
+    require(buckets, "run_id", "bucket", *_OF_BUCKETS)
     require(outcomes, "run_id", "campaign", "cases")
     require(sets, "run_id", "set", "key", "started_at", "node_impl", "node_version", "mutant")
     of_run = sf.broadcast(
@@ -71,11 +157,14 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
         )
     )
     played = outcomes.groupBy("run_id", "campaign").agg(sf.sum("cases").alias("played"))
+    if "unheld" not in buckets.columns:
+        buckets = buckets.withColumn("unheld", sf.lit(False))
     met = buckets.join(of_run, "run_id")
     seen = _seen(met)
     looked = _looked(met, played.join(of_run, "run_id"))
     return (
-        seen.join(looked, "bucket")
+        # Nobody can look for what was seen when no campaign was under way.
+        seen.join(looked, "bucket", "left")
         # In a column of its own it is made once, however often it is looked at.
         .withColumn("story", _story())
         .withColumn("status", _status())
@@ -87,7 +176,8 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
             ),
             sf.col("last.run_id").alias("last_run"),
             sf.col("last.started_at").alias("last_seen"),
-            *("cases_c", "cases_b", "played_c", "odds", *_LISTS, "versions", "by_run"),
+            *("cases_c", "cases_b", sf.coalesce("played_c", sf.lit(0)).alias("played_c"), "odds", *_LISTS),
+            *("versions", "by_run", "unheld"),
             sf.col("least.run_id").alias("least_run"),
             *(f"least.smallest.{name}" for name in _CASE),
         )
@@ -140,6 +230,8 @@ def _seen(met: DataFrame) -> DataFrame:
         sf.min("cases_before").alias("cases_before"),
         sf.min(
             sf.struct(
+                # A finding without a case has no bytes to show.
+                sf.col("cases_before").isNull().alias("none"),
                 sf.col("smallest.sent_bytes").alias("sent_bytes"),
                 sf.col("run_id").alias("run_id"),
                 sf.col("campaign").alias("campaign"),
@@ -148,6 +240,7 @@ def _seen(met: DataFrame) -> DataFrame:
             )
         ).alias("least"),
         *(sf.flatten(sf.collect_list(name)).alias(name) for name in _LISTS),
+        sf.bool_and("unheld").alias("unheld"),
     )
     in_order = sf.struct("started_at", "run_id")
     here = sf.struct("run_id", "started_at", "cases_before")
@@ -162,7 +255,11 @@ def _seen(met: DataFrame) -> DataFrame:
         of(BASELINE).alias("cases_b"),
         sf.min_by(here, in_order).alias("first"),
         sf.max_by(here, in_order).alias("last"),
-        sf.max(sf.when(sf.col("set") == CANDIDATE, in_order)).alias("last_c"),
+        # Of another key the candidate may be long past, and never have met it.
+        sf.min(sf.when(sf.col("set") == CANDIDATE, sf.col("started_at"))).alias("start_c"),
+        sf.coalesce(sf.bool_and(sf.when(sf.col("set") == CANDIDATE, sf.col("unheld"))), sf.lit(False)).alias(
+            "unheld"
+        ),
         sf.min("least").alias("least"),
         *(sf.sort_array(sf.array_distinct(sf.flatten(sf.collect_list(name)))).alias(name) for name in _LISTS),
         _all(sf.concat_ws(" ", "node_impl", "node_version")).alias("versions"),
@@ -192,8 +289,6 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
         total(ours, "played").alias("played_c"),
         total(~ours, "hits").alias("hits_b"),
         sf.min(sf.when(~ours & (sf.col("hits") > 0), sf.col("started_at"))).alias("start_b"),
-        # Of another key the candidate may be long past, and never have met it.
-        sf.min(sf.when(ours & (sf.col("hits") > 0), sf.col("started_at"))).alias("start_c"),
         sf.collect_list(
             sf.struct("started_at", "run_id", "set", (sf.col("hits") > 0).alias("met"), "played")
         ).alias("runs"),
@@ -214,7 +309,6 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
             sf.sum("played_c").alias("played_c"),
             sf.max(sf.when(sf.col("hits_b") > 0, odds)).alias("odds"),
             sf.coalesce(sf.min(sf.when(sf.col("hits_b") > 0, gone)), sf.lit(False)).alias("gone"),
-            sf.min("start_c").alias("start_c"),
             sf.sort_array(sf.flatten(sf.collect_list("runs"))).alias("runs_looked"),
         )
     )
@@ -252,7 +346,7 @@ def _status() -> Column:
     missed = 1 - sf.coalesce(sf.try_divide("story.met", "story.runs"), sf.lit(1.0))
     clean = sf.col("story.clean")
     was_gone = (clean >= CLEAN_RUNS) & (sf.pow(missed, clean) < 1 - statistics.SURE)
-    here = sf.col("last_c").isNotNull()
+    here = sf.col("start_c").isNotNull()
     before = sf.col("first.started_at") < sf.col("start_c")
     return (
         sf.when(here & ~before, NEW)

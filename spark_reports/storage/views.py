@@ -178,8 +178,13 @@ def read_files(spark: SparkSession, store: Store, table: str, files: Iterable[Fi
     """Returns the rows of files of one table; what older files lack has the value that stands for it."""
     addresses = [as_glob(store.place.address(file.path)) for file in files]
     frame = spark.read.schema(SCHEMAS[table]).parquet(*addresses)
-    later = {name: sf.coalesce(sf.col(name), sf.lit(value)) for name, value in later_values(table).items()}
+    later = {name: sf.coalesce(sf.col(name), _literal(value)) for name, value in later_values(table).items()}
     return frame.withColumns(later) if later else frame
+
+
+def _literal(value: object) -> Column:
+    # Of lists Spark takes only Python's own.
+    return sf.lit(list(value) if isinstance(value, tuple) else value)
 
 
 def _empty(spark: SparkSession, table: str) -> DataFrame:

@@ -116,6 +116,9 @@ def test_harm_is_found_and_the_campaign_goes_on(tmp_path: Path, does: str, harm:
     assert 0 < sum(finding.hits for finding in summary.findings) <= summary.restarts
     rows = rows_in(tmp_path / "run")
     assert len({row["case"] for row in rows}) == len(rows) == 120
+    # Each case that met it is held by a finding, whatever it seemed to be.
+    met = {row["bucket"] for row in rows if row["verdict"] == "finding"}
+    assert met == {name for finding in summary.findings for name in finding.case_buckets}
 
 
 def test_who_did_it_is_looked_for_in_a_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

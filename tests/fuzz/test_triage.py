@@ -798,6 +798,61 @@ class Changing:
         return self.fault(heard)
 
 
+# What its cases seemed to be ---------------------------------------------------------------------------
+
+
+def test_finding_holds_the_buckets_of_cases_that_seemed_to_be_something_else(run: Path) -> None:
+    with triage_of(run, on(b"bad", SEGV)) as made:
+        # Of the last one it died, it seems; another one did it.
+        suspects = [suspect(1, b"bad"), suspect(2, b"x", message="DECLARE")]
+        finding = made.found(SEGV, suspects, buckets=["crash SIGSEGV handshake DECLARE"])
+        assert (finding.bucket, finding.case_buckets) == (
+            "crash SIGSEGV handshake PUSH",
+            {"crash SIGSEGV handshake DECLARE"},
+        )
+        assert made.found(SEGV, [suspect(3, b"bad")], buckets=["crash SIGSEGV handshake PUSH"]) is finding
+        assert len(finding.case_buckets) == 2
+
+
+def test_what_is_looked_into_beside_the_campaign_holds_the_buckets_of_all_that_looked_the_same(
+    run: Path,
+) -> None:
+    with triage_of(run, on(b"bad", SEGV)) as made:
+        for number, name in enumerate(["a", "b"], 1):
+            made.take(STALL, [suspect(number, b"bad")], 30, buckets=[name])
+        made.finish(30)
+        made.take(SEGV, [suspect(3, b"bad")], 30, buckets=["c"])
+        (finding,) = made.findings.values()
+        assert (finding.harm, finding.case_buckets) == (Harm.CRASH, {"a", "b", "c"})
+
+
+def test_findings_that_are_joined_hold_what_both_held(run: Path) -> None:
+    with triage_of(run, on(b"bad", SEGV)) as made:
+        first = made.found(SEGV, [suspect(1, b"a bad one")], buckets=["a"])
+        second = made.found(SEGV, [suspect(2, b"another bad one", message="DECLARE")], buckets=["b"])
+        made.minimise_all(10, lambda *_: None)
+        assert list(made.findings.values()) == [first]
+        assert first.case_buckets == {"a", "b", second.bucket}
+
+
+def test_finding_that_turns_out_to_need_no_message_leaves_nothing_by_its_old_name(run: Path) -> None:
+    fault = Changing(never)
+    with triage_of(run, fault) as made:
+        made.take(STALL, [suspect(1, b"x")], 30, buckets=["a"])
+        made.finish(30)
+        assert list(made.findings) == ["stall handshake PUSH"]
+        fault.fault = lambda _: STALL
+        made.take(STALL, [suspect(2, b"x")], 30, buckets=["b"])
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.bucket, finding.case_buckets) == ("stall ordinary traffic", {"a", "b"})
+        # Rows that count cases have been written with the other name.
+        assert [(one.bucket, one.fails, one.hits) for one in made.merged] == [
+            ("stall handshake PUSH", False, 0)
+        ]
+        assert finding.hits == 2
+
+
 # Nothing twice ---------------------------------------------------------------------------------------
 
 

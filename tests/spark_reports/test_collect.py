@@ -1,5 +1,6 @@
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -159,6 +160,41 @@ def test_findings_are_compared_with_those_of_earlier_runs(result: Report) -> Non
     assert dict(both.by_run) == {**{f"old{day}": 1 for day in range(1, 6)}, "new": 1}
     assert (both.first_run, both.first_seen) == ("old1", "2026-11-01T10:00:00.000Z")
     assert [(point.run_id, point.buckets) for point in result.found][-1] == ("new", 3)
+
+
+def test_findings_are_those_that_the_fuzzer_lists(
+    spark: SparkSession, tmp_path: Path, make_run: MakeRun, case_row: Case
+) -> None:
+    make_run("r1", 1, verdicts=None, cases=[case_row(1)], node_version="1.9.0", kind="fuzz", **LAB)
+    met = [case_row(1, "crash DECLARE"), case_row(2, "stall INIT"), case_row(3, "crash PUSH")]
+    run = make_run("r2", 2, verdicts=None, cases=met, kind="fuzz", **LAB)
+    usual: dict[str, Any] = {
+        "run_id": "r2", "time_ns": 1, "status": "confirmed", "fails": True, "harm": "crash", "oracle": "process",
+        "state": "open", "message": "PUSH", "field": "", "detail": "it died", "campaign": "handshake", "case": 4,
+        "hits": 1, "left_out": 0, "tries": 3, "confirmed": 3, "messages": 1, "size": 9, "known": "", "folder": "",
+        "engine": "fast", "seed": 7, "job": 0, "part": 0, "node_impl": "eclipse-zenoh", "node_version": "1.10.2",
+    }  # fmt: skip
+    with rows.RowWriter(run / rows.FINDINGS) as writer:
+        for name, holds, more in (
+            ("crash SUBSCRIBER", ("crash DECLARE",), {"known": "known-one", "fails": False}),
+            ("crash PUSH", ("crash PUSH",), {}),
+            ("crash PUSH", ("crash PUSH",), {"hits": 0, "status": "not reproduced", "time_ns": 2}),
+            ("crash FRAME", ("crash PUSH",), {"time_ns": 2}),
+            ("leak", (), {"campaign": "", "message": ""}),
+        ):
+            writer.write(rows.FindingRow(**{**usual, "bucket": name, "case_buckets": holds, **more}))
+    store = Store(tmp_path / "store", durable=False)
+    ingest(spark, store, find_run_folders([tmp_path / "runs"]))
+    commits = store.commits()
+    found = collect(open_views(spark, store, commits), commits, "previous", lambda _: None)
+    assert {(one.bucket, one.status, one.confirmed, one.known) for one in found.findings} == {
+        ("crash SUBSCRIBER", report.NEW, "confirmed", "known-one"),
+        ("crash FRAME", report.NEW, "confirmed", ""),
+        ("leak", report.NEW, "confirmed", ""),
+        ("stall INIT", report.NEW, report.UNHELD, ""),
+    }
+    assert {one.bucket for one in found.findings if one.is_news} == {"crash FRAME", "leak"}
+    assert [point.buckets for point in found.found] == [0, 4]
 
 
 def test_what_was_measured_is_a_trend(result: Report) -> None:

@@ -200,6 +200,88 @@ def test_number_of_buckets_grows_over_time(spark: SparkSession, frame: Frame, ru
     ]
 
 
+# What a finding holds --------------------------------------------------------------------------------
+
+
+def found(run_id: str, name: str, *holds: str, hits: int = 1, **values: object) -> dict[str, object]:
+    row = {
+        "run_id": run_id,
+        "bucket": name,
+        "case_buckets": list(holds),
+        "hits": hits,
+        "time_ns": 1,
+        "size": 3,
+    }
+    return {**row, "campaign": "hs", "case": 30, "message": "PUSH", "rows_version": 5, **values}
+
+
+FOUND = (
+    # It seemed to be something else when it was met, twice.
+    found("c0", "moved", "guess", "other guess", hits=2),
+    # Two hold what has the name of one; the other one has no case of its own.
+    found("c0", "same"),
+    found("c0", "without a case", "same", hits=9, detail="it died"),
+    # Was joined to another; only the last row counts.
+    found("c0", "joined", "late", hits=3),
+    found("c0", "joined", "late", hits=0, time_ns=2),
+    found("c0", "joined to", "late", "joined", time_ns=2),
+    # In no campaign.
+    found("c0", "idle", campaign=""),
+    # Another run is of a version that does not say it, and a third was cut off.
+    found("old", "moved", rows_version=4),
+    found("cut", "moved", "guess"),
+)
+MET = {
+    "c0": "guess|other guess|same|late|joined|nothing",
+    "old": "guess|moved",
+    "cut": "guess|nothing",
+    "bare": "guess",
+}
+
+
+@pytest.fixture(scope="module")
+def holding(spark: SparkSession) -> DataFrame:
+    met = [bucket(run_id, name, 1) for run_id in ("c0",) for name in MET["c0"].split("|")]
+    met += [
+        {**bucket("c0", name, 1), "run_id": run_id}
+        for run_id in ("old", "cut", "bare")
+        for name in MET[run_id].split("|")
+    ]
+    return findings.held(
+        rollup(spark, "buckets", *met), rollup(spark, "findings", *FOUND), ["c0", "old", "bare"]
+    ).cache()
+
+
+def test_buckets_of_cases_go_by_the_name_of_the_finding_that_holds_them(holding: DataFrame) -> None:
+    names: dict[str, list[tuple[str, bool]]] = {}
+    for row in holding.collect():
+        names.setdefault(row["run_id"], []).append((row["bucket"], row["unheld"]))
+    assert sorted(names["c0"]) == [
+        *(("idle", False), ("joined to", False), ("joined to", False), ("moved", False), ("moved", False)),
+        *(("nothing", True), ("same", False), ("without a case", False)),
+    ]
+    # Where it is not told, or not all was looked into, nothing is said of it.
+    assert sorted(names["old"]) == [("guess", False), ("moved", False)]
+    assert sorted(names["cut"]) == [("moved", False), ("nothing", False)]
+    assert names["bare"] == [("guess", False)]
+
+
+def test_finding_without_a_case_of_its_own_is_shown(spark: SparkSession, holding: DataFrame) -> None:
+    played = [{"run_id": "c0", "campaign": "hs", "cases": PLAYED}]
+    changes = findings.bucket_changes(
+        holding, rollup(spark, "case_outcomes", *played), compared(spark, "h0 history", "c0 candidate")
+    )
+    told = {row["bucket"]: row for row in changes.collect()}
+    assert set(told) == {"idle", "joined to", "moved", "nothing", "same", "without a case"}
+    assert {row["status"] for row in told.values()} == {"new"}
+    assert [name for name, row in told.items() if row["unheld"]] == ["nothing"]
+    alone = told["without a case"]
+    assert (alone["cases"], alone["cases_before"], alone["sent_hex"], alone["case"]) == (9, None, "", 30)
+    assert (alone["detail"], alone["messages"], alone["sent_bytes"]) == ("it died", ["PUSH"], 3)
+    assert (told["moved"]["cases"], told["moved"]["sent_hex"]) == (2, "0102")
+    assert (told["idle"]["played_c"], told["idle"]["odds"]) == (0, None)
+
+
 def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:
     with pytest.raises(MissingColumns, match="no column bucket"):
         findings.bucket_changes(

@@ -1,6 +1,7 @@
 import dataclasses
 import json
 import re
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -244,6 +245,28 @@ def test_rows_of_older_versions_are_read_with_what_stands_for_their_missing_fiel
     assert (commit.state, commit.run["environment"], commit.run["parent"]) == ("complete", "", "")
     (row,) = held(store, commit, "verdicts")
     assert (row["transport"], row["rows_version"]) == ("", 1)
+
+
+def test_findings_of_older_versions_say_of_no_bucket_that_they_hold_it(
+    spark: SparkSession, store: Store, tmp_path: Path, make_run: MakeRun
+) -> None:
+    run = make_run("old", verdicts=None, cases=None)
+    kinds: dict[type, object] = {str: "x", int: 1, bool: True}
+    hints = typing.get_type_hints(rows.FindingRow)
+    later = rows.later_fields(rows.FindingRow)
+    fields = [field.name for field in dataclasses.fields(rows.FindingRow) if field.name not in later]
+    old = {name: kinds[hints[name]] for name in fields} | {"rows_version": 4}
+    new = old | {"case_buckets": ["a", "b"], "rows_version": 5}
+    lines = [*map(json.dumps, (old, new)), '{"footer":true,"rows":2,"rows_version":5}']
+    (run / rows.FINDINGS).write_text("".join(f"{line}\n" for line in lines))
+    (commit,) = taken(spark, store, tmp_path / "runs").commits
+    assert [row["case_buckets"] for row in held(store, commit, "findings")] == [[], ["a", "b"]]
+    # A file of an earlier version of the store has no such column.
+    (entry,) = commit.tables["findings"]
+    path = Path(store.uri, entry.path)
+    pq.write_table(pq.ParquetFile(path).read().drop_columns(["case_buckets"]), path)
+    shown = open_views(spark, store).findings.select("case_buckets").collect()
+    assert [row["case_buckets"] for row in shown] == [[], []]
 
 
 def test_names_of_folders_may_be_anything(
