@@ -211,7 +211,7 @@ class Canary:
         self._query = 0
         self._queried = self._replied = 0
         self._query_at = 0.0
-        self._wrong: deque[Trouble] = deque(maxlen=8)
+        self._wrong: deque[Trouble] = deque()
         self._keep_at = 0.0
         self._said_at: dict[Pipe, float] = {}
         self._excused: dict[Pipe, float] = {}
@@ -244,7 +244,10 @@ class Canary:
             self.pipes.remove(self.idler)
 
     def _measure(self) -> None:
-        """Learns what the node does for us, and how long it takes."""
+        """Learns what the node does for us, and how long it takes.
+
+        What it spoils already now, with nothing but this sent to it, is wrong at the first look.
+        """
         self.routes = self.replies = True
         for _ in range(FIRST_TRIES):
             self._send()
@@ -256,7 +259,6 @@ class Canary:
             if not self.routes and not self.replies:
                 break
         self.baseline = sorted(self.recent)[len(self.recent) // 2] if self.recent else 0.0
-        self._wrong.clear()
 
     def close(self) -> None:
         """Ends the sessions."""
@@ -355,7 +357,7 @@ class Canary:
             elif self._word in answer.batch:
                 self._find(pipe, answer.batch)
             elif "PUSH" in answer.names and pipe is not self.publisher:
-                self._stray(answer)
+                self._stray(pipe, answer)
 
     def _find(self, pipe: Pipe, batch: bytes) -> None:
         """Finds what carries our word in a batch."""
@@ -380,19 +382,21 @@ class Canary:
         return batch[at - 1] == size and batch[at : at + size] == self._payload(kind, number)
 
     def _arrived(self, number: int, *, whole: bool) -> None:
-        if not whole or not 0 < number <= self._number:
+        sent = 0 < number <= self._number
+        if not whole or not sent:
             self._note(
                 Wrong.CHANGED, f"a publication arrives changed, the last one sent is number {self._number}"
             )
-        elif number > self._seen:
+        # A changed one is not lost as well.
+        if sent and number > self._seen:
             if number == self._number:
                 self.recent.append(time.perf_counter() - self._sent_at)
             self._missing.update(range(self._seen + 1, number))
             self._seen = number
-        elif number in self._missing:
+        elif whole and number in self._missing:
             self._missing.discard(number)
             self._note(Wrong.REORDERED, f"publication {number} arrives behind {self._seen}")
-        else:
+        elif whole and sent:
             self._note(Wrong.TWICE, f"publication {number} arrives again, behind {self._seen}")
 
     def _came_back(self, number: int, *, whole: bool) -> None:
@@ -414,21 +418,23 @@ class Canary:
             # We were at something else when it came, and by now the node may have given it up.
             self._replied = max(self._replied, number)
 
-    def _stray(self, answer: Answer) -> None:
-        """Looks at a publication without our word."""
+    def _stray(self, pipe: Pipe, answer: Answer) -> None:
+        """Looks at a publication without our word: one of ours of which nothing is left, or one for another key."""
         for message in contents(answer.batch).messages:
             for inside in getattr(message, "messages", None) or ():
-                if (
-                    isinstance(inside, Push)
-                    and not inside.key_scope
-                    and inside.value("key_suffix") != self.key
-                ):
+                if not isinstance(inside, Push) or inside.key_scope:
+                    continue
+                if inside.value("key_suffix") != self.key.encode():
                     self._note(
                         Wrong.ASTRAY, "a session receives a publication for a key that it did not ask for"
                     )
+                elif pipe is self.subscriber:
+                    self._arrived(self._number, whole=False)
 
     def _note(self, wrong: Wrong, detail: str) -> None:
-        self._wrong.append(Trouble(wrong, "", detail))
+        """Remembers what is wrong until somebody asks; the same only once."""
+        if all(one.wrong is not wrong for one in self._wrong):
+            self._wrong.append(Trouble(wrong, "", detail))
 
     # Judging -----------------------------------------------------------------------------------------
 

@@ -41,6 +41,7 @@ class Router:
     Attributes:
         without: What it does not do: ``routes``, ``queries``, ``replies``, ``answers``, ``listen``, ``new``, ``served``.
         alter: Changes the payloads that it hands on.
+        replace: Hands on zeros instead of the last bytes of a publication, so many.
         twice: Hands on every publication twice.
         swap: Holds back one publication until the next one.
         lose: Loses the next publications, so many.
@@ -50,7 +51,7 @@ class Router:
     def __init__(self) -> None:
         self.without: set[str] = set()
         self.alter = self.twice = self.swap = False
-        self.lose = 0
+        self.lose = self.replace = 0
         self.delay = 0.0
         self.sessions: list[Session] = []
         self._held: list[bytes] = []
@@ -165,6 +166,8 @@ class Router:
             return
         if self.alter:
             push = push[:-1] + bytes([push[-1] ^ 1])
+        if self.replace:
+            push = push[: -self.replace] + bytes(self.replace)
         pushes = [*self._held, push] if not self.swap else [push, *self._held]
         self._held = []
         if self.swap and len(pushes) == 1:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fuzz.oracles import Harm, Objection, Patient, When
-from fuzz.oracles.canary import NEGLECT_SECONDS, ODD_AGE, WAITING_MS, Wrong
+from fuzz.oracles.canary import DIGITS, FILLER, NEGLECT_SECONDS, ODD_AGE, WAITING_MS, WORD, Wrong
 from scapy_layers.data import Put
 from scapy_layers.network import Push
 from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
@@ -63,6 +63,36 @@ def test_what_is_sent_through_the_node_is_disturbed(patient: Patient, name: str)
     spoil(router_of(patient))
     seen = objection(patient)
     assert (seen.oracle, seen.harm, seen.place) == ("canary", Harm.DISTURBED, str(wrong))
+
+
+SPOILT_FROM_THE_START: dict[str, tuple[Callable[[Router], None], Wrong]] = {
+    "changed": SPOILT["changed"],
+    "replaced": (lambda router: setattr(router, "replace", WORD + 1 + DIGITS + FILLER), Wrong.CHANGED),
+    "twice": SPOILT["twice"],
+}
+
+
+@pytest.mark.parametrize("name", SPOILT_FROM_THE_START)
+def test_what_a_fresh_node_spoils_is_judged_at_the_first_look(node: RouterNode, name: str) -> None:
+    spoil, wrong = SPOILT_FROM_THE_START[name]
+    spoil(node.router)
+    with patient_of(node) as patient:
+        assert patient.canary
+        assert patient.canary.routes
+        assert patient.canary.replies
+        assert patient.canary.baseline > 0
+        assert "canary" not in patient.notes
+        seen = objection(patient, When.BEAT)
+        assert (seen.oracle, seen.harm, seen.place) == ("canary", Harm.DISTURBED, str(wrong))
+
+
+def test_a_changed_publication_is_not_lost_as_well(patient: Patient) -> None:
+    router_of(patient).alter = True
+    assert objection(patient).place == Wrong.CHANGED
+    router_of(patient).alter = False
+    assert patient.canary
+    while patient.examine(When.BEAT) is not None:
+        assert patient.canary._seen == patient.canary._number
 
 
 def test_publications_out_of_order_are_told_from_lost_ones(patient: Patient) -> None:
