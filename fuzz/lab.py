@@ -22,7 +22,7 @@ from conformance.errors import HarnessError, NotApplicable, Unmet
 from conformance.nodes.base import Node
 from conformance.observe import Endpoints
 from fuzz.cases import Case
-from fuzz.oracles import Harm, Objection, Patient, When
+from fuzz.oracles import Harm, Objection, Patient, Spot, When
 from fuzz.oracles.patient import hurried
 from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Vitals
@@ -423,6 +423,7 @@ class Lab:
     Attributes:
         tries: How many scripts were tried.
         starts: How many nodes were started for it.
+        unjudged: What nodes do whatever they are sent, and what therefore shows nothing.
     """
 
     def __init__(
@@ -447,6 +448,7 @@ class Lab:
         self._reply = config.reply
         self.tries = 0
         self.starts = 0
+        self.unjudged: set[Spot] = set()
 
     def _stage(self, needs: str, where: Mapping[str, Any]) -> Stage:
         # One that is not ours cannot be started anew; whoever wants a try on it knows that.
@@ -455,7 +457,7 @@ class Lab:
 
     def _patient(self, stage: Ground) -> Patient:
         assert isinstance(stage, Stage)
-        return Patient(stage, self._reply, rng=random.Random())
+        return Patient(stage, self._reply, rng=random.Random(), unjudged=self.unjudged)
 
     @property
     def able(self) -> bool:

@@ -30,7 +30,7 @@ from fuzz.recorder import Recorder
 from fuzz.script import Do, Script, Step
 from fuzz.stages import Stage, stage_for
 from fuzz.states import FACTS, State
-from fuzz.triage import LATE, STAGE, Suspect, Triage, bucket_of
+from fuzz.triage import HITS, LATE, STAGE, Suspect, Triage, bucket_of
 
 FIRST_BATCH, BATCH = 16, 512
 """So many cases are taken at once and played stage by stage; fewer in the beginning."""
@@ -170,7 +170,9 @@ class _Scene:
         self.trace = Trace()
         self._answers = runner.answers
         self.failed: Counter[str] = Counter()
-        self.patient = Patient(stage, runner.config.reply, rng=random.Random(), also=also)
+        self.patient = Patient(
+            stage, runner.config.reply, rng=random.Random(), also=also, unjudged=runner.unjudged
+        )
         self.recent: deque[Ran] = deque(maxlen=RECENT)
         self.patient.lately = self._lately
         self.seconds = 0.0
@@ -270,6 +272,7 @@ class Runner:
         self._budget = budget
         self._recorder = recorder
         self._triage = triage
+        self.unjudged = triage.unjudged
         self._rate = rate
         self._minimise = minimise
         self._progress = progress
@@ -321,6 +324,11 @@ class Runner:
             self._triage.finish(0)
             self.summary.findings = list(self._triage.findings.values())
             self.summary.notes += filter(None, [self._fairness.note()] if self._fairness else [])
+            self.summary.notes += sorted(
+                f"not judged from then on: {' '.join(filter(None, kind))}: it was met {HITS} times, and ordinary "
+                "traffic is enough for it"
+                for kind in self.unjudged
+            )
             for needs, scene in self._scenes.items():
                 self._note(needs, scene)
                 scene.engine.abandon()

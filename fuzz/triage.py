@@ -91,6 +91,10 @@ WORDS = 8
 SERVING = frozenset({Harm.STALL, Harm.REFUSING, Harm.DISTURBED, Harm.PAUSE, Harm.SLOW, Harm.GONE, Harm.UNDUE})
 """Different views of one thing: the node lives, but does not serve as it should."""
 
+BORNE = frozenset({Harm.DISTURBED, Harm.UNDUE, Harm.PAUSE, Harm.SLOW, Harm.BUSY, Harm.UNDECODABLE})
+"""With these a node goes on, and other harm shows all the same: where ordinary traffic is enough for one of them, it is
+not judged any more behind ``HITS`` hits."""
+
 LIBRARIES = frozenset({"alloc", "core", "std", "hashbrown"})
 """Crates that everybody calls."""
 
@@ -315,6 +319,8 @@ class Triage:
         findings: By bucket, in the order they were found.
         masked: Cases left out, by what they are left out for.
         merged: Findings that were told as others, and turned out to be one that is there.
+        unjudged: What is not judged any more, because ordinary traffic is enough for it. The lab knows it too: it would
+            take it for whatever is looked into.
     """
 
     def __init__(
@@ -337,6 +343,7 @@ class Triage:
         self.findings: dict[str, Finding] = {}
         self.masked: Counter[Cause] = Counter()
         self.merged: list[Finding] = []
+        self.unjudged = lab.unjudged
         self._names: dict[str, str] = {}
         self._mask: dict[Cause, Finding] = {}
         self._wide: dict[Cause, Finding] = {}
@@ -601,7 +608,9 @@ class Triage:
 
     def _known_by_now(self, one: Open) -> bool:
         """Counts what waits as a hit of a finding that was confirmed meanwhile, when it is one; tells whether it is."""
-        met = None if self._is_kept(one.guess) else self._again(one.objection, one.suspects)
+        met = None
+        if not self._is_kept(one.guess):
+            met = self._again(one.objection, one.suspects) or self._ordinary(one.objection, one.suspects)
         if met is None or met.status != CONFIRMED:
             return False
         self._hit(met, one.objection, self._suspect_of(met, one.suspects))
@@ -785,14 +794,25 @@ class Triage:
         self._leave_out(finding)
 
     def _leave_out(self, finding: Finding) -> None:
-        """Leaves out what hits a bucket again and again."""
+        """Leaves out what hits a bucket again and again; nothing can be left out that hits one without its message."""
         if finding.bucket not in self.findings:
             return
+        if finding.without == TRAFFIC and finding.harm in BORNE and finding.before + finding.hits >= HITS:
+            self._pass_over(finding)
         most = HITS if finding.status == CONFIRMED or finding.known or finding.harm in CERTAIN else HITS_FLAKY
         if finding.before + finding.hits >= most and not (finding.known and self._through_known):
             self._mask |= dict.fromkeys(finding.causes, finding)
             alike = Counter(kind for cause in finding.causes for kind in _kinds(cause))
             self._wide |= {kind: finding for kind, count in alike.items() if count >= WIDE}
+
+    def _pass_over(self, finding: Finding) -> None:
+        """Has what ordinary traffic is enough for no longer judged: the node would be started anew for ever."""
+        kind = finding.harm, finding.place
+        if kind not in self.unjudged:
+            self.unjudged.add(kind)
+            finding.notes.append(
+                f"Behind {HITS} hits it was not judged any more in this run: whatever is sent, it is seen."
+            )
 
     # Looking into it -------------------------------------------------------------------------------
 

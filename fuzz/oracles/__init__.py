@@ -15,6 +15,7 @@ from fuzz.oracles.base import (
     Harm,
     Objection,
     Oracle,
+    Spot,
     When,
     oracle,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "Objection",
     "Oracle",
     "Patient",
+    "Spot",
     "When",
     "alive",
     "answers",

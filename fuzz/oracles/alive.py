@@ -112,11 +112,14 @@ def canary(patient: Patient, played: Played | None) -> Objection | None:
         return None
     if trouble.wrong is Wrong.ENDED:
         ended = birds.gone
-        if ended is not None and birds.neglected(ended):
-            # We were silent for too long ourselves.
+        always = (Harm.UNDUE, trouble.how) in patient.unjudged
+        if always or (ended is not None and birds.neglected(ended)):
+            # The node does so whatever it is sent, or we were silent for too long ourselves.
             patient.close_canary()
             patient.open_canary()
             return None
+    elif (Harm.DISTURBED, trouble.place) in patient.unjudged:
+        return None
     return objection_of(patient, trouble, played)
 
 

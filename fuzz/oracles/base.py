@@ -61,6 +61,10 @@ class Objection:
     detail: str
 
 
+Spot = tuple[Harm, str]
+"""Class and place of objections."""
+
+
 class When(StrEnum):
     """How often an oracle is asked; each of them includes those in front of it.
 

@@ -12,12 +12,13 @@ import random
 import select
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import StrEnum
 
 from conformance.nodes.base import Node
 from conformance.tester import Fencing
+from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.machine import Watch
 from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
 from fuzz.player import Answer, Answers, Initiator, Pipe, Player, Trace
@@ -153,6 +154,7 @@ class Canary:
         node: The node; it listens.
         reply: T1 in seconds.
         rng: Draws the words.
+        unjudged: What is not judged any more.
 
     Attributes:
         routes: Publications arrive, as far as was seen when the node was fresh.
@@ -164,8 +166,9 @@ class Canary:
         trace: What went over them.
     """
 
-    def __init__(self, node: Node, reply: float, rng: random.Random) -> None:
+    def __init__(self, node: Node, reply: float, rng: random.Random, unjudged: Container[Spot] = ()) -> None:
         self.reply = reply
+        self._unjudged = unjudged
         word = f"{rng.getrandbits(64):016x}".encode()
         self._word = word
         self._payload_size = WORD + 1 + DIGITS + FILLER
@@ -433,8 +436,11 @@ class Canary:
 
     def _note(self, wrong: Wrong, detail: str) -> None:
         """Remembers what is wrong until somebody asks; the same only once."""
+        trouble = Trouble(wrong, "", detail)
+        if (Harm.DISTURBED, trouble.place) in self._unjudged:
+            return
         if all(one.wrong is not wrong for one in self._wrong):
-            self._wrong.append(Trouble(wrong, "", detail))
+            self._wrong.append(trouble)
 
     # Judging -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import random
 import select
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
 from typing import Self
@@ -24,6 +24,7 @@ from fuzz.oracles.base import (
     TREND_SECONDS,
     Objection,
     Oracle,
+    Spot,
     When,
 )
 from fuzz.oracles.canary import Canary
@@ -83,6 +84,7 @@ class Patient:
         reply: T1: seconds that an answer may take.
         rng: Draws words and ZenohIDs of the canary.
         also: Another node that the same cases are played on; running.
+        unjudged: Objections to which nobody wants to hear any more; it may become more of them.
 
     Attributes:
         case: The case that was just played, for oracles that want to know.
@@ -104,10 +106,17 @@ class Patient:
     """
 
     def __init__(
-        self, stage: Ward, reply: float, *, rng: random.Random | None = None, also: Ward | None = None
+        self,
+        stage: Ward,
+        reply: float,
+        *,
+        rng: random.Random | None = None,
+        also: Ward | None = None,
+        unjudged: Container[Spot] = (),
     ) -> None:
         self.stage = stage
         self.reply = reply
+        self.unjudged = unjudged
         self.rng = rng or random.Random()
         self.rival = Rival(also) if also is not None else None
         self.case: Case | None = None
@@ -200,7 +209,7 @@ class Patient:
         """Opens the sessions of the canary; notes why when that fails."""
         if self._caller is None:
             return
-        canary = Canary(self.node, self.reply, self.rng)
+        canary = Canary(self.node, self.reply, self.rng, self.unjudged)
         try:
             canary.open()
         except NotReached as error:
@@ -375,12 +384,15 @@ class Patient:
 
     def _ask(self, one: Oracle, played: Played | None) -> Objection | None:
         try:
-            return one.look(self, played)
+            objection = one.look(self, played)
         except Exception as error:  # noqa: BLE001  (the campaign goes on without this oracle, and says so)
             why = str(error) if isinstance(error, HarnessError) else repr(error)
             self.failures[one.name] = why
             self._plans.clear()
             return None
+        if objection is not None and (objection.harm, objection.place) in self.unjudged:
+            return None
+        return objection
 
     def _sample(self) -> None:
         if self.vitals is None or self.history is None:

@@ -738,6 +738,44 @@ def test_message_that_is_needed_is_told_from_a_state_that_is_enough_for_somethin
         assert list(made.findings) == [finding.bucket, "crash SIGABRT ordinary traffic"]
 
 
+TWICE = Objection("canary", Harm.DISTURBED, "publication twice", "publication 21 arrives again, behind 21")
+
+
+def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path) -> None:
+    with triage_of(run, lambda _: TWICE) as made:
+        kinds = ["PUSH", "JOIN", "OAM", "RESPONSE"][:HITS]
+        for number, kind in enumerate(kinds, 1):
+            assert made.unjudged == set()
+            made.take(TWICE, [suspect(number, b"innocent", message=kind)], 30)
+            made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.without, finding.status, finding.hits) == (TRAFFIC, CONFIRMED, HITS)
+        assert made.unjudged == made._lab.unjudged == {(Harm.DISTURBED, "publication twice")}
+        assert finding.path
+        assert "not judged any more" in (finding.path / README).read_text()
+
+
+def test_what_waits_is_a_hit_of_what_ordinary_traffic_was_enough_for_meanwhile(run: Path) -> None:
+    with triage_of(run, lambda _: TWICE) as made:
+        for number, kind in enumerate(["PUSH", "JOIN", "OAM", "RESPONSE"], 1):
+            made.take(TWICE, [suspect(number, b"innocent", message=kind)], 30)
+        made.finish(30)
+        tries = made._lab.tries
+        (finding,) = made.findings.values()
+        assert (finding.without, finding.hits) == (TRAFFIC, 4)
+        assert tries < 4 * 3
+        assert [path.name for path in (run / "findings").iterdir()] == [
+            "disturbed-publication-twice-ordinary-traffic"
+        ]
+
+
+def test_harm_that_a_node_does_not_bear_is_judged_for_ever(run: Path) -> None:
+    with triage_of(run, lambda _: SEGV) as made:
+        for number in range(2 * HITS):
+            made.found(SEGV, [suspect(number, b"innocent")])
+        assert made.unjudged == set()
+
+
 def test_place_that_needs_no_message_keeps_its_name_and_leaves_nothing_out(run: Path) -> None:
     with triage_of(run, lambda _: CRASH) as made:
         for number in range(HITS):

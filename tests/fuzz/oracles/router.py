@@ -6,13 +6,13 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from conformance.config import Locator
 from conformance.nodes.base import Node
-from fuzz.oracles import Patient
+from fuzz.oracles import Patient, Spot
 from fuzz.player import Initiator, Player
 from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.codes import WhatAmI
@@ -260,9 +260,9 @@ class RouterStage:
 
 
 @contextmanager
-def patient_of(node: RouterNode) -> Iterator[Patient]:
+def patient_of(node: RouterNode, unjudged: Container[Spot] = ()) -> Iterator[Patient]:
     """A patient whose node was just started."""
-    patient = Patient(RouterStage(node), REPLY)
+    patient = Patient(RouterStage(node), REPLY, unjudged=unjudged)
     patient.begin()
     yield patient
     patient.close()

@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from fuzz.oracles import Harm, Objection, Patient, When
-from fuzz.oracles.canary import DIGITS, FILLER, NEGLECT_SECONDS, ODD_AGE, WAITING_MS, WORD, Wrong
+from fuzz.oracles.canary import (
+    DIGITS,
+    FILLER,
+    LEAST_LOOKS,
+    NEGLECT_SECONDS,
+    ODD_AGE,
+    WAITING_MS,
+    WORD,
+    Wrong,
+)
 from scapy_layers.data import Put
 from scapy_layers.network import Push
 from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
@@ -84,6 +93,32 @@ def test_what_a_fresh_node_spoils_is_judged_at_the_first_look(node: RouterNode, 
         assert "canary" not in patient.notes
         seen = objection(patient, When.BEAT)
         assert (seen.oracle, seen.harm, seen.place) == ("canary", Harm.DISTURBED, str(wrong))
+
+
+@pytest.mark.parametrize("name", ["changed", "twice", "lost"])
+def test_what_is_not_judged_any_more_hides_nothing_else(node: RouterNode, name: str) -> None:
+    spoil, wrong = SPOILT[name]
+    unjudged = {(Harm.DISTURBED, str(wrong))}
+    with patient_of(node, unjudged) as patient:
+        assert patient.canary
+        spoil(node.router)
+        assert patient.examine(When.ODD) is None
+        before = patient.canary._number
+        node.router.lose = 0
+        assert patient.examine(When.ODD) is None
+        assert patient.canary._number >= before + LEAST_LOOKS
+        node.router.without.add("replies")
+        assert objection(patient).place == Wrong.NO_REPLY
+
+
+def test_sessions_that_a_node_always_ends_are_opened_anew_when_that_is_not_judged(node: RouterNode) -> None:
+    with patient_of(node, {(Harm.UNDUE, "end of the link")}) as patient:
+        old = patient.canary
+        node.router.end(0)
+        assert patient.examine(When.ODD) is None
+        assert patient.canary is not old
+        node.router.end(next(at for at, one in enumerate(node.router.sessions) if one.keys), 6)
+        assert objection(patient).place == "CLOSE UNRESPONSIVE"
 
 
 def test_a_changed_publication_is_not_lost_as_well(patient: Patient) -> None:
