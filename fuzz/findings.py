@@ -127,6 +127,7 @@ class Finding:
         case_buckets: Buckets that the rows of its cases have: what each seemed to be when it was played.
         path: The folder.
         tried: The last try in which it was seen.
+        test_fails: Its test was run and fails on the node, as it should; None when it was not run.
     """
 
     bucket: str
@@ -166,9 +167,11 @@ class Finding:
     case_buckets: set[str] = dataclasses.field(default_factory=set)
     path: Path | None = None
     tried: Tried | None = None
+    test_fails: bool | None = None
 
     def shown_by(self, tried: Tried) -> None:
         """Takes what was played in a try that showed it for what it takes."""
+        self.test_fails = None
         self.script, self.tried = tried.script, tried
         self.rounds, self.waited = tried.rounds, tried.waited
 
@@ -239,6 +242,7 @@ class Finding:
             "rounds": self.rounds,
             "waited": round(self.waited, 3),
             "without": self.without,
+            "test_fails": self.test_fails,
             "minimised": None
             if made is None
             else {
@@ -290,6 +294,7 @@ class Finding:
                 first=first,
                 # Those of earlier versions do not say so.
                 without=str(value.get("without", "")),
+                test_fails=None if value.get("test_fails") is None else bool(value["test_fails"]),
                 waited=min(max(0.0, float(value.get("waited", 0.0))), LONGEST_LINGER),
                 confirmed=(int(confirmed["hits"]), int(confirmed["tries"])),
                 minimised=None
@@ -475,7 +480,7 @@ def readme_of(finding: Finding) -> str:
         "zenoh-fuzz replay .",
         "```",
         "",
-        *(_FILES if finding.shown else [_NO_FILES]),
+        *(_files(finding) if finding.shown else [_NO_FILES]),
         "",
         "## What is sent",
         "",
@@ -516,10 +521,11 @@ _PURPOSE = {
 }
 
 
-_FILES = [
-    f"or, without the fuzzer, `pytest {TEST}`: it fails while the fault is there. Another node is named by `--node`.",
-    f"`{CAPTURE}` opens in Wireshark.",
-]
+_TESTED = {
+    None: "it fails while the fault is there.",
+    True: "it fails while the fault is there; it was run, and did.",
+    False: "**but it was run and passed although the fault is there**, so it does not tell whether the node is mended.",
+}
 _NO_FILES = (
     "It was never seen again on a fresh node, so there is neither a capture nor a test of it: what is played is what "
     "came before it was seen, and may not be all that is needed."
@@ -531,6 +537,15 @@ _ALONE = {
     STATE: "It needs no message of a case: it shows when links come into their states, and nothing but the ordinary "
     "traffic of the oracles goes to the node besides.",
 }
+
+
+def _files(finding: Finding) -> list[str]:
+    """Returns what the test and the capture are good for."""
+    tested = _TESTED[finding.test_fails]
+    return [
+        f"or, without the fuzzer, `pytest {TEST}`: {tested} Another node is named by `--node`.",
+        f"`{CAPTURE}` opens in Wireshark.",
+    ]
 
 
 def _together(finding: Finding) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import pprint
 import re
+import unittest
 from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from conformance.errors import HarnessError, NotApplicable, SessionError
 from conformance.observe import Direction
 from fuzz import standalone
 from fuzz.lab import Part, Tried, linger_of, needs_of
@@ -278,8 +280,7 @@ def test_of(title: str, harm: str, node: str, tried: Tried) -> str:
         node: As for ``--node``.
         tried: A try in which the harm was seen.
     """
-    needs = needs_of(tried.script)
-    config = {**CONFIG.get(needs, {}), **dict(tried.script.where)}
+    config, needs, late = _surroundings(tried)
     steps = pprint.pformat(flat(tried), indent=1, width=108, sort_dicts=False)
     return f'''"""{title.replace('"', "'").replace(chr(92), "/")}
 
@@ -297,13 +298,41 @@ CONFIG: dict[str, Any] = {pprint.pformat(config, width=100)}
 NEEDS = {needs!r}
 HARM = {harm!r}
 ROUNDS = {tried.rounds}
-LATE = {max(LATE, linger_of(tried.waited)):.3g}
+LATE = {late:.3g}
 STEPS: list[dict[str, Any]] = {steps}
 
 
 def test_finding(request: Any) -> None:
     check(node_wanted(request, NODE), CONFIG, NEEDS, HARM, STEPS, ROUNDS, LATE)
 '''
+
+
+def _surroundings(tried: Tried) -> tuple[dict[str, Any], str, float]:
+    """Returns what a node is configured with, how links come about, and how long a process may take to die."""
+    needs = needs_of(tried.script)
+    config = {**CONFIG.get(needs, {}), **dict(tried.script.where)}
+    return config, needs, max(LATE, linger_of(tried.waited))
+
+
+def fails_on(node: str, harm: str, tried: Tried) -> bool | None:
+    """Does what the test does, on nodes that are started for it.
+
+    Args:
+        node: As for ``--node``.
+        harm: The class.
+        tried: As for ``test_of``.
+
+    Returns:
+        Whether it fails there; None when it cannot be run.
+    """
+    config, needs, late = _surroundings(tried)
+    try:
+        standalone.check(node, config, needs, harm, flat(tried), tried.rounds, late)
+    except AssertionError:
+        return True
+    except (unittest.SkipTest, HarnessError, NotApplicable, SessionError, OSError):
+        return None
+    return False
 
 
 def _source() -> str:

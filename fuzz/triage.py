@@ -36,6 +36,7 @@ from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tri
 from fuzz.oracles import Harm, Objection
 from fuzz.plan import Numbered
 from fuzz.player import Ending, Played
+from fuzz.regression import fails_on
 from fuzz.script import Do, Script, Step
 from fuzz.shrink import shrink
 from fuzz.states import FACTS, State
@@ -604,6 +605,8 @@ class Triage:
         self._close(one, finding)
         if self._minimising and finding.status == CONFIRMED and finding.minimised is None:
             self._large = [*self._large, finding] if finding not in self._large else self._large
+        else:
+            self._beside(self._prove, finding)
         return True
 
     def _known_by_now(self, one: Open) -> bool:
@@ -1127,6 +1130,15 @@ class Triage:
         )
         finding.bucket = bucket_without(seen, kind)
 
+    def _prove(self, finding: Finding) -> None:
+        """Runs the test of a finding: it may pass although the fault is there, and then that is said."""
+        tried = finding.tried
+        if finding.status != CONFIRMED or finding.test_fails is not None or not self._lab.able:
+            return
+        if tried is not None and finding.path is not None and time.monotonic() < self._latest:
+            finding.test_fails = fails_on(finding.node, str(finding.harm), tried)
+            self._save(finding)
+
     def _joined_to_other(self, finding: Finding) -> Finding:
         """Returns the finding that needs no message and was met before, hit once more; else this one."""
         if not finding.without:
@@ -1225,6 +1237,7 @@ class Triage:
         finally:
             self._lab.rest()
         self._save(finding)
+        self._prove(finding)
 
     def minimise_all(self, seconds: float, begin: Callable[[int, int], None]) -> None:
         """Makes all findings smaller that are not yet, behind the campaign.

@@ -234,6 +234,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     """Makes a finding smaller; returns the exit code."""
     from fuzz.findings import CONFIRMED, Finding
     from fuzz.lab import linger_of
+    from fuzz.regression import fails_on
     from fuzz.triage import minimise
 
     finding = Finding.load(options.what)
@@ -245,6 +246,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
             return HARMED
         finding.tried = tried
         minimise(lab, finding, options.time)
+        finding.test_fails = fails_on(options.node or finding.node, str(finding.harm), finding.tried)
     finding.status = CONFIRMED
     finding.save()
     made = finding.minimised

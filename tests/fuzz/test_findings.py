@@ -21,6 +21,7 @@ from scapy.utils import RawPcapNgReader
 
 from conformance.config import RunConfig, prepare_run_dir
 from conformance.nodes import Node, node_of
+from conformance.observe import Seen
 from conformance.tester import SessionEnd
 from fuzz import standalone
 from fuzz.cases import reach, send
@@ -41,7 +42,7 @@ from fuzz.findings import (
 )
 from fuzz.lab import Lab, Part, Tried
 from fuzz.oracles import Harm, Patient, canary
-from fuzz.regression import LATE, _source, flat, placed, shortened
+from fuzz.regression import LATE, _source, fails_on, flat, placed, shortened
 from fuzz.script import Do, Script, Step, Template
 from fuzz.standalone import TRIES, Link, Replay, vle
 from fuzz.states import State
@@ -482,6 +483,79 @@ def test_node_that_spoils_only_what_has_the_size_of_a_publication_of_the_oracles
         monkeypatch.setattr(replay, "_round", begin)
         assert why in (said := replay.play("disturbed", [], 1, LATE))
         assert bool(said) == bool(why)
+
+
+@pytest.mark.parametrize(
+    ("node", "harm", "fails"),
+    [
+        ("ref:ZN-RTE-011", "disturbed", "publication 1 arrives again, behind 1"),
+        ("ref:ZN-PUT-002", "disturbed", "a publication arrives changed"),
+        # That is another finding.
+        ("ref:ZN-RTE-011", "stall", ""),
+    ],
+)
+def test_what_a_node_spoils_from_the_start_fails_the_regression_test_of_that(
+    monkeypatch: pytest.MonkeyPatch, node: str, harm: str, fails: str
+) -> None:
+    monkeypatch.setattr(standalone, "TRIES", 1)
+    with pytest.raises(AssertionError, match=fails) if fails else contextlib.nullcontext():
+        standalone.check(node, {}, "", harm, [], 1, LATE)
+    assert fails_on(node, harm, Tried(Script(()))) is bool(fails)
+
+
+def test_publications_are_judged_as_the_oracles_do() -> None:
+    made = object.__new__(standalone.Canary)
+    made._sent, made._arrived, made._spoilt, made._borne = [b"1", b"2", b"3"], set(), {}, set()
+    for data in (b"1", b"3", b"2", b"2", b"x"):
+        made._judge(data)
+    assert made._spoilt == {
+        "order": "publication 2 arrives behind 3",
+        "twice": "publication 2 arrives again, behind 3",
+        "changed": "a publication arrives changed: 78",
+    }
+    made.bear()
+    made._judge(b"x")
+    assert not made._spoilt
+
+
+@pytest.mark.parametrize("to", ["subscriber", "idler"])
+def test_a_publication_that_nobody_asked_for_fails_the_regression_test(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str
+) -> None:
+    with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
+        birds = replay._canary()
+        assert birds is not None
+        inbox = {"subscriber": birds._subscriber, "idler": birds._idler}[to].inbox
+
+        def begin(_: list[dict[str, Any]]) -> bool:
+            push = Push(key_suffix="somebody/else", body=Put(data=b"x"))
+            inbox.append(Seen(push, None, 0, 0, 0))
+            return True
+
+        monkeypatch.setattr(replay, "_canary", lambda: birds)
+        monkeypatch.setattr(replay, "_round", begin)
+        assert "did not ask for" in replay.play("disturbed", [], 1, LATE)
+
+
+def test_a_test_that_cannot_be_run_shows_nothing() -> None:
+    assert fails_on("nothing", "stall", Tried(Script(()))) is None
+    assert fails_on("cmd:false {locator}", "stall", Tried(Script(()))) is None
+
+
+@pytest.mark.parametrize(
+    ("fails", "words"),
+    [(True, "it was run, and did"), (False, "**but it was run and passed"), (None, "fails while")],
+)
+def test_the_page_tells_whether_the_test_shows_the_fault(
+    found: Finding,
+    fails: bool | None,
+    words: str,
+) -> None:
+    found.test_fails = fails
+    found.save()
+    assert found.path is not None
+    assert words in (found.path / README).read_text()
+    assert Finding.load(found.path).test_fails is fails
 
 
 class Group(Replay):

@@ -755,6 +755,44 @@ def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path) -
         assert "not judged any more" in (finding.path / README).read_text()
 
 
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_test_of_what_was_confirmed_is_run_on_the_node_once(
+    run: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool
+) -> None:
+    ran: list[Tried] = []
+
+    def check(node: str, harm: str, tried: Tried) -> bool:
+        assert (node, harm) == ("sick", "disturbed")
+        ran.append(tried)
+        return fails
+
+    monkeypatch.setattr(triage, "fails_on", check)
+    with triage_of(run, lambda _: TWICE) as made:
+        made.take(TWICE, [suspect(1, b"innocent")], 30)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert ran == [finding.tried]
+        assert finding.path
+        assert Finding.load(finding.path).test_fails is fails
+        made.minimise_all(10, lambda *_: None)
+        assert len(ran) == 1
+
+
+def test_the_test_of_what_was_made_smaller_is_run_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[int] = []
+
+    def check(_node: str, _harm: str, tried: Tried) -> bool:
+        ran.append(tried.script.sends)
+        return True
+
+    monkeypatch.setattr(triage, "fails_on", check)
+    with triage_of(run, on(b"bad")) as made:
+        made.take(CRASH, [suspect(1, b"harmless", b"bad")], 30)
+        made.finish(30)
+        made.minimise_all(10, lambda *_: None)
+    assert ran == [2, 1]
+
+
 def test_what_waits_is_a_hit_of_what_ordinary_traffic_was_enough_for_meanwhile(run: Path) -> None:
     with triage_of(run, lambda _: TWICE) as made:
         for number, kind in enumerate(["PUSH", "JOIN", "OAM", "RESPONSE"], 1):
