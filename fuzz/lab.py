@@ -423,7 +423,7 @@ class Lab:
     Attributes:
         tries: How many scripts were tried.
         starts: How many nodes were started for it.
-        unjudged: What nodes do whatever they are sent, and what therefore shows nothing.
+        unjudged: What nodes do whatever they are sent, and what therefore shows nothing; and why that is known.
     """
 
     def __init__(
@@ -448,7 +448,7 @@ class Lab:
         self._reply = config.reply
         self.tries = 0
         self.starts = 0
-        self.unjudged: set[Spot] = set()
+        self.unjudged: dict[Spot, str] = {}
 
     def _stage(self, needs: str, where: Mapping[str, Any]) -> Stage:
         # One that is not ours cannot be started anew; whoever wants a try on it knows that.

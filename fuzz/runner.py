@@ -30,7 +30,7 @@ from fuzz.recorder import Recorder
 from fuzz.script import Do, Script, Step
 from fuzz.stages import Stage, stage_for
 from fuzz.states import FACTS, State
-from fuzz.triage import HITS, LATE, STAGE, Suspect, Triage, bucket_of
+from fuzz.triage import LATE, STAGE, Suspect, Triage, bucket_of
 
 FIRST_BATCH, BATCH = 16, 512
 """So many cases are taken at once and played stage by stage; fewer in the beginning."""
@@ -325,9 +325,8 @@ class Runner:
             self.summary.findings = list(self._triage.findings.values())
             self.summary.notes += filter(None, [self._fairness.note()] if self._fairness else [])
             self.summary.notes += sorted(
-                f"not judged from then on: {' '.join(filter(None, kind))}: it was met {HITS} times, and ordinary "
-                "traffic is enough for it"
-                for kind in self.unjudged
+                f"not judged from then on: {' '.join(filter(None, spot))}: {why}"
+                for spot, why in self.unjudged.items()
             )
             for needs, scene in self._scenes.items():
                 self._note(needs, scene)
@@ -637,8 +636,9 @@ class Runner:
         try:
             if not scene.stage.node.owned:
                 # It may never come back; and there is nothing to try it on.
-                self._triage.found(objection, suspects, buckets=self._buckets)
+                finding = self._triage.found(objection, suspects, buckets=self._buckets)
                 self._restart(scene)
+                self._triage.behind(finding, scene.patient.examine(When.BEAT))
                 return None
             self._restart(scene)
             culprit = self._probe(scene, objection, likely) if objection.harm not in SLOW else None

@@ -320,8 +320,8 @@ class Triage:
         findings: By bucket, in the order they were found.
         masked: Cases left out, by what they are left out for.
         merged: Findings that were told as others, and turned out to be one that is there.
-        unjudged: What is not judged any more, because ordinary traffic is enough for it. The lab knows it too: it would
-            take it for whatever is looked into.
+        unjudged: What is not judged any more, because it shows whatever is sent, and how that is known. The lab knows it
+            too: it would take it for whatever is looked into.
     """
 
     def __init__(
@@ -801,21 +801,28 @@ class Triage:
         if finding.bucket not in self.findings:
             return
         if finding.without == TRAFFIC and finding.harm in BORNE and finding.before + finding.hits >= HITS:
-            self._pass_over(finding)
+            self._pass_over(finding, f"it was met {HITS} times, and ordinary traffic is enough for it")
         most = HITS if finding.status == CONFIRMED or finding.known or finding.harm in CERTAIN else HITS_FLAKY
         if finding.before + finding.hits >= most and not (finding.known and self._through_known):
             self._mask |= dict.fromkeys(finding.causes, finding)
             alike = Counter(kind for cause in finding.causes for kind in _kinds(cause))
             self._wide |= {kind: finding for kind, count in alike.items() if count >= WIDE}
 
-    def _pass_over(self, finding: Finding) -> None:
-        """Has what ordinary traffic is enough for no longer judged: the node would be started anew for ever."""
-        kind = finding.harm, finding.place
-        if kind not in self.unjudged:
-            self.unjudged.add(kind)
-            finding.notes.append(
-                f"Behind {HITS} hits it was not judged any more in this run: whatever is sent, it is seen."
-            )
+    def behind(self, finding: Finding, objection: Objection | None) -> None:
+        """Takes what is seen in new sessions behind a finding, before any other case, where nobody starts the node anew.
+
+        What goes on there can no longer be told from what cases do.
+        """
+        if objection is None or finding.harm not in BORNE:
+            return
+        if (objection.harm, objection.place) == (finding.harm, finding.place):
+            self._pass_over(finding, "the node goes on with it in new sessions, and nobody starts it anew")
+            self._save(finding)
+
+    def _pass_over(self, finding: Finding, why: str) -> None:
+        """Has what shows whatever is sent no longer judged: it would be met for ever."""
+        if self.unjudged.setdefault((finding.harm, finding.place), why) is why:
+            finding.notes.append(f"It was not judged any more from then on in this run: {why}.")
 
     # Looking into it -------------------------------------------------------------------------------
 

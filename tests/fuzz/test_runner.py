@@ -306,11 +306,11 @@ def test_what_ends_in_the_turn_of_a_finding_is_not_looked_into_again(
 
 def test_what_is_not_judged_any_more_is_told_to_the_oracles_and_at_the_end(tmp_path: Path) -> None:
     with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
-        runner._triage.unjudged.add((Harm.DISTURBED, "publication twice"))
+        runner._triage.unjudged[Harm.DISTURBED, "publication twice"] = "it is so"
         summary = runner.run()
         assert runner._scenes[""].patient.unjudged is runner._triage.unjudged
     assert [note for note in summary.notes if "from then on" in note] == [
-        "not judged from then on: disturbed publication twice: it was met 3 times, and ordinary traffic is enough for it"
+        "not judged from then on: disturbed publication twice: it is so"
     ]
 
 

@@ -745,12 +745,13 @@ def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path) -
     with triage_of(run, lambda _: TWICE) as made:
         kinds = ["PUSH", "JOIN", "OAM", "RESPONSE"][:HITS]
         for number, kind in enumerate(kinds, 1):
-            assert made.unjudged == set()
+            assert not made.unjudged
             made.take(TWICE, [suspect(number, b"innocent", message=kind)], 30)
             made.finish(30)
         (finding,) = made.findings.values()
         assert (finding.without, finding.status, finding.hits) == (TRAFFIC, CONFIRMED, HITS)
-        assert made.unjudged == made._lab.unjudged == {(Harm.DISTURBED, "publication twice")}
+        assert made.unjudged is made._lab.unjudged
+        assert list(made.unjudged) == [(Harm.DISTURBED, "publication twice")]
         assert finding.path
         assert "not judged any more" in (finding.path / README).read_text()
 
@@ -807,11 +808,26 @@ def test_what_waits_is_a_hit_of_what_ordinary_traffic_was_enough_for_meanwhile(r
         ]
 
 
+@pytest.mark.parametrize(
+    ("seen", "unjudged"),
+    [(TWICE, True), (None, False), (replace(TWICE, place="publication lost"), False), (STALL, False)],
+)
+def test_what_goes_on_in_new_sessions_of_a_node_that_is_not_ours_is_not_judged(
+    run: Path, seen: Objection | None, *, unjudged: bool
+) -> None:
+    with triage_of(run, never) as made:
+        finding = made.found(TWICE, [suspect(1, b"innocent")])
+        made.behind(finding, seen)
+        assert bool(made.unjudged) is unjudged
+        assert finding.path
+        assert ("goes on with it" in (finding.path / README).read_text()) is unjudged
+
+
 def test_harm_that_a_node_does_not_bear_is_judged_for_ever(run: Path) -> None:
     with triage_of(run, lambda _: SEGV) as made:
         for number in range(2 * HITS):
             made.found(SEGV, [suspect(number, b"innocent")])
-        assert made.unjudged == set()
+        assert not made.unjudged
 
 
 def test_place_that_needs_no_message_keeps_its_name_and_leaves_nothing_out(run: Path) -> None:
