@@ -73,6 +73,7 @@ class Order:
         engine: ``fast`` or ``boofuzz``.
         jobs: How many processes.
         also: Another node that gets the same, as for ``--node``; empty for none.
+        known: File of findings that are known besides those that are shipped; None for none.
         through_known: Known findings are not avoided.
         minimise: Seconds for making each finding smaller.
         rate: Cases a second at most, of all processes together; None for no limit.
@@ -91,6 +92,7 @@ class Order:
     engine: str = "fast"
     jobs: int = 1
     also: str = ""
+    known: Path | None = None
     through_known: bool = False
     minimise: float = 20.0
     rate: float | None = None
@@ -111,6 +113,7 @@ class Order:
             "campaigns": "all" if whole else ",".join(sorted(self.campaigns)),
             "engine": self.engine,
             "also": self.also,
+            "known": self.known is not None,
             "through-known": self.through_known,
             "corpus": self.corpus is not None,
         }
@@ -143,7 +146,7 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
     sys.setswitchinterval(TURN_SECONDS)
     outcome = Outcome()
     config = order.config
-    known = KnownFindings.load()
+    known = KnownFindings.of_run(order.known)
     with (
         Recorder(config, job=job, part=order.part, max_disk=order.max_disk) as recorder,
         Lab(config, node) as lab,
@@ -244,6 +247,11 @@ class _Watch:
         return self._recorder.found(finding, self._engine)
 
 
+def other(order: Order) -> RunConfig:
+    """Returns the run as the node sees it that gets the same. The profile is of the node under test."""
+    return replace(order.config, node=order.also, profile="")
+
+
 @contextmanager
 def _beside(order: Order, job: int) -> Iterator[Node | None]:
     """Starts the node that gets the same, if there is to be one."""
@@ -252,7 +260,7 @@ def _beside(order: Order, job: int) -> Iterator[Node | None]:
     if not order.also:
         yield None
         return
-    node = node_of(replace(order.config, node=order.also), f"also-{job}")
+    node = node_of(other(order), f"also-{job}")
     try:
         node.start()
         node.ask(order.config.reply)

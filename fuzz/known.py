@@ -60,7 +60,8 @@ class Known:
     Attributes:
         id: Short name, unique in the file.
         impl: Implementation: ``eclipse-zenoh``.
-        versions: Releases that have it: ``1.10.2``, ``1.0.0-1.10.2``, ``>=1.7``, several joined by commas.
+        versions: Releases that have it: ``1.10.2``, ``1.0.0-1.10.2``, ``>=1.7``, several joined by commas; ``*`` for
+            all, also for a node of which nobody knows its release.
         harm: The class: ``crash``, ``stall``, ...
         note: What goes wrong, in one sentence that does not tell how to bring it about.
         since: When it was entered.
@@ -84,7 +85,7 @@ class Known:
     message: str = _ANY
     number: int = 0
     file: str = SHIPPED.name
-    _versions: Versions = field(init=False, repr=False, compare=False)
+    _versions: Versions | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -97,10 +98,7 @@ class Known:
             raise self.wrong("id", f"{self.id!r} is no short name; write one like ZF-2026-001")
         if self.harm not in set(Harm):
             raise self.wrong("harm", f"{self.harm!r} is none of {', '.join(Harm)}")
-        try:
-            object.__setattr__(self, "_versions", Versions.parse(self.versions))
-        except NoVersions as error:
-            raise self.wrong("versions", str(error)) from None
+        object.__setattr__(self, "_versions", self._read_versions())
         self._some("state", State)
         self._some("message", MESSAGE_NAMES)
         if not self.place.strip(_WILD) and not self.message.strip(_WILD):
@@ -109,6 +107,14 @@ class Known:
             raise self.wrong("since", f"{self.since} is yet to come")
         if self.report != PRIVATELY and not re.fullmatch(r"https://\S+", self.report):
             raise self.wrong("report", f"must be a link that begins with https:// or {PRIVATELY!r}")
+
+    def _read_versions(self) -> Versions | None:
+        if self.versions.strip() == _ANY:
+            return None
+        try:
+            return Versions.parse(self.versions)
+        except NoVersions as error:
+            raise self.wrong("versions", f"{error}; or {_ANY} for all") from None
 
     def _some(self, key: str, words: Iterable[str]) -> None:
         """Refuses a pattern that nothing can ever match: it is misspelt, or what it was about was renamed."""
@@ -122,7 +128,7 @@ class Known:
 
     def is_for(self, impl: str, version: str) -> bool:
         """Tells whether it is known of a node."""
-        return impl == self.impl and version in self._versions
+        return impl == self.impl and (self._versions is None or version in self._versions)
 
     def matches(self, signature: Signature) -> bool:
         """Tells whether a finding looks like it, whatever the node."""
@@ -133,13 +139,14 @@ class Known:
     def same(self, other: Known) -> bool:
         """Tells whether both say the same of some node."""
         keys = ("impl", "harm", "place", "state", "message")
-        return all(getattr(self, key) == getattr(other, key) for key in keys) and self._versions.meets(
-            other._versions
-        )
+        if any(getattr(self, key) != getattr(other, key) for key in keys):
+            return False
+        mine, theirs = self._versions, other._versions
+        return mine is None or theirs is None or mine.meets(theirs)
 
 
 class KnownFindings:
-    """All known findings of one file.
+    """All known findings of one file, or of those of a run.
 
     Args:
         entries: In the order of the file.
@@ -182,6 +189,21 @@ class KnownFindings:
 
     def __len__(self) -> int:
         return len(self.entries)
+
+    @classmethod
+    def of_run(cls, own: Path | None = None) -> Self:
+        """Returns what is known to a run: what is shipped, behind what a file of the user's own says.
+
+        Raises:
+            UsageError: One of the files cannot be read, or has an entry that is wrong.
+        """
+        shipped = cls.load()
+        if own is None:
+            return shipped
+        both = cls()
+        # What both say is no mistake: it was entered here before it was shipped.
+        both.entries = (*cls.load(own), *shipped)
+        return both
 
     def of(self, signature: Signature, impl: str, version: str) -> Known | None:
         """Returns what is known of a finding on a node: the first entry that fits, or None."""

@@ -60,8 +60,8 @@ exit codes: 0 nothing new, 1 new findings, 2 wrong use, 3 the node or the harnes
 
 The same seed sends the same bytes, but for what each session has of its own (ZenohID, cookie, sequence
 number). A node that we start is started again behind a finding; for one that you started we wait until it
-is well again. Findings that are known (fuzz/known_findings.toml) are counted and shown and do not fail a
-run; once met often they are avoided, unless --through-known is given. Ctrl-C ends a run in order.
+is well again. Findings that are known (fuzz/known_findings.toml, and --known FILE) are counted and shown and
+do not fail a run; once met often they are avoided, unless --through-known is given. Ctrl-C ends a run in order.
 """
 
 DESCRIPTION = """
@@ -89,6 +89,13 @@ def add_run(commands: Any) -> None:
         "--node",
         help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447, ref, or "
         "cmd:'COMMAND {locator}'",
+    )
+    what.add_argument(
+        "--profile",
+        metavar="NAME[:VERSION]",
+        default="",
+        help="what a node is that we do not know: a shipped profile or a TOML file; findings are known by its name "
+        "and version",
     )
     what.add_argument(
         "--also", metavar="NODE", help="another node that gets the same; other answers are findings"
@@ -124,6 +131,12 @@ def add_run(commands: Any) -> None:
     )
     how.add_argument(
         "--seed", metavar="N", type=seed_of, help="of the order of the cases (default: random, shown)"
+    )
+    how.add_argument(
+        "--known",
+        metavar="FILE",
+        type=Path,
+        help="findings that are known besides those that are shipped, as TOML; see docs/findings.md",
     )
     how.add_argument(
         "--through-known", action="store_true", help="go on with what meets known findings again and again"
@@ -319,6 +332,7 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"--jobs, --also and --resume are for nodes; --target {options.target} is none")
     if options.target not in {None, "refnode"}:
         node_only = {"--engine": options.engine != FUZZ_ENGINES[0], "--rate": options.rate is not None}
+        node_only |= {"--profile": options.profile, "--known": options.known is not None}
         node_only["--through-known"] = options.through_known
         given = [name for name, there in node_only.items() if there]
         if given:
@@ -400,7 +414,7 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
     from conformance.config import RunConfig, prepare_run_dir
     from conformance.nodes import node_of
     from fuzz.campaigns import CAMPAIGNS
-    from fuzz.jobs import Order, check_jobs
+    from fuzz.jobs import Order, check_jobs, other
     from fuzz.known import KnownFindings
     from fuzz.recorder import MAX_DISK
     from fuzz.resume import check_fresh, locked
@@ -412,6 +426,7 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
         run_dir=run_dir,
         run_id=run_dir.resolve().name,
         seed=random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed,
+        profile=options.profile,
         may_test=options.i_may_test_this_node,
     )
     order = Order(
@@ -422,6 +437,7 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
         engine=options.engine,
         jobs=options.jobs,
         also=options.also or "",
+        known=options.known,
         through_known=options.through_known,
         minimise=options.minimise,
         rate=options.rate,
@@ -434,9 +450,9 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
     if not reader:
         check_jobs(order, node)
         # A mistake in it is one of whoever typed this, not of a node or of one of several processes.
-        KnownFindings.load()
+        KnownFindings.of_run(order.known)
     if order.also:
-        node_of(replace(config, node=order.also), "also")
+        node_of(other(order), "also")
     prepare_run_dir(run_dir)
     with locked(run_dir):
         before: Earlier | None = None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,32 @@ def test_two_entries_may_not_say_the_same(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="entry 2: versions: entry 1 says the same of the same releases"):
         load(tmp_path, ENTRY + ENTRY.replace("ZF-1", "ZF-2").replace("1.0.0-1.2.1", "1.2.0-1.4.0"))
     assert len(load(tmp_path, ENTRY + ENTRY.replace("ZF-1", "ZF-2").replace("1.0.0-1.2.1", ">=1.4"))) == 2
+
+
+def test_all_versions_are_those_that_nobody_knows_too(tmp_path: Path) -> None:
+    known = load(tmp_path, ENTRY.replace("1.0.0-1.2.1", "*").replace("some-node", "unknown"))
+    assert known.of(SEEN, "unknown", "unknown")
+    assert known.of(SEEN, "unknown", "0.3")
+    assert known.of(SEEN, "some-node", "unknown") is None
+    assert load(tmp_path, ENTRY).of(SEEN, "some-node", "unknown") is None
+    with pytest.raises(UsageError, match="entry 2: versions: entry 1 says the same of the same releases"):
+        load(tmp_path, ENTRY + ENTRY.replace("ZF-1", "ZF-2").replace("1.0.0-1.2.1", "*"))
+
+
+def test_a_file_of_ones_own_goes_before_what_is_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped, own = tmp_path / "shipped.toml", tmp_path / "own.toml"
+    shipped.write_text(ENTRY.replace('message = "PUSH"', ""))
+    own.write_text(ENTRY.replace("ZF-1", "MINE-1"))
+    monkeypatch.setattr(KnownFindings.load.__func__, "__defaults__", (shipped,))  # type: ignore[attr-defined]
+    known = KnownFindings.of_run(own)
+    found, other = known.of(SEEN, "some-node", "1.1.0"), replace(SEEN, message="REQUEST")
+    assert found
+    assert found.id == "MINE-1"
+    assert known.of(other, "some-node", "1.1.0")
+    assert len(known) == 2
+    assert [one.id for one in KnownFindings.of_run()] == ["ZF-1"]
 
 
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -180,6 +180,10 @@ def test_closed_pipe_is_no_error() -> None:
             "--rate, --through-known: for",
         ),
         (["run", "pushes", "--target", "scapy", "--engine", "boofuzz"], "--engine: for nodes only"),
+        (["run", "pushes", "--target", "scapy", "--known", "k.toml"], "--known: for nodes only"),
+        (["run", "pushes", "--node", "ref", "--known", "none.toml"], "none.toml: cannot be read"),
+        (["run", "pushes", "--node", "cmd:node {locator}", "--profile", "mine"], "there is no such profile"),
+        (["run", "pushes", "--node", "pypi", "--profile", "zenoh-pico"], "a pypi node knows what it is"),
         (["run", "pushes", "--node", "nowhere"], "none of a locator"),
         (["run", "pushes", "--node", "pypi", "--also", "nowhere"], "none of a locator"),
         (["run", "pushes", "--node", "tcp/127.0.0.1:99999"], "a port is a number"),
@@ -423,6 +427,49 @@ def test_finding_is_exit_1_and_says_how_to_repeat_it(
     assert sent
     assert not any(len(one) > 8 and one in out + (tmp_path / "m.md").read_text() for one in sent)
     assert read_run(tmp_path / "run").status == "complete"
+
+
+KNOWN = """
+[[finding]]
+id = "MINE-1"
+impl = "zenoh-pico"
+versions = "1.2-1.4"
+harm = "crash"
+message = "D_SUBSCRIBER"
+note = "a declaration of this kind ends the process"
+since = 2026-11-22
+report = "reported privately"
+"""
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+@pytest.mark.parametrize("profile", ["zenoh-pico:1.3", ""])
+def test_finding_on_a_node_of_ones_own_can_be_known(tmp_path: Path, profile: str, jobs: str) -> None:
+    known = tmp_path / "known.toml"
+    known.write_text(
+        KNOWN if profile else KNOWN.replace("zenoh-pico", "unknown").replace("1.2-1.4", "*"), "utf-8"
+    )
+    words_ = ["--profile", profile, "--known", str(known), "--jobs", jobs, "--seed", "1", "--minimise", "1s"]
+    argv = [*words_, "--time", "60s", "--cases", "150"]
+    code = CODE.replace('"pushes"', '"harmful"').replace('"PUSH"', '"D_SUBSCRIBER"')
+    code = code.replace("sys.exit(", 'if __name__ == "__main__": sys.exit(')
+    script = tmp_path / "run.py"
+    script.write_text(code)
+    said = ["run", "harmful", "--node", planted_command("abort"), "--run-dir", str(tmp_path / "run"), *argv]
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script), *said],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "findings: nothing new, 1 known" in done.stdout
+    rows = read_rows(tmp_path / "run" / FINDINGS).rows
+    assert {(row["known"], row["fails"]) for row in rows if row["harm"] == "crash"} >= {("MINE-1", False)}
+    row = read_run(tmp_path / "run")
+    assert (row.node_impl, row.node_version) == (("zenoh-pico", "1.3") if profile else ("unknown", "unknown"))
 
 
 def test_node_that_is_not_there_is_exit_3_and_leaves_no_folder(
