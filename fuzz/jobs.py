@@ -25,10 +25,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conformance.config import RunConfig
-from conformance.errors import HarnessError, Unmet, UsageError
+from conformance.errors import HarnessError, NotApplicable, Unmet, UsageError
+from conformance.nodes.attach import AttachedNode
 from conformance.recorder import NodeFacts
 from fuzz.interrupts import Interrupts
 from fuzz.plan import Done
+from fuzz.player.doors import SPOKEN
 from fuzz.progress import Glance, Progress, together
 from fuzz.recorder import MAX_DISK, Recorder
 from fuzz.summary import Outcome, merged
@@ -187,7 +189,7 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
                 # Of fewer cases than processes some get none.
                 if not runner.summary.total and not order.part and order.cases != 0:
                     outcome.failed = runner.summary.stopped or "no case was played: give it more --time"
-        except (HarnessError, Unmet) as error:
+        except (HarnessError, Unmet, NotApplicable) as error:
             outcome.failed = str(error)
         except OSError:
             raise
@@ -416,7 +418,7 @@ def _work(order: Order, job: int, pipe: Connection, parent: int) -> None:
     with Interrupts([signal.SIGTERM], ignored=[signal.SIGINT, signal.SIGHUP]) as interrupts:
         try:
             pipe.send(_worked(order, job, pipe, interrupts))
-        except (HarnessError, Unmet) as error:
+        except (HarnessError, Unmet, NotApplicable) as error:
             pipe.send(Outcome(failed=f"job {job}: {error}"))
         except KeyboardInterrupt:
             pipe.send(Outcome(interrupted=True))
@@ -463,6 +465,20 @@ def check_jobs(order: Order, node: Node) -> None:
     if order.jobs > 1 and not node.owned:
         raise UsageError(
             f"--jobs {order.jobs} needs a node that is started for each (pypi, ref, cmd:); {order.config.node} is one"
+        )
+
+
+def check_links(node: Node) -> None:
+    """Refuses a running node to which no links can be made.
+
+    Raises:
+        UsageError: Its locator is of another protocol.
+    """
+    # One that we start listens where we want it to.
+    if isinstance(node, AttachedNode) and node.locator.proto not in SPOKEN:
+        raise UsageError(
+            f"--node {node.locator}: the fuzzer speaks {', '.join(SPOKEN)}, not {node.locator.proto}; name such a "
+            "locator of the node: what is inside is the same on all links"
         )
 
 

@@ -87,8 +87,8 @@ def add_run(commands: Any) -> None:
     what = run.add_argument_group("against what")
     what.add_argument(
         "--node",
-        help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447, ref, or "
-        "cmd:'COMMAND {locator}'",
+        help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447 (or udp/..., "
+        "unixsock-stream/...), ref, or cmd:'COMMAND {locator}'",
     )
     what.add_argument(
         "--profile",
@@ -414,7 +414,7 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
     from conformance.config import RunConfig, prepare_run_dir
     from conformance.nodes import node_of
     from fuzz.campaigns import CAMPAIGNS
-    from fuzz.jobs import Order, check_jobs, other
+    from fuzz.jobs import Order, check_jobs, check_links
     from fuzz.known import KnownFindings
     from fuzz.recorder import MAX_DISK
     from fuzz.resume import check_fresh, locked
@@ -448,11 +448,12 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
     )
     node: Any = reader or node_of(config, "fuzz")
     if not reader:
+        check_links(node)
         check_jobs(order, node)
         # A mistake in it is one of whoever typed this, not of a node or of one of several processes.
         KnownFindings.of_run(order.known)
     if order.also:
-        node_of(other(order), "also")
+        _check_also(order)
     prepare_run_dir(run_dir)
     with locked(run_dir):
         before: Earlier | None = None
@@ -463,6 +464,22 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
             check_fresh(run_dir, order.campaigns)
         kind = _TargetRun if reader else _Run
         return kind(order, before, options, command(argv)).run(node)
+
+
+def _check_also(order: Order) -> None:
+    """Refuses another node that cannot get the same.
+
+    Raises:
+        UsageError: There is no such node, or no link to it; names the option that named it.
+    """
+    from conformance.errors import UsageError
+    from conformance.nodes import node_of
+    from fuzz.jobs import check_links, other
+
+    try:
+        check_links(node_of(other(order), "also"))
+    except UsageError as error:
+        raise UsageError(re.sub(r"^--node\b", "--also", str(error))) from None
 
 
 def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:

@@ -19,7 +19,7 @@ from xml.etree.ElementTree import parse
 
 import pytest
 
-from conformance.errors import UsageError
+from conformance.errors import NotApplicable, UsageError
 from fuzz import campaigns
 from fuzz.__main__ import _parser, main
 from fuzz.campaigns import Campaign, Setting
@@ -185,7 +185,10 @@ def test_closed_pipe_is_no_error() -> None:
         (["run", "pushes", "--node", "cmd:node {locator}", "--profile", "mine"], "there is no such profile"),
         (["run", "pushes", "--node", "pypi", "--profile", "zenoh-pico"], "a pypi node knows what it is"),
         (["run", "pushes", "--node", "nowhere"], "none of a locator"),
-        (["run", "pushes", "--node", "pypi", "--also", "nowhere"], "none of a locator"),
+        (["run", "pushes", "--node", "pypi", "--also", "nowhere"], "--also 'nowhere' is none of a locator"),
+        (["run", "pushes", "--node", "ws/127.0.0.1:9"], "speaks tcp, unixsock-stream, udp, not ws"),
+        (["run", "pushes", "--node", "tls/localhost:9", "--jobs", "2"], "not tls; name such a locator"),
+        (["run", "pushes", "--node", "ref", "--also", "ws/127.0.0.1:9"], "--also ws/127.0.0.1:9: the fuzzer"),
         (["run", "pushes", "--node", "tcp/127.0.0.1:99999"], "a port is a number"),
         (
             ["run", "pushes", "--node", "tcp/127.0.0.1:9", "--jobs", "2"],
@@ -497,6 +500,20 @@ def test_oracle_that_fails_is_exit_3_with_all_rows(
         assert run(str(made.locator), tmp_path / "run") == 3
     assert "oracle canary failed and was not asked again: ZeroDivisionError" in capsys.readouterr().err
     assert len(read_rows(tmp_path / "run" / FUZZ_CASES).rows) == 20
+
+
+def test_state_that_a_node_cannot_be_brought_into_is_said_without_a_traceback(
+    tmp_path: Path, node: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def none(*_: object) -> None:
+        raise NotApplicable("no link to it")
+
+    monkeypatch.setattr("fuzz.runner.Runner.run", none)
+    assert run(node, tmp_path / "run") == 3
+    err = capsys.readouterr().err
+    assert "zenoh-fuzz: no link to it" in err
+    assert "Traceback" not in err
+    assert "fault of the harness" not in err
 
 
 def test_node_that_dies_for_good_is_exit_3_with_the_rows_so_far(
