@@ -295,7 +295,8 @@ def run_command(options: argparse.Namespace, argv: Sequence[str]) -> int:
     except HarnessError as error:
         return _not_begun(options, str(error))
     except OSError as error:
-        return fail(f"cannot write to {run_dir}: {error.strerror}; what was recorded so far is there", FAILED)
+        where = relative(Path(os.fsdecode(error.filename))) if error.filename else run_dir
+        return fail(f"cannot write to {where}: {error.strerror}; what was recorded so far is there", FAILED)
     finally:
         if new:
             _remove_empty(run_dir)
@@ -307,15 +308,20 @@ def _not_begun(options: argparse.Namespace, why: str) -> int:
 
     outcome = Outcome(failed=why)
     title = f"{options.campaigns} against {options.target or node_named(options)}"
-    try:
-        if options.junit:
-            page = as_junit(outcome, title, "unknown", options.seed or 0)
-            options.junit.write_text(page, encoding="utf-8")
-        if options.markdown:
-            options.markdown.write_text(as_markdown(outcome, title, ""), encoding="utf-8")
-    except OSError as error:
-        why += f"; and {error.filename} cannot be written: {error.strerror}"
+    if options.junit:
+        _write(options.junit, as_junit(outcome, title, "unknown", options.seed or 0))
+    if options.markdown:
+        _write(options.markdown, as_markdown(outcome, title, ""))
     return fail(why, FAILED)
+
+
+def _write(path: Path, page: str, mode: str = "w") -> None:
+    """Writes a summary; says when it cannot be written. What came of the run is the same without it."""
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(page)
+    except OSError as error:
+        say(f"zenoh-fuzz: {path} cannot be written: {error.strerror}", file=sys.stderr)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -527,31 +533,43 @@ class _Run:
             HarnessError: The node cannot be had.
             OSError: The rows cannot be written.
         """
-        from conformance.errors import NodeDidNotStart
         from conformance.recorder import close_run
         from fuzz.interrupts import Interrupts
-        from fuzz.resume import complete
 
-        order = self._order
         failed = True
-        try:
-            with Interrupts() as interrupts:
-                progress = Progress(order.seconds, order.cases, look=interrupts.check)
-                try:
-                    outcome = self._play(node, progress, interrupts)
-                finally:
-                    progress.end()
-                if self._facts is None:
-                    raise NodeDidNotStart(outcome.failed or "no node was started")
-                complete(order.config.run_dir)
-                self._finish(outcome, self._facts)
-            failed = bool(outcome.failed)
-        finally:
-            if self._row is not None:
-                close_run(order.config, self._row, failed=failed)
+        with Interrupts() as interrupts:
+            try:
+                outcome, facts = self._recorded(node, interrupts)
+                failed = bool(outcome.failed)
+            finally:
+                if self._row is not None:
+                    close_run(self._order.config, self._row, failed=failed)
+            self._write_summaries(outcome, facts)
         if outcome.failed:
             return fail(outcome.failed, FAILED)
         return FINDINGS if outcome.new else OK
+
+    def _recorded(self, node: Any, interrupts: Interrupts) -> tuple[Outcome, NodeFacts]:
+        """Plays and shows what came of it; all rows are there then."""
+        from conformance.errors import NodeDidNotStart
+        from fuzz.recorder import Recorder
+        from fuzz.resume import complete
+        from fuzz.summary import as_text
+
+        order = self._order
+        progress = Progress(order.seconds, order.cases, look=interrupts.check)
+        try:
+            outcome = self._play(node, progress, interrupts)
+        finally:
+            progress.end()
+        if self._facts is None:
+            raise NodeDidNotStart(outcome.failed or "no node was started")
+        complete(order.config.run_dir)
+        self._add_earlier(outcome)
+        with Recorder(order.config, max_disk=None) as recorder:
+            recorder.coverage(outcome.coverage.rows(order.config.run_id))
+        say(as_text(outcome, relative(order.config.run_dir.resolve())))
+        return outcome, self._facts
 
     def _play(self, node: Any, progress: Progress, interrupts: Interrupts) -> Outcome:
         from conformance.recorder import NodeFacts
@@ -583,29 +601,21 @@ class _Run:
         )
         say(f"{names} against {facts.impl} {facts.version}{where}, seed {order.config.seed}", file=sys.stderr)
 
-    def _finish(self, outcome: Outcome, facts: NodeFacts) -> None:
-        """Shows and writes what the run did and found."""
-        from fuzz.recorder import Recorder
-        from fuzz.summary import as_junit, as_markdown, as_text
+    def _write_summaries(self, outcome: Outcome, facts: NodeFacts) -> None:
+        """Writes what the run did and found where it was asked for."""
+        from fuzz.summary import as_junit, as_markdown
 
         order = self._order
-        self._add_earlier(outcome)
-        with Recorder(order.config, max_disk=None) as recorder:
-            recorder.coverage(outcome.coverage.rows(order.config.run_id))
         folder = relative(order.config.run_dir.resolve())
         node = f"{facts.impl} {facts.version}"
         title = f"{', '.join(order.campaigns)} against {node} ({order.config.node}), seed {order.config.seed}"
-        say(as_text(outcome, folder))
         page = as_markdown(outcome, title, folder)
         if self._options.junit:
-            self._options.junit.write_text(
-                as_junit(outcome, title, node, order.config.seed), encoding="utf-8"
-            )
+            _write(self._options.junit, as_junit(outcome, title, node, order.config.seed))
         if self._options.markdown:
-            self._options.markdown.write_text(page, encoding="utf-8")
+            _write(self._options.markdown, page)
         if step := os.environ.get(STEP_SUMMARY):
-            with Path(step).open("a", encoding="utf-8") as file:
-                file.write(page)
+            _write(Path(step), page, "a")
 
     def _add_earlier(self, outcome: Outcome) -> None:
         """Adds what earlier parts of the run did, and what a process did that died, from the rows."""

@@ -489,6 +489,30 @@ def test_node_that_is_not_there_is_exit_3_and_leaves_no_folder(
     assert not (tmp_path / "run").exists()
 
 
+def test_summary_that_cannot_be_written_changes_nothing_of_the_run(
+    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "none" / "step.md"))
+    page = tmp_path / "fuzz.md"
+    assert run(node, tmp_path / "run", "--junit", "/dev/full", "--markdown", str(page)) == 0
+    err = capsys.readouterr().err
+    assert "zenoh-fuzz: /dev/full cannot be written: No space left on device" in err
+    assert "step.md cannot be written: No such file or directory" in err
+    assert "cannot write to" not in err
+    assert "**Findings: nothing new.** 20 cases" in page.read_text()
+    assert read_run(tmp_path / "run").status == "complete"
+
+
+def test_file_of_a_run_that_cannot_be_written_is_named(
+    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run" / FUZZ_COVERAGE).mkdir(parents=True)
+    (tmp_path / "run" / FUZZ_COVERAGE / "something").touch()
+    assert run(node, tmp_path / "run") == 3
+    assert re.search(rf"cannot write to \S*{re.escape(FUZZ_COVERAGE)}\S*: Is a dir", capsys.readouterr().err)
+    assert read_run(tmp_path / "run").status == "failed"
+
+
 def test_oracle_that_fails_is_exit_3_with_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
