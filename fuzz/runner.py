@@ -17,6 +17,7 @@ from conformance.errors import NotApplicable
 from conformance.nodes.base import Node
 from fuzz.boo import Boo
 from fuzz.campaigns.base import Campaign, Setting
+from fuzz.cases import Case
 from fuzz.coverage import Coverage
 from fuzz.fairness import Fairness
 from fuzz.fast import LANES, Fast, Ran
@@ -147,6 +148,10 @@ class Summary:
         return self.total / well if well > 0 else 0.0
 
 
+MOST_COMPARED = 64
+"""So many cases are kept that were compared with another node and may be forgotten."""
+
+
 class _Scene:
     """A stage with everything around it.
 
@@ -162,6 +167,7 @@ class _Scene:
         waiting: Cases that were put off, because it takes long.
         let_go: How many more there were than can wait.
         usual: Seconds that an exchange took when the node was fresh; the longest of all times that it was.
+        compared: Cases that wait for being compared with another node, and some that were.
     """
 
     def __init__(self, runner: Runner, stage: Stage, also: Stage | None) -> None:
@@ -180,6 +186,7 @@ class _Scene:
         self.waiting: list[Numbered] = []
         self._players: list[Player] = []
         self.usual = 0.0
+        self.compared: dict[Case, Ran] = {}
         self.engine = runner.engine_for(self._player, stage.lanes)
 
     def put_off(self, cases: Sequence[Numbered]) -> None:
@@ -348,6 +355,8 @@ class Runner:
             self.summary.notes.append(
                 f"{left} cases were put off: those that need a node that {needs} took {share:.0%} of the time"
             )
+        if patient.rival is not None:
+            self.summary.notes.append(patient.rival.note() + where)
         self.summary.notes += [f"not judged{where}: {name}: {why}" for name, why in patient.notes.items()]
         self.summary.blind += [
             f"oracle {name} failed{where} and was not asked again: {why}"
@@ -522,6 +531,10 @@ class Runner:
         assert scene is not None
         scene.recent.append(ran)
         objection = self._look(scene, ran)
+        if objection is not None and objection.case is not None:
+            # The node is well.
+            self._take_difference(scene, objection, objection.case)
+            objection = None
         self._record(scene, ran, objection)
         if self._triage.collect():
             self._learn()
@@ -611,7 +624,24 @@ class Runner:
         elif silent and when is When.CASE:
             when = When.BEAT
         patient.keep()
-        return patient.examine(when, played, ran.numbered.case)
+        rival = patient.rival
+        if rival is None:
+            return patient.examine(when, played, ran.numbered.case)
+        compared = rival.compared
+        if len(scene.compared) > 2 * rival.waiting + MOST_COMPARED:
+            scene.compared = {case: ran for case, ran in scene.compared.items() if rival.waits(case)}
+        if rival.wants(ran.numbered.case, silent=silent):
+            scene.compared[ran.numbered.case] = ran
+        objection = patient.examine(when, played, ran.numbered.case)
+        if self._fairness and rival.compared > compared:
+            # It is no fault of the case that was just played.
+            self._fairness.go_on()
+        return objection
+
+    def _take_difference(self, scene: _Scene, objection: Objection, case: Case) -> None:
+        """Takes in that another node answers a case otherwise. It came again by then; a fresh node shows no more."""
+        self._triage.take(objection, [_suspect(scene.compared[case], ())], 0.0)
+        self._learn()
 
     def _give_up(self, scene: _Scene, ran: Ran) -> None:
         """Counts how often a state was not reached although the node is well."""
@@ -690,6 +720,7 @@ class Runner:
         """Plays cases again, one by one; returns the one that harms the node, as it was played now."""
         when = ORACLES[objection.oracle].when if objection.oracle in ORACLES else When.ODD
         when = When.BEAT if when is When.CASE else when
+        names = [name for name in ORACLES if name != "differs"]
         player = scene.stage.player(random.Random(), scene.trace, self.answers)
         deadline = time.monotonic() + PROBE_SECONDS
         # It is confirmed later, with all patience.
@@ -699,7 +730,7 @@ class Runner:
                     again = replace(ran, started_ns=time.time_ns(), started=time.perf_counter(), position=0)
                     script = Script((Step(Do.REACH, "a", ran.state), *ran.steps))
                     again.played = player.play(script, scene.patient.has_failed)
-                    seen = scene.patient.examine(when, again.played, ran.numbered.case)
+                    seen = scene.patient.examine(when, again.played, ran.numbered.case, names)
                     if seen is not None:
                         ran.played, ran.started_ns, ran.position = again.played, again.started_ns, 0
                         return ran, seen

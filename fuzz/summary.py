@@ -232,7 +232,9 @@ def _smallest(row: FindingRow) -> str:
 def _repeat(row: FindingRow, folder: str) -> str:
     """Returns what to type to see a finding again, or where that stands."""
     where = f"{folder}/{row.folder or 'findings'}"
-    return f"zenoh-fuzz replay {where}" if row.engine in FUZZ_ENGINES else f"see {where}/README.md"
+    # A replay has one node, and what differs needs two.
+    repeats = row.engine in FUZZ_ENGINES and row.oracle != "differs"
+    return f"zenoh-fuzz replay {where}" if repeats else f"see {where}/README.md"
 
 
 # Markdown ---------------------------------------------------------------------------------------------

@@ -98,7 +98,9 @@ def add_run(commands: Any) -> None:
         "and version",
     )
     what.add_argument(
-        "--also", metavar="NODE", help="another node that gets the same; other answers are findings"
+        "--also",
+        metavar="NODE",
+        help="another node that gets the same, for half of the time; other answers are findings",
     )
     what.add_argument("--target", choices=TARGETS, help="one of our own readers instead of a node")
     what.add_argument(

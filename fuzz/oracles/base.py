@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fuzz.cases import Case
     from fuzz.oracles.patient import Patient
     from fuzz.player import Played
 
@@ -53,12 +54,14 @@ class Objection:
         harm: The class.
         place: Where in the node, or what of it fails, in words that do not change from run to run; may be empty.
         detail: One line for people.
+        case: What it is about where that is known, and the node is well all the same; else None.
     """
 
     oracle: str
     harm: Harm
     place: str
     detail: str
+    case: Case | None = None
 
 
 Spot = tuple[Harm, str]

@@ -5,22 +5,41 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from fuzz.cases import Case, reach
 from fuzz.oracles.ward import Ward
 from fuzz.player import Played
 from fuzz.script import Script
+from scapy_layers.codes import CloseReason
 
-SHARE = 0.1
-"""Of the time, comparing takes so much."""
+SHARE = 0.5
+"""Of the time, comparing takes so much: it was asked for, and most campaigns have more fields than there is time for."""
 
 MOST_ALIKE = 3
-"""So many cases about one field of one message in one state are compared."""
+"""So many cases about one field of one message in one state are compared; all fields have one before any has two."""
 
 AGAIN = 2
 """So often a difference must show again on fresh links."""
 
 DIED = "died"
+
+Field = tuple[str, str, str]
+"""What is compared: a state, a kind of message, the path of a field."""
+
+
+class _Answer(NamedTuple):
+    """What became of a case on one node.
+
+    Attributes:
+        ending: How it ended, or ``died``.
+        shape: What came back, for people.
+        reason: Of the CLOSE in it; None without one.
+    """
+
+    ending: str
+    shape: str
+    reason: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +47,24 @@ class Difference:
     """Two nodes that answer one case differently.
 
     Attributes:
-        ours: What became of the case on the node under test: an ending, or ``died``.
+        case: The case; not always the one that was played last.
+        ours: What became of it on the node under test: an ending, with the reason of a CLOSE where only that differs,
+            or ``died``.
         theirs: The same on the other.
         detail: One line for people.
     """
 
+    case: Case
     ours: str
     theirs: str
     detail: str
 
 
 class Rival:
-    """Another node that the same cases are played on, now and then.
+    """Another node that the same cases are played on, as many as there is time for.
+
+    A case of each field waits until it is its turn: those of fields that were compared least, and of them those that
+    were answered at once.
 
     Args:
         stage: The other node; started.
@@ -53,25 +78,73 @@ class Rival:
         self.stage = stage
         self.counts: Counter[tuple[str, str, str]] = Counter()
         self.compared = 0
-        self._alike: Counter[tuple[str, str, str]] = Counter()
+        self._met: set[Field] = set()
+        self._alike: Counter[Field] = Counter()
+        self._waiting: dict[Field, tuple[bool, Case]] = {}
         self._next = 0.0
 
-    def compare(self, ours: Ward, case: Case) -> Difference | None:
-        """Plays a case on both nodes if it is time; returns a difference of a class that was not met yet."""
+    def compare(self, ours: Ward, case: Case, *, silent: bool = False) -> Difference | None:
+        """Takes in a case, and plays one on both nodes if it is time.
+
+        Args:
+            ours: The node under test.
+            case: What was just played on it.
+            silent: It was not answered: comparing it takes long.
+
+        Returns:
+            A difference of a class that was not met yet.
+        """
+        if len(case.causes) == 1:
+            self._met.add(field_of(case))
+        if self.wants(case, silent=silent):
+            self._waiting[field_of(case)] = silent, case
         began = time.perf_counter()
-        alike = str(case.state), case.message, case.field
-        if began < self._next or self._alike[alike] >= MOST_ALIKE:
+        if began < self._next or not self._waiting:
             return None
-        self._alike[alike] += 1
+        chosen = min(self._waiting, key=lambda one: (self._alike[one], self._waiting[one][0]))
+        _, case = self._waiting.pop(chosen)
+        self._alike[chosen] += 1
         self.compared += 1
         found = self._difference(ours, case)
         now = time.perf_counter()
         self._next = now + (now - began) * (1 / SHARE - 1)
         if found is None:
             return None
-        known = *alike[:2], f"{found.ours} / {found.theirs}"
+        known = *chosen[:2], f"{found.ours} / {found.theirs}"
         self.counts[known] += 1
         return found if self.counts[known] == 1 else None
+
+    def wants(self, case: Case, *, silent: bool = False) -> bool:
+        """Tells whether a case is to wait for its turn: none of its field does, or one that takes longer.
+
+        One about several fields at once does where nothing else waits: there is no end of them.
+        """
+        if len(case.causes) > 1:
+            return not self._waiting and not self._alike[field_of(case)]
+        there = self._waiting.get(field_of(case))
+        if there is None:
+            return self._alike[field_of(case)] < MOST_ALIKE
+        return there[0] and not silent
+
+    def waits(self, case: Case) -> bool:
+        """Tells whether a case waits for its turn."""
+        there = self._waiting.get(field_of(case))
+        return there is not None and there[1] is case
+
+    @property
+    def waiting(self) -> int:
+        """How many cases wait for their turn."""
+        return len(self._waiting)
+
+    def note(self) -> str:
+        """Says how much was compared, and what came out."""
+        fields = sum(self._alike[field] > 0 for field in self._met)
+        count = len(self.counts)
+        classes = f"{count} {'kind' if count == 1 else 'kinds'} of difference" if count else "no difference"
+        return (
+            f"compared with {_title(self.stage)}: {fields} of {len(self._met)} fields in their states, by {self.compared} cases; "
+            f"{classes}"
+        )
 
     def _difference(self, ours: Ward, case: Case) -> Difference | None:
         script = Script((reach(case.state, "a"), *case.steps))
@@ -80,29 +153,55 @@ class Rival:
         for _ in range(1 + AGAIN):
             mine = _ending(ours, script)
             # One that died here is for other oracles.
-            if mine is None or mine[0] == DIED:
+            if mine is None or mine.ending == DIED:
                 return None
             theirs = _ending(self.stage, script)
-            if theirs is not None and theirs[0] == DIED:
+            if theirs is not None and theirs.ending == DIED:
                 self.stage.restart()
-            if theirs is None or mine[0] == theirs[0] or first not in {None, (mine[0], theirs[0])}:
+            words = _words(mine, theirs) if theirs is not None else None
+            if theirs is None or words is None or first not in {None, words}:
                 return None
-            first = mine[0], theirs[0]
-            shapes = f"{mine[1]!r} from {_title(ours)}, {theirs[1]!r} from {_title(self.stage)}"
+            first = words
+            shapes = f"{mine.shape!r} from {_title(ours)}, {theirs.shape!r} from {_title(self.stage)}"
         assert first is not None
-        return Difference(*first, f"two nodes answer differently: {shapes}")
+        return Difference(case, *first, f"two nodes answer differently: {shapes}")
 
 
-def _ending(stage: Ward, script: Script) -> tuple[str, str] | None:
-    """Plays a script; returns how it ended and the shape of the answers, None when its state was not reached."""
+def field_of(case: Case) -> Field:
+    """Returns what a case compares."""
+    return str(case.state), case.message, case.field
+
+
+def _words(mine: _Answer, theirs: _Answer) -> tuple[str, str] | None:
+    """Returns what differs between two answers; None when they are alike.
+
+    What else is in them is free to each node: extensions, what it declares by itself, how it fills its batches.
+    """
+    if mine.ending != theirs.ending:
+        return mine.ending, theirs.ending
+    # One whose CLOSE was lost with the link said one all the same.
+    if mine.reason is None or theirs.reason is None or mine.reason == theirs.reason:
+        return None
+    return f"{mine.ending} {_reason(mine.reason)}", f"{theirs.ending} {_reason(theirs.reason)}"
+
+
+def _reason(reason: int) -> str:
+    return CloseReason(reason).name if reason in set(CloseReason) else str(reason)
+
+
+def _ending(stage: Ward, script: Script) -> _Answer | None:
+    """Plays a script; returns what became of it, None when its state was not reached."""
     player = stage.player()
     try:
         played: Played = player.play(script)
     finally:
         player.leave()
     if stage.node.death():
-        return DIED, stage.node.death()
-    return None if played.failure else (str(played.ending), played.shape)
+        return _Answer(DIED, stage.node.death())
+    if played.failure:
+        return None
+    reason = next((answer.close for answer in played.answers if answer.close is not None), None)
+    return _Answer(str(played.ending), played.shape, reason)
 
 
 def _title(stage: Ward) -> str:

@@ -475,6 +475,38 @@ def test_finding_on_a_node_of_ones_own_can_be_known(tmp_path: Path, profile: str
     assert (row.node_impl, row.node_version) == (("zenoh-pico", "1.3") if profile else ("unknown", "unknown"))
 
 
+@pytest.mark.parametrize(
+    ("other", "place"),
+    [
+        ("ref:ZN-INIT-003", "closed / accepted"),
+        ("ref:ZN-INIT-045", "closed UNSUPPORTED / closed INVALID"),
+        ("ref", ""),
+    ],
+)
+def test_what_another_node_answers_otherwise_is_a_finding_and_harms_nobody(
+    tmp_path: Path,
+    other: str,
+    place: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("fuzz.oracles.rival.SHARE", 1.0)
+    words_ = ["--also", other, "--seed", "1", "--minimise", "0"]
+    assert run("ref", tmp_path / "run", *words_, campaign="inits", cases=400) == (1 if place else 0)
+    out = capsys.readouterr().out
+    assert re.search(r"compared with zenoh-harness-refnode\S* \S+: (\d+) of \1 fields in their states", out)
+    assert "restarts" not in out
+    assert (f"finding: differs {place} handshake INIT" in out) == bool(place)
+    assert "zenoh-fuzz replay" not in out
+    if place:
+        row = read_rows(tmp_path / "run" / FINDINGS).rows[-1]
+        assert (row["status"], row["fails"], row["harm"]) == ("seen", True, "differs")
+        rows = read_rows(tmp_path / "run" / FUZZ_CASES).rows
+        guilty = next(one for one in rows if one["case"] == row["case"])
+        assert "INIT.version" in guilty["field"]
+        assert guilty["verdict"] == "closed"
+
+
 def test_node_that_is_not_there_is_exit_3_and_leaves_no_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

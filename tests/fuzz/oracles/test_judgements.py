@@ -1,12 +1,14 @@
 """Pace, answers, another node: oracles that compare."""
 
+import math
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
 from conformance.nodes.base import Node
-from fuzz.cases import Case, Fixed, reach, send
+from fuzz.cases import Case, Cause, Fixed, reach, send
 from fuzz.oracles import ORACLES, Harm, Objection, Patient, When
 from fuzz.oracles.machine import Watch
 from fuzz.oracles.pace import AGAIN, IN_A_ROW, LEAST, Pace, is_slow
@@ -148,6 +150,7 @@ class Playing(Player):
 
     def __init__(self, stage: Scripted) -> None:
         self.stage = stage
+        self.batches: list[bytes] = []
 
     def play(self, script: Script, hopeless: Callable[[], bool] | None = None) -> Played:  # noqa: ARG002
         ending = self.stage.endings.pop(0) if len(self.stage.endings) > 1 else self.stage.endings[0]
@@ -155,10 +158,23 @@ class Playing(Player):
             self.stage.node.dead = "the process died of SIGSEGV"  # type: ignore[attr-defined]
         if ending in {"failed", "died"}:
             return Played(failure="no")
-        return Played(ending=Ending(ending))
+        return Played(ending=Ending(ending), answers=[Answers().read(batch, 0) for batch in self.batches])
 
     def leave(self) -> None:
         pass
+
+
+class Closing(Scripted):
+    """A stage whose player says that its case ended with a CLOSE of some reason, or with one that was lost."""
+
+    def __init__(self, node: Node, reason: int | None) -> None:
+        super().__init__(node, "closed")
+        self.reason = reason
+
+    def player(self) -> Player:
+        made = Playing(self)
+        made.batches = [] if self.reason is None else [bytes(Close(reason=self.reason))]
+        return made
 
 
 @pytest.mark.parametrize(
@@ -197,6 +213,63 @@ def test_comparing_takes_its_share_of_the_time() -> None:
     rival._next += 100
     assert rival.compare(mine, case()) is None
     assert rival.compared == 1
+
+
+def about(field: str) -> Case:
+    return replace(case(), field=field)
+
+
+def test_cases_wait_until_there_is_time_and_fields_that_were_not_compared_come_first() -> None:
+    mine, other = Scripted(RouterNode(), "accepted"), Scripted(RouterNode(), "closed")
+    rival = Rival(other)
+    rival._next = math.inf
+    for field in ("one", "silent", "two", "one"):
+        assert rival.compare(mine, about(field), silent=field == "silent") is None
+    compared = []
+    for field in ("one", "three", "one", "one"):
+        rival._next = 0.0
+        # All of them are told.
+        rival.counts.clear()
+        found = rival.compare(mine, about(field))
+        assert found
+        compared.append(found.case.field)
+    assert compared == ["one", "two", "three", "silent"]
+    assert "4 of 4 fields in their states, by 4 cases; 1 kind of difference" in rival.note()
+    assert rival.waiting == 1
+
+
+def test_a_case_about_two_fields_is_compared_where_nothing_else_waits() -> None:
+    rival = Rival(Scripted(RouterNode(), "closed"))
+    both = replace(about("one + two"), causes=(Cause("a", "one", ""), Cause("a", "two", "")))
+    assert rival.wants(both)
+    rival._next = math.inf
+    rival.compare(Scripted(RouterNode(), "accepted"), about("one"))
+    assert not rival.wants(both)
+
+
+def test_a_case_that_was_answered_waits_in_place_of_one_that_was_not() -> None:
+    rival = Rival(Scripted(RouterNode(), "closed"))
+    rival._next = math.inf
+    slow, quick = about("one"), about("one")
+    rival.compare(Scripted(RouterNode(), "accepted"), slow, silent=True)
+    assert rival.waits(slow)
+    rival.compare(Scripted(RouterNode(), "accepted"), quick)
+    assert rival.waits(quick)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "place"),
+    [
+        (2, 2, ""),
+        (2, 1, "closed INVALID / closed UNSUPPORTED"),
+        (2, 99, "closed INVALID / closed 99"),
+        (2, None, ""),
+    ],
+)
+def test_two_nodes_differ_in_the_reason_of_a_close(ours: int, theirs: int | None, place: str) -> None:
+    mine, other = Closing(RouterNode(), ours), Closing(RouterNode(), theirs)
+    found = Rival(other).compare(mine, case())
+    assert (f"{found.ours} / {found.theirs}" if found else "") == place
 
 
 def test_two_real_ends_differ_through_the_patient(node: RouterNode) -> None:
