@@ -294,9 +294,10 @@ class Runner:
         self._ahead = FIRST_BATCH // 2
         self._turn = 0.0
         self._turn_ends = math.inf
-        # With a number of cases, and not a time, all that is due is played in its order.
+        # With a number of cases all that is due is played in its order, so that it is the same for the same seed.
+        self._in_order = budget.seconds is None or budget.cases is not None
         sources = sum(len(plan.sources) for plan in self._plans)
-        self._fairness = Fairness(sources) if budget.seconds is not None else None
+        self._fairness = None if self._in_order else Fairness(sources)
         self._objection: Objection | None = None
         self._running: list[Ran] = []
         self._buckets: set[str] = set()
@@ -452,7 +453,7 @@ class Runner:
             if scene is None:
                 continue
             left, scene.waiting = [*scene.waiting, *cases], []
-            shares = bool(needs and batch) and len(by_stage) > 1
+            shares = bool(needs and batch) and len(by_stage) > 1 and not self._in_order
             if not shares or not self._had_enough(scene):
                 left = self._play_on(scene, left, LONG_TURN if shares else math.inf)
             scene.put_off(left)
@@ -487,7 +488,7 @@ class Runner:
     def _had_enough(self, scene: _Scene) -> bool:
         """Tells whether a stage had more of the time than is fair."""
         passed = time.monotonic() - self._began
-        if self._budget.seconds is None or passed < SETTLED:
+        if self._in_order or passed < SETTLED:
             return False
         return scene.seconds / passed > max(FAIR, scene.played / max(1, self.summary.total))
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import resource
 import threading
 import time
@@ -200,11 +201,13 @@ class Turns:
 
     Attributes:
         played: Cases by stage, turn by turn.
+        given: Seconds that a stage may have, turn by turn.
     """
 
     def __init__(self, runner: Runner, monkeypatch: pytest.MonkeyPatch, seconds: dict[str, float]) -> None:
         self.runner = runner
         self.played: list[dict[str, int]] = []
+        self.given: list[float] = []
         self._seconds = seconds
         self._now = 0.0
         slow = replace(FACTS[State.CONNECTED], needs="slow")
@@ -218,7 +221,8 @@ class Turns:
         stage.needs = needs
         return stage
 
-    def _play_on(self, scene: module._Scene, left: list[Numbered], _: float) -> list[Numbered]:
+    def _play_on(self, scene: module._Scene, left: list[Numbered], seconds: float) -> list[Numbered]:
+        self.given.append(seconds)
         cost = self._seconds[scene.stage.needs] * len(left)
         self.played[-1][scene.stage.needs] = len(left)
         self._now += cost
@@ -272,12 +276,17 @@ def test_of_what_waits_too_long_the_rest_is_let_go_and_told(
         ]
 
 
-def test_cases_by_number_are_not_put_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=1000)) as runner:
+@pytest.mark.parametrize("seconds", [None, 1e6])
+def test_cases_by_number_are_not_put_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float | None
+) -> None:
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(seconds, 1000)) as runner:
         turns = Turns(runner, monkeypatch, {"": 1.0, "slow": 5.0})
         for _ in range(20):
             turns.turn(State.OPEN, State.CONNECTED)
         assert all(turn == {"": 1, "slow": 1} for turn in turns.played)
+        assert set(turns.given) == {math.inf}
+        assert runner._fairness is None
 
 
 def test_what_ends_in_the_turn_of_a_finding_is_not_looked_into_again(
