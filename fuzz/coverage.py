@@ -66,7 +66,8 @@ class Part(NamedTuple):
         return self.tried / self.planned if self.planned else 1.0
 
     def __str__(self) -> str:
-        return f"{self.tried} of {self.planned} {self.name} ({100 * self.share:.1f} %)"
+        share = f" ({100 * self.share:.1f} %)" if self.planned else ""
+        return f"{self.tried} of {self.planned} {self.name}{share}"
 
 
 class Coverage:

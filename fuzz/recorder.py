@@ -215,7 +215,7 @@ class Recorder:
         size = folder_size(folder)
         if size < self._max_disk:
             return ""
-        return f"the run folder takes {size / 1e9:.1f} GB, as much as --max-disk allows"
+        return f"the run folder takes {_size(size)}, as much as --max-disk allows"
 
     # Findings, coverage, captures ----------------------------------------------------------------------
 
@@ -357,6 +357,14 @@ def _below(folder: Path, path: Path | None) -> str:
         return ""
     here, there = folder.resolve(), path.resolve()
     return str(there.relative_to(here)) if there.is_relative_to(here) else path.name
+
+
+def _size(size: int) -> str:
+    """Returns bytes in words: ``2.6 MB``."""
+    return next(
+        (f"{size / unit:.1f} {name}" for unit, name in ((1e9, "GB"), (1e6, "MB")) if size >= unit),
+        f"{size / 1e3:.1f} kB",
+    )
 
 
 def footer(count: int) -> str:

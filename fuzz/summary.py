@@ -254,11 +254,13 @@ def as_markdown(outcome: Outcome, title: str, folder: str) -> str:
 def _markdown(outcome: Outcome, title: str, folder: str) -> Iterator[str]:
     yield f"## zenoh-fuzz: {_md(title)}"
     yield ""
-    why = (
-        f" **Ended early: {_md(outcome.failed or outcome.stopped or 'stopped')}.**"
-        if _ended_early(outcome)
-        else ""
-    )
+    why = ""
+    if _ended_early(outcome):
+        words = _md(outcome.failed or outcome.stopped or "stopped")
+        why = f" **Ended early: {words}{'' if words.endswith(('.', '?', '!')) else '.'}**"
+    if not (outcome.total or outcome.earlier or outcome.findings):
+        yield f"**Nothing was played.**{why}"
+        return
     yield f"**{verdict(outcome).capitalize()}.** {outcome.total} cases in {outcome.seconds:.0f} s, {_rates(outcome)}.{why}"
     yield ""
     shown = sorted(outcome.findings, key=lambda row: (not row.fails, bool(row.known)))[:MOST_FINDINGS]
@@ -280,7 +282,8 @@ def _markdown(outcome: Outcome, title: str, folder: str) -> Iterator[str]:
     yield "| tried | of | | |"
     yield "|---|---|---|---|"
     for part in outcome.coverage.parts:
-        yield f"| {part.tried} | {part.planned} | {100 * part.share:.1f} % | {part.name} |"
+        share = f"{100 * part.share:.1f} %" if part.planned else "-"
+        yield f"| {part.tried} | {part.planned} | {share} | {part.name} |"
     yield ""
     yield f"Answers of {outcome.coverage.shapes} shapes."
     for note in _asides(outcome):

@@ -7,7 +7,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from fuzz.coverage import Coverage
+from fuzz.coverage import Coverage, Part
 from fuzz.lying import Lying
 from fuzz.states import State
 from fuzz.summary import Outcome, as_junit, as_markdown, as_text, by_bucket, merged
@@ -55,6 +55,20 @@ def test_text_has_rates_coverage_findings_and_how_to_repeat() -> None:
     assert "7 cases in open, first pushes 4, 30 more left out" in text
     assert "findings: 1 new, 1 known, 1 unconfirmed" in text
     assert "2 restarts, the longest 0.70 s" in text
+
+
+def test_page_of_a_run_that_never_began_says_so() -> None:
+    page = as_markdown(Outcome(failed="no link to it; is a node listening there?"), "a against b", "")
+    assert "**Nothing was played.** **Ended early: no link to it; is a node listening there?**" in page
+    assert "nothing new" not in page
+    assert "100.0 %" not in page
+
+
+def test_of_nothing_there_is_no_share() -> None:
+    part = Part("states", 0, 0)
+    assert str(part) == "0 of 0 states"
+    page = as_markdown(Outcome(cases=Counter(a=1)), "a against b", "")
+    assert "| 0 | 0 | - | states |" in page
 
 
 def test_lies_that_findings_hide_are_counted() -> None:
