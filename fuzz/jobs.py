@@ -199,6 +199,9 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
         summary = runner.summary
         outcome.failed = "; ".join(filter(None, [outcome.failed, *dict.fromkeys(summary.blind)]))
         outcome.findings = [watch.row(finding) for finding in summary.findings]
+        for finding in summary.findings:
+            # What was left out because of it is counted to the end.
+            finding.save()
         for finding in triage.merged:
             # Rows of it were written when nobody knew.
             if finding.bucket not in triage.findings:

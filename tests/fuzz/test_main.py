@@ -30,6 +30,7 @@ from fuzz.commands.run import command, node_named
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
 from fuzz.progress import Glance, Progress, clock, together, words
+from fuzz.runner import Runner
 from fuzz.states import State
 from spark_reports.rows import FINDINGS, FUZZ_CASES, FUZZ_COVERAGE, read_rows, read_run
 from tests.fuzz.planted import command as planted_command
@@ -430,6 +431,25 @@ def test_finding_is_exit_1_and_says_how_to_repeat_it(
     assert sent
     assert not any(len(one) > 8 and one in out + (tmp_path / "m.md").read_text() for one in sent)
     assert read_run(tmp_path / "run").status == "complete"
+
+
+def test_folder_of_a_finding_counts_what_was_left_out_to_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave_out(runner: Runner) -> None:
+        for finding in runner.summary.findings:
+            finding.masked += 1000
+
+    # Behind the last hit.
+    monkeypatch.setattr("fuzz.runner.Runner.minimise", leave_out)
+    harmful = Campaign("harmful", "for tests", small((State.OPEN, "D_SUBSCRIBER")))
+    monkeypatch.setitem(campaigns.CAMPAIGNS, "harmful", harmful)
+    words_ = ["--seed", "1", "--minimise", "0"]
+    assert run(planted_command("abort"), tmp_path / "run", *words_, campaign="harmful", cases=150) == 1
+    row = read_rows(tmp_path / "run" / FINDINGS).rows[-1]
+    kept = json.loads((tmp_path / "run" / row["folder"] / "finding.json").read_text())
+    assert row["left_out"] >= 1000
+    assert (kept["hits"], kept["masked"]) == (row["hits"], row["left_out"])
 
 
 KNOWN = """
