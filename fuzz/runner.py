@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import resource
 import time
 from collections import Counter, deque
@@ -506,7 +507,7 @@ class Runner:
             stage.start()
         except NotApplicable as error:
             self._refused[needs] = str(error)
-            self.summary.notes.append(f"left out: states that need a node that {needs}: {error}")
+            self.summary.notes.append(f"left out: states that need a node that {needs}: {_without(error)}")
             return None
         scene = self._scenes[needs] = _Scene(self, stage, self._beside(needs))
         scene.begin()
@@ -520,7 +521,9 @@ class Runner:
             stage = stage_for(needs, self.also, self.config)
             stage.start()
         except NotApplicable as error:
-            self.summary.notes.append(f"not compared: states that need a node that {needs}: {error}")
+            self.summary.notes.append(
+                f"not compared: states that need a node that {needs}: {_without(error)}"
+            )
             return None
         return stage
 
@@ -768,6 +771,11 @@ class Runner:
                 objection = scene.patient.examine(When.TREND)
                 if objection is not None:
                     self._trouble(scene, objection)
+
+
+def _without(error: NotApplicable) -> str:
+    """Returns why a node cannot be brought to do something, behind words that say that states need one that does."""
+    return re.sub(r"^needs a node that ", "it would have to be one that ", str(error))
 
 
 def _suspect(ran: Ran, before: Sequence[Ran]) -> Suspect:

@@ -17,7 +17,7 @@ from scapy.layers.inet import IP
 from scapy.utils import RawPcapNgReader
 
 from conformance.config import RunConfig
-from conformance.errors import NodeDidNotStart
+from conformance.errors import NodeDidNotStart, NotApplicable
 from conformance.nodes import Node
 from fuzz import runner as module
 from fuzz.campaigns.base import Campaign, Setting
@@ -274,6 +274,21 @@ def test_of_what_waits_too_long_the_rest_is_let_go_and_told(
         assert runner.summary.notes[:1] == [
             "49 cases were put off: those that need a node that slow took 91% of the time"
         ]
+
+
+def test_states_that_are_left_out_are_told_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(*_: object) -> Stage:
+        raise NotApplicable("needs a node that is started with a configuration of its own")
+
+    monkeypatch.setattr(module, "stage_for", none)
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
+        assert runner._scene("joins") is None
+        assert runner.summary.notes[-1] == (
+            "left out: states that need a node that joins: it would have to be one that is started with a "
+            "configuration of its own"
+        )
 
 
 @pytest.mark.parametrize("seconds", [None, 1e6])
