@@ -21,6 +21,7 @@ from fuzz.player.history import history_of
 from fuzz.regression import shortened, test_of
 from fuzz.script import Do, Script, ScriptError
 from fuzz.states import State
+from spark_reports.rows import gone_on_failure
 
 FOLDER = "findings"
 """Folder of a run in which its findings are."""
@@ -339,9 +340,10 @@ class Finding:
     def _write_capture(self, tried: Tried) -> None:
         assert self.path is not None
         beside = self.path / f".{CAPTURE}.{os.getpid()}"
-        with CaptureWriter(beside) as capture:
-            capture.add(history_in(tried), f"finding: {self.bucket}", remarks_of(self))
-        beside.replace(self.path / CAPTURE)
+        with gone_on_failure(beside):
+            with CaptureWriter(beside) as capture:
+                capture.add(history_in(tried), f"finding: {self.bucket}", remarks_of(self))
+            beside.replace(self.path / CAPTURE)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -423,11 +425,12 @@ def _write(path: Path, text: str) -> None:
     if path.exists() and path.read_text(encoding="utf-8", errors="replace") == text:
         return
     beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    with gone_on_failure(beside):
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
 
 
 def _read(path: Path) -> Any:

@@ -26,6 +26,7 @@ from spark_reports.rows import (
     ROWS_VERSION,
     CoverageRow,
     FindingRow,
+    gone_on_failure,
     to_json,
 )
 
@@ -279,12 +280,13 @@ class Recorder:
         path = self._config.run_dir / FUZZ_COVERAGE
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         count = 0
-        with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
-            for row in rows:
-                file.write(to_json(row) + "\n")
-                count += 1
-            file.write(footer(count))
-        temporary.replace(path)
+        with gone_on_failure(temporary):
+            with temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file:
+                for row in rows:
+                    file.write(to_json(row) + "\n")
+                    count += 1
+                file.write(footer(count))
+            temporary.replace(path)
 
     def keep(
         self,

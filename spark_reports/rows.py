@@ -28,6 +28,7 @@ import os
 import socket
 import stat
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -648,12 +649,23 @@ def _json_lines(path: Path) -> Iterator[tuple[int, Any, str]]:
                 yield number, text, "not an object"
 
 
+@contextmanager
+def gone_on_failure(temporary: Path) -> Iterator[None]:
+    """Removes a file that is written to be put in the place of another one when that fails, as on a full disk."""
+    try:
+        yield
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
 def write_run(folder: Path, row: RunRow) -> None:
     """Writes ``run.json``, whole or not at all."""
     temporary = folder / f".{RUN}.{os.getpid()}"
     text = json.dumps(dataclasses.asdict(row), indent=2, ensure_ascii=False) + "\n"
-    temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
-    temporary.replace(folder / RUN)
+    with gone_on_failure(temporary):
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
+        temporary.replace(folder / RUN)
 
 
 def read_run(folder: Path) -> RunRow:

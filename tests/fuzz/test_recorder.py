@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import errno
 import json
 import multiprocessing
 import os
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from fuzz.player import Answer, Ending, Played, Trace
 from fuzz.recorder import LOOK_CASES, Lines, Recorder, folder_size
 from fuzz.resume import complete
 from fuzz.states import State
-from spark_reports.rows import FUZZ_CASES, FuzzCaseRow, read_rows
+from spark_reports.rows import FUZZ_CASES, CoverageRow, FuzzCaseRow, read_rows
 
 SOURCE = Fixed("source", State.OPEN, "PUSH", {"as it is": [send(b"\x04")]}, "order")
 
@@ -205,6 +207,18 @@ def test_full_disk_ends_a_run_before_it_is_full(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("fuzz.recorder.LEAST_FREE", 1 << 62)
     with Recorder(config) as recorder:
         assert "disk" in recorder.full
+
+
+def test_coverage_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
+    def rows() -> Iterator[CoverageRow]:
+        raise OSError(errno.ENOSPC, "No space left on device")
+        yield
+
+    with Recorder(config_in(tmp_path / "run")) as recorder:
+        before = sorted((tmp_path / "run").iterdir())
+        with pytest.raises(OSError, match="No space"):
+            recorder.coverage(rows())
+    assert sorted((tmp_path / "run").iterdir()) == before
 
 
 def test_capture_keeps_the_packets_of_a_case(tmp_path: Path) -> None:

@@ -205,6 +205,15 @@ def test_run_of_an_older_version_is_read_with_what_stands_for_its_missing_fields
     assert rows.read_run(tmp_path) == run_row(rows_version=version)
 
 
+def test_run_that_cannot_be_put_in_place_leaves_nothing_behind(
+    tmp_path: Path, run_row: Callable[..., rows.RunRow]
+) -> None:
+    (tmp_path / rows.RUN).mkdir()
+    with pytest.raises(IsADirectoryError):
+        rows.write_run(tmp_path, run_row())
+    assert [path.name for path in tmp_path.iterdir()] == [rows.RUN]
+
+
 def test_run_is_read_back(tmp_path: Path, run_row: Callable[..., rows.RunRow]) -> None:
     row = run_row(command="pytest --node \udcff", ended_at=None)
     rows.write_run(tmp_path, row)
