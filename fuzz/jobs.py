@@ -288,6 +288,7 @@ class _Worker:
         glance: How far it is.
         outcome: What it did; None until it has said so.
         greeted: Its node serves, and it was told to begin.
+        ended: It was asked to end.
     """
 
     job: int
@@ -296,6 +297,7 @@ class _Worker:
     glance: Glance = field(default_factory=Glance)
     outcome: Outcome | None = None
     greeted: bool = False
+    ended: bool = False
 
     def tell(self, what: str) -> None:
         """Says something; that a process is not there any more shows when it is listened to."""
@@ -387,6 +389,10 @@ def _hear(worker: _Worker) -> Any:
     except (EOFError, ConnectionError):
         worker.process.join()
         code = worker.process.exitcode or 0
+        if worker.ended and code == -signal.SIGTERM:
+            # It was not even listening for it, so it had not begun.
+            worker.outcome = Outcome(interrupted=True)
+            return None
         how = f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         worker.outcome = Outcome(
             cases=Counter(),
@@ -409,6 +415,7 @@ def _kill(workers: list[_Worker]) -> None:
 def _end(workers: list[_Worker]) -> None:
     for worker in workers:
         if worker.process.is_alive():
+            worker.ended = True
             worker.process.terminate()
 
 

@@ -17,13 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fuzz.progress import Glance, Progress, say
-from spark_reports.rows import FUZZ_ENGINES
+from spark_reports.rows import FUZZ_ENGINES, RUN
 
 if TYPE_CHECKING:
     from conformance.recorder import NodeFacts
     from fuzz.interrupts import Interrupts
     from fuzz.jobs import Order
     from fuzz.resume import Earlier
+    from fuzz.runner import Summary
     from fuzz.summary import Outcome
     from spark_reports.rows import RunRow
 
@@ -527,6 +528,7 @@ class _Run:
         self._typed = typed
         self._row: RunRow | None = None
         self._facts: NodeFacts | None = None
+        self._begun = False
 
     def run(self, node: Any) -> int:
         """Runs it and returns the exit code.
@@ -537,12 +539,20 @@ class _Run:
         """
         from conformance.recorder import close_run
         from fuzz.interrupts import Interrupts
+        from fuzz.resume import complete
 
         failed = True
         with Interrupts() as interrupts:
             try:
                 outcome, facts = self._recorded(node, interrupts)
                 failed = bool(outcome.failed)
+            except KeyboardInterrupt:
+                if self._begun:
+                    raise
+                failed = False
+                if self._row is not None:
+                    complete(self._order.config.run_dir)
+                return fail("stopped before the first case", OK)
             finally:
                 if self._row is not None:
                     close_run(self._order.config, self._row, failed=failed)
@@ -564,6 +574,8 @@ class _Run:
             outcome = self._play(node, progress, interrupts)
         finally:
             progress.end()
+        if self._facts is None and outcome.interrupted and not outcome.failed:
+            raise KeyboardInterrupt
         if self._facts is None:
             raise NodeDidNotStart(outcome.failed or "no node was started")
         complete(order.config.run_dir)
@@ -577,6 +589,10 @@ class _Run:
         from conformance.recorder import NodeFacts
         from fuzz.jobs import play, side_by_side, whole
 
+        def told(summary: Summary) -> None:
+            self._begun = True
+            progress(summary)
+
         order = self._order
         if order.jobs > 1:
             return whole(side_by_side(order, progress, self._served, interrupts), order.jobs)
@@ -584,7 +600,7 @@ class _Run:
             node.start()
             node.ask(order.config.reply)
             self._served(NodeFacts.of(node), str(node.locator))
-            return play(order, 0, node, progress)
+            return play(order, 0, node, told)
         finally:
             node.stop()
 
@@ -594,6 +610,8 @@ class _Run:
         from fuzz.resume import share
 
         order = self._order
+        # Others play as soon as they were told, and tell of it later.
+        self._begun = order.jobs > 1
         self._row = open_run(order.config, facts, "fuzz", self._typed, order.judging)
         share(order.config.run_dir, order.campaigns, order.jobs)
         self._facts = facts
@@ -661,6 +679,7 @@ class _TargetRun(_Run):
         def report(outcome: Outcome) -> None:
             nonlocal last
             last = outcome
+            self._begun = True
             interrupts.check()
             if progress.due:
                 states, pairs = outcome.coverage.glance()
@@ -681,7 +700,10 @@ class _TargetRun(_Run):
 
 
 def _remove_empty(folder: Path) -> None:
-    """Removes a run folder in which nothing was recorded."""
+    """Removes a run folder in which nothing was recorded, and no node had anything to say."""
+    for log in (folder / "nodes").glob("*"):
+        if log.is_file() and not log.stat().st_size and not (folder / RUN).exists():
+            log.unlink(missing_ok=True)
     for name in ("captures", "nodes", "."):
         with suppress(OSError):
             (folder / name).resolve().rmdir()

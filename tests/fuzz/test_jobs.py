@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +21,7 @@ from fuzz.__main__ import main
 from fuzz.cases import send
 from fuzz.coverage import Coverage
 from fuzz.findings import Finding
-from fuzz.jobs import Order, _Watch, check_jobs, whole
+from fuzz.jobs import Order, _hear, _Watch, _Worker, check_jobs, whole
 from fuzz.oracles import Harm
 from fuzz.recorder import Recorder
 from fuzz.runner import Summary
@@ -98,6 +100,22 @@ def test_processes_play_different_cases_into_one_folder(
     assert any(row["planned"] and not row["count"] for row in coverage if row["kind"] == "edge")
     run = read_run(folder)
     assert (run.status, run.node_impl) == ("complete", "unknown")
+
+
+@pytest.mark.parametrize(("ended", "failed"), [(True, ""), (False, "job 0 died of SIGTERM")])
+def test_process_that_ends_because_it_was_asked_to_before_it_began_has_not_died(
+    ended: bool, failed: str
+) -> None:
+    ours, theirs = multiprocessing.Pipe()
+    theirs.close()
+    process: Any = SimpleNamespace(join=lambda: None, exitcode=-signal.SIGTERM)
+    worker = _Worker(0, process, ours, ended=ended)
+    assert _hear(worker) is None
+    assert worker.outcome
+    assert worker.outcome.interrupted == ended
+    assert worker.outcome.failed.startswith(failed)
+    assert bool(worker.outcome.failed) == bool(failed)
+    ours.close()
 
 
 def test_wrong_node_of_all_processes_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

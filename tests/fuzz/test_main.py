@@ -706,6 +706,36 @@ def test_signal_that_is_ignored_stays_ignored() -> None:
         signal.signal(signal.SIGHUP, before)
 
 
+@pytest.mark.parametrize(
+    "where", ["conformance.nodes.attach.AttachedNode.start", "fuzz.runner.Runner.__init__"]
+)
+def test_run_that_is_stopped_before_its_first_case_is_no_failure(
+    tmp_path: Path,
+    node: str,
+    where: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stopped(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(where, stopped)
+    assert run(node, tmp_path / "run") == 0
+    assert capsys.readouterr().err.endswith("zenoh-fuzz: stopped before the first case\n")
+    if "attach" in where:
+        assert not (tmp_path / "run").exists()
+    else:
+        assert read_run(tmp_path / "run").status == "complete"
+        assert read_rows(tmp_path / "run" / FUZZ_CASES).complete
+
+
+def test_run_whose_node_does_not_start_leaves_nothing_behind(tmp_path: Path) -> None:
+    assert run("cmd:false {locator}", tmp_path / "run") == 3
+    assert not (tmp_path / "run").exists()
+    assert run("cmd:sh -c 'echo no port; exit 1' {locator}", tmp_path / "run") == 3
+    assert [path.read_text() for path in (tmp_path / "run" / "nodes").iterdir()] == ["no port\n"]
+
+
 def test_signal_ends_a_run_with_all_its_rows(tmp_path: Path, node: str) -> None:
     folder = tmp_path / "run"
     with started(node, folder) as process:
