@@ -32,6 +32,15 @@ SHRINK_SECONDS = 10.0
 SHRINK_ALL_SECONDS = 60.0
 """How long all of them together may be."""
 
+FIRST_BATCH = 16
+"""So many inputs a reader gets at first when there is a time limit: how long it takes for them is not known yet."""
+
+TURN_SECONDS = 5.0
+"""So long a reader may take for a batch then, so that it is seen how far the run is."""
+
+EPSILON = 1e-6
+"""Seconds that a batch takes at least."""
+
 MOST_HITS = 20
 """A finding that was met so often is only counted from then on: nothing is made smaller for it any more."""
 
@@ -136,6 +145,8 @@ class Run:
     outcome: Outcome = field(default_factory=Outcome)
     _found: dict[str, _Found] = field(default_factory=dict)
     _began: float = 0.0
+    _turn: float = 0.0
+    _last: int = 0
 
     def run(self) -> Outcome:
         """Runs until the time is over, the cases are played, or somebody presses Ctrl-C.
@@ -170,7 +181,22 @@ class Run:
         most = self.target.each
         if self.limit.cases is not None:
             most = min(most, self.limit.cases - self.outcome.total)
-        return list(islice(source, most))
+        if self.limit.seconds is not None:
+            now = time.monotonic()
+            # Others may take longer than those so far.
+            left = min(TURN_SECONDS, (self.limit.seconds - (now - self._began)) / 2)
+            if self._last:
+                most = min(
+                    most,
+                    2 * self._last,
+                    max(FIRST_BATCH, int(left * self._last / max(now - self._turn, EPSILON))),
+                )
+            else:
+                most = min(most, FIRST_BATCH)
+            self._turn = now
+        some = list(islice(source, most))
+        self._last = len(some)
+        return some
 
     def _examine(self, some: Sequence[Input], recorder: Recorder) -> None:
         started, began = time.time_ns(), time.perf_counter()

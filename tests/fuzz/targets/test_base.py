@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -76,6 +78,37 @@ def test_folder_that_is_full_ends_a_run(config: RunConfig, monkeypatch: pytest.M
     _, outcome = go(replace(config, run_dir=other), limit=Limit(max_disk=2000))
     assert outcome.stopped
     assert 0 < outcome.total < whole.total
+
+
+class Slow(Touchy):
+    """Takes a second to begin and a tenth of one for each input, on a clock of its own."""
+
+    each: ClassVar[int] = 400
+    now: ClassVar[float] = 0.0
+    given: ClassVar[list[int]] = []
+
+    def examine(self, some: Sequence[Input], seed: int) -> Iterable[Fault]:  # noqa: ARG002
+        Slow.given.append(len(some))
+        Slow.now += 1.0 + 0.1 * len(some)
+        return ()
+
+
+def test_reader_that_takes_long_keeps_to_the_time(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(targets.TARGETS, "slow", Slow)
+    monkeypatch.setattr(Slow, "now", 0.0)
+    monkeypatch.setattr(Slow, "given", [])
+    clock = SimpleNamespace(
+        monotonic=lambda: Slow.now, perf_counter=lambda: Slow.now, time=time.time, time_ns=time.time_ns
+    )
+    monkeypatch.setattr("fuzz.targets.base.time", clock)
+    many = Campaign("test", "", lambda _: iter([Fixed("it", State.OPEN, "IT", MANY, "test")]))
+    run_target("slow", config, Limit(seconds=20.0), 3, campaigns=[many])
+    assert 19.0 < Slow.now < 21.5
+    assert len(Slow.given) > 4
+    assert max(Slow.given) > min(Slow.given[:-1])
+
+
+MANY = {f"{number}": [send("size", b"x")] for number in range(1000)}
 
 
 def test_finding_is_counted_shrunk_and_kept(config: RunConfig) -> None:
