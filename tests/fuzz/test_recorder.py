@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -210,14 +209,13 @@ def test_full_disk_ends_a_run_before_it_is_full(tmp_path: Path, monkeypatch: pyt
 
 
 def test_coverage_that_cannot_be_written_leaves_nothing_behind(tmp_path: Path) -> None:
-    def rows() -> Iterator[CoverageRow]:
+    def full(_: object) -> CoverageRow:
         raise OSError(errno.ENOSPC, "No space left on device")
-        yield
 
     with Recorder(config_in(tmp_path / "run")) as recorder:
         before = sorted((tmp_path / "run").iterdir())
         with pytest.raises(OSError, match="No space"):
-            recorder.coverage(rows())
+            recorder.coverage(map(full, range(3)))
     assert sorted((tmp_path / "run").iterdir()) == before
 
 
