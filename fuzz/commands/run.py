@@ -59,10 +59,11 @@ examples:
 
 exit codes: 0 nothing new, 1 new findings, 2 wrong use, 3 the node or the harness failed
 
-With the same seed case N of a campaign sends the same bytes, but for what each session has of its own (ZenohID,
-cookie, sequence number); with --cases the same cases are played, without it that depends on time. A node that we start is started again behind a finding; for one that you started we wait until it
-is well again. Findings that are known (fuzz/known_findings.toml, and --known FILE) are counted and shown and
-do not fail a run; once met often they are avoided, unless --through-known is given. Ctrl-C ends a run in order.
+With the same seed case N of a campaign sends the same bytes, but for what each session has of its own
+(ZenohID, cookie, sequence number). With --cases the same cases are played; without it that depends on time.
+A node that we start is started again behind a finding; for one that you started we wait until it is well
+again. Findings that are known (fuzz/known_findings.toml, and --known FILE) are counted and shown and do not
+fail a run; once met often they are avoided, unless --through-known is given. Ctrl-C ends a run in order.
 """
 
 DESCRIPTION = """
