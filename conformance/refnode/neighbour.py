@@ -301,6 +301,8 @@ class Neighbour:
             turns -= 1
             for unit in units:
                 plain = unit.raw if mutant.bend is None else mutant.bent(unit.messages, self._memory)
+                if len(plain) > max(len(unit.raw), DATAGRAM_BYTES):
+                    plain = unit.raw  # a mutant made more of it than a batch holds
                 if plain:
                     batch = unit.wrap(plain)
                     link.send(batch, prefix=unit.prefix if link.streamed else None)
