@@ -4114,10 +4114,12 @@ function memory.keep(store, group, name, record)
   make_room(store)
 end
 
--- Takes note that a record is over, of which nothing changes any more but by `memory.charge`. Of one history only the
--- last may be open.
+-- Takes note that a record is over, or that one that is has changed. Of one history only the last may be open.
 function memory.retire(store, record)
-  if record.is_over or record.gone then
+  if record.is_over then
+    memory.charge(store, record, 0)
+    return
+  elseif record.gone then
     return
   end
   record.is_over = true
@@ -4158,6 +4160,7 @@ function memory.find(store, group, name, place)
   if type(history) ~= "table" then
     return history and from_of(history) <= place and thawed(store, history, group, name) or nil
   end
+  -- Nearly always, and for each message.
   local last = history[history.last]
   if type(last) == "table" and last.from <= place then
     return last
@@ -4594,6 +4597,7 @@ local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one 
 local LEAST_BYTES = 4 -- that tell an INIT
 local LEAST_BEGUN = 16 -- bytes that tell what goes on in the next segment
 local HEAD = 16 -- bytes of a batch that tell its sequence number
+local LONGEST_SN = 9 -- bytes
 local LINKED = 24 -- bits of sequence numbers that count on, to be believed
 local LZ4_LITERALS, LZ4_MORE = 0x40, 0xf0 -- tokens of a block with four literals or more, of one with a length behind it
 
@@ -4608,8 +4612,6 @@ end
 local of_frames = { [0x31] = true, [0xb1] = true, [0x02] = true, [0x82] = true, [0x03] = true, [0x83] = true }
 
 local budget = 0
-
-local LONGEST_SN = 9 -- bytes
 
 -- Does strict decoding take it, and is there a FRAGMENT in it?
 local function is_batch(raw)
@@ -4671,8 +4673,11 @@ local function follow(raw, at, prefix)
       if length > 65535 and prefix == 4 then return nil end
       break
     end
-    if id ~= FRAGMENT then
-      if budget < 0 then return nil end
+    if budget < 0 then return nil end
+    if id == FRAGMENT then
+      -- Chains of small ones that lie over each other must not cost time.
+      budget = budget - HEAD
+    else
       local strict, fragment = is_batch(raw:sub(start + 1, start + length))
       if not strict then return nil end
       if length > SMALL and not fragment then proven = proven + length end
@@ -4693,13 +4698,13 @@ end
 
 -- Is it batches from the first byte to the last? Batches are written one at a time, so most segments of a session are,
 -- and what is not Zenoh has no lengths that lead to its end. KEEP_ALIVE will do: who only listens says no more. So does
--- CLOSE on a link that is known; on another it is all that there will be.
+-- CLOSE on a link that is known; on another it is all that there will be. Returns how many bytes of it prove something, too.
 local function is_whole(raw, known)
   if not known and #raw > 2 and #raw <= LONGEST_CLOSE and byte(raw, -2) % 32 == CLOSE then return false end
   budget = WORK * #raw + 4096
   for prefix = 2, 4, 2 do
-    local _, whole = follow(raw, 0, prefix)
-    if whole then return true end
+    local proven, whole = follow(raw, 0, prefix)
+    if whole then return true, proven end
   end
   return false
 end
@@ -4768,9 +4773,8 @@ end
 local function begins_after_all(way, raw)
   if not way.given_up then return false end
   local known = way.opposite.begun
-  if not is_whole(raw, known) then return false end
-  budget = WORK * #raw + 4096
-  return known or proves(raw, 0, LEAST_PROOF)
+  local whole, proven = is_whole(raw, known)
+  return whole and (known or proven >= LEAST_PROOF)
 end
 
 local function was_foreign(way, key)
@@ -5275,7 +5279,6 @@ function aliases.undeclare(session, side, number, place)
   local known = memory.find(known_aliases, session.aliases[side], number, place)
   if known and not known.to then
     known.to = place
-    memory.charge(known_aliases, known, 0)
     memory.retire(known_aliases, known)
   end
 end
@@ -5387,7 +5390,6 @@ end
 -- Ends an exchange: at later places it is not open.
 function exchanges.finish(exchange, place, packet)
   exchange.to, exchange.ended = place, packet
-  memory.charge(known_exchanges, exchange, 0)
   memory.retire(known_exchanges, exchange)
 end
 end

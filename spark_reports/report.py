@@ -16,8 +16,10 @@ REOPENED = "reopened"
 NOT_TRIED = "not tried"
 
 REFUTED = "not reproduced"
-UNHELD = "held by no finding"
 """One of ``rows.FINDING_STATUS``: what was seen did not come again on fresh nodes."""
+
+UNHELD = "held by no finding"
+"""Of cases that seemed to meet something, and were laid on no finding of their run when that was looked into."""
 
 FINDING_STATUSES = (NEW, REOPENED, KNOWN, GONE, NOT_TRIED)
 """What can be said of a bucket, most urgent first; what each means: docs/reports.md."""

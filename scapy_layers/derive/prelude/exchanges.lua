@@ -74,7 +74,6 @@ function aliases.undeclare(session, side, number, place)
   local known = memory.find(known_aliases, session.aliases[side], number, place)
   if known and not known.to then
     known.to = place
-    memory.charge(known_aliases, known, 0)
     memory.retire(known_aliases, known)
   end
 end
@@ -186,6 +185,5 @@ end
 -- Ends an exchange: at later places it is not open.
 function exchanges.finish(exchange, place, packet)
   exchange.to, exchange.ended = place, packet
-  memory.charge(known_exchanges, exchange, 0)
   memory.retire(known_exchanges, exchange)
 end

@@ -130,10 +130,12 @@ function memory.keep(store, group, name, record)
   make_room(store)
 end
 
--- Takes note that a record is over, of which nothing changes any more but by `memory.charge`. Of one history only the
--- last may be open.
+-- Takes note that a record is over, or that one that is has changed. Of one history only the last may be open.
 function memory.retire(store, record)
-  if record.is_over or record.gone then
+  if record.is_over then
+    memory.charge(store, record, 0)
+    return
+  elseif record.gone then
     return
   end
   record.is_over = true
@@ -174,6 +176,7 @@ function memory.find(store, group, name, place)
   if type(history) ~= "table" then
     return history and from_of(history) <= place and thawed(store, history, group, name) or nil
   end
+  -- Nearly always, and for each message.
   local last = history[history.last]
   if type(last) == "table" and last.from <= place then
     return last
