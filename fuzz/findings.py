@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import fcntl
 import json
 import os
 import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +43,7 @@ FINDING, SCRIPT, FIRST, CAPTURE, README, TEST = (
 )
 
 CONFIRMED, SEEN, FLAKY, OPEN = "confirmed", "seen", "not reproduced", "open"
+PROVEN = {CONFIRMED, SEEN}
 """Whether it is true: it came again on fresh nodes as often as was asked for; it was seen beyond doubt (a process that
 ended, a session that the node ended, anything that was seen often) but did not come again; neither; nobody has looked
 yet."""
@@ -322,28 +327,52 @@ class Finding:
     def save(self) -> None:
         """Writes the folder, or what has changed in it; whole files or none, so that it can be killed at any time.
 
+        What another process has put there stays when it was confirmed and this was not.
+
         Raises:
             OSError: It cannot be written.
         """
         if self.path is None:
             return
-        self.path.mkdir(parents=True, exist_ok=True)
-        _write(self.path / FIRST, f"{self.first}\n")
-        _write(self.path / SCRIPT, f"{self.script}\n")
-        if self.tried is not None and self.tried.script == self.script:
-            self._write_capture(self.tried)
-            _write(self.path / TEST, test_of(self.title, str(self.harm), self.node, self.tried))
-        _write(self.path / README, readme_of(self))
-        # Last: a folder with this file is complete.
-        _write(self.path / FINDING, json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n")
+        with _alone_in(self.path.parent):
+            if self.status in PROVEN or not _is_proven(self.path):
+                self._save(self.path)
 
-    def _write_capture(self, tried: Tried) -> None:
-        assert self.path is not None
-        beside = self.path / f".{CAPTURE}.{os.getpid()}"
+    def _save(self, path: Path) -> None:
+        path.mkdir(exist_ok=True)
+        _write(path / FIRST, f"{self.first}\n")
+        _write(path / SCRIPT, f"{self.script}\n")
+        if self.tried is not None and self.tried.script == self.script:
+            self._write_capture(path, self.tried)
+            _write(path / TEST, test_of(self.title, str(self.harm), self.node, self.tried))
+        _write(path / README, readme_of(self))
+        # Last: a folder with this file is complete.
+        _write(path / FINDING, json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n")
+
+    def settle(self) -> None:
+        """Gives a folder that was made by `open_folder` the name of the bucket.
+
+        What an earlier part of the run, or another process, has put there is replaced, unless it was confirmed and
+        this was not.
+        """
+        if self.path is None or not self.path.name.startswith(f"{OPEN}-"):
+            return
+        with _alone_in(self.path.parent):
+            settled, there = folder_of(self.path.parent, self.bucket)
+            if there is not None and there.status in PROVEN and self.status not in PROVEN:
+                shutil.rmtree(self.path)
+            else:
+                if settled.exists():
+                    shutil.rmtree(settled)
+                self.path.replace(settled)
+            self.path = settled
+
+    def _write_capture(self, path: Path, tried: Tried) -> None:
+        beside = path / f".{CAPTURE}.{os.getpid()}"
         with gone_on_failure(beside):
             with CaptureWriter(beside) as capture:
                 capture.add(history_in(tried), f"finding: {self.bucket}", remarks_of(self))
-            beside.replace(self.path / CAPTURE)
+            beside.replace(path / CAPTURE)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -403,6 +432,18 @@ def slug_of(bucket: str) -> str:
     return words[:100].rstrip("-.") or "finding"
 
 
+@contextmanager
+def _alone_in(below: Path) -> Iterator[None]:
+    """Keeps who else writes or replaces findings waiting meanwhile, other processes too; makes their folder."""
+    below.mkdir(parents=True, exist_ok=True)
+    folder = os.open(below, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
 def folder_of(below: Path, bucket: str) -> tuple[Path, Finding | None]:
     """Returns the folder of a bucket, and what an earlier part of the run, or another process, has put there."""
     slug, number = slug_of(bucket), 1
@@ -418,6 +459,28 @@ def folder_of(below: Path, bucket: str) -> tuple[Path, Finding | None]:
         if there is not None and there.bucket == bucket:
             return path, there
         number += 1
+
+
+def _is_proven(path: Path) -> bool:
+    try:
+        return Finding.load(path).status in PROVEN
+    except NoFinding:
+        return False
+
+
+def open_folder(below: Path, bucket: str) -> Path:
+    """Makes a folder, that nobody else has, for what is being looked into; returns it."""
+    with _alone_in(below):
+        path, _ = folder_of(below, f"{OPEN} {bucket}")
+        path.mkdir()
+    return path
+
+
+def drop_folder(path: Path | None) -> None:
+    """Removes the folder of a finding that is told of in another one, as far as it can be removed."""
+    if path is not None:
+        with _alone_in(path.parent):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _write(path: Path, text: str) -> None:

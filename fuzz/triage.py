@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shutil
 import threading
 import time
 from collections import Counter
@@ -22,13 +21,15 @@ from fuzz.findings import (
     CONFIRMED,
     FLAKY,
     FOLDER,
-    OPEN,
+    PROVEN,
     SEEN,
     STATE,
     TRAFFIC,
     Finding,
     Minimised,
+    drop_folder,
     folder_of,
+    open_folder,
     without_line,
 )
 from fuzz.known import KnownFindings
@@ -406,7 +407,7 @@ class Triage:
     def _guess(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding:
         """Returns a finding as it seems, saved before anybody looks into it, so that nothing is lost whatever happens."""
         guess = self._make(objection, suspects[-1] if suspects else None)
-        guess.path, _ = folder_of(self._folder, f"{OPEN} {guess.bucket}")
+        guess.path = open_folder(self._folder, guess.bucket)
         self._save(guess)
         return guess
 
@@ -617,8 +618,7 @@ class Triage:
         if met is None or met.status != CONFIRMED:
             return False
         self._hit(met, one.objection, self._suspect_of(met, one.suspects))
-        if one.guess.path is not None:
-            shutil.rmtree(one.guess.path, ignore_errors=True)
+        drop_folder(one.guess.path)
         self._close(one, met)
         return True
 
@@ -654,7 +654,7 @@ class Triage:
     def _earlier(self, guess: Finding) -> Finding | None:
         """Returns the finding of this bucket as an earlier part of the run has left it, hit once more."""
         _, there = folder_of(self._folder, guess.bucket)
-        if there is None or there.status not in {CONFIRMED, SEEN}:
+        if there is None or there.status not in PROVEN:
             return None
         there.before, there.hits, there.masked = there.hits, guess.hits, 0
         for name in ("places", "messages", "states", "causes"):
@@ -770,12 +770,7 @@ class Triage:
                 self._spots[finding.harm, _spot(seen)] = finding.bucket
         known = self._known.of(finding.signature, finding.impl, finding.version)
         finding.known = known.id if known else ""
-        if finding.path is not None and finding.path.name.startswith(f"{OPEN}-"):
-            path, _ = folder_of(self._folder, finding.bucket)
-            if path.exists():
-                # What an earlier part of the run could not confirm.
-                shutil.rmtree(path)
-            finding.path = finding.path.replace(path)
+        finding.settle()
         self._leave_out(finding)
 
     def _hit(self, finding: Finding, objection: Objection, suspect: Suspect | None) -> None:
@@ -885,8 +880,7 @@ class Triage:
     def _taken_for(self, there: Finding, guess: Finding, objection: Objection) -> Finding:
         """Counts a guess as a hit of a finding that is there already; returns that one."""
         self._hit(there, objection, None)
-        if guess.path is not None:
-            shutil.rmtree(guess.path, ignore_errors=True)
+        drop_folder(guess.path)
         return there
 
     def _show(self, guess: Finding, suspect: Suspect, tried: Tried) -> Finding:
@@ -904,11 +898,11 @@ class Triage:
                 self._learn(there, finding, tried)
             elif there.bucket in self.findings:
                 self._hit(there, objection, suspect)
-            if guess.path is not None and not kept:
-                shutil.rmtree(guess.path, ignore_errors=True)
+            if not kept:
+                drop_folder(guess.path)
             return there
         if kept:
-            finding.path, _ = folder_of(self._folder, f"{OPEN} {finding.bucket}")
+            finding.path = open_folder(self._folder, finding.bucket)
         else:
             finding.path = guess.path
         finding.shown_by(tried)
@@ -1165,8 +1159,8 @@ class Triage:
             there.states |= finding.states
         # Of those the kept one was met by.
         there.case_buckets |= finding.case_buckets
-        if finding.path is not None and finding.path != there.path:
-            shutil.rmtree(finding.path, ignore_errors=True)
+        if finding.path != there.path:
+            drop_folder(finding.path)
         return there
 
     def _settle(self, finding: Finding, results: Sequence[bool]) -> None:
@@ -1215,8 +1209,7 @@ class Triage:
             # An earlier part of the run may have rows of it.
             there.case_buckets.add(finding.bucket)
             there.notes.append(f"Met as `{finding.bucket}` too; the smallest script of that is the same.")
-            if finding.path is not None:
-                shutil.rmtree(finding.path, ignore_errors=True)
+            drop_folder(finding.path)
             _emptied(finding, there.bucket, "the smallest script is the same")
         self.merged.append(finding)
         self._leave_out(there)

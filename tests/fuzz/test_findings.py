@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import json
+import multiprocessing
 import os
 import random
 import runpy
@@ -30,6 +31,7 @@ from fuzz.findings import (
     CAPTURE,
     FINDING,
     FIRST,
+    FLAKY,
     README,
     SCRIPT,
     TEST,
@@ -37,6 +39,7 @@ from fuzz.findings import (
     NoFinding,
     dump,
     folder_of,
+    open_folder,
     readme_of,
     slug_of,
 )
@@ -225,6 +228,46 @@ def test_folder_names_are_names_and_differ(found: Finding) -> None:
     assert there.to_json() == found.to_json()
     other, nothing = folder_of(found.path.parent, found.bucket.replace("/", "-"))
     assert (other.name, nothing) == (f"{found.path.name}-2", None)
+
+
+def _write_again_and_again(found: Finding, below: Path) -> None:
+    for _ in range(60):
+        met = replace(found, path=open_folder(below, found.bucket))
+        met.save()
+        met.settle()
+        met.save()
+
+
+def test_processes_write_one_bucket_side_by_side(found: Finding, tmp_path: Path) -> None:
+    below = tmp_path / "findings"
+    both = multiprocessing.get_context("fork")
+    workers = [both.Process(target=_write_again_and_again, args=(found, below)) for _ in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    assert [path.name for path in below.iterdir()] == [slug_of(found.bucket)]
+    _, there = folder_of(below, found.bucket)
+    assert there is not None
+    assert there.to_json() == found.to_json()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_what_was_confirmed_stays(found: Finding, tmp_path: Path, *, late: bool) -> None:
+    below = tmp_path / "findings"
+    other = replace(found, path=open_folder(below, found.bucket), status=FLAKY)
+    confirmed = replace(found, path=open_folder(below, found.bucket))
+    assert confirmed.path != other.path
+    for one in (confirmed, other) if late else (other, confirmed):
+        one.save()
+        one.settle()
+        one.save()
+    other.save()
+    assert confirmed.path == other.path
+    assert [path.name for path in below.iterdir()] == [slug_of(found.bucket)]
+    assert confirmed.path is not None
+    assert Finding.load(confirmed.path).to_json() == confirmed.to_json()
 
 
 def test_what_a_node_says_cannot_break_the_page(found: Finding) -> None:
