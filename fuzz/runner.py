@@ -22,7 +22,7 @@ from fuzz.cases import Case
 from fuzz.coverage import Coverage
 from fuzz.fairness import Fairness
 from fuzz.fast import LANES, Fast, Ran
-from fuzz.findings import CONFIRMED, Finding
+from fuzz.findings import ACTED, CERTAIN, CONFIRMED, Finding
 from fuzz.lab import SLOW
 from fuzz.oracles import ORACLES, PAUSE, Objection, Patient, When
 from fuzz.plan import Done, Numbered, Plan, merged, mine
@@ -32,7 +32,7 @@ from fuzz.recorder import Recorder
 from fuzz.script import Do, Script, Step
 from fuzz.stages import Stage, stage_for
 from fuzz.states import FACTS, State
-from fuzz.triage import LATE, STAGE, Suspect, Triage, bucket_of
+from fuzz.triage import LATE, STAGE, Suspect, Triage, akin, bucket_of, telling
 
 FIRST_BATCH, BATCH = 16, 512
 """So many cases are taken at once and played stage by stage; fewer in the beginning."""
@@ -663,6 +663,8 @@ class Runner:
             The case that did it, if it was under way when the harm was seen: it has its row now.
         """
         began = time.monotonic()
+        # The last look at this process: it is about to be ended.
+        objection = scene.patient.more_of(objection)
         suspects = self._suspects(scene)
         likely = self._likely(scene)
         running = {id(ran) for ran in self._running}
@@ -682,12 +684,19 @@ class Runner:
             scene.patient.close()
             if culprit is not None:
                 ran, seen = culprit
+                # Alone it may stall without the panic that came with it, which tells what it was.
+                worst = max(seen, objection, key=telling)
                 if id(ran) in running:
-                    self._record(scene, ran, seen)
+                    self._record(scene, ran, worst)
                     done = ran.numbered
                 # A node may take a moment to die, and it is laid on one that was played meanwhile.
                 before = [_suspect(other, ()) for other in likely[: likely.index(ran)][-LATE:]]
-                self._triage.take(seen, [_suspect(ran, ())], self._triage_seconds(), before, self._buckets)
+                if not akin(objection, seen):
+                    before = suspects
+                self._triage.take(worst, [_suspect(ran, ())], self._triage_seconds(), before, self._buckets)
+                if worst is seen and not akin(objection, seen) and objection.harm in CERTAIN | ACTED:
+                    # Another fault, and true as it was seen.
+                    self._triage.take(objection, suspects, self._triage_seconds(), buckets=self._buckets)
                 self._restart(scene)
             else:
                 self._triage.take(objection, suspects, self._triage_seconds(), buckets=self._buckets)

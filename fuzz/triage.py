@@ -34,7 +34,7 @@ from fuzz.findings import (
 )
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried, linger_of
-from fuzz.oracles import Harm, Objection
+from fuzz.oracles import DEADLY, Harm, Objection
 from fuzz.plan import Numbered
 from fuzz.player import Ending, Played
 from fuzz.regression import fails_on
@@ -102,8 +102,6 @@ LIBRARIES = frozenset({"alloc", "core", "std", "hashbrown"})
 
 STAGE = "stage"
 """Place of an objection of the oracle that looks whether a group, or scouting, still works."""
-
-DEADLY = frozenset({Harm.CRASH, Harm.PANIC})
 
 LOOKS = 3
 """A bucket of which nobody could tell which case it was is looked into again, so often, when one case surely hits it."""
@@ -295,6 +293,15 @@ def akin(seen: Objection, now: Objection) -> bool:
             return not (is_placed(seen) and is_placed(now)) or _spot(seen) == _spot(now)
         return seen.harm in SERVING
     return seen.harm is now.harm or (seen.harm in SERVING and now.harm in SERVING)
+
+
+def telling(objection: Objection) -> int:
+    """Returns how much an objection tells: the place where it failed; that it ended; that it failed; what others see."""
+    if objection.harm not in DEADLY:
+        return 0
+    if is_placed(objection):
+        return 3
+    return 2 if objection.harm is Harm.CRASH else 1
 
 
 def _spot(objection: Objection) -> str:

@@ -9,6 +9,7 @@ from fuzz.oracles.alive import PAUSE
 from fuzz.oracles.base import (
     BEAT_CASES,
     BEAT_SECONDS,
+    DEADLY,
     ODD_SECONDS,
     ORACLES,
     TREND_SECONDS,
@@ -25,6 +26,7 @@ from fuzz.oracles.places import place_of
 __all__ = [
     "BEAT_CASES",
     "BEAT_SECONDS",
+    "DEADLY",
     "ODD_SECONDS",
     "ORACLES",
     "PAUSE",

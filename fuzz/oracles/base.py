@@ -45,6 +45,10 @@ class Harm(StrEnum):
     DIFFERS = "differs"
 
 
+DEADLY = frozenset({Harm.CRASH, Harm.PANIC})
+"""What the process shows of itself; nobody has to wait for an answer to know it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Objection:
     """What an oracle saw.

@@ -18,6 +18,7 @@ from fuzz.cases import Case
 from fuzz.oracles.base import (
     BEAT_CASES,
     BEAT_SECONDS,
+    DEADLY,
     ODD_SECONDS,
     ORACLES,
     ORDER,
@@ -37,6 +38,9 @@ from fuzz.oracles.vitals import Vitals
 from fuzz.oracles.ward import Ward
 from fuzz.player import Answers, NotReached, Played
 from fuzz.player.doors import NoLink
+
+WORDS = ("process", "stderr")
+"""Oracles that look at what the process shows of itself."""
 
 AFTERMATH = 0.1
 """Seconds in which a process that no longer serves may still die or say why; more on a machine that is busy."""
@@ -301,6 +305,20 @@ class Patient:
                     return
                 self.keep()
 
+    def words(self) -> Objection | None:
+        """Returns what the process itself shows by now: that it has ended, or that it said that something failed."""
+        shown = (ORACLES[name].look(self, None) for name in WORDS)
+        return next(filter(None, shown), None)
+
+    def more_of(self, seen: Objection) -> Objection:
+        """Returns what the process shows of itself by now, where that says more than what was seen.
+
+        It may have been written while an oracle waited for an answer.
+        """
+        if seen.harm in DEADLY:
+            return seen
+        return self.words() or seen
+
     def aftermath(self) -> Objection | None:
         """Waits a moment for the exit or the last words of a node that no longer serves; the gravest thing it shows."""
         node = self.node
@@ -309,10 +327,9 @@ class Patient:
         patient = True
         with _Exit(node.pid) as exited:
             while True:
-                for name in ("process", "stderr"):
-                    late = ORACLES[name].look(self, None)
-                    if late is not None:
-                        return late
+                late = self.words()
+                if late is not None:
+                    return late
                 if not node.owned:
                     return None
                 now = time.perf_counter()
@@ -371,7 +388,8 @@ class Patient:
             self.looks[one.name] += 1
             began = now
             if objection is not None:
-                return objection
+                # One about a case that was played a while ago has nothing to do with it.
+                return objection if objection.case is not None else self.more_of(objection)
         if when is not When.CASE:
             self._ended(when, began - start)
         return None

@@ -38,7 +38,7 @@ from scapy_layers.data import Put
 from scapy_layers.network import Push
 from scapy_layers.transport import Close, Frame
 from spark_reports.rows import FUZZ_CASES
-from tests.fuzz.fakes import FakeNode, config_in
+from tests.fuzz.fakes import PANIC, FakeNode, config_in
 
 KEY = b"\x03a/b"
 
@@ -120,6 +120,78 @@ def test_harm_is_found_and_the_campaign_goes_on(tmp_path: Path, does: str, harm:
     # Each case that met it is held by a finding, whatever it seemed to be.
     met = {row["bucket"] for row in rows if row["verdict"] == "finding"}
     assert met == {name for finding in summary.findings for name in finding.case_buckets}
+
+
+def noted(node: FakeNode, config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Runs, and returns what was taken for a finding: harm and place, in order."""
+    taken: list[tuple[str, str]] = []
+    take = Triage.take
+
+    def noting(self: Triage, objection: Objection, *rest: Any, **more: Any) -> None:
+        taken.append((str(objection.harm), objection.place))
+        take(self, objection, *rest, **more)
+
+    monkeypatch.setattr(Triage, "take", noting)
+    with running(node, config, Budget(cases=60)) as runner:
+        runner.run()
+    return taken
+
+
+FACE = "some-crate/src/net/face.rs:83"
+
+
+@pytest.mark.parametrize(
+    ("first", "alone", "taken"),
+    [
+        ("panic", "stall", ("panic", FACE)),
+        ("die", "stall", ("crash", "SIGSEGV")),
+        ("stall", "panic", ("panic", FACE)),
+        ("die", "panic", ("panic", FACE)),
+        ("panic", "die", ("panic", FACE)),
+    ],
+)
+def test_of_what_is_seen_at_first_and_alone_what_tells_more_is_the_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, alone: str, taken: tuple[str, str]
+) -> None:
+    does = iter([first, alone])
+
+    def harms(batch: bytes) -> str:
+        return next(does, "") if b"a/b" in batch and KEY not in batch else ""
+
+    assert noted(FakeNode(harms), config_in(tmp_path / "run"), monkeypatch)[0] == taken
+
+
+def test_what_the_process_says_before_it_is_ended_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = FakeNode(lambda batch: "stall" if b"a/b" in batch and KEY not in batch else "")
+    trouble = Runner._trouble
+
+    def speaks(self: Runner, *rest: Any) -> Any:
+        assert node.server is not None
+        node.server.said = PANIC
+        return trouble(self, *rest)
+
+    monkeypatch.setattr(Runner, "_trouble", speaks)
+    assert noted(node, config_in(tmp_path / "run"), monkeypatch)[0] == ("panic", FACE)
+
+
+def test_a_second_place_that_shows_in_its_stead_does_not_hide_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    does = iter(["panic", "relapse"])
+
+    def harms(batch: bytes) -> str:
+        how = next(does, "") if b"a/b" in batch and KEY not in batch else ""
+        if how != "relapse":
+            return how
+        assert node.server is not None
+        node.server.said = PANIC.replace("face.rs:83", "link.rs:7")
+        return ""
+
+    node = FakeNode(harms)
+    taken = noted(node, config_in(tmp_path / "run"), monkeypatch)
+    assert taken[:2] == [("panic", "some-crate/src/net/link.rs:7"), ("panic", FACE)]
 
 
 def test_who_did_it_is_looked_for_in_a_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -252,6 +252,23 @@ def test_what_a_process_says_when_it_dies_wins_over_what_it_fails_at_first(
     assert seen(patient).harm is (Harm.PANIC if late == "words" else Harm.CRASH)
 
 
+def test_what_a_process_says_while_an_answer_is_waited_for_wins_over_the_stall(
+    node: RouterNode, patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert patient.canary is not None
+
+    def speaks() -> object:
+        node.words = PANIC
+        return MUTE
+
+    # New sessions are served; the words come behind the last pause that is made for them.
+    monkeypatch.setattr(patient.canary, "look", lambda: MUTE)
+    monkeypatch.setattr(patient.canary, "later", speaks)
+    objection = seen(patient)
+    assert (objection.oracle, objection.harm) == ("stderr", Harm.PANIC)
+    assert objection.place == "some-crate/src/net/face.rs:83"
+
+
 def test_in_a_hurry_answers_are_waited_for_less_long(patient: Patient) -> None:
     patient.begin()
     assert patient.canary is not None
