@@ -107,6 +107,11 @@ class CaptureWriter:
         for packet, time_ns, comments in made:
             self._write(packet, time_ns, comments)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file, more or less."""
+        return self._size
+
     def close(self) -> None:
         """Completes the file."""
         self._writer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import time
 import zlib
@@ -37,13 +38,14 @@ if TYPE_CHECKING:
     from fuzz.player import Event, Played
 
 MAX_DISK = 4 << 30
-"""Bytes that a run folder may take unless another limit is given: some ten million cases."""
+"""Bytes that a run folder may take unless another limit is given: some seven million cases."""
 
 LEAST_FREE = 256 << 20
 """A run ends when the disk has less than this left."""
 
-LOOK_CASES = 512
-"""The size of the folder is looked at again after so many cases."""
+LOOK_SECONDS = 1.0
+"""The size of the folder is looked at again after so many seconds, for what others write into it: nodes, findings, other
+processes; and at once when what is written here takes half of the room that was left."""
 
 PLAIN = 1024
 """Stimuli of up to so many bytes stand in their row as hexadecimal digits; more are compressed."""
@@ -109,7 +111,8 @@ class Recorder:
         config: The run; its folder is there.
         job: Which of several processes this is, from 0.
         part: How often the run was resumed.
-        max_disk: Bytes that the run folder may take; None for no limit.
+        max_disk: Bytes that the run folder may take while cases are played; None for no limit. The table of what was
+            tried is not counted: it is written behind the last case, and as large as the campaigns are.
 
     Raises:
         OSError: The folder cannot be written.
@@ -129,8 +132,9 @@ class Recorder:
         self._head = f'{{"run_id":{_quoted(config.run_id)},"campaign":'
         of_job = f',"job":{job}' if job else ""
         self._tail = f'{of_job},"rows_version":{ROWS_VERSION}}}\n'
-        self._until_look = 0
-        self._beside = 0
+        self._look_at = -math.inf
+        self._look_behind = 0
+        self._kept = 0
         self._full = ""
         self.rows = 0
 
@@ -194,29 +198,36 @@ class Recorder:
             f',"rtt_us":{round(played.rtt * 1e6)}{"".join(extra)}{self._tail}'
         )
         self.rows += 1
-        self._until_look -= 1
 
     # What stops a run --------------------------------------------------------------------------------
 
     @property
     def full(self) -> str:
-        """Why nothing more may be written; empty while there is room."""
-        if self._until_look <= 0 and not self._full:
-            self._until_look = LOOK_CASES
+        """Why nothing more may be written; empty while there is room.
+
+        Asked behind every case: most of the time it is one system call.
+        """
+        if not self._full and (
+            time.monotonic() >= self._look_at or self._cases.size + self._kept >= self._look_behind
+        ):
             self._full = self._room()
         return self._full
 
     def _room(self) -> str:
         folder = self._config.run_dir
         disk = os.statvfs(folder)
-        if disk.f_bavail * disk.f_frsize < LEAST_FREE:
+        free = disk.f_bavail * disk.f_frsize
+        if free < LEAST_FREE:
             return f"the disk has less than {LEAST_FREE >> 20} MiB left"
-        if self._max_disk is None:
-            return ""
-        size = folder_size(folder)
-        if size < self._max_disk:
-            return ""
-        return f"the run folder takes {_size(size)}, as much as --max-disk allows"
+        left = free - LEAST_FREE
+        if self._max_disk is not None:
+            size = folder_size(folder, but=FUZZ_COVERAGE)
+            if size >= self._max_disk:
+                return f"the run folder takes {_size(size)}, as much as --max-disk allows"
+            left = min(left, self._max_disk - size)
+        self._look_at = time.monotonic() + LOOK_SECONDS
+        self._look_behind = self._cases.size + self._kept + left // 2
+        return ""
 
     # Findings, coverage, captures ----------------------------------------------------------------------
 
@@ -317,6 +328,7 @@ class Recorder:
         remarks = [f"answer: {played.shape[:LONGEST_ANSWER]}", *remarks]
         # Dissectors say what is in a packet, and a campaign has no time for that.
         self._capture.add(history, title, remarks, describe=False)
+        self._kept = self._capture.size
         return "" if self._capture.full else self._capture_path
 
     def _free(self, name: str) -> str:
@@ -374,11 +386,13 @@ def footer(count: int) -> str:
     return f'{{"footer":true,"rows":{count},"rows_version":{ROWS_VERSION}}}\n'
 
 
-def folder_size(folder: Path) -> int:
-    """Returns the bytes of all files below a folder."""
+def folder_size(folder: Path, but: str = "") -> int:
+    """Returns the bytes of all files below a folder, but for those of one name."""
     size = 0
     for place, _, names in os.walk(folder):
         for name in names:
+            if name == but:
+                continue
             try:
                 size += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118  (thousands of files)
             except FileNotFoundError:

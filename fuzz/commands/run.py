@@ -124,7 +124,8 @@ def add_run(commands: Any) -> None:
         metavar="SIZE",
         type=size_of,
         default=None,
-        help="what the run folder may take, like 500M (default: 4G)",
+        help="end when the run folder takes so much, like 500M (default: 4G); the table of what was tried, written at "
+        "the end, comes on top: up to 9M for all campaigns",
     )
     how = run.add_argument_group("how")
     how.add_argument(

@@ -399,9 +399,8 @@ def test_resumed_run_plays_each_case_once(
 
 
 def test_run_folder_that_is_full_ends_a_run_in_order(
-    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("fuzz.recorder.LOOK_CASES", 10)
     assert run(node, tmp_path / "run", "--max-disk", "20k", cases=5000) == 0
     out = capsys.readouterr().out
     assert re.search(r"takes [\d.]+ kB, as much as --max-disk allows", out)

@@ -20,10 +20,10 @@ from conformance.observe import Direction, Endpoints
 from fuzz.cases import Case, Edge, Fixed, send
 from fuzz.oracles import Harm, Objection
 from fuzz.player import Answer, Ending, Played, Trace
-from fuzz.recorder import LOOK_CASES, Lines, Recorder, folder_size
+from fuzz.recorder import Lines, Recorder, folder_size
 from fuzz.resume import complete
 from fuzz.states import State
-from spark_reports.rows import FUZZ_CASES, CoverageRow, FuzzCaseRow, read_rows
+from spark_reports.rows import FUZZ_CASES, FUZZ_COVERAGE, CoverageRow, FuzzCaseRow, read_rows
 
 SOURCE = Fixed("source", State.OPEN, "PUSH", {"as it is": [send(b"\x04")]}, "order")
 
@@ -191,14 +191,62 @@ def test_limit_of_the_folder_ends_a_run_in_words(tmp_path: Path) -> None:
     config = config_in(tmp_path / "run")
     (config.run_dir / "captures" / "old").write_bytes(b"x" * 5000)
     with Recorder(config, max_disk=8000) as recorder:
-        assert recorder.full == ""
-        for number in range(1, LOOK_CASES + 1):
+        number = 0
+        while not recorder.full:
+            number += 1
             write(recorder, number)
         assert "--max-disk" in recorder.full
         assert "run folder" in recorder.full
-    assert folder_size(config.run_dir) > 8000
+    last = (config.run_dir / FUZZ_CASES).read_bytes().splitlines(keepends=True)[-1]
+    assert 8000 <= folder_size(config.run_dir) < 8000 + len(last)
     with Recorder(config, max_disk=None) as recorder:
         assert recorder.full == ""
+
+
+def test_limit_counts_captures_and_what_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.recorder.LOOK_SECONDS", 1e6)
+    config = config_in(tmp_path / "run")
+    trace = Trace()
+    link = trace.link(Endpoints(("127.0.0.1", 1000), ("127.0.0.1", 7447)))
+    trace.add(link, Direction.SENT, b"x" * 1000, "x")
+    with Recorder(config, max_disk=50_000) as recorder:
+        assert recorder.full == ""
+        while not recorder.full:
+            recorder.keep(trace.since(0), trace.endpoints, case_of(), Played())
+    assert folder_size(config.run_dir) < 55_000
+    monkeypatch.setattr("fuzz.recorder.LOOK_SECONDS", 0.0)
+    with Recorder(config, max_disk=80_000) as recorder:
+        assert recorder.full == ""
+        (config.run_dir / "nodes").mkdir(exist_ok=True)
+        (config.run_dir / "nodes" / "node.stderr").write_bytes(b"x" * 50_000)
+        assert "--max-disk" in recorder.full
+
+
+def test_limit_leaves_the_table_of_what_was_tried_alone(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    (config.run_dir / FUZZ_COVERAGE).write_bytes(b"x" * 5000)
+    with Recorder(config, max_disk=3000) as recorder:
+        assert recorder.full == ""
+
+
+def test_looking_at_the_limit_takes_no_walk_for_each_case(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.recorder.LOOK_SECONDS", 1e6)
+    walks: list[Path] = []
+
+    def walked(folder: Path, but: str = "") -> int:
+        walks.append(folder)
+        return folder_size(folder, but)
+
+    monkeypatch.setattr("fuzz.recorder.folder_size", walked)
+    with Recorder(config_in(tmp_path / "run"), max_disk=400_000) as recorder:
+        number = 0
+        while not recorder.full:
+            number += 1
+            write(recorder, number)
+    assert number > 500
+    assert len(walks) < 25
 
 
 def test_full_disk_ends_a_run_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

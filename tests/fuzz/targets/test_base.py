@@ -69,7 +69,6 @@ def go(config: RunConfig, name: str = "touchy", limit: Limit | None = None) -> t
 
 
 def test_folder_that_is_full_ends_a_run(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fuzz.recorder.LOOK_CASES", 1)
     monkeypatch.setattr(Touchy, "each", 1)
     one, other = config.run_dir / "one", config.run_dir / "other"
     one.mkdir()
