@@ -43,10 +43,12 @@ FINDING, SCRIPT, FIRST, CAPTURE, README, TEST = (
 )
 
 CONFIRMED, SEEN, FLAKY, OPEN = "confirmed", "seen", "not reproduced", "open"
-PROVEN = {CONFIRMED, SEEN}
 """Whether it is true: it came again on fresh nodes as often as was asked for; it was seen beyond doubt (a process that
 ended, a session that the node ended, anything that was seen often) but did not come again; neither; nobody has looked
 yet."""
+
+PROVEN = {CONFIRMED, SEEN}
+"""It is true."""
 
 DUMPED = 2048
 """So many bytes of a stimulus are shown."""
@@ -135,6 +137,7 @@ class Finding:
         path: The folder.
         tried: The last try in which it was seen.
         test_fails: Its test was run and fails on the node, as it should; None when it was not run.
+        also: The other node, as for ``--also``, where two answer differently; else empty.
     """
 
     bucket: str
@@ -175,6 +178,7 @@ class Finding:
     path: Path | None = None
     tried: Tried | None = None
     test_fails: bool | None = None
+    also: str = ""
 
     def shown_by(self, tried: Tried) -> None:
         """Takes what was played in a try that showed it for what it takes."""
@@ -189,14 +193,22 @@ class Finding:
 
     @property
     def shown(self) -> bool:
-        """Its folder holds a capture and a test, which are made of a try in which it was seen."""
+        """Its folder holds a capture, which is made of a try in which it was seen, and a test unless it takes two nodes."""
         if self.tried is not None and self.tried.script == self.script:
             return True
-        return self.path is not None and (self.path / TEST).exists()
+        return self.path is not None and (self.path / CAPTURE).exists()
+
+    @property
+    def tested(self) -> bool:
+        """Its folder holds a test. One of two nodes that differ has none: the test has one node."""
+        return self.shown and self.harm is not Harm.DIFFERS
 
     @property
     def beyond_doubt(self) -> bool:
         """It is true even if nobody can tell which case did it: the node did something, or it was seen often."""
+        if self.harm is Harm.DIFFERS and self.confirmed[1]:
+            # Fresh nodes do not differ: it is a matter of what they had been through, or of time.
+            return False
         if self.harm in CERTAIN | ACTED:
             return True
         if self.harm is Harm.REFUSING and not self.place.endswith((NOTHING, UNREACHED)):
@@ -243,6 +255,7 @@ class Finding:
             "node_impl": self.impl,
             "node_version": self.version,
             "node_config": dict(self.script.where),
+            "also": self.also,
             "hits": self.before + self.hits,
             "masked": self.masked,
             "confirmed": {"hits": hits, "tries": tries},
@@ -265,9 +278,9 @@ class Finding:
             "causes": [list(cause) for cause in sorted(self.causes)],
             "notes": self.notes,
             "commands": {
-                "replay": "zenoh-fuzz replay .",
-                "shrink": "zenoh-fuzz shrink .",
-                **({"test": f"pytest {TEST}"} if self.shown else {}),
+                "replay": _replay(self),
+                **({} if self.harm is Harm.DIFFERS else {"shrink": "zenoh-fuzz shrink ."}),
+                **({"test": f"pytest {TEST}"} if self.tested else {}),
             },
         }
 
@@ -301,6 +314,7 @@ class Finding:
                 first=first,
                 # Those of earlier versions do not say so.
                 without=str(value.get("without", "")),
+                also=str(value.get("also", "")),
                 test_fails=None if value.get("test_fails") is None else bool(value["test_fails"]),
                 waited=min(max(0.0, float(value.get("waited", 0.0))), LONGEST_LINGER),
                 confirmed=(int(confirmed["hits"]), int(confirmed["tries"])),
@@ -344,7 +358,8 @@ class Finding:
         _write(path / SCRIPT, f"{self.script}\n")
         if self.tried is not None and self.tried.script == self.script:
             self._write_capture(path, self.tried)
-            _write(path / TEST, test_of(self.title, str(self.harm), self.node, self.tried))
+            if self.tested:
+                _write(path / TEST, test_of(self.title, str(self.harm), self.node, self.tried))
         _write(path / README, readme_of(self))
         # Last: a folder with this file is complete.
         _write(path / FINDING, json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n")
@@ -511,10 +526,11 @@ def _read(path: Path) -> Any:
 def readme_of(finding: Finding) -> str:
     """Returns the page of a finding."""
     hits, tries = finding.confirmed
+    beside = f" beside `--also {finding.also}`" if finding.also else ""
     lines = [
         f"# {finding.bucket}",
         "",
-        f"Seen on {finding.impl} {finding.version} (`--node {finding.node}`): **{_one_line(finding.detail)}**",
+        f"Seen on {finding.impl} {finding.version} (`--node {finding.node}`{beside}): **{_one_line(finding.detail)}**",
         "",
         _truth(finding),
         "",
@@ -544,10 +560,10 @@ def readme_of(finding: Finding) -> str:
         "In this folder:",
         "",
         "```",
-        "zenoh-fuzz replay .",
+        _replay(finding),
         "```",
         "",
-        *(_files(finding) if finding.shown else [_NO_FILES]),
+        *_files(finding),
         "",
         "## What is sent",
         "",
@@ -593,6 +609,11 @@ _TESTED = {
     True: "it fails while the fault is there; it was run, and did.",
     False: "**but it was run and passed although the fault is there**, so it does not tell whether the node is mended.",
 }
+_TWO = (
+    "It is played on two nodes that are started for it, the one above and the one that `--also` names; other ones are "
+    "named by `--node` and `--also`. There is no pytest file, as that has one node; and it is not made smaller, as what "
+    "is left might differ for another reason."
+)
 _NO_FILES = (
     "It was never seen again on a fresh node, so there is neither a capture nor a test of it: what is played is what "
     "came before it was seen, and may not be all that is needed."
@@ -606,8 +627,22 @@ _ALONE = {
 }
 
 
+def _replay(finding: Finding) -> str:
+    """Returns the command that shows it again."""
+    # Those of earlier releases do not say which the other node was.
+    unsaid = finding.harm is Harm.DIFFERS and not finding.also
+    return f"zenoh-fuzz replay .{' --also OTHER_NODE' if unsaid else ''}"
+
+
 def _files(finding: Finding) -> list[str]:
     """Returns what the test and the capture are good for."""
+    if finding.harm is Harm.DIFFERS:
+        capture = (
+            f" `{CAPTURE}` (of {finding.impl} {finding.version}) opens in Wireshark." if finding.shown else ""
+        )
+        return [f"{_TWO}{capture}"]
+    if not finding.shown:
+        return [_NO_FILES]
     tested = _TESTED[finding.test_fails]
     return [
         f"or, without the fuzzer, `pytest {TEST}`: {tested} Another node is named by `--node`.",
@@ -635,6 +670,11 @@ def _truth(finding: Finding) -> str:
         case "confirmed":
             return f"Confirmed: it came again on {hits} of {tries} fresh nodes."
         case "seen":
+            if finding.harm is Harm.DIFFERS:
+                return (
+                    "It was seen three times on fresh links of nodes that had been used before; on fresh nodes it was not "
+                    "tried again."
+                )
             what = {
                 Harm.CRASH: "The process ended, which is beyond doubt",
                 Harm.PANIC: "The process said that it failed, which is beyond doubt",
@@ -657,6 +697,8 @@ def _truth(finding: Finding) -> str:
 
 def _shrunk(finding: Finding) -> str:
     made = finding.minimised
+    if finding.harm is Harm.DIFFERS:
+        return "no"
     if made is None:
         return "not yet"
     how = "" if made.done else ", then time was up"

@@ -151,8 +151,8 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
     known = KnownFindings.of_run(order.known)
     with (
         Recorder(config, job=job, part=order.part, max_disk=order.max_disk) as recorder,
-        Lab(config, node) as lab,
         _beside(order, job) as also,
+        Lab(config, node, also=also) as lab,
     ):
         watch = _Watch(recorder, order.engine, progress)
         triage = Triage(
@@ -162,6 +162,7 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
             known,
             through_known=order.through_known,
             minimising=order.minimise,
+            also=order.also,
         )
         runner = Runner(
             config,

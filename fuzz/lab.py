@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import median
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -24,6 +25,7 @@ from conformance.observe import Endpoints
 from fuzz.cases import Case
 from fuzz.oracles import Harm, Objection, Patient, Spot, When
 from fuzz.oracles.patient import hurried
+from fuzz.oracles.rival import difference
 from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Vitals
 from fuzz.player import Answers, Event, NotReached, Played, Player, Trace, run
@@ -251,6 +253,54 @@ def _goes_on(series: list[float], least: float) -> bool:
     return growth(few, least) > 0
 
 
+def play_round(
+    stage: Ground, tried: Tried, reply: float, answers: Answers, failed: Callable[[], bool]
+) -> None:
+    """Plays a script once, and takes in what became of it.
+
+    Args:
+        stage: The node.
+        tried: Has the script; what is played is put into it.
+        reply: T1: seconds that an answer may take.
+        answers: Reads them.
+        failed: Tells, while something is waited for, that the node has failed.
+    """
+    trace = Trace()
+    # ZenohIDs are not drawn from the seed: a node that still closes the last session of one refuses it.
+    player = stage.player(random.Random(), trace, answers)
+    player.reply = reply
+    played = tried.played = Played()
+    tried.parts, tried.helpers = [], {}
+    until = time.monotonic() + TRY_SECONDS
+    try:
+        for step in tried.script.steps:
+            if time.monotonic() >= until:
+                raise GivenUp(f"it takes more than {TRY_SECONDS:g} s to play")
+            start = trace.end
+            try:
+                run(player.steps((step,), played), failed)
+            finally:
+                # Some are dropped when the node does not answer.
+                tried.helpers |= {pipe.number: dict(pipe.values) for pipe in player.helpers.values()}
+                pipe = player.links.get(step.link)
+                tried.parts.append(
+                    Part(pipe.number, start, trace.end, dict(pipe.values), (pipe.sn, pipe.sn_be))
+                    if pipe is not None
+                    else Part(0, start, trace.end)
+                )
+        run(player.conclude(played), failed)
+    except (NotReached, GivenUp) as error:
+        played.failure = str(error)
+    finally:
+        player.leave()
+    tried.events = trace.since(0)
+    tried.endpoints = dict(trace.endpoints)
+
+
+def _is_dead(node: Node) -> bool:
+    return bool(node.death())
+
+
 class Seat:
     """One node on which scripts are tried.
 
@@ -366,36 +416,7 @@ class Seat:
 
     def _round(self, tried: Tried) -> None:
         assert self._patient is not None
-        trace = Trace()
-        # ZenohIDs are not drawn from the seed: a node that still closes the last session of one refuses it.
-        player = self.stage.player(random.Random(), trace, self._answers)
-        player.reply = self._reply
-        played = tried.played = Played()
-        tried.parts, tried.helpers = [], {}
-        until = time.monotonic() + TRY_SECONDS
-        try:
-            for step in tried.script.steps:
-                if time.monotonic() >= until:
-                    raise GivenUp(f"it takes more than {TRY_SECONDS:g} s to play")
-                start = trace.end
-                try:
-                    run(player.steps((step,), played), self._patient.has_failed)
-                finally:
-                    # Some are dropped when the node does not answer.
-                    tried.helpers |= {pipe.number: dict(pipe.values) for pipe in player.helpers.values()}
-                    pipe = player.links.get(step.link)
-                    tried.parts.append(
-                        Part(pipe.number, start, trace.end, dict(pipe.values), (pipe.sn, pipe.sn_be))
-                        if pipe is not None
-                        else Part(0, start, trace.end)
-                    )
-            run(player.conclude(played), self._patient.has_failed)
-        except (NotReached, GivenUp) as error:
-            played.failure = str(error)
-        finally:
-            player.leave()
-        tried.events = trace.since(0)
-        tried.endpoints = dict(trace.endpoints)
+        play_round(self.stage, tried, self._reply, self._answers, self._patient.has_failed)
 
     def close(self) -> None:
         """Ends the node."""
@@ -419,6 +440,7 @@ class Lab:
         stage_of: Makes a stage for what states need; for tests.
         patient_of: Makes the patient of a stage; for tests.
         seats: Nodes at a time.
+        also: Another node, of which others are made as well: what differs is tried on both.
 
     Attributes:
         tries: How many scripts were tried.
@@ -434,9 +456,11 @@ class Lab:
         stage_of: Callable[[str, Mapping[str, Any]], Ground] | None = None,
         patient_of: Callable[[Ground], Nurse] | None = None,
         seats: int = SEATS,
+        also: Node | None = None,
     ) -> None:
         self._config = config
         self._node = node
+        self._also = also
         self._stage_of = stage_of or self._stage
         self._patient_of = patient_of or self._patient
         # A node dies with the thread that started it (PR_SET_PDEATHSIG), so threads live as long as the lab.
@@ -446,14 +470,17 @@ class Lab:
         self._starting: dict[int, Future[None]] = {}
         self._kind: tuple[str, str] | None = None
         self._reply = config.reply
+        self._answers = Answers()
         self.tries = 0
         self.starts = 0
         self.unjudged: dict[Spot, str] = {}
 
     def _stage(self, needs: str, where: Mapping[str, Any]) -> Stage:
+        return self._made_like(self._node, needs, where)
+
+    def _made_like(self, node: Node, needs: str, where: Mapping[str, Any]) -> Stage:
         # One that is not ours cannot be started anew; whoever wants a try on it knows that.
-        node = self._node.variant() if self._node.owned else self._node
-        return stage_for(needs, node, self._config, where)
+        return stage_for(needs, node.variant() if node.owned else node, self._config, where)
 
     def _patient(self, stage: Ground) -> Patient:
         assert isinstance(stage, Stage)
@@ -463,6 +490,11 @@ class Lab:
     def able(self) -> bool:
         """Nodes like the one under test can be started."""
         return self._node.owned
+
+    @property
+    def compares(self) -> bool:
+        """Nodes like the one under test and like the other one can be started."""
+        return self._node.owned and self._also is not None and self._also.owned
 
     # Trying ----------------------------------------------------------------------------------------
 
@@ -495,6 +527,45 @@ class Lab:
         if seat.state == "harmed":
             self._prepare(seat)
         return tried
+
+    def compare(self, script: Script) -> Tried:
+        """Plays a script on two nodes that were just started, one of each kind, and sees whether they answer alike.
+
+        Returns:
+            The try on the node under test; where they do not, with an objection.
+
+        Raises:
+            NoFreshNode: One of them is not to be had.
+        """
+        assert self._also is not None
+        began = time.monotonic()
+        needs, where = needs_of(script), dict(script.where)
+        try:
+            stages = [self._made_like(node, needs, where) for node in (self._node, self._also)]
+        except NotApplicable as error:
+            raise NoFreshNode(str(error)) from None
+        starting = [self._threads.submit(stage.start) for stage in stages]
+        mine, their = Tried(script), Tried(script)
+        try:
+            for stage, start, tried in zip(stages, starting, (mine, their), strict=True):
+                self._await(start)
+                play_round(stage, tried, self._reply, self._answers, partial(_is_dead, stage.node))
+            found = difference(stages[0].node, mine.played, stages[1].node, their.played)
+            died = stages[0].node.death()
+        finally:
+            for stage, start in zip(stages, starting, strict=True):
+                with suppress(*NOT_STARTED):  # told by then
+                    start.result()
+                stage.stop()
+        if died:
+            mine.objection = Objection("process", Harm.CRASH, "", died)
+        elif found is not None:
+            mine.objection = Objection("differs", Harm.DIFFERS, *found)
+        elif their.played.failure:
+            mine.played.failure = f"on {stages[1].node.impl}: {their.played.failure}"
+        self.tries += 1
+        mine.seconds = time.monotonic() - began
+        return mine
 
     def walk(self, scripts: Iterable[Script], deadline: float) -> tuple[int, Tried] | None:
         """Plays scripts one after the other on one fresh node, with a look at it behind each.

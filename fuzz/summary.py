@@ -232,9 +232,7 @@ def _smallest(row: FindingRow) -> str:
 def _repeat(row: FindingRow, folder: str) -> str:
     """Returns what to type to see a finding again, or where that stands."""
     where = f"{folder}/{row.folder or 'findings'}"
-    # A replay has one node, and what differs needs two.
-    repeats = row.engine in FUZZ_ENGINES and row.oracle != "differs"
-    return f"zenoh-fuzz replay {where}" if repeats else f"see {where}/README.md"
+    return f"zenoh-fuzz replay {where}" if row.engine in FUZZ_ENGINES else f"see {where}/README.md"
 
 
 # Markdown ---------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from fuzz.findings import (
     CONFIRMED,
     FLAKY,
     FOLDER,
+    OPEN,
     PROVEN,
     SEEN,
     STATE,
@@ -59,6 +60,9 @@ SAMPLE = 64
 
 WANTED, TRIES = 3, 5
 """A finding is confirmed when it comes again so often, of so many fresh nodes."""
+
+COMPARE_SECONDS = 60.0
+"""So long all of what two nodes answer differently may be tried again behind the campaign, on fresh nodes."""
 
 CONFIRM_SECONDS = 8.0
 """So long that may take; then as often as there was time for."""
@@ -292,6 +296,8 @@ def akin(seen: Objection, now: Objection) -> bool:
         if seen.harm in DEADLY:
             return not (is_placed(seen) and is_placed(now)) or _spot(seen) == _spot(now)
         return seen.harm in SERVING
+    if seen.harm is Harm.DIFFERS:
+        return now.harm is seen.harm and now.place == seen.place
     return seen.harm is now.harm or (seen.harm in SERVING and now.harm in SERVING)
 
 
@@ -323,6 +329,7 @@ class Triage:
         known: Known findings.
         through_known: Cases that bring about known findings are played all the same.
         minimising: Seconds for making each finding smaller beside the campaign; 0 for not at all.
+        also: Another node that gets the same, as for ``--also``; empty for none.
 
     Attributes:
         findings: By bucket, in the order they were found.
@@ -341,9 +348,11 @@ class Triage:
         *,
         through_known: bool = False,
         minimising: float = 0.0,
+        also: str = "",
     ) -> None:
         self._config = config
         self._minimising = minimising
+        self._also = also
         self._node = node
         self._lab = lab
         self._known = known or KnownFindings()
@@ -535,11 +544,20 @@ class Triage:
         return False
 
     def _made_smaller(self, finding: Finding) -> bool:
-        """Makes a finding smaller beside the campaign; returns False when it had to stop because there is more to do."""
+        """Makes a finding smaller beside the campaign, or sees whether fresh nodes differ.
+
+        Returns:
+            False when it had to stop because there is more to do.
+        """
+
+        def stop() -> bool:
+            return bool(self._open) or time.monotonic() >= self._latest
+
         try:
-            self.minimise(
-                finding, self._minimising, lambda: bool(self._open) or time.monotonic() >= self._latest
-            )
+            if self._to_compare(finding):
+                self._compare(finding, stop)
+            else:
+                self.minimise(finding, self._minimising, stop)
         except Stopped:
             return False
         return True
@@ -611,7 +629,8 @@ class Triage:
                 self._settle(finding, [])
             finding = self._joined_to_other(finding)
         self._close(one, finding)
-        if self._minimising and finding.status == CONFIRMED and finding.minimised is None:
+        smaller = self._minimising and finding.status == CONFIRMED and finding.minimised is None
+        if smaller or self._to_compare(finding):
             self._large = [*self._large, finding] if finding not in self._large else self._large
         else:
             self._beside(self._prove, finding)
@@ -753,6 +772,7 @@ class Triage:
             script=script,
             first=script,
             hits=0,
+            also=self._also if objection.harm is Harm.DIFFERS else "",
         )
         self._hit(finding, objection, suspect)
         return finding
@@ -865,8 +885,14 @@ class Triage:
             there = self._unlaid(guess, objection)
             if there is not None:
                 return there
-        guess.script = guess.first = joined(suspects[-RECENT:])
-        self._settle(guess, [])
+        two = objection.harm is Harm.DIFFERS
+        guess.script = guess.first = suspects[-1].alone if two else joined(suspects[-RECENT:])
+        if self._to_compare(guess):
+            # That is done when there is nothing else to look into.
+            guess.status = OPEN
+            self._save(guess)
+        else:
+            self._settle(guess, [])
         return guess
 
     def _unlaid(self, guess: Finding, objection: Objection) -> Finding | None:
@@ -1067,9 +1093,7 @@ class Triage:
             Whether it was seen, for each try; the last one in which it was.
         """
         results, last = [True] * len(tries), tries[-1] if tries else None
-        while (
-            len(results) < TRIES and results.count(True) < WANTED and results.count(False) <= TRIES - WANTED
-        ):
+        while not _is_clear(results):
             if results and time.monotonic() >= min(until, self._latest):
                 break
             try:
@@ -1237,6 +1261,9 @@ class Triage:
         """
         if finding.status != CONFIRMED or finding.minimised is not None or not self._lab.able:
             return
+        if finding.harm is Harm.DIFFERS:
+            # What is left might differ for another reason.
+            return
         try:
             minimise(self._lab, finding, seconds, stop)
         except HarnessError as error:
@@ -1246,16 +1273,50 @@ class Triage:
         self._save(finding)
         self._prove(finding)
 
+    def _to_compare(self, finding: Finding) -> bool:
+        """Tells whether nobody has seen yet whether two fresh nodes differ as two that were used did."""
+        return finding.harm is Harm.DIFFERS and not finding.confirmed[1] and self._lab.compares
+
+    def _compare(self, finding: Finding, stop: Callable[[], bool]) -> None:
+        """Plays what two nodes answer differently on fresh nodes of both kinds, n of m times.
+
+        Raises:
+            Stopped: ``stop`` has said so; the finding is as it was.
+        """
+        results: list[bool] = []
+        shown: Tried | None = None
+        while not _is_clear(results):
+            if stop():
+                raise Stopped
+            try:
+                tried = self._lab.compare(finding.script)
+            except NoFreshNode as error:
+                finding.notes.append(f"It could not be tried more often: {error}")
+                break
+            shows = tried.objection is not None and akin(_objection(finding), tried.objection)
+            results.append(shows)
+            shown = tried if shows else shown
+        if shown is not None:
+            finding.shown_by(shown)
+        self._settle(finding, results)
+
     def minimise_all(self, seconds: float, begin: Callable[[int, int], None]) -> None:
-        """Makes all findings smaller that are not yet, behind the campaign.
+        """Makes all findings smaller that are not yet, behind the campaign, and tries those again that take two nodes.
 
         Args:
             seconds: For each.
             begin: Is told the number of each before it is its turn, and how many there are.
         """
         findings = list(self.findings.values())
+        until = time.monotonic() + COMPARE_SECONDS
         for number, finding in enumerate(findings, 1):
             begin(number, len(findings))
+            if self._to_compare(finding):
+                # There may be hundreds of them.
+                try:
+                    self._compare(finding, lambda: time.monotonic() >= until)
+                except Stopped:
+                    self._settle(finding, [])
             self.minimise(finding, seconds)
             self._merge(finding)
 
@@ -1374,6 +1435,12 @@ def _confirmed(lab: Lab, finding: Finding, script: Script, wanted: Objection) ->
 def _is_true(results: Sequence[bool]) -> bool:
     """Tells whether something came again on fresh nodes as often as was asked for."""
     return results.count(True) >= WANTED or (bool(results) and all(results))
+
+
+def _is_clear(results: Sequence[bool]) -> bool:
+    """Tells whether something was tried so often on fresh nodes that it is clear whether it is true."""
+    hits = results.count(True)
+    return len(results) >= TRIES or hits >= WANTED or len(results) - hits > TRIES - WANTED
 
 
 def _rounds(rounds: int) -> int:

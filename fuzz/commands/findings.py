@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WELL, HARMED, USAGE, FAILED = 0, 1, 2, 3
 
 CODES = """
-exit codes: 0 the node survives every time, 1 it does not, 2 wrong use, 3 the node or the harness failed
+exit codes: 0 the node survives every time (two answer alike), 1 it does not, 2 wrong use, 3 the node or the harness failed
 """
 
 SHRINK_CODES = """
@@ -46,6 +46,13 @@ def add_replay(commands: Any) -> None:
         "what", type=Path, metavar="FOLDER|SCRIPT", help="folder of a finding, or a script.json"
     )
     _add_node(parser)
+    parser.add_argument(
+        "--also",
+        metavar="NODE",
+        default="",
+        help="play it on this node too, and see whether both answer alike; where two answered differently: another one "
+        "than the other one then",
+    )
     parser.add_argument("--times", type=_count, default=1, metavar="N", help="on so many nodes (default: 1)")
     parser.add_argument("--first", action="store_true", help="play it as it was found, not the smallest")
     parser.set_defaults(function=replay)
@@ -140,22 +147,34 @@ def _in_a_sentence(command: Command) -> Command:
 @_in_a_sentence
 def replay(options: argparse.Namespace, _: list[str]) -> int:
     """Plays a script on fresh nodes; returns the exit code."""
+    from conformance.errors import UsageError
     from fuzz.lab import linger_of
 
     loaded = _load(options.what, first=options.first)
+    also = options.also or loaded.also
+    if loaded.two and not also:
+        raise UsageError(
+            "two nodes answered differently, and it is not said which the other one was; add --also"
+        )
     harmed = reached = 0
-    with _lab(options, loaded.node) as lab:
+    with _lab(options, loaded.node, also) as lab:
         for number in range(1, options.times + 1):
-            tried = lab.play(loaded.script, rounds=loaded.rounds, linger=linger_of(loaded.waited))
+            if also:
+                tried = lab.compare(loaded.script)
+            else:
+                tried = lab.play(loaded.script, rounds=loaded.rounds, linger=linger_of(loaded.waited))
             harmed += tried.objection is not None
             reached += not tried.played.failure
-            _print(f"{number} of {options.times}: {_words(tried)}")
+            _print(f"{number} of {options.times}: {_words(tried, alike=bool(also))}")
     if not harmed and not reached:
         return _say("it could not be played; nothing is known of the node", FAILED)
-    _print(
-        f"{harmed} of {options.times} times the node did not survive it" if harmed else "the node survives it"
-    )
+    bad, good = _BOTH if also else _ONE
+    _print(f"{harmed} of {options.times} times {bad}" if harmed else good)
     return HARMED if harmed else WELL
+
+
+_ONE = "the node did not survive it", "the node survives it"
+_BOTH = "they answered differently", "they answer alike"
 
 
 @dataclass(slots=True)
@@ -164,6 +183,8 @@ class _Loaded:
     node: str = ""
     rounds: int = 1
     waited: float = 0.0
+    two: bool = False
+    also: str = ""
 
 
 def _load(what: Path, *, first: bool = False) -> _Loaded:
@@ -174,12 +195,14 @@ def _load(what: Path, *, first: bool = False) -> _Loaded:
         ScriptError: It is a file without a script.
     """
     from fuzz.findings import Finding, NoFinding
+    from fuzz.oracles import Harm
     from fuzz.script import Script, ScriptError
 
     if what.is_dir():
         finding = Finding.load(what)
         script = finding.first if first else finding.script
-        return _Loaded(script, finding.node, finding.rounds, finding.waited)
+        two = finding.harm is Harm.DIFFERS
+        return _Loaded(script, finding.node, finding.rounds, finding.waited, two, finding.also)
     try:
         return _Loaded(Script.from_json(json.loads(what.read_text(encoding="utf-8"))))
     except OSError as error:
@@ -190,20 +213,21 @@ def _load(what: Path, *, first: bool = False) -> _Loaded:
         raise NoFinding(f"{what} is no JSON ({error})") from None
 
 
-def _words(tried: Tried) -> str:
+def _words(tried: Tried, *, alike: bool = False) -> str:
     seen = tried.objection
     answer = " ".join(tried.played.names) or "nothing"
     if seen is not None:
         often = f" behind {tried.rounds} rounds" if tried.rounds > 1 else ""
         place = f" {seen.place}" if seen.place else ""
         return f"{seen.harm}{place}{often}: {seen.detail}"
+    how = "alike" if alike else "survived"
     if tried.played.failure:
-        return f"survived, but the state was not reached: {tried.played.failure}"
-    return f"survived; {tried.played.ending}, answers: {answer}"
+        return f"{how}, but the state was not reached: {tried.played.failure}"
+    return f"{how}; {tried.played.ending}, answers: {answer}"
 
 
 @contextmanager
-def _lab(options: argparse.Namespace, node: str) -> Iterator[Lab]:
+def _lab(options: argparse.Namespace, node: str, also: str = "") -> Iterator[Lab]:
     from conformance.config import RunConfig, prepare_run_dir
     from conformance.errors import UsageError
     from conformance.nodes import node_of
@@ -222,7 +246,9 @@ def _lab(options: argparse.Namespace, node: str) -> Iterator[Lab]:
             profile=options.profile,
             may_test=options.may_test,
         )
-        with Lab(config, node_of(config), seats=1) as lab:
+        # The profile is of the node under test.
+        other = node_of(replace(config, node=also, profile=""), "also") if also else None
+        with Lab(config, node_of(config), seats=1, also=other) as lab:
             yield lab
 
 
@@ -232,12 +258,18 @@ def _lab(options: argparse.Namespace, node: str) -> Iterator[Lab]:
 @_in_a_sentence
 def shrink(options: argparse.Namespace, _: list[str]) -> int:
     """Makes a finding smaller; returns the exit code."""
+    from conformance.errors import UsageError
     from fuzz.findings import CONFIRMED, Finding
     from fuzz.lab import linger_of
+    from fuzz.oracles import Harm
     from fuzz.regression import fails_on
     from fuzz.triage import minimise
 
     finding = Finding.load(options.what)
+    if finding.harm is Harm.DIFFERS:
+        raise UsageError(
+            "what two nodes answer differently is not made smaller: it might differ for another reason"
+        )
     before = finding.script.sends, finding.script.size
     with _lab(options, finding.node) as lab:
         tried = lab.play(finding.script, rounds=finding.rounds, linger=linger_of(finding.waited))

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from conformance.nodes.base import Node
 from fuzz.cases import Case, reach
 from fuzz.oracles.ward import Ward
 from fuzz.player import Played
@@ -142,7 +143,7 @@ class Rival:
         count = len(self.counts)
         classes = f"{count} {'kind' if count == 1 else 'kinds'} of difference" if count else "no difference"
         return (
-            f"compared with {_title(self.stage)}: {fields} of {len(self._met)} fields in their states, by {self.compared} cases; "
+            f"compared with {_title(self.stage.node)}: {fields} of {len(self._met)} fields in their states, by {self.compared} cases; "
             f"{classes}"
         )
 
@@ -151,20 +152,20 @@ class Rival:
         first: tuple[str, str] | None = None
         shapes = ""
         for _ in range(1 + AGAIN):
-            mine = _ending(ours, script)
+            mine = _of(ours.node, _played(ours, script))
             # One that died here is for other oracles.
             if mine is None or mine.ending == DIED:
                 return None
-            theirs = _ending(self.stage, script)
+            theirs = _of(self.stage.node, _played(self.stage, script))
             if theirs is not None and theirs.ending == DIED:
                 self.stage.restart()
             words = _words(mine, theirs) if theirs is not None else None
             if theirs is None or words is None or first not in {None, words}:
                 return None
             first = words
-            shapes = f"{mine.shape!r} from {_title(ours)}, {theirs.shape!r} from {_title(self.stage)}"
+            shapes = _shapes(ours.node, mine, self.stage.node, theirs)
         assert first is not None
-        return Difference(case, *first, f"two nodes answer differently: {shapes}")
+        return Difference(case, *first, shapes)
 
 
 def field_of(case: Case) -> Field:
@@ -189,20 +190,43 @@ def _reason(reason: int) -> str:
     return CloseReason(reason).name if reason in set(CloseReason) else str(reason)
 
 
-def _ending(stage: Ward, script: Script) -> _Answer | None:
-    """Plays a script; returns what became of it, None when its state was not reached."""
+def difference(ours: Node, mine: Played, theirs: Node, their: Played) -> tuple[str, str] | None:
+    """Returns how two nodes answered one script differently, as place and detail of an objection; None when alike.
+
+    Args:
+        ours: The node under test, on which it was just played.
+        mine: What became of it there.
+        theirs: The other node.
+        their: What became of it there.
+    """
+    answer, other = _of(ours, mine), _of(theirs, their)
+    if answer is None or other is None or answer.ending == DIED:
+        return None
+    words = _words(answer, other)
+    return (" / ".join(words), _shapes(ours, answer, theirs, other)) if words is not None else None
+
+
+def _played(stage: Ward, script: Script) -> Played:
     player = stage.player()
     try:
-        played: Played = player.play(script)
+        return player.play(script)
     finally:
         player.leave()
-    if stage.node.death():
-        return _Answer(DIED, stage.node.death())
+
+
+def _of(node: Node, played: Played) -> _Answer | None:
+    """Returns what became of a script; None when its state was not reached."""
+    if node.death():
+        return _Answer(DIED, node.death())
     if played.failure:
         return None
     reason = next((answer.close for answer in played.answers if answer.close is not None), None)
     return _Answer(str(played.ending), played.shape, reason)
 
 
-def _title(stage: Ward) -> str:
-    return f"{stage.node.impl} {stage.node.version}"
+def _shapes(ours: Node, mine: _Answer, theirs: Node, their: _Answer) -> str:
+    return f"two nodes answer differently: {mine.shape!r} from {_title(ours)}, {their.shape!r} from {_title(theirs)}"
+
+
+def _title(node: Node) -> str:
+    return f"{node.impl} {node.version}"

@@ -10,12 +10,16 @@ import pytest
 
 from conformance.errors import NotApplicable
 from conformance.nodes import node_of
-from fuzz.cases import reach
+from fuzz.cases import reach, send
 from fuzz.lab import Lab, NoFreshNode, Scales, needs_of
 from fuzz.oracles import Harm
 from fuzz.player import Played
 from fuzz.script import Do, Script, Step
 from fuzz.states import State
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+from scapy_layers.transport import Frame
+from tests.fuzz.fakes import FakeNode
 from tests.fuzz.hospital import CRASH, SickNode, behind, config_in, lab_of, on, suspect
 from tests.fuzz.planted import FAULTS
 
@@ -160,3 +164,34 @@ def test_the_real_node_survives_what_is_right(tmp_path: Path) -> None:
             assert tried.objection is None
             assert not tried.played.failure
             assert tried.fresh is fresh
+
+
+class Copied(FakeNode):
+    """A node of which others can be made."""
+
+    def variant(self, **config: object) -> Copied:  # noqa: ARG002
+        return Copied(self._harm)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "seen"),
+    [
+        ("", "", None),
+        ("die", "", (Harm.CRASH, "")),
+        ("", "die", (Harm.DIFFERS, "accepted / died")),
+        ("", "hush", (Harm.DIFFERS, "accepted / silent")),
+    ],
+)
+def test_a_script_is_played_on_two_fresh_nodes_and_what_differs_is_seen(
+    folder: Path, ours: str, theirs: str, seen: tuple[Harm, str] | None
+) -> None:
+    def node(does: str) -> Copied:
+        return Copied(lambda batch: {"hush": "stall"}.get(does, does) if b"a/b" in batch else "")
+
+    push = Frame(R=1, sn=0, messages=[Push(key_suffix="a/b", body=Put(data=b"hello"))])
+    script = Script((reach(State.OPEN, "a"), send("size", bytes(push))))
+    config = config_in(folder)
+    with Lab(replace(config, time_scale=0.3), node(ours), also=node(theirs)) as lab:
+        assert lab.compares
+        objection = lab.compare(script).objection
+    assert (None if objection is None else (objection.harm, objection.place)) == seen

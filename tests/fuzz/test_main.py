@@ -516,14 +516,44 @@ def test_what_another_node_answers_otherwise_is_a_finding_and_harms_nobody(
     assert re.search(r"compared with zenoh-harness-refnode\S* \S+: (\d+) of \1 fields in their states", out)
     assert "restarts" not in out
     assert (f"finding: differs {place} handshake INIT" in out) == bool(place)
-    assert "zenoh-fuzz replay" not in out
+    assert ("zenoh-fuzz replay" in out) == bool(place)
     if place:
         row = read_rows(tmp_path / "run" / FINDINGS).rows[-1]
-        assert (row["status"], row["fails"], row["harm"]) == ("seen", True, "differs")
+        assert (row["status"], row["fails"], row["harm"]) == ("confirmed", True, "differs")
+        assert (row["confirmed"], row["tries"]) == (3, 3)
+        assert "again on a fresh node 3 of 3 times" in out
         rows = read_rows(tmp_path / "run" / FUZZ_CASES).rows
         guilty = next(one for one in rows if one["case"] == row["case"])
         assert "INIT.version" in guilty["field"]
         assert guilty["verdict"] == "closed"
+
+
+def test_what_two_nodes_answer_differently_is_repeated_on_two_nodes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.oracles.rival.SHARE", 1.0)
+    words_ = ["--also", "ref:ZN-INIT-045", "--seed", "1", "--minimise", "0"]
+    assert run("ref", tmp_path / "run", *words_, campaign="inits", cases=400) == 1
+    (folder,) = (tmp_path / "run" / "findings").iterdir()
+    found = json.loads((folder / "finding.json").read_text())
+    assert found["also"] == "ref:ZN-INIT-045"
+    assert found["commands"] == {"replay": "zenoh-fuzz replay ."}
+    assert not (folder / "test_finding.py").exists()
+    page = (folder / "README.md").read_text()
+    assert "came again on 3 of 3 fresh nodes" in page
+    assert "There is no pytest file" in page
+    assert "`--also ref:ZN-INIT-045`" in page
+    capsys.readouterr()
+    assert main(["replay", str(folder)]) == 1
+    assert "1 of 1 times they answered differently" in capsys.readouterr().out
+    assert main(["replay", str(folder), "--also", "ref"]) == 0
+    assert "they answer alike" in capsys.readouterr().out
+    assert main(["shrink", str(folder)]) == 2
+    assert "is not made smaller" in capsys.readouterr().err
+    found["also"] = ""
+    (folder / "finding.json").write_text(json.dumps(found))
+    assert main(["replay", str(folder)]) == 2
+    assert "add --also" in capsys.readouterr().err
 
 
 def test_node_that_is_not_there_is_exit_3_and_leaves_no_folder(

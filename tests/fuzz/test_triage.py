@@ -1202,3 +1202,69 @@ def test_places_of_one_kind_of_message_are_never_joined(run: Path) -> None:
         made.minimise_all(5, lambda *_: None)
         assert len(made.findings) == 2
         assert all("one fault or several" not in str(one.notes) for one in made.findings.values())
+
+
+# What two nodes answer differently ---------------------------------------------------------------------
+
+DIFFERS = Objection("differs", Harm.DIFFERS, "closed / accepted", "two nodes answer differently")
+
+
+@pytest.mark.parametrize(
+    ("shows", "status", "confirmed"),
+    [
+        ([DIFFERS] * 3, CONFIRMED, (3, 3)),
+        ([DIFFERS, None, DIFFERS, DIFFERS], CONFIRMED, (3, 4)),
+        ([None] * 3, FLAKY, (0, 3)),
+        ([replace(DIFFERS, place="silent / accepted")] * 3, FLAKY, (0, 3)),
+        ([CRASH] * 3, FLAKY, (0, 3)),
+    ],
+)
+@pytest.mark.parametrize("behind_it", [False, True])
+def test_what_two_nodes_answer_differently_is_tried_again_on_fresh_ones(
+    run: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    shows: list[Objection | None],
+    status: str,
+    confirmed: tuple[int, int],
+    behind_it: bool,
+) -> None:
+    seen = iter(shows)
+    one = suspect(1, b"x")
+    monkeypatch.setattr(Lab, "compares", True)
+    monkeypatch.setattr(Lab, "compare", lambda _, script: Tried(script, next(seen)))
+    with triage_of(run, lambda _: None) as made:
+        made.take(DIFFERS, [one], 0.0)
+        while made.open:
+            made.collect(wait=True)
+        (finding,) = made.findings.values()
+        assert finding.status == OPEN
+        assert finding.script == one.alone
+        if behind_it:
+            made.finish(0)
+            made.minimise_all(0.0, lambda *_: None)
+        else:
+            made.collect()
+            assert made._small is not None
+            made._small.result(timeout=60)
+        assert (finding.status, finding.confirmed) == (status, confirmed)
+        assert finding.fails == (status == CONFIRMED)
+        assert finding.path is not None
+        assert (finding.path / README).exists()
+        assert not (finding.path / TEST).exists()
+        made.finish(0)
+    assert Finding.load(finding.path).status == status
+
+
+def test_what_there_is_no_time_to_compare_was_seen_all_the_same(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lab, "compares", True)
+    monkeypatch.setattr(triage, "COMPARE_SECONDS", -1.0)
+    with triage_of(run, lambda _: None) as made:
+        made.take(DIFFERS, [suspect(1, b"x")], 0.0)
+        made.finish(0)
+        made.minimise_all(0.0, lambda *_: None)
+        (finding,) = made.findings.values()
+    assert (finding.status, finding.confirmed, finding.fails) == (SEEN, (0, 0), True)
+    assert finding.path is not None
+    assert "it was not tried again" in (finding.path / README).read_text()
