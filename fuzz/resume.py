@@ -239,6 +239,8 @@ def _shared(folder: Path) -> dict[str, int]:
 def findings_before(folder: Path, part: int) -> list[FindingRow]:
     """Returns what earlier parts of a run found: of each part and process the last row of each bucket.
 
+    A bucket that counts no case in its last row of a process, which may be of this part, is part of another by now.
+
     Raises:
         OSError: It cannot be read.
     """
@@ -246,11 +248,11 @@ def findings_before(folder: Path, part: int) -> list[FindingRow]:
     if not path.exists():
         return []
     last: dict[tuple[int, int, str], FindingRow] = {}
+    newest: dict[tuple[int, str], FindingRow] = {}
     for value in read_rows(path).rows:
         row = FindingRow(**{**value, "case_buckets": tuple(value["case_buckets"])})
-        if row.part < part:
-            last[row.part, row.job, row.bucket] = row
-    return list(last.values())
+        last[row.part, row.job, row.bucket] = newest[row.job, row.bucket] = row
+    return [row for row in last.values() if row.part < part and newest[row.job, row.bucket].hits]
 
 
 class _Seen:

@@ -65,18 +65,29 @@ def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> 
     require(buckets, "run_id", "bucket", *_OF_BUCKETS)
     require(findings, "run_id", "bucket", "job", "part", "time_ns", "hits", "case_buckets", "rows_version")
     says = sf.min("rows_version").over(Window.partitionBy("run_id")) >= CASE_BUCKETS_SINCE
-    newest = sf.struct("part", "time_ns")
-    # A few rows for each run. One whose last row counts no case is part of another by now.
-    ours = (
+    # A few rows for each run. Each part of it counts its own hits.
+    parts = (
         findings.withColumn("says", says)
         .where("says")
-        .groupBy("run_id", "bucket", "job")
-        .agg(sf.max_by(sf.struct(*_OF_FINDINGS), newest).alias("last"), _flat("case_buckets"))
+        .groupBy("run_id", "bucket", "job", "part")
+        .agg(
+            sf.max_by(sf.struct(*_OF_FINDINGS), "time_ns").alias("last"),
+            _flat("case_buckets"),
+        )
+    )
+    # One whose last row counts no case is part of another by now.
+    ours = (
+        parts.groupBy("run_id", "bucket", "job")
+        .agg(
+            sf.max_by("last", sf.struct("part")).alias("last"),
+            sf.sum("last.hits").alias("hits"),
+            _flat("case_buckets"),
+        )
         .where("last.hits > 0")
         .groupBy("run_id", "bucket")
         .agg(
-            sf.max_by("last", sf.struct("last.hits", "job")).alias("last"),
-            sf.sum("last.hits").alias("hits"),
+            sf.max_by("last", sf.struct("hits", "job")).alias("last"),
+            sf.sum("hits").alias("hits"),
             _flat("case_buckets"),
         )
     )

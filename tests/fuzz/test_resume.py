@@ -277,6 +277,14 @@ def test_findings_of_earlier_parts_are_the_last_rows_of_each(tmp_path: Path) -> 
     assert earlier(config.run_dir).part == 2
 
 
+def test_findings_of_earlier_parts_that_became_others_are_not_told(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    for part, bucket, hits in ((0, "a", 3), (0, "b", 2), (0, "b", 0), (0, "c", 1), (1, "a", 0)):
+        with Recorder(config, part=part) as recorder:
+            recorder.finding(finding(bucket, hits=hits, part=part))
+    assert [row.bucket for row in findings_before(config.run_dir, 1)] == ["c"]
+
+
 def test_numbers_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.resume.KEPT", 100)
     folder = recorded(tmp_path / "run", *itertools.islice(itertools.count(1), 500))

@@ -225,6 +225,13 @@ FOUND = (
     found("c0", "joined", "late", hits=3),
     found("c0", "joined", "late", hits=0, time_ns=2),
     found("c0", "joined to", "late", "joined", time_ns=2),
+    # Was met in both parts of the run, and in the second it became another one.
+    found("c0", "resumed", hits=4, part=0),
+    found("c0", "resumed", hits=5, part=0, time_ns=2),
+    found("c0", "resumed", hits=2, part=1, time_ns=3, size=2),
+    found("c0", "resumed", hits=1, part=1, job=1, time_ns=4),
+    found("c0", "given up", hits=4, part=0),
+    found("c0", "given up", hits=0, part=1, time_ns=3),
     # In no campaign.
     found("c0", "idle", campaign=""),
     # Another run is of a version that does not say it, and a third was cut off.
@@ -258,7 +265,7 @@ def test_buckets_of_cases_go_by_the_name_of_the_finding_that_holds_them(holding:
         names.setdefault(row["run_id"], []).append((row["bucket"], row["unheld"]))
     assert sorted(names["c0"]) == [
         *(("idle", False), ("joined to", False), ("joined to", False), ("moved", False), ("moved", False)),
-        *(("nothing", True), ("same", False), ("without a case", False)),
+        *(("nothing", True), ("resumed", False), ("same", False), ("without a case", False)),
     ]
     # Where it is not told, or not all was looked into, nothing is said of it.
     assert sorted(names["old"]) == [("guess", False), ("moved", False)]
@@ -272,13 +279,14 @@ def test_finding_without_a_case_of_its_own_is_shown(spark: SparkSession, holding
         holding, rollup(spark, "case_outcomes", *played), compared(spark, "h0 history", "c0 candidate")
     )
     told = {row["bucket"]: row for row in changes.collect()}
-    assert set(told) == {"idle", "joined to", "moved", "nothing", "same", "without a case"}
+    assert set(told) == {"idle", "joined to", "moved", "nothing", "resumed", "same", "without a case"}
     assert {row["status"] for row in told.values()} == {"new"}
     assert [name for name, row in told.items() if row["unheld"]] == ["nothing"]
     alone = told["without a case"]
     assert (alone["cases"], alone["cases_before"], alone["sent_hex"], alone["case"]) == (9, None, "", 30)
     assert (alone["detail"], alone["messages"], alone["sent_bytes"]) == ("it died", ["PUSH"], 3)
     assert (told["moved"]["cases"], told["moved"]["sent_hex"]) == (2, "0102")
+    assert (told["resumed"]["cases"], told["resumed"]["sent_bytes"]) == (8, 2)
     assert (told["idle"]["played_c"], told["idle"]["odds"]) == (0, None)
 
 
