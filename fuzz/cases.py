@@ -36,6 +36,11 @@ VALID = "valid"
 """The edge of a message that is sent as it should be."""
 
 
+THEN = "behind"
+"""Field of the edges that pairs of messages cover, ``Edge(second, THEN, first)``; and what stands between them in the
+words of the cases that do."""
+
+
 class Edge(NamedTuple):
     """One way to lie about one field, or one variant of a sequence: what coverage counts.
 

@@ -13,7 +13,7 @@ from itertools import filterfalse
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from fuzz.cases import Edge
+from fuzz.cases import THEN, Edge
 from fuzz.states import FACTS, State
 from spark_reports.rows import CoverageRow
 
@@ -170,10 +170,11 @@ class Coverage:
             self.endings[state, "not reached"] += 1
             return
         message = str(row["message"])
-        kind = self._kind(str(row["campaign"]), str(row.get("source", "")), message)
+        source = str(row.get("source", ""))
+        kind = self._kind(str(row["campaign"]), source, message)
         self.pairs[state, kind] += 1
         fields, words = str(row["field"]), str(row["mutation"])
-        for edge in self._edges_of(message, kind, fields, words):
+        for edge in self._edges_of(source, message, kind, fields, words):
             self._tried(edge)
         self.strategies[str(row.get("strategy", ""))] += 1
         self.endings[state, verdict] += 1
@@ -182,15 +183,24 @@ class Coverage:
     def _kind(self, campaign: str, source: str, message: str) -> str:
         return self._kinds.get((campaign, source)) or self._kinds.get(("", source)) or message
 
-    def _edges_of(self, message: str, kind: str, fields: str, words: str) -> Iterator[Edge]:
-        """Returns what a row says it covered: one lie, or two about different fields."""
+    def _edges_of(self, source: str, message: str, kind: str, fields: str, words: str) -> Iterator[Edge]:
+        """Returns what a row says it covered: a variant of a sequence, one lie, or two about different fields."""
         planned = self._planned_edges
+        if not fields:
+            # A sequence is about no field, and goes by the name of its source; or one message is behind another.
+            second, _, first = words.partition(f" {THEN} ")
+            for edge in (Edge(message, source, words), Edge(kind, source, words), Edge(second, THEN, first)):
+                if edge in planned:
+                    yield edge
+                    return
         whole = Edge(message, fields, words)
         if whole in planned or " + " not in words:
             yield whole
             return
         for field, said in zip(fields.split(" + "), words.split(" + "), strict=False):
-            for name in (message, kind, field.partition(".")[0]):
+            # What is done to a batch is laid on the message that fills it.
+            first = field.partition(".")[0]
+            for name in (*((kind, message) if first == "batch" else (message, kind)), first):
                 if (edge := Edge(name, field, said)) in planned:
                     yield edge
                     break

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.campaigns.counting import numbers
 from fuzz.campaigns.several import MOST_LINKS, answers, churn, many_links, slow
-from fuzz.cases import Case, Cause, Edge, Fixed, Source, reach, send
+from fuzz.cases import THEN, Case, Cause, Edge, Fixed, Source, reach, send
 from fuzz.phrases import (
     act,
     batch,
@@ -34,10 +34,6 @@ from fuzz.sequences import ENDS, Ordered, flat
 from fuzz.states import State
 from scapy_layers.codes import WhatAmI
 from scapy_layers.transport import Init, Open
-
-THEN = "behind"
-"""Field of the edges that pairs of messages cover: ``Edge(second, THEN, first)``."""
-
 
 NOISES = 60
 """So many cookies of noise follow each other, each on a link of its own."""

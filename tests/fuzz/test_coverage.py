@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from fuzz.campaigns import CAMPAIGNS, Setting
 from fuzz.cases import Case, Edge, Fixed, Source, send
 from fuzz.coverage import OTHER, Coverage, extensions
 from fuzz.lying import Lying
@@ -194,6 +195,29 @@ def test_rows_of_an_earlier_part_count_as_the_cases_did() -> None:
     counted.add("a", cases[0], Reply(failure="no"), "inconclusive")
     again.add_row(row_of(cases[0], "a", "inconclusive"))
     assert list(again.rows("run")) == list(counted.rows("run"))
+
+
+@pytest.mark.parametrize("name", ["state", "keys", "framing"])
+def test_variants_of_sequences_count_in_rows_as_they_did(name: str) -> None:
+    sources = list(CAMPAIGNS[name].make(Setting(1)))[::9]
+    counted, again = Coverage({name: sources}), Coverage({name: sources})
+    for case in (case for source in sources for case in singles(source, 12)):
+        counted.add(name, case, Reply(), "accepted")
+        again.add_row(row_of(case, name))
+    assert parts(again) == parts(counted)
+    assert parts(again)["variants of sequences"][0] > 0
+    assert again.edges == counted.edges
+
+
+def test_pair_of_a_lie_and_what_is_done_to_the_batch_counts_in_rows_as_it_did() -> None:
+    message = Frame(R=1, messages=[Push(key_suffix="a", body=Put(data=b"x"))])
+    sources = [push(), Lying("a put", State.OPEN, message, {"FRAME.sn": "sn"}, ("FRAME",), kind="PUT")]
+    counted, again = Coverage({"a": sources}), Coverage({"a": sources})
+    for case in islice(push().more(random.Random(2)), 400):
+        counted.add("a", case, Reply(), "accepted")
+        again.add_row(row_of(case, "a"))
+    assert {edge.field.partition(".")[0] for edge in counted.edges} >= {"batch", "PUT"}
+    assert again.edges == counted.edges
 
 
 def test_processes_are_added_up() -> None:

@@ -17,8 +17,8 @@ from fuzz.campaigns.base import Setting
 from fuzz.campaigns.counting import WIDTHS, orders
 from fuzz.campaigns.messages import KINDS
 from fuzz.campaigns.several import MOST_LINKS
-from fuzz.campaigns.state import CAMPAIGN, NOISE_SIZES, NOISES, THEN, Behind
-from fuzz.cases import Case, reach
+from fuzz.campaigns.state import CAMPAIGN, NOISE_SIZES, NOISES, Behind
+from fuzz.cases import THEN, Case, reach
 from fuzz.phrases import EMPTY, act, batch, handshake, init, kinds, listen, numbered, opening, subscriber
 from fuzz.player import Answers, Ending, Initiator, NotReached, Pipe, Played, Player, Trace, run
 from fuzz.player.pipe import FIRST_SN
