@@ -53,6 +53,9 @@ FIRST_EXCHANGES, EXCHANGES = 20, 8
 WAITING_MS = 2000
 """So long a query of the canary waits for its reply, in ms."""
 
+EARLY = b"\x10" + bytes(16)
+"""Cookie of a link on which the node gave none: what takes one may come before it, or the node not answer any more."""
+
 SLOWER, SLOWER_SECONDS = 4.0, 0.004
 """So many times as long as before, and so many seconds longer, is slow."""
 
@@ -88,7 +91,7 @@ class Link:
         self.peer = peer
         self.stream = sock.type == socket.SOCK_STREAM
         self.prefix = 2 if self.stream else 0
-        self.values = {"zid": secrets.token_bytes(15) + b"\x01"}
+        self.values = {"zid": secrets.token_bytes(15) + b"\x01", "cookie": EARLY}
         self.numbers = {"sn": 1_000_000, "sn_be": 1_000_000}
         self.turn = 0
         self.received: list[bytes] = []

@@ -8,6 +8,7 @@ import os
 import random
 import runpy
 import shutil
+import socket
 import subprocess
 import sys
 import unittest
@@ -45,12 +46,13 @@ from fuzz.findings import (
 )
 from fuzz.lab import Lab, Part, Tried
 from fuzz.oracles import Harm, Patient, canary
+from fuzz.player.pipe import EARLY
 from fuzz.regression import LATE, _source, fails_on, flat, placed, shortened
 from fuzz.script import Do, Script, Step, Template
 from fuzz.standalone import TRIES, Link, Replay, vle
 from fuzz.states import State
 from fuzz.triage import Triage
-from scapy_layers.batch import BatchReader, contents
+from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.data import Put
 from scapy_layers.message import Message
 from scapy_layers.network import Push, Request, Response
@@ -301,6 +303,20 @@ def test_long_runs_are_written_as_runs() -> None:
     link.numbers = {"sn": 5, "sn_be": 6}
     link.values = {}
     assert link.fill(short) == (505).to_bytes(2, "little") + b"\x01" + b"\xff" * 500 + b"\x05" + bytes(3)
+
+
+def test_what_takes_a_cookie_is_sent_as_by_the_player_where_the_node_gave_none() -> None:
+    ours, theirs = socket.socketpair()
+    replay = object.__new__(Replay)
+    link = Link(ours)
+    with theirs:
+        assert replay._step(link, {"do": "send", "data": "{size}{cookie}"})
+        theirs.sendall(prefixed(bytes(Init(A=1, zid=b"z" * 16, cookie=b"given"))))
+        replay._step(link, {"do": "await"})
+        assert replay._step(link, {"do": "send", "data": "{size}{cookie}"})
+        link.close()
+        early = EARLY["cookie"]
+        assert theirs.recv(100) == prefixed(early) + prefixed(b"\x05given")
 
 
 def test_the_standalone_player_fills_in_what_the_player_does() -> None:
