@@ -626,6 +626,10 @@ class Canary:
         if not lost:
             if queried < self._query:
                 return Trouble(Wrong.UNREPLIED, "", f"a query does not arrive at our queryable {how}")
+            if time.perf_counter() - self._query_at > WAITING_MS / 1000:
+                # The node was at something else, and had to give the query up before it read our reply. One that
+                # loses replies loses the next one too.
+                return None
             return Trouble(Wrong.NO_REPLY, "", f"the reply to query {replied + 1} does not come back {how}")
         number = self._seen = self._number
         # The next one shows whether this one is lost, or all are.

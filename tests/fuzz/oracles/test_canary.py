@@ -222,6 +222,23 @@ def test_a_query_that_we_served_too_late_needs_no_reply(patient: Patient) -> Non
     assert missed.wrong is Wrong.NO_REPLY
 
 
+def test_a_query_that_the_node_had_to_give_up_needs_no_reply(patient: Patient) -> None:
+    birds = patient.canary
+    assert birds
+    router_of(patient).without.add("replies")
+    birds._send()
+    assert birds._hear(lambda: birds._queried == birds._query, REPLY)
+    # We have replied in time, and nobody answers anything until now.
+    birds._query_at -= WAITING_MS / 1000
+    assert birds.trouble() is None
+    birds._send()
+    assert birds._hear(lambda: birds._queried == birds._query, REPLY)
+    birds._query_at -= 2 * ODD_AGE
+    missed = birds.trouble()
+    assert missed
+    assert missed.wrong is Wrong.NO_REPLY
+
+
 def test_sessions_are_kept_alive(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert patient.canary
     monkeypatch.setattr("fuzz.oracles.canary.KEEP_SECONDS", 0.0)
