@@ -1,18 +1,21 @@
 """``zenoh-reports build``: a report over run folders, or over a store; the exit code says what became worse."""
 
 import argparse
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_reports.commands.common import check_not_empty, say, some_path, some_place
 from spark_reports.commands.opening import open_store, opened
 from spark_reports.engine.session import add_engine_options
-from spark_reports.errors import DataTrouble, EngineFailed, WrongUse
+from spark_reports.errors import DataTrouble, WrongUse
 from spark_reports.folders import COMPLETE, find_run_folders
 
 if TYPE_CHECKING:
     from spark_reports.gates import Gates
     from spark_reports.pages.page import Page
+    from spark_reports.report import Report
 
 __all__ = ["add", "open_store", "run"]
 
@@ -68,40 +71,58 @@ def run(arguments: argparse.Namespace) -> int:
     folders = find_run_folders(arguments.runs)
     if arguments.store is None:
         check_not_empty(folders, arguments.runs)
-    try:
-        from spark_reports import collect
-        from spark_reports.gates import check, judged
-        from spark_reports.pages import page, render
-    except ImportError as error:
-        raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
-    render.check_writable(arguments.out)
-    with opened(arguments, folders) as found:
-        report = collect.collect(
-            found.views,
-            found.commits,
-            arguments.baseline,
-            say,
-            duplicates=[folder for folder in folders if folder.duplicate_of is not None],
-            open_few=found.few,
-            interpreted=found.interpreted,
-        )
-    if gates is not None:
-        report = judged(report, gates)
-    runs = {
-        found.names.get(folder.path, folder.run.run_id): folder.path
-        for folder in folders
-        if folder.duplicate_of is None
-    }
-    places = page.places_of(runs, arguments.out)
-    made = page.make_page(report, places)
-    path = render.write_report(made, arguments.out)
+    with ThreadPoolExecutor(1, thread_name_prefix="write") as pool:
+        with opened(arguments, folders, lambda: _load(arguments.out)) as found:
+            from spark_reports import collect
+
+            report = collect.collect(
+                found.views,
+                found.commits,
+                arguments.baseline,
+                say,
+                duplicates=[folder for folder in folders if folder.duplicate_of is not None],
+                open_few=found.few,
+                interpreted=found.interpreted,
+            )
+            runs = {
+                found.names.get(folder.path, folder.run.run_id): folder.path
+                for folder in folders
+                if folder.duplicate_of is None
+            }
+            # While Spark ends.
+            written = pool.submit(_write, report, gates, runs, arguments.out)
+        made, path = written.result()
     for trouble in found.troubles:
         say(f"warning: left out {trouble}")
     _tell(made, path)
+
+    from spark_reports.gates import check
+    from spark_reports.pages.page import count
+
     if found.troubles:
-        raise DataTrouble(f"{page.count(len(found.troubles), 'run')} could not be read: {found.troubles[0]}")
-    check(report.gates)
+        raise DataTrouble(f"{count(len(found.troubles), 'run')} could not be read: {found.troubles[0]}")
+    check(made.report.gates)
     return 0
+
+
+def _load(out: Path) -> None:
+    """Imports what takes its time and is not needed before Spark answers; checks that the report can be written."""
+    import spark_reports.collect
+    import spark_reports.gates  # noqa: F401
+    from spark_reports.pages import render
+
+    render.check_writable(out)
+
+
+def _write(
+    report: "Report", gates: "Gates | None", runs: Mapping[str, Path], out: Path
+) -> tuple["Page", Path]:
+    """Judges a report, makes its page and writes all of it."""
+    from spark_reports.gates import judged
+    from spark_reports.pages import page, render
+
+    made = page.make_page(report if gates is None else judged(report, gates), page.places_of(runs, out))
+    return made, render.write_report(made, out)
 
 
 def _gates(arguments: argparse.Namespace) -> "Gates | None":

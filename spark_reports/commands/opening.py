@@ -44,37 +44,48 @@ class Opened:
 
 
 @contextmanager
-def opened(arguments: argparse.Namespace, folders: Sequence[RunFolder]) -> Iterator[Opened]:
+def opened(
+    arguments: argparse.Namespace, folders: Sequence[RunFolder], load: Callable[[], None] = lambda: None
+) -> Iterator[Opened]:
     """Takes run folders into a store, and opens it.
 
     Args:
         arguments: With the options of ``add_engine_options``, and ``store``: its URI, None for a temporary one.
         folders: May be none; then what is in the store is opened.
+        load: Imports what the body needs, which takes nearly as long as Java takes to begin.
 
     Raises:
         WrongUse: There is no store, or a temporary one would not be seen by those who read it.
+        EngineFailed: A package is missing.
     """
     if arguments.store is None and not _is_near(arguments):
         raise WrongUse(
             "name a store with --store that every worker reaches; a temporary one lies on this machine"
         )
-    try:
-        from spark_reports.pages.page import count
-        from spark_reports.storage import ingest
-        from spark_reports.storage.views import open_views
-    except ImportError as error:
-        raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
     with ExitStack() as stack:
         store = stack.enter_context(open_store(arguments.store))
         known = [] if folders and not store.exists() else store.commits()
-        near = None
-        if not folders and _is_near(arguments):
-            # There is nothing to wait for: this is done while Spark starts.
-            near = stack.enter_context(_gathered(store, known))
+        # There is nothing to wait for, unless runs are to be taken in first.
+        early = not folders and _is_near(arguments)
+        copies: list[Gathered] = []
+
+        def meanwhile() -> None:
+            try:
+                if early:
+                    copies.append(stack.enter_context(_gathered(store, known)))
+                _load()
+                load()
+            except ImportError as error:
+                missing = f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`"
+                raise EngineFailed(missing) from error
+
         size = sum(tail.size for folder in folders for tail in folder.files.values())
-        spark = stack.enter_context(
-            engine_session(arguments, input_bytes=size + _size(known) // _ROLLUP_SHARE, say=say)
-        )
+        read = size + _size(known) // _ROLLUP_SHARE
+        spark = stack.enter_context(engine_session(arguments, input_bytes=read, say=say, meanwhile=meanwhile))
+        from spark_reports.pages.page import count
+        from spark_reports.storage import ingest
+        from spark_reports.storage.views import open_views
+
         troubles: Sequence[str] = ()
         names: Mapping[Path, str] = {}
         if folders:
@@ -82,12 +93,20 @@ def opened(arguments: argparse.Namespace, folders: Sequence[RunFolder]) -> Itera
             done = ingest.ingest(spark, store, folders, say)
             troubles, names = done.troubles, done.names
         commits = store.commits() if folders else known
-        if near is None and _is_near(arguments):
-            near = stack.enter_context(_gathered(store, commits))
+        if folders and _is_near(arguments):
+            copies.append(stack.enter_context(_gathered(store, commits)))
+        near = copies[0] if copies else None
         views = open_views(spark, store, commits) if near is None else near.views(spark)
         beside = None if near is None else stack.enter_context(interpreting(spark))
         interpreted = None if near is None or beside is None else near.views(beside)
         yield Opened(views, commits, lambda few: open_views(spark, store, few), interpreted, troubles, names)
+
+
+def _load() -> None:
+    """Imports what ``opened`` needs of packages that take their time."""
+    import spark_reports.pages.page
+    import spark_reports.storage.ingest
+    import spark_reports.storage.views  # noqa: F401
 
 
 @contextmanager

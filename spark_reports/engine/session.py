@@ -10,8 +10,10 @@ Commands take ``add_engine_options`` and ``engine_session``; with them the same 
 """
 
 import argparse
+import importlib.util
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -53,6 +55,9 @@ STOP_TIMEOUT_S = 20.0
 
 ARCHIVE_TIMEOUT_S = 180.0
 """The same when it writes a class-data archive, which takes 20 s of a core."""
+
+POLL_S = 0.02
+"""How often it is looked whether Java has begun; there is nothing to wait for but its end and a file."""
 
 PROFILES: Mapping[str, Profile | None] = {"auto": None, "fast": FAST, "bulk": BULK}
 """``fast`` starts quickly, ``bulk`` runs long work quickly; ``auto`` goes by how much there is to read."""
@@ -114,6 +119,7 @@ def engine_session(
     input_bytes: int = 0,
     say: Callable[[str], None] = lambda _: None,
     environ: Mapping[str, str] | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator["SparkSession"]:
     """Starts Spark where the options of ``add_engine_options`` say, and ends it; shows progress on a terminal.
 
@@ -124,6 +130,7 @@ def engine_session(
         input_bytes: About how much will be read; decides the profile if the options do not.
         say: Told what is started, in one line.
         environ: Environment variables; those of the process if None.
+        meanwhile: What else is to be done before the body; if a Java is started, while that takes its time.
 
     Raises:
         WrongUse: The options contradict what Spark was started with, or a URL is none.
@@ -135,32 +142,42 @@ def engine_session(
     cluster = "PYSPARK_GATEWAY_PORT" in environ or not is_local(arguments.master)
     with (
         _explained(),
-        _chosen(arguments, environ, profile=profile, say=say) as session,
+        _chosen(arguments, environ, profile=profile, say=say, meanwhile=meanwhile) as session,
         progress.shown(session, cluster=cluster, say=say),
     ):
         yield session
 
 
 def _chosen(
-    arguments: argparse.Namespace, environ: Mapping[str, str], *, profile: Profile, say: Callable[[str], None]
+    arguments: argparse.Namespace,
+    environ: Mapping[str, str],
+    *,
+    profile: Profile,
+    say: Callable[[str], None],
+    meanwhile: Callable[[], None],
 ) -> AbstractContextManager["SparkSession"]:
     if (active := _active()) is not None:
+        meanwhile()
         return nullcontext(active)
     conf = dict(arguments.conf or ())
     if "PYSPARK_GATEWAY_PORT" in environ:
         say("using the Spark of spark-submit")
+        meanwhile()
         return _submitted(arguments, profile, conf)
     if arguments.remote:
         say(f"using Spark Connect at {arguments.remote}")
+        meanwhile()
         return remote.remote_session(arguments.remote, profile, conf)
     java = find_java(environ)
     if arguments.warm:
         say(f"using the warm Spark of this machine, on {java}")
+        meanwhile()
         options = _archive_options(java, environ, None)
         return remote.warm_session(java, environ, profile, conf, archive=options)
     say(f"starting Spark {f'on {java}' if is_local(arguments.master) else f'with {arguments.master}'}")
     memory = {"spark.driver.memory": arguments.memory} if arguments.memory else {}
-    return spark_session(java, environ, profile, master=arguments.master, conf={**memory, **conf})
+    conf = {**memory, **conf}
+    return spark_session(java, environ, profile, master=arguments.master, conf=conf, meanwhile=meanwhile)
 
 
 @contextmanager
@@ -172,6 +189,7 @@ def spark_session(
     master: str = LOCAL,
     conf: Mapping[str, str] | None = None,
     make_archive: Path | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> Iterator["SparkSession"]:
     """Starts Spark and ends it; leaves no file and no process behind.
 
@@ -184,6 +202,7 @@ def spark_session(
         master: This machine, or the URL of a cluster.
         conf: Settings that win over those of ``settings``.
         make_archive: Write a class-data archive to this file at the end instead of using the one there is.
+        meanwhile: As in ``engine_session``.
 
     Raises:
         WrongUse: Spark does not know such a master.
@@ -191,6 +210,7 @@ def spark_session(
     """
     with _explained():
         if (active := _active()) is not None:
+            meanwhile()
             yield active
             return
         with tempfile.TemporaryDirectory(prefix="zenoh-reports-", ignore_cleanup_errors=True) as folder:
@@ -202,7 +222,7 @@ def spark_session(
             home = home_for_spark(java, environ, temporary)
             changes = environment(master, home, temporary, environ, [*options, *of_java(profile)])
             patience = STOP_TIMEOUT_S if make_archive is None else ARCHIVE_TIMEOUT_S
-            with _fresh_session(java, chosen, changes, temporary, patience) as session:
+            with _fresh_session(java, chosen, changes, temporary, patience, meanwhile) as session:
                 if not is_local(master):
                     session.sparkContext.addPyFile(str(packing.pack(temporary)))
                 # An error has to be put into words while Java is there: its message is asked for only then.
@@ -230,6 +250,9 @@ def interpreting(spark: "SparkSession") -> "Iterator[SparkSession | None]":
 
 
 def _active() -> "SparkSession | None":
+    if "pyspark.sql" not in sys.modules:
+        # To find that there is none takes longer than to begin.
+        return None
     from pyspark.sql import SparkSession
 
     return SparkSession.getActiveSession()
@@ -238,14 +261,18 @@ def _active() -> "SparkSession | None":
 @contextmanager
 def _explained() -> Iterator[None]:
     """Turns what Spark and its packages raise into one line."""
-    try:
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
-    except ImportError as error:
-        raise EngineFailed(f"{error.name} is missing: {_MISSING}") from error
+    for package in ("py4j", "pyspark"):
+        if importlib.util.find_spec(package) is None:
+            raise EngineFailed(f"{package} is missing: {_MISSING}")
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except Exception as error:
+        # Not before: they take as long to import as Java takes to begin.
+        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from pyspark.errors import PySparkException
+
+        if not isinstance(error, PySparkException | Py4JError):
+            raise
         if unread := _UNREAD.search(str(error)):
             raise DataTrouble(_unread_file(unread[0], error)) from error
         if wrong := _WRONG_SETTING.search(str(error)):
@@ -307,7 +334,12 @@ def _submitted(
 
 @contextmanager
 def _fresh_session(
-    java: Java, conf: Mapping[str, str], changes: Mapping[str, str | None], temporary: Path, patience: float
+    java: Java,
+    conf: Mapping[str, str],
+    changes: Mapping[str, str | None],
+    temporary: Path,
+    patience: float,
+    meanwhile: Callable[[], None],
 ) -> Iterator["SparkSession"]:
     """Starts a Java, and a session in it; ends both.
 
@@ -315,41 +347,100 @@ def _fresh_session(
         WrongUse: Spark does not know such a master.
         EngineFailed: One of them does not start.
     """
-    from py4j.protocol import Py4JError
-    from pyspark import SparkConf, SparkContext
-    from pyspark.errors import PySparkException
-    from pyspark.java_gateway import launch_gateway
-    from pyspark.sql import SparkSession
-
     for host, port in _masters(conf["spark.master"]):
         remote.check_answers("Spark master", host, port)
-    spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
-    log = temporary / "spark.log"
+    log, address = temporary / "spark.log", temporary / "gateway"
+    process = _begin(conf, changes, log, address)
     gateway: Any = None
-    on_interrupt = signal.getsignal(signal.SIGINT)
-    with applied(changes), log.open("wb") as output:
-        try:
-            gateway = launch_gateway(spark_conf, {"stdout": output, "stderr": output})  # type: ignore[no-untyped-call]
-            context = SparkContext(conf=spark_conf, gateway=gateway)
-        except (PySparkException, Py4JError, OSError) as error:
-            told = "" if gateway is None else _told(error)
-            _end(gateway, STOP_TIMEOUT_S)
-            why = told or _reason(log)
-            if _WRONG_MASTER.search(why):
-                raise WrongUse(f"--master: {why}") from error
-            raise EngineFailed(
-                f"Spark does not start on {java}: {why}. `zenoh-reports doctor` shows what is installed"
-            ) from error
-    # PySpark's answer to Ctrl-C asks Java something in the middle of another question, and fails at length.
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, on_interrupt)
-    session = SparkSession(context)
     try:
-        with _path_kept():
-            yield session
+        meanwhile()
+        # Packages are imported while Java begins.
+        from py4j.protocol import Py4JError
+        from pyspark import SparkConf, SparkContext
+        from pyspark.errors import PySparkException
+        from pyspark.sql import SparkSession
+
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        with applied(changes):
+            try:
+                gateway = _connected(process, address)
+                spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
+                context = SparkContext(conf=spark_conf, gateway=gateway)
+            except (PySparkException, Py4JError, OSError) as error:
+                told = "" if gateway is None else _told(error)
+                _end(process, gateway, STOP_TIMEOUT_S)
+                why = told or _reason(log)
+                if _WRONG_MASTER.search(why):
+                    raise WrongUse(f"--master: {why}") from error
+                raise EngineFailed(
+                    f"Spark does not start on {java}: {why}. `zenoh-reports doctor` shows what is installed"
+                ) from error
+        # PySpark's answer to Ctrl-C asks Java something in the middle of another question, and fails at length.
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, on_interrupt)
+        session = SparkSession(context)
+        try:
+            with _path_kept():
+                yield session
+        finally:
+            session.stop()
     finally:
-        session.stop()
-        _end(gateway, patience)
+        _end(process, gateway, patience)
+
+
+def _begin(
+    conf: Mapping[str, str], changes: Mapping[str, str | None], log: Path, address: Path
+) -> "subprocess.Popen[bytes]":
+    """Starts a Java as ``launch_gateway`` of PySpark does, without waiting for it.
+
+    Args:
+        conf: Settings.
+        changes: Of the environment, for it alone.
+        log: What it prints goes there.
+        address: File that it writes as soon as it can be asked, for ``_connected``.
+    """
+    with applied({**changes, "SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(address)}):
+        environ = dict(os.environ)
+    command = [str(spark_home() / "bin" / "spark-submit")]
+    for name, value in conf.items():
+        command += ["--conf", f"{name}={value}"]
+    command += shlex.split(environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=output,
+            env=environ,
+            # Ctrl-C is for this process, which ends it in order.
+            preexec_fn=_pass_over_interrupts,  # noqa: PLW1509 (nothing but a system call, as in PySpark)
+        )
+
+
+def _pass_over_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _connected(process: "subprocess.Popen[bytes]", address: Path) -> Any:
+    """Waits until a Java that begins can be asked, and connects to it.
+
+    Raises:
+        ChildProcessError: It ended instead.
+    """
+    from pyspark.java_gateway import launch_gateway
+    from pyspark.serializers import UTF8Deserializer, read_int
+
+    while not address.is_file():
+        try:
+            process.wait(POLL_S)
+        except subprocess.TimeoutExpired:
+            continue
+        raise ChildProcessError(f"Java ended with {process.returncode}")
+    with address.open("rb") as file:
+        port = read_int(file)  # type: ignore[no-untyped-call]
+        secret = UTF8Deserializer().loads(file)  # type: ignore[no-untyped-call]
+    with applied({"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}):
+        return launch_gateway()  # type: ignore[no-untyped-call]
 
 
 @contextmanager
@@ -387,16 +478,14 @@ def _memory(text: str) -> str:
     return text.lower()
 
 
-def _end(gateway: Any, patience: float) -> None:
-    """Ends the Java process, and lets PySpark forget it so that another may be started."""
-    from pyspark import SparkContext
+def _end(process: "subprocess.Popen[bytes]", gateway: Any, patience: float) -> None:
+    """Ends the Java process, and lets PySpark forget it so that another may be started; a second time does nothing."""
+    if gateway is not None:
+        from pyspark import SparkContext
 
-    if gateway is None:
-        return
-    if SparkContext._gateway is gateway:  # noqa: SLF001 (there is no public way)
-        SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-    gateway.shutdown()
-    process: subprocess.Popen[bytes] = gateway.proc
+        if SparkContext._gateway is gateway:  # noqa: SLF001 (there is no public way)
+            SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+        gateway.shutdown()
     if process.stdin is not None:
         # Java ends when its standard input does.
         process.stdin.close()

@@ -1,5 +1,6 @@
 """What Spark is told: settings and environment variables, as plain values; nothing is started here."""
 
+import importlib.util
 import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -195,9 +196,11 @@ def settings(
 
 def spark_home() -> Path:
     """Returns the folder of the Spark that came with PySpark."""
-    import pyspark
-
-    package = Path(pyspark.__file__).parent
+    # To import it takes longer than all that is needed before Java can start.
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+    package = Path(spec.origin).parent
     distribution = package / "spark-distribution"
     return distribution if distribution.is_dir() else package
 

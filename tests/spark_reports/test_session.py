@@ -16,7 +16,7 @@ from spark_reports.engine.archive import archive_for
 from spark_reports.engine.java import Java
 from spark_reports.engine.session import add_engine_options, engine_session
 from spark_reports.engine.settings import BULK, FAST, FAST_LIMIT_BYTES, SMALL, Profile
-from spark_reports.errors import EngineFailed, NoJava, WrongUse
+from spark_reports.errors import DataTrouble, EngineFailed, NoJava, WrongUse
 
 ROOT = Path(__file__).parents[2]
 
@@ -46,6 +46,22 @@ def broken_java(tmp_path: Path) -> Path:
     )
     java.chmod(0o755)
     return tmp_path / "jvm"
+
+
+@pytest.fixture
+def waiting_java(tmp_path: Path) -> Path:
+    """A home of a Java that says when it begins, and ends with its input."""
+    java = tmp_path / "waiting" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = -version ] && echo \'version "21.0.1"\' && exit\n'
+        f"echo began > '{tmp_path}/began'\n"
+        "cat\n"
+        f"echo ended > '{tmp_path}/ended'\n"
+    )
+    java.chmod(0o755)
+    return tmp_path / "waiting"
 
 
 def test_spark_is_quiet_leaves_nothing_and_can_be_started_again(tmp_path: Path, broken_java: Path) -> None:
@@ -84,6 +100,33 @@ def test_java_that_cannot_run_spark_is_one_line(tmp_path: Path, broken_java: Pat
     assert "Spark does not start on Java 21" in line
     assert "Error: no room for a heap. `zenoh-reports doctor`" in line
     assert "pyspark    " in done.stdout
+
+
+def test_what_fails_while_java_begins_ends_it(
+    tmp_path: Path, waiting_java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_active", lambda: None)
+
+    def fail() -> None:
+        with (tmp_path / "began").open() as began:
+            # Its first word comes when it runs.
+            assert began.readline() == "began\n"
+        raise DataTrouble("it fails")
+
+    os.mkfifo(tmp_path / "began")
+    with (
+        pytest.raises(DataTrouble, match="it fails"),
+        engine_session(parse(), environ={"JAVA_HOME": str(waiting_java)}, meanwhile=fail),
+    ):
+        pytest.fail("started")
+    assert (tmp_path / "ended").read_text(encoding="utf-8") == "ended\n"
+
+
+def test_what_else_is_to_be_done_is_done_before_the_body(spark: SparkSession) -> None:
+    done: list[str] = []
+    with engine_session(parse(), meanwhile=lambda: done.append("meanwhile")) as found:
+        assert found is spark
+        assert done == ["meanwhile"]
 
 
 def test_setting_that_spark_does_not_take_is_wrong_use(
