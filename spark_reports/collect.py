@@ -165,7 +165,9 @@ def collect(
             values = ask.table(_VALUES)
             drifts = of.rows(len(values))
             ask.add(
-                _DRIFTS, lambda: drift.drifts(drifts.spark.createDataFrame(values), drifts.sets), limit=MOST
+                _DRIFTS,
+                lambda: drift.drifts(drifts.spark.createDataFrame(values).coalesce(1), drifts.sets),
+                limit=MOST,
             )
         else:
             ask.skip(_DRIFTS)
@@ -339,8 +341,9 @@ def _runs_of(commits: Sequence[Commit], spark: SparkSession) -> DataFrame:
     import pyarrow as pa
 
     schema = pa.schema([field for field in tables.arrow_schema("runs") if field.name in _OF_RUNS])
-    rows = [{name: commit.run[name] for name in _OF_RUNS} for commit in commits]
-    return spark.createDataFrame(pa.Table.from_pylist(rows, schema))
+    in_order = sorted((commit.run for commit in commits), key=lambda run: (run["started_at"], run["run_id"]))
+    rows = [{"turn": turn, **{name: run[name] for name in _OF_RUNS}} for turn, run in enumerate(in_order, 1)]
+    return spark.createDataFrame(pa.Table.from_pylist(rows, schema.append(pa.field("turn", pa.int64()))))
 
 
 def _well(runs: DataFrame, commits: Sequence[Commit]) -> DataFrame:
@@ -441,7 +444,7 @@ def _ask_about_cases(of: _Sources, has: Collection[str], ask: Questions) -> None
     played = ask.table(_RATES) if "case_outcomes" in has else None
     if played is not None:
         found = of.tables("buckets", "findings")
-        outcomes = found.spark.createDataFrame(played)
+        outcomes = found.spark.createDataFrame(played).coalesce(1)
         ask.add(
             _FOUND,
             lambda: findings.distinct_over_time(found.held, outcomes, found.runs),

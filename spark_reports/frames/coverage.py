@@ -122,15 +122,11 @@ def _sums() -> tuple[Column, Column]:
 
 def _compared(sets: DataFrame) -> DataFrame:
     """Returns the runs of keys that have both a candidate and a baseline."""
-    require(sets, "run_id", "set", "key", "age", "mutant")
-    both = (
-        sets.groupBy("key")
-        .agg(sf.max(_is(CANDIDATE)).alias("candidate"), sf.max(_is(BASELINE)).alias("baseline"))
-        .where("candidate AND baseline")
-        .select("key")
-    )
+    require(sets, "run_id", "set", "key", "age", "mutant", "has_candidate", "has_baseline")
     wanted = sf.col("set").isin(CANDIDATE, BASELINE) & (sf.col("mutant") == "")
-    return sets.where(wanted).join(sf.broadcast(both), "key").select("run_id", "key", "set", "age")
+    return sets.where(wanted & sf.col("has_candidate") & sf.col("has_baseline")).select(
+        "run_id", "key", "set", "age"
+    )
 
 
 def _is(name: str) -> Column:

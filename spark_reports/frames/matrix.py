@@ -5,7 +5,7 @@ nothing and better than everything else: it stands only where no test could say 
 Outcomes are the rollup ``requirements``.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from spark_reports.frames.columns import require
@@ -20,7 +20,7 @@ LEVELS = ("MUST", "MUST NOT", "FACT", "SHOULD", "MAY")
 NO_REQUIREMENT = "(none)"
 """Stands for the requirement of a test that names none, so that its outcome is seen as well."""
 
-_RUN = ("run_id", "started_at", "node_impl", "node_version")
+_RUN = ("run_id", "turn", "node_impl", "node_version")
 
 
 def outcomes_by_run(outcomes: DataFrame) -> DataFrame:
@@ -37,12 +37,14 @@ def outcomes_by_version(outcomes: DataFrame, runs: DataFrame) -> DataFrame:
 
     Columns: ``node_impl node_version requirement area level outcome run_id runs other``; ``runs`` counts
     the runs that tried it, ``other`` lists, worst first, what they saw besides the newest outcome.
+
+    Args:
+        outcomes: The rollup ``requirements``.
+        runs: With ``turn``, a number for each that grows with the time at which it started.
     """
     require(outcomes, "run_id", "requirement", "area", "level", "outcome")
     require(runs, *_RUN)
-    in_order = Window.partitionBy("node_impl", "node_version").orderBy("started_at", "run_id")
-    turn = sf.row_number().over(in_order).cast("long").alias("turn")
-    of_run = runs.select("run_id", "node_impl", "node_version", turn)
+    of_run = runs.select(*_RUN)
     # All is packed into numbers: Spark sorts the rows of groups that keep text, and hashes others.
     rank, level = _rank("outcome", WORST_FIRST, "inconclusive"), _rank("level", LEVELS, "MAY")
     grouped = (
@@ -59,7 +61,7 @@ def outcomes_by_version(outcomes: DataFrame, runs: DataFrame) -> DataFrame:
     seen = [
         sf.when(sf.col("seen").bitwiseAND(1 << rank) > 0, name) for rank, name in enumerate(WORST_FIRST, 1)
     ]
-    return grouped.join(sf.broadcast(of_run), ["node_impl", "node_version", "turn"]).select(
+    return grouped.join(sf.broadcast(of_run.select("turn", "run_id")), "turn").select(
         *("node_impl", "node_version", "requirement", "area"),
         _name(sf.shiftright("newest", 4).bitwiseAND(15), LEVELS).alias("level"),
         outcome.alias("outcome"),

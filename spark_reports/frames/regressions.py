@@ -178,20 +178,15 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             f"filter(ended, one -> one.at > -{RECENT}) AS recent",
             "told.requirements AS requirements",
             "told.level AS level",
-        )
-        .selectExpr(
-            "*",
+            # What follows names what stands above: a selection of its own for each would be analysed one by one.
             f"{_FLIPPED} AS flipped",
             f"{_runs_in('recent')} AS recent_runs",
             "cast(size(filter(recent, one -> one.failed)) AS bigint) AS recent_failed",
-        )
-        .selectExpr(
-            "*",
             "flipped.flips AS flips",
             "flipped.flips_c AS flips_c",
             "coalesce(flipped.last.run_id, '') AS last_flip_run",
+            f"{_SCORE} AS score",
         )
-        .withColumn("score", sf.expr(_SCORE))
     )
 
 
@@ -258,30 +253,29 @@ _HISTORY = """transform(
 
 def _decided(counted: DataFrame) -> DataFrame:
     """Adds status and certainty, and p and q where they rest on rates."""
-    estimated = (
-        counted.selectExpr(
-            "*",
-            "has_baseline AND runs_c > 0 AND runs_b > 0 AS both",
-            "failed_c = runs_c AND failed_b = 0 AS worse",
-            "failed_c = 0 AND failed_b = runs_b AS better",
-            "(failed_c = 0 AND failed_b = 0) OR (failed_c = runs_c AND failed_b = runs_b) AS same",
-        )
-        .selectExpr("*", "has_baseline AND runs_c > 0 AND runs_b = 0 AND outcome_b IS NOT NULL AS unjudged")
-        .selectExpr("*", "unjudged AND flips_c = 0 AND fails_now AS blind")
-        .selectExpr("*", "both AND flips = 0 AND (worse OR better) AND NOT same AS clear")
+    estimated = counted.selectExpr(
+        "*",
+        "has_baseline AND runs_c > 0 AND runs_b > 0 AS both",
+        "failed_c = runs_c AND failed_b = 0 AS worse",
+        "failed_c = 0 AND failed_b = runs_b AS better",
+        "(failed_c = 0 AND failed_b = 0) OR (failed_c = runs_c AND failed_b = runs_b) AS same",
+        "has_baseline AND runs_c > 0 AND runs_b = 0 AND outcome_b IS NOT NULL AS unjudged",
+        "unjudged AND flips_c = 0 AND fails_now AS blind",
+        "both AND flips = 0 AND (worse OR better) AND NOT same AS clear",
         # Earlier runs of the candidate, with other tests, did not show it yet.
-        .selectExpr("*", "both AND flips = 0 AND NOT worse AND failed_b = 0 AND fails_now AS fresh")
-        .selectExpr("*", "both AND NOT clear AND NOT same AS rates")
-        .selectExpr("*", f"if(rates, {estimates.fisher(*_COUNTS)}, NULL) AS p")
+        "both AND flips = 0 AND NOT worse AND failed_b = 0 AND fails_now AS fresh",
+        "both AND NOT clear AND NOT same AS rates",
+        f"if(rates, {estimates.fisher(*_COUNTS)}, NULL) AS p",
     )
     mirrored = "failed_c * runs_b < failed_b * runs_c"
     ordered = [f"if({mirrored}, {other}, {one})" for one, other in zip(_COUNTS, _MIRRORED, strict=True)]
-    return (
-        estimates.with_q(estimated, "key")
-        .selectExpr("*", f"rates AND q <= {statistics.FALSE_DISCOVERIES} AND {_apart(ordered)} AS apart")
-        .selectExpr("*", f"apart AND NOT ({mirrored}) AS rises", f"apart AND {mirrored} AS falls")
-        .selectExpr("*", f"{_STATUS} AS status")
-        .selectExpr("*", f"{_CERTAINTY} AS certainty")
+    return estimates.with_q(estimated, "key").selectExpr(
+        "*",
+        f"rates AND q <= {statistics.FALSE_DISCOVERIES} AND {_apart(ordered)} AS apart",
+        f"apart AND NOT ({mirrored}) AS rises",
+        f"apart AND {mirrored} AS falls",
+        f"{_STATUS} AS status",
+        f"{_CERTAINTY} AS certainty",
     )
 
 

@@ -115,9 +115,10 @@ def first_differs(verdicts: DataFrame, runs: DataFrame) -> DataFrame:
             sf.max_by("level", "key").alias("level"),
             sf.min_by("version", "key").alias("oldest"),
             sf.max_by("version", "key").alias("newest"),
-            sf.count_distinct("key").cast("int").alias("versions"),
+            # Two counts of what is distinct would have each row copied for each of them.
+            sf.size(sf.collect_set("key")).alias("versions"),
             sf.min("here").alias("first"),
-            sf.count_distinct("here.key").cast("int").alias("differing"),
+            sf.size(sf.collect_set("here.key")).alias("differing"),
         )
         .select(
             "node_impl",

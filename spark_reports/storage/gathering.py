@@ -20,16 +20,13 @@ from spark_reports.pages.text import one_line
 from spark_reports.storage.commits import Commit, FileEntry
 from spark_reports.storage.store import APART, ROLLUP_TABLES, Store
 from spark_reports.storage.tables import arrow_schema
-from spark_reports.storage.views import Views, open_views, read_files
+from spark_reports.storage.views import FEW_FILES, Views, open_views, read_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLES = (*ROLLUP_TABLES, "coverage", "findings", "benchmarks", APART)
 """What reports read of all runs."""
-
-FEW_FILES = 4
-"""So many are opened as quickly as one."""
 
 MOST_BYTES = 256 << 20
 """What is larger stays where it is: then it is not opening files that takes the time."""

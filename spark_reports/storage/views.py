@@ -24,6 +24,13 @@ from spark_reports.storage.tables import SCHEMAS, later_values
 NAMES = (*BASE_TABLES, *ROLLUP_TABLES, APART)
 """Every view."""
 
+FEW_FILES = 4
+"""So many are opened as quickly as one."""
+
+FEW_ROWS = 1_000_000
+"""So many in few files one task reads: what follows stays in it, without a shuffle between its steps, each of which
+would be another program to compile and another set of tasks."""
+
 
 class Views:
     """One DataFrame for each table and rollup, as an attribute; none is opened before it is used.
@@ -174,10 +181,12 @@ def frame_of(spark: SparkSession, store: Store, table: str, files: TableFiles) -
     return reduce(DataFrame.unionByName, frames)
 
 
-def read_files(spark: SparkSession, store: Store, table: str, files: Iterable[FileEntry]) -> DataFrame:
+def read_files(spark: SparkSession, store: Store, table: str, files: Sequence[FileEntry]) -> DataFrame:
     """Returns the rows of files of one table; what older files lack has the value that stands for it."""
     addresses = [as_glob(store.place.address(file.path)) for file in files]
     frame = spark.read.schema(SCHEMAS[table]).parquet(*addresses)
+    if len(addresses) <= FEW_FILES and sum(file.rows for file in files) <= FEW_ROWS:
+        frame = frame.coalesce(1)
     later = {name: sf.coalesce(sf.col(name), _literal(value)) for name, value in later_values(table).items()}
     return frame.withColumns(later) if later else frame
 

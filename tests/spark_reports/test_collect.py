@@ -272,6 +272,14 @@ def test_session_that_was_active_is_so_again_behind_a_failure(spark: SparkSessio
     assert SparkSession.getActiveSession() is spark
 
 
+def test_turns_of_runs_follow_their_starts(spark: SparkSession, opened: tuple[Views, list[Commit]]) -> None:
+    commits = sorted(opened[1], key=lambda commit: commit.bundle)
+    runs = asking._runs_of(commits, spark).orderBy("turn").collect()
+    assert [row["turn"] for row in runs] == list(range(1, len(commits) + 1))
+    in_order = [(row["started_at"], row["run_id"]) for row in runs]
+    assert in_order == sorted(in_order)
+
+
 def test_each_requirement_and_what_names_none_has_its_versions(
     spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
 ) -> None:

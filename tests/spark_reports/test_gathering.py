@@ -13,7 +13,7 @@ from spark_reports.storage.gathering import Gathered
 from spark_reports.storage.merging import Writer
 from spark_reports.storage.store import Draft, Store
 from spark_reports.storage.tables import arrow_schema
-from spark_reports.storage.views import open_views
+from spark_reports.storage.views import FEW_FILES, open_views
 
 MakeRow = Callable[..., rows.RunRow]
 
@@ -37,7 +37,7 @@ def published(store: Store, run: rows.RunRow, received: int) -> None:
 @pytest.fixture
 def store(tmp_path: Path, run_row: MakeRow) -> Store:
     store = Store(tmp_path / "store", durable=False)
-    for number in range(gathering.FEW_FILES + 1):
+    for number in range(FEW_FILES + 1):
         published(store, run_row(f"r{number}", 1 + number), number)
     return store
 

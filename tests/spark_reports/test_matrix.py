@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
 
 from spark_reports import rows
 from spark_reports.frames import matrix
@@ -67,7 +68,7 @@ def history(frame: Frame, run_row: Run) -> DataFrame:
         run_row("r3", 2),
         run_row("r2", 3),
         run_row("r4", 4, node="pypi:1.5.1", node_version="1.5.1"),
-    )
+    ).withColumn("turn", sf.day(sf.to_timestamp("started_at")).cast("long"))
 
 
 def test_newest_outcome_holds_for_a_version(spark: SparkSession, history: DataFrame) -> None:

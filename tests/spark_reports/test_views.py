@@ -11,7 +11,7 @@ from pyspark.sql import functions as sf
 
 from spark_reports import rows
 from spark_reports.errors import EngineFailed
-from spark_reports.storage import lake, upkeep
+from spark_reports.storage import lake, upkeep, views
 from spark_reports.storage.schemas import schema_of
 from spark_reports.storage.store import BASE_TABLES, ROLLUP_TABLES, Draft, Store
 from spark_reports.storage.tables import BASE, ROLLUPS, SCHEMAS, arrow_schema
@@ -75,6 +75,27 @@ def test_only_what_a_record_names_is_read(spark: SparkSession, store: Store) -> 
     assert views.cases.schema == SCHEMAS["cases"]
     (first, _) = store.commits()
     assert seen_in(open_views(spark, store, [first]).requirements) == {(first.run_id, 1, 1)}
+
+
+@pytest.mark.parametrize(("name", "limit"), [("FEW_FILES", 0), ("FEW_ROWS", 1)])
+def test_little_is_read_by_one_task_without_a_shuffle(
+    spark: SparkSession,
+    store: Store,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
+    limit: int,
+) -> None:
+    publish(store, "r1", requirement(1))
+    publish(store, "r2", requirement(2))
+
+    def plan() -> str:
+        open_views(spark, store).requirements.groupBy("requirement").count().explain()
+        return capsys.readouterr().out
+
+    assert "Exchange" not in plan()
+    monkeypatch.setattr(views, name, limit)
+    assert "Exchange" in plan()
 
 
 def test_rows_of_merged_and_loose_files_count_once(spark: SparkSession, store: Store) -> None:
