@@ -41,6 +41,7 @@ def test_what_one_machine_writes_lies_in_the_temporary_folder(tmp_path: Path) ->
 def test_long_runs_get_the_optimising_compiler_and_more_memory(tmp_path: Path) -> None:
     fast, bulk = settings(LOCAL, tmp_path), settings(LOCAL, tmp_path, BULK)
     assert "TieredStopAtLevel" in fast["spark.driver.extraJavaOptions"]
+    assert "spark.buffer.pageSize" in fast.keys() - bulk.keys()
     assert "TieredStopAtLevel" not in bulk["spark.driver.extraJavaOptions"]
     assert int(fast["spark.driver.memory"].rstrip("m")) <= int(bulk["spark.driver.memory"].rstrip("m"))
 
