@@ -10,6 +10,7 @@ of one run. What is made goes away with the temporary folder, unless ``--keep`` 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import subprocess
@@ -256,6 +257,10 @@ def judged(
         yield name, figure, bounds.get(name, float("inf"))
 
 
+PACKAGES = ("duckdb", "polars", "pandas")
+"""Engines that are packages of their own, under their names."""
+
+
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
     if keep is not None:
@@ -280,6 +285,11 @@ def main() -> int:
         engine, cases, out, passes = arguments.work
         print(json.dumps(work(engine, Path(cases), Path(out), int(passes))))
         return 0
+    missing = [name for name in arguments.engines if name in PACKAGES and not importlib.util.find_spec(name)]
+    if arguments.rows and missing:
+        parser.error(
+            f"{', '.join(missing)} not installed: pip install -e '.[bench]', or choose others by --engines"
+        )
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
     with _folder(arguments.keep) as folder:
         measured = engines(folder, arguments.rows, arguments.engines, arguments.passes)
