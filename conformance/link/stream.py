@@ -210,8 +210,9 @@ class StreamLink(Link):
         # What the node sent before it ended the link may still wait to be read.
         if self._delivering or self._home.gathers:
             self._home.again(self)
-        else:
-            self._read_last()
+            return
+        while self.ended is None:
+            self.readable()
 
     # Receiving -------------------------------------------------------------------------------------
 
@@ -223,18 +224,17 @@ class StreamLink(Link):
         """Reads what has arrived, as much as one link may in a turn."""
         if self.ended is not None:
             return
-        if self._broken:
-            self._read_last()
-        elif self._backlog:
+        more = True
+        if self._backlog:
             self._deliver()
         else:
-            self._receive()
-
-    def drain(self) -> None:
-        """Reads everything that has arrived."""
-        while self.ended is None and self._receive():
-            while self._backlog:
-                self._deliver()
+            more = self._receive()
+        if self._broken and not self._backlog and self.ended is None:
+            # We cannot send any more, and read what the node sent before it ended the link, to the last of it.
+            if more:
+                self._home.again(self)
+            else:
+                self._end(self._broken)
 
     def _receive(self) -> bool:
         """Reads once and delivers; tells whether there was something."""
@@ -292,13 +292,6 @@ class StreamLink(Link):
                 self._home.again(self)
         if framing.over and not self._backlog and self.ended is None:
             self._end(framing.over, orderly=True)
-
-    def _read_last(self) -> None:
-        """Reads what the node sent before it ended a link on which we cannot send any more."""
-        if not self._delivering:
-            self.drain()
-            if self.ended is None:
-                self._end(self._broken)
 
     def _refuse(self, error: WireError | Broken) -> None:
         why = f"{error.field}: {error.found}" if isinstance(error, WireError) else str(error)

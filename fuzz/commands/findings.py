@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,6 +29,9 @@ SHRINK_CODES = """
 exit codes: 0 the script is as small as it could be made, 1 it does not come again, 2 wrong use, 3 the node or the
 harness failed
 """
+
+LONGEST = 300
+"""Characters of the answers in the line of a replay."""
 
 MINIMISE_SECONDS = 60.0
 """How long ``shrink`` takes unless it is told: three times what a run gives a finding."""
@@ -215,7 +219,7 @@ def _load(what: Path, *, first: bool = False) -> _Loaded:
 
 def _words(tried: Tried, *, alike: bool = False) -> str:
     seen = tried.objection
-    answer = " ".join(tried.played.names) or "nothing"
+    answer = textwrap.shorten(" ".join(tried.played.names), LONGEST, placeholder=" ...") or "nothing"
     if seen is not None:
         often = f" behind {tried.rounds} rounds" if tried.rounds > 1 else ""
         place = f" {seen.place}" if seen.place else ""

@@ -27,7 +27,7 @@ from conformance.observe import Seen
 from conformance.tester import SessionEnd
 from fuzz import standalone
 from fuzz.cases import reach, send
-from fuzz.commands.findings import add_replay, add_show, add_shrink, line_of
+from fuzz.commands.findings import LONGEST, _words, add_replay, add_show, add_shrink, line_of
 from fuzz.findings import (
     CAPTURE,
     FINDING,
@@ -46,6 +46,7 @@ from fuzz.findings import (
 )
 from fuzz.lab import Lab, Part, Tried
 from fuzz.oracles import Harm, Patient, canary
+from fuzz.player import Answer, Ending, Played
 from fuzz.player.pipe import EARLY
 from fuzz.regression import LATE, _source, fails_on, flat, placed, shortened
 from fuzz.script import Do, Script, Step, Template
@@ -799,6 +800,15 @@ def test_show_refuses_a_folder_of_something_else(tmp_path: Path, capsys: pytest.
     (tmp_path / "findings").mkdir()
     assert run("show", str(tmp_path)) == 0
     assert run("show", str(tmp_path / "findings")) == 0
+
+
+def test_line_of_a_replay_holds_the_first_answers() -> None:
+    names = ("FRAME", "DECLARE", "D_FINAL") * 200
+    answer = Answer(0, b"", names, shape="", refused="", finals=0, close=None)
+    line = _words(Tried(Script(()), played=Played(Ending.ACCEPTED, [answer])))
+    assert line.startswith("survived; accepted, answers: FRAME DECLARE D_FINAL FRAME ")
+    assert line.endswith(" ...")
+    assert len(line) < LONGEST + 50
 
 
 def test_replay_and_shrink_work_on_a_script_and_a_folder(

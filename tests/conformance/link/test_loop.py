@@ -276,6 +276,21 @@ def test_each_batch_leaves_at_once_where_a_history_is_kept(links: Links, tmp_pat
     assert data_segments(ends.near) - before == 10
 
 
+def test_what_came_before_a_link_broke_is_read_by_turns(silent: Links, tmp_path: Path) -> None:
+    ends = ends_of(silent, "tcp", tmp_path)
+    ends.near.send_raw(b"\x01\x00\x04" * 1000)
+    ends.turn()
+    ends.near.abort()
+    before = len(ends.far_in.seen)
+    ends.far.send(b"\x04")
+    ends.turn()
+    assert ends.far_in.ends == []
+    assert before < len(ends.far_in.seen) < 1000
+    ends.wait(lambda: ends.far_in.ends)
+    assert len(ends.far_in.seen) == 1000
+    assert len(ends.far_in.ends) == 1
+
+
 @pytest.mark.parametrize("which", ["links", "silent"])
 def test_chunks_are_segments_of_their_own(request: pytest.FixtureRequest, which: str, tmp_path: Path) -> None:
     ends = ends_of(request.getfixturevalue(which), "tcp", tmp_path)
