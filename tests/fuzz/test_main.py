@@ -464,8 +464,7 @@ report = "reported privately"
 """
 
 
-@pytest.mark.parametrize("jobs", ["1", "2"])
-@pytest.mark.parametrize("profile", ["zenoh-pico:1.3", ""])
+@pytest.mark.parametrize(("profile", "jobs"), [("zenoh-pico:1.3", "1"), ("", "2")])
 def test_finding_on_a_node_of_ones_own_can_be_known(tmp_path: Path, profile: str, jobs: str) -> None:
     known = tmp_path / "known.toml"
     known.write_text(
