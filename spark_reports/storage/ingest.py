@@ -10,7 +10,9 @@ holds up nobody. Nothing but partial rollups is shuffled.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -328,18 +330,28 @@ def _take_in_lines(spark: SparkSession, runs: Sequence[_Run]) -> None:
 
 
 def _shared_out(works: Sequence[Work]) -> list[list[Work]]:
-    """Returns what each task does: pieces that stand together, until they are worth a task."""
-    weights = [work.piece.end - work.piece.start + FILE_WEIGHT for work in works]
-    most = min(max(sum(weights) // PIECES, LEAST_PIECE), MOST_PIECE)
+    """Returns what each task does: pieces that stand together, until they are worth a task.
+
+    A run that is worth less than that is not divided.
+    """
+    most = min(max(sum(map(_weight, works)) // PIECES, LEAST_PIECE), MOST_PIECE)
     tasks: list[list[Work]] = []
     room = 0
-    for work, weight in zip(works, weights, strict=True):
-        if not tasks or weight > room:
-            tasks.append([])
-            room = most
-        tasks[-1].append(work)
-        room -= weight
+    for _, group in itertools.groupby(works, key=lambda work: work.run):
+        of_run = list(group)
+        weight = sum(map(_weight, of_run))
+        for together in [of_run] if weight <= most else [[work] for work in of_run]:
+            weight = sum(map(_weight, together))
+            if not tasks or weight > room:
+                tasks.append([])
+                room = most
+            tasks[-1] += together
+            room -= weight
     return tasks
+
+
+def _weight(work: Work) -> int:
+    return work.piece.end - work.piece.start + FILE_WEIGHT
 
 
 def _in_tasks(
@@ -347,9 +359,13 @@ def _in_tasks(
 ) -> Iterable[Any]:
     if not tasks:
         return []
+    tasks_of = Counter(run for task in tasks for run in {work.run for work in task})
+    whole = {run for run, count in tasks_of.items() if count == 1}
     # One number in each partition: the work travels with the function, and what is shuffled are partial rollups.
     numbers = spark.range(0, len(tasks), 1, len(tasks))
-    read = numbers.mapInArrow(take_in(tasks, filesystem), ddl(READ))
+    read = numbers.mapInArrow(take_in(tasks, targets, whole, filesystem), ddl(READ))
+    if len(whole) == len(tasks_of):
+        return read.select(*DONE.names).collect()
     by_run = read.repartition(min(len(targets), MERGES), "run").groupBy("run")
     return by_run.applyInArrow(write_rollups(targets, filesystem), ddl(DONE)).collect()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,6 +104,8 @@ could."""
 DONE = pa.schema([READ.field(name) for name in ("number", *COUNTS, "trouble")])
 """What is left of that when the rollups are written."""
 
+_TOLD = tuple(name for name in READ.names if name not in _ROLLUPS)
+
 _DDL = {pa.int64(): "bigint", pa.string(): "string", pa.binary(): "binary"}
 
 
@@ -178,21 +180,48 @@ class Parts:
             self._writer = None
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where the rollups of a run go.
+
+    Attributes:
+        run_id: The run.
+        attempt: Its attempt.
+        folders: By rollup.
+    """
+
+    run_id: str
+    attempt: int
+    folders: Mapping[str, str]
+
+
 def take_in(
-    tasks: Sequence[Sequence[Work]], filesystem: Any
+    tasks: Sequence[Sequence[Work]], targets: Sequence[Target], whole: Collection[int], filesystem: Any
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Returns a function for ``mapInArrow`` that gets numbers of tasks and gives back rows of READ.
 
     Args:
-        tasks: What is to be done in each.
+        tasks: What is to be done in each; the pieces of a run stand together.
+        targets: Where the rollups of each run go, by its number.
+        whole: Runs all of whose pieces are in one task. Their rollups are written there, and are not given back.
         filesystem: Of pyarrow, for what is written; it travels to the workers.
     """
+    write = write_rollups(targets, filesystem)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for work in tasks[number]:
-                    yield pa.RecordBatch.from_pylist(list(take_in_piece(work, filesystem)), schema=READ)
+                for of_run, works in itertools.groupby(tasks[number], key=lambda work: work.run):
+                    if of_run not in whole:
+                        for work in works:
+                            yield pa.RecordBatch.from_pylist(
+                                list(take_in_piece(work, filesystem)), schema=READ
+                            )
+                        continue
+                    read = [row for work in works for row in take_in_piece(work, filesystem)]
+                    write(pa.Table.from_pylist(read, schema=READ))
+                    told = [{name: row[name] for name in _TOLD} for row in read]
+                    yield pa.RecordBatch.from_pylist(told, schema=READ)
 
     return run
 
@@ -321,21 +350,6 @@ def _apart_table(found: Sequence[Apart], work: Work) -> pa.Table:
         for line in found
     ]
     return pa.Table.from_pylist(rows, schema=arrow_schema("apart"))
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where the rollups of a run go.
-
-    Attributes:
-        run_id: The run.
-        attempt: Its attempt.
-        folders: By rollup.
-    """
-
-    run_id: str
-    attempt: int
-    folders: Mapping[str, str]
 
 
 def write_rollups(targets: Sequence[Target], filesystem: Any) -> Callable[[pa.Table], pa.Table]:

@@ -152,12 +152,26 @@ def test_file_that_became_shorter_or_went_away_is_told_of(path: Path, case_row: 
 def test_task_that_is_tried_again_writes_the_same_files(path: Path, case_row: Row) -> None:
     path.write_text(rows.to_json(case_row(1)) + "\nrubbish\n")
     (work,) = works(path)
-    run = take_in([[], [work]], LOCAL)
+    run = take_in([[], [work]], [], set(), LOCAL)
     numbers = [pa.RecordBatch.from_pydict({"id": [1]})]
     first = [batch.to_pylist() for batch in run(numbers)]
     names = {file: file.read_bytes() for file in path.parent.glob("*/*")}
     assert [batch.to_pylist() for batch in run(numbers)] == first
     assert {file: file.read_bytes() for file in path.parent.glob("*/*")} == names
+
+
+def test_rollups_of_a_run_that_one_task_reads_are_written_there(path: Path, case_row: Row) -> None:
+    path.write_text("".join(rows.to_json(case_row(number, "panic")) + "\n" for number in range(1, 12)))
+    (work,) = works(path)
+    folders = {name: str(path.parent / name) for name in ("buckets", "case_outcomes")}
+    run = take_in([[work]], [Target("r1", 3, folders)], {work.run}, LOCAL)
+    (told,) = run([pa.RecordBatch.from_pydict({"id": [0]})])
+    assert told.schema == READ
+    assert counts(told.to_pylist()) == (11, 11, 0, 0, 0)
+    assert {told.column(name).null_count for name in folders} == {told.num_rows}
+    (bucket,) = read(path.parent / "buckets")
+    assert (bucket["run_id"], bucket["attempt"], bucket["cases"]) == ("r1", 3, 11)
+    assert sum(row["cases"] for row in read(path.parent / "case_outcomes")) == 11
 
 
 def test_new_columns_begin_a_new_file(tmp_path: Path) -> None:
