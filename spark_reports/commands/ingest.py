@@ -80,7 +80,7 @@ def run(arguments: argparse.Namespace) -> int:
     folders = find_run_folders(arguments.runs)
     check_not_empty(folders, arguments.runs)
     try:
-        from spark_reports.storage.ingest import in_words, ingest
+        from spark_reports.storage.ingest import Scans, in_words, ingest, scan_ahead
         from spark_reports.storage.store import Store
         from spark_reports.storage.upkeep import tidy
     except ImportError as error:
@@ -89,10 +89,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.format is not None:
         store.create(arguments.format)
     size = sum(tail.size for folder in folders for tail in folder.files.values())
-    # No line goes through Java, however many there are.
-    with engine_session(arguments, input_bytes=min(size, FAST_LIMIT_BYTES - 1), say=say) as spark:
+    scanned: list[Scans] = []
+    with engine_session(
+        arguments,
+        # No line goes through Java, however many there are.
+        input_bytes=min(size, FAST_LIMIT_BYTES - 1),
+        say=say,
+        meanwhile=lambda: scanned.append(scan_ahead(folders)),
+    ) as spark:
         say(f"taking in {_runs(folders)}, {size / 1e6:.1f} MB")
-        done = ingest(spark, store, folders, say, keep_raw=arguments.keep_raw)
+        done = ingest(spark, store, folders, say, keep_raw=arguments.keep_raw, ahead=scanned[0])
     if merged := tidy(store, say):
         say(f"merged the small files of {len(merged)} tables")
     for path in done.duplicates:

@@ -15,6 +15,7 @@ from spark_reports.folders import RunFolder
 
 if TYPE_CHECKING:
     from spark_reports.storage.gathering import Gathered
+    from spark_reports.storage.ingest import Scans
     from spark_reports.storage.store import Commit, Store
     from spark_reports.storage.views import Views
 
@@ -68,12 +69,15 @@ def opened(
         # There is nothing to wait for, unless runs are to be taken in first.
         early = not folders and _is_near(arguments)
         copies: list[Gathered] = []
+        scanned: list[Scans] = []
 
         def meanwhile() -> None:
             try:
                 if early:
                     copies.append(stack.enter_context(_gathered(store, known)))
                 _load()
+                if folders:
+                    scanned.append(_scan_ahead(folders))
                 load()
             except ImportError as error:
                 missing = f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`"
@@ -90,7 +94,7 @@ def opened(
         names: Mapping[Path, str] = {}
         if folders:
             say(f"reading {count(len(folders), 'run')}, {size / 1e6:.1f} MB")
-            done = ingest.ingest(spark, store, folders, say)
+            done = ingest.ingest(spark, store, folders, say, ahead=scanned[0])
             troubles, names = done.troubles, done.names
         commits = store.commits() if folders else known
         if folders and _is_near(arguments):
@@ -107,6 +111,12 @@ def _load() -> None:
     import spark_reports.pages.page
     import spark_reports.storage.ingest
     import spark_reports.storage.views  # noqa: F401
+
+
+def _scan_ahead(folders: Sequence[RunFolder]) -> "Scans":
+    from spark_reports.storage.ingest import scan_ahead
+
+    return scan_ahead(folders)
 
 
 @contextmanager

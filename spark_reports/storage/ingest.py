@@ -30,7 +30,7 @@ from spark_reports.folders import Counted, RunFolder
 from spark_reports.storage.parse import variant
 from spark_reports.storage.pieces import THREADS, Scan, bundle, scan_all
 from spark_reports.storage.rollups import made_of
-from spark_reports.storage.store import APART, PARQUET, RAW, Account, Commit, Draft, Staging, Store
+from spark_reports.storage.store import APART, PARQUET, RAW, Account, Append, Commit, Draft, Staging, Store
 from spark_reports.storage.tables import EXTRA, arrow_schema
 from spark_reports.storage.wanted import encodable
 from spark_reports.storage.writing import DONE, READ, Parts, Target, Work, ddl, take_in, write_rollups
@@ -50,12 +50,16 @@ PIECES = 16
 MERGES = 4
 """So many tasks put the partial rollups of a batch together: there is little to do for each run."""
 
+PUBLISHED_AT_ONCE = 4
+"""So many runs wait for the disk at the same time, which then writes its journal once for all of them."""
+
 FILE_WEIGHT = 256 << 10
 """Bytes that opening and writing one more file is worth, when pieces are shared out."""
 
 _OTHER_NAME = re.compile(r"-[0-9a-f]{8}")
 
 Say = Callable[[str], None]
+Scans = Mapping[Path, Scan | OSError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +128,7 @@ def ingest(
     say: Say = lambda _: None,
     *,
     keep_raw: bool = False,
+    ahead: Scans | None = None,
 ) -> Ingested:
     """Takes run folders into a store; those that it has already are left alone.
 
@@ -133,6 +138,7 @@ def ingest(
         folders: As ``find_run_folders`` returns them.
         say: Told how far this is, line by line.
         keep_raw: Keep the files as they are as well, compressed.
+        ahead: What ``scan_ahead`` found in these folders.
 
     Raises:
         WrongUse: The store cannot be written.
@@ -146,8 +152,9 @@ def ingest(
         from spark_reports.storage.lake import appender
 
         append = appender(spark, store.format)
-    for batch in _batches(counted):
-        fresh, known = _look(store, batch)
+    for number, batch in enumerate(_batches(counted)):
+        scans = _scans(batch) if number or ahead is None else ahead
+        fresh, known = _look(store, batch, scans)
         names = {path: commit.run_id for path, commit in known} | {
             run.folder.path: run.run.run_id for run in fresh
         }
@@ -164,23 +171,7 @@ def ingest(
             states = {run.bundle: _write_run(run) for run in good}
             if keep_raw:
                 _keep_raw(good)
-            published: list[Commit] = []
-            meanwhile: list[Commit] = []
-            for run in good:
-                state, notes = states[run.bundle]
-                draft = Draft(
-                    run=dataclasses.asdict(run.run),
-                    bundle=run.bundle,
-                    accounts=run.accounts,
-                    state=state,
-                    notes=tuple(notes),
-                )
-                try:
-                    commit = run.staged.publish(draft, append)
-                    # Another process may have taken in the same meanwhile.
-                    (published if commit.attempt == run.staged.attempt else meanwhile).append(commit)
-                except DataTrouble as error:
-                    run.trouble = str(error)
+            published, meanwhile = _publish(good, states, append)
         troubles = tuple(f"{run.run.run_id}: {run.trouble}" for run in fresh if run.trouble)
         found = dataclasses.replace(
             found,
@@ -219,13 +210,24 @@ def _batches(counted: Iterable[RunFolder]) -> Iterator[list[RunFolder]]:
         yield batch
 
 
-def _look(store: Store, batch: Sequence[RunFolder]) -> tuple[list[_Run], list[tuple[Path, Commit]]]:
-    """Scans the files of some folders; returns the runs that the store lacks, and what it has of the others."""
+def scan_ahead(folders: Sequence[RunFolder]) -> Scans:
+    """Scans what ``ingest`` takes in first of these folders, for which it needs no Spark."""
+    return _scans(next(_batches(folder for folder in folders if folder.duplicate_of is None), []))
+
+
+def _scans(batch: Sequence[RunFolder]) -> Scans:
+    """Scans the files of some folders."""
     size = sum(tail.size for folder in batch for tail in folder.files.values())
     most = min(max(size // PIECES, LEAST_PIECE), MOST_PIECE)
     paths = [folder.path / name for folder in batch for name in (rows.RUN, *sorted(folder.files))]
     # What a reply answers is known only within a piece, so those of observations are few, and the same each time.
-    scans = scan_all({path: MOST_PIECE if path.name == rows.OBSERVATIONS else most for path in paths})
+    return scan_all({path: MOST_PIECE if path.name == rows.OBSERVATIONS else most for path in paths})
+
+
+def _look(
+    store: Store, batch: Sequence[RunFolder], scans: Scans
+) -> tuple[list[_Run], list[tuple[Path, Commit]]]:
+    """Returns the runs of some folders that the store lacks, and what it has of the others."""
     history = store.history() if store.exists() else []
     known = {commit.bundle: commit for commit in history}
     by_name = {commit.run_id: commit for commit in history}
@@ -256,7 +258,7 @@ def _named(run: _Run, by_name: Mapping[str, Commit]) -> rows.RunRow:
     return dataclasses.replace(run.run, run_id=same or free)
 
 
-def _run_of(folder: RunFolder, scans: Mapping[Path, Scan | OSError]) -> _Run:
+def _run_of(folder: RunFolder, scans: Scans) -> _Run:
     digests: dict[str, str] = {}
     mine: dict[str, Scan] = {}
     locked = dict(folder.locked)
@@ -392,6 +394,45 @@ def _write_run(run: _Run) -> tuple[str, list[str]]:
     parts.write(pa.Table.from_pylist([row], schema=arrow_schema(rows.RunRow.TABLE, extra=bool(extra))))
     parts.close()
     return state, notes
+
+
+def _publish(
+    runs: Sequence[_Run], states: Mapping[str, tuple[str, list[str]]], append: Append | None
+) -> tuple[list[Commit], list[Commit]]:
+    """Puts the records of runs into the store, some at a time; notes why one could not be.
+
+    Returns:
+        The records of these runs, and those of runs that another process has taken in meanwhile.
+    """
+
+    def one(run: _Run) -> Commit | None:
+        state, notes = states[run.bundle]
+        draft = Draft(
+            run=dataclasses.asdict(run.run),
+            bundle=run.bundle,
+            accounts=run.accounts,
+            state=state,
+            notes=tuple(notes),
+        )
+        try:
+            return run.staged.publish(draft, append)
+        except DataTrouble as error:
+            run.trouble = str(error)
+            return None
+
+    # Runs with the same files count once, so that these must see each other. And Spark appends one after the other.
+    first = {id(run) for run in {run.bundle: run for run in reversed(runs)}.values()}
+    beside = [run for run in runs if id(run) in first and append is None]
+    behind = [run for run in runs if id(run) not in first or append is not None]
+    with ThreadPoolExecutor(PUBLISHED_AT_ONCE, thread_name_prefix="publish") as pool:
+        commits = list(zip(beside, pool.map(one, beside), strict=True))
+    commits += [(run, one(run)) for run in behind]
+    ours: list[Commit] = []
+    others: list[Commit] = []
+    for run, commit in commits:
+        if commit is not None:
+            (ours if commit.attempt == run.staged.attempt else others).append(commit)
+    return ours, others
 
 
 def _keep_raw(runs: Sequence[_Run]) -> None:

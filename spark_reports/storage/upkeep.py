@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,9 @@ SMALL = 1 << 20
 
 NORMAL = ("accepted", "closed", "refused", "silent")
 """Verdicts of fuzz cases that need not be kept one by one; the rollups count them."""
+
+THREADS = 2
+"""So many tables are merged side by side; each holds a row group in memory."""
 
 QUIET = ("pass", "n/a")
 """Outcomes of tests whose observations need not be kept."""
@@ -160,14 +164,27 @@ def tidy(store: Store, say: Say) -> list[Merged]:
     if store.format != PARQUET:
         return done
     commits, generations = store.snapshot()
-    for table in (*BASE_TABLES, *ROLLUP_TABLES, APART):
-        loose = store.files(table, commits, generations.get(table)).loose
-        if len(loose) < MANY or sum(file.bytes for file in loose) > SMALL * len(loose):
-            continue
+    loose = {
+        table: store.files(table, commits, generations.get(table)).loose
+        for table in (*BASE_TABLES, *ROLLUP_TABLES, APART)
+    }
+    sizes = {table: sum(file.bytes for file in files) for table, files in loose.items()}
+    wanted = [
+        table for table, files in loose.items() if len(files) >= MANY and sizes[table] <= SMALL * len(files)
+    ]
+
+    def one(table: str) -> list[Merged]:
         try:
-            done += compact(store, [table])
+            return compact(store, [table])
         except (DataTrouble, WrongUse) as error:
-            say(f"{table} stays in {len(loose)} files: {error}")
+            say(f"{table} stays in {len(loose[table])} files: {error}")
+            return []
+
+    # The largest takes as long as all others.
+    wanted.sort(key=lambda table: -sizes[table])
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="merge") as pool:
+        for merged in pool.map(one, wanted):
+            done += merged
     return done
 
 
