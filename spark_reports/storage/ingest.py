@@ -3,8 +3,8 @@
 Each file is read once here, which hashes it, counts its lines and cuts it into pieces, and once by the workers, which
 parse the pieces, write them and make the rollups (``writing``). The counts of both must agree, and every line must be good, kept apart,
 blank or a footer, before a run is published. Many runs are taken in together by one Spark job, whether there are two
-or two hundred; a long file becomes many pieces, many short ones share a task, so that one run with most of the rows
-holds up nobody. Nothing but partial rollups is shuffled.
+or two hundred; a long file becomes many pieces, many short runs share a task, so that one run with most of the rows
+holds up nobody. Nothing but partial rollups is shuffled, and only those of runs that several tasks read.
 """
 
 from __future__ import annotations

@@ -16,9 +16,11 @@ from spark_reports.folders import find_run_folders
 from spark_reports.storage import ingest as module
 from spark_reports.storage.damage import DAMAGE
 from spark_reports.storage.ingest import Ingested, in_words, ingest
+from spark_reports.storage.pieces import Piece
 from spark_reports.storage.store import Account, Commit, Store
 from spark_reports.storage.tables import ROLLUPS
 from spark_reports.storage.views import open_views
+from spark_reports.storage.writing import Work
 
 MakeRun = Callable[..., Path]
 Row = Callable[..., Any]
@@ -225,6 +227,30 @@ def test_run_whose_description_is_missing_or_damaged_is_taken_in_all_the_same(
         commit.run_id: (commit.state, commit.rows("verdicts")) for commit in done.commits
     } == dict.fromkeys(("missing", "damaged", "newer"), ("unreadable", 1))
     assert all(commit.notes for commit in done.commits)
+
+
+def test_folders_of_the_same_files_count_once_also_when_nothing_says_that_they_are_one_run(
+    spark: SparkSession, store: Store, tmp_path: Path, make_run: MakeRun, verdict_row: Row
+) -> None:
+    for name in ("a", "b", "c"):
+        folder = make_run(name, verdicts=[verdict_row(run_id="one", started_ns=int(name == "c"))], cases=None)
+        (folder / rows.RUN).unlink()
+    done = taken(spark, store, tmp_path / "runs")
+    assert [commit.run_id for commit in store.commits()] == ["a", "c"]
+    assert {commit.run_id for commit in done.commits} == {"a", "c"}
+
+
+def test_runs_are_read_by_as_few_tasks_as_can_be() -> None:
+    def works(*sizes: int) -> list[Work]:
+        each = [
+            Work(run, run, "", Piece(0, size, 1, 1), 0, "", "", "", 1, "", "")
+            for run, size in enumerate(sizes)
+        ]
+        return [*each, *(dataclasses.replace(each[-1], part=part) for part in (1, 2))]
+
+    small, large = module.LEAST_PIECE // 4, module.LEAST_PIECE
+    tasks = module._shared_out(works(small, small, small, small, large))
+    assert [[work.run for work in task] for task in tasks] == [[0, 1, 2], [3], [4], [4], [4]]
 
 
 def test_rows_of_older_versions_are_read_with_what_stands_for_their_missing_fields(
