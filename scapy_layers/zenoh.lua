@@ -882,7 +882,7 @@ end
 do
 Z.enums = {
   WhatAmI = { [0] = "router", [1] = "peer", [2] = "client" },
-  What = { [1] = "router", [2] = "peer", [4] = "client" },
+  What = { [1] = "router", [2] = "peer", [3] = "router, peer", [4] = "client", [5] = "router, client", [6] = "peer, client", [7] = "router, peer, client" },
   Resolution = { [0] = "bits_8", [1] = "bits_16", [2] = "bits_32", [3] = "bits_64" },
   CloseReason = { [0] = "generic", [1] = "unsupported", [2] = "invalid", [3] = "max_sessions", [4] = "max_links", [5] = "expired", [6] = "unresponsive", [7] = "connection_to_self" },
   Priority = { [0] = "control", [1] = "real_time", [2] = "interactive_high", [3] = "interactive_low", [4] = "data_high", [5] = "data", [6] = "data_low", [7] = "background" },
@@ -8900,8 +8900,13 @@ local function whole(tvb)
   return tvb:len() > 0 and tvb:reported_len() == tvb:len()
 end
 
+-- May the packet be one of ours? What an ICMP error quotes was said before.
+local function is_told(pinfo)
+  return Z.settings.heuristics and not pinfo.in_error_pkt
+end
+
 local function on_stream(tvb, pinfo, tree)
-  if not Z.settings.heuristics or tvb:len() < 5 or not whole(tvb) then
+  if not is_told(pinfo) or tvb:len() < 5 or not whole(tvb) then
     return false
   end
   -- Most packets end here: no length that fits.
@@ -8914,7 +8919,7 @@ local function on_stream(tvb, pinfo, tree)
 end
 
 local function on_datagram(tvb, pinfo, tree)
-  if not Z.settings.heuristics or tvb:len() < 3 or not whole(tvb) then
+  if not is_told(pinfo) or tvb:len() < 3 or not whole(tvb) then
     return false
   end
   -- Most packets end here: the version is not where it has to be.
@@ -9057,6 +9062,8 @@ function Z.proto.init()
 end
 
 function Z.proto.dissector(tvb, pinfo, tree)
+  -- What an ICMP error quotes was said before, and not by this packet.
+  if pinfo.in_error_pkt then return 0 end
   if pinfo.port_type == PT_UDP then return Z.entry.datagram(tvb, pinfo, tree) end
   return Z.entry.stream(tvb, pinfo, tree)
 end

@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntFlag
 from pathlib import Path
 from typing import assert_never
 
@@ -101,6 +102,15 @@ def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
+def _names_of(enumeration: shape.Names) -> Iterator[tuple[int, str]]:
+    """Yields values and what Wireshark calls them; of flags each combination, as it looks up the whole value."""
+    if not issubclass(enumeration, IntFlag):
+        yield from ((int(one), str(one.name).lower()) for one in enumeration)
+        return
+    for number in range(1, sum(enumeration) + 1):
+        yield number, ", ".join(str(one.name).lower() for one in enumeration(number))
+
+
 def _shown(name: str) -> str:
     """Returns how the name of a value is written: as in the layers."""
     return name.lower()
@@ -183,7 +193,7 @@ class _Syntax:
     def _enumerations(self) -> Iterator[str]:
         yield "Z.enums = {"
         for enumeration in _ENUMERATIONS:
-            values = ", ".join(f"[{int(one)}] = {_quoted(str(one.name).lower())}" for one in enumeration)
+            values = ", ".join(f"[{number}] = {_quoted(name)}" for number, name in _names_of(enumeration))
             yield f"  {enumeration.__name__} = {{ {values} }},"
         yield "}"
         encodings = ", ".join(f"[{number}] = {_quoted(name)}" for number, name in sorted(NAMES.items()))

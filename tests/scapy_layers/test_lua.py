@@ -7,8 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from scapy.utils import wrpcap
 
 from scapy_layers.derive.lua import OUTPUT
+from scapy_layers.scouting import Scout
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "pcaps" / "query.pcapng"
@@ -73,3 +77,13 @@ def test_typed_fields_can_be_compared() -> None:
     )
     assert shown
     assert all(int(number) >= 1 for line in shown for number in line.split(","))
+
+
+def test_roles_asked_for_are_named_together(tmp_path: Path) -> None:
+    asked = Ether() / IP(src="10.0.0.1", dst="224.0.0.224") / UDP(sport=50_000, dport=7446)
+    path = tmp_path / "asked.pcap"
+    wrpcap(str(path), [asked / Scout(version=9, what=what) for what in (1, 6, 7)])
+    command = ["tshark", "-n", "-r", path, "-X", f"lua_script:{OUTPUT}", "-V"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    named = [line.split("what: ")[1] for line in done.stdout.splitlines() if "what: " in line]
+    assert named == ["router (1)", "peer, client (6)", "router, peer, client (7)"]

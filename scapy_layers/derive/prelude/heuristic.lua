@@ -315,8 +315,13 @@ local function whole(tvb)
   return tvb:len() > 0 and tvb:reported_len() == tvb:len()
 end
 
+-- May the packet be one of ours? What an ICMP error quotes was said before.
+local function is_told(pinfo)
+  return Z.settings.heuristics and not pinfo.in_error_pkt
+end
+
 local function on_stream(tvb, pinfo, tree)
-  if not Z.settings.heuristics or tvb:len() < 5 or not whole(tvb) then
+  if not is_told(pinfo) or tvb:len() < 5 or not whole(tvb) then
     return false
   end
   -- Most packets end here: no length that fits.
@@ -329,7 +334,7 @@ local function on_stream(tvb, pinfo, tree)
 end
 
 local function on_datagram(tvb, pinfo, tree)
-  if not Z.settings.heuristics or tvb:len() < 3 or not whole(tvb) then
+  if not is_told(pinfo) or tvb:len() < 3 or not whole(tvb) then
     return false
   end
   -- Most packets end here: the version is not where it has to be.

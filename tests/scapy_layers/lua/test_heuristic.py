@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import ICMP, IP
+from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from scapy_layers.data import Del, Put
@@ -341,6 +343,22 @@ def test_hello_without_locators_is_recognised_behind_its_scout(tmp_path: Path) -
     path = save(tmp_path / "t.pcap", [answer.copy(), asked, answer])
     assert values(path, "frame.number", where="zenoh.hello") == ["3"]
     assert values(path, "frame.number", where="zenoh.hello", options=["-2"]) == ["3"]
+
+
+@needs_tshark
+@pytest.mark.parametrize("port", [7447, 40_000])
+def test_what_an_icmp_error_quotes_is_not_said_again(tmp_path: Path, port: int) -> None:
+    said = [
+        datagram(SYN, dport=port),
+        datagram(ACK, sport=port, dport=50_000, source=ANSWERER, to=ASKER),
+        datagram(Open(lease=10_000, initial_sn=7, cookie=b"cookie--"), dport=port),
+        datagram(Open(A=1, lease=10_000, initial_sn=7), sport=port, dport=50_000, source=ANSWERER, to=ASKER),
+        datagram(Frame(R=1, sn=7, messages=[PUT]), dport=port),
+    ]
+    errors = [Ether() / IP(src=ANSWERER, dst=ASKER) / ICMP(type=3, code=3) / one[IP] for one in said]
+    path = save(tmp_path / "t.pcap", [packet for both in zip(said, errors, strict=True) for packet in both])
+    assert values(path, "frame.number") == ["1", "3", "5", "7", "9"]
+    assert count(path, "zenoh && _ws.expert") == 0
 
 
 @needs_tshark
