@@ -83,7 +83,7 @@ def test_roles_asked_for_are_named_together(tmp_path: Path) -> None:
     asked = Ether() / IP(src="10.0.0.1", dst="224.0.0.224") / UDP(sport=50_000, dport=7446)
     path = tmp_path / "asked.pcap"
     wrpcap(str(path), [asked / Scout(version=9, what=what) for what in (1, 6, 7)])
-    command = ["tshark", "-n", "-r", path, "-X", f"lua_script:{OUTPUT}", "-V"]
+    command = ["tshark", "-n", "-r", str(path), "-X", f"lua_script:{OUTPUT}", "-V"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     named = [line.split("what: ")[1] for line in done.stdout.splitlines() if "what: " in line]
     assert named == ["router (1)", "peer, client (6)", "router, peer, client (7)"]
