@@ -51,6 +51,11 @@ class Looks(NamedTuple):
     sn: int | None = None
     sn_bits: int = 0
 
+    @property
+    def is_fragment(self) -> bool:
+        """Tells whether it is a FRAGMENT, behind whose head anything may stand."""
+        return self.sn is not None and self.lane & _ID == TransportId.FRAGMENT
+
 
 _NOTHING = Looks(0)
 _NETWORK = frozenset(NetworkId)

@@ -126,6 +126,7 @@ class _Chain:
     longest: int = 0
     lane: int = -1
     sn: int | None = None
+    telling: bool = False  # more than FRAGMENTs, or such that count up
 
 
 @dataclass(slots=True)
@@ -226,8 +227,15 @@ class Seeker:
 
     def _enough(self, chain: _Chain) -> bool:
         return (
-            chain.bits >= self.proof.bits and chain.content >= self.proof.content and chain.longest > _TRIFLE
+            chain.bits >= self.proof.bits
+            and chain.content >= self.proof.content
+            and chain.longest > _TRIFLE
+            and self._is_told(chain)
         )
+
+    def _is_told(self, chain: _Chain) -> bool:
+        """Tells whether there is more than the head of a FRAGMENT, unless packets begin and end with it."""
+        return chain.telling or (chain.begins and _among(self.boundaries, chain.next))
 
     def _enough_at_last(self, chain: _Chain, data: bytearray) -> bool:
         all_of_it = chain.begins and chain.next == len(data)
@@ -237,6 +245,7 @@ class Seeker:
             chain.bits >= self.proof.last_bits
             and chain.content >= self.proof.last_content
             and (chain.longest > _TRIFLE or trifles)
+            and self._is_told(chain)
             and (all_of_it or not self.proof.whole)
         )
 
@@ -262,9 +271,11 @@ class Seeker:
                 self._chains[chain.at] = chain
                 break
             content = seen.bits
+            chain.telling |= not seen.is_fragment
             if seen.sn is not None:
                 if chain.sn is not None and seen.sn == chain.sn + 1 and seen.lane == chain.lane:
                     content += seen.sn_bits
+                    chain.telling = True
                 chain.sn, chain.lane = seen.sn, seen.lane
             # How many places of this kind there are that the length could have led to by chance.
             targets = len(self.boundaries) if _among(self.boundaries, end) else len(data)

@@ -119,6 +119,19 @@ def test_two_segments_swapped_inside_a_split_batch(at: int) -> None:
     assert heard(segments) == PUTS
 
 
+@pytest.mark.parametrize("inside", [b"\x28\0\x06/a/b", b"\x04\0\x06/a/"], ids=["in the middle", "at the end"])
+def test_piece_of_a_batch_is_not_taken_for_a_fragment(inside: bytes) -> None:
+    """Captures that keep the first bytes of each packet hold what looks like a length and the head of a FRAGMENT."""
+    large = prefixed(put(500, payload=b"-" * 10 + inside + b"-" * 100))
+    kept = large[: large.index(inside) + (60 if inside[0] > 4 else len(inside))]
+    talk, at = Talk(), 1000
+    for _ in range(10):
+        for whole, captured in ((STREAM, STREAM), (large, kept), (large, kept)):
+            talk.add(captured, at)
+            at += len(whole)
+    assert set(heard(talk.segments)) == set(PUTS)
+
+
 def test_a_whole_batch_lost_is_told_and_nothing_else_is_lost() -> None:
     segments = one_each().segments
     del segments[7]

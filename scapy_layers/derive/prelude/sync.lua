@@ -146,6 +146,13 @@ local function is_begun(way, raw)
   return id == FRAGMENT or not message or message % 32 >= 0x19
 end
 
+-- Random bytes look like the begin of something large now and then, and nothing is to come of it: then the segments behind
+-- are batches from their first byte on. Returns where the latest of them begins if it is so.
+local function begins_behind(raw, waited, known)
+  local whole, proven = is_whole(raw:sub(waited + 1), known)
+  return whole and proven >= LEAST_PROOF and waited or nil
+end
+
 -- Does a direction begin here?
 local function begins(way, raw)
   local first, second, id, version = byte(raw, 1, 4)
@@ -239,7 +246,15 @@ function Z.sync(way, raw, key, visited)
     budget = WORK * size + 4096
     if proves(raw, 0, 1) then at = 0 end
   end
-  if not at and is_begun(way, raw) then return -1 end
+  local waited = way.waited
+  way.waited = nil
+  if not at and is_begun(way, raw) then
+    at = waited and begins_behind(raw, waited, known)
+    if not at then
+      way.waited = size
+      return -1
+    end
+  end
   at = at or seek(raw, known and LEAST_PROOF or STRANGER_PROOF)
   local answer = at
   if at then

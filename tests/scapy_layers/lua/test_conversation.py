@@ -539,6 +539,18 @@ def test_transfer_that_is_under_way_is_not_taken_for_batches(packed: bool, size:
     assert {expert for _, expert in _experts(told)} <= {"gap", "fragment"}
 
 
+def test_end_of_a_transfer_that_looks_like_a_begin_hides_nothing_behind_it(tmp_path: Path) -> None:
+    talk = Talk()
+    del talk.packets[:]
+    # The length of a large batch, and the head of a FRAGMENT.
+    talk.raw(b"\xff\xff" + bytes(Fragment(R=1, sn=5, M=1, data=bytes(20_000))))
+    talk.answer(Frame(R=1, sn=200_000_000, messages=[put("in/answer/to/it")]))
+    for sn in range(13, 16):
+        talk.say(Frame(R=1, sn=sn, messages=[put(f"behind/{sn}")]))
+    told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh"))
+    assert [key for key in _keys(told) if key] == ["in/answer/to/it", "behind/13", "behind/14", "behind/15"]
+
+
 def test_close_that_leaves_low_latency_with_compression_is_one(tmp_path: Path) -> None:
     talk = Talk()
     talk.handshake(LowLatency(), Compression())
