@@ -847,7 +847,9 @@ function Z.entry.message(tvb, pinfo, tree)
   local root = add(tree, Z.proto, tvb(0, size))
   ask(root, current.number, current.call)
   if size > 0 then
-    dissect_batch(pinfo, root, link_of(pinfo, tvb, size), tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
+    local way = link_of(pinfo, tvb)
+    if way then Z.links.message(way, current.number, size) end
+    dissect_batch(pinfo, root, way, tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
   end
   return size
 end
@@ -4249,6 +4251,8 @@ local offset_of = Tvb.offset
 -- the first of two passes of tshark has no fields, then only a new handshake tells.
 local tcp_stream = Field.new("tcp.stream")
 local tcp_next = Field.new("tcp.nxtseq")
+local tcp_length = Field.new("tcp.len")
+local tcp_lost = Field.new("tcp.analysis.lost_segment")
 local PT_TCP, PT_UDP = 2, 3
 
 local by_ends, by_stream, ring, count, latest
@@ -4382,7 +4386,8 @@ local function position(tvb, size)
   return behind and behind - size
 end
 
--- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes.
+-- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes; without
+-- `size` they are not looked at.
 function links.of(pinfo, tvb, visited, size)
   local link = visited and find_again(pinfo) or find(pinfo)
   local forward = pinfo.src_port == link.port
@@ -4391,7 +4396,7 @@ function links.of(pinfo, tvb, visited, size)
   end
   local way = link.ways[forward and 1 or 2]
   way.visited = visited
-  if link.stream and not visited then
+  if size and link.stream and not visited then
     local at = position(tvb, size)
     if at then
       if way.next and way.next ~= at then
@@ -4402,6 +4407,27 @@ function links.of(pinfo, tvb, visited, size)
     end
   end
   return way
+end
+
+local LONGEST_MASK, LONG_MESSAGE, LONGEST_MESSAGE = 4, 125, 65535
+
+-- Takes note of a message of WebSocket with so many bytes inside, and of holes in front of it. Where it begins is not told,
+-- but it ends in the packet at hand: if it cannot reach so far from where the one before it ended, something is missing.
+function links.message(way, number, size)
+  if way.visited or not way.link.stream then
+    return
+  end
+  local stop, length = value(tcp_next), value(tcp_length)
+  if not stop or not length then
+    return
+  end
+  local head = 2 + (size > LONGEST_MESSAGE and 8 or size > LONG_MESSAGE and 2 or 0) + LONGEST_MASK
+  local reach = way.reach and way.reach + head + size
+  if reach and (reach <= stop - length or (tcp_lost() and way.packet ~= number)) then
+    links.missed(way, number * Z.PLACES, true)
+    reach = nil
+  end
+  way.reach, way.packet = math.min(reach or stop, stop), number
 end
 
 -- What was agreed, by place --------------------------------------------------------------------------

@@ -799,7 +799,9 @@ function Z.entry.message(tvb, pinfo, tree)
   local root = add(tree, Z.proto, tvb(0, size))
   ask(root, current.number, current.call)
   if size > 0 then
-    dissect_batch(pinfo, root, link_of(pinfo, tvb, size), tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
+    local way = link_of(pinfo, tvb)
+    if way then Z.links.message(way, current.number, size) end
+    dissect_batch(pinfo, root, way, tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
   end
   return size
 end

@@ -397,6 +397,51 @@ def test_scouting_ports_can_be_moved(tmp_path: Path) -> None:
     assert count(path, "zenoh.scout", *off, "-o", "zenoh.scouting_ports:7446,9000") == 1
 
 
+UPGRADE = (
+    b"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+)
+UPGRADED = (
+    b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+    b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+)
+
+
+def websocket(message: Message, *, back: bool) -> bytes:
+    """A message of WebSocket; those of the one who asked have a mask, here of zeros."""
+    raw = bytes(message)
+    assert len(raw) <= 125
+    return bytes([0x82, len(raw) | (0 if back else 0x80)]) + (b"" if back else bytes(4)) + raw
+
+
+@needs_tshark
+@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("passes", [(), ("-2",)], ids=["one pass", "two passes"])
+def test_websocket_with_lost_segments_raises_no_alarm(
+    tmp_path: Path, back: bool, lost: bool, passes: tuple[str, ...]
+) -> None:
+    """A number that was skipped is told, unless a part of the stream is missing that may have had it."""
+    talk = Talk().syn().raw(UPGRADE).raw(UPGRADED, back=True)
+    for message, answer in (
+        (SYN, False),
+        (ACK, True),
+        (Open(lease=10_000, initial_sn=1, cookie=b"cookie--"), False),
+        (Open(A=1, lease=10_000, initial_sn=1), True),
+    ):
+        talk.raw(websocket(message, back=answer), back=answer)
+    first, skipped, *others = (
+        websocket(Frame(R=1, sn=sn, messages=[push(f"key/{sn}", Put(data=b"12345678"))]), back=back)
+        for sn in range(1, 6)
+    )
+    talk.raw(first, back=back)
+    talk.next[back] += len(skipped) if lost else 0
+    talk.raw(others[0] + others[1], back=back).raw(others[2], back=back)
+    path = talk.save(tmp_path / "t.pcap")
+    assert values(path, "zenoh.keyexpr", options=passes)[-4:] == ["key/1", "key/3", "key/4", "key/5"]
+    assert count(path, "zenoh.expert.gap", *passes) == (0 if lost else 1)
+
+
 @needs_tshark
 def test_websocket_on_a_named_port_needs_no_heuristic() -> None:
     path = PCAPS / "websocket.pcapng"
