@@ -251,6 +251,9 @@ def test_runs_are_read_by_as_few_tasks_as_can_be() -> None:
     small, large = module.LEAST_PIECE // 4, module.LEAST_PIECE
     tasks = module._shared_out(works(small, small, small, small, large))
     assert [[work.run for work in task] for task in tasks] == [[0, 1, 2], [3], [4], [4], [4]]
+    # One that is worth less than a task is not divided, though a part of it had room in the one before.
+    tasks = module._shared_out(works(small, small, small))
+    assert [[work.run for work in task] for task in tasks] == [[0, 1], [2, 2, 2]]
 
 
 def test_rows_of_older_versions_are_read_with_what_stands_for_their_missing_fields(

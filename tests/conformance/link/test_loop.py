@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from conformance.config import Locator
-from conformance.link import Link, Links
+from conformance.link import Link, Links, stream
 from conformance.link.stream import StreamLink
 from tests.conformance.link._ends import Inbox, ends_of, where
 
@@ -276,7 +276,11 @@ def test_each_batch_leaves_at_once_where_a_history_is_kept(links: Links, tmp_pat
     assert data_segments(ends.near) - before == 10
 
 
-def test_what_came_before_a_link_broke_is_read_by_turns(silent: Links, tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [stream.RECEIVE_BYTES, 300])
+def test_what_came_before_a_link_broke_is_read_by_turns(
+    silent: Links, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr(stream, "RECEIVE_BYTES", at_once)
     ends = ends_of(silent, "tcp", tmp_path)
     ends.near.send_raw(b"\x01\x00\x04" * 1000)
     ends.turn()
