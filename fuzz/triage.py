@@ -1092,19 +1092,40 @@ class Triage:
         Returns:
             Whether it was seen, for each try; the last one in which it was.
         """
-        results, last = [True] * len(tries), tries[-1] if tries else None
-        while not _is_clear(results):
-            if results and time.monotonic() >= min(until, self._latest):
-                break
+        results = [True] * len(tries)
+        last = self._try_again(
+            finding,
+            results,
+            lambda: self._lab.play(script, rounds=_rounds(finding.rounds), linger=linger),
+            lambda: bool(results) and time.monotonic() >= min(until, self._latest),
+        )
+        return results, last or (tries[-1] if tries else None)
+
+    def _try_again(
+        self, finding: Finding, results: list[bool], play: Callable[[], Tried], enough: Callable[[], bool]
+    ) -> Tried | None:
+        """Plays something on fresh nodes until it is clear whether it is true, or ``enough`` says so.
+
+        Args:
+            finding: What it is.
+            results: Whether it was seen, for each try; what comes is added.
+            play: Plays it once.
+            enough: Is asked before each try.
+
+        Returns:
+            The last of these tries in which it was seen.
+        """
+        last = None
+        while not _is_clear(results) and not enough():
             try:
-                again = self._lab.play(script, rounds=_rounds(finding.rounds), linger=linger)
+                tried = play()
             except NoFreshNode as error:
                 finding.notes.append(f"It could not be tried more often: {error}")
                 break
-            shows = again.objection is not None and akin(_objection(finding), again.objection)
+            shows = tried.objection is not None and akin(_objection(finding), tried.objection)
             results.append(shows)
-            last = again if shows else last
-        return results, last
+            last = tried if shows else last
+        return last
 
     def _confirm_without(self, finding: Finding, tried: Tried, deadline: float) -> bool:
         """Sees whether the fault shows without the message: only coming into the state; with nothing at all.
@@ -1283,19 +1304,14 @@ class Triage:
         Raises:
             Stopped: ``stop`` has said so; the finding is as it was.
         """
-        results: list[bool] = []
-        shown: Tried | None = None
-        while not _is_clear(results):
+
+        def enough() -> bool:
             if stop():
                 raise Stopped
-            try:
-                tried = self._lab.compare(finding.script)
-            except NoFreshNode as error:
-                finding.notes.append(f"It could not be tried more often: {error}")
-                break
-            shows = tried.objection is not None and akin(_objection(finding), tried.objection)
-            results.append(shows)
-            shown = tried if shows else shown
+            return False
+
+        results: list[bool] = []
+        shown = self._try_again(finding, results, lambda: self._lab.compare(finding.script), enough)
         if shown is not None:
             finding.shown_by(shown)
         self._settle(finding, results)

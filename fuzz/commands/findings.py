@@ -54,8 +54,7 @@ def add_replay(commands: Any) -> None:
         "--also",
         metavar="NODE",
         default="",
-        help="play it on this node too, and see whether both answer alike; where two answered differently: another one "
-        "than the other one then",
+        help="play it on this node too, and see whether both answer alike (default: where two did not, the other of them)",
     )
     parser.add_argument("--times", type=_count, default=1, metavar="N", help="on so many nodes (default: 1)")
     parser.add_argument("--first", action="store_true", help="play it as it was found, not the smallest")
