@@ -537,6 +537,7 @@ def test_what_two_nodes_answer_differently_is_repeated_on_two_nodes(
     found = json.loads((folder / "finding.json").read_text())
     assert found["also"] == "ref:ZN-INIT-045"
     assert found["commands"] == {"replay": "zenoh-fuzz replay ."}
+    assert (folder / "finding.pcapng").exists()
     assert not (folder / "test_finding.py").exists()
     page = (folder / "README.md").read_text()
     assert "came again on 3 of 3 fresh nodes" in page
