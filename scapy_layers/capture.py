@@ -6,9 +6,10 @@ flat. What a length in the file claims is checked before anything is allocated.
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from math import gcd
 from pathlib import Path
 from struct import Struct
@@ -28,6 +29,14 @@ COMPRESSED = 1 << 14
 """Bytes that are decompressed at a time; what has to be done again where they turn out to be damaged."""
 
 NS = 1_000_000_000
+
+Source: TypeAlias = str | os.PathLike[str] | BinaryIO
+"""Where a capture comes from: the path of a file, or a stream open for reading bytes, which need not be able to seek."""
+
+
+def opened(source: Source) -> AbstractContextManager[BinaryIO]:
+    """Opens a file; a stream that is open already stays open behind it."""
+    return Path(source).open("rb") if isinstance(source, str | os.PathLike) else nullcontext(source)
 
 
 class CaptureError(ValueError):
@@ -50,12 +59,12 @@ class CaptureError(ValueError):
 
 
 def read(
-    source: Path | BinaryIO, *, progress: Callable[[int], None] | None = None, quick: bool = True
+    source: Source, *, progress: Callable[[int], None] | None = None, quick: bool = True
 ) -> Iterator[Segment]:
     """Yields what every TCP segment and UDP datagram of a capture says to a port.
 
     Args:
-        source: A file, or a stream open for reading bytes, which need not be able to seek.
+        source: Path of a file, or a stream open for reading bytes, which need not be able to seek.
         progress: Told after each piece of the file how many bytes have been read so far, compressed ones if so.
         quick: Take the short way through the commonest kind of packet. The segments are the same without.
 
@@ -128,9 +137,9 @@ class Run(NamedTuple):
     records: list[Record]
 
 
-def runs(source: Path | BinaryIO, *, progress: Callable[[int], None] | None = None) -> Iterator[Run]:
+def runs(source: Source, *, progress: Callable[[int], None] | None = None) -> Iterator[Run]:
     """Yields the packets of a capture, many at a time; arguments and errors are those of ``read``."""
-    with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+    with opened(source) as file:
         yield from _runs(_Bytes(_pieces(file, progress)))
 
 

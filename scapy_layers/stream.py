@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import heappop, heappush
 from ipaddress import ip_address
-from pathlib import Path
-from typing import BinaryIO
 
 from scapy_layers.capture import (
     ETHERTYPE_IP,
@@ -20,6 +18,7 @@ from scapy_layers.capture import (
     PLAIN_IP,
     PLAIN_TCP,
     PROTOCOL_TCP,
+    Source,
     runs,
 )
 from scapy_layers.cutter import ZENOH, Cutter
@@ -66,7 +65,7 @@ def units(
 
 
 def units_of(
-    source: Path | BinaryIO,
+    source: Source,
     *,
     progress: Callable[[int], None] | None = None,
     plausible: Check = plausible,

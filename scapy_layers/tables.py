@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import cache, cached_property, lru_cache
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from scapy_layers import scan
-from scapy_layers.capture import CaptureError
+from scapy_layers.capture import CaptureError, Source
 from scapy_layers.codes import WhatAmI
 from scapy_layers.derive.columns import ERRORS, PLACE, Decoder, UnitKind, Units, schemas
 from scapy_layers.scan import Chunk, Scanner, Split, Talk
@@ -224,7 +223,7 @@ _FRAGMENT_COLUMNS = (*_FRAME_COLUMNS, "M", "first", "drop", "data")
 
 
 def read(
-    source: Path | BinaryIO,
+    source: Source,
     *,
     tables: Collection[str] | None = None,
     columns: Mapping[str, Collection[str]] | None = None,
@@ -240,7 +239,7 @@ def read(
     ``CaptureError`` at the end.
 
     Args:
-        source: A file, or a stream open for reading bytes, which need not be able to seek.
+        source: Path of a file, or a stream open for reading bytes, which need not be able to seek.
         tables: Names of the tables wanted; all when None.
         columns: Columns wanted of some tables; what is not wanted costs little.
         split: Which part of the file, as ``scan.plan`` says; all of it when None.

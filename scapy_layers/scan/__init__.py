@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from scapy_layers.capture import CaptureError
+from scapy_layers.capture import CaptureError, Source, opened
 from scapy_layers.scan.carry import Carried, Carry
 from scapy_layers.scan.pieces import Chunk, Damaged, GapRow
 from scapy_layers.scan.plain import Language, Shapes
@@ -77,7 +76,7 @@ def _shapes() -> Shapes:
 
 
 def chunks(
-    source: Path | BinaryIO,
+    source: Source,
     *,
     progress: Callable[[int], None] | None = None,
     size: int = SIZE,
@@ -88,7 +87,7 @@ def chunks(
     """Yields the batches and datagrams of a capture in the order in which ``stream`` gives them.
 
     Args:
-        source: A file, or a stream open for reading bytes, which need not be able to seek.
+        source: Path of a file, or a stream open for reading bytes, which need not be able to seek.
         progress: Told how many bytes have been read so far, compressed ones if so.
         size: Bytes of the file that are read at a time; the first pieces are smaller.
         split: Which part of the file, as ``plan`` says; all of it when None.
@@ -101,7 +100,7 @@ def chunks(
     """
     reader = state or (begin(shapes) if split is None else split.restored()[0])
     end = None if split is None else split.end
-    with source.open("rb") if isinstance(source, Path) else nullcontext(source) as file:
+    with opened(source) as file:
         if reader.position.offset:
             file.seek(reader.position.offset)
         try:

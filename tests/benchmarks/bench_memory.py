@@ -1,7 +1,8 @@
-"""How much memory the commands need for captures of 10 MB, 100 MB and 1 GB: ``python tests/benchmarks/bench_memory.py``.
+"""How much memory the readers need for captures of 10 MB, 100 MB and 1 GB: ``python tests/benchmarks/bench_memory.py``.
 
 The captures are made on the spot: many sessions, keys, queries of which some are never answered, aliases that
-come and go, fragments. The figure to watch is the ratio to the smallest one; flat means near 1. The whole takes
+come and go, fragments. The figure to watch is the ratio to the smallest one; flat means near 1. What tshark keeps
+of each packet without our dissector stands beside it. pyshark and Spark are processes together. The whole takes
 some minutes; ``--sizes 10 100`` is the quick form.
 """
 
@@ -19,11 +20,12 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from scapy_layers import wireshark
 from tests.benchmarks._common import OPEN_ACK, OPEN_SYN, frame, pcap, prefixed, vle
+from tests.benchmarks._memory import Watch
 
 ROOT = Path(__file__).parents[2]
 
-COMMANDS = ("read", "samples", "stats")
 SIZES = (10, 100, 1000)
 
 MB = 1_000_000
@@ -148,17 +150,65 @@ class Needed(NamedTuple):
     seconds: float
 
 
-def run(command: str, capture: Path) -> Needed:
-    """Runs a command on a capture; says the largest resident memory that it had."""
+PYSHARK = """
+import sys
+from scapy_layers import wireshark
+
+with wireshark.open(sys.argv[1], mode="ek", layers=["zenoh"]) as capture:
+    assert sum(len(packet.zenoh.get("put.data", b"")) for packet in capture if "zenoh" in packet)
+"""
+
+SPARK = """
+import os, sys
+from pyspark.sql import functions as sf
+from spark_reports import traffic
+from spark_reports.engine.java import find_java
+from spark_reports.engine.session import spark_session
+from spark_reports.engine.settings import BULK
+
+with spark_session(find_java(os.environ), os.environ, BULK, master="local[2]") as spark:
+    traffic.register(spark)
+    messages = spark.read.format("zenoh").load(sys.argv[1])
+    assert messages.groupBy("message").agg(sf.sum(sf.length("payload"))).collect()
+"""
+
+COLUMNS = """
+import sys
+from scapy_layers import tables
+
+assert sum(found["put"].num_rows for found in tables.read(sys.argv[1]) if "put" in found)
+"""
+
+
+def commands(capture: Path) -> dict[str, list[str]]:
+    """Returns what reads a capture, by name."""
+    name = str(capture)
+    tshark = [str(wireshark.tshark().path), "-n", "-r", name, "-T", "fields", "-e", "frame.number"]
+    ours = ["-X", f"lua_script:{wireshark.script()}", "-e", "zenoh.keyexpr", "-e", "zenoh.put.data"]
+    return {
+        **{one: [sys.executable, "-m", "scapy_layers", one, name] for one in ("read", "samples", "stats")},
+        "columns": [sys.executable, "-c", COLUMNS, name],
+        "tshark alone": [*tshark, "-e", "tcp.payload"],
+        "tshark": [*tshark, *ours],
+        "pyshark": [sys.executable, "-c", PYSHARK, name],
+        "spark": [sys.executable, "-c", SPARK, name],
+    }
+
+
+def run(name: str, command: list[str]) -> Needed:
+    """Runs a command; says the most memory that it and its children held."""
     begin = perf_counter()
-    with subprocess.Popen(
-        [sys.executable, "-m", "scapy_layers", command, str(capture)], stdout=subprocess.DEVNULL, cwd=ROOT
-    ) as process:
+    with (
+        subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, cwd=ROOT) as process,
+        Watch(process.pid) as watch,
+    ):
+        assert process.stderr is not None
+        said = process.stderr.read()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
-        sys.exit(f"{command} ended with status {process.returncode}")
-    return Needed(usage.ru_maxrss * 1024 / MB, perf_counter() - begin)
+        sys.exit(f"{name} ended with status {process.returncode}: {said.decode()}")
+    return Needed(max(watch.most, usage.ru_maxrss * 1024 / MB), perf_counter() - begin)
 
 
 def main() -> None:
@@ -167,20 +217,22 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES, metavar="MB", help="of the captures")
-    parser.add_argument("--commands", nargs="+", default=COMMANDS, metavar="COMMAND")
+    parser.add_argument("--only", nargs="+", metavar="READER", help=f"some of: {', '.join(commands(Path()))}")
     parser.add_argument("--folder", help="where to make them (default: the usual place for temporary files)")
     arguments = parser.parse_args()
     base: dict[str, float] = {}
-    print(f"{'command':<10}{'capture':>10}{'packets':>12}{'seconds':>10}{'memory':>12}{'ratio':>8}")
+    print(f"{'reader':<14}{'capture':>10}{'packets':>12}{'seconds':>10}{'memory':>12}{'ratio':>8}")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         for size in arguments.sizes:
             capture = Path(folder, f"{size}.pcap")
             packets = pcap(capture, traffic(size * MB))
-            for command in arguments.commands:
-                needed = run(command, capture)
-                ratio = needed.megabytes / base.setdefault(command, needed.megabytes)
+            for name, command in commands(capture).items():
+                if arguments.only and name not in arguments.only:
+                    continue
+                needed = run(name, command)
+                ratio = needed.megabytes / base.setdefault(name, needed.megabytes)
                 print(
-                    f"{command:<10}{size:>7} MB{packets:>12,}{needed.seconds:>10.1f}"
+                    f"{name:<14}{size:>7} MB{packets:>12,}{needed.seconds:>10.1f}"
                     f"{needed.megabytes:>9.0f} MB{ratio:>8.2f}",
                     flush=True,
                 )

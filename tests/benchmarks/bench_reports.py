@@ -16,13 +16,12 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Self
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -33,6 +32,7 @@ import pyarrow.parquet as pq
 from spark_reports.storage.tables import arrow_schema
 from tests.benchmarks._cases import KEYS, RUNS, write_parquet, write_runs
 from tests.benchmarks._engines import ENGINES
+from tests.benchmarks._memory import Watch, tree
 from tests.benchmarks._rows import record
 
 SMALL, LARGE = 2_000_000, 20_000_000
@@ -46,8 +46,6 @@ WITHIN = (
     ("warm report over 200 runs with 2 million cases, s", 5.0),
 )
 """What is promised, and its bound."""
-
-POLL_S = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,43 +62,14 @@ class Spent:
 
 def cpu_seconds() -> float:
     """Returns what this process and those it has started have used."""
-    me = psutil.Process()
     used = 0.0
-    for process in (me, *me.children(recursive=True)):
+    for process in tree():
         try:
             times = process.cpu_times()
         except psutil.NoSuchProcess:
             continue
         used += times.user + times.system + times.children_user + times.children_system
     return used
-
-
-class Watch:
-    """Looks at the memory of this process and its children while something runs."""
-
-    def __init__(self) -> None:
-        self.most = 0.0
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        me = psutil.Process()
-        while not self._ended.wait(POLL_S):
-            held = 0
-            for process in (me, *me.children(recursive=True)):
-                try:
-                    held += process.memory_info().rss
-                except psutil.NoSuchProcess:
-                    continue
-            self.most = max(self.most, held / 1e6)
 
 
 def work(engine: str, cases: Path, out: Path, passes: int) -> dict[str, Any]:

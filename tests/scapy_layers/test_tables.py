@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +158,12 @@ def test_file_that_is_damaged_gives_all_in_front_and_a_row() -> None:
     assert "ends inside a packet" in error["found"]
     assert len(rows["put"]) == len(PUTS) - 1
     assert rows["capture"][0]["damage"] == error["found"]
+
+
+@pytest.mark.parametrize("reader", [capture.read, stream.units_of, scan.chunks, read])
+def test_file_may_be_named_by_a_text(reader: Callable[[str | Path], Iterator[object]]) -> None:
+    path = CAPTURES[0]
+    assert [str(found) for found in reader(str(path))] == [str(found) for found in reader(path)]
 
 
 def test_what_is_no_capture_is_an_exception() -> None:
