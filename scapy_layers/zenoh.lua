@@ -5084,17 +5084,20 @@ Z.fragments = fragments
 local MIB = 1048576
 local LONGEST = 64 * MIB -- bytes of one message; nodes permit 1 GiB
 local MOST = 128 * MIB -- bytes of all unfinished messages
-local MOST_KEPT = 64 * MIB -- bytes of finished messages that are kept for when their packets are read again
+-- Bytes of finished messages that are kept for when their packets are read again: in a window in any order, elsewhere
+-- never or in order, so that they can be put together again.
+local MOST_KEPT = (gui_enabled() and 64 or 8) * MIB
 local MOST_CHAINS = 32 * MIB -- bytes of what is known of chains besides
 local PIECE = 64 -- bytes that a piece costs besides its data: an empty one is not free
 local CHAIN = 512
 
-local open, held, chains, kept
+local open, held, chains, kept, anew
 
 local function forget_all()
   open, held = memory.ring(), 0
   chains = memory.store(MOST_CHAINS)
   kept = { ring = memory.ring(), held = 0 }
+  anew = { ring = memory.ring(), held = 0 }
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
@@ -5230,6 +5233,41 @@ function fragments.take(lane, session, m, place, packet, patch, mask, complete)
   finish(lane, sn)
   keep(chain, whole)
   return whole, remark, "fragment"
+end
+
+local function give_up(again)
+  memory.unlink(again)
+  anew.held = anew.held - again.held
+  again.chain.again = nil
+end
+
+-- Takes a fragment of a finished message that is not kept any more, when it is read again: all of them, one after the
+-- other as in a second pass, make it once more.
+function fragments.again(chain, place, data)
+  local again = chain.again
+  if place == chain.from then
+    if again then
+      give_up(again)
+    end
+    again = { chain = chain, held = 0 }
+    memory.link(anew.ring, again)
+    chain.again = again
+  elseif not again or place <= again.place then
+    return
+  end
+  again.place = place
+  again[#again + 1] = data
+  again.held, anew.held = again.held + #data + PIECE, anew.held + #data + PIECE
+  if place == chain.to then
+    local whole = #again == #chain.packets and table.concat(again)
+    give_up(again)
+    if whole then
+      keep(chain, whole)
+    end
+  end
+  while anew.held > MOST do
+    give_up(anew.ring.after)
+  end
 end
 
 -- Returns the chain that a fragment of a lane belongs to.
@@ -5956,6 +5994,9 @@ function Z.reassemble(b, m)
   end
   if not chain.complete then
     return nil
+  end
+  if not chain.data then
+    fragments.again(chain, m.place, m.data or "")
   end
   if m.place ~= chain.to then
     if chain.complete ~= b.number then

@@ -439,6 +439,9 @@ function Z.reassemble(b, m)
   if not chain.complete then
     return nil
   end
+  if not chain.data then
+    fragments.again(chain, m.place, m.data or "")
+  end
   if m.place ~= chain.to then
     if chain.complete ~= b.number then
       show(item, FIELDS.reassembled_in, chain.complete)

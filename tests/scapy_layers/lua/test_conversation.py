@@ -33,7 +33,7 @@ from scapy_layers.extensions import (
     Patch,
     WireExpr,
 )
-from scapy_layers.network import Declare, Request, Response, ResponseFinal
+from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 from tests.scapy_layers.lua.made import COOKIE, ZIDS, Anything, Talk, alias, frame, put, save
 
@@ -634,3 +634,19 @@ def test_fragments_name_each_other(tmp_path: Path) -> None:
     assert [one.numbers("reassembled_in") for one in told] == [[9], [9], [], []]
     assert [one.numbers("fragments") for one in told] == [[], [], [7, 8, 9], []]
     assert _keys(told) == ["key/of/many/bytes"]
+
+
+def test_second_pass_has_the_messages_of_more_fragments_than_are_kept(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake(Patch(patch=1))
+    sn = 10
+    for number in range(10):
+        whole = bytes(Push(N=1, key_suffix=f"large/{number}", body=Put(data=bytes([number]) * (1 << 20))))
+        pieces = [whole[at : at + 60_000] for at in range(0, len(whole), 60_000)]
+        for at, piece in enumerate(pieces):
+            marks = [First()] if at == 0 else []
+            talk.say(Fragment(R=1, M=int(at < len(pieces) - 1), sn=sn, extensions=marks, data=piece))
+            sn += 1
+    once, twice = _of(tmp_path, talk), _of(tmp_path, talk, options=("-2", "-Y", "zenoh"))
+    assert _keys(once) == _keys(twice) == [f"large/{number}" for number in range(10)]
+    assert _experts(once) == _experts(twice) == []

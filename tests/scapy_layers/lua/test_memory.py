@@ -269,3 +269,66 @@ def test_notes_are_as_many_as_there_may_be(version: str) -> None:
         """
     )
     assert found == b"8 9 10"
+
+
+def finished(version: str) -> Runtime:
+    """Returns Lua with what puts fragments together, which keeps no message that is whole."""
+    lua = runtime(version)
+    part(lua, "memory", "Z = { on_init = {} }")
+    part(lua, "lanes", "")
+    part(lua, "fragments", "function gui_enabled() return false end")
+    lua.execute(
+        """
+        lane, other = { chains = Z.memory.history() }, { chains = Z.memory.history() }
+        function take(lane, sn, more, place, data, first)
+          local m = { sn = sn, M = more and 1 or 0, data = data, ext = { first = first and {} or nil } }
+          return Z.fragments.take(lane, {}, m, place, place, 1, 127, true)
+        end
+        function again(lane, place, data)
+          local chain = Z.fragments.at(lane, place)
+          if not chain.data then Z.fragments.again(chain, place, data) end
+          return chain.data
+        end
+        take(lane, 1, true, 1, "a", true)
+        take(other, 5, true, 2, "x", true)
+        take(lane, 2, true, 3, "", false)
+        take(other, 6, false, 4, "y", false)
+        take(lane, 3, false, 5, "c", false)
+        function push_out()
+          last = (last or 5) + 1
+          take(lane, last - 2, false, last, string.rep("z", 9 * 1048576), true)
+        end
+        push_out()
+        """
+    )
+    return lua
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_fragments_that_are_read_again_in_order_make_their_message_again(version: str) -> None:
+    lua = finished(version)
+    assert lua.execute("return Z.fragments.at(lane, 1).data") is None
+    for expected in (b"ac", b"ac"):  # once more, with what the pass before it left
+        made = [
+            lua.execute("return again(...)", lua.execute(f"return {lane}"), place, data)
+            for lane, place, data in (
+                ("lane", 1, b"a"),
+                ("other", 2, b"x"),
+                ("lane", 3, b""),
+                ("other", 4, b"y"),
+                ("lane", 5, b"c"),
+            )
+        ]
+        assert made[3:] == [b"xy", expected]
+        lua.execute("push_out()")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("places", [(5,), (3, 5), (1, 5), (1, 5, 3), (1, 1, 5), (1, 3, 3)])
+def test_fragments_that_are_read_again_in_part_make_no_message(version: str, places: tuple[int, ...]) -> None:
+    lua = finished(version)
+    lane = lua.execute("return lane")
+    data = {1: b"a", 3: b"", 5: b"c"}
+    assert [lua.execute("return again(...)", lane, place, data[place]) for place in places] == [None] * len(
+        places
+    )
