@@ -166,7 +166,8 @@ from spark_reports.engine.java import find_java
 from spark_reports.engine.session import spark_session
 from spark_reports.engine.settings import BULK
 
-with spark_session(find_java(os.environ), os.environ, BULK, master="local[2]") as spark:
+HEAP = {"spark.driver.memory": "1g"}  # of Java, which takes what it is given
+with spark_session(find_java(os.environ), os.environ, BULK, master="local[2]", conf=HEAP) as spark:
     traffic.register(spark)
     messages = spark.read.format("zenoh").load(sys.argv[1])
     assert messages.groupBy("message").agg(sf.sum(sf.length("payload"))).collect()
