@@ -103,8 +103,41 @@ class Daemon:
         self.process.stdout.close()
 
 
+class Job:
+    """A command that runs while something else is done."""
+
+    def __init__(self, command: Sequence[str | Path], environ: Mapping[str, str], folder: Path) -> None:
+        self._process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            # spark-submit gives what Python says on either stream to its standard output.
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self._said = ""
+
+    def told(self) -> str:
+        """Waits for its end; returns all that it said."""
+        said, _ = self._process.communicate()
+        self._said += said or ""
+        assert self._process.returncode == 0, self._said
+        return self._said
+
+    def end(self) -> None:
+        """Ends it, if it has not ended."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            self._process.communicate()
+
+
 class Cluster:
-    """A master and two workers of one core each."""
+    """A master and two workers with room for two applications, which have a core of each.
+
+    So much here is waiting for one Java or another that two of them side by side take little longer than one.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._ends = ExitStack()
@@ -129,7 +162,7 @@ class Cluster:
         here = ("--host", LOOPBACK, "--webui-port", "0")
         master = self.start("bin/spark-class", "org.apache.spark.deploy.master.Master", *here, "--port", "0")
         self.url = master.until(r"Starting Spark master at (spark://\S+)")[1]
-        size = ("--cores", "1", "--memory", "1g")
+        size = ("--cores", "2", "--memory", "2g")
         workers = [
             self.start(
                 *("bin/spark-class", "org.apache.spark.deploy.worker.Worker", *here, *size),
@@ -148,26 +181,19 @@ class Cluster:
         self.daemons.append(daemon)
         return daemon
 
-    def run(self, *command: str | Path, without: str = "") -> str:
-        """Runs a command, without a variable of the environment; returns all that it said."""
-        done = subprocess.run(
-            [str(word) for word in command],
-            cwd=self.folder,
-            env={name: value for name, value in self.environ.items() if name != without},
-            stdin=subprocess.DEVNULL,
-            # spark-submit gives what Python says on either stream to its standard output.
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout
-        return done.stdout
+    def begin(self, *command: str | Path, without: str = "") -> Job:
+        """Begins a command, without a variable of the environment."""
+        environ = {name: value for name, value in self.environ.items() if name != without}
+        job = Job(command, environ, self.folder)
+        self._ends.callback(job.end)
+        return job
 
     def conf(self) -> list[str]:
         """Returns settings for what runs on the cluster, as spark-submit and our commands take them."""
         chosen = {
             "spark.executor.memory": MEMORY,
+            "spark.executor.cores": "1",
+            "spark.cores.max": "2",
             "spark.executor.extraJavaOptions": " ".join(self.options),
             "spark.driver.host": LOOPBACK,
             "spark.ui.enabled": "false",
@@ -223,6 +249,14 @@ def runs(
 
 
 @pytest.fixture(scope="module")
+def filling(cluster: Cluster, runs: Path) -> Job:
+    """Fills a store with the workers of the cluster, and writes the report ``of-cluster`` beside it."""
+    store, out = cluster.folder / "store", cluster.folder / "of-cluster"
+    build = (sys.executable, "-m", "spark_reports", "build", runs, "--store", store, "--out", out)
+    return cluster.begin(*build, "--master", cluster.url, *cluster.conf())
+
+
+@pytest.fixture(scope="module")
 def expected(spark: SparkSession, runs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What local mode says, in the session that is there."""
     assert SparkSession.getActiveSession() is spark
@@ -232,13 +266,10 @@ def expected(spark: SparkSession, runs: Path, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.fixture(scope="module")
-def store(cluster: Cluster, runs: Path) -> Path:
-    """A store that the workers of the cluster have filled, with the report ``of-cluster`` beside it."""
-    store, out = cluster.folder / "store", cluster.folder / "of-cluster"
-    build = (sys.executable, "-m", "spark_reports", "build", runs, "--store", store, "--out", out)
-    told = cluster.run(*build, "--master", cluster.url, *cluster.conf())
-    assert f"starting Spark with {cluster.url}" in told
-    return store
+def store(cluster: Cluster, filling: Job) -> Path:
+    """A store that the workers of the cluster have filled."""
+    assert f"starting Spark with {cluster.url}" in filling.told()
+    return cluster.folder / "store"
 
 
 def said(out: Path) -> dict[str, Any]:
@@ -249,6 +280,7 @@ def said(out: Path) -> dict[str, Any]:
     return report
 
 
+@pytest.mark.usefixtures("building")
 def test_daemons_listen_on_the_loopback_address_only(cluster: Cluster) -> None:
     listening = [
         connection.laddr
@@ -261,7 +293,8 @@ def test_daemons_listen_on_the_loopback_address_only(cluster: Cluster) -> None:
     assert {address.ip.removeprefix("::ffff:") for address in listening} == {LOOPBACK}
 
 
-def test_report_of_the_cluster_is_that_of_local_mode(store: Path, expected: dict[str, Any]) -> None:
+@pytest.mark.usefixtures("filling")  # begins before local mode does, which is asked meanwhile
+def test_report_of_the_cluster_is_that_of_local_mode(expected: dict[str, Any], store: Path) -> None:
     out = store.with_name("of-cluster")
     assert said(out) == expected
     assert (out / "report.html").is_file()
@@ -276,7 +309,7 @@ def by_key(spark: SparkSession) -> dict[str, int]:
 
 @pytest.fixture
 def connect(cluster: Cluster) -> Iterator[str]:
-    """Where a Connect server answers, which has all workers of the cluster until it ends."""
+    """Where a Connect server answers, beside what was submitted."""
     server = cluster.start(
         *("bin/spark-submit", "--class", "org.apache.spark.sql.connect.service.SparkConnectServer"),
         *("--master", cluster.url, "--driver-java-options", " ".join(cluster.options)),
@@ -291,25 +324,28 @@ def connect(cluster: Cluster) -> Iterator[str]:
     server.end()
 
 
+@pytest.mark.usefixtures("submitted")
 def test_report_and_keys_of_captures_over_connect_are_those_of_local_mode(
     spark: SparkSession, cluster: Cluster, connect: str, store: Path, expected: dict[str, Any]
 ) -> None:
     out = cluster.folder / "of-connect"
     reports = (sys.executable, "-m", "spark_reports", "build")
-    told = cluster.run(*reports, "--store", store, "--out", out, "--remote", connect)
-    assert f"using Spark Connect at {connect}" in told
-    assert said(out) == expected
+    report = cluster.begin(*reports, "--store", store, "--out", out, "--remote", connect)
+    place = cluster.folder / "by_key.py"
+    place.write_text(BY_KEY)
+    counted = cluster.begin(sys.executable, place, "--remote", connect)
     traffic.register(spark)
     keys = by_key(spark)
     assert sum(keys.values()) > len(keys) > 10
-    place = cluster.folder / "by_key.py"
-    place.write_text(BY_KEY)
-    cluster.run(sys.executable, place, "--remote", connect)
+    assert f"using Spark Connect at {connect}" in report.told()
+    assert said(out) == expected
+    counted.told()
     assert json.loads(place.with_suffix(".json").read_text()) == keys
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def building(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Job, Path]]:
+    """Builds the wheel, and where it will be."""
     # In a copy: setuptools leaves build/ and *.egg-info beside what it builds.
     source, built = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
     for package in ("scapy_layers", "conformance", "fuzz", "spark_reports"):
@@ -326,14 +362,22 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         built,
         source,
     ]
-    subprocess.run(command, capture_output=True, check=True)
+    job = Job(command, os.environ, source)
+    yield job, built
+    job.end()
+
+
+@pytest.fixture(scope="module")
+def wheel(building: tuple[Job, Path]) -> Path:
+    job, built = building
+    job.told()
     (wheel,) = built.glob("*.whl")
     return wheel
 
 
-def test_report_of_a_submitted_wheel_is_that_of_local_mode(
-    cluster: Cluster, store: Path, wheel: Path, expected: dict[str, Any]
-) -> None:
+@pytest.fixture(scope="module")
+def submitted(cluster: Cluster, wheel: Path, store: Path) -> Job:
+    """Submits the wheel with the report ``of-wheel``; it runs beside what comes next."""
     job, out = cluster.folder / "zenoh_reports.py", cluster.folder / "of-wheel"
     job.write_text(
         "import sys\n"
@@ -341,13 +385,19 @@ def test_report_of_a_submitted_wheel_is_that_of_local_mode(
         "print(place, file=sys.stderr)\n"
         "sys.exit(main())\n"
     )
-    told = cluster.run(
+    return cluster.begin(
         *(spark_home() / "bin" / "spark-submit", "--master", cluster.url, "--py-files", wheel),
         *("--driver-java-options", " ".join(cluster.options)),
         *cluster.conf(),
         *(job, "build", "--store", store, "--out", out),
         without="PYTHONPATH",
     )
+
+
+def test_report_of_a_submitted_wheel_is_that_of_local_mode(
+    cluster: Cluster, wheel: Path, submitted: Job, expected: dict[str, Any]
+) -> None:
+    told = submitted.told()
     assert f"{wheel.name}/spark_reports/__main__.py" in told
     assert "using the Spark of spark-submit" in told
-    assert said(out) == expected
+    assert said(cluster.folder / "of-wheel") == expected
