@@ -8,12 +8,20 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from scapy_layers import websocket
-from scapy_layers.codes import PROTOCOL_VERSION, TransportId
-from scapy_layers.framing import Framing, Place, opens, short
+from scapy_layers.codes import DEFAULT_PORT, PROTOCOL_VERSION, TransportId
+from scapy_layers.framing import Framing, Place, binary_message, long, opens, short
 from scapy_layers.links import Batch, Gap, Limits, Way
-from scapy_layers.resync import KNOWN, PLENTY, STRANGER, Found, Seeker
+from scapy_layers.resync import EXPECTED, KNOWN, PLENTY, STRANGER, Found, Seeker
 from scapy_layers.tcp import Event, Piece
 from scapy_layers.websocket import Answer
+
+_PLACES = {
+    Framing.SHORT: short,
+    Framing.EITHER: short,
+    Framing.LONG: long,
+    Framing.WEBSOCKET: binary_message,
+}
+"""Where the batch ends that begins the buffer."""
 
 ZENOH = (Framing.SHORT, Framing.LONG, Framing.EITHER, Framing.WEBSOCKET)
 _STYLES = {
@@ -31,6 +39,10 @@ _INIT_SEEN = 6
 
 _TLS = re.compile(rb"\x16\x03[\0-\x04]..[\x01\x02]\0", re.DOTALL)
 """A handshake record with a hello: its bytes could pass for an INIT of some hundred bytes."""
+
+
+_OPENING = Found(0, PLENTY)
+"""INIT, or OPEN with its cookie."""
 
 
 class _Mark(NamedTuple):
@@ -84,12 +96,14 @@ class Cutter:
 
     __slots__ = (
         "_consumed",
+        "_found",
         "_gap",
         "_limits",
         "_marks",
         "_messages",
         "_number",
         "_opens",
+        "_passing",
         "_seekers",
         "_sought",
         "_time",
@@ -106,9 +120,13 @@ class Cutter:
         self._marks: deque[_Mark] = deque()
         self._consumed = 0  # bytes cut off in front of the buffer since there are marks
         self._seekers: list[Seeker] = []  # while it is not known where a batch begins
+        self._found: tuple[Found, Framing] | None = (
+            None  # in the first packet, which may not be the first one sent
+        )
         self._opens = False  # the buffer begins with a packet, which is the first that is searched
         self._sought = Framing.UNDECIDED, Framing.UNDECIDED  # framings of both ways, when the search began
         self._gap: _Loss | None = None  # told when it is known again
+        self._passing = 0  # bytes to come of a batch of which others are lost
         self._messages = websocket.Messages(limits.batch)
 
     @property
@@ -124,7 +142,7 @@ class Cutter:
     @property
     def lacking(self) -> int | None:
         """How many bytes complete the SHORT batch in the buffer, 0 between batches; None when that is not known."""
-        if self._seekers or len(self.buffer) == 1:
+        if self._seekers or self._passing or len(self.buffer) == 1:
             return None
         if not self.buffer:
             return 0
@@ -133,11 +151,21 @@ class Cutter:
     def take(self, event: Event) -> Iterator[Batch | Gap]:
         """Takes bytes in order, or a hole; yields the batches that it completes."""
         if isinstance(event, Piece):
+            if self._passing:
+                event = event._replace(data=self._pass(event.data))
+                yield from self._tell_passed()
             self._append(event)
             yield from self._cut()
             return
         if not event.afresh:
             yield from self._cut(last=True)
+            left, missing = self._left_of_batch(), event.missing
+            if left is not None and missing is not None and missing <= left:
+                self._add_loss(_Loss(event.number, event.time, missing, self._clear(), event.why))
+                self._passing = left - missing
+                yield from self._tell_passed()
+                return
+        self._passing = 0
         skipped = self._clear()
         if event.afresh:
             self._gap, skipped = None, 0
@@ -161,7 +189,47 @@ class Cutter:
     def forget(self) -> None:
         """Drops all that waits."""
         self._clear()
-        self._seekers, self._gap = [], None
+        self._seekers, self._gap, self._passing = [], None, 0
+
+    # Lost inside a batch
+
+    def _left_of_batch(self) -> int | None:
+        """Returns how many bytes a batch that has begun lacks; None when that is not known."""
+        if self._passing:
+            return self._passing
+        if self._seekers or not self.buffer or self._messages.held:
+            return None
+        framing = self._way.framing
+        if framing is Framing.EITHER and len(self.buffer) > 3:
+            framing = self._short_or_long()
+        try:
+            place = _PLACES[framing](self.buffer, 0) if framing in _PLACES else None
+        except ValueError:
+            return None
+        return place.end - len(self.buffer) if place is not None else None
+
+    def _add_loss(self, loss: _Loss) -> None:
+        """Takes note of a loss, besides the one that is not told yet."""
+        before = self._gap
+        if before is not None:
+            unknown = before.missing is None or loss.missing is None
+            missing = None if unknown else (before.missing or 0) + (loss.missing or 0)
+            loss = before._replace(missing=missing, skipped=before.skipped + loss.skipped)
+        self._gap = loss
+
+    def _pass(self, data: bytes) -> bytes:
+        """Drops what belongs to a batch that is given up; returns what is behind it."""
+        assert self._gap is not None, "that is why"
+        passed = min(self._passing, len(data))
+        self._passing -= passed
+        self._gap = self._gap._replace(skipped=self._gap.skipped + passed)
+        return data[passed:]
+
+    def _tell_passed(self) -> Iterator[Gap]:
+        """Tells of a loss inside a batch as soon as that is behind."""
+        if self._gap is not None and not self._passing:
+            gap, self._gap = self._gap, None
+            yield Gap(self._way, *gap)
 
     # The buffer
 
@@ -295,24 +363,23 @@ class Cutter:
 
     def _seek(self, loss: _Loss) -> None:
         """Begins to look for a batch, in what there is and what will come."""
-        before = self._gap
-        if before is not None:
-            unknown = before.missing is None or loss.missing is None
-            missing = None if unknown else (before.missing or 0) + (loss.missing or 0)
-            loss = before._replace(missing=missing, skipped=before.skipped + loss.skipped)
-        self._gap = loss
+        self._add_loss(loss)
         way = self._way
         self._sought = way.framing, way.opposite.framing
         framing = next((framing for framing in self._sought if framing in ZENOH), Framing.UNDECIDED)
         framings = _STYLES.get(framing, (framing,))
         unsure = framing is Framing.WEBSOCKET and not (way.begun or way.opposite.begun)
-        # An upgrade to WebSocket may be to anything.
-        proof = STRANGER if framing is Framing.UNDECIDED or unsure else KNOWN
+        proof = KNOWN
+        if framing is Framing.UNDECIDED:
+            proof = EXPECTED if DEFAULT_PORT in {way.source.port, way.target.port} else STRANGER
+        elif unsure:
+            proof = STRANGER  # an upgrade to WebSocket may be to anything
         if not self._marks:
             self._consumed = 0
             if self.buffer:
                 self._mark()
         ends = [mark.end - self._consumed for mark in self._marks]
+        self._found = None
         self._seekers = [Seeker(one, proof, self._limits.undecided, list(ends)) for one in framings]
 
     def _first_batch(self) -> Place | None:
@@ -325,7 +392,7 @@ class Cutter:
         """Tells whether a session begins with the first packet, which needs no batches behind it."""
         place = self._first_batch()
         batch = bytes(self.buffer[place.start : place.end]) if place else b""
-        return Found(0, PLENTY) if opens(batch) and self._way.plausible(batch) else None
+        return _OPENING if opens(batch) and self._way.plausible(batch) else None
 
     def _opened(self, at: int) -> bool:
         """Tells whether OPEN_ACK is all that stands in front of a place."""
@@ -334,21 +401,29 @@ class Cutter:
             return False
         return self._way.plausible(bytes(self.buffer[place.start : at]))
 
+    def _look(self, *, last: bool) -> tuple[Found, Framing] | None:
+        """Asks all seekers."""
+        best, framing = self._opening(), Framing.SHORT
+        for seeker in self._seekers:
+            found = seeker.look(self.buffer, self._way.plausible, last=last)
+            if found is not None and (best is None or found.bits > best.bits):
+                best, framing = found, seeker.framing
+        if best is not None and framing is Framing.LONG and self._opened(best.at):
+            best, framing = Found(0, best.bits), Framing.EITHER
+        return None if best is None else (best, framing)
+
     def _search(self, *, last: bool) -> Iterator[Gap]:
         """Goes on looking; then either a batch begins the buffer, or there are seekers still."""
         way, nothing = self._way, _Loss(0, 0, 0, 0, "")
         if self._sought != (way.framing, way.opposite.framing):
             self._seek(nothing)
-        best, framing = self._opening(), Framing.SHORT
-        for seeker in self._seekers:
-            found = seeker.look(self.buffer, way.plausible, last=last)
-            if found is not None and (best is None or found.bits > best.bits):
-                best, framing = found, seeker.framing
-        if best is not None:
-            if framing is Framing.LONG and self._opened(best.at):
-                best, framing = Found(0, best.bits), Framing.EITHER
-            gap = self._gap
+        found = self._found or self._look(last=last)
+        if found is not None:
+            (best, framing), gap = found, self._gap
             assert gap is not None, "a search begins with one"
+            if gap.missing is None and len(self._marks) == 1 and not last and best is not _OPENING:
+                self._found = found
+                return
             self._consume(best.at)
             self._seekers, self._gap = [], None
             still = framing is Framing.SHORT and Framing.EITHER in self._sought
@@ -360,6 +435,4 @@ class Cutter:
                 self.forget()
                 return
             self._opens = False
-            half = len(self.buffer) // 2
-            self._consume(half)
-            self._seek(nothing._replace(skipped=half))
+            self._seek(nothing._replace(skipped=self._clear()))

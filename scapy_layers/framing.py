@@ -33,7 +33,10 @@ _LONG_LITERALS = 0xF0
 """From this token on bytes follow that say how many literals more there are."""
 _QOS = 0x31
 _FIRST_AND_DROP = frozenset({0x02, 0x03})
+_OF_OPEN = frozenset({0x01, 0x22, 0x42, 0x43, 0x44, 0x04, 0x05, 0x06, 0x27})
+"""The headers of the extensions of OPEN, without Z."""
 _LONGEST_VLE = 9
+_MOST_SN_BITS = 28
 
 
 class Looks(NamedTuple):
@@ -44,12 +47,15 @@ class Looks(NamedTuple):
         lane: Reliability and priority of a FRAME or FRAGMENT.
         sn: Its sequence number; None for other messages.
         sn_bits: How much it says when that number is the one expected.
+        opens: It is INIT or OPEN, which begin a direction and travel alone.
     """
 
     bits: int
     lane: int = 0
     sn: int | None = None
     sn_bits: int = 0
+
+    opens: bool = False
 
     @property
     def is_fragment(self) -> bool:
@@ -105,11 +111,32 @@ def _message(head: bytes, size: int) -> Looks:
             bits = 12 if size == 2 and header & ~_LANE == TransportId.CLOSE else 0
         case TransportId.INIT:
             bits = 12 if size >= 4 and head[1:2] == bytes([PROTOCOL_VERSION]) else 0
+            return Looks(bits, opens=True)
         case TransportId.OPEN:
-            bits = 3 if size >= 3 else 0
+            return Looks(8 if _is_open(head, size) else 0, opens=True)
         case number if number in _NETWORK:  # alone only in low latency
             bits = 3 if size >= 2 else 0
     return Looks(bits)
+
+
+def _is_open(head: bytes, size: int) -> bool:
+    """Tells whether lease, sequence number and, in OPEN_SYN, the cookie end where the batch does, or extensions begin."""
+    at = _behind_vle(head, _behind_vle(head, 1))
+    if at and not head[0] & _LANE:
+        begin, at = at, _behind_vle(head, at)
+        cookie = sum((byte & 0x7F) << 7 * index for index, byte in enumerate(head[begin:at]))
+        at = at and at + cookie
+    if not at or not head[0] & _Z:
+        return at == size
+    return at < size and (at >= len(head) or head[at] & 0x7F in _OF_OPEN)
+
+
+def _behind_vle(head: bytes, at: int) -> int:
+    """Returns where the number that begins at a place ends; 0 when it does not, or the place is 0."""
+    for end in range(at, min(at + _LONGEST_VLE, len(head))) if at else ():
+        if head[end] < 0x80:
+            return end + 1
+    return 0
 
 
 def _frame(head: bytes, size: int) -> Looks:
@@ -135,12 +162,12 @@ def _numbered(head: bytes) -> tuple[Looks, int]:
             return _NOTHING, at
     else:
         return _NOTHING, at
-    sn_bits = min(7 * (at - 1), 14)
+    sn_bits = min(7 * (at - 1), _MOST_SN_BITS)
     bits, lane, more = 5, header & (_ID | _LANE), header & _Z
     while more and at + 1 < len(head):
         kind, more = head[at] & 0x7F, head[at] & _Z
         if kind == _QOS:
-            lane |= (head[at + 1] & 7) << 8
+            lane = lane & 0xFF | (head[at + 1] & 7) << 8
             at += 1
         elif kind not in _FIRST_AND_DROP:
             return _NOTHING, at

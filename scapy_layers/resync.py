@@ -6,7 +6,10 @@ how seldom random bytes would look like that: a length that leads to a place whe
 a message may have, sequence numbers that count up. Foreign traffic is megabytes of random bytes, so a stream not
 known to be Zenoh needs more evidence than one that lost a packet.
 
-Every place is tried once, and goes on only when the bytes it waits for have come: time is linear in the data.
+Every place is tried once, and goes on only when the bytes it waits for have come; where that is not enough to keep
+time linear in the data, the search has a budget.
+
+``prelude/sync.lua`` does the same, step by step: what is changed here has to be changed there.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from scapy_layers import websocket
-from scapy_layers.codes import NetworkId
-from scapy_layers.framing import HEAD, Framing, Place, binary_message, long, looks, short
+from scapy_layers.codes import NetworkId, TransportId
+from scapy_layers.framing import HEAD, Framing, Looks, Place, binary_message, long, looks, short
 
 
 class _Style(NamedTuple):
@@ -73,32 +76,43 @@ class Proof(NamedTuple):
     Attributes:
         bits: All evidence, while more bytes may come.
         content: What of it must come from the messages; other protocols have lengths in front, too.
-        last_bits: All evidence, when there will be no more bytes.
-        last_content: What of it must come from the messages then.
-        whole: The last chain must begin with a packet and reach the end.
+        whole_bits: All evidence, for a chain that begins with a packet and reaches the end of the bytes there are.
+        whole_content: What of it must come from the messages then.
+        at_once: Such a chain counts at the end of each packet; else when there will be no more bytes.
+        closes: A CLOSE alone is enough.
     """
 
     bits: int
     content: int
-    last_bits: int
-    last_content: int
-    whole: bool
+    whole_bits: int
+    whole_content: int
+    at_once: bool
+    closes: bool
 
 
-STRANGER = Proof(40, 24, 24, 8, whole=True)
+STRANGER = Proof(40, 24, 24, 8, at_once=False, closes=False)
 """For a stream that has shown nothing yet: up to 2**18 places are tried in it."""
 
-KNOWN = Proof(18, 3, 8, 3, whole=False)
+EXPECTED = Proof(28, 8, 24, 3, at_once=True, closes=False)
+"""For such a stream on the port of Zenoh."""
+
+KNOWN = Proof(18, 3, 24, 3, at_once=True, closes=True)
 """For a stream of batches with a hole in it."""
 
 PLENTY = 64
 """A chain is followed until it has this much evidence."""
 
 _TRIFLE = 3
-"""Batches of so few bytes only (KEEP_ALIVE, CLOSE) prove nothing, unless packets begin with them and nothing else comes."""
+"""Batches of so few bytes only (KEEP_ALIVE, CLOSE) prove nothing, unless the first packet is nothing else."""
+
+_LONGEST_CLOSE = 6
+"""Bytes of a CLOSE and its length."""
 
 _ASKED = 4096
 """So many bytes more than there are may be asked about: chains that lie over each other must not cost time."""
+
+_WORK = 4
+"""So many batches are looked at for each byte, at most: chains that meet would otherwise be followed again and again."""
 
 _PATIENCE = 256
 """So many chains may be refused until nothing more is expected of a buffer."""
@@ -124,9 +138,35 @@ class _Chain:
     next: int
     content: int = 0
     longest: int = 0
-    lane: int = -1
-    sn: int | None = None
+    numbers: dict[int, int] = field(default_factory=dict)  # the latest of each lane
     telling: bool = False  # more than FRAGMENTs, or such that count up
+    seen: Looks | None = None  # of the batch at ``next``, as soon as its head is there
+    counted: bool = False  # that is evidence already
+
+    def meet(self, seen: Looks, size: int) -> None:
+        """Takes note of the head of a batch: a number that counts on tells something before the batch is complete."""
+        self.seen, self.counted = seen, False
+        self.longest = max(self.longest, size)
+        if seen.sn is not None:
+            before = self.numbers.get(seen.lane)
+            # Behind the last FRAGMENT of a message real nodes leave one out.
+            if before is not None and seen.sn - before in {1, 2}:
+                self._count(seen.bits + seen.sn_bits)
+                self.counted = self.telling = True
+            self.numbers[seen.lane] = seen.sn
+
+    def complete(self, end: int, length_bits: int) -> None:
+        """Goes on behind the batch whose head was met."""
+        assert self.seen is not None, "its head is there"
+        if not self.counted:
+            self._count(self.seen.bits)
+        self.telling |= not self.seen.is_fragment
+        self.bits += length_bits
+        self.next, self.seen = end, None
+
+    def _count(self, bits: int) -> None:
+        self.content += bits
+        self.bits += bits
 
 
 @dataclass(slots=True)
@@ -138,12 +178,14 @@ class Seeker:
         proof: How much evidence is asked for.
         limit: Largest batch that is waited for, in bytes.
         boundaries: Where packets end in the buffer; the owner adds to it.
+        steps: How often a batch of a chain was looked at: what the search has cost.
     """
 
     framing: Framing
     proof: Proof
     limit: int
     boundaries: list[int] = field(default_factory=list)
+    steps: int = 0
     _tried: int = 0
     _passed: set[int] = field(default_factory=set)
     _again: set[int] = field(default_factory=set)
@@ -179,10 +221,9 @@ class Seeker:
                 self._start(style, at, data)
         self._tried = max(self._tried, len(data) - _AHEAD)
         best: _Chain | None = None
-        chains = self._good
-        if last:
-            chains += [chain for chain in self._chains.values() if self._enough_at_last(chain, data)]
-        for chain in chains:  # grows
+        if last and not self.proof.at_once:
+            self._good += [chain for chain in self._chains.values() if self._is_whole(chain, data)]
+        for chain in self._good:  # grows
             if best is not None and (-chain.bits, chain.at) >= (-best.bits, best.at):
                 continue
             refused = self._refused(style, chain, data, plausible)
@@ -191,7 +232,7 @@ class Seeker:
             else:
                 self._refusals += 1
                 self._chains.pop(chain.at, None)
-                chains += self._behind(style, refused, data, last=last)
+                self._behind(style, refused, data, last=last)
         self._good = []
         return None if best is None else Found(best.at, best.bits)
 
@@ -211,23 +252,34 @@ class Seeker:
                 return at
         return None
 
-    def _behind(self, style: _Style, at: int, data: bytearray, *, last: bool) -> list[_Chain]:
-        """Tries what was a part of a chain so far; returns the chain there, if it is only good enough at last."""
+    def _behind(self, style: _Style, at: int, data: bytearray, *, last: bool) -> None:
+        """Tries what was a part of a chain so far."""
         if at in self._again or at in self._chains or self._refusals > _PATIENCE:
-            return []
+            return
         self._again.add(at)
         self._start(style, at, data)
         chain = self._chains.get(at)
-        at_last = last and chain and not self._enough(chain) and self._enough_at_last(chain, data)
-        return [chain] if chain and at_last else []
+        if (
+            chain
+            and last
+            and not self.proof.at_once
+            and chain not in self._good
+            and self._is_whole(chain, data)
+        ):
+            self._good.append(chain)
 
     def _start(self, style: _Style, at: int, data: bytearray) -> None:
-        begins = at == 0 or _among(self.boundaries, at)
+        begins = self._begins(at)
         self._follow(style, _Chain(at, begins, _BOUNDARY if begins else 0, at), data)
 
-    def _enough(self, chain: _Chain) -> bool:
+    def _begins(self, at: int) -> bool:
+        """Tells whether a packet begins at a place."""
+        return at == 0 or _among(self.boundaries, at)
+
+    def _is_enough(self, chain: _Chain) -> bool:
         return (
-            chain.bits >= self.proof.bits
+            chain.next > chain.at
+            and chain.bits >= self.proof.bits
             and chain.content >= self.proof.content
             and chain.longest > _TRIFLE
             and self._is_told(chain)
@@ -237,57 +289,63 @@ class Seeker:
         """Tells whether there is more than the head of a FRAGMENT, unless packets begin and end with it."""
         return chain.telling or (chain.begins and _among(self.boundaries, chain.next))
 
-    def _enough_at_last(self, chain: _Chain, data: bytearray) -> bool:
-        all_of_it = chain.begins and chain.next == len(data)
-        # Who only listens says nothing but KEEP_ALIVE, and CLOSE.
-        trifles = (all_of_it or (chain.begins and chain.at == 0)) and not self.proof.whole
+    def _is_whole(self, chain: _Chain, data: bytearray) -> bool:
         return (
-            chain.bits >= self.proof.last_bits
-            and chain.content >= self.proof.last_content
-            and (chain.longest > _TRIFLE or trifles)
-            and self._is_told(chain)
-            and (all_of_it or not self.proof.whole)
+            chain.begins
+            and chain.next == len(data)
+            and chain.bits >= self.proof.whole_bits
+            and chain.content >= self.proof.whole_content
+            and (chain.longest > _TRIFLE or (chain.at == 0 and self._are_trifles_enough(data)))
         )
+
+    def _are_trifles_enough(self, data: bytearray) -> bool:
+        """Who only listens says nothing but KEEP_ALIVE, and CLOSE."""
+        closes = len(data) <= _LONGEST_CLOSE and data[-2] & 0x1F == TransportId.CLOSE
+        return self.proof.at_once and (self.proof.closes or not closes)
 
     def _follow(self, style: _Style, chain: _Chain, data: bytearray) -> None:
         """Goes from batch to batch until one is not complete, or the chain breaks or is good enough."""
-        while chain.bits < PLENTY or not self._enough(chain):
-            need = chain.next + 1
+        while chain.bits < PLENTY or not self._is_enough(chain):
+            if self.steps > _WORK * len(data) + _ASKED:
+                return
+            self.steps += 1
             try:
                 place = style.place(data, chain.next)
             except ValueError:
                 return
-            if place is not None:
-                start, end, mask = place
-                need = end
-                if end == start or end - start > self.limit:
-                    return
-                head = websocket.unmask(bytes(data[start : min(end, start + HEAD)]), mask)
-                seen = looks(head, end - start)
-                if len(head) == min(HEAD, end - start) and not seen.bits:
-                    return
+            need = self._need(chain, place, data)
+            if not need:
+                return
             if place is None or need > len(data):
                 heappush(self._waiting, (max(need, len(data) + 1), chain.at))
                 self._chains[chain.at] = chain
                 break
-            content = seen.bits
-            chain.telling |= not seen.is_fragment
-            if seen.sn is not None:
-                if chain.sn is not None and seen.sn == chain.sn + 1 and seen.lane == chain.lane:
-                    content += seen.sn_bits
-                    chain.telling = True
-                chain.sn, chain.lane = seen.sn, seen.lane
+            end = place.end
             # How many places of this kind there are that the length could have led to by chance.
             targets = len(self.boundaries) if _among(self.boundaries, end) else len(data)
-            chain.content += content
-            chain.bits += content + max(style.length_bits - targets.bit_length(), 0)
-            chain.longest = max(chain.longest, end - start)
-            chain.next = end
+            chain.complete(end, max(style.length_bits - targets.bit_length(), 0))
             self._passed.add(end)
         # More than plenty proves nothing more: of several such places the first is taken.
         chain.bits = min(chain.bits, PLENTY)
-        if self._enough(chain):
+        if self._is_enough(chain) or (self.proof.at_once and self._is_whole(chain, data)):
             self._good.append(chain)
+
+    def _need(self, chain: _Chain, place: Place | None, data: bytearray) -> int:
+        """Returns how many bytes a chain needs to go on; 0 when no batch can stand there."""
+        if place is None:
+            return chain.next + 1
+        start, end, mask = place
+        if end == start or end - start > self.limit:
+            return 0
+        if chain.seen is None:
+            need = start + min(HEAD, end - start)
+            seen = looks(websocket.unmask(bytes(data[start:need]), mask), end - start)
+            if need > len(data) and (not seen.bits or seen.opens):
+                return need
+            if not seen.bits or (seen.opens and not self._begins(chain.next)):
+                return 0
+            chain.meet(seen, end - start)
+        return end
 
 
 def _among(places: Sequence[int], place: int) -> bool:

@@ -797,10 +797,11 @@ function Z.entry.stream(tvb, pinfo, tree)
   if size == 0 then return 0 end
   local raw = bytes_of(tvb, 0, size)
   if way then
-    at = Z.sync(way, raw, current.base + current.call, current.visited)
+    local more
+    at, more = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
     if at < 0 then
-      pinfo.desegment_offset, pinfo.desegment_len = 0, DESEGMENT_ONE_MORE_SEGMENT
+      pinfo.desegment_offset, pinfo.desegment_len = 0, more
       return size
     end
   end
@@ -828,6 +829,7 @@ function Z.entry.stream(tvb, pinfo, tree)
       return size
     end
     if behind > size then
+      if way then Z.links.begun(way, behind - at) end
       pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
       return size
     end
@@ -4401,9 +4403,11 @@ function links.of(pinfo, tvb, visited, size)
     if at then
       if way.next and way.next ~= at then
         links.missed(way, pinfo.number * Z.PLACES, true)
-        way.broken = true
+        -- Inside a batch that has begun, whose length tells where the next one begins?
+        way.broken = at ~= way.due
+        way.search = nil
       end
-      way.next = at
+      way.next, way.due = at, nil
     end
   end
   return way
@@ -4484,6 +4488,18 @@ end
 
 local FRAMINGS = { "framing1", "framing2" }
 local SETTLED = { "settled1", "settled2" }
+
+-- Returns "short", "long" or "either": what is known behind all that was read so far.
+function links.framing_of(way)
+  return links.latest(way.link)[FRAMINGS[way.index]]
+end
+
+-- Takes note that a batch has begun which needs so many bytes.
+function links.begun(way, bytes)
+  if not way.visited then
+    way.due = way.next and way.next + bytes
+  end
+end
 
 -- Returns the bytes of the length at a place: 2 or 4. `raw` is the stream as a string, the length begins at `at`
 -- (from 0); without them the answer is what was agreed.
@@ -4602,193 +4618,510 @@ end
 -- (`links.missed` and `links.leave` are in `conversation`, which knows what they mean.)
 end
 
+-- looks -----------------------------------------------------------------------------------------------
+
+do
+-- What a batch looks like by its first bytes, and how batches stand in a stream. The same as `framing.py`, step by step.
+
+local byte = string.byte
+local looks = {}
+Z.looks = looks
+
+local FRAME, FRAGMENT, KEEP_ALIVE, CLOSE, INIT, OPEN = 5, 6, 4, 3, 1, 2
+local LEAST_NETWORK = 0x19
+local VERSION = 9
+local QOS = 0x31
+local LONGEST_VLE = 9 -- bytes
+local MOST_SN_BITS = 28
+local of_open =
+  { [0x01] = true, [0x22] = true, [0x42] = true, [0x43] = true, [0x44] = true, [0x04] = true, [0x05] = true, [0x06] = true, [0x27] = true }
+
+looks.HEAD = 32 -- bytes of a batch that are looked at
+
+-- Places count from 0, `stop` is the one behind the last byte that may be looked at.
+
+local function is_network(header)
+  return header % 32 >= LEAST_NETWORK
+end
+
+-- Returns the number at a place and where it ends; nil when it does not.
+local function vle(raw, at, stop)
+  local value, scale = 0, 1
+  for index = at, math.min(at + LONGEST_VLE, stop) - 1 do
+    local digit = byte(raw, index + 1)
+    value, scale = value + digit % 128 * scale, scale * 128
+    if digit < 128 then return value, index + 1 end
+  end
+end
+
+-- The sequence number and extensions of FRAME and FRAGMENT: returns bits of evidence (0: it cannot be one), lane, number, bits
+-- that a number tells when it is the one expected, and where they end.
+local function numbered(raw, at, stop)
+  local header = byte(raw, at + 1)
+  local sn, behind = vle(raw, at + 1, stop)
+  if not sn then return 0 end
+  local sn_bits = math.min(7 * (behind - at - 1), MOST_SN_BITS)
+  local bits, lane, more = 5, header % 64, header >= 128
+  at = behind
+  while more and at + 1 < stop do
+    local kind, next_one = byte(raw, at + 1, at + 2)
+    more, kind = kind >= 128, kind % 128
+    if kind == QOS then
+      lane, at = lane % 256 + next_one % 8 * 256, at + 1
+    elseif kind ~= 2 and kind ~= 3 then
+      return 0
+    end
+    bits, at = bits + 3, at + 1
+  end
+  if more then return 0 end
+  return bits, lane, sn, sn_bits, at
+end
+
+-- A FRAME: behind its own fields the header of a network message.
+local function frame(raw, at, stop, size)
+  if byte(raw, at + 1) % 128 >= 64 then return 0 end
+  local bits, lane, sn, sn_bits, behind = numbered(raw, at, stop)
+  if bits == 0 or behind == at + size then return bits, lane, sn, sn_bits end
+  if behind >= stop or not is_network(byte(raw, behind + 1)) then return 0 end
+  return bits + 3, lane, sn, sn_bits
+end
+
+-- Do lease, sequence number and, in OPEN_SYN, the cookie end where the batch does, or extensions begin?
+local function is_open(raw, at, stop, size)
+  local header, ends = byte(raw, at + 1), at + size
+  local behind = at + 1
+  for _ = 1, 2 do
+    local value
+    if behind then value, behind = vle(raw, behind, stop) end
+  end
+  if behind and header % 64 < 32 then
+    local cookie
+    cookie, behind = vle(raw, behind, stop)
+    behind = behind and behind + cookie
+  end
+  if not behind or header < 128 then return behind == ends end
+  return behind < ends and (behind >= stop or of_open[byte(raw, behind + 1) % 128] or false)
+end
+
+-- Returns bits of evidence, and for FRAME and FRAGMENT lane, number and what that tells; at the end whether it is a FRAGMENT,
+-- and whether it is INIT or OPEN.
+local function message(raw, at, stop, size)
+  if at >= stop or size == 0 then return 0 end
+  local header = byte(raw, at + 1)
+  local id = header % 32
+  if id == FRAME then return frame(raw, at, stop, size) end
+  if id == FRAGMENT then
+    local bits, lane, sn, sn_bits = numbered(raw, at, stop)
+    return bits, lane, sn, sn_bits, true
+  end
+  if id == KEEP_ALIVE then return size == 1 and header == KEEP_ALIVE and 8 or 0 end
+  if id == CLOSE then return size == 2 and header < 64 and 12 or 0 end
+  if id == INIT then
+    return size >= 4 and at + 1 < stop and byte(raw, at + 2) == VERSION and 12 or 0, nil, nil, nil, nil, true
+  end
+  if id == OPEN then return is_open(raw, at, stop, size) and 8 or 0, nil, nil, nil, nil, true end
+  return is_network(header) and size >= 2 and 3 or 0
+end
+
+-- Where the literals of an LZ4 block behind the header byte begin; nil if there are fewer than four.
+local function literals(raw, at, stop)
+  local token = byte(raw, at + 2)
+  if token < 0x40 then return nil end
+  at = at + 2
+  if token >= 0xf0 then
+    while at < stop and byte(raw, at + 1) == 255 do at = at + 1 end
+    at = at + 1
+  end
+  return at
+end
+
+-- Judges a batch of a size by its first bytes, compressed or not; answers as `message` does.
+function looks.at(raw, at, stop, size)
+  if at >= stop then return 0 end
+  local first, second = byte(raw, at + 1, at + 2)
+  if first > 1 or stop - at < 2 then return message(raw, at, stop, size) end
+  local bits, lane, sn, sn_bits, fragment, opens = message(raw, at, stop, size)
+  if bits == 0 then
+    if first == 0 then return message(raw, at + 1, stop, size - 1) end
+    local inside = second and literals(raw, at, stop)
+    if inside then return message(raw, inside, stop, size) end
+  end
+  return bits, lane, sn, sn_bits, fragment, opens
+end
+
+-- Where batches may stand --------------------------------------------------------------------------
+
+local place = {}
+looks.place = place
+
+-- Each returns where the batch begins and ends whose length stands at a place, and its mask; nil when the length is not complete,
+-- false when no batch can stand there.
+place[2] = function(raw, at)
+  local low, high = byte(raw, at + 1, at + 2)
+  if high then return at + 2, at + 2 + low + high * 256 end
+end
+
+place[4] = function(raw, at)
+  local first, second, third, fourth = byte(raw, at + 1, at + 4)
+  if fourth then return at + 4, at + 4 + first + second * 256 + third * 65536 + fourth * 16777216 end
+end
+
+-- Places worth a look ------------------------------------------------------------------------------
+
+-- What a byte of a head may be: 1 FRAME, 2 FRAME with extensions, 3 FRAGMENT, 4 that with extensions, 5 INIT.
+local kinds = {}
+for header = 0, 255 do
+  local id = header % 32
+  if header == 0x05 or header == 0x25 then kinds[header] = 1 end
+  if header == 0x85 or header == 0xa5 then kinds[header] = 2 end
+  if id == FRAGMENT then kinds[header] = header < 128 and 3 or 4 end
+  if id == INIT then kinds[header] = 5 end
+end
+local of_fragments = { [0x02] = true, [0x03] = true, [0x31] = true, [0x82] = true, [0x83] = true, [0xb1] = true }
+
+local function is_message(raw, at, size)
+  local kind = kinds[byte(raw, at + 1) or 0]
+  if not kind then return false end
+  if kind == 5 then return byte(raw, at + 2) == VERSION end
+  local _, behind = vle(raw, at + 1, size)
+  if not behind then return false end
+  if kind == 3 then return true end
+  local next_one = byte(raw, behind + 1)
+  if not next_one then return false end
+  if kind == 1 then return is_network(next_one) end
+  if kind == 2 then return next_one == QOS or next_one == QOS + 128 end
+  return of_fragments[next_one] or false
+end
+
+local function behind_token(raw, at)
+  local token = byte(raw, at + 1) or 0
+  if token < 0x40 then return nil end
+  at = at + 1
+  if token < 0xf0 then return at end
+  for _ = 1, 3 do
+    if byte(raw, at + 1) ~= 255 then break end
+    at = at + 1
+  end
+  local last = byte(raw, at + 1)
+  return last and last < 255 and at + 1 or nil
+end
+
+local closes = { [0x03] = true, [0x23] = true }
+
+local function is_short(raw, at, size, first, second, third, fourth)
+  if first + second > 0 then
+    if kinds[third] and is_message(raw, at + 2, size) then return true end
+    if third == 0 and kinds[fourth] and is_message(raw, at + 3, size) then return true end
+    if third == 1 then
+      local inside = behind_token(raw, at + 3)
+      if inside and is_message(raw, inside, size) then return true end
+    end
+  end
+  if second ~= 0 then return false end
+  if third % 32 == OPEN then return true end
+  if first == 1 then return third == KEEP_ALIVE end
+  if first == 2 then return closes[third] or (third == 0 and fourth == KEEP_ALIVE) or false end
+  return first == 3 and third == 0 and closes[fourth] or false
+end
+
+local function is_long(raw, at, first, second, third, fourth)
+  local fifth = byte(raw, at + 5)
+  if not fifth or fourth ~= 0 then return false end
+  if first > 0 or second > 0 then
+    if is_network(fifth) then return true end
+  end
+  if second > 0 or third > 0 then return false end
+  return (first == 1 and fifth == KEEP_ALIVE) or (first == 2 and closes[fifth]) or false
+end
+
+-- Calls `take` with each place from `from` on where a batch of a framing may begin.
+function looks.candidates(raw, prefix, from, take)
+  local size = #raw
+  local first, second, third, fourth = byte(raw, from + 1, from + 4)
+  local at = from
+  while third do
+    if prefix == 2 then
+      if (kinds[third] or third < 2 or second == 0) and is_short(raw, at, size, first, second, third, fourth) then take(at) end
+    elseif fourth == 0 and is_long(raw, at, first, second, third, fourth) then
+      take(at)
+    end
+    at = at + 1
+    first, second, third, fourth = second, third, fourth, byte(raw, at + 4)
+  end
+end
+end
+
+-- seek ------------------------------------------------------------------------------------------------
+
+do
+-- Finds the place in a stream where batches begin, when its start or a piece of it is not in the capture. The same as
+-- `resync.py`, step by step: what is changed here has to be changed there, which also says why it is so.
+
+local byte, sub, floor = string.byte, string.sub, math.floor
+local looks = Z.looks
+local seek = {}
+Z.seek = seek
+
+-- How much evidence is enough, in bits.
+seek.EXPECTED = { bits = 28, content = 8, whole_bits = 24, whole_content = 3, closes = false }
+seek.KNOWN = { bits = 18, content = 3, whole_bits = 24, whole_content = 3, closes = true }
+seek.MOST = 262144 -- bytes of a batch that is waited for, and of a direction that are looked through
+
+local PLENTY = 64 -- bits of evidence until which a chain is followed
+local TRIFLE = 3 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
+local LONGEST_CLOSE = 6 -- bytes of it and its length, alone in a segment
+local CLOSE = 3
+local ASKED = 4096 -- bytes more than there are that may be asked about
+local WORK = 4 -- batches that are looked at for each byte
+local PATIENCE = 256 -- chains that may be refused
+local BOUNDARY = 6 -- bits, for a chain that begins with a packet
+local AHEAD = 20 -- bytes at the end in which places may show themselves later
+local LENGTH_BITS = { [2] = 16, [4] = 32 }
+
+-- A heap of pairs: how many bytes have to be there, and which chain waits for them.
+
+local function before(one, other)
+  return one[1] < other[1] or (one[1] == other[1] and one[2] < other[2])
+end
+
+local function push(heap, entry)
+  local at = #heap + 1
+  heap[at] = entry
+  while at > 1 do
+    local above = floor(at / 2)
+    if not before(entry, heap[above]) then break end
+    heap[at], heap[above], at = heap[above], entry, above
+  end
+end
+
+local function pop(heap)
+  local top, last = heap[1], heap[#heap]
+  heap[#heap] = nil
+  local size, at = #heap, 1
+  if size == 0 then return top end
+  heap[1] = last
+  while true do
+    local below = 2 * at
+    if below > size then break end
+    if below < size and before(heap[below + 1], heap[below]) then below = below + 1 end
+    if not before(heap[below], last) then break end
+    heap[at], heap[below], at = heap[below], last, below
+  end
+  return top
+end
+
+local function bit_length(number)
+  local bits = 0
+  while number >= 1 do
+    number, bits = number / 2, bits + 1
+  end
+  return bits
+end
+
+-- Chains -------------------------------------------------------------------------------------------
+
+-- Takes note of the head of the batch that a chain goes on with.
+local function meet(chain, head, size)
+  chain.head, chain.counted = head, false
+  if size > chain.longest then chain.longest = size end
+  local lane, sn = head.lane, head.sn
+  if not sn then return end
+  local last = chain.numbers[lane]
+  if last and (sn - last == 1 or sn - last == 2) then
+    local bits = head.bits + head.sn_bits
+    chain.content, chain.bits = chain.content + bits, chain.bits + bits
+    chain.counted, chain.telling = true, true
+  end
+  chain.numbers[lane] = sn
+end
+
+-- Goes on behind the batch whose head was met.
+local function complete(chain, behind, length_bits)
+  local head = chain.head
+  if not chain.counted then chain.content, chain.bits = chain.content + head.bits, chain.bits + head.bits end
+  if not head.fragment then chain.telling = true end
+  chain.bits, chain.next, chain.head = chain.bits + length_bits, behind, nil
+end
+
+-- Does a packet begin at a place?
+local function begins(search, at)
+  return at == 0 or search.boundaries[at] ~= nil
+end
+
+local function is_enough(search, chain)
+  local proof = search.proof
+  return chain.next > chain.at and chain.bits >= proof.bits and chain.content >= proof.content and chain.longest > TRIFLE
+    and (chain.telling or (chain.begins and search.boundaries[chain.next] ~= nil))
+end
+
+-- Who only listens says nothing but KEEP_ALIVE, and CLOSE.
+local function are_trifles_enough(search, raw)
+  return search.proof.closes or #raw > LONGEST_CLOSE or byte(raw, -2) % 32 ~= CLOSE
+end
+
+local function is_whole(search, chain, raw)
+  local proof = search.proof
+  return chain.begins and chain.next == #raw and chain.bits >= proof.whole_bits and chain.content >= proof.whole_content
+    and (chain.longest > TRIFLE or (chain.at == 0 and are_trifles_enough(search, raw)))
+end
+
+-- Judges the head of a batch, which is behind a mask in WebSocket.
+local function head_of(raw, start, stop, size, mask)
+  if mask then raw, start, stop = mask(sub(raw, start + 1, stop), 0), 0, stop - start end
+  local bits, lane, sn, sn_bits, fragment, opens = looks.at(raw, start, stop, size)
+  return bits > 0 and { bits = bits, lane = lane, sn = sn, sn_bits = sn_bits, fragment = fragment, opens = opens } or nil
+end
+
+-- Goes from batch to batch until one is not complete, or the chain breaks or is good enough.
+local function follow(search, chain, raw)
+  local there, place = #raw, looks.place[search.framing]
+  while chain.bits < PLENTY or not is_enough(search, chain) do
+    if search.steps > WORK * there + ASKED then return end
+    search.steps = search.steps + 1
+    local need = chain.next + 1
+    local start, behind, mask = place(raw, chain.next)
+    if start == false then return end
+    if start then
+      local size = behind - start
+      if size == 0 or size > seek.MOST then return end
+      need = behind
+      if not chain.head then
+        need = start + math.min(looks.HEAD, size)
+        local head = head_of(raw, start, math.min(need, there), size, mask)
+        if need <= there or (head and not head.opens) then
+          if not head or (head.opens and not begins(search, chain.next)) then return end
+          meet(chain, head, size)
+          need = behind
+        end
+      end
+    end
+    if not start or need > there then
+      push(search.waiting, { math.max(need, there + 1), chain.at })
+      search.chains[chain.at] = chain
+      break
+    end
+    -- How many places of this kind there are that the length could have led to by chance.
+    local targets = search.boundaries[behind] and search.packets or there
+    complete(chain, behind, math.max(search.length_bits - bit_length(targets), 0))
+    search.passed[behind] = true
+  end
+  if chain.bits > PLENTY then chain.bits = PLENTY end
+  if is_enough(search, chain) or is_whole(search, chain, raw) then search.good[#search.good + 1] = chain end
+end
+
+local function start_at(search, at, raw)
+  local first = begins(search, at)
+  follow(search, {
+    at = at, next = at, begins = first, bits = first and BOUNDARY or 0, content = 0, longest = 0, numbers = {},
+    telling = false, counted = false, head = nil,
+  }, raw)
+end
+
+-- Does strict decoding take it, compressed or not?
+function seek.is_batch(raw)
+  if Z.strict(raw, "batch") then return true end
+  local inside = byte(raw, 1) <= 1 and Z.links.decompressed(raw)
+  return inside and Z.strict(inside, "batch") or false
+end
+
+local is_batch = seek.is_batch
+
+-- Returns where the first batch of a chain ends that is not plausible, or may not be asked about any more.
+local function refused(search, chain, raw)
+  local at, place = chain.at, looks.place[search.framing]
+  while at < chain.next do
+    local start, behind, mask = place(raw, at)
+    at = behind
+    search.asked = search.asked + behind - start
+    if search.asked > #raw + ASKED then return at end
+    local batch = sub(raw, start + 1, behind)
+    if not is_batch(mask and mask(batch, 0) or batch) then return at end
+  end
+end
+
+-- A search in a buffer that grows at its end; `framing`: bytes of the lengths; `ends`: where packets ended in it so far.
+function seek.new(framing, proof, ends)
+  local boundaries = {}
+  for _, place in ipairs(ends) do boundaries[place] = true end
+  return {
+    framing = framing, proof = proof, length_bits = LENGTH_BITS[framing], boundaries = boundaries, packets = #ends, tried = 0,
+    passed = {}, again = {}, asked = 0, steps = 0, refusals = 0, waiting = {}, chains = {}, good = {},
+  }
+end
+
+-- Looks at what is new: returns where the first batch begins, and the evidence for that; nil as long as there is not enough.
+function seek.look(search, raw)
+  search.packets = search.packets + 1
+  search.boundaries[#raw] = true
+  if search.refusals > PATIENCE then return nil end
+  local waiting, chains = search.waiting, search.chains
+  while waiting[1] and waiting[1][1] <= #raw do
+    local at = pop(waiting)[2]
+    local chain = chains[at]
+    chains[at] = nil
+    if chain then follow(search, chain, raw) end
+  end
+  local passed = search.passed
+  looks.candidates(raw, search.framing, search.tried, function(at)
+    if not passed[at] then
+      passed[at] = true
+      start_at(search, at, raw)
+    end
+  end)
+  search.tried = math.max(search.tried, #raw - AHEAD)
+  local best
+  local good, index = search.good, 1
+  while good[index] do -- grows
+    local chain = good[index]
+    if not best or chain.bits > best.bits or (chain.bits == best.bits and chain.at < best.at) then
+      local behind = refused(search, chain, raw)
+      if not behind then
+        best = chain
+      else
+        search.refusals = search.refusals + 1
+        chains[chain.at] = nil
+        if not search.again[behind] and not chains[behind] and search.refusals <= PATIENCE then
+          search.again[behind] = true
+          start_at(search, behind, raw)
+        end
+      end
+    end
+    index = index + 1
+  end
+  search.good = {}
+  if best then return best.at, best.bits end
+end
+end
+
 -- sync ------------------------------------------------------------------------------------------------
 
 do
 -- Where batches begin in a stream that is not seen from its beginning, or of which a part is missing; and which streams
 -- on our ports are something else.
 
-local byte = string.byte
+local byte, sub = string.byte, string.sub
+local seek = Z.seek
 
-local MOST_SOUGHT = 262144 -- bytes of a direction that are looked through; then only segments that are whole batches count
-local LEAST_PROOF = 8 -- bytes of whole batches that show where batches begin on a link known to be Zenoh
-local STRANGER_PROOF = 20 -- and on one that is not known
-local WORK = 8 -- bytes read for each byte that is looked through
-local SMALL = 2 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
-local CLOSE = 3
-local LONGEST_CLOSE = 6 -- bytes of it and its length, alone in a segment
-local FRAME, FRAGMENT = 5, 6
 local VERSION = 9
+local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
-local LEAST_BYTES = 4 -- that tell an INIT
-local LEAST_BEGUN = 16 -- bytes that tell what goes on in the next segment
-local HEAD = 16 -- bytes of a batch that tell its sequence number
-local LONGEST_SN = 9 -- bytes
-local LINKED = 24 -- bits of sequence numbers that count on, to be believed
-local LZ4_LITERALS, LZ4_MORE = 0x40, 0xf0 -- tokens of a block with four literals or more, of one with a length behind it
+local HEAD = 32 -- bytes by which a buffer is known again
+local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 } }
+local FOUND = { [2] = "short", [4] = "long" }
 
--- May a batch begin with this byte? Compressed ones begin with 0 or 1.
-local possible = { [0] = true, [1] = true }
-for header = 0, 255 do
-  local id = header % 32
-  possible[header] = possible[header] or (id >= 1 and id <= 7) or id >= 0x19
-end
-
--- The extensions that FRAME and FRAGMENT may have.
-local of_frames = { [0x31] = true, [0xb1] = true, [0x02] = true, [0x82] = true, [0x03] = true, [0x83] = true }
-
-local budget = 0
-
--- Does strict decoding take it, and is there a FRAGMENT in it?
-local function is_batch(raw)
-  budget = budget - #raw
-  local strict, fragment = Z.strict(raw, "batch")
-  if strict then return true, fragment end
-  local inside = byte(raw, 1) <= 1 and Z.links.decompressed(raw)
-  if inside then return Z.strict(inside, "batch") end
-  return false
-end
-
--- Returns reliability, sequence number, its bytes and the id of the FRAME or FRAGMENT that a batch begins with, compressed
--- or not, and the byte behind; nil if it begins with something else or cannot be read so far.
-local function numbered(raw, at)
-  local first = byte(raw, at + 1)
-  if first == 0 then
-    at = at + 1
-  elseif first == 1 then
-    local token = byte(raw, at + 2)
-    if not token or token < LZ4_LITERALS then return nil end
-    at = at + 2
-    if token >= LZ4_MORE then
-      while byte(raw, at + 1) == 255 do at = at + 1 end
-      at = at + 1
-    end
-  end
-  local header = byte(raw, at + 1)
-  local id = header and header % 32
-  if id ~= FRAGMENT and (id ~= FRAME or header % 128 >= 64) then return nil end
-  local sn, scale, digits = 0, 1, 0
-  repeat
-    digits = digits + 1
-    local digit = byte(raw, at + 1 + digits)
-    if not digit or digits > LONGEST_SN then return nil end
-    sn, scale = sn + digit % 128 * scale, scale * 128
-  until digit < 128
-  local behind = byte(raw, at + 2 + digits)
-  if header >= 128 and not of_frames[behind] then return nil end
-  return (header - id) % 64, sn, digits, id, header < 128 and behind
-end
-
--- Follows batches from a place on; returns how many bytes of whole ones were read, nil when it cannot be so, and whether
--- nothing is left behind them. Behind the head of a FRAGMENT may be anything, so it proves nothing but by its sequence
--- number: with the next one that counts on. (Behind the last FRAGMENT real nodes leave one out.)
-local function follow(raw, at, prefix)
-  local size, proven, linked = #raw, 0, 0
-  local lane, last
-  while at < size do
-    if size - at <= prefix then break end
-    local first, second, third, fourth = byte(raw, at + 1, at + 4)
-    local length = first + second * 256
-    if prefix == 4 then length = length + third * 65536 + fourth * 16777216 end
-    local start = at + prefix
-    if length == 0 or not possible[byte(raw, start + 1)] then return nil end
-    local on, sn, digits, id = numbered(raw, start)
-    if sn and last and on == lane and (sn == last + 1 or sn == last + 2) then linked = linked + 7 * digits + 4 end
-    if sn then lane, last = on, sn end
-    if start + length > size then
-      if length > 65535 and prefix == 4 then return nil end
-      break
-    end
-    if budget < 0 then return nil end
-    if id == FRAGMENT then
-      -- Chains of small ones that lie over each other must not cost time.
-      budget = budget - HEAD
-    else
-      local strict, fragment = is_batch(raw:sub(start + 1, start + length))
-      if not strict then return nil end
-      if length > SMALL and not fragment then proven = proven + length end
-    end
-    at = start + length
-  end
-  if linked >= LINKED then proven = proven + STRANGER_PROOF end
-  return proven, at >= size
-end
-
-local function proves(raw, at, least)
-  for prefix = 2, 4, 2 do
-    local proven = follow(raw, at, prefix)
-    if proven and proven >= least then return true end
-  end
-  return false
-end
-
--- Is it batches from the first byte to the last? Batches are written one at a time, so most segments of a session are,
--- and what is not Zenoh has no lengths that lead to its end. KEEP_ALIVE will do: who only listens says no more. So does
--- CLOSE on a link that is known; on another it is all that there will be. Returns how many bytes of it prove something, too.
-local function is_whole(raw, known)
-  if not known and #raw > 2 and #raw <= LONGEST_CLOSE and byte(raw, -2) % 32 == CLOSE then return false end
-  budget = WORK * #raw + 4096
-  for prefix = 2, 4, 2 do
-    local proven, whole = follow(raw, 0, prefix)
-    if whole then return true, proven end
-  end
-  return false
-end
-
--- May a FRAME, a FRAGMENT or, in low latency, a network message begin here that ends in a segment to come? A FRAGMENT is
--- only told from anything else by the number of the next one.
-local function is_begun(way, raw)
-  local size = #raw
-  if size < LEAST_BEGUN then return false end
-  local first, second, third, fourth, fifth = byte(raw, 1, 5)
-  local length = first + second * 256
-  if third == 0 and fourth == 0 then return length > size - 4 and fifth % 32 >= 0x19 end
-  local _, sn, _, id, message = numbered(raw, 2)
-  if length <= size - 2 - (id == FRAGMENT and HEAD or 0) then return false end
-  if not sn and third <= 1 then
-    local now = Z.links.latest(way.link)
-    return now.compression or now.compressed or false
-  end
-  if not sn or sn >= 4294967296 then return false end
-  return id == FRAGMENT or not message or message % 32 >= 0x19
-end
-
--- Random bytes look like the begin of something large now and then, and nothing is to come of it: then the segments behind
--- are batches from their first byte on. Returns where the latest of them begins if it is so.
-local function begins_behind(raw, waited, known)
-  local whole, proven = is_whole(raw:sub(waited + 1), known)
-  return whole and proven >= LEAST_PROOF and waited or nil
-end
-
--- Does a direction begin here?
+-- Does a direction begin here? Who is asked to INIT may say something else in a packet, most often CLOSE.
 local function begins(way, raw)
-  local first, second, id, version = byte(raw, 1, 4)
-  if id % 32 == 1 and version == VERSION and first + second * 256 >= SHORTEST_INIT then return true end
-  -- Who is asked to INIT may CLOSE instead; whoever speaks to somebody who speaks Zenoh does so too.
-  if not way.opposite.begun or not possible[id] then return false end
-  budget = WORK * #raw + 4096
-  local proven, whole = follow(raw, 0, 2)
-  return whole or (proven ~= nil and proven >= LEAST_PROOF)
+  local low, high, id, version = byte(raw, 1, 4)
+  local size = high and low + high * 256
+  if version == VERSION and id % 32 == INIT and size >= SHORTEST_INIT then return true end
+  return way.opposite.begun and not way.search and size and size > 0 and size + 2 == #raw and seek.is_batch(sub(raw, 3)) or false
 end
 
 -- What may stand on our ports instead: TLS records, WebSocket upgrades and other HTTP.
 local function is_other(raw)
   local first, second, third = byte(raw, 1, 3)
-  if first == 22 and second == 3 and third <= 4 then return true end
+  if third and first >= 20 and first <= 23 and second == 3 and third <= 4 then return true end
   return raw:find("^GET /") ~= nil or raw:find("^HTTP/") ~= nil
-end
-
-local function seek(raw, least)
-  budget = WORK * #raw + 4096
-  local most = math.min(#raw, 65536)
-  for at = 0, most - 3 do
-    local id = byte(raw, at + 3)
-    if possible[id] or possible[byte(raw, at + 5) or -1] then
-      if proves(raw, at, least) then return at end
-      if budget < 0 then return nil end
-    end
-  end
-  return nil
 end
 
 -- Notes for later passes what belongs to no batch: so many bytes, nil for all of a segment that others may look at.
@@ -4802,76 +5135,81 @@ local function skip(way, key, bytes)
   return bytes
 end
 
--- Does a direction begin after all that was given up? A session that is joined in the middle of a transfer ends it once.
-local function begins_after_all(way, raw)
-  if not way.given_up then return false end
-  local known = way.opposite.begun
-  local whole, proven = is_whole(raw, known)
-  return whole and (known or proven >= LEAST_PROOF)
+-- Returns the searches in a buffer: those that go on, or new ones.
+local function searches(way, raw, known)
+  local now = Z.links.framing_of(way)
+  local style = now == "either" and (way.style or way.opposite.style) or now
+  local search = way.search
+  -- Other bytes than before: something is missing between them.
+  if search and (search.size >= #raw or search.head ~= sub(raw, 1, #search.head)) then search = nil end
+  if not search or search.style ~= style or search.known ~= known then
+    local proof, ends = known and seek.KNOWN or seek.EXPECTED, search and search.ends or {}
+    search = { style = style, known = known, ends = ends, size = search and search.size or 0 }
+    for index, framing in ipairs(FRAMINGS[style]) do search[index] = seek.new(framing, proof, ends) end
+    way.search = search
+  end
+  search.old, search.size, search.head = search.size, #raw, sub(raw, 1, HEAD)
+  search.ends[#search.ends + 1] = #raw
+  return search
 end
 
-local function was_foreign(way, key)
-  for index = 1, #(way.abroad or "") do
-    local from, to = way.abroad[index][1], way.abroad[index][2]
-    if key >= from and key < to then return true end
+local function find(way, raw, known)
+  local search, best, most, framing = searches(way, raw, known), nil, 0, nil
+  if search.at then return search.at end
+  for index = 1, #search do
+    local at, bits = seek.look(search[index], raw)
+    if at and bits > most then best, most, framing = at, bits, search[index].framing end
   end
-  return way.foreign ~= nil and key >= way.foreign
+  search.at, search.found = best, framing
+  if best and not known and byte(raw, best + framing + 1) % 32 ~= OPEN then way.style = FOUND[framing] end
+  return best
+end
+
+-- Of a buffer that is called for in one piece Wireshark asks for all once more when what is not complete in it begins in
+-- front of the latest segment. Returns how many bytes are missing then: the batches are shown when those are there.
+local function lacking(search, raw, at)
+  local place, size = Z.looks.place[search.found], #raw
+  while at < size do
+    local _, behind = place(raw, at)
+    if not behind or behind > size then
+      return at <= search.old and (behind and behind - size or DESEGMENT_ONE_MORE_SEGMENT) or nil
+    end
+    at = behind
+  end
 end
 
 -- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when it is not known to
--- be Zenoh, so others may look at it; -1 when there are too few bytes to tell. `key` is a number of its own for each call
+-- be Zenoh, so others may look at it; -1 when there are too few bytes to tell, and how many more are needed. `key` is a number of its own for each call
 -- of the dissector.
 function Z.sync(way, raw, key, visited)
   if visited then
-    if was_foreign(way, key) then return nil end
     local skipped = way.skipped and way.skipped[key]
-    if skipped == false then return nil end
+    if skipped == false or (way.foreign and key >= way.foreign) then return nil end
     return skipped or 0
   end
-  if way.foreign then
-    if not begins_after_all(way, raw) then return nil end
-    way.abroad = way.abroad or {}
-    way.abroad[#way.abroad + 1] = { way.foreign, key }
-    way.foreign, way.given_up, way.begun, way.broken, way.sought = nil, false, true, false, 0
-    Z.links.doubt(way, key)
-    return 0
-  end
+  if way.foreign then return nil end
   if way.begun and not way.broken then return 0 end
-  local size, known = #raw, way.begun or way.opposite.begun
-  if not way.begun and size < LEAST_BYTES and not is_whole(raw, known) then return -1 end
+  local known, size = way.begun or way.opposite.begun or false, #raw
   if not way.begun and begins(way, raw) then
-    way.begun, way.broken = true, false
+    way.begun, way.broken, way.search = true, false, nil
     return 0
   end
-  if not known and is_other(raw) then
+  if not known and not way.search and is_other(raw) then
     way.foreign, way.opposite.foreign = key, key
     return nil
   end
-  local at = is_whole(raw, known) and 0 or nil
-  if known and not at then
-    -- After a hole most often a batch begins with the segment.
-    budget = WORK * size + 4096
-    if proves(raw, 0, 1) then at = 0 end
-  end
-  local waited = way.waited
-  way.waited = nil
-  if not at and is_begun(way, raw) then
-    at = waited and begins_behind(raw, waited, known)
-    if not at then
-      way.waited = size
-      return -1
-    end
-  end
-  at = at or seek(raw, known and LEAST_PROOF or STRANGER_PROOF)
-  local answer = at
+  local at = find(way, raw, known)
   if at then
-    way.begun, way.broken, way.sought = true, false, 0
-  else
-    way.sought = (way.sought or 0) + size
-    if way.sought > MOST_SOUGHT then way.foreign, way.given_up = key, true end
-    if known then answer = size end
+    local more = way.search.old > 0 and lacking(way.search, raw, at)
+    if more then return -1, more end
+    way.begun, way.broken, way.search = true, false, nil
+    return at == 0 and 0 or skip(way, key, at)
   end
-  return answer == 0 and 0 or skip(way, key, answer)
+  if size <= seek.MOST then return -1, DESEGMENT_ONE_MORE_SEGMENT end
+  way.search = nil
+  if known then return skip(way, key, size) end
+  way.foreign = key
+  return skip(way, key, nil)
 end
 end
 

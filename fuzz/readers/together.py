@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -99,7 +99,7 @@ def _aligned(heard: Sequence[Unit], found: Mapping[str, Sequence[tuple[int, Read
         by_packet[unit.packet].append(unit)
     told: dict[int, dict[str, list[Reading]]] = defaultdict(lambda: {reader: [] for reader in found})
     for reader, readings in found.items():
-        for packet, reading in readings:
+        for packet, reading in _in_time(by_packet, readings) if reader == "tshark" else readings:
             told[packet][reader].append(reading)
     units: list[Unit] = []
     aligned: dict[str, list[Reading]] = {reader: [] for reader in ("scapy", *found)}
@@ -116,6 +116,39 @@ def _aligned(heard: Sequence[Unit], found: Mapping[str, Sequence[tuple[int, Read
                 otherwise = aligned["scapy"][-1] if silent else _NOTHING
                 aligned[reader].append(_item(of_packet, index, otherwise))
     return Read(units, dict(aligned))
+
+
+def _in_time(
+    by_packet: Mapping[int, Sequence[Unit]], readings: Sequence[tuple[int, Reading]]
+) -> Iterator[tuple[int, Reading]]:
+    """Yields readings with the packets in which the units end.
+
+    What only the bytes behind it show to be a batch tshark tells with the packet that has those.
+    """
+    told: dict[int, list[Reading]] = defaultdict(list)
+    for packet, reading in readings:
+        told[packet].append(reading)
+    early = {packet: list(units) for packet, units in by_packet.items() if len(units) > len(told[packet])}
+    for packet, of_packet in sorted(told.items()):
+        late = len(of_packet) - len(by_packet.get(packet, ()))
+        for reading in of_packet:
+            began = _began(early, packet, reading) if late > 0 else None
+            late -= began is not None
+            yield packet if began is None else began, reading
+
+
+def _began(early: Mapping[int, list[Unit]], packet: int, reading: Reading) -> int | None:
+    """Returns an earlier packet in which a unit ended that is read like this, and takes the unit away."""
+    for before, units in sorted(early.items()):
+        for unit in units if before < packet else ():
+            if _outline(by_scapy.reading(unit)) == _outline(reading):
+                units.remove(unit)
+                return before
+    return None
+
+
+def _outline(reading: Reading) -> list[tuple[int, int, str]]:
+    return [(one.at, one.size, one.name) for one in reading.messages]
 
 
 T = TypeVar("T")

@@ -33,6 +33,8 @@ AFTER = (
     "lz4",
     "memory",
     "links",
+    "looks",
+    "seek",
     "sync",
     "lanes",
     "fragments",

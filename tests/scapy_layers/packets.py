@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from scapy_layers.ip import Segment, join_ends
+from scapy_layers.primitives import write_vle
 
 HERE, THERE = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
 HERE_6, THERE_6 = bytes([0xFD, *bytes(14), 1]), bytes([0xFD, *bytes(14), 2])
@@ -20,7 +21,7 @@ FIN, SYN, RST, PSH, ACK = 1, 2, 4, 8, 16
 def put(sn: int, payload: bytes = b"payload") -> bytes:
     """A FRAME with a PUSH of a PUT; the number fits two bytes."""
     number = bytes([sn & 0x7F | 0x80, sn >> 7])
-    return b"\x25" + number + b"\x3d\x00\x04a/bc\x01" + bytes([len(payload)]) + payload
+    return b"\x25" + number + b"\x3d\x00\x04a/bc\x01" + write_vle(len(payload)) + payload
 
 
 def prefixed(batch: bytes, size: int = 2) -> bytes:
@@ -38,13 +39,14 @@ class Talk:
     forward: int = 1_000
     backward: int = 5_000
     port: int = 50_000
+    service: int = 7447
 
     def add(
         self, data: bytes, seq: int, *, back: bool = False, flags: int = PSH, ack: int = 0, missing: int = 0
     ) -> None:
-        ends = (HERE, THERE, self.port, 7447)
+        ends = (HERE, THERE, self.port, self.service)
         if back:
-            ends = (THERE, HERE, 7447, self.port)
+            ends = (THERE, HERE, self.service, self.port)
         number = len(self.segments) + 1
         sent = Segment(
             number, number * 1000, True, join_ends(*ends), seq % 2**32, ack % 2**32, flags, data, missing

@@ -749,10 +749,11 @@ function Z.entry.stream(tvb, pinfo, tree)
   if size == 0 then return 0 end
   local raw = bytes_of(tvb, 0, size)
   if way then
-    at = Z.sync(way, raw, current.base + current.call, current.visited)
+    local more
+    at, more = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
     if at < 0 then
-      pinfo.desegment_offset, pinfo.desegment_len = 0, DESEGMENT_ONE_MORE_SEGMENT
+      pinfo.desegment_offset, pinfo.desegment_len = 0, more
       return size
     end
   end
@@ -780,6 +781,7 @@ function Z.entry.stream(tvb, pinfo, tree)
       return size
     end
     if behind > size then
+      if way then Z.links.begun(way, behind - at) end
       pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
       return size
     end

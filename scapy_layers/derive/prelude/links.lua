@@ -169,9 +169,11 @@ function links.of(pinfo, tvb, visited, size)
     if at then
       if way.next and way.next ~= at then
         links.missed(way, pinfo.number * Z.PLACES, true)
-        way.broken = true
+        -- Inside a batch that has begun, whose length tells where the next one begins?
+        way.broken = at ~= way.due
+        way.search = nil
       end
-      way.next = at
+      way.next, way.due = at, nil
     end
   end
   return way
@@ -252,6 +254,18 @@ end
 
 local FRAMINGS = { "framing1", "framing2" }
 local SETTLED = { "settled1", "settled2" }
+
+-- Returns "short", "long" or "either": what is known behind all that was read so far.
+function links.framing_of(way)
+  return links.latest(way.link)[FRAMINGS[way.index]]
+end
+
+-- Takes note that a batch has begun which needs so many bytes.
+function links.begun(way, bytes)
+  if not way.visited then
+    way.due = way.next and way.next + bytes
+  end
+end
 
 -- Returns the bytes of the length at a place: 2 or 4. `raw` is the stream as a string, the length begins at `at`
 -- (from 0); without them the answer is what was agreed.
