@@ -183,6 +183,10 @@ def _pcap(source: _Bytes, buffer: bytes, order: str, unit: int) -> Iterator[Run]
 _SECTION_MAGIC = bytes.fromhex("0a0d0d0a")
 _SECTION, _INTERFACE, _OLD_PACKET, _SIMPLE_PACKET, _PACKET = 0x0A0D0D0A, 1, 2, 3, 6
 _PACKETS = frozenset({_PACKET, _OLD_PACKET})
+_COUNTED = frozenset({9, 0x204, 0x216, 0x221, 0x0BAD, 0x4000_0BAD})
+"""Entries of journals, system calls and custom blocks: Wireshark gives them numbers like packets, and so do we."""
+_NO_LINK = -1
+"""The link type of what is no packet."""
 _SECTION_ORDERS = {bytes.fromhex("4d3c2b1a"): "<", bytes.fromhex("1a2b3c4d"): ">"}
 _OPTION_END, _OPTION_RESOLUTION, _OPTION_OFFSET = 0, 9, 14
 _SMALLEST_BLOCK, _SMALLEST_SIMPLE, _SMALLEST_PACKET = 12, 16, 32
@@ -253,6 +257,8 @@ class _Section:
             records.append(self._packet(kind, buffer, at, end))
         elif kind == _SIMPLE_PACKET:
             records.append(self._simple(buffer, at, end))
+        elif kind in _COUNTED:
+            records.append((0, _NO_LINK, end, end, 0))
         elif kind == _INTERFACE:
             self._describe(buffer[at:end])
         return end

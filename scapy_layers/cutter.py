@@ -41,8 +41,8 @@ _TLS = re.compile(rb"\x16\x03[\0-\x04]..[\x01\x02]\0", re.DOTALL)
 """A handshake record with a hello: its bytes could pass for an INIT of some hundred bytes."""
 
 
-_OPENING = Found(0, PLENTY)
-"""INIT, or OPEN with its cookie."""
+_OTHER = re.compile(rb"[\x14-\x17]\x03[\0-\x04]|GET /|HTTP/")
+"""TLS, and HTTP that is no upgrade."""
 
 
 class _Mark(NamedTuple):
@@ -96,7 +96,6 @@ class Cutter:
 
     __slots__ = (
         "_consumed",
-        "_found",
         "_gap",
         "_limits",
         "_marks",
@@ -120,9 +119,6 @@ class Cutter:
         self._marks: deque[_Mark] = deque()
         self._consumed = 0  # bytes cut off in front of the buffer since there are marks
         self._seekers: list[Seeker] = []  # while it is not known where a batch begins
-        self._found: tuple[Found, Framing] | None = (
-            None  # in the first packet, which may not be the first one sent
-        )
         self._opens = False  # the buffer begins with a packet, which is the first that is searched
         self._sought = Framing.UNDECIDED, Framing.UNDECIDED  # framings of both ways, when the search began
         self._gap: _Loss | None = None  # told when it is known again
@@ -262,9 +258,14 @@ class Cutter:
         self.buffer.clear()
         self._marks.clear()
         self._consumed = 0
-        if self._messages.held:
-            self._messages = websocket.Messages(self._limits.batch)
+        self._drop_message()
         return size
+
+    def _drop_message(self) -> int:
+        """Gives up a message of which only the first frames came; returns how many bytes of it there were."""
+        held = self._messages.held
+        self._messages = websocket.Messages(self._limits.batch)
+        return held
 
     # Batches
 
@@ -285,7 +286,8 @@ class Cutter:
                     cut = self._next(way.framing)
                 except ValueError as error:
                     self._opens = False
-                    self._seek(_Loss(self._number, self._time, 0, 0, str(error)))
+                    skipped = self._drop_message()
+                    self._seek(_Loss(self._number, self._time, 0, skipped, str(error)))
                     continue
                 if cut is None:
                     self._marks.clear()  # the next batch ends in a packet to come
@@ -336,6 +338,11 @@ class Cutter:
         """Looks at the first bytes of a direction; False when there are too few to tell."""
         way, opposite = self._way, self._way.opposite
         framing, header = _first(self.buffer)
+        if framing is Framing.FOREIGN and self._is_expected() and not _OTHER.match(self.buffer):
+            # What begins a session is damaged.
+            self._opens = True
+            self._seek(_Loss(self._number, self._time, 0, 0, "it does not begin with INIT"))
+            return True
         if framing is Framing.FOREIGN and opposite.framing in (Framing.SHORT, Framing.EITHER):
             # Who is asked to INIT may CLOSE instead.
             cut = self._next(Framing.SHORT)
@@ -370,17 +377,19 @@ class Cutter:
         framings = _STYLES.get(framing, (framing,))
         unsure = framing is Framing.WEBSOCKET and not (way.begun or way.opposite.begun)
         proof = KNOWN
-        if framing is Framing.UNDECIDED:
-            proof = EXPECTED if DEFAULT_PORT in {way.source.port, way.target.port} else STRANGER
-        elif unsure:
-            proof = STRANGER  # an upgrade to WebSocket may be to anything
+        if framing is Framing.UNDECIDED or unsure:  # an upgrade to WebSocket may be to anything
+            proof = EXPECTED if self._is_expected() else STRANGER
         if not self._marks:
             self._consumed = 0
             if self.buffer:
                 self._mark()
         ends = [mark.end - self._consumed for mark in self._marks]
-        self._found = None
         self._seekers = [Seeker(one, proof, self._limits.undecided, list(ends)) for one in framings]
+
+    def _is_expected(self) -> bool:
+        """Tells whether one of the ends has the port of Zenoh."""
+        link = self._way.link
+        return DEFAULT_PORT in {link.first.port, link.second.port}
 
     def _first_batch(self) -> Place | None:
         """Returns the whole batch that the packet is with which the search began, if it is one."""
@@ -392,7 +401,7 @@ class Cutter:
         """Tells whether a session begins with the first packet, which needs no batches behind it."""
         place = self._first_batch()
         batch = bytes(self.buffer[place.start : place.end]) if place else b""
-        return _OPENING if opens(batch) and self._way.plausible(batch) else None
+        return Found(0, PLENTY) if opens(batch) and self._way.plausible(batch) else None
 
     def _opened(self, at: int) -> bool:
         """Tells whether OPEN_ACK is all that stands in front of a place."""
@@ -417,13 +426,10 @@ class Cutter:
         way, nothing = self._way, _Loss(0, 0, 0, 0, "")
         if self._sought != (way.framing, way.opposite.framing):
             self._seek(nothing)
-        found = self._found or self._look(last=last)
+        found = self._look(last=last)
         if found is not None:
             (best, framing), gap = found, self._gap
             assert gap is not None, "a search begins with one"
-            if gap.missing is None and len(self._marks) == 1 and not last and best is not _OPENING:
-                self._found = found
-                return
             self._consume(best.at)
             self._seekers, self._gap = [], None
             still = framing is Framing.SHORT and Framing.EITHER in self._sought

@@ -806,6 +806,16 @@ function Z.entry.stream(tvb, pinfo, tree)
     end
   end
   show_protocol(pinfo)
+  if way and way.ws then
+    local key = current.base + current.call
+    local http = way.upgrades and way.upgrades[key]
+    if http then
+      Z.websockets.show("http", tvb_of(tvb(0, http)), pinfo, tree)
+    elseif at > 0 then
+      add(add(tree, Z.proto, tvb(0, at)), CONTINUED, tvb(0, at))
+    end
+    return Z.websockets.frames(tvb, pinfo, tree, way, raw, at, key)
+  end
   local root = add(tree, Z.proto, tvb(0, size))
   ask(root, current.number, current.call)
   if at > 0 then
@@ -822,21 +832,27 @@ function Z.entry.stream(tvb, pinfo, tree)
     local length = prefix == 2 and low + high * 256 or Z.le(raw, at, prefix, false)
     local start = at + prefix
     local behind = start + length
-    if length > MAX_LENGTH then
+    local key = current.base + current.call
+    local wrong = way and (length > MAX_LENGTH or Z.was_wrong(way, at, key))
+    if wrong then
       -- No node sends such a batch: what was taken for a length is none.
-      way.broken = true
-      add(root, CONTINUED, tvb(at, size - at))
-      return size
-    end
-    if behind > size then
+      local from = at
+      at = Z.go_on(way, raw, from, key)
+      add(root, CONTINUED, tvb(from, (at or size) - from))
+      if not at then
+        pinfo.desegment_offset, pinfo.desegment_len = from, DESEGMENT_ONE_MORE_SEGMENT
+        return size
+      end
+    elseif behind > size then
       if way then Z.links.begun(way, behind - at) end
       pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
       return size
+    else
+      -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
+      local range = length > 0 and tvb_of(tvb(start, length)) or tvb
+      dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb, at, prefix)
+      at = behind
     end
-    -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
-    local range = length > 0 and tvb_of(tvb(start, length)) or tvb
-    dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb, at, prefix)
-    at = behind
   end
   return size
 end
@@ -850,7 +866,7 @@ function Z.entry.message(tvb, pinfo, tree)
   ask(root, current.number, current.call)
   if size > 0 then
     local way = link_of(pinfo, tvb)
-    if way then Z.links.message(way, current.number, size) end
+    if way and not way.ws then Z.links.message(way, current.number, size) end
     dissect_batch(pinfo, root, way, tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
   end
   return size
@@ -866,6 +882,10 @@ function Z.entry.datagram(tvb, pinfo, tree)
   if size == 0 then return 0 end
   local raw = bytes_of(tvb, 0, size)
   local way = link_of(pinfo, tvb, size)
+  if Z.links and Z.links.is_cut(size) then
+    add(root, CONTINUED, tvb(0, size))
+    return size
+  end
   -- All on a link with a session belongs to that, whatever it looks like.
   local known = way and Z.links.has_session(way, current.base + current.index)
   local kind = not known and Z.is_scouting(raw, pinfo) and "scouting" or "batch"
@@ -4382,10 +4402,10 @@ local function find(pinfo)
   return link
 end
 
--- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted).
-local function position(tvb, size)
+-- Where in its direction the bytes that came begin, captured or not; nil where that cannot be said (reassembled, decrypted).
+local function position(tvb)
   local behind = offset_of(tvb) > 0 and value(tcp_next)
-  return behind and behind - size
+  return behind and behind - tvb:reported_len()
 end
 
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes; without
@@ -4399,18 +4419,28 @@ function links.of(pinfo, tvb, visited, size)
   local way = link.ways[forward and 1 or 2]
   way.visited = visited
   if size and link.stream and not visited then
-    local at = position(tvb, size)
+    local at = position(tvb)
     if at then
+      local due = way.due
       if way.next and way.next ~= at then
         links.missed(way, pinfo.number * Z.PLACES, true)
         -- Inside a batch that has begun, whose length tells where the next one begins?
-        way.broken = at ~= way.due
-        way.search = nil
+        local inside = due and way.next < at and at <= due or false
+        way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
       end
-      way.next, way.due = at, nil
+      way.next, way.due = at, way.passing and due or nil
     end
   end
   return way
+end
+
+local udp_length = Field.new("udp.length")
+local UDP_HEADER = 8
+
+-- Says the header of a datagram that it is longer than what there is of it?
+function links.is_cut(size)
+  local said = value(udp_length)
+  return said ~= nil and said > UDP_HEADER + size
 end
 
 local LONGEST_MASK, LONG_MESSAGE, LONGEST_MESSAGE = 4, 125, 65535
@@ -4840,7 +4870,9 @@ function looks.candidates(raw, prefix, from, take)
   local first, second, third, fourth = byte(raw, from + 1, from + 4)
   local at = from
   while third do
-    if prefix == 2 then
+    if prefix == "ws" then
+      if first == 0x82 and second > 0 then take(at) end
+    elseif prefix == 2 then
       if (kinds[third] or third < 2 or second == 0) and is_short(raw, at, size, first, second, third, fourth) then take(at) end
     elseif fourth == 0 and is_long(raw, at, first, second, third, fourth) then
       take(at)
@@ -4849,6 +4881,205 @@ function looks.candidates(raw, prefix, from, take)
     first, second, third, fourth = second, third, fourth, byte(raw, at + 4)
   end
 end
+end
+
+-- websocket -------------------------------------------------------------------------------------------
+
+do
+-- WebSocket on our ports: the HTTP upgrade, and frames behind it, wherever the capture begins and whatever is missing.
+-- Spec: RFC 6455. Wireshark's own dissector shows each frame, and finds no begin but that of the connection.
+
+local byte, char, sub, find = string.byte, string.char, string.sub, string.find
+local floor, concat = math.floor, table.concat
+local websocket = {}
+Z.websockets = websocket
+
+local MAX_HEADER = 16384 -- bytes of the HTTP header that are waited for
+local FIN, BINARY, CLOSE = 128, 2, 8
+local opcodes = { [0] = true, [1] = true, [2] = true, [8] = true, [9] = true, [10] = true }
+local MOST_SHOWN = 64 -- frames of a packet that go to Wireshark's own dissector: it gives a packet up that went through 500
+local SLICE = 4096 -- bytes that are made a string at a time
+
+-- Masks --------------------------------------------------------------------------------------------
+
+-- Exclusive or of two halves of bytes: Lua 5.1 has none.
+local halves = {}
+for one = 0, 15 do
+  halves[one] = {}
+  for other = 0, 15 do
+    local value, scale, a, b = 0, 1, one, other
+    for _ = 1, 4 do
+      if a % 2 ~= b % 2 then value = value + scale end
+      a, b, scale = floor(a / 2), floor(b / 2), scale * 2
+    end
+    halves[one][other] = value
+  end
+end
+
+local function table_of(key)
+  local low, high, made = halves[key % 16], halves[floor(key / 16)], {}
+  for value = 0, 255 do made[value] = char(high[floor(value / 16)] * 16 + low[value % 16]) end
+  return made
+end
+
+-- Returns a function that takes the mask of four bytes away.
+local function unmasking(mask)
+  return function(raw)
+    local keys = { table_of(byte(mask, 1)), table_of(byte(mask, 2)), table_of(byte(mask, 3)), table_of(byte(mask, 4)) }
+    local slices = {}
+    for from = 1, #raw, SLICE do
+      local out = {}
+      for index = from, math.min(from + SLICE - 1, #raw) do
+        out[index - from + 1] = keys[(index - 1) % 4 + 1][byte(raw, index)]
+      end
+      slices[#slices + 1] = concat(out)
+    end
+    return concat(slices)
+  end
+end
+
+-- Frames -------------------------------------------------------------------------------------------
+
+-- Reads the header of a frame: its first byte, where its payload begins and ends, and the mask; nil when it is not complete,
+-- false when no frame looks like that.
+local function frame(raw, at)
+  local first, size = byte(raw, at + 1, at + 2)
+  if not size then return nil end
+  local opcode, masked = first % 16, size >= 128
+  size = size % 128
+  if first % 128 >= 16 or not opcodes[opcode] then return false end
+  if opcode >= CLOSE and (size > 125 or first < FIN) then return false end
+  at = at + 2
+  if size >= 126 then
+    local wide = size == 126 and 2 or 8
+    if at + wide > #raw then return nil end
+    size = 0
+    for index = 1, wide do size = size * 256 + byte(raw, at + index) end
+    at = at + wide
+  end
+  if not masked then return first, at, at + size end
+  if at + 4 > #raw then return nil end
+  return first, at + 4, at + 4 + size, sub(raw, at + 1, at + 4)
+end
+websocket.frame = frame
+
+-- As `looks.place` has it: the message whose only frame stands at a place.
+Z.looks.place.ws = function(raw, at)
+  local first, start, behind, mask = frame(raw, at)
+  if not first then return first end
+  if first ~= FIN + BINARY then return false end
+  return start, behind, mask and unmasking(mask)
+end
+
+-- Is it one message in one frame? Its first two bytes could be a length.
+function websocket.is_message(raw)
+  local first, _, behind = frame(raw, 0)
+  return first == FIN + BINARY and behind == #raw
+end
+
+-- The upgrade --------------------------------------------------------------------------------------
+
+local function has_field(header, name, pattern)
+  for line in header:gmatch("[^\r\n]+") do
+    local field, value = line:match("^([%w%-]+):(.*)$")
+    if field and field:lower() == name and find(" " .. value:lower() .. " ", pattern) then return true end
+  end
+  return false
+end
+
+-- Tells how many bytes of HTTP begin a direction that is upgraded to WebSocket: nil when it is something else, -1 when the
+-- header is not complete. A response that agrees to extensions is something else: its frames cannot be read.
+function websocket.upgrade(raw)
+  local asks, agrees = find(raw, "^GET ") ~= nil, find(raw, "^HTTP/1%.1 101") ~= nil
+  if not asks and not agrees then return nil end
+  local _, stop = find(raw, "\r\n\r\n", 1, true)
+  if not stop or stop > MAX_HEADER then return #raw < MAX_HEADER and -1 or nil end
+  local header = sub(raw, 1, stop)
+  if not has_field(header, "upgrade", "[^%w_]websocket[^%w_]") then return nil end
+  if agrees and has_field(header, "sec-websocket-extensions", "%S") then return nil end
+  return stop
+end
+
+-- Whom Wireshark asks ------------------------------------------------------------------------------
+
+local function dissector(name)
+  local found, made = pcall(Dissector.get, name)
+  return found and made or nil
+end
+
+-- Shows bytes by another dissector; it may not ask for more.
+function websocket.show(name, tvb, pinfo, tree)
+  local made = dissector(name)
+  if not made then return end
+  local offset, len = pinfo.desegment_offset, pinfo.desegment_len
+  Z.carrying = true
+  pcall(function() made:call(tvb, pinfo, tree) end)
+  Z.carrying = false
+  pinfo.desegment_offset, pinfo.desegment_len = offset, len
+end
+
+-- May a message be the first one? To what an upgrade to WebSocket was, is not told before.
+local function is_first(raw, start, behind, mask)
+  local head = sub(raw, start + 1, math.min(behind, start + 4))
+  if mask then head = unmasking(mask)(head) end
+  local id, version, packed = byte(head, 1, 3)
+  return version == 9 and id % 32 == 1 and behind - start >= 4 + floor(packed / 16)
+end
+
+-- Is a frame out of place: a message inside of another, or the rest of none? Takes note of those that are not.
+local function is_astray(way, first)
+  local opcode = first % 16
+  if opcode >= CLOSE then return false end
+  if (way.in_message or false) ~= (opcode == 0) then return true end
+  way.in_message = first < FIN
+  return false
+end
+
+-- Reads frames from a place on; returns as `Z.entry.stream` does.
+function websocket.frames(tvb, pinfo, tree, way, raw, at, key)
+  local size, shown = #raw, 0
+  while at < size do
+    local first, start, behind, mask = frame(raw, at)
+    if first == nil then
+      pinfo.desegment_offset, pinfo.desegment_len = at, DESEGMENT_ONE_MORE_SEGMENT
+      return size
+    end
+    if first and behind > size and behind - start <= websocket.LONGEST then
+      if first == FIN + BINARY then Z.links.begun(way, behind - at) end
+      pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
+      return size
+    end
+    if first == false or behind - start > websocket.LONGEST or (not way.visited and is_astray(way, first)) or Z.was_wrong(way, at, key) then
+      local from = at
+      at = Z.go_on(way, raw, from, key)
+      if not at then
+        pinfo.desegment_offset, pinfo.desegment_len = from, DESEGMENT_ONE_MORE_SEGMENT
+        return size
+      end
+    else
+      if first == FIN + BINARY and not way.begun then
+        if not way.opposite.begun and not is_first(raw, start, behind, mask) then
+          way.foreign, way.opposite.foreign = key, key
+          return size
+        end
+        way.begun = true
+      end
+      local begin = way.next
+      shown = shown + 1
+      if shown <= MOST_SHOWN or first ~= FIN + BINARY then
+        websocket.show("websocket", tvb(at, behind - at):tvb(), pinfo, tree)
+      elseif behind > start then
+        local inside = tvb(start, behind - start):tvb()
+        if mask then inside = ByteArray.new(unmasking(mask)(sub(raw, start + 1, behind)), true):tvb("Unmasked data") end
+        Z.entry.message(inside, pinfo, tree)
+      end
+      way.next = begin and begin + behind - at
+      at = behind
+    end
+  end
+  return size
+end
+websocket.LONGEST = 16777216 -- bytes of a message
 end
 
 -- seek ------------------------------------------------------------------------------------------------
@@ -4876,7 +5107,7 @@ local WORK = 4 -- batches that are looked at for each byte
 local PATIENCE = 256 -- chains that may be refused
 local BOUNDARY = 6 -- bits, for a chain that begins with a packet
 local AHEAD = 20 -- bytes at the end in which places may show themselves later
-local LENGTH_BITS = { [2] = 16, [4] = 32 }
+local LENGTH_BITS = { [2] = 16, [4] = 32, ws = 20 }
 
 -- A heap of pairs: how many bytes have to be there, and which chain waits for them.
 
@@ -5106,13 +5337,14 @@ local VERSION = 9
 local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local HEAD = 32 -- bytes by which a buffer is known again
-local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 } }
-local FOUND = { [2] = "short", [4] = "long" }
+local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 }, ws = { "ws" }, unknown = { 2, 4, "ws" } }
+local FOUND = { [2] = "short", [4] = "long", ws = "ws" }
 
 -- Does a direction begin here? Who is asked to INIT may say something else in a packet, most often CLOSE.
 local function begins(way, raw)
   local low, high, id, version = byte(raw, 1, 4)
   local size = high and low + high * 256
+  if way.opposite.ws or Z.websockets.is_message(raw) then return false end
   if version == VERSION and id % 32 == INIT and size >= SHORTEST_INIT then return true end
   return way.opposite.begun and not way.search and size and size > 0 and size + 2 == #raw and seek.is_batch(sub(raw, 3)) or false
 end
@@ -5125,11 +5357,11 @@ local function is_other(raw)
 end
 
 -- Notes for later passes what belongs to no batch: so many bytes, nil for all of a segment that others may look at.
-local function skip(way, key, bytes)
+local function skip(way, key, bytes, read)
   way.skipped = way.skipped or {}
   way.skipped[key] = bytes or false
   if bytes then
-    Z.links.doubt(way, key)
+    if not read then Z.links.doubt(way, key) end
     way.next = way.next and way.next + bytes
   end
   return bytes
@@ -5137,8 +5369,12 @@ end
 
 -- Returns the searches in a buffer: those that go on, or new ones.
 local function searches(way, raw, known)
-  local now = Z.links.framing_of(way)
-  local style = now == "either" and (way.style or way.opposite.style) or now
+  local style = Z.links.framing_of(way)
+  if way.ws or way.opposite.ws then
+    style = "ws"
+  elseif style == "either" then
+    style = way.style or way.opposite.style or (known and style or "unknown")
+  end
   local search = way.search
   -- Other bytes than before: something is missing between them.
   if search and (search.size >= #raw or search.head ~= sub(raw, 1, #search.head)) then search = nil end
@@ -5161,7 +5397,8 @@ local function find(way, raw, known)
     if at and bits > most then best, most, framing = at, bits, search[index].framing end
   end
   search.at, search.found = best, framing
-  if best and not known and byte(raw, best + framing + 1) % 32 ~= OPEN then way.style = FOUND[framing] end
+  if best and framing == "ws" then way.ws = true end
+  if best and not known and framing ~= "ws" and byte(raw, best + framing + 1) % 32 ~= OPEN then way.style = FOUND[framing] end
   return best
 end
 
@@ -5188,13 +5425,28 @@ function Z.sync(way, raw, key, visited)
     return skipped or 0
   end
   if way.foreign then return nil end
-  if way.begun and not way.broken then return 0 end
+  if way.passing then
+    -- The rest of a batch of which bytes are missing.
+    local left = math.min(way.passing - way.next, #raw)
+    if left < #raw or way.passing - way.next == left then way.passing, way.due = false, nil end
+    return skip(way, key, left)
+  end
+  if (way.begun or way.ws) and not way.broken then return 0 end
   local known, size = way.begun or way.opposite.begun or false, #raw
-  if not way.begun and begins(way, raw) then
+  if not way.begun and not way.ws and not way.search then
+    local header = Z.websockets.upgrade(raw)
+    if header == -1 then return -1, DESEGMENT_ONE_MORE_SEGMENT end
+    if header then
+      way.ws, way.broken, way.upgrades = true, false, way.upgrades or {}
+      way.upgrades[key] = header
+      return skip(way, key, header, true)
+    end
+  end
+  if not way.begun and not way.ws and begins(way, raw) then
     way.begun, way.broken, way.search = true, false, nil
     return 0
   end
-  if not known and not way.search and is_other(raw) then
+  if not way.search and is_other(raw) and not (known and not way.opposite.ws) then
     way.foreign, way.opposite.foreign = key, key
     return nil
   end
@@ -5210,6 +5462,28 @@ function Z.sync(way, raw, key, visited)
   if known then return skip(way, key, size) end
   way.foreign = key
   return skip(way, key, nil)
+end
+
+-- Was there no batch at a place when it was read for the first time?
+function Z.was_wrong(way, at, key)
+  return way.visited and way.wrong ~= nil and way.wrong[key .. " " .. at] ~= nil
+end
+
+-- Goes on behind a place where no batch can begin: returns where the next one does; nil when that is not known yet.
+function Z.go_on(way, raw, at, key)
+  local name = key .. " " .. at
+  way.wrong = way.wrong or {}
+  if not way.visited then
+    way.broken, way.search, way.in_message = true, nil, false
+    local found = find(way, sub(raw, at + 1), true)
+    way.wrong[name] = found and at + found or false
+    Z.links.doubt(way, key)
+    if found then
+      way.broken, way.search = false, nil
+      way.next = way.next and way.next + found
+    end
+  end
+  return way.wrong[name] or nil
 end
 end
 
@@ -9371,6 +9645,10 @@ end, function(name) return name == "scout" end)
 -- Inside TLS and WebSocket a conversation belongs to those; what was found is remembered here.
 local function on_inner(entry, looks)
   return function(tvb, pinfo, tree)
+    if Z.carrying and entry == "message" then
+      -- We found the frames ourselves.
+      return Z.entry.message(tvb, pinfo, tree) ~= 0
+    end
     if not Z.settings.heuristics or not whole(tvb) then
       return false
     end

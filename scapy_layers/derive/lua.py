@@ -34,6 +34,7 @@ AFTER = (
     "memory",
     "links",
     "looks",
+    "websocket",
     "seek",
     "sync",
     "lanes",

@@ -758,6 +758,16 @@ function Z.entry.stream(tvb, pinfo, tree)
     end
   end
   show_protocol(pinfo)
+  if way and way.ws then
+    local key = current.base + current.call
+    local http = way.upgrades and way.upgrades[key]
+    if http then
+      Z.websockets.show("http", tvb_of(tvb(0, http)), pinfo, tree)
+    elseif at > 0 then
+      add(add(tree, Z.proto, tvb(0, at)), CONTINUED, tvb(0, at))
+    end
+    return Z.websockets.frames(tvb, pinfo, tree, way, raw, at, key)
+  end
   local root = add(tree, Z.proto, tvb(0, size))
   ask(root, current.number, current.call)
   if at > 0 then
@@ -774,21 +784,27 @@ function Z.entry.stream(tvb, pinfo, tree)
     local length = prefix == 2 and low + high * 256 or Z.le(raw, at, prefix, false)
     local start = at + prefix
     local behind = start + length
-    if length > MAX_LENGTH then
+    local key = current.base + current.call
+    local wrong = way and (length > MAX_LENGTH or Z.was_wrong(way, at, key))
+    if wrong then
       -- No node sends such a batch: what was taken for a length is none.
-      way.broken = true
-      add(root, CONTINUED, tvb(at, size - at))
-      return size
-    end
-    if behind > size then
+      local from = at
+      at = Z.go_on(way, raw, from, key)
+      add(root, CONTINUED, tvb(from, (at or size) - from))
+      if not at then
+        pinfo.desegment_offset, pinfo.desegment_len = from, DESEGMENT_ONE_MORE_SEGMENT
+        return size
+      end
+    elseif behind > size then
       if way then Z.links.begun(way, behind - at) end
       pinfo.desegment_offset, pinfo.desegment_len = at, behind - size
       return size
+    else
+      -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
+      local range = length > 0 and tvb_of(tvb(start, length)) or tvb
+      dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb, at, prefix)
+      at = behind
     end
-    -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
-    local range = length > 0 and tvb_of(tvb(start, length)) or tvb
-    dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb, at, prefix)
-    at = behind
   end
   return size
 end
@@ -802,7 +818,7 @@ function Z.entry.message(tvb, pinfo, tree)
   ask(root, current.number, current.call)
   if size > 0 then
     local way = link_of(pinfo, tvb)
-    if way then Z.links.message(way, current.number, size) end
+    if way and not way.ws then Z.links.message(way, current.number, size) end
     dissect_batch(pinfo, root, way, tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
   end
   return size
@@ -818,6 +834,10 @@ function Z.entry.datagram(tvb, pinfo, tree)
   if size == 0 then return 0 end
   local raw = bytes_of(tvb, 0, size)
   local way = link_of(pinfo, tvb, size)
+  if Z.links and Z.links.is_cut(size) then
+    add(root, CONTINUED, tvb(0, size))
+    return size
+  end
   -- All on a link with a session belongs to that, whatever it looks like.
   local known = way and Z.links.has_session(way, current.base + current.index)
   local kind = not known and Z.is_scouting(raw, pinfo) and "scouting" or "batch"

@@ -366,6 +366,10 @@ end, function(name) return name == "scout" end)
 -- Inside TLS and WebSocket a conversation belongs to those; what was found is remembered here.
 local function on_inner(entry, looks)
   return function(tvb, pinfo, tree)
+    if Z.carrying and entry == "message" then
+      -- We found the frames ourselves.
+      return Z.entry.message(tvb, pinfo, tree) ~= 0
+    end
     if not Z.settings.heuristics or not whole(tvb) then
       return false
     end

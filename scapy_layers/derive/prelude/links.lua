@@ -148,10 +148,10 @@ local function find(pinfo)
   return link
 end
 
--- Where in its direction the bytes that came begin; nil where that cannot be said (reassembled, decrypted).
-local function position(tvb, size)
+-- Where in its direction the bytes that came begin, captured or not; nil where that cannot be said (reassembled, decrypted).
+local function position(tvb)
   local behind = offset_of(tvb) > 0 and value(tcp_next)
-  return behind and behind - size
+  return behind and behind - tvb:reported_len()
 end
 
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes; without
@@ -165,18 +165,28 @@ function links.of(pinfo, tvb, visited, size)
   local way = link.ways[forward and 1 or 2]
   way.visited = visited
   if size and link.stream and not visited then
-    local at = position(tvb, size)
+    local at = position(tvb)
     if at then
+      local due = way.due
       if way.next and way.next ~= at then
         links.missed(way, pinfo.number * Z.PLACES, true)
         -- Inside a batch that has begun, whose length tells where the next one begins?
-        way.broken = at ~= way.due
-        way.search = nil
+        local inside = due and way.next < at and at <= due or false
+        way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
       end
-      way.next, way.due = at, nil
+      way.next, way.due = at, way.passing and due or nil
     end
   end
   return way
+end
+
+local udp_length = Field.new("udp.length")
+local UDP_HEADER = 8
+
+-- Says the header of a datagram that it is longer than what there is of it?
+function links.is_cut(size)
+  local said = value(udp_length)
+  return said ~= nil and said > UDP_HEADER + size
 end
 
 local LONGEST_MASK, LONG_MESSAGE, LONGEST_MESSAGE = 4, 125, 65535

@@ -217,7 +217,9 @@ function looks.candidates(raw, prefix, from, take)
   local first, second, third, fourth = byte(raw, from + 1, from + 4)
   local at = from
   while third do
-    if prefix == 2 then
+    if prefix == "ws" then
+      if first == 0x82 and second > 0 then take(at) end
+    elseif prefix == 2 then
       if (kinds[third] or third < 2 or second == 0) and is_short(raw, at, size, first, second, third, fourth) then take(at) end
     elseif fourth == 0 and is_long(raw, at, first, second, third, fourth) then
       take(at)

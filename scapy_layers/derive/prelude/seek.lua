@@ -20,7 +20,7 @@ local WORK = 4 -- batches that are looked at for each byte
 local PATIENCE = 256 -- chains that may be refused
 local BOUNDARY = 6 -- bits, for a chain that begins with a packet
 local AHEAD = 20 -- bytes at the end in which places may show themselves later
-local LENGTH_BITS = { [2] = 16, [4] = 32 }
+local LENGTH_BITS = { [2] = 16, [4] = 32, ws = 20 }
 
 -- A heap of pairs: how many bytes have to be there, and which chain waits for them.
 

@@ -8,13 +8,14 @@ local VERSION = 9
 local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local HEAD = 32 -- bytes by which a buffer is known again
-local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 } }
-local FOUND = { [2] = "short", [4] = "long" }
+local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 }, ws = { "ws" }, unknown = { 2, 4, "ws" } }
+local FOUND = { [2] = "short", [4] = "long", ws = "ws" }
 
 -- Does a direction begin here? Who is asked to INIT may say something else in a packet, most often CLOSE.
 local function begins(way, raw)
   local low, high, id, version = byte(raw, 1, 4)
   local size = high and low + high * 256
+  if way.opposite.ws or Z.websockets.is_message(raw) then return false end
   if version == VERSION and id % 32 == INIT and size >= SHORTEST_INIT then return true end
   return way.opposite.begun and not way.search and size and size > 0 and size + 2 == #raw and seek.is_batch(sub(raw, 3)) or false
 end
@@ -27,11 +28,11 @@ local function is_other(raw)
 end
 
 -- Notes for later passes what belongs to no batch: so many bytes, nil for all of a segment that others may look at.
-local function skip(way, key, bytes)
+local function skip(way, key, bytes, read)
   way.skipped = way.skipped or {}
   way.skipped[key] = bytes or false
   if bytes then
-    Z.links.doubt(way, key)
+    if not read then Z.links.doubt(way, key) end
     way.next = way.next and way.next + bytes
   end
   return bytes
@@ -39,8 +40,12 @@ end
 
 -- Returns the searches in a buffer: those that go on, or new ones.
 local function searches(way, raw, known)
-  local now = Z.links.framing_of(way)
-  local style = now == "either" and (way.style or way.opposite.style) or now
+  local style = Z.links.framing_of(way)
+  if way.ws or way.opposite.ws then
+    style = "ws"
+  elseif style == "either" then
+    style = way.style or way.opposite.style or (known and style or "unknown")
+  end
   local search = way.search
   -- Other bytes than before: something is missing between them.
   if search and (search.size >= #raw or search.head ~= sub(raw, 1, #search.head)) then search = nil end
@@ -63,7 +68,8 @@ local function find(way, raw, known)
     if at and bits > most then best, most, framing = at, bits, search[index].framing end
   end
   search.at, search.found = best, framing
-  if best and not known and byte(raw, best + framing + 1) % 32 ~= OPEN then way.style = FOUND[framing] end
+  if best and framing == "ws" then way.ws = true end
+  if best and not known and framing ~= "ws" and byte(raw, best + framing + 1) % 32 ~= OPEN then way.style = FOUND[framing] end
   return best
 end
 
@@ -90,13 +96,28 @@ function Z.sync(way, raw, key, visited)
     return skipped or 0
   end
   if way.foreign then return nil end
-  if way.begun and not way.broken then return 0 end
+  if way.passing then
+    -- The rest of a batch of which bytes are missing.
+    local left = math.min(way.passing - way.next, #raw)
+    if left < #raw or way.passing - way.next == left then way.passing, way.due = false, nil end
+    return skip(way, key, left)
+  end
+  if (way.begun or way.ws) and not way.broken then return 0 end
   local known, size = way.begun or way.opposite.begun or false, #raw
-  if not way.begun and begins(way, raw) then
+  if not way.begun and not way.ws and not way.search then
+    local header = Z.websockets.upgrade(raw)
+    if header == -1 then return -1, DESEGMENT_ONE_MORE_SEGMENT end
+    if header then
+      way.ws, way.broken, way.upgrades = true, false, way.upgrades or {}
+      way.upgrades[key] = header
+      return skip(way, key, header, true)
+    end
+  end
+  if not way.begun and not way.ws and begins(way, raw) then
     way.begun, way.broken, way.search = true, false, nil
     return 0
   end
-  if not known and not way.search and is_other(raw) then
+  if not way.search and is_other(raw) and not (known and not way.opposite.ws) then
     way.foreign, way.opposite.foreign = key, key
     return nil
   end
@@ -112,4 +133,26 @@ function Z.sync(way, raw, key, visited)
   if known then return skip(way, key, size) end
   way.foreign = key
   return skip(way, key, nil)
+end
+
+-- Was there no batch at a place when it was read for the first time?
+function Z.was_wrong(way, at, key)
+  return way.visited and way.wrong ~= nil and way.wrong[key .. " " .. at] ~= nil
+end
+
+-- Goes on behind a place where no batch can begin: returns where the next one does; nil when that is not known yet.
+function Z.go_on(way, raw, at, key)
+  local name = key .. " " .. at
+  way.wrong = way.wrong or {}
+  if not way.visited then
+    way.broken, way.search, way.in_message = true, nil, false
+    local found = find(way, sub(raw, at + 1), true)
+    way.wrong[name] = found and at + found or false
+    Z.links.doubt(way, key)
+    if found then
+      way.broken, way.search = false, nil
+      way.next = way.next and way.next + found
+    end
+  end
+  return way.wrong[name] or nil
 end

@@ -1,0 +1,308 @@
+"""Captures as they come from real networks: begun late, with holes, twice, in other pieces, in other files.
+
+Everything is drawn from a seed, so a variant is named by its kind and its seed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from scapy_layers.capture import runs
+from scapy_layers.codes import DEFAULT_PORT
+
+_TCP, _UDP = 6, 17
+_IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
+_ETHERNET = 14
+_FIN, _SYN, _PUSH, _ACK = 1, 2, 8, 0x10
+_SIZES = (100, 536, 1460, 9_000, 65_483)
+"""Bytes of TCP in a segment: what is usual on a slow line, on Ethernet, with large frames, on loopback."""
+
+
+class Packet(NamedTuple):
+    """An Ethernet frame, and where TCP or UDP begin in it; ``transport`` is 0 where there is none."""
+
+    raw: bytes
+    transport: int
+    protocol: int
+
+    @property
+    def ports(self) -> tuple[bytes, bytes]:
+        """Of source and target."""
+        at = self.transport
+        return self.raw[at : at + 2], self.raw[at + 2 : at + 4]
+
+    @property
+    def flags(self) -> int:
+        """Of TCP."""
+        return self.raw[self.transport + 13]
+
+    @property
+    def payload(self) -> int:
+        """Where the bytes of TCP or UDP begin."""
+        if self.protocol == _UDP:
+            return self.transport + 8
+        return self.transport + (self.raw[self.transport + 12] >> 4) * 4
+
+
+def packet(raw: bytes) -> Packet:
+    """Finds TCP and UDP in a frame; what stands behind the IP packet is cut off."""
+    kind = raw[12:14]
+    if kind == _IPV4:
+        raw = raw[: _ETHERNET + int.from_bytes(raw[16:18], "big")]
+        transport, protocol = _ETHERNET + (raw[14] & 15) * 4, raw[23]
+    elif kind == _IPV6:
+        raw = raw[: _ETHERNET + 40 + int.from_bytes(raw[18:20], "big")]
+        transport, protocol = _ETHERNET + 40, raw[20]
+    else:
+        return Packet(raw, 0, 0)
+    return Packet(raw, transport, protocol) if protocol in {_TCP, _UDP} else Packet(raw, 0, 0)
+
+
+def packets(path: Path) -> list[Packet]:
+    """Reads a capture in pcapng; who accepts connections does so on the port of Zenoh.
+
+    On other ports the dissector for Wireshark believes a session in progress by its PUSH, REQUEST or RESPONSE only.
+    """
+    found = [packet(run.buffer[start:end]) for run in runs(path) for *_, start, end, _ in run.records]
+    accepting = {
+        one.ports[0] for one in found if one.protocol == _TCP and one.flags & (_SYN | _ACK) == _SYN | _ACK
+    }
+    accepting |= {one.ports[1] for one in found if one.protocol == _UDP and _is_init(one)}
+    return [_moved(one, accepting) for one in found]
+
+
+def _is_init(one: Packet) -> bool:
+    """Tells an INIT_SYN in a datagram: header and version."""
+    head = one.raw[one.payload : one.payload + 2]
+    return len(head) == 2 and head[0] & 0x3F == 1 and head[1] == 9
+
+
+def _moved(one: Packet, accepting: set[bytes]) -> Packet:
+    if not one.transport or not accepting.intersection(one.ports):
+        return one
+    raw = bytearray(one.raw)
+    for place in (one.transport, one.transport + 2):
+        if bytes(raw[place : place + 2]) in accepting:
+            struct.pack_into(">H", raw, place, DEFAULT_PORT)
+    return one._replace(raw=bytes(raw))
+
+
+# Pieces -------------------------------------------------------------------------------------------
+
+
+def piece(one: Packet, at: int, size: int) -> Packet:
+    """Returns the segment with so many bytes of another one."""
+    head, data = bytearray(one.raw[: one.payload]), one.raw[one.payload :]
+    end = min(at + size, len(data))
+    if one.raw[12:14] == _IPV4:
+        struct.pack_into(">H", head, 16, len(head) - _ETHERNET + end - at)
+    else:
+        struct.pack_into(">H", head, 18, len(head) - _ETHERNET - 40 + end - at)
+    (seq,) = struct.unpack_from(">I", head, one.transport + 4)
+    struct.pack_into(">I", head, one.transport + 4, (seq + at) % (1 << 32))
+    if end < len(data):
+        head[one.transport + 13] &= ~(_FIN | _PUSH)
+    return one._replace(raw=bytes(head) + data[at:end])
+
+
+def in_segments(found: Sequence[Packet], size: int) -> list[Packet]:
+    """Cuts what TCP carries into segments of a size at most."""
+    return [part for one in found for part in _segments(one, size)]
+
+
+def _segments(one: Packet, size: int) -> Iterator[Packet]:
+    length = len(one.raw) - one.payload
+    if one.protocol != _TCP or length <= size:
+        yield one
+        return
+    for at in range(0, length, size):
+        yield piece(one, at, size)
+
+
+# Damage -------------------------------------------------------------------------------------------
+
+Kind = Callable[[list[Packet], Random], list[Packet]]
+
+
+def late(found: list[Packet], random: Random) -> list[Packet]:
+    """The capture begins late."""
+    return found[random.randrange(1, max(2, len(found) * 3 // 4)) :]
+
+
+def cut(found: list[Packet], random: Random) -> list[Packet]:
+    """Other segments."""
+    return in_segments(found, random.choice(_SIZES))
+
+
+def cut_late(found: list[Packet], random: Random) -> list[Packet]:
+    """Other segments, and begun among them."""
+    return late(in_segments(found, random.choice(_SIZES)), random)
+
+
+def lossy(found: list[Packet], random: Random) -> list[Packet]:
+    """Other segments, some of which are lost."""
+    share = random.choice((0.01, 0.03, 0.1))
+    return [one for one in in_segments(found, random.choice(_SIZES)) if random.random() >= share]
+
+
+def bursts(found: list[Packet], random: Random) -> list[Packet]:
+    """Other segments, of which some in a row are lost."""
+    parts, left = in_segments(found, random.choice(_SIZES)), []
+    losing = 0
+    for one in parts:
+        if losing:
+            losing -= 1
+        elif random.random() < 0.01:
+            losing = random.randrange(1, 20)
+        else:
+            left.append(one)
+    return left
+
+
+def late_and_lossy(found: list[Packet], random: Random) -> list[Packet]:
+    """Begun late, with losses."""
+    return lossy(late(found, random), random)
+
+
+def one_way(found: list[Packet], random: Random) -> list[Packet]:
+    """One direction only, begun late."""
+    side = random.randrange(2)
+    return [
+        one
+        for one in late(in_segments(found, random.choice(_SIZES)), random)
+        if one.protocol != _TCP or int.from_bytes(one.ports[side], "big") == DEFAULT_PORT
+    ]
+
+
+def doubled(found: list[Packet], random: Random) -> list[Packet]:
+    """Packets twice, and retransmissions in other pieces."""
+    sent: list[Packet] = []
+    for one in in_segments(found, random.choice(_SIZES)):
+        sent.append(one)
+        if random.random() < 0.1:
+            sent.append(one)
+        length = len(one.raw) - one.payload
+        if one.protocol == _TCP and length > 1 and random.random() < 0.1:
+            at = random.randrange(length - 1)
+            sent.append(piece(one, at, random.randrange(1, length)))
+    return sent
+
+
+def mutated(found: list[Packet], random: Random) -> list[Packet]:
+    """Some bits are wrong."""
+    changed = []
+    for index, one in enumerate(found):
+        raw = bytearray(one.raw)
+        if index > 5 and one.transport and len(raw) > one.payload + 2 and random.random() < 0.2:
+            raw[random.randrange(one.payload + 2, len(raw))] ^= 1 << random.randrange(8)
+        changed.append(one._replace(raw=bytes(raw)))
+    return changed
+
+
+def swapped(found: list[Packet], random: Random) -> list[Packet]:
+    """Some segments come one place too late."""
+    parts = in_segments(found, random.choice(_SIZES))
+    for index in range(8, len(parts) - 1):
+        if random.random() < 0.1:
+            parts[index], parts[index + 1] = parts[index + 1], parts[index]
+    return parts
+
+
+KINDS: dict[str, Kind] = {
+    one.__name__: one
+    for one in (late, cut, cut_late, lossy, bursts, late_and_lossy, one_way, doubled, mutated, swapped)
+}
+
+
+# Files --------------------------------------------------------------------------------------------
+
+
+def pcap(
+    raws: Sequence[bytes], *, link: int = 1, snap: int = 1 << 18, nanoseconds: bool = False, order: str = "<"
+) -> bytes:
+    """Returns a pcap; packets are a millisecond apart."""
+    magic = 0xA1B23C4D if nanoseconds else 0xA1B2C3D4
+    parts = [struct.pack(order + "IHHiIII", magic, 2, 4, 0, 0, 1 << 18, link)]
+    unit = 1_000_000 if nanoseconds else 1_000
+    for index, raw in enumerate(raws):
+        seconds, part = divmod(index, 1000)
+        kept = raw[:snap]
+        parts += [
+            struct.pack(order + "IIII", 1_700_000_000 + seconds, part * unit, len(kept), len(raw)),
+            kept,
+        ]
+    return b"".join(parts)
+
+
+def pcapng(raws: Sequence[bytes], *, order: str = "<") -> bytes:
+    """Returns a pcapng of two sections, each with two interfaces of different times and blocks of others between."""
+    file = bytearray()
+
+    def block(kind: int, body: bytes) -> None:
+        body += bytes(-len(body) % 4)
+        size = struct.pack(order + "I", len(body) + 12)
+        file.extend(struct.pack(order + "I", kind) + size + body + size)
+
+    half = len(raws) // 2
+    for share, begin in ((raws[:half], 0), (raws[half:], half)):
+        block(0x0A0D0D0A, struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1))
+        block(1, struct.pack(order + "HHI", 1, 0, 0))
+        block(1, struct.pack(order + "HHIHHBxxxHH", 101, 0, 0, 9, 1, 9, 0, 0))
+        for index, raw in enumerate(share, begin):
+            plain = index % 2 == 0 or raw[12:14] not in {_IPV4, _IPV6}
+            data = raw if plain else raw[_ETHERNET:]
+            when = (1_700_000_000_000 + index) * (1_000 if plain else 1_000_000)
+            head = struct.pack(
+                order + "IIIII", int(not plain), when >> 32, when & 0xFFFFFFFF, len(data), len(data)
+            )
+            block(6, head + data)
+            if index % 50 == 7:
+                block(0x0BAD, struct.pack(order + "I", 1) + b"ours")
+                block(5, struct.pack(order + "III", 0, 0, 0))
+    return bytes(file)
+
+
+def tagged(raw: bytes) -> bytes:
+    """Puts a VLAN tag into a frame."""
+    return raw[:12] + b"\x81\x00\x00\x05" + raw[12:]
+
+
+def file_of(raws: Sequence[bytes], random: Random) -> tuple[str, bytes]:
+    """Returns the packets in a file of some kind, and what kind that is."""
+    snap = random.choice((96, 200, 1_500, 9_000))
+    made: dict[str, Callable[[], bytes]] = {
+        "plain": lambda: pcap(raws),
+        "nanoseconds": lambda: pcap(raws, nanoseconds=True),
+        "big": lambda: pcap(raws, order=">"),
+        "vlan": lambda: pcap([tagged(raw) for raw in raws]),
+        "raw": lambda: pcap([raw[_ETHERNET:] for raw in raws if raw[12:14] in {_IPV4, _IPV6}], link=101),
+        "pcapng": lambda: pcapng(raws),
+        "pcapng_big": lambda: pcapng(raws, order=">"),
+        f"chopped{snap}": lambda: pcap([raw[:snap] for raw in raws]),
+        "gzip": lambda: gzip.compress(pcap(raws), 1),
+        f"snap{snap}": lambda: pcap(raws, snap=snap),
+    }
+    name = random.choice(list(made))
+    return name, made[name]()
+
+
+class Variant(NamedTuple):
+    """A damaged capture, its name and its packets."""
+
+    name: str
+    kind: str
+    data: bytes
+    packets: int
+
+
+def variant(path: Path, kind: str, seed: int, *, plain: bool = False) -> Variant:
+    """Returns a damaged capture; ``plain`` in a file of the simplest kind."""
+    random = Random(f"{path.stem} {kind} {seed}")
+    raws = [one.raw for one in KINDS[kind](packets(path), random)]
+    name, data = ("plain", pcap(raws)) if plain else file_of(raws, random)
+    return Variant(f"{path.stem}_{kind}_{seed}_{name}", kind, data, len(raws))
