@@ -424,7 +424,8 @@ class Cutter:
     def _search(self, *, last: bool) -> Iterator[Gap]:
         """Goes on looking; then either a batch begins the buffer, or there are seekers still."""
         way, nothing = self._way, _Loss(0, 0, 0, 0, "")
-        if self._sought != (way.framing, way.opposite.framing):
+        # With what the other direction has shown meanwhile; on the port of Zenoh as soon as more comes, and not without.
+        if self._sought != (way.framing, way.opposite.framing) and not (last and self._is_expected()):
             self._seek(nothing)
         found = self._look(last=last)
         if found is not None:

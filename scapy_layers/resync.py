@@ -22,7 +22,7 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from scapy_layers import websocket
-from scapy_layers.codes import NetworkId, TransportId
+from scapy_layers.codes import NetworkId
 from scapy_layers.framing import HEAD, Framing, Looks, Place, binary_message, long, looks, short
 
 
@@ -79,7 +79,6 @@ class Proof(NamedTuple):
         whole_bits: All evidence, for a chain that begins with a packet and reaches the end of the bytes there are.
         whole_content: What of it must come from the messages then.
         at_once: Such a chain counts at the end of each packet; else when there will be no more bytes.
-        closes: A CLOSE alone is enough.
     """
 
     bits: int
@@ -87,16 +86,15 @@ class Proof(NamedTuple):
     whole_bits: int
     whole_content: int
     at_once: bool
-    closes: bool
 
 
-STRANGER = Proof(40, 24, 24, 8, at_once=False, closes=False)
+STRANGER = Proof(40, 24, 24, 8, at_once=False)
 """For a stream that has shown nothing yet: up to 2**18 places are tried in it."""
 
-EXPECTED = Proof(28, 8, 24, 3, at_once=True, closes=False)
+EXPECTED = Proof(28, 8, 24, 3, at_once=True)
 """For such a stream on the port of Zenoh."""
 
-KNOWN = Proof(18, 3, 24, 3, at_once=True, closes=True)
+KNOWN = Proof(18, 3, 24, 3, at_once=True)
 """For a stream of batches with a hole in it."""
 
 PLENTY = 64
@@ -104,9 +102,6 @@ PLENTY = 64
 
 _TRIFLE = 3
 """Batches of so few bytes only (KEEP_ALIVE, CLOSE) prove nothing, unless the first packet is nothing else."""
-
-_LONGEST_CLOSE = 6
-"""Bytes of a CLOSE and its length."""
 
 _ASKED = 4096
 """So many bytes more than there are may be asked about: chains that lie over each other must not cost time."""
@@ -295,13 +290,9 @@ class Seeker:
             and chain.next == len(data)
             and chain.bits >= self.proof.whole_bits
             and chain.content >= self.proof.whole_content
-            and (chain.longest > _TRIFLE or (chain.at == 0 and self._are_trifles_enough(data)))
+            # Who only listens says nothing but KEEP_ALIVE, and CLOSE.
+            and (chain.longest > _TRIFLE or (chain.at == 0 and self.proof.at_once))
         )
-
-    def _are_trifles_enough(self, data: bytearray) -> bool:
-        """Who only listens says nothing but KEEP_ALIVE, and CLOSE."""
-        closes = len(data) <= _LONGEST_CLOSE and data[-2] & 0x1F == TransportId.CLOSE
-        return self.proof.at_once and (self.proof.closes or not closes)
 
     def _follow(self, style: _Style, chain: _Chain, data: bytearray) -> None:
         """Goes from batch to batch until one is not complete, or the chain breaks or is good enough."""

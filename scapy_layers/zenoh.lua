@@ -4971,12 +4971,6 @@ Z.looks.place.ws = function(raw, at)
   return start, behind, mask and unmasking(mask)
 end
 
--- Is it one message in one frame? Its first two bytes could be a length.
-function websocket.is_message(raw)
-  local first, _, behind = frame(raw, 0)
-  return first == FIN + BINARY and behind == #raw
-end
-
 -- The upgrade --------------------------------------------------------------------------------------
 
 local function has_field(header, name, pattern)
@@ -5094,14 +5088,12 @@ local seek = {}
 Z.seek = seek
 
 -- How much evidence is enough, in bits.
-seek.EXPECTED = { bits = 28, content = 8, whole_bits = 24, whole_content = 3, closes = false }
-seek.KNOWN = { bits = 18, content = 3, whole_bits = 24, whole_content = 3, closes = true }
+seek.EXPECTED = { bits = 28, content = 8, whole_bits = 24, whole_content = 3 }
+seek.KNOWN = { bits = 18, content = 3, whole_bits = 24, whole_content = 3 }
 seek.MOST = 262144 -- bytes of a batch that is waited for, and of a direction that are looked through
 
 local PLENTY = 64 -- bits of evidence until which a chain is followed
 local TRIFLE = 3 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
-local LONGEST_CLOSE = 6 -- bytes of it and its length, alone in a segment
-local CLOSE = 3
 local ASKED = 4096 -- bytes more than there are that may be asked about
 local WORK = 4 -- batches that are looked at for each byte
 local PATIENCE = 256 -- chains that may be refused
@@ -5185,15 +5177,11 @@ local function is_enough(search, chain)
     and (chain.telling or (chain.begins and search.boundaries[chain.next] ~= nil))
 end
 
--- Who only listens says nothing but KEEP_ALIVE, and CLOSE.
-local function are_trifles_enough(search, raw)
-  return search.proof.closes or #raw > LONGEST_CLOSE or byte(raw, -2) % 32 ~= CLOSE
-end
-
 local function is_whole(search, chain, raw)
   local proof = search.proof
   return chain.begins and chain.next == #raw and chain.bits >= proof.whole_bits and chain.content >= proof.whole_content
-    and (chain.longest > TRIFLE or (chain.at == 0 and are_trifles_enough(search, raw)))
+    -- Who only listens says nothing but KEEP_ALIVE, and CLOSE.
+    and (chain.longest > TRIFLE or chain.at == 0)
 end
 
 -- Judges the head of a batch, which is behind a mask in WebSocket.
@@ -5336,6 +5324,7 @@ local seek = Z.seek
 local VERSION = 9
 local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
+local LONGEST_INIT = 4096 -- what says that it is longer may be the frame of a WebSocket
 local HEAD = 32 -- bytes by which a buffer is known again
 local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 }, ws = { "ws" }, unknown = { 2, 4, "ws" } }
 local FOUND = { [2] = "short", [4] = "long", ws = "ws" }
@@ -5344,8 +5333,8 @@ local FOUND = { [2] = "short", [4] = "long", ws = "ws" }
 local function begins(way, raw)
   local low, high, id, version = byte(raw, 1, 4)
   local size = high and low + high * 256
-  if way.opposite.ws or Z.websockets.is_message(raw) then return false end
-  if version == VERSION and id % 32 == INIT and size >= SHORTEST_INIT then return true end
+  if way.opposite.ws then return false end
+  if version == VERSION and id % 32 == INIT and size >= SHORTEST_INIT and (size <= LONGEST_INIT or size + 2 <= #raw) then return true end
   return way.opposite.begun and not way.search and size and size > 0 and size + 2 == #raw and seek.is_batch(sub(raw, 3)) or false
 end
 

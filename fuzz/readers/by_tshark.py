@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -60,7 +60,7 @@ class Shown:
 # tshark -------------------------------------------------------------------------------------------
 
 
-def shown(path: Path, packets: int, *, script: Path = SCRIPT) -> list[Shown]:
+def shown(path: Path, packets: int, *, script: Path = SCRIPT, options: Sequence[str] = ()) -> list[Shown]:
     """Returns all units that tshark finds in a capture of so many packets.
 
     Raises:
@@ -77,6 +77,7 @@ def shown(path: Path, packets: int, *, script: Path = SCRIPT) -> list[Shown]:
         "pdml",
         "-J",
         "zenoh _ws.lua _ws.malformed",
+        *options,
     ]
     limit = SECONDS + SECONDS_EACH * packets
     with (

@@ -69,12 +69,13 @@ def _of_units(units: Sequence[Unit], found: Sequence[by_tshark.Shown]) -> list[R
     ]
 
 
-def read_capture(path: Path, *, tshark: bool = True) -> Read:
+def read_capture(path: Path, *, tshark: bool = True, options: Sequence[str] = ()) -> Read:
     """Reads a capture: what is carried, put together and decompressed in it.
 
     Args:
         path: The capture.
         tshark: Ask tshark as well, when it is there.
+        options: What it is told besides.
     """
     heard = [unit._replace(about=path.name) for unit in by_scapy.units_of(path) if unit.data]
     found: dict[str, list[tuple[int, Reading]]] = {"columns": by_columns.readings_of(path)}
@@ -82,7 +83,7 @@ def read_capture(path: Path, *, tshark: bool = True) -> Read:
         wanted = {unit.packet for unit in heard}
         found["tshark"] = [
             (one.packet, one.reading)
-            for one in by_tshark.shown(path, max(wanted, default=0))
+            for one in by_tshark.shown(path, max(wanted, default=0), options=options)
             # It shows all datagrams on its ports, and batches without a byte.
             if (one.packet in wanted or not one.datagram) and one.reading != Reading()
         ]

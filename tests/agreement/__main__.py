@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,10 @@ from pathlib import Path
 from fuzz.readers.compare import BY_DESIGN, Difference, differences
 from fuzz.readers.together import Read, has_tshark, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
+from tests.agreement import damage
 from tests.agreement.generate import units
+
+PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 
 EACH = 5_000
 """Units that one process of tshark gets."""
@@ -29,6 +33,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("captures", nargs="*", type=Path, metavar="CAPTURE")
     parser.add_argument("--examples", type=int, default=10_000, help="units to make (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--damage",
+        type=int,
+        metavar="N",
+        help="compare N damaged variants of the captures, or of those in pcaps/",
+    )
     parser.add_argument(
         "--unit", type=_unit, metavar="KIND:HEX", help="read one unit: batch:8409, scouting:0109"
     )
@@ -49,14 +59,33 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     if not has_tshark():
         print("tshark is not there: only the others are compared", file=sys.stderr)
+    read: Iterable[Read]
     carrier = {"low_latency": arguments.low_latency, "compression": arguments.compression}
-    if arguments.captures:
-        read: Iterable[Read] = map(read_capture, arguments.captures)
+    if arguments.damage:
+        read = _damaged(arguments.captures or PCAPS, arguments.damage, arguments.seed)
+    elif arguments.captures:
+        read = map(read_capture, arguments.captures)
     elif arguments.unit:
         read = [read_units([arguments.unit], **carrier)]
     else:
         read = (read_units(some, **carrier) for some in _shares(units(arguments.examples, arguments.seed)))
     return _report(read, only_first=not arguments.all)
+
+
+def _damaged(paths: Sequence[Path], count: int, seed: int) -> Iterator[Read]:
+    """Yields readings of damaged captures; those that are read differently stay in a folder, which is named."""
+    folder = Path(tempfile.mkdtemp(prefix="agreement-"))
+    for made in damage.variants(paths, count, seed):
+        path = folder / made.name
+        path.write_bytes(made.data)
+        read = read_capture(path, options=made.options)
+        if next(differences(read.units, read.readings), None) is None:
+            path.unlink()
+        else:
+            print(f"kept: {path}")
+        yield read
+    if not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _report(read: Iterable[Read], *, only_first: bool) -> int:

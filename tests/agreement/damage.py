@@ -272,10 +272,9 @@ def tagged(raw: bytes) -> bytes:
     return raw[:12] + b"\x81\x00\x00\x05" + raw[12:]
 
 
-def file_of(raws: Sequence[bytes], random: Random) -> tuple[str, bytes]:
-    """Returns the packets in a file of some kind, and what kind that is."""
-    snap = random.choice((96, 200, 1_500, 9_000))
-    made: dict[str, Callable[[], bytes]] = {
+def files(raws: Sequence[bytes], snap: int) -> dict[str, Callable[[], bytes]]:
+    """Returns what makes files of all kinds of some packets, by name; some are cut behind so many bytes."""
+    return {
         "plain": lambda: pcap(raws),
         "nanoseconds": lambda: pcap(raws, nanoseconds=True),
         "big": lambda: pcap(raws, order=">"),
@@ -283,26 +282,43 @@ def file_of(raws: Sequence[bytes], random: Random) -> tuple[str, bytes]:
         "raw": lambda: pcap([raw[_ETHERNET:] for raw in raws if raw[12:14] in {_IPV4, _IPV6}], link=101),
         "pcapng": lambda: pcapng(raws),
         "pcapng_big": lambda: pcapng(raws, order=">"),
-        f"chopped{snap}": lambda: pcap([raw[:snap] for raw in raws]),
         "gzip": lambda: gzip.compress(pcap(raws), 1),
         f"snap{snap}": lambda: pcap(raws, snap=snap),
+        f"chopped{snap}": lambda: pcap([raw[:snap] for raw in raws]),
     }
-    name = random.choice(list(made))
-    return name, made[name]()
 
 
 class Variant(NamedTuple):
-    """A damaged capture, its name and its packets."""
+    """A damaged capture.
+
+    Attributes:
+        name: Of the capture, what was done to it, with which seed, and the kind of file.
+        data: The file.
+        options: What tshark has to be told.
+    """
 
     name: str
-    kind: str
     data: bytes
-    packets: int
+    options: tuple[str, ...]
 
 
-def variant(path: Path, kind: str, seed: int, *, plain: bool = False) -> Variant:
-    """Returns a damaged capture; ``plain`` in a file of the simplest kind."""
+def variant(path: Path, kind: str, seed: int) -> Variant:
+    """Returns a capture, damaged in one way."""
     random = Random(f"{path.stem} {kind} {seed}")
     raws = [one.raw for one in KINDS[kind](packets(path), random)]
-    name, data = ("plain", pcap(raws)) if plain else file_of(raws, random)
-    return Variant(f"{path.stem}_{kind}_{seed}_{name}", kind, data, len(raws))
+    made = files(raws, random.choice((96, 200, 1_500, 9_000)))
+    # Wireshark reads segments as they come, unless it is told to wait for those that are missing.
+    swapped_ones = kind == swapped.__name__
+    name = random.choice([one for one in made if not swapped_ones or one[-1].isalpha()])
+    return Variant(f"{path.stem}_{kind}_{seed}_{name}", made[name](), _OUT_OF_ORDER if swapped_ones else ())
+
+
+def variants(paths: Sequence[Path], count: int, seed: int) -> Iterator[Variant]:
+    """Yields so many damaged captures, the kinds in turns."""
+    random = Random(seed)
+    for index in range(count):
+        kind = list(KINDS)[index % len(KINDS)]
+        yield variant(random.choice(paths), kind, random.randrange(1 << 30))
+
+
+_OUT_OF_ORDER = ("-o", "tcp.reassemble_out_of_order:TRUE")

@@ -132,7 +132,7 @@ def test_pcapng_sections_blocks_and_interfaces_of_every_kind() -> None:
             interface(),
             block(4, bytes(8)),  # names
             interface(101),
-            block(0xBAD, b"custom!!"),
+            block(0xBAD, b"custom!!"),  # what has a number without being a packet
             old,
             simple,
             section(">"),
@@ -142,10 +142,19 @@ def test_pcapng_sections_blocks_and_interfaces_of_every_kind() -> None:
         ]
     )
     assert [(one.number, one.time, one.data) for one in segments(raw)] == [
-        (1, 7000, b"hello"),
-        (2, 0, b"hello"),
-        (3, 9000, b"hello"),
+        (2, 7000, b"hello"),
+        (3, 0, b"hello"),
+        (4, 9000, b"hello"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "counts"),
+    [(0xBAD, 1), (0x40000BAD, 1), (9, 1), (0x204, 1), (0x216, 1), (0x221, 1), (5, 0), (10, 0), (0x77, 0)],
+)
+def test_packets_have_the_numbers_that_wireshark_gives_them(kind: int, counts: int) -> None:
+    raw = section() + interface() + enhanced(PLAIN) + block(kind, bytes(40)) + enhanced(PLAIN)
+    assert [one.number for one in segments(raw)] == [1, 2 + counts]
 
 
 def test_simple_packet_is_cut_by_the_snap_length_of_its_interface() -> None:

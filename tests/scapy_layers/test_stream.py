@@ -437,8 +437,9 @@ def test_start_in_mid_stream_is_believed_for_keep_alives_only_with_a_larger_batc
     assert heard(one_each([*alive, *PUTS[:3]], service=service).segments) == [*alive, *PUTS[:3]]
 
 
-def test_close_that_is_all_of_a_stream_is_left_alone() -> None:
-    assert heard(one_each([b"\x03\0"]).segments) == []
+@pytest.mark.parametrize("service", [80, 7447])
+def test_close_that_is_all_of_a_stream_is_believed_on_our_port(service: int) -> None:
+    assert heard(one_each([b"\x03\0"], service=service).segments) == [b"\x03\0"] * (service == 7447)
 
 
 def test_who_only_keeps_alive_is_heard_on_a_link_that_is_known() -> None:

@@ -7,14 +7,12 @@ local seek = {}
 Z.seek = seek
 
 -- How much evidence is enough, in bits.
-seek.EXPECTED = { bits = 28, content = 8, whole_bits = 24, whole_content = 3, closes = false }
-seek.KNOWN = { bits = 18, content = 3, whole_bits = 24, whole_content = 3, closes = true }
+seek.EXPECTED = { bits = 28, content = 8, whole_bits = 24, whole_content = 3 }
+seek.KNOWN = { bits = 18, content = 3, whole_bits = 24, whole_content = 3 }
 seek.MOST = 262144 -- bytes of a batch that is waited for, and of a direction that are looked through
 
 local PLENTY = 64 -- bits of evidence until which a chain is followed
 local TRIFLE = 3 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
-local LONGEST_CLOSE = 6 -- bytes of it and its length, alone in a segment
-local CLOSE = 3
 local ASKED = 4096 -- bytes more than there are that may be asked about
 local WORK = 4 -- batches that are looked at for each byte
 local PATIENCE = 256 -- chains that may be refused
@@ -98,15 +96,11 @@ local function is_enough(search, chain)
     and (chain.telling or (chain.begins and search.boundaries[chain.next] ~= nil))
 end
 
--- Who only listens says nothing but KEEP_ALIVE, and CLOSE.
-local function are_trifles_enough(search, raw)
-  return search.proof.closes or #raw > LONGEST_CLOSE or byte(raw, -2) % 32 ~= CLOSE
-end
-
 local function is_whole(search, chain, raw)
   local proof = search.proof
   return chain.begins and chain.next == #raw and chain.bits >= proof.whole_bits and chain.content >= proof.whole_content
-    and (chain.longest > TRIFLE or (chain.at == 0 and are_trifles_enough(search, raw)))
+    -- Who only listens says nothing but KEEP_ALIVE, and CLOSE.
+    and (chain.longest > TRIFLE or chain.at == 0)
 end
 
 -- Judges the head of a batch, which is behind a mask in WebSocket.

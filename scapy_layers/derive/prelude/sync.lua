@@ -7,6 +7,7 @@ local seek = Z.seek
 local VERSION = 9
 local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
+local LONGEST_INIT = 4096 -- what says that it is longer may be the frame of a WebSocket
 local HEAD = 32 -- bytes by which a buffer is known again
 local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 }, ws = { "ws" }, unknown = { 2, 4, "ws" } }
 local FOUND = { [2] = "short", [4] = "long", ws = "ws" }
@@ -15,8 +16,8 @@ local FOUND = { [2] = "short", [4] = "long", ws = "ws" }
 local function begins(way, raw)
   local low, high, id, version = byte(raw, 1, 4)
   local size = high and low + high * 256
-  if way.opposite.ws or Z.websockets.is_message(raw) then return false end
-  if version == VERSION and id % 32 == INIT and size >= SHORTEST_INIT then return true end
+  if way.opposite.ws then return false end
+  if version == VERSION and id % 32 == INIT and size >= SHORTEST_INIT and (size <= LONGEST_INIT or size + 2 <= #raw) then return true end
   return way.opposite.begun and not way.search and size and size > 0 and size + 2 == #raw and seek.is_batch(sub(raw, 3)) or false
 end
 

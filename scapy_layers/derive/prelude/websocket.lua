@@ -83,12 +83,6 @@ Z.looks.place.ws = function(raw, at)
   return start, behind, mask and unmasking(mask)
 end
 
--- Is it one message in one frame? Its first two bytes could be a length.
-function websocket.is_message(raw)
-  local first, _, behind = frame(raw, 0)
-  return first == FIN + BINARY and behind == #raw
-end
-
 -- The upgrade --------------------------------------------------------------------------------------
 
 local function has_field(header, name, pattern)

@@ -44,10 +44,11 @@ class Item:
 class Wireshark:
     """zenoh.lua, loaded."""
 
-    def __init__(self, version: str, source: Path = ZENOH) -> None:
+    def __init__(self, version: str, source: Path = ZENOH, before: bytes = b"") -> None:
         module: Any = importlib.import_module(f"lupa.{version}")
         self.lua = module.LuaRuntime(encoding=None, unpack_returned_tuples=True, register_eval=False)
         self.stub = self.lua.execute(STUB.read_bytes())
+        self.lua.execute(before)
         self._module = module
         self.load(source)
         self.number = 0

@@ -23,6 +23,15 @@ from scapy_layers.transport import Frame, Init, Open
 from tests.agreement import generate
 from tests.scapy_layers.lua.harness import UDP, VERSIONS, ZENOH, Item, Wireshark
 
+BEFORE = b"""
+collected = {}
+local collect = collectgarbage
+function collectgarbage(what, number)
+  collected[#collected + 1] = what .. " " .. tostring(number)
+  return collect(what, number)
+end
+"""
+
 FIELDS = names.all_fields(catalogue.shapes().values())
 SCOUTING_PORT = 7446
 
@@ -187,3 +196,10 @@ def test_key_is_shown_without_what_wireshark_and_xml_cannot_hold(version: str) -
     (suffix,) = tree.all("zenoh.push.key_suffix")
     assert isinstance(suffix.value, bytes)
     assert suffix.value.decode() == "a\u2400b\ufffd\ufffd"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_packets_leave_behind_is_collected_at_once(version: str) -> None:
+    """Left to itself, Lua takes longer for each packet the longer a capture is; measured by bench_tshark."""
+    wireshark = Wireshark(version, before=BEFORE)
+    assert list(wireshark.lua.globals()[b"collected"].values()) == [b"setpause 100", b"setstepmul 400"]
