@@ -4727,7 +4727,7 @@ local function is_open(raw, at, stop, size)
   if behind and header % 64 < 32 then
     local cookie
     cookie, behind = vle(raw, behind, stop)
-    behind = behind and behind + cookie
+    behind = behind and cookie <= size and behind + cookie or nil
   end
   if not behind or header < 128 then return behind == ends end
   return behind < ends and (behind >= stop or of_open[byte(raw, behind + 1) % 128] or false)
@@ -4955,6 +4955,8 @@ local function frame(raw, at)
     if at + wide > #raw then return nil end
     size = 0
     for index = 1, wide do size = size * 256 + byte(raw, at + index) end
+    -- Eight bytes may be more than an integer of Lua holds: larger than any message they are in any case.
+    if wide == 8 and find(sub(raw, at + 1, at + 3), "[^%z]") then size = 1099511627776 end
     at = at + wide
   end
   if not masked then return first, at, at + size end

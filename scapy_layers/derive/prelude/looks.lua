@@ -74,7 +74,7 @@ local function is_open(raw, at, stop, size)
   if behind and header % 64 < 32 then
     local cookie
     cookie, behind = vle(raw, behind, stop)
-    behind = behind and behind + cookie
+    behind = behind and cookie <= size and behind + cookie or nil
   end
   if not behind or header < 128 then return behind == ends end
   return behind < ends and (behind >= stop or of_open[byte(raw, behind + 1) % 128] or false)

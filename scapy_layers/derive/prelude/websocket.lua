@@ -67,6 +67,8 @@ local function frame(raw, at)
     if at + wide > #raw then return nil end
     size = 0
     for index = 1, wide do size = size * 256 + byte(raw, at + index) end
+    -- Eight bytes may be more than an integer of Lua holds: larger than any message they are in any case.
+    if wide == 8 and find(sub(raw, at + 1, at + 3), "[^%z]") then size = 1099511627776 end
     at = at + wide
   end
   if not masked then return first, at, at + size end
