@@ -26,6 +26,7 @@ BY_DESIGN = {
     "datagrams of no session": "tshark shows all on its ports; the others those of a session that was heard to begin",
     "a SCOUT where none is expected": "only the HELLO behind it shows it to be one: tshark has passed it by then",
     "the packet of a batch that only the bytes behind it show to be one": "tshark tells it with the packet of those",
+    "the packets of segments that are out of order": "Wireshark and the others name different ones of those",
     "what fragments make is no network message": "columns have a row of errors, the others give it up",
     "batches without a message": "columns have no row for them",
     "datagrams without a byte": "Wireshark calls no dissector for them",
@@ -108,6 +109,11 @@ def differences(units: Sequence[Unit], readings: Mapping[Reader, Sequence[Readin
         if found is not None:
             at, message, field, values = found
             yield Difference(unit, number, at, message, field, values)
+
+
+def agree(one: Reading, other: Reading) -> bool:
+    """Tells whether the layers and tshark say the same of a unit."""
+    return _in_unit({REFERENCE: one, "tshark": other}) is None
 
 
 def _in_unit(readings: Mapping[Reader, Reading]) -> _Found | None:

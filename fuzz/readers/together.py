@@ -6,11 +6,13 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from fuzz.readers import by_columns, by_scapy, by_tshark
 from fuzz.readers.carry import carried
+from fuzz.readers.compare import agree
 from fuzz.readers.said import Complaint, Reading
 from fuzz.readers.units import Unit, UnitKind
 
@@ -69,13 +71,16 @@ def _of_units(units: Sequence[Unit], found: Sequence[by_tshark.Shown]) -> list[R
     ]
 
 
-def read_capture(path: Path, *, tshark: bool = True, options: Sequence[str] = ()) -> Read:
+def read_capture(
+    path: Path, *, tshark: bool = True, options: Sequence[str] = (), in_order: bool = True
+) -> Read:
     """Reads a capture: what is carried, put together and decompressed in it.
 
     Args:
         path: The capture.
         tshark: Ask tshark as well, when it is there.
         options: What it is told besides.
+        in_order: The packets are; else it does not matter in which one tshark tells what.
     """
     heard = [unit._replace(about=path.name) for unit in by_scapy.units_of(path) if unit.data]
     found: dict[str, list[tuple[int, Reading]]] = {"columns": by_columns.readings_of(path)}
@@ -87,10 +92,12 @@ def read_capture(path: Path, *, tshark: bool = True, options: Sequence[str] = ()
             # It shows all datagrams on its ports, and batches without a byte.
             if (one.packet in wanted or not one.datagram) and one.reading != Reading()
         ]
-    return _aligned(heard, found)
+    return _aligned(heard, found, in_order=in_order)
 
 
-def _aligned(heard: Sequence[Unit], found: Mapping[str, Sequence[tuple[int, Reading]]]) -> Read:
+def _aligned(
+    heard: Sequence[Unit], found: Mapping[str, Sequence[tuple[int, Reading]]], *, in_order: bool
+) -> Read:
     """Puts what readers say of the same unit together: those of a packet in order.
 
     What others have and the layers do not is a unit without bytes.
@@ -99,8 +106,9 @@ def _aligned(heard: Sequence[Unit], found: Mapping[str, Sequence[tuple[int, Read
     for unit in heard:
         by_packet[unit.packet].append(unit)
     told: dict[int, dict[str, list[Reading]]] = defaultdict(lambda: {reader: [] for reader in found})
+    moved = _in_time if in_order else _in_any_packet
     for reader, readings in found.items():
-        for packet, reading in _in_time(by_packet, readings) if reader == "tshark" else readings:
+        for packet, reading in moved(by_packet, readings) if reader == "tshark" else readings:
             told[packet][reader].append(reading)
     units: list[Unit] = []
     aligned: dict[str, list[Reading]] = {reader: [] for reader in ("scapy", *found)}
@@ -136,6 +144,22 @@ def _in_time(
             began = _began(early, packet, reading) if late > 0 else None
             late -= began is not None
             yield packet if began is None else began, reading
+
+
+def _in_any_packet(
+    by_packet: Mapping[int, Sequence[Unit]], readings: Sequence[tuple[int, Reading]]
+) -> Iterator[tuple[int, Reading]]:
+    """Yields readings with the packets in which the layers have what is read like this: segments were out of order."""
+    left = list(readings)
+    for unit in chain.from_iterable(units for _, units in sorted(by_packet.items())):
+        mine = by_scapy.reading(unit)
+        found = [one for one in left if agree(mine, one[1])]
+        if found:
+            nearest = min(found, key=lambda one: abs(one[0] - unit.packet))
+            left.remove(nearest)
+            yield unit.packet, nearest[1]
+    # What agrees with nothing is a difference where it stands.
+    yield from left
 
 
 def _began(early: Mapping[int, list[Unit]], packet: int, reading: Reading) -> int | None:

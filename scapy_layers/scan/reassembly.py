@@ -133,9 +133,7 @@ class Reassembly:
         bits = None if session is None or session.fsn is None else _BITS[session.fsn]
         lane, sn = part.lane, part.sn
         chain = self._chains.get(lane)
-        if lane in self._unsure:
-            self._unsure.remove(lane)
-        elif _is_old(sn, self._ends.get(lane) if chain is None else chain.last, bits):
+        if self._is_ignored(part, bits, talk):
             return None
         if part.data is None:
             self._end(lane, sn)
@@ -160,6 +158,25 @@ class Reassembly:
             return None
         self._end(lane, sn)
         return Whole(part.unit, b"".join(chain.parts), len(chain.parts))
+
+    def _is_ignored(self, part: Part, bits: int | None, talk: Talk | None) -> bool:
+        """Tells whether receivers drop a message because of its number."""
+        lane, sn = part.lane, part.sn
+        if bits is not None and sn >> bits:
+            return True
+        if lane in self._unsure:
+            self._unsure.remove(lane)
+            return False
+        chain = self._chains.get(lane)
+        return _is_old(sn, self._last(lane, bits, talk) if chain is None else chain.last, bits)
+
+    def _last(self, lane: Lane, bits: int | None, talk: Talk | None) -> int | None:
+        """Returns the number in front of the next message of a lane; None when that is not known."""
+        end = self._ends.get(lane)
+        if end is not None or talk is None or bits is None or lane[:2] in self.doubts:
+            return end
+        start = talk.starts[int(not lane[1])]
+        return None if start is None else start - 1 & (1 << bits) - 1
 
     def _may_begin(self, lane: Lane, sn: int, bits: int | None, talk: Talk | None) -> bool:
         """Tells whether a fragment that does not say so begins a message."""

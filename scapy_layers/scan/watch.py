@@ -147,6 +147,7 @@ class Talk:
         flipped: Side 0 of the session is the second endpoint of the link.
         inits: The INIT on each way.
         opened: The ways on which OPEN was heard.
+        starts: The sequence numbers with which it says that each way begins.
         settled: The ways on which batches are as agreed: what follows OPEN, heard or lost.
         ended: The ways that have ended.
         compressed: Batches have a header byte, though no INIT was heard to say so.
@@ -165,6 +166,7 @@ class Talk:
     flipped: bool = False
     inits: list[Plain | None] = field(default_factory=lambda: [None, None])
     opened: list[bool] = field(default_factory=lambda: [False, False])
+    starts: list[int | None] = field(default_factory=lambda: [None, None])
     settled: list[bool] = field(default_factory=lambda: [False, False])
     ended: list[bool] = field(default_factory=lambda: [False, False])
     compressed: bool = False
@@ -471,7 +473,7 @@ class Watch:
         if (again or (other and talk.session.multicast)) and self.talks.get(talk.link.number) is talk:
             self._leave(talk)
             talk.session = _session(talk.link)
-            talk.inits = [None, None]
+            talk.inits, talk.starts = [None, None], [None, None]
             talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
             talk.flipped = talk.compressed = False
 
@@ -486,7 +488,7 @@ class Watch:
             case "INIT":
                 self._init(talk, index, message)
             case "OPEN":
-                self._open(talk, index)
+                self._open(talk, index, message)
             case "CLOSE" if not talk.link.tcp:
                 talk.ended[index] = True
                 if talk.session.multicast or all(talk.ended):
@@ -523,9 +525,10 @@ class Watch:
             talk.sure = True
         talk.switch()
 
-    def _open(self, talk: Talk, index: int) -> None:
+    def _open(self, talk: Talk, index: int, message: Plain) -> None:
         if all(talk.opened):
             return
+        talk.starts[index] = message.fields["initial_sn"]
         talk.opened[index] = talk.settled[index] = True
         talk.switch()
         if all(talk.opened) and talk.session.multilink:

@@ -78,7 +78,7 @@ def _damaged(paths: Sequence[Path], count: int, seed: int) -> Iterator[Read]:
     for made in damage.variants(paths, count, seed):
         path = folder / made.name
         path.write_bytes(made.data)
-        read = read_capture(path, options=made.options)
+        read = read_capture(path, options=made.options, in_order=not made.options)
         if next(differences(read.units, read.readings), None) is None:
             path.unlink()
         else:

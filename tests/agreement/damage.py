@@ -205,11 +205,12 @@ def mutated(found: list[Packet], random: Random) -> list[Packet]:
 
 
 def swapped(found: list[Packet], random: Random) -> list[Packet]:
-    """Some segments come one place too late."""
+    """Some segments come one place too late, behind another one of the same direction."""
     parts = in_segments(found, random.choice(_SIZES))
-    for index in range(8, len(parts) - 1):
-        if random.random() < 0.1:
-            parts[index], parts[index + 1] = parts[index + 1], parts[index]
+    for index in range(8, len(parts) - 1, 2):
+        one, other = parts[index : index + 2]
+        if one.transport and other.transport and one.ports == other.ports and random.random() < 0.3:
+            parts[index : index + 2] = other, one
     return parts
 
 
