@@ -11,7 +11,7 @@ from scapy_layers import websocket
 from scapy_layers.codes import DEFAULT_PORT, PROTOCOL_VERSION, TransportId
 from scapy_layers.framing import Framing, Place, binary_message, long, opens, short
 from scapy_layers.links import Batch, Gap, Limits, Way
-from scapy_layers.resync import EXPECTED, KNOWN, PLENTY, STRANGER, Found, Seeker
+from scapy_layers.resync import EXPECTED, KNOWN, MOST_PACKETS, PLENTY, STRANGER, Found, Seeker
 from scapy_layers.tcp import Event, Piece
 from scapy_layers.websocket import Answer
 
@@ -436,7 +436,9 @@ class Cutter:
             still = framing is Framing.SHORT and Framing.EITHER in self._sought
             way.framing, way.begun = Framing.EITHER if still else framing, True
             yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + best.at, gap.why)
-        elif len(self.buffer) > self._limits.undecided:
+        elif len(self.buffer) > self._limits.undecided or (
+            len(self._marks) > MOST_PACKETS and self._seekers[0].proof.at_once
+        ):
             if way.framing is Framing.UNDECIDED:
                 way.framing = Framing.FOREIGN
                 self.forget()

@@ -97,6 +97,9 @@ EXPECTED = Proof(28, 8, 24, 3, at_once=True)
 KNOWN = Proof(18, 3, 24, 3, at_once=True)
 """For a stream of batches with a hole in it."""
 
+MOST_PACKETS = 2048
+"""In so many packets a batch has to be found, where tshark has to find it too: Wireshark takes longer for each."""
+
 PLENTY = 64
 """A chain is followed until it has this much evidence."""
 
@@ -106,7 +109,7 @@ _TRIFLE = 3
 _ASKED = 4096
 """So many bytes more than there are may be asked about: chains that lie over each other must not cost time."""
 
-_WORK = 4
+_WORK = 1
 """So many batches are looked at for each byte, at most: chains that meet would otherwise be followed again and again."""
 
 _PATIENCE = 256

@@ -5092,12 +5092,13 @@ Z.seek = seek
 -- How much evidence is enough, in bits.
 seek.EXPECTED = { bits = 28, content = 8, whole_bits = 24, whole_content = 3 }
 seek.KNOWN = { bits = 18, content = 3, whole_bits = 24, whole_content = 3 }
+seek.MOST_PACKETS = 2048 -- that are looked through
 seek.MOST = 262144 -- bytes of a batch that is waited for, and of a direction that are looked through
 
 local PLENTY = 64 -- bits of evidence until which a chain is followed
 local TRIFLE = 3 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
 local ASKED = 4096 -- bytes more than there are that may be asked about
-local WORK = 4 -- batches that are looked at for each byte
+local WORK = 1 -- batches that are looked at for each byte
 local PATIENCE = 256 -- chains that may be refused
 local BOUNDARY = 6 -- bits, for a chain that begins with a packet
 local AHEAD = 20 -- bytes at the end in which places may show themselves later
@@ -5448,7 +5449,7 @@ function Z.sync(way, raw, key, visited)
     way.begun, way.broken, way.search = true, false, nil
     return at == 0 and 0 or skip(way, key, at)
   end
-  if size <= seek.MOST then return -1, DESEGMENT_ONE_MORE_SEGMENT end
+  if size <= seek.MOST and #way.search.ends <= seek.MOST_PACKETS then return -1, DESEGMENT_ONE_MORE_SEGMENT end
   way.search = nil
   if known then return skip(way, key, size) end
   way.foreign = key

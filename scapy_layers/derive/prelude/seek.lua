@@ -9,12 +9,13 @@ Z.seek = seek
 -- How much evidence is enough, in bits.
 seek.EXPECTED = { bits = 28, content = 8, whole_bits = 24, whole_content = 3 }
 seek.KNOWN = { bits = 18, content = 3, whole_bits = 24, whole_content = 3 }
+seek.MOST_PACKETS = 2048 -- that are looked through
 seek.MOST = 262144 -- bytes of a batch that is waited for, and of a direction that are looked through
 
 local PLENTY = 64 -- bits of evidence until which a chain is followed
 local TRIFLE = 3 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
 local ASKED = 4096 -- bytes more than there are that may be asked about
-local WORK = 4 -- batches that are looked at for each byte
+local WORK = 1 -- batches that are looked at for each byte
 local PATIENCE = 256 -- chains that may be refused
 local BOUNDARY = 6 -- bits, for a chain that begins with a packet
 local AHEAD = 20 -- bytes at the end in which places may show themselves later

@@ -129,7 +129,7 @@ function Z.sync(way, raw, key, visited)
     way.begun, way.broken, way.search = true, false, nil
     return at == 0 and 0 or skip(way, key, at)
   end
-  if size <= seek.MOST then return -1, DESEGMENT_ONE_MORE_SEGMENT end
+  if size <= seek.MOST and #way.search.ends <= seek.MOST_PACKETS then return -1, DESEGMENT_ONE_MORE_SEGMENT end
   way.search = nil
   if known then return skip(way, key, size) end
   way.foreign = key
