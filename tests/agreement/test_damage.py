@@ -44,10 +44,10 @@ def test_damaged_capture_is_read_alike(name: str, kind: str, seed: int, tmp_path
     assert difference is None, f"\n{difference}"
 
 
-FILES = [*damage.files([], 1_500), *damage.files([], 96)]
+FILES = ["nanoseconds", "vlan", "raw", "pcapng", "pcapng_big", "gzip", "snap96", "chopped1500"]
 
 
-@pytest.mark.parametrize("kind", sorted({*FILES}))
+@pytest.mark.parametrize("kind", FILES)
 def test_file_of_any_kind_is_read_alike(kind: str, tmp_path: Path) -> None:
     raws = [one.raw for one in damage.packets(PCAPS / "history.pcapng")]
     path = tmp_path / kind
