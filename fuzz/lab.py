@@ -24,7 +24,7 @@ from conformance.nodes.base import Node
 from conformance.observe import Endpoints
 from fuzz.cases import Case
 from fuzz.oracles import Harm, Objection, Patient, Spot, When
-from fuzz.oracles.patient import hurried
+from fuzz.oracles.patient import FAIR
 from fuzz.oracles.rival import difference
 from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Vitals
@@ -69,6 +69,9 @@ SLOWER, SLOWER_SECONDS = 4.0, 0.004
 TRY_SECONDS = 20.0
 """A script that takes longer is cut: what is behind is not played. Many cases together may be more than can be tried."""
 
+HURRY = 0.1
+"""Of T1, what an answer may take while many scripts are tried of which most stall the node."""
+
 LINGER, LONGEST_LINGER = 0.15, 3.0
 """Seconds in which a process may still die of what it was sent; where it is known or likely that it takes its time."""
 
@@ -88,6 +91,10 @@ NOT_STARTED = (HarnessError, NotApplicable, NotReached, NoLink, Unmet, OSError)
 
 class Nurse(Protocol):
     """What the lab asks of an ``oracles.Patient``."""
+
+    @property
+    def usual(self) -> float:
+        """Seconds that an exchange took when the node was fresh; 0 when nobody knows."""
 
     def begin(self) -> None:
         """The node was just started."""
@@ -311,12 +318,14 @@ class Seat:
 
     Attributes:
         state: ``down``, ``fresh``, ``used`` or ``harmed``.
+        usual: Seconds that an exchange takes when the node is fresh.
     """
 
     def __init__(self, stage: Ground, make: Callable[[Ground], Nurse], reply: float) -> None:
         self.stage = stage
         self._reply = reply
         self.state = "down"
+        self.usual = 0.0
         self._make = make
         self._patient: Nurse | None = None
         self._answers = Answers()
@@ -334,6 +343,7 @@ class Seat:
             self.stage.restart()
         self._patient = self._make(self.stage)
         self._patient.begin()
+        self.usual = max(self.usual, self._patient.usual)
         self.state = "fresh"
 
     def play(
@@ -528,6 +538,29 @@ class Lab:
             self._prepare(seat)
         return tried
 
+    def play_beside(
+        self, script: Script, times: int, *, rounds: int = 1, linger: float = 0.0
+    ) -> list[Tried]:
+        """Plays a script on so many fresh nodes side by side: for what is mostly waited for.
+
+        Args:
+            script: What is played.
+            times: How many nodes.
+            rounds: See ``play``.
+            linger: See ``play``.
+
+        Raises:
+            NoFreshNode: One of them is not to be had.
+        """
+        seats = self._fresh(script, times)
+        with ThreadPoolExecutor(times, "beside") as threads:
+            playing = [threads.submit(seat.play, script, rounds, linger=linger) for seat in seats]
+            tries = [one.result() for one in playing]
+        self.tries += times
+        for seat in seats:
+            self._prepare(seat)
+        return tries
+
     def compare(self, script: Script) -> Tried:
         """Plays a script on two nodes that were just started, one of each kind, and sees whether they answer alike.
 
@@ -609,19 +642,41 @@ class Lab:
             self._await(future)
         return wanted
 
+    def _fresh(self, script: Script, count: int) -> list[Seat]:
+        """Returns so many seats with nodes that were just started."""
+        kind = (needs_of(script), repr(script.where))
+        if kind != self._kind:
+            self._furnish(kind, script)
+        self._add_seats(script, count - len(self._seats))
+        # Those that are ready, or will be soonest.
+        seats = sorted(self._seats, key=lambda seat: seat.state != "fresh")[:count]
+        for seat in seats:
+            if seat.state != "fresh":
+                self._prepare(seat)
+        for seat in seats:
+            future = self._starting.pop(id(seat), None)
+            if future is not None:
+                self._await(future)
+        return seats
+
     def _furnish(self, kind: tuple[str, str], script: Script) -> None:
         """Starts nodes of a kind; those of another kind end."""
         self.rest()
+        self._add_seats(script, self._count)
+        self._kind = kind
+
+    def _add_seats(self, script: Script, count: int) -> None:
+        """Starts so many more nodes that a script can be played on."""
         where = dict(script.where)
         try:
-            self._seats = [
-                Seat(self._stage_of(kind[0], where), self._patient_of, self._reply)
-                for _ in range(self._count)
+            seats = [
+                Seat(self._stage_of(needs_of(script), where), self._patient_of, self._reply)
+                for _ in range(count)
             ]
         except NotApplicable as error:
             raise NoFreshNode(str(error)) from None
-        self._kind = kind
-        for seat in self._seats:
+        self._seats += seats
+        for seat in seats:
             self._prepare(seat)
 
     def _is_up(self, seat: Seat) -> bool:
@@ -643,8 +698,10 @@ class Lab:
     @contextmanager
     def hurried(self) -> Iterator[None]:
         """Waits less for answers than is fair; what is seen so has to be seen again with all the patience."""
+        usual = max((seat.usual for seat in self._seats), default=0.0)
         self.rest()
-        patience, self._reply = self._reply, hurried(self._reply)
+        patience = self._reply
+        self._reply = min(patience, max(HURRY * patience, FAIR * usual))
         try:
             yield
         finally:

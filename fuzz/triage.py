@@ -88,14 +88,17 @@ GROUPS, GROUP_SECONDS = 6, 1.2
 ORDINARY = frozenset({Do.REACH, Do.SETTLE, Do.CLOSE})
 """Steps that every node has to bear: they are what is left of a script without its messages."""
 
-CONFIRM_SHARE = 0.15
-"""Of the time in which something is made smaller, for seeing that the smallest comes again."""
+CONFIRM_SHARE, WAITED_SHARE = 0.15, 0.6
+"""Of the time in which something is made smaller, for seeing that the smallest comes again; where that takes long."""
 
 WORDS = 8
 """So many words of what a process said are in its signature."""
 
 SERVING = frozenset({Harm.STALL, Harm.REFUSING, Harm.DISTURBED, Harm.PAUSE, Harm.SLOW, Harm.GONE, Harm.UNDUE})
 """Different views of one thing: the node lives, but does not serve as it should."""
+
+WAITED = frozenset({Harm.STALL, Harm.REFUSING, Harm.GONE})
+"""What takes seconds to be seen, in which hardly anything is done: several tries of it go side by side."""
 
 BORNE = frozenset({Harm.DISTURBED, Harm.UNDUE, Harm.PAUSE, Harm.SLOW, Harm.BUSY, Harm.UNDECODABLE})
 """With these a node goes on, and other harm shows all the same: where ordinary traffic is enough for one of them, it is
@@ -1400,18 +1403,43 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
         # What came before may have helped.
         return tried.fresh or harms(script, fresh=True)
 
-    # Some of the time is for seeing that the smallest does it again and again.
+    share = WAITED_SHARE if finding.harm in WAITED else CONFIRM_SHARE
     with lab.hurried():
-        result = shrink(origin, harms, deadline - CONFIRM_SHARE * seconds)
-    for back, script in enumerate(reversed(result.kept[1:]), 1):
-        # One in a row of those that do not come again is as bad as the next: the steps back become longer.
-        if back & (back - 1) == 0 and _confirmed(lab, finding, script, wanted):
-            break
-        if time.monotonic() >= deadline + seconds / 4:
-            break
+        result = shrink(origin, harms, deadline - share * seconds)
+    # Some of the time is for seeing that the smallest does it again and again.
+    late = deadline + seconds / 4
+    small = _smallest(result.kept[1:], lambda script: _confirmed(lab, finding, script, wanted), late)
+    tries, done = result.tries, result.done
+    if small < len(result.kept) - 1 and time.monotonic() < deadline:
+        # What showed only in a hurry is not it.
+        result = shrink(result.kept[small], harms, deadline)
+        tries, done = tries + result.tries, result.done
+        _smallest(result.kept[1:], lambda script: _confirmed(lab, finding, script, wanted), late)
     finding.minimised = Minimised(
-        finding.script.sends, finding.script.size, time.monotonic() - began, result.tries, result.done
+        finding.script.sends, finding.script.size, time.monotonic() - began, tries, done
     )
+
+
+def _smallest(kept: Sequence[Script], is_true: Callable[[Script], bool], late: float) -> int:
+    """Looks for the smallest of some scripts that is true; the smallest of all mostly is, those before it likelier.
+
+    Args:
+        kept: Each smaller than the one before.
+        is_true: Tells whether it is, and takes it then.
+        late: On ``time.monotonic``; nothing is tried behind it.
+
+    Returns:
+        How many of them there are up to the one that was taken; 0 when none was.
+    """
+    true, false = 0, len(kept) + 1
+    at = len(kept)
+    while false - true > 1 and time.monotonic() < late:
+        if is_true(kept[at - 1]):
+            true = at
+        else:
+            false = at
+        at = (true + false) // 2
+    return true
 
 
 def _emptied(finding: Finding, other: str, why: str) -> Finding:
@@ -1437,12 +1465,14 @@ def core_of(finding: Finding) -> tuple[object, ...]:
 
 def _confirmed(lab: Lab, finding: Finding, script: Script, wanted: Objection) -> bool:
     """Plays a smaller script with all the patience there is; it is the finding's when it does it every time."""
+    rounds, linger = _rounds(finding.rounds), linger_of(finding.waited)
     tries: list[Tried] = []
-    for _ in range(WANTED):
-        tried = lab.play(script, rounds=_rounds(finding.rounds), linger=linger_of(finding.waited))
-        if tried.objection is None or not _same(wanted, tried.objection):
+    while len(tries) < WANTED:
+        beside = WANTED if finding.harm in WAITED else 1
+        more = lab.play_beside(script, beside, rounds=rounds, linger=linger)
+        if not all(tried.objection is not None and _same(wanted, tried.objection) for tried in more):
             return False
-        tries.append(tried)
+        tries += more
     finding.shown_by(tries[-1])
     finding.confirmed = len(tries), len(tries)
     return True

@@ -6,7 +6,7 @@ import re
 
 from fuzz.oracles.base import Harm, Objection, When, oracle
 from fuzz.oracles.canary import Trouble, Wrong
-from fuzz.oracles.machine import Watch
+from fuzz.oracles.machine import TURN, Watch
 from fuzz.oracles.pace import limit
 from fuzz.oracles.patient import Patient
 from fuzz.oracles.places import place_of
@@ -23,7 +23,8 @@ HELD_UP = 0.1
 """Seconds for a new session that show that it had to wait."""
 
 BUSY_CALLS = 3
-"""New sessions that are tried once more on a busy machine, each waiting twice as long as the one before."""
+"""New sessions that are tried once more on a machine that is busy with others, each waiting twice as long as the one
+before."""
 
 
 @oracle("process", "the process lives", When.CASE, "a process of ours")
@@ -151,18 +152,19 @@ def objection_of(patient: Patient, trouble: Trouble, played: Played | None = Non
 
 
 def _called(patient: Patient) -> Served | None:
-    """Opens a new session; a second one when that fails, and more of them while the machine is busy."""
+    """Opens a new session; a second one when that fails, and more of them while the machine leaves the node no time."""
     watch = Watch()
     served = patient.call()
     if served is None or served.well:
         return served
+    turns = patient.turns()
     for longer in range(BUSY_CALLS):
         if patient.node.death():
             break
         busy = watch.busy
         served = patient.call(patient.reply * 2**longer if busy else patient.reply / 2)
         assert served is not None
-        if served.well or not busy:
+        if served.well or not busy or turns.had >= patient.reply * TURN:
             break
     return served
 

@@ -19,7 +19,7 @@ from enum import StrEnum
 from conformance.nodes.base import Node
 from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
-from fuzz.oracles.machine import Watch
+from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
 from fuzz.player import Answer, Answers, Initiator, Pipe, Player, Trace
 from fuzz.states import State
@@ -168,6 +168,7 @@ class Canary:
 
     def __init__(self, node: Node, reply: float, rng: random.Random, unjudged: Container[Spot] = ()) -> None:
         self.reply = reply
+        self._node = node
         self._unjudged = unjudged
         word = f"{rng.getrandbits(64):016x}".encode()
         self._word = word
@@ -571,11 +572,11 @@ class Canary:
 
         On a busy machine it waits longer, and nothing that comes is late.
         """
-        watch = Watch()
+        watch, turns = Watch(), Turns(self._node.pid)
         since = self._sent_at if self._seen < self._number else time.perf_counter()
         self.ask()
         answered = self.answered(self.patience)
-        if not answered and watch.busy:
+        if not answered and watch.busy and turns.had < self.patience * TURN:
             answered = self.answered(BUSY_TIMES * self.patience)
         took = time.perf_counter() - since
         if self._of_end() is not None:

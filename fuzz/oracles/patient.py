@@ -30,7 +30,7 @@ from fuzz.oracles.base import (
 )
 from fuzz.oracles.canary import Canary
 from fuzz.oracles.history import History
-from fuzz.oracles.machine import Watch, overslept
+from fuzz.oracles.machine import TURN, Turns, Watch, overslept
 from fuzz.oracles.pace import Pace
 from fuzz.oracles.rival import Rival
 from fuzz.oracles.service import Caller, Served
@@ -156,6 +156,10 @@ class Patient:
     def busy(self) -> bool:
         """The machine has had others to serve since the last look that was more than a glance, or does at the moment."""
         return self._watch.busy or any(overslept() > OVERSLEPT for _ in range(AWAKE))
+
+    def turns(self) -> Turns:
+        """Returns what tells how long the node could work from now on."""
+        return Turns(self.node.pid)
 
     def fair(self, played: Played | None) -> float:
         """Returns seconds that the node may take for what it was sent lately, going by how long it took when fresh.
@@ -322,7 +326,7 @@ class Patient:
     def aftermath(self) -> Objection | None:
         """Waits a moment for the exit or the last words of a node that no longer serves; the gravest thing it shows."""
         node = self.node
-        watch = Watch()
+        watch, turns = Watch(), self.turns()
         deadline = time.perf_counter() + AFTERMATH
         patient = True
         with _Exit(node.pid) as exited:
@@ -334,7 +338,7 @@ class Patient:
                     return None
                 now = time.perf_counter()
                 if now >= deadline:
-                    if not (patient and watch.busy):
+                    if not (patient and watch.busy) or turns.had >= AFTERMATH * TURN:
                         return None
                     patient, deadline = False, now + 5 * AFTERMATH
                 exited.wait(AFTERMATH_STEP)

@@ -128,6 +128,8 @@ class SickStage:
 class Doctor:
     """Looks at a sick node as oracles would."""
 
+    usual = 0.0
+
     def __init__(self, stage: Ground) -> None:
         assert isinstance(stage, SickStage)
         self._node = stage.sick
