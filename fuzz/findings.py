@@ -382,6 +382,18 @@ class Finding:
                 self.path.replace(settled)
             self.path = settled
 
+    def move(self) -> None:
+        """Takes the folder along to another name of the bucket; what an earlier part of the run has there is one with it."""
+        if self.path is None:
+            return
+        with _alone_in(self.path.parent):
+            moved, there = folder_of(self.path.parent, self.bucket)
+            if there is not None:
+                self.before += there.hits
+                shutil.rmtree(moved)
+            self.path.replace(moved)
+            self.path = moved
+
     def _write_capture(self, path: Path, tried: Tried) -> None:
         beside = path / f".{CAPTURE}.{os.getpid()}"
         with gone_on_failure(beside):

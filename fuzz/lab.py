@@ -538,9 +538,7 @@ class Lab:
             self._prepare(seat)
         return tried
 
-    def play_beside(
-        self, script: Script, times: int, *, rounds: int = 1, linger: float = 0.0
-    ) -> list[Tried]:
+    def play_beside(self, script: Script, times: int, *, rounds: int = 1, linger: float = 0.0) -> list[Tried]:
         """Plays a script on so many fresh nodes side by side: for what is mostly waited for.
 
         Args:

@@ -23,6 +23,7 @@ from fuzz.coverage import Coverage
 from fuzz.fairness import Fairness
 from fuzz.fast import LANES, Fast, Ran
 from fuzz.findings import ACTED, CERTAIN, CONFIRMED, Finding
+from fuzz.kinship import STAGE
 from fuzz.lab import SLOW
 from fuzz.oracles import ORACLES, PAUSE, Objection, Patient, When
 from fuzz.plan import Done, Numbered, Plan, merged, mine
@@ -32,7 +33,7 @@ from fuzz.recorder import Recorder
 from fuzz.script import Do, Script, Step
 from fuzz.stages import Stage, stage_for
 from fuzz.states import FACTS, State
-from fuzz.triage import LATE, STAGE, Suspect, Triage, akin, bucket_of, telling
+from fuzz.triage import LATE, Suspect, Triage, akin, bucket_of, telling
 
 FIRST_BATCH, BATCH = 16, 512
 """So many cases are taken at once and played stage by stage; fewer in the beginning."""

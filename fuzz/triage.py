@@ -33,15 +33,17 @@ from fuzz.findings import (
     open_folder,
     without_line,
 )
+from fuzz.kinship import STAGE, about, phase_of, why_one
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried, linger_of
-from fuzz.oracles import DEADLY, Harm, Objection
+from fuzz.oracles import DEADLY, SERVING, Harm, Objection
+from fuzz.oracles.places import in_file
 from fuzz.plan import Numbered
 from fuzz.player import Ending, Played
 from fuzz.regression import fails_on
-from fuzz.script import Do, Script, Step
+from fuzz.script import Do, Script, Step, Template
 from fuzz.shrink import shrink
-from fuzz.states import FACTS, State
+from fuzz.states import State
 from scapy_layers.batch import contents
 from scapy_layers.codes import Kind
 from spark_reports.rows import utc_now
@@ -94,21 +96,12 @@ CONFIRM_SHARE, WAITED_SHARE = 0.15, 0.6
 WORDS = 8
 """So many words of what a process said are in its signature."""
 
-SERVING = frozenset({Harm.STALL, Harm.REFUSING, Harm.DISTURBED, Harm.PAUSE, Harm.SLOW, Harm.GONE, Harm.UNDUE})
-"""Different views of one thing: the node lives, but does not serve as it should."""
-
 WAITED = frozenset({Harm.STALL, Harm.REFUSING, Harm.GONE})
 """What takes seconds to be seen, in which hardly anything is done: several tries of it go side by side."""
 
 BORNE = frozenset({Harm.DISTURBED, Harm.UNDUE, Harm.PAUSE, Harm.SLOW, Harm.BUSY, Harm.UNDECODABLE})
 """With these a node goes on, and other harm shows all the same: where ordinary traffic is enough for one of them, it is
 not judged any more behind ``HITS`` hits."""
-
-LIBRARIES = frozenset({"alloc", "core", "std", "hashbrown"})
-"""Crates that everybody calls."""
-
-STAGE = "stage"
-"""Place of an objection of the oracle that looks whether a group, or scouting, still works."""
 
 LOOKS = 3
 """A bucket of which nobody could tell which case it was is looked into again, so often, when one case surely hits it."""
@@ -146,6 +139,22 @@ class Suspect:
     def alone(self) -> Script:
         """The case on a link of its own."""
         return Script((Step(Do.REACH, "a", self.state), *self.steps), self.script.where)
+
+    @property
+    def as_sent(self) -> Script:
+        """The same with the ZenohIDs that were drawn for it: a node may have taken them for lengths, counts and more.
+
+        What a link learns from the node, and what it counts, is its own; such steps stay as they are.
+        """
+        sends = [index for index, step in enumerate(self.steps) if step.do is Do.SEND]
+        sent = self.played.sent if self.played is not None else []
+        if len(sends) != len(sent) or any(self.steps[index].times != 1 for index in sends):
+            return self.alone
+        steps = list(self.steps)
+        for index, raw in zip(sends, sent, strict=True):
+            if set(steps[index].data.names) == {"zid"}:
+                steps[index] = replace(steps[index], data=Template.of(raw))
+        return Script((Step(Do.REACH, "a", self.state), *steps), self.script.where)
 
 
 @dataclass(slots=True, eq=False)
@@ -220,14 +229,12 @@ def bucket_of(objection: Objection, case: Case | None, state: State | None) -> s
     Where the process says where it failed, that is what it is: signal, file, and what it said there; lines move
     from version to version. Otherwise what is seen, and the kind of message and the part of a session it came in.
     """
-    place = without_line(objection.place)
-    words = words_of(objection.detail)
-    said = [str(objection.harm), place, f'"{words}"' if words else ""]
+    said = _seen(objection)
     if is_placed(objection):
-        return " ".join(filter(None, said))
+        return said
     # What a stage needs of a node is gone: whatever was said there last, the same thing is broken.
-    message = "" if place == STAGE else case.message if case is not None else "?"
-    return " ".join(filter(None, [*said, phase_of(state), message]))
+    message = "" if objection.place == STAGE else case.message if case is not None else "?"
+    return " ".join(filter(None, [said, phase_of(state), message]))
 
 
 def bucket_without(objection: Objection, kind: str) -> str:
@@ -237,9 +244,16 @@ def bucket_without(objection: Objection, kind: str) -> str:
         objection: What was seen.
         kind: ``TRAFFIC`` or ``STATE``.
     """
+    said = _seen(objection)
+    return said if is_placed(objection) else f"{said} {kind}"
+
+
+def _seen(objection: Objection) -> str:
+    """Returns what is seen, and where the process says that it failed, as signatures begin."""
     words = words_of(objection.detail)
-    said = [str(objection.harm), without_line(objection.place), f'"{words}"' if words else ""]
-    return " ".join(filter(None, said if is_placed(objection) else [*said, kind]))
+    return " ".join(
+        filter(None, [str(objection.harm), without_line(objection.place), f'"{words}"' if words else ""])
+    )
 
 
 def bare(script: Script) -> Script:
@@ -250,23 +264,6 @@ def bare(script: Script) -> Script:
 def is_placed(objection: Objection) -> bool:
     """Tells whether the process itself said in which file of its own it failed."""
     return in_file(objection.place)
-
-
-def in_file(place: str) -> bool:
-    """Tells whether a place is one in a file; those of a standard library say nothing, everybody calls it."""
-    found = re.search(r"(\S+)\.\w+:\d+", place)
-    return found is not None and found[1].partition("/")[0] not in LIBRARIES
-
-
-def phase_of(state: State | None) -> str:
-    """Returns the part of a conversation: one decoder of the node, however a link came there."""
-    if state is None:
-        return ""
-    if state in {State.SCOUTING, State.GROUP, State.JOINED}:
-        return "scouting" if state is State.SCOUTING else "group"
-    if state in {State.LOW_LATENCY, State.COMPRESSED}:
-        return str(state)
-    return "session" if FACTS[state].session or state is State.CLOSED else "handshake"
 
 
 def words_of(detail: str) -> str:
@@ -301,6 +298,9 @@ def akin(seen: Objection, now: Objection) -> bool:
         return seen.harm in SERVING
     if seen.harm is Harm.DIFFERS:
         return now.harm is seen.harm and now.place == seen.place
+    if seen.harm is Harm.BUSY and now.harm in SERVING:
+        # What keeps one thread of it busy for long keeps all of them busy when it is done again and again.
+        return True
     return seen.harm is now.harm or (seen.harm in SERVING and now.harm in SERVING)
 
 
@@ -969,16 +969,17 @@ class Triage:
         if found is not None:
             return found[0][-1], found[1]
         # Neither the last nor its session: one that is further back, or many of them together.
-        seen = self._lab.walk([suspect.alone for suspect in suspects], until)
+        seen = self._lab.walk([suspect.as_sent for suspect in suspects], until)
         tries: list[tuple[Group, Script]] = []
         if seen is not None and seen[1].objection is not None and akin(objection, seen[1].objection):
             suspect = suspects[seen[0]]
             before = suspects[: seen[0] + 1]
             # Harm that takes long to be seen shall not be given up so near to the end.
             until = min(deadline, max(until, time.monotonic() + 4 * seen[1].seconds + 2))
-            tries += [((suspect,), script) for script in (suspect.alone, suspect.script)]
+            ways = dict.fromkeys((suspect.alone, suspect.as_sent, suspect.script))
+            tries += [((suspect,), script) for script in ways]
             # It may have taken its time to die.
-            tries += [((one,), one.alone) for one in reversed(before[-LATE:-1])]
+            tries += [((one,), one.as_sent) for one in reversed(before[-LATE:-1])]
             tries.append((before, joined(before)))
         tries += [(suspects[-count:], joined(suspects[-count:])) for count in _doubling(len(suspects))]
         found = self._first(objection, iter(tries), until, LINGER)
@@ -1028,10 +1029,12 @@ class Triage:
         """Yields what is most likely: the last cases alone, then what was played on the link of the last."""
         last = suspects[-1]
         yield (last,), last.alone
+        if last.as_sent != last.alone:
+            yield (last,), last.as_sent
         if len(last.script.steps) > len(last.alone.steps):
             yield (last,), last.script
         for suspect in _odd(suspects[:-1])[: RECENT // 2]:
-            yield (suspect,), suspect.alone
+            yield (suspect,), suspect.as_sent
         # Some harm is a matter of luck.
         yield (last,), last.alone
         yield (last,), last.alone
@@ -1239,36 +1242,63 @@ class Triage:
         """Joins a finding that was made smaller to one that is the same then, though it was met by another message."""
         if finding.minimised is None or self.findings.get(finding.bucket) is not finding:
             return
-        core = core_of(finding)
-        there = next(
-            (
-                other
-                for other in self.findings.values()
-                if other is not finding and other.minimised is not None and core_of(other) == core
-            ),
-            None,
-        )
-        if there is None:
-            return
-        del self.findings[finding.bucket]
-        self._names |= {name: there.bucket for name, to in self._names.items() if to == finding.bucket}
-        self._names[finding.bucket] = there.bucket
+        self._call_by_field(finding)
+        for other in list(self.findings.values()):
+            there = other is not finding and self.findings.get(other.bucket) is other
+            why = why_one(finding, other) if there and other.minimised is not None else ""
+            if why:
+                graver = _gravity(finding) < _gravity(other)
+                gone, kept = (other, finding) if graver else (finding, other)
+                self._join(gone, kept, why)
+                finding = kept
+
+    def _join(self, gone: Finding, kept: Finding, why: str) -> None:
+        """Takes all that was told as one finding for hits of another one, which is the same fault."""
+        del self.findings[gone.bucket]
+        self._rename(gone.bucket, kept.bucket)
         for left_out in (self._mask, self._wide):
-            left_out.update({cause: there for cause, one in left_out.items() if one is finding})
+            left_out.update({cause: kept for cause, one in left_out.items() if one is gone})
         with self._writing:
-            there.hits += finding.hits
-            there.before += finding.before
-            there.masked += finding.masked
+            kept.hits += gone.hits
+            kept.before += gone.before
+            kept.masked += gone.masked
             for name in ("places", "messages", "states", "causes", "case_buckets"):
-                getattr(there, name).update(getattr(finding, name))
+                getattr(kept, name).update(getattr(gone, name))
             # An earlier part of the run may have rows of it.
-            there.case_buckets.add(finding.bucket)
-            there.notes.append(f"Met as `{finding.bucket}` too; the smallest script of that is the same.")
-            drop_folder(finding.path)
-            _emptied(finding, there.bucket, "the smallest script is the same")
-        self.merged.append(finding)
-        self._leave_out(there)
-        self._save(there)
+            kept.case_buckets.add(gone.bucket)
+            kept.notes.append(f"Met as `{gone.bucket}` too; {why}.")
+            drop_folder(gone.path)
+            _emptied(gone, kept.bucket, why)
+        self.merged.append(gone)
+        self._leave_out(kept)
+        self._save(kept)
+
+    def _rename(self, old: str, new: str) -> None:
+        """Has what would fall into one bucket fall into another one."""
+        self._names |= {name: new for name, to in self._names.items() if to == old}
+        self._names[old] = new
+
+    def _call_by_field(self, finding: Finding) -> None:
+        """Calls a finding by the field that it is about, where that is not a matter of the message that carries it.
+
+        Otherwise it would be called by whichever message was met first.
+        """
+        field = about(finding)
+        if not field:
+            return
+        name = " ".join([_seen(_objection(finding)), phase_of(State(finding.state)), field])
+        if name == finding.bucket or name in self.findings:
+            return
+        with self._writing:
+            old = replace(finding, bucket=finding.bucket)
+            del self.findings[old.bucket]
+            self._rename(old.bucket, name)
+            self.merged.append(_emptied(old, name, "it is called by the field that it is about"))
+            finding.case_buckets.add(old.bucket)
+            finding.bucket = name
+            finding.move()
+        self.findings[name] = finding
+        self._save(finding)
 
     # Making it smaller -----------------------------------------------------------------------------
 
@@ -1450,17 +1480,9 @@ def _emptied(finding: Finding, other: str, why: str) -> Finding:
     return finding
 
 
-def core_of(finding: Finding) -> tuple[object, ...]:
-    """Returns what is the same of two findings that are one fault: what is seen, and what is sent for it.
-
-    Which state of the same part of a conversation a link was in, and which lane of it a message took, tells no faults
-    apart; neither do notes.
-    """
-    sent = tuple(
-        (str(step.do), step.link, phase_of(step.state), str(step.data).replace("{sn_be}", "{sn}"), step.times)
-        for step in finding.script.steps
-    )
-    return finding.harm, without_line(finding.place), finding.without, finding.script.where, sent
+def _gravity(finding: Finding) -> int:
+    """Returns how grave what is seen is, 0 for the gravest."""
+    return list(Harm).index(finding.harm)
 
 
 def _confirmed(lab: Lab, finding: Finding, script: Script, wanted: Objection) -> bool:

@@ -48,6 +48,9 @@ class Harm(StrEnum):
 DEADLY = frozenset({Harm.CRASH, Harm.PANIC})
 """What the process shows of itself; nobody has to wait for an answer to know it."""
 
+SERVING = frozenset({Harm.STALL, Harm.REFUSING, Harm.DISTURBED, Harm.PAUSE, Harm.SLOW, Harm.GONE, Harm.UNDUE})
+"""Different views of one thing: the node lives, but does not serve as it should."""
+
 
 @dataclass(frozen=True, slots=True)
 class Objection:

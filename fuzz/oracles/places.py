@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+LIBRARIES = frozenset({"alloc", "core", "std", "hashbrown"})
+"""Crates that everybody calls."""
+
 
 def place_of(said: str) -> str:
     """Returns where a failure was: ``crate/src/file.rs:line`` without version and column, or what failed."""
@@ -20,3 +23,9 @@ def place_of(said: str) -> str:
         return f"{'/'.join(path)}:{place[2]}"
     known = re.search(r"memory allocation|stack overflow|fatal runtime error", said)
     return known[0] if known else ""
+
+
+def in_file(place: str) -> bool:
+    """Tells whether a place is one in a file; those of a standard library say nothing, everybody calls it."""
+    found = re.search(r"(\S+)\.\w+:\d+", place)
+    return found is not None and found[1].partition("/")[0] not in LIBRARIES

@@ -47,7 +47,9 @@ def watched(lab: Lab) -> None:
             seen, size = tried.objection, f"{tried.script.sends:4} messages {tried.script.size:6} bytes"
             what = f"{seen.harm} {seen.place}" if seen else "well"
             how = "beside" if len(tries) > 1 else "fresh" if tried.fresh else "used"
-            print(f"    {took:6.2f} s, {tried.seconds:6.2f} s of it played, {size}, {how}: {what}", flush=True)
+            print(
+                f"    {took:6.2f} s, {tried.seconds:6.2f} s of it played, {size}, {how}: {what}", flush=True
+            )
 
     def alone(*args: Any, **options: Any) -> Tried:
         began = time.monotonic()

@@ -1,0 +1,161 @@
+"""Whether two findings are one fault, where the node does not say where it failed: what their smallest scripts share.
+
+Pure functions. Three things make two findings one:
+
+- What is sent is the same, but for the state of the same part of a conversation.
+- What is sent is almost all one field, and it is the same field of other messages: a key is a key, whatever carries it.
+- Memory that cannot be had is asked for at the same place of the same message: how much it is decides whether the
+  process ends or only what goes on in it, and what goes round the message does not matter.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from fuzz.findings import Finding, without_line
+from fuzz.lying import MARKS
+from fuzz.oracles import DEADLY, SERVING, Harm
+from fuzz.oracles.places import in_file
+from fuzz.script import PREFIXES, Do, Script, Template
+from fuzz.shrink import walk
+from fuzz.states import FACTS, State
+from scapy_layers.batch import contents
+from scapy_layers.codes import Kind
+from scapy_layers.transport import Fragment
+
+STAGE = "stage"
+"""Place of an objection of the oracle that looks whether a group, or scouting, still works."""
+
+BULK, BULKY = 32, 2 / 3
+"""A field that has so many bytes, and so much of its batch, is what the batch is about."""
+
+WILD = ("$*", "**", "*")
+"""Wild cards of keys, those first that are compared by other means; what needs none of them is no matter of matching."""
+
+_FRAMED = re.compile(r"^FRAME\.(?:messages\.)?")
+
+_MEMORY = re.compile(r"memory allocation|capacity overflow")
+
+
+def phase_of(state: State | None) -> str:
+    """Returns the part of a conversation: one decoder of the node, however a link came there."""
+    if state is None:
+        return ""
+    if state in {State.SCOUTING, State.SEEKING}:
+        return "scouting"
+    if state in {State.GROUP, State.JOINED}:
+        return "group"
+    if state in {State.LOW_LATENCY, State.COMPRESSED}:
+        return str(state)
+    return "session" if FACTS[state].session or state is State.CLOSED else "handshake"
+
+
+def same_bytes(script: Script) -> tuple[object, ...]:
+    """Returns what is the same of two scripts that send the same.
+
+    Which state of the same part of a conversation a link was in, and which lane of it a message took, tells no faults
+    apart; neither do notes.
+    """
+    return script.where, tuple(
+        (str(step.do), step.link, phase_of(step.state), str(step.data).replace("{sn_be}", "{sn}"), step.times)
+        for step in script.steps
+    )
+
+
+def same_field(script: Script) -> str:
+    """Returns the field that all that is sent is about, with the wild cards that it needs; nothing when there is none."""
+    batches = list(_batches(script))
+    names = {_bulk_of(batch) for batch in batches}
+    if len(names) != 1 or "" in names:
+        return ""
+    sent = b" ".join(batches)
+    wild = next((card for card in WILD if card.encode() in sent), "")
+    return " ".join(filter(None, [*names, wild]))
+
+
+def same_memory(harm: Harm, place: str, detail: str, script: Script) -> tuple[str, ...]:
+    """Returns the messages and the place in them for which there is not enough memory; nothing when that is not it."""
+    if harm not in DEADLY or not _MEMORY.search(f"{place} {detail}"):
+        return ()
+    read = [contents(batch, kind) for batch, kind in _kinds(script)]
+    refused = [
+        _FRAMED.sub("", re.sub(r"\[\d+\]", "", one.error.field)) for one in read if one.error is not None
+    ]
+    names = [name for one in read for name in one.names.split() if name != "FRAME"]
+    return (*names, *refused) if len(refused) == 1 else ()
+
+
+def about(finding: Finding) -> str:
+    """Returns the field that a finding is about where nothing else tells where the node failed, as in ``same_field``."""
+    if in_file(finding.place) or finding.without or not finding.state:
+        return ""
+    return same_field(finding.script)
+
+
+def why_one(one: Finding, other: Finding) -> str:
+    """Returns why two findings that were made smaller are one fault, in words; nothing when they are not known to be."""
+    if one.without != other.without:
+        return ""
+    first, second = one.script, other.script
+    place, same = without_line(one.place), without_line(one.place) == without_line(other.place)
+    if one.harm is other.harm and same and same_bytes(first) == same_bytes(second):
+        return "the smallest script of that is the same"
+    if in_file(place) or in_file(other.place) or first.where != second.where:
+        return ""
+    serving = one.harm in SERVING and other.harm in SERVING and STAGE not in {one.place, other.place}
+    if (serving or (one.harm is other.harm and same)) and _part(one) == _part(other):
+        field = about(one)
+        if field and field == about(other):
+            return f"the smallest script of that sends the same field, {field}, in another message"
+    memory = _memory(one)
+    if memory and memory == _memory(other):
+        return f"the smallest script of that asks for too much memory at the same place, {memory[-1]}"
+    return ""
+
+
+def _part(finding: Finding) -> str:
+    return phase_of(State(finding.state)) if finding.state else ""
+
+
+def _memory(finding: Finding) -> tuple[str, ...]:
+    return same_memory(finding.harm, finding.place, finding.detail, finding.script)
+
+
+def _kinds(script: Script) -> Iterator[tuple[bytes, Kind | None]]:
+    kinds: dict[str, Kind | None] = {}
+    for step in script.steps:
+        if step.state is not None:
+            scouting = step.state in {State.SCOUTING, State.SEEKING}
+            kinds[step.link] = Kind.SCOUTING if scouting else None
+            if step.state is State.LOW_LATENCY:
+                kinds[step.link] = Kind.NETWORK
+        if step.do is Do.SEND and step.data.pieces:
+            yield _raw(step.data), kinds.get(step.link)
+
+
+def _batches(script: Script) -> Iterator[bytes]:
+    return (raw for raw, _ in _kinds(script))
+
+
+def _raw(template: Template) -> bytes:
+    """Returns a batch as it leaves, with stand-ins for live values and without what is in front of it."""
+    pieces = template.pieces
+    if isinstance(pieces[0], str) and pieces[0].partition("|")[0] in PREFIXES:
+        pieces = pieces[1:]
+    return b"".join(
+        piece if isinstance(piece, bytes) else MARKS.get(piece.partition("|")[0], b"\x01") for piece in pieces
+    )
+
+
+def _bulk_of(raw: bytes) -> str:
+    """Returns the name of the field that has most of the bytes of a batch; nothing when none has."""
+    seen = contents(raw)
+    sized = [
+        (len(value), name)
+        for _, layer in walk(seen.messages)
+        for name, value in layer.fields.items()
+        if isinstance(value, (bytes, str)) and not isinstance(layer, Fragment)
+    ]
+    most, name = max(sized, default=(0, ""))
+    return name if most >= BULK and most >= BULKY * len(raw) else ""

@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fuzz.cases import reach, send
+from fuzz.findings import Finding
+from fuzz.kinship import about, phase_of, why_one
+from fuzz.oracles import Harm
+from fuzz.script import Script, Step
+from fuzz.states import State
+from scapy_layers.data import Put
+from scapy_layers.declarations import DeclareSubscriber, DeclareToken
+from scapy_layers.message import Message
+from scapy_layers.network import Declare, Push
+from scapy_layers.transport import Fragment, Frame
+
+FRAME = bytes(Frame(R=1, sn=0))[:1]
+DEEP, STARS, DOLLARS = "a/" * 50 + "a", "**/a/" * 20 + "a", "a$*" * 40
+
+
+def in_frame(*messages: Message) -> Step:
+    return send("size", FRAME, "sn", b"".join(map(bytes, messages)))
+
+
+def token(key: str) -> Step:
+    return in_frame(Declare(body=DeclareToken(entity_id=1, key_suffix=key)))
+
+
+def subscriber(key: str) -> Step:
+    return in_frame(Declare(body=DeclareSubscriber(entity_id=7, key_suffix=key)))
+
+
+def push(key: str) -> Step:
+    return in_frame(Push(key_suffix=key, body=Put(data=b"x")))
+
+
+def finding(
+    *steps: Step,
+    harm: Harm = Harm.CRASH,
+    place: str = "SIGSEGV",
+    detail: str = "",
+    state: State = State.OPEN,
+) -> Finding:
+    script = Script((reach(state, "a"), *steps))
+    return Finding(
+        bucket=f"{harm} {steps}",
+        harm=harm,
+        oracle="process",
+        place=place,
+        detail=detail,
+        state=str(state),
+        message="PUSH",
+        script=script,
+        first=script,
+    )
+
+
+def test_the_same_field_in_other_messages_is_one_fault() -> None:
+    first, second = finding(token(DEEP)), finding(push("b/" * 60), state=State.DECLARED)
+    assert about(first) == about(second) == "key_suffix"
+    assert "key_suffix" in why_one(first, second)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        finding(token("a/b")),
+        finding(token(STARS)),
+        finding(in_frame(Push(key_suffix="a", body=Put(data=b"x" * 200)))),
+        finding(token(DEEP), push("a/b")),
+        finding(token(DEEP), place="SIGBUS"),
+        finding(token(DEEP), harm=Harm.STALL, place=""),
+        finding(token(DEEP), place="SIGABRT some-crate/src/face.rs:83"),
+        finding(token(DEEP), state=State.LOW_LATENCY),
+        finding(send("size", bytes(Fragment(R=1, sn=0))[:1], "sn", DEEP.encode())),
+    ],
+    ids=["small", "matching", "payload", "two", "signal", "harm", "place", "part", "fragment"],
+)
+def test_what_else_differs_keeps_findings_apart(other: Finding) -> None:
+    assert not why_one(finding(push(DEEP)), other)
+    assert not why_one(other, finding(push(DEEP)))
+
+
+def test_small_messages_about_one_field_are_two_faults() -> None:
+    one = finding(in_frame(Declare(body=DeclareToken(entity_id=(1 << 32) - 1, key_suffix="a"))))
+    two = finding(in_frame(Declare(body=DeclareSubscriber(entity_id=(1 << 32) - 1, key_suffix="a"))))
+    assert not why_one(one, two)
+
+
+def test_stalls_of_matching_are_told_apart_by_the_wild_cards_that_they_need() -> None:
+    def stall(*steps: Step, harm: Harm = Harm.STALL) -> Finding:
+        return finding(*steps, harm=harm, place="")
+
+    stars = stall(token(STARS), push(DEEP))
+    assert about(stars) == "key_suffix **"
+    assert why_one(stars, stall(subscriber(STARS), token(STARS), harm=Harm.PAUSE))
+    assert not why_one(stars, stall(subscriber(DOLLARS), push("a" * 99)))
+    assert not why_one(stars, finding(token(STARS), harm=Harm.STALL, place="stage"))
+
+
+def hungry(size: bytes) -> bytes:
+    """A publication that says that so many bytes of payload follow."""
+    return bytes(Push(key_suffix="a", body=Put(data=b"x")))[:-2] + size
+
+
+@pytest.mark.parametrize("state", [State.OPEN, State.LOW_LATENCY])
+def test_memory_that_cannot_be_had_is_one_fault_however_the_node_takes_it(state: State) -> None:
+    size = b"\xff\xff\xff\xff\xff\xff\xff\x7f"
+    first = finding(send("size", FRAME, "sn", hungry(size)), place="SIGABRT memory allocation")
+    more = hungry(b"\xff" + size)
+    second = finding(
+        send("size32", more) if state is State.LOW_LATENCY else send("size", FRAME, "sn", more),
+        harm=Harm.PANIC,
+        place="alloc/src/raw_vec.rs:545",
+        detail="thread 'rx-2' panicked at library/alloc/src/raw_vec.rs:545:5: capacity overflow",
+        state=state,
+    )
+    assert "memory" in why_one(first, second)
+    elsewhere = replace(second, script=first.script.with_steps([reach(State.OPEN, "a"), push("a/b")]))
+    assert not why_one(first, elsewhere)
+    assert not why_one(first, replace(second, detail="index out of bounds"))
+
+
+def test_hello_is_scouting_wherever_it_is_heard() -> None:
+    assert phase_of(State.SCOUTING) == phase_of(State.SEEKING) == "scouting"
