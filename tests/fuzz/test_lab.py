@@ -57,6 +57,25 @@ def test_each_try_that_wants_a_fresh_node_gets_one(folder: Path) -> None:
         assert lab.play(suspect(5, b"two").alone).fresh
 
 
+def test_tries_side_by_side_are_all_on_fresh_nodes(lab: Lab) -> None:
+    for _ in range(2):
+        lab.play(suspect(1, b"good").alone)
+        tries = lab.play_beside(suspect(2, b"bad").alone, 3)
+        assert [(tried.objection, tried.fresh) for tried in tries] == [(CRASH, True)] * 3
+    assert lab.tries == 8
+    assert lab.play(suspect(3, b"good").alone).objection is None
+
+
+def test_node_that_takes_long_is_hurried_no_more_than_it_can_bear(folder: Path) -> None:
+    patient = replace(config_in(folder), time_scale=1.0)
+    with lab_of(patient, SickNode(on(b"bad"))) as lab:
+        lab.play(Script(()))
+        usual = lab._reply
+        lab._seats[0].usual = usual / 40
+        with lab.hurried():
+            assert lab._reply == usual / 2
+
+
 def test_a_walk_stops_behind_the_first_that_harms(lab: Lab) -> None:
     scripts = [suspect(number, word).alone for number, word in enumerate([b"a", b"b", b"bad", b"c"])]
     seen = lab.walk(scripts, time.monotonic() + SOON)

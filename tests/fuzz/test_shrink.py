@@ -200,3 +200,12 @@ def test_cost_prefers_less(smaller: str) -> None:
 
     assert cost_of(script(smaller)) < cost_of(script("{size}0a"))
     assert cost_of(script("{size}ff")) < cost_of(script("{size}0000"))
+
+
+def test_wild_cards_that_are_not_needed_become_letters() -> None:
+    deep = Script((reach(State.OPEN, "a"), frame(push("*/**/a$*/" * 30 + "a"))))
+    (left,) = sent(shrunk(deep, lambda one: any(data.count(b"/") >= 60 for data in sent(one))).script)
+    assert b"*" not in left
+    (left,) = sent(shrunk(deep, lambda one: any(data.count(b"**") >= 9 for data in sent(one))).script)
+    assert b"**" in left
+    assert b"$*" not in left

@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from fuzz import triage
+from fuzz.cases import send
 from fuzz.findings import CONFIRMED, FLAKY, OFTEN, OPEN, README, SEEN, STATE, TEST, TRAFFIC, Finding
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, Lab, NoFreshNode, Tried, linger_of
 from fuzz.oracles import Harm, Objection
 from fuzz.player import Ending, Played
-from fuzz.script import Do
+from fuzz.script import Do, Script, Step
 from fuzz.states import State
 from fuzz.triage import (
     HITS,
@@ -32,6 +33,12 @@ from fuzz.triage import (
     joined,
     words_of,
 )
+from scapy_layers.batch import contents, prefixed
+from scapy_layers.codes import InterestMode
+from scapy_layers.data import Put
+from scapy_layers.declarations import DeclareToken
+from scapy_layers.network import Declare, Interest, Push
+from scapy_layers.transport import Frame
 from tests.fuzz.hospital import (
     CRASH,
     GROWTH,
@@ -1164,6 +1171,117 @@ def test_what_is_the_same_when_it_is_small_is_one_finding(run: Path) -> None:
         for number in range(HITS):
             made.found(SEGV, [suspect(10 + number, b"bad", message="DECLARE", field="DECLARE.x")])
         assert made.leaves_out(suspect(99, b"bad", message="DECLARE", field="DECLARE.x").case)
+
+
+LONG = "a/" * 60
+KEYS = {
+    "D_TOKEN": Declare(body=DeclareToken(entity_id=1, key_suffix=LONG)),
+    "PUSH": Push(key_suffix=LONG + "b", body=Put(data=b"x")),
+    "INTEREST": Interest(
+        mode=InterestMode.CURRENT, interest_id=1, tokens=1, restricted=1, key_suffix=LONG + "*"
+    ),
+}
+
+
+def is_deep(one: bytes) -> bool:
+    read = contents(one)
+    return read.error is None and "FRAME " in read.names and one.count(b"/") >= 50
+
+
+def of_key(number: int, message: str) -> Suspect:
+    data = bytes(Frame(R=1, sn=1, messages=[KEYS[message]]))
+    return suspect(number, data, message=message, field="key_suffix")
+
+
+@pytest.mark.parametrize("order", [["D_TOKEN", "PUSH", "INTEREST"], ["INTEREST", "D_TOKEN", "PUSH"]])
+def test_what_is_about_a_key_is_one_finding_whatever_carries_it(run: Path, order: list[str]) -> None:
+    deep: Fault = lambda heard: SEGV if any(map(is_deep, heard)) else None  # noqa: E731
+    with triage_of(run, deep) as made:
+        for number, message in enumerate(order, 1):
+            made.found(SEGV, [of_key(number, message)])
+        assert len(made.findings) == 3
+        made.minimise_all(20, lambda *_: None)
+        # It has that name in every run, whichever message was met first.
+        (name,) = made.findings
+        finding = made.findings[name]
+        assert name == finding.bucket == "crash SIGSEGV handshake key_suffix"
+        assert finding.hits == 3
+        assert finding.messages == set(order)
+        assert finding.case_buckets == {f"crash SIGSEGV handshake {message}" for message in order}
+        assert [path.name for path in (run / "findings").iterdir()] == ["crash-sigsegv-handshake-key-suffix"]
+        assert Finding.load(run / "findings" / "crash-sigsegv-handshake-key-suffix").hits == 3
+        assert all(not one.hits and not one.fails for one in made.merged)
+        tries = made._lab.tries
+        assert made.found(SEGV, [of_key(4, order[-1])]) is finding
+        assert made._lab.tries == tries
+    # A run that is resumed has it by that name too.
+    with triage_of(run, deep) as again:
+        again.found(SEGV, [of_key(5, "PUSH")])
+        again.minimise_all(20, lambda *_: None)
+        assert [(one.bucket, one.before + one.hits) for one in again.findings.values()] == [(name, 5)]
+
+
+def test_the_graver_of_two_that_are_one_is_kept(run: Path) -> None:
+    pause = Objection("pause", Harm.PAUSE, "", "it took a while")
+
+    def fault(heard: list[bytes]) -> Objection | None:
+        if not any(map(is_deep, heard)):
+            return None
+        return STALL if any(one[2:3] == b"\x1e" for one in heard) else pause
+
+    with triage_of(run, fault) as made:
+        made.found(pause, [of_key(1, "PUSH")])
+        made.found(STALL, [of_key(2, "D_TOKEN")])
+        made.minimise_all(20, lambda *_: None)
+        assert list(made.findings) == ["stall handshake key_suffix"]
+        assert "pause handshake key_suffix" in made.findings["stall handshake key_suffix"].notes[-1]
+
+
+def test_what_a_node_took_from_a_zid_is_played_as_it_was_sent(run: Path) -> None:
+    """ZenohIDs are drawn anew for each link: what a node reads as a length there comes again by chance only."""
+    drawn = bytes(range(200, 216))
+    steps = (send("size", b"head", "zid", b"tail"),)
+    case = suspect(7, b"x").numbered
+    guilty = Suspect(
+        case,
+        steps,
+        Script((Step(Do.REACH, "a", State.CONNECTED), *steps)),
+        7,
+        State.CONNECTED,
+        Played(sent=[prefixed(b"head" + drawn + b"tail")]),
+    )
+    with triage_of(run, on(b"head" + drawn)) as made:
+        finding = made.found(CRASH, [*others(20), guilty, *others(20, 30)])
+        assert (finding.case, finding.status) == (7, CONFIRMED)
+        made.minimise(finding, 20)
+        assert finding.script.size <= 2 + 4 + 16
+
+
+@pytest.mark.parametrize(
+    ("pieces", "times", "sent"),
+    [
+        (("size", b"head", "cookie"), 1, [b"x"]),
+        (("size", b"head", "zid"), 2, [b"x", b"y"]),
+        (("size", b"head", "zid"), 1, []),
+    ],
+)
+def test_what_a_link_learns_or_counts_is_never_played_as_it_was_sent(
+    pieces: tuple[bytes | str, ...], times: int, sent: list[bytes]
+) -> None:
+    one = suspect(1, b"x")
+    steps = (replace(send(*pieces), times=times),)
+    case = replace(one, steps=steps, played=Played(sent=sent))
+    assert case.as_sent == case.alone
+
+
+def test_what_computes_for_long_is_laid_on_what_stalls_a_node_when_it_is_done_often(run: Path) -> None:
+    busy = Objection("cpu", Harm.BUSY, "cpu", "the process takes 98% of a processor")
+    assert akin(busy, STALL)
+    assert not akin(busy, CRASH)
+    assert not akin(STALL, busy)
+    with triage_of(run, lambda heard: STALL if heard.count(b"x") >= 3 else None) as made:
+        finding = made.found(busy, [*others(5), suspect(6, b"x")])
+        assert (finding.harm, finding.case) == (Harm.STALL, 6)
 
 
 def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:

@@ -1,0 +1,64 @@
+"""How busy the machine is, and how long a process could work."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from fuzz.oracles import Harm, When
+from fuzz.oracles.machine import Turns, Watch
+from fuzz.oracles.service import NOTHING, Served, Step
+from tests.fuzz.oracles.router import RouterNode, patient_of
+
+
+class Told(Turns):
+    """What the kernel would tell, first and last."""
+
+    def __init__(self, *told: dict[str, float]) -> None:
+        self._told = list(told)
+        super().__init__(1)
+
+    def _delays(self) -> dict[str, float]:
+        return self._told.pop(0)
+
+
+def test_process_that_did_not_wait_for_a_processor_had_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Told({"1": 5.0, "2": 7.0}, {"1": 5.0, "2": 7.25, "3": 0.5})
+    monkeypatch.setattr("fuzz.oracles.machine.time.perf_counter", lambda: turns._began + 2.0)
+    # The third thread is new, and waited longest.
+    assert turns.had == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("told", [({}, {}), ({"1": 1.0}, {}), ({"1": 1.0}, {"1": 1e9})])
+def test_process_of_which_nothing_is_known_had_no_time(
+    told: tuple[dict[str, float], dict[str, float]],
+) -> None:
+    assert Told(*told).had == 0.0
+
+
+def test_the_kernel_counts_for_each_thread_of_a_process() -> None:
+    turns = Turns(os.getpid())
+    if not Path(f"/proc/self/task/{os.getpid()}/schedstat").exists():
+        pytest.skip("this kernel does not count")
+    assert str(os.getpid()) in turns._delays()
+    assert Turns(None).had == 0.0
+
+
+@pytest.mark.parametrize(("had", "calls"), [(0.0, 4), (100.0, 2)])
+def test_stall_is_waited_for_on_a_busy_machine_only_as_long_as_the_node_gets_no_time(
+    monkeypatch: pytest.MonkeyPatch, had: float, calls: int
+) -> None:
+    made = []
+
+    def unanswered(_: float | None = None) -> Served:
+        made.append(1)
+        return Served(Step.INIT, NOTHING, "nothing comes")
+
+    with RouterNode() as node, patient_of(node) as patient:
+        monkeypatch.setattr(Watch, "busy", True)
+        monkeypatch.setattr(Turns, "had", had)
+        monkeypatch.setattr(patient, "call", unanswered)
+        objection = patient.examine(When.ODD, names=["ping"])
+    assert objection is not None
+    assert objection.harm in {Harm.STALL, Harm.REFUSING}
+    assert len(made) == calls
