@@ -27,7 +27,7 @@ from scapy_layers.transport import Fragment
 STAGE = "stage"
 """Place of an objection of the oracle that looks whether a group, or scouting, still works."""
 
-BULK, BULKY = 32, 2 / 3
+BULK, BULKY = 16, 2 / 3
 """A field that has so many bytes, and so much of its batch, is what the batch is about."""
 
 WILD = ("$*", "**", "*")

@@ -54,7 +54,13 @@ class _OutOfTime(Exception):
     """The budget is spent."""
 
 
-def shrink(script: Script, harms: Test, deadline: float, hints: Iterable[Script] = ()) -> Shrunk:
+def shrink(
+    script: Script,
+    harms: Test,
+    deadline: float,
+    hints: Iterable[Script] = (),
+    tried: set[str] | None = None,
+) -> Shrunk:
     """Makes a script smaller.
 
     Args:
@@ -62,15 +68,17 @@ def shrink(script: Script, harms: Test, deadline: float, hints: Iterable[Script]
         harms: Plays one, on a node where that can be seen.
         deadline: On ``time.monotonic``; nothing new is tried behind it.
         hints: Smaller ones that are worth a try before all others.
+        tried: What need not be tried again, as text; what is tried is added.
     """
-    return _Shrinker(script, harms, deadline).run(hints)
+    return _Shrinker(script, harms, deadline, set() if tried is None else tried).run(hints)
 
 
 class _Shrinker:
-    def __init__(self, script: Script, harms: Test, deadline: float) -> None:
+    def __init__(self, script: Script, harms: Test, deadline: float, tried: set[str]) -> None:
         self._harms = harms
         self._deadline = deadline
-        self._seen = {str(script)}
+        self._seen = tried
+        tried.add(str(script))
         self._result = Shrunk(script, [script])
 
     def run(self, hints: Iterable[Script]) -> Shrunk:

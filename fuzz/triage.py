@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -92,6 +93,9 @@ ORDINARY = frozenset({Do.REACH, Do.SETTLE, Do.CLOSE})
 
 CONFIRM_SHARE, WAITED_SHARE = 0.15, 0.6
 """Of the time in which something is made smaller, for seeing that the smallest comes again; where that takes long."""
+
+LEAST_SHARE = 0.2
+"""Of that time, what has to be left to begin once more with the smallest that came again."""
 
 WORDS = 8
 """So many words of what a process said are in its signature."""
@@ -1434,17 +1438,21 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
         return tried.fresh or harms(script, fresh=True)
 
     share = WAITED_SHARE if finding.harm in WAITED else CONFIRM_SHARE
-    with lab.hurried():
-        result = shrink(origin, harms, deadline - share * seconds)
-    # Some of the time is for seeing that the smallest does it again and again.
-    late = deadline + seconds / 4
-    small = _smallest(result.kept[1:], lambda script: _confirmed(lab, finding, script, wanted), late)
-    tries, done = result.tries, result.done
-    if small < len(result.kept) - 1 and time.monotonic() < deadline:
+    smallest, tries, done, hurry = origin, 0, False, True
+    tried: set[str] = set()
+    while not done and (left := deadline - time.monotonic()) >= LEAST_SHARE * seconds:
+        # Some of the time is for seeing that the smallest does it again and again.
+        with lab.hurried() if hurry else nullcontext():
+            result = shrink(smallest, harms, deadline - share * left, tried=tried)
+        smaller = result.kept[1:]
+        true = _smallest(
+            smaller, lambda script: _confirmed(lab, finding, script, wanted), deadline + seconds / 4
+        )
+        smallest, tries = result.kept[true], tries + result.tries
         # What showed only in a hurry is not it.
-        result = shrink(result.kept[small], harms, deadline)
-        tries, done = tries + result.tries, result.done
-        _smallest(result.kept[1:], lambda script: _confirmed(lab, finding, script, wanted), late)
+        if true < len(smaller):
+            hurry, tried = False, set()
+        done = result.done and true == len(smaller)
     finding.minimised = Minimised(
         finding.script.sends, finding.script.size, time.monotonic() - began, tries, done
     )

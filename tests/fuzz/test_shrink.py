@@ -209,3 +209,17 @@ def test_wild_cards_that_are_not_needed_become_letters() -> None:
     (left,) = sent(shrunk(deep, lambda one: any(data.count(b"**") >= 9 for data in sent(one))).script)
     assert b"**" in left
     assert b"$*" not in left
+
+
+def test_what_was_tried_before_is_not_tried_again() -> None:
+    script = Script((reach(State.OPEN, "a"), *(frame(push(data=bytes([number]))) for number in range(8))))
+    played: list[Script] = []
+
+    def harms(one: Script) -> bool:
+        played.append(one)
+        return False
+
+    tried: set[str] = set()
+    for _ in range(2):
+        shrink(script, harms, time.monotonic() + 30, tried=tried)
+    assert len(set(map(str, played))) == len(played)

@@ -1120,6 +1120,35 @@ def test_nothing_is_lost_when_the_smaller_one_does_not_come_again(run: Path) -> 
         assert finding.script.size >= 20
 
 
+def test_what_shows_only_in_a_hurry_is_passed_over_and_what_is_left_of_the_time_is_used(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hurries: list[bool] = []
+    hurried = Lab.hurried
+
+    @contextmanager
+    def counted(lab: Lab) -> Iterator[None]:
+        hurries.append(True)
+        with hurried(lab):
+            yield
+        hurries.append(False)
+
+    monkeypatch.setattr(Lab, "hurried", counted)
+
+    def fault(heard: list[bytes]) -> Objection | None:
+        enough = 9 if hurries and hurries[-1] else 14
+        return STALL if any(b"bad" in one and len(one) >= enough for one in heard) else None
+
+    with triage_of(run, fault) as made:
+        finding = made.found(STALL, [suspect(1, b"bad and quite a few bytes more")])
+        made.minimise(finding, 20)
+        assert finding.minimised is not None
+        assert finding.script.size == 14
+        assert finding.minimised.done
+        assert finding.confirmed == (3, 3)
+        assert hurries == [True, False]
+
+
 def test_a_smaller_case_stays_the_same_fault(run: Path) -> None:
     other = replace(CRASH, place="SIGABRT other/src/b.rs:7")
 
