@@ -30,8 +30,9 @@ STAGE = "stage"
 BULK, BULKY = 16, 2 / 3
 """A field that has so many bytes, and so much of its batch, is what the batch is about."""
 
-WILD = ("$*", "**", "*")
-"""Wild cards of keys, those first that are compared by other means; what needs none of them is no matter of matching."""
+WILD = {"$*": "sub-chunk wild", "**": "double wild", "*": "single wild"}
+"""Wild cards of keys in words, those first that are compared by other means; what needs none of them is no matter of
+matching."""
 
 _FRAMED = re.compile(r"^FRAME\.(?:messages\.)?")
 
@@ -70,7 +71,7 @@ def same_field(script: Script) -> str:
     if len(names) != 1 or "" in names:
         return ""
     sent = b" ".join(batches)
-    wild = next((card for card in WILD if card.encode() in sent), "")
+    wild = next((f"with {words}" for card, words in WILD.items() if card.encode() in sent), "")
     return " ".join(filter(None, [*names, wild]))
 
 

@@ -94,7 +94,7 @@ def test_stalls_of_matching_are_told_apart_by_the_wild_cards_that_they_need() ->
         return finding(*steps, harm=harm, place="")
 
     stars = stall(token(STARS), push(DEEP))
-    assert about(stars) == "key_suffix **"
+    assert about(stars) == "key_suffix with double wild"
     assert why_one(stars, stall(subscriber(STARS), token(STARS), harm=Harm.PAUSE))
     assert not why_one(stars, stall(subscriber(DOLLARS), push("a" * 99)))
     assert not why_one(stars, finding(token(STARS), harm=Harm.STALL, place="stage"))
