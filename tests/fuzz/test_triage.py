@@ -1277,7 +1277,7 @@ def test_what_a_node_took_from_a_zid_is_played_as_it_was_sent(run: Path) -> None
         Script((Step(Do.REACH, "a", State.CONNECTED), *steps)),
         7,
         State.CONNECTED,
-        Played(sent=[prefixed(b"head" + drawn + b"tail")]),
+        Played(Ending.ACCEPTED, sent=[prefixed(b"head" + drawn + b"tail")]),
     )
     with triage_of(run, on(b"head" + drawn)) as made:
         finding = made.found(CRASH, [*others(20), guilty, *others(20, 30)])
