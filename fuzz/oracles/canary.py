@@ -212,6 +212,8 @@ class Canary:
         self._seen = 0
         self._sent_at = 0.0
         self._missing: set[int] = set()
+        self._alone = True
+        self._foreign = 0
         self._query = 0
         self._queried = self._replied = 0
         self._query_at = 0.0
@@ -242,6 +244,7 @@ class Canary:
             self._say(self.subscriber, bytes(Declare(body=body)))
         self.asked = self.answers(self.subscriber, self.reply) and self.answers(self.publisher, self.reply)
         self._measure()
+        self._alone = False
         if not self.routes and not self.replies:
             # A node that carries nothing may be a small one, which takes few links.
             self._player.links.pop("idler").close()
@@ -423,7 +426,11 @@ class Canary:
             self._replied = max(self._replied, number)
 
     def _stray(self, pipe: Pipe, answer: Answer) -> None:
-        """Looks at a publication without our word: one of ours of which nothing is left, or one for another key."""
+        """Looks at a publication without our word: one of ours of which nothing is left, or one for another key.
+
+        As soon as others are there it may be theirs: where a node tells them of the subscriber by an alias, a stimulus
+        may hit upon that. It is ours when ours does not come.
+        """
         for message in contents(answer.batch).messages:
             for inside in getattr(message, "messages", None) or ():
                 if not isinstance(inside, Push) or inside.key_scope:
@@ -432,8 +439,10 @@ class Canary:
                     self._note(
                         Wrong.ASTRAY, "a session receives a publication for a key that it did not ask for"
                     )
-                elif pipe is self.subscriber:
+                elif pipe is self.subscriber and self._alone:
                     self._arrived(self._number, whole=False)
+                elif pipe is self.subscriber and self._seen < self._number:
+                    self._foreign = self._number
 
     def _note(self, wrong: Wrong, detail: str) -> None:
         """Remembers what is wrong until somebody asks; the same only once."""
@@ -632,7 +641,17 @@ class Canary:
                 # loses replies loses the next one too.
                 return None
             return Trouble(Wrong.NO_REPLY, "", f"the reply to query {replied + 1} does not come back {how}")
+        return self._lost(how)
+
+    def _lost(self, how: str) -> Trouble:
+        """Returns what it means that a publication does not arrive."""
         number = self._seen = self._number
+        if self._foreign == number:
+            return Trouble(
+                Wrong.CHANGED,
+                "",
+                f"publication {number} does not arrive {how}, but one that is not ours does",
+            )
         # The next one shows whether this one is lost, or all are.
         self._send()
         if self._hear(lambda: self._seen >= self._number, self.reply):

@@ -16,6 +16,10 @@ from fuzz.oracles.canary import (
     WORD,
     Wrong,
 )
+from fuzz.oracles.service import FRAME_R
+from fuzz.player import Played, run
+from fuzz.script import Template
+from fuzz.states import State
 from scapy_layers.data import Put
 from scapy_layers.network import Push
 from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
@@ -60,6 +64,7 @@ SPOILT: dict[str, tuple[Callable[[Router], None], Wrong]] = {
     "lost": (lambda router: setattr(router, "lose", 1), Wrong.LOST),
     "silent": (lambda router: router.without.add("routes"), Wrong.SILENT),
     "changed": (lambda router: setattr(router, "alter", True), Wrong.CHANGED),
+    "replaced": (lambda router: setattr(router, "replace", WORD + 1 + DIGITS + FILLER), Wrong.CHANGED),
     "twice": (lambda router: setattr(router, "twice", True), Wrong.TWICE),
     "queries": (lambda router: router.without.add("queries"), Wrong.UNREPLIED),
     "replies": (lambda router: router.without.add("replies"), Wrong.NO_REPLY),
@@ -76,7 +81,7 @@ def test_what_is_sent_through_the_node_is_disturbed(patient: Patient, name: str)
 
 SPOILT_FROM_THE_START: dict[str, tuple[Callable[[Router], None], Wrong]] = {
     "changed": SPOILT["changed"],
-    "replaced": (lambda router: setattr(router, "replace", WORD + 1 + DIGITS + FILLER), Wrong.CHANGED),
+    "replaced": SPOILT["replaced"],
     "twice": SPOILT["twice"],
 }
 
@@ -109,6 +114,22 @@ def test_what_is_not_judged_any_more_hides_nothing_else(node: RouterNode, name: 
         assert patient.canary._number >= before + LEAST_LOOKS
         node.router.without.add("replies")
         assert objection(patient).place == Wrong.NO_REPLY
+
+
+@pytest.mark.parametrize("when", [When.BEAT, When.ODD])
+def test_what_another_session_publishes_for_its_key_is_not_its_own_changed(
+    patient: Patient, when: When
+) -> None:
+    """A node may tell others of the subscriber by an alias, and a stimulus may hit upon it."""
+    assert patient.canary
+    publication = bytes(Push(key_suffix=patient.canary.key, body=Put(data=b"of another one")))
+    player = patient.stage.player()
+    pipe = player.reach(State.OPEN)
+    for _ in range(3):
+        pipe.send(Template.of("size", FRAME_R, "sn", publication).fill(pipe), "other")
+        run(player.settle(pipe, Played()))
+        assert patient.examine(when) is None
+    player.leave()
 
 
 def test_sessions_that_a_node_always_ends_are_opened_anew_when_that_is_not_judged(node: RouterNode) -> None:
