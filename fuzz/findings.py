@@ -138,6 +138,7 @@ class Finding:
         tried: The last try in which it was seen.
         test_fails: Its test was run and fails on the node, as it should; None when it was not run.
         also: The other node, as for ``--also``, where two answer differently; else empty.
+        smaller: Scripts that did it while it was made smaller, the smallest last: worth a try when that is begun anew.
     """
 
     bucket: str
@@ -179,6 +180,7 @@ class Finding:
     tried: Tried | None = None
     test_fails: bool | None = None
     also: str = ""
+    smaller: list[Script] = dataclasses.field(default_factory=list)
 
     def shown_by(self, tried: Tried) -> None:
         """Takes what was played in a try that showed it for what it takes."""

@@ -1315,7 +1315,7 @@ class Triage:
             stop: Tells, between two tries, that there is no more time for it.
 
         Raises:
-            Stopped: ``stop`` has said so; the finding is as it was.
+            Stopped: ``stop`` has said so; the finding is as it was, but for what is worth a try next time.
         """
         if finding.status != CONFIRMED or finding.minimised is not None or not self._lab.able:
             return
@@ -1434,8 +1434,11 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
         )
         if tried.objection is None or not _same(wanted, tried.objection):
             return False
-        # What came before may have helped.
-        return tried.fresh or harms(script, fresh=True)
+        if not tried.fresh:
+            # What came before may have helped.
+            return harms(script, fresh=True)
+        finding.smaller.append(script)
+        return True
 
     share = WAITED_SHARE if finding.harm in WAITED else CONFIRM_SHARE
     smallest, tries, done, hurry = origin, 0, False, True
@@ -1443,7 +1446,7 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
     while not done and (left := deadline - time.monotonic()) >= LEAST_SHARE * seconds:
         # Some of the time is for seeing that the smallest does it again and again.
         with lab.hurried() if hurry else nullcontext():
-            result = shrink(smallest, harms, deadline - share * left, tried=tried)
+            result = shrink(smallest, harms, deadline - share * left, finding.smaller[::-1], tried)
         smaller = result.kept[1:]
         true = _smallest(
             smaller, lambda script: _confirmed(lab, finding, script, wanted), deadline + seconds / 4
@@ -1452,6 +1455,7 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
         # What showed only in a hurry is not it.
         if true < len(smaller):
             hurry, tried = False, set()
+            finding.smaller.clear()
         done = result.done and true == len(smaller)
     finding.minimised = Minimised(
         finding.script.sends, finding.script.size, time.monotonic() - began, tries, done

@@ -1149,6 +1149,33 @@ def test_what_shows_only_in_a_hurry_is_passed_over_and_what_is_left_of_the_time_
         assert hurries == [True, False]
 
 
+def test_what_was_made_smaller_before_something_else_came_up_is_not_lost(run: Path) -> None:
+    left = 20
+
+    def stop() -> bool:
+        nonlocal left
+        left -= 1
+        return left < 0
+
+    with triage_of(run, on(b"bad")) as made:
+        finding = made.found(CRASH, [suspect(1, bytes(range(40, 90)) + b"bad" + bytes(range(100, 200)))])
+        with pytest.raises(triage.Stopped):
+            made.minimise(finding, 20, stop)
+        assert finding.minimised is None
+        small = finding.smaller[-1]
+        assert small.size < finding.script.size
+        before = made._lab.tries
+        made.minimise(finding, 20)
+        assert finding.script.size <= small.size
+        again = made._lab.tries - before
+    with triage_of(run / "other", on(b"bad")) as made:
+        other = made.found(CRASH, [suspect(1, bytes(range(40, 90)) + b"bad" + bytes(range(100, 200)))])
+        before = made._lab.tries
+        made.minimise(other, 20)
+        assert other.script == finding.script
+        assert again < made._lab.tries - before
+
+
 def test_a_smaller_case_stays_the_same_fault(run: Path) -> None:
     other = replace(CRASH, place="SIGABRT other/src/b.rs:7")
 
