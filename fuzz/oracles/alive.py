@@ -46,9 +46,10 @@ def stderr(patient: Patient, played: Played | None) -> Objection | None:
     said = patient.said()
     if not said:
         return None
+    place = place_of(said)
     # It may be about to die of it.
-    died = process(patient, played) if patient.ends() else None
-    return died or Objection("stderr", Harm.PANIC, place_of(said), said)
+    died = process(patient, played) if patient.ends(place) else None
+    return died or Objection("stderr", Harm.PANIC, place, said)
 
 
 @oracle("pause", "it answers at once", When.CASE, "a node that answers in sessions")

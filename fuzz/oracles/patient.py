@@ -45,6 +45,9 @@ WORDS = ("process", "stderr")
 AFTERMATH = 0.1
 """Seconds in which a process that no longer serves may still die or say why; more on a machine that is busy."""
 
+SURVIVED = 0.005
+"""Seconds in which it may die of something that it has survived before: most panics end a thread, and not the process."""
+
 AFTERMATH_STEP = 0.005
 """Seconds between two looks at its last words, which cannot be awaited; its exit can."""
 
@@ -139,6 +142,7 @@ class Patient:
         self.lately: Callable[[], Iterable[Played]] = tuple
         self.familiar = False
         self._said = ""
+        self._survived: set[str] = set()
         self._caller: Caller | None = None
         self._answers = Answers()
         self._plans: dict[tuple[When, tuple[str, ...] | None], list[Oracle]] = {}
@@ -275,10 +279,18 @@ class Patient:
         """Tells whether the process has ended, or said that something in it failed."""
         return bool(self.node.death() or self.said())
 
-    def ends(self) -> bool:
-        """Waits a moment for the exit of a process that has said that something in it failed; tells whether it came."""
+    def ends(self, place: str) -> bool:
+        """Waits a moment for the exit of a process that has said that something in it failed; tells whether it came.
+
+        Args:
+            place: Where it failed. What was survived once is waited for less long the next time.
+        """
         with _Exit(self.node.pid) as exited:
-            return exited.wait(AFTERMATH)
+            if exited.wait(SURVIVED if place in self._survived else AFTERMATH):
+                return True
+        if place:
+            self._survived.add(place)
+        return False
 
     def forget(self) -> None:
         """Forgets what was said; what comes now is about the next case."""

@@ -9,7 +9,7 @@ from fuzz.oracles import PAUSE, Harm, Objection, Patient, When, place_of
 from fuzz.oracles.alive import HELD_UP, objection_of
 from fuzz.oracles.canary import MUTE
 from fuzz.oracles.machine import Watch
-from fuzz.oracles.patient import hurried
+from fuzz.oracles.patient import AFTERMATH, SURVIVED, hurried
 from fuzz.oracles.service import question_of
 from fuzz.player import Ending, Played
 from scapy_layers.batch import contents
@@ -68,7 +68,8 @@ def test_a_process_that_dies_of_its_panic_has_crashed(
 ) -> None:
     node.words = PANIC
 
-    def dies() -> bool:
+    def dies(place: str) -> bool:
+        assert place
         node.dead = "the process died of SIGABRT"
         return True
 
@@ -76,6 +77,29 @@ def test_a_process_that_dies_of_its_panic_has_crashed(
     objection = seen(patient, When.CASE)
     assert (objection.oracle, objection.harm) == ("process", Harm.CRASH)
     assert objection.place == "SIGABRT some-crate/src/net/face.rs:83"
+
+
+def test_a_panic_that_was_survived_before_is_hardly_waited_for(
+    node: RouterNode, patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[float] = []
+    exits = False
+
+    def wait(_: object, seconds: float) -> bool:
+        asked.append(seconds)
+        if exits:
+            node.dead = "the process died of SIGABRT"
+        return exits
+
+    monkeypatch.setattr("fuzz.oracles.patient._Exit.wait", wait)
+    other = PANIC.replace("83:22", "84:1")
+    for said in (PANIC, PANIC, other):
+        node.words = said
+        assert seen(patient, When.CASE).harm is Harm.PANIC
+        patient.begin()
+    assert asked == [AFTERMATH, SURVIVED, AFTERMATH]
+    exits, node.words = True, PANIC
+    assert seen(patient, When.CASE).harm is Harm.CRASH
 
 
 def test_whether_a_node_has_failed_is_told_without_asking_it(node: RouterNode, patient: Patient) -> None:
