@@ -43,6 +43,7 @@ class Ran:
         started_ns: Unix time in ns.
         started: On ``time.perf_counter``.
         played: What became of it; empty while it is played.
+        heavy: It has so many messages that it is played alone.
     """
 
     numbered: Numbered
@@ -53,6 +54,7 @@ class Ran:
     started_ns: int
     started: float
     played: Played = field(default_factory=Played)
+    heavy: bool = False
 
 
 class Judge(Protocol):
@@ -221,9 +223,9 @@ class Fast:
         else:
             numbered = self._alone
         steps = numbered.case.steps
-        heavy = sum(step.times for step in steps) > HEAVY
-        running = [other for other in self._lanes if other.ran is not None]
-        if (heavy and running) or any(_is_heavy(other.ran) for other in running if other.ran is not None):
+        heavy = sum([step.times for step in steps]) > HEAVY
+        running = [other.ran for other in self._lanes if other.ran is not None]
+        if running and (heavy or any(ran.heavy for ran in running)):
             self._alone = numbered
             return False
         self._alone = None
@@ -232,7 +234,8 @@ class Fast:
         if alone or lane.state is not state or lane.cases >= SHARED:
             self._links += 1
             lane.link, lane.cases, lane.state = self._links, 0, None
-        ran = Ran(numbered, steps, lane.link, lane.cases, state, time.time_ns(), time.perf_counter())
+        now = time.perf_counter()
+        ran = Ran(numbered, steps, lane.link, lane.cases, state, time.time_ns(), now, heavy=heavy)
         lane.ran = ran
         lane.task = self._task(lane, ran, alone=alone)
         return True
@@ -273,10 +276,6 @@ class Fast:
             )
         self._count -= 1
         return queue.popleft()
-
-
-def _is_heavy(ran: Ran) -> bool:
-    return sum(step.times for step in ran.steps) > HEAVY
 
 
 def _lives(player: Player) -> bool:

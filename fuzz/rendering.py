@@ -88,8 +88,7 @@ class Rendering:
         touched: frozenset[str] = frozenset()
         for name in plain:
             touched |= self._around.get(name, frozenset())
-        data = b"".join([self._render(node, plain, touched) for node in self._stack])
-        return data, plain.get(self._prefix)
+        return self._joined(self._stack, plain, touched), plain.get(self._prefix)
 
     def _read(self, element: Fuzzable, above: frozenset[str]) -> _Node:
         node = _Node(element)
@@ -113,6 +112,12 @@ class Rendering:
                     node.needs.append((name, carrier, condition))
                     self._around[name] |= self._around[node.name]
 
+    def _joined(self, nodes: Iterable[_Node], lies: Mapping[str, Any], touched: frozenset[str]) -> bytes:
+        # Most of them are not touched: for those nothing is called.
+        return b"".join(
+            [node.true if node.name not in touched else self._render(node, lies, touched) for node in nodes]
+        )
+
     def _render(self, node: _Node, lies: Mapping[str, Any], touched: frozenset[str]) -> bytes:
         if node.name not in touched:
             return node.true
@@ -125,7 +130,7 @@ class Rendering:
         lie = lies.get(node.name)
         element = node.element
         if isinstance(element, Block):
-            data = b"".join([self._render(child, lies, touched) for child in node.children])
+            data = self._joined(node.children, lies, touched)
             if node.needs and not _shown(node, lies):
                 return b""
             return bytes(lie.make(data)) if lie is not None else data

@@ -112,8 +112,15 @@ class Template:
         pieces = self.pieces
         if not pieces:
             return b""
-        head, _, words = pieces[0].partition("|") if isinstance(pieces[0], str) else ("", "", "")
-        prefix = PREFIXES.get(head)
+        first, words = pieces[0], ""
+        prefix: int | None = None
+        head = ""
+        if first == SIZE:
+            # Most have just that.
+            prefix = PREFIX
+        elif isinstance(first, str):
+            head, _, words = first.partition("|")
+            prefix = PREFIXES.get(head)
         data = b"".join(
             [
                 piece if isinstance(piece, bytes) else _value(piece, values)
@@ -131,9 +138,11 @@ class Template:
 
 
 def _value(piece: str, values: Values) -> bytes:
+    if "|" not in piece:
+        return values[piece]
     name, _, words = piece.partition("|")
     value = values[name]
-    return lies_about(name.partition("@")[0])[words](value) if words else value
+    return bytes(lies_about(name.partition("@")[0])[words](value)) if words else value
 
 
 @lru_cache(maxsize=16)

@@ -43,6 +43,12 @@ class WideInt(int):
         return type(self), (int(self), self.width)
 
 
+_SHORT = 1 << 21
+"""Integers below it take at most three bytes."""
+
+_ONE_BYTE = tuple(bytes([value]) for value in range(0x80))
+
+
 def vle_size(value: int) -> int:
     """Returns how many bytes the shortest VLE form of a value takes.
 
@@ -64,6 +70,13 @@ def write_vle(value: int, width: int | None = None) -> bytes:
         width: Bytes to use; the shortest form when None, or the width of a WideInt.
     """
     if width is None:
+        if type(value) is int and 0 <= value < _SHORT:
+            # Most are.
+            if value < 0x80:
+                return _ONE_BYTE[value]
+            if value < 0x4000:
+                return bytes((value & 0x7F | 0x80, value >> 7))
+            return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
         width = value.width if isinstance(value, WideInt) else vle_size(value)
     out = bytearray()
     for index in range(width):

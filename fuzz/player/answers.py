@@ -63,6 +63,14 @@ class Answer(NamedTuple):
     fence: bool = False
 
 
+_new = tuple.__new__
+
+
+def _again(answer: Answer, time_ns: int, batch: bytes) -> Answer:
+    """Returns an answer that came again; the same as ``_replace``, in a third of the time."""
+    return _new(Answer, (time_ns, batch, *answer[2:]))
+
+
 @dataclass(frozen=True, slots=True)
 class _Known:
     """An answer with a hole in which values differ.
@@ -135,17 +143,17 @@ class Answers:
         header = batch[0]
         if header & _ID == TransportId.FRAME:
             known = self._known.get((header, _of_any_link(_behind_vle(batch, 1), pipe)))
-            return known._replace(time_ns=time_ns, batch=batch) if known else None
+            return _again(known, time_ns, batch) if known else None
         known = self._known.get((-1, batch))
         if known is not None:
-            return known._replace(time_ns=time_ns)
+            return _again(known, time_ns, batch)
         for hole in self._holes.get((header, batch[1:2]), ()):
             at = len(hole.head)
             if not batch.startswith(hole.head):
                 continue
             if hole.size is None:
                 if _behind_vle(batch, at) == hole.tail:
-                    return hole.answer._replace(time_ns=time_ns, batch=batch)
+                    return _again(hole.answer, time_ns, batch)
             elif len(batch) == at + hole.size + len(hole.tail) and batch.endswith(hole.tail):
                 return hole.answer._replace(time_ns=time_ns, batch=batch, live=batch[at : at + hole.size])
         return None

@@ -92,7 +92,7 @@ class Initiator(Door):
         made.settimeout(CONNECT_SECONDS)
         try:
             made.connect(self._address)
-            if made.family != socket.AF_UNIX and made.type == socket.SOCK_STREAM:
+            if locator.proto == "tcp":
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             ends = endpoints_of(made, locator)
         except OSError as error:
