@@ -105,7 +105,8 @@ class Summary:
         cases: Cases that ran, by campaign.
         inconclusive: Those of them that learned nothing.
         seconds: How long it took.
-        lost: How much of that went into findings and restarts.
+        lost: How much of that went into findings and restarts: the looks that saw them, trying them again, waiting
+            for the last of them at the end.
         restarts: How often a node was started again, or waited for.
         slowest_restart: Seconds from the decision to the next case that can be played.
         left_out: Cases that were masked.
@@ -326,7 +327,9 @@ class Runner:
                 self._turn = time.monotonic() - began
             self._last_look()
             self._tell("looking into what was found last" if self._triage.open else "")
+            began = time.monotonic()
             self._triage.finish(min(LAST_TRIAGE, LEAST_TRIAGE * max(1, self._triage.open)))
+            self._lose(began)
         except KeyboardInterrupt:
             self.summary.interrupted = True
         finally:
@@ -535,7 +538,11 @@ class Runner:
         scene = self._now
         assert scene is not None
         scene.recent.append(ran)
+        began = time.monotonic()
         objection = self._look(scene, ran)
+        if objection is not None:
+            # Most of it was waited for.
+            self._lose(began)
         if objection is not None and objection.case is not None:
             # The node is well.
             self._take_difference(scene, objection, objection.case)
@@ -596,7 +603,10 @@ class Runner:
         scene = self._now
         assert scene is not None
         scene.patient.keep()
+        began = time.monotonic()
         self._objection = scene.patient.examine(When.CASE)
+        if self._objection is not None:
+            self._lose(began)
         return self._objection is None and not self._spent()
 
     def failed(self) -> bool:
@@ -705,8 +715,12 @@ class Runner:
         finally:
             self._buckets.clear()
             self._learn()
-            self.summary.lost += time.monotonic() - began
+            self._lose(began)
         return done
+
+    def _lose(self, began: float) -> None:
+        """The time since then went into findings."""
+        self.summary.lost += time.monotonic() - began
 
     def _triage_seconds(self) -> float:
         """Returns how long a finding may be looked into."""

@@ -122,6 +122,39 @@ def test_harm_is_found_and_the_campaign_goes_on(tmp_path: Path, does: str, harm:
     assert met == {name for finding in summary.findings for name in finding.case_buckets}
 
 
+def test_waiting_to_see_harm_and_to_look_into_it_is_no_time_in_which_the_node_was_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    stall = Objection("ping", Harm.STALL, "", "seen")
+
+    def waited(seconds: float, result: Objection | None) -> Objection | None:
+        nonlocal now
+        now += seconds
+        return result
+
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
+        runner.run()
+        monkeypatch.setattr("fuzz.runner.time.monotonic", lambda: now)
+        runner.summary.lost = 0.0
+        runner._budget = Budget(cases=100)
+        ran = runner._scenes[""].recent[-1]
+        monkeypatch.setattr(Patient, "examine", lambda *_: waited(3.0, None))
+        assert runner.ended(ran)
+        assert runner.idle()
+        assert runner.summary.lost == 0
+        monkeypatch.setattr(Patient, "examine", lambda *_: waited(3.0, stall))
+        assert not runner.ended(ran)
+        assert runner.summary.lost == 3
+        assert not runner.idle()
+        assert runner.summary.lost == 6
+        monkeypatch.setattr(runner, "_last_look", lambda: None)
+        monkeypatch.setattr(runner._triage, "finish", lambda seconds: waited(5.0 * (seconds > 0), None))
+        runner._budget = Budget(cases=0)
+        runner.run()
+    assert runner.summary.lost == 11
+
+
 def noted(node: FakeNode, config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Runs, and returns what was taken for a finding: harm and place, in order."""
     taken: list[tuple[str, str]] = []
