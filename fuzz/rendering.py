@@ -34,18 +34,20 @@ class _Node:
     Attributes:
         element: The element.
         name: Its qualified name.
-        children: The elements inside.
+        block: It has elements inside.
+        children: Those.
         counted: Of a length: what it counts.
         needs: Of conditional elements: carrier, name of the bits, condition.
         true: Its bytes when nobody lies.
         mark: Of a live value: its name.
     """
 
-    __slots__ = ("children", "counted", "element", "mark", "name", "needs", "true")
+    __slots__ = ("block", "children", "counted", "element", "mark", "name", "needs", "true")
 
     def __init__(self, element: Fuzzable) -> None:
         self.element = element
         self.name = str(element.qualified_name)
+        self.block = isinstance(element, Block)
         self.children: list[_Node] = []
         self.counted: _Node | None = None
         self.needs: list[tuple[str, Carrier, shape.Condition]] = []
@@ -129,7 +131,7 @@ class Rendering:
     def _anew(self, node: _Node, lies: Mapping[str, Any], touched: frozenset[str]) -> bytes:
         lie = lies.get(node.name)
         element = node.element
-        if isinstance(element, Block):
+        if node.block:
             data = self._joined(node.children, lies, touched)
             if node.needs and not _shown(node, lies):
                 return b""
@@ -167,14 +169,24 @@ def split(data: bytes, marks: Mapping[str, bytes]) -> list[bytes | str]:
     """
     pattern, names, starts = _pattern(tuple(marks.items()))
     pieces: list[bytes | str] = []
-    at = 0
-    for found in pattern.finditer(data):
-        if found.start() > at:
-            pieces.append(data[at : found.start()])
-        lie = found.group(1)
-        pieces.append(lie.decode() if lie is not None else names[found.group()])
-        at = found.end()
-    rest = data[at:]
+    there = [(name, mark) for name, mark in marks.items() if mark in data]
+    if len(there) > 1 or MARK in data:
+        at = 0
+        for found in pattern.finditer(data):
+            if found.start() > at:
+                pieces.append(data[at : found.start()])
+            lie = found.group(1)
+            pieces.append(lie.decode() if lie is not None else names[found.group()])
+            at = found.end()
+        rest = data[at:]
+    elif there:
+        # Nearly always: one value, which may come again and again.
+        ((name, mark),) = there
+        *parts, rest = data.split(mark)
+        for part in parts:
+            pieces += [part, name] if part else [name]
+    else:
+        rest = data
     cut = starts.search(rest, max(0, len(rest) - LONGEST_MARK)) if rest else None
     if cut is not None:
         for name, mark in marks.items():
