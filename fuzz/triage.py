@@ -94,8 +94,8 @@ ORDINARY = frozenset({Do.REACH, Do.SETTLE, Do.CLOSE})
 CONFIRM_SHARE, WAITED_SHARE = 0.15, 0.6
 """Of the time in which something is made smaller, for seeing that the smallest comes again; where that takes long."""
 
-LEAST_SHARE = 0.2
-"""Of that time, what has to be left to begin once more with the smallest that came again."""
+LEAST_SHARE, WAITED_LEAST = 0.2, 0.5
+"""Of that time, what has to be left to begin once more with the smallest that came again; where that takes long."""
 
 WORDS = 8
 """So many words of what a process said are in its signature."""
@@ -1440,10 +1440,10 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
         finding.smaller.append(script)
         return True
 
-    share = WAITED_SHARE if finding.harm in WAITED else CONFIRM_SHARE
+    share, least = (WAITED_SHARE, WAITED_LEAST) if finding.harm in WAITED else (CONFIRM_SHARE, LEAST_SHARE)
     smallest, tries, done, hurry = origin, 0, False, True
     tried: set[str] = set()
-    while not done and (left := deadline - time.monotonic()) >= LEAST_SHARE * seconds:
+    while not done and (left := deadline - time.monotonic()) >= least * seconds:
         # Some of the time is for seeing that the smallest does it again and again.
         with lab.hurried() if hurry else nullcontext():
             result = shrink(smallest, harms, deadline - share * left, finding.smaller[::-1], tried)
