@@ -235,6 +235,7 @@ class Replay:
         self._door_of: dict[str, socket.socket] = {}
         changes = dict(config)
         self._group = ""
+        self._seeker: tuple[str, int] | None = None
         self._late = self._silent = 0.0
         if needs == "connects":
             self._doors += [socket.create_server(("127.0.0.1", 0)) for _ in range(links)]
@@ -400,7 +401,11 @@ class Replay:
             return _datagrams(Locator.parse(self._group))
         if self.node.scouting is None:
             raise unittest.SkipTest("nobody knows where the node hears SCOUT")
-        return (_datagrams if self._needs == "scouts" else _overheard)(self.node.scouting)
+        if self._needs == "scouts":
+            return _datagrams(self.node.scouting)
+        # It asks more and more seldom, from the same place: to wait once is enough.
+        self._seeker = self._seeker or _overheard(self.node.scouting)
+        return _datagrams(Locator("udp", *self._seeker))
 
     # Looking ---------------------------------------------------------------------------------------
 
@@ -653,18 +658,16 @@ def _datagrams(locator: Locator) -> Link:
     return Link(sock, (locator.host, locator.port))
 
 
-def _overheard(locator: Locator) -> Link:
-    """Returns a socket that answers whoever speaks in a group."""
+def _overheard(group: Locator) -> tuple[str, int]:
+    """Returns from where somebody speaks in a group, once that happens."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as ear:
         ear.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        ear.bind((locator.host, locator.port))
-        member = socket.inet_aton(locator.host) + socket.inet_aton("127.0.0.1")
+        ear.bind((group.host, group.port))
+        member = socket.inet_aton(group.host) + socket.inet_aton("127.0.0.1")
         ear.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
         ear.settimeout(10 * PATIENCE)
         _, source = ear.recvfrom(1 << 16)
-    link = _datagrams(locator)
-    link.peer = source
-    return link
+    return str(source[0]), int(source[1])
 
 
 def node_wanted(request: Any, default: str) -> str:

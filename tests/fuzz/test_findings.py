@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import threading
 import unittest
 from argparse import ArgumentParser
 from collections.abc import Iterable
@@ -21,7 +22,7 @@ from typing import Any, cast
 import pytest
 from scapy.utils import RawPcapNgReader
 
-from conformance.config import RunConfig, prepare_run_dir
+from conformance.config import Locator, RunConfig, prepare_run_dir
 from conformance.nodes import Node, node_of
 from conformance.observe import Seen
 from conformance.tester import SessionEnd
@@ -50,7 +51,7 @@ from fuzz.player import Answer, Ending, Played
 from fuzz.player.pipe import EARLY
 from fuzz.regression import LATE, _source, fails_on, flat, placed, shortened
 from fuzz.script import Do, Script, Step, Template
-from fuzz.standalone import TRIES, Link, Replay, vle
+from fuzz.standalone import TRIES, Link, Replay, _datagrams, vle
 from fuzz.states import State
 from fuzz.triage import Triage
 from scapy_layers.batch import BatchReader, contents, prefixed
@@ -59,6 +60,7 @@ from scapy_layers.message import Message
 from scapy_layers.network import Push, Request, Response
 from scapy_layers.primitives import write_vle
 from scapy_layers.transport import Frame, Init, Open
+from tests.conformance.tester.test_scout import free_group, locator_of
 from tests.fuzz.hospital import CRASH, SickNode, config_in, lab_of, on, suspect
 from tests.fuzz.planted import FAULTS, command
 
@@ -726,6 +728,32 @@ def test_how_long_the_node_paused_is_told(
     replay = Replay(command(), {}, "", 1, tmp_path / "run")
     replay._late, replay._silent = late, silent
     assert replay._paused(others) == why
+
+
+def test_where_a_node_asks_from_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    replay = Replay(command(), {}, "seeks", 2, tmp_path / "run")
+    group = Locator.parse(locator_of(free_group()))
+    monkeypatch.setattr(replay.node, "scouting", group)
+    asked = threading.Event()
+
+    with _datagrams(group).sock as asker:
+
+        def ask() -> None:
+            while not asked.wait(0.02):
+                asker.sendto(b"\x01\x09\x00", (group.host, group.port))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            first = replay._open("a", "datagrams")
+        finally:
+            asked.set()
+            asking.join()
+        # Nobody speaks any more.
+        second = replay._open("b", "datagrams")
+        for link in (first, second):
+            assert link.peer == asker.getsockname()
+            link.close()
 
 
 @pytest.mark.parametrize(("seen", "played"), [(["", "late"], 2), ([""] * TRIES, TRIES)])
