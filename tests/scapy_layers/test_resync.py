@@ -46,7 +46,8 @@ def fragment(sn: int, data: bytes, lane: int | None = None) -> bytes:
 
 def transfer(chance: random.Random, size: int) -> list[bytes]:
     sn, lane = chance.choice((0, 120, 16_380, 200_000_000)), chance.choice((None, 5))
-    return [fragment(sn + index, chance.randbytes(size), lane) for index in range(4)]
+    step = chance.choice((1, 2, 3))
+    return [fragment(sn + index * step, chance.randbytes(size), lane) for index in range(4)]
 
 
 def stream(seed: int) -> tuple[bytes, list[int], int]:
