@@ -4434,13 +4434,14 @@ function links.of(pinfo, tvb, visited, size)
   return way
 end
 
-local udp_length = Field.new("udp.length")
+local udp_length, ip_length = Field.new("udp.length"), Field.new("ipv6.plen")
 local UDP_HEADER = 8
 
--- Says the header of a datagram that it is longer than what there is of it?
+-- Do both headers of a datagram say that it is longer than what there is of it? (With IPv4 nobody calls us then.)
 function links.is_cut(size)
-  local said = value(udp_length)
-  return said ~= nil and said > UDP_HEADER + size
+  local whole = value(ip_length)
+  local said = whole and value(udp_length)
+  return said ~= nil and said > UDP_HEADER + size and whole >= said
 end
 
 local LONGEST_MASK, LONG_MESSAGE, LONGEST_MESSAGE = 4, 125, 65535

@@ -204,6 +204,27 @@ def mutated(found: list[Packet], random: Random) -> list[Packet]:
     return changed
 
 
+def clipped(found: list[Packet], random: Random) -> list[Packet]:
+    """Some packets lack their last bytes; the header of IP says so, or not."""
+    changed = []
+    for index, one in enumerate(found):
+        size = len(one.raw) - one.payload
+        if index > 5 and one.transport and size > 1 and random.random() < 0.2:
+            kept = one._replace(raw=one.raw[: one.payload + random.randrange(1, size)])
+            changed.append(_honest(kept) if random.random() < 0.5 else kept)
+        else:
+            changed.append(one)
+    return changed
+
+
+def _honest(one: Packet) -> Packet:
+    """Lets the header of IP say what there is."""
+    raw = bytearray(one.raw)
+    place, size = (16, len(raw) - _ETHERNET) if raw[12:14] == _IPV4 else (18, len(raw) - _ETHERNET - 40)
+    struct.pack_into(">H", raw, place, size)
+    return one._replace(raw=bytes(raw))
+
+
 def swapped(found: list[Packet], random: Random) -> list[Packet]:
     """Some segments come one place too late, behind another one of the same direction."""
     parts = in_segments(found, random.choice(_SIZES))
@@ -216,7 +237,19 @@ def swapped(found: list[Packet], random: Random) -> list[Packet]:
 
 KINDS: dict[str, Kind] = {
     one.__name__: one
-    for one in (late, cut, cut_late, lossy, bursts, late_and_lossy, one_way, doubled, mutated, swapped)
+    for one in (
+        late,
+        cut,
+        cut_late,
+        lossy,
+        bursts,
+        late_and_lossy,
+        one_way,
+        doubled,
+        mutated,
+        clipped,
+        swapped,
+    )
 }
 
 
