@@ -28,7 +28,7 @@ SHARE = [
     ("direct_websocket", "late_and_lossy", 22),
     ("negotiation", "mutated", 2),
     ("udp6", "doubled", 1),
-    ("udp6", "clipped", 1),
+    ("udp6", "clipped", 3),
     ("datagrams", "clipped", 1),
     ("fragments", "clipped", 1),
     ("query", "swapped", 1),
