@@ -9,7 +9,7 @@ import dataclasses
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -62,12 +62,15 @@ from spark_reports.report import (
     TrendPoint,
     Trouble,
 )
-from spark_reports.rows import CASE_BUCKETS_SINCE, FUZZ_VERDICTS, OUTCOMES, RUN
+from spark_reports.rows import CASE_BUCKETS_SINCE, FUZZ_VERDICTS, OUTCOMES, RUN, STALE
 from spark_reports.sets import RunOfSet
 from spark_reports.storage import tables
 from spark_reports.storage.commits import Commit
 from spark_reports.storage.store import APART
 from spark_reports.storage.views import Views
+
+if TYPE_CHECKING:
+    from spark_reports.storage.gathering import Gathered
 
 BAD_LINES_LIMIT = 50
 """Lines that are no rows are counted, all of them; so many are shown."""
@@ -126,6 +129,7 @@ def collect(
     duplicates: Sequence[RunFolder] = (),
     open_few: Callable[[Sequence[Commit]], Views] | None = None,
     interpreted: Views | None = None,
+    near: "Gathered | None" = None,
 ) -> Report:
     """Returns a report.
 
@@ -138,6 +142,7 @@ def collect(
         open_few: Opens the views of some of the runs, for what only few of them are asked for; without it, rows of the
             others are passed over, which takes longer.
         interpreted: The same as ``views`` in a session that compiles nothing, for questions about few rows.
+        near: The copies that ``views`` reads; what these have no row for is not asked.
 
     Raises:
         NothingToReport: No run has a row, and none ended in order without any.
@@ -149,7 +154,7 @@ def collect(
     readable = [commit for commit in commits if commit.state != folders.UNREADABLE]
     resolved = sets.resolve((commit.run for commit in readable), _baseline(baseline, commits))
     compared = dataclasses.replace(_compared(resolved, baseline), unread=tuple(_unread(commits, resolved)))
-    of = _Sources(views, interpreted, commits, resolved)
+    of = _Sources(views, interpreted, commits, resolved, near)
     with Questions(say) as ask:
         _ask_about_runs(of, has, ask)
         _ask_what_changed(of, has, wrong, ask)
@@ -322,8 +327,10 @@ class _Sources:
         interpreted: Views | None,
         commits: Sequence[Commit],
         resolved: Sequence[RunOfSet],
+        near: "Gathered | None" = None,
     ) -> None:
         self._commits = commits
+        self._near = near
         self._compiled = _Source(views, commits, resolved)
         self._interpreted = self._compiled if interpreted is None else _Source(interpreted, commits, resolved)
 
@@ -333,7 +340,16 @@ class _Sources:
 
     def tables(self, *names: str) -> _Source:
         """Returns where to ask about all rows of tables."""
-        return self.rows(sum(commit.rows(name) for commit in self._commits for name in names))
+        return self.rows(sum(map(self._count, names)))
+
+    def lacks(self, table: str, column: str, value: str) -> bool:
+        """Whether it is known that no row of a table has a value."""
+        return self._near is not None and self._near.lacks(table, column, value)
+
+    def _count(self, table: str) -> int:
+        if self._near is not None:
+            return self._near.rows(table)
+        return sum(commit.rows(table) for commit in self._commits)
 
 
 def _runs_of(commits: Sequence[Commit], spark: SparkSession) -> DataFrame:
@@ -417,7 +433,10 @@ def _ask_what_changed(of: _Sources, has: Collection[str], wrong: bool, ask: Ques
             limit=MOST,
             first=("status", "test"),
         )
-        ask.add(_STALE, lambda: regressions.stale_deviations(checks.views.checks, checks.sets))
+        if of.lacks("checks", "reason", STALE):
+            ask.skip(_STALE)
+        else:
+            ask.add(_STALE, lambda: regressions.stale_deviations(checks.views.checks, checks.sets))
         ask.add(_LOST, lambda: coverage.lost_requirements(shown.views.requirements, shown.sets))
     else:
         for name in (_CHANGES, _STALE, _LOST):
@@ -520,6 +539,9 @@ def _ask_why(of: _Sources, few: Views, newest: Collection[str], ask: Questions) 
     names = (name for name in _names(Trouble) if name not in {"node_impl", "node_version", "run_id"})
     columns = ("run_id", *names)
     ask.add(_VERDICTS, lambda: few.verdicts.where(bad).select(*columns), first=("run_id", "test"))
+    if of.lacks("checks", "outcome", "n/a"):
+        ask.skip(_REASONS)
+        return
     checks = of.tables("checks").views
     silent = of_newest & (sf.col("outcome") == "n/a")
     ask.add(

@@ -83,6 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
                 duplicates=[folder for folder in folders if folder.duplicate_of is not None],
                 open_few=found.few,
                 interpreted=found.interpreted,
+                near=found.near,
             )
             runs = {
                 found.names.get(folder.path, folder.run.run_id): folder.path

@@ -32,6 +32,7 @@ class Opened:
         commits: Its runs.
         few: Opens the tables of some of the runs.
         interpreted: The tables in a session that interprets queries, where it is worth having one.
+        near: The copies that ``views`` reads, where there are some.
         troubles: Run folders that could not be taken in, each with the reason.
         names: What the run in each folder is called.
     """
@@ -40,6 +41,7 @@ class Opened:
     commits: Sequence["Commit"]
     few: Callable[[Sequence["Commit"]], "Views"]
     interpreted: "Views | None"
+    near: "Gathered | None"
     troubles: Sequence[str]
     names: Mapping[Path, str] = field(default_factory=dict)
 
@@ -103,7 +105,9 @@ def opened(
         views = open_views(spark, store, commits) if near is None else near.views(spark)
         beside = None if near is None else stack.enter_context(interpreting(spark))
         interpreted = None if near is None or beside is None else near.views(beside)
-        yield Opened(views, commits, lambda few: open_views(spark, store, few), interpreted, troubles, names)
+        yield Opened(
+            views, commits, lambda few: open_views(spark, store, few), interpreted, near, troubles, names
+        )
 
 
 def _load() -> None:
@@ -142,7 +146,7 @@ def _gathered(store: "Store", commits: Sequence["Commit"]) -> Iterator["Gathered
 
     with (
         tempfile.TemporaryDirectory(prefix="zenoh-reports-near-") as folder,
-        Gathered(store, commits, Path(folder)) as near,
+        Gathered(store, commits, Path(folder), summed=True) as near,
     ):
         yield near
 
