@@ -111,7 +111,8 @@ class Gathered:
     def lacks(self, table: str, column: str, value: str) -> bool:
         """Whether no row has a value of ``WATCHED``; False where nobody looked."""
         copy = self._copy(table)
-        return copy is not None and (column, value) not in copy.seen
+        watched = (column, value) in WATCHED.get(table, ())
+        return watched and copy is not None and (column, value) not in copy.seen
 
     def _file(self, table: str) -> FileEntry | None:
         copy = self._copy(table)
