@@ -166,14 +166,10 @@ def _began(early: Mapping[int, list[Unit]], packet: int, reading: Reading) -> in
     """Returns an earlier packet in which a unit ended that is read like this, and takes the unit away."""
     for before, units in sorted(early.items()):
         for unit in units if before < packet else ():
-            if _outline(by_scapy.reading(unit)) == _outline(reading):
+            if agree(by_scapy.reading(unit), reading):
                 units.remove(unit)
                 return before
     return None
-
-
-def _outline(reading: Reading) -> list[tuple[int, int, str]]:
-    return [(one.at, one.size, one.name) for one in reading.messages]
 
 
 T = TypeVar("T")
