@@ -11,10 +11,15 @@ from scapy_layers.scan.watch import Talk
 LANE = 3, True, 1, 5
 
 
-def talk(patch: int = 1) -> Talk:
-    """A session with numbers of one byte, of which the beginning was seen."""
-    session = SimpleNamespace(patch=patch, fsn=0)
-    return cast("Talk", SimpleNamespace(session=session, opened=[True, True], inits=[object(), object()]))
+def talk(patch: int = 1, start: int | None = None) -> Talk:
+    """A session with numbers of one byte, of which the beginning was seen; OPEN names the first number."""
+    made = SimpleNamespace(
+        session=SimpleNamespace(patch=patch, fsn=0),
+        opened=[True, True],
+        starts=[start, start],
+        inits=[object(), object()],
+    )
+    return cast("Talk", made)
 
 
 def whole(reassembly: Reassembly, sn: int, patch: int = 1) -> bytes | None:
@@ -54,3 +59,11 @@ def test_message_begins_behind_frames_that_nobody_looked_at(patch: int) -> None:
     reassembly.take(Part(1, LANE, 20), talk(patch))
     reassembly.passed({LANE[0]})
     assert whole(reassembly, 20 + 100, patch) == b"abc"
+
+
+@pytest.mark.parametrize(("sn", "fresh"), [(9, False), (10, True), (12, True), (200, False)])
+def test_first_number_of_a_lane_is_no_older_than_open_names_and_in_range(sn: int, fresh: bool) -> None:
+    reassembly, session = Reassembly(), talk(start=10)
+    reassembly.take(Part(1, LANE, sn, b"a", more=True, first=True), session)
+    found = reassembly.take(Part(2, LANE, sn + 1 & 0x7F, b"b"), session)
+    assert (found is not None) == fresh
