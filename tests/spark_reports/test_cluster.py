@@ -330,7 +330,9 @@ def test_report_and_keys_of_captures_over_connect_are_those_of_local_mode(
 ) -> None:
     out = cluster.folder / "of-connect"
     reports = (sys.executable, "-m", "spark_reports", "build")
-    report = cluster.begin(*reports, "--store", store, "--out", out, "--remote", connect)
+    # Of the session only; the server keeps its own.
+    setting = ("--conf", "spark.sql.shuffle.partitions=2")
+    report = cluster.begin(*reports, "--store", store, "--out", out, "--remote", connect, *setting)
     place = cluster.folder / "by_key.py"
     place.write_text(BY_KEY)
     counted = cluster.begin(sys.executable, place, "--remote", connect)
