@@ -6,6 +6,7 @@ A statistical finding may be missed or made up by chance, so that one seed prove
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -25,7 +26,9 @@ RUNS = (300, 120)
 
 def main() -> int:
     """Prints a table of all seeds together."""
-    seeds = range(1, 1 + int(sys.argv[1] if len(sys.argv) > 1 else SEEDS))
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("seeds", nargs="?", type=int, default=SEEDS, metavar="SEEDS", help="how many of them")
+    seeds = range(1, 1 + parser.parse_args().seeds)
     every: dict[str, list[Score]] = {name: [] for name in CLASSES}
     with spark_session(find_java(os.environ), os.environ) as spark:
         for runs in RUNS:
