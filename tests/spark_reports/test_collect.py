@@ -263,29 +263,26 @@ def test_few_rows_are_asked_for_in_the_session_that_interprets_with_the_same_ans
 def test_what_no_row_is_there_for_is_not_asked(
     spark: SparkSession,
     tmp_path: Path,
-    make_run: MakeRun,
-    verdict_row: Verdict,
+    store: Store,
+    opened: tuple[Views, list[Commit]],
+    root: Path,
+    result: Report,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def asked(name: str, day: int, verdicts: list[rows.VerdictRow]) -> tuple[set[str], str]:
-        make_run(name, day, verdicts=verdicts, cases=None, **LAB)
-        store, folder = Store(tmp_path / f"store-{name}", durable=False), tmp_path / f"near-{name}"
-        folder.mkdir()
-        ingest(spark, store, find_run_folders([tmp_path / "runs"]))
-        commits, said, plain = store.commits(), set[str](), set[str]()
-        with Gathered(store, commits, folder, summed=True) as near:
-            found = collect(near.views(spark), commits, "previous", said.add, near=near)
-        whole = collect(open_views(spark, store, commits), commits, "previous", plain.add)
-        assert to_json(found) == to_json(whole)
-        return plain - said, to_json(found)
-
-    failing = verdict_row("fail", ["ZN-INIT-002"], test="broken")
-    assert asked("r1", 1, [verdict_row(), failing])[0] == {"stale deviations", "reasons"}
-    silent = verdict_row("n/a", ["ZN-INIT-003"], test="silent", reason="no multicast")
-    assert asked("r2", 2, [failing, silent])[0] == {"stale deviations"}
-    stale = verdict_row("fail", ["ZN-INIT-004"], test="stale", reason=rows.STALE)
-    nothing_skipped, told = asked("r3", 3, [failing, silent, stale])
-    assert nothing_skipped == set()
-    assert '"test":"stale"' in told.replace('": "', '":"')
+    commits = opened[1]
+    twice = [folder for folder in find_run_folders([root]) if folder.duplicate_of]
+    with Gathered(store, commits, tmp_path, summed=True) as near:
+        views, said = near.views(spark), set[str]()
+        found = collect(views, commits, "previous", said.add, duplicates=twice, near=near)
+        assert to_json(found) == to_json(result)
+        assert asking._REASONS in said
+        assert asking._STALE not in said
+        # Had none of the checks been n/a, nobody would ask why.
+        lacking = [("checks", "reason", rows.STALE), ("checks", "outcome", "n/a")]
+        monkeypatch.setattr(near, "lacks", lambda *what: what in lacking)
+        said.clear()
+        assert collect(views, commits, "previous", said.add, near=near).not_applicable == ()
+        assert not said & {asking._REASONS, asking._STALE}
 
 
 def test_session_that_was_active_is_so_again_behind_a_failure(spark: SparkSession) -> None:

@@ -78,7 +78,9 @@ def made(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """Puts an example in place of what would be read, and no Spark behind it."""
     from spark_reports import collect
 
-    found = SimpleNamespace(views=None, commits=(), few=None, interpreted=None, troubles=(), names={})
+    found = SimpleNamespace(
+        views=None, commits=(), few=None, interpreted=None, near=None, troubles=(), names={}
+    )
     monkeypatch.setattr(build, "opened", lambda *_: nullcontext(found))
     monkeypatch.setattr(collect, "collect", lambda *_, **__: example_report(gates=()))
     return found
