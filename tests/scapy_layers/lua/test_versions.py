@@ -202,4 +202,4 @@ def test_key_is_shown_without_what_wireshark_and_xml_cannot_hold(version: str) -
 def test_what_packets_leave_behind_is_collected_at_once(version: str) -> None:
     """Left to itself, Lua takes longer for each packet the longer a capture is; measured by bench_tshark."""
     wireshark = Wireshark(version, before=BEFORE)
-    assert list(wireshark.lua.globals()[b"collected"].values()) == [b"setpause 100", b"setstepmul 400"]
+    assert list(wireshark.lua.globals()[b"collected"].values())[:2] == [b"setpause 100", b"setstepmul 400"]
