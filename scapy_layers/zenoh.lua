@@ -4434,14 +4434,19 @@ function links.of(pinfo, tvb, visited, size)
   return way
 end
 
-local udp_length, ip_length = Field.new("udp.length"), Field.new("ipv6.plen")
-local UDP_HEADER = 8
+local udp_length, ip4_length, ip6_length = Field.new("udp.length"), Field.new("ip.len"), Field.new("ipv6.plen")
+local UDP_HEADER, IP_HEADER = 8, 20
 
--- Do both headers of a datagram say that it is longer than what there is of it? (With IPv4 nobody calls us then.)
+-- Do both headers of a datagram say that it is longer than what there is of it?
 function links.is_cut(size)
-  local whole = value(ip_length)
-  local said = whole and value(udp_length)
-  return said ~= nil and said > UDP_HEADER + size and whole >= said
+  local said = value(udp_length)
+  if not said or said <= UDP_HEADER + size then return false end
+  local whole = value(ip6_length)
+  if not whole then
+    whole = value(ip4_length)
+    whole = whole and whole - IP_HEADER
+  end
+  return whole ~= nil and whole >= said
 end
 
 local LONGEST_MASK, LONG_MESSAGE, LONGEST_MESSAGE = 4, 125, 65535

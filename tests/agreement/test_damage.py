@@ -30,6 +30,7 @@ SHARE = [
     ("udp6", "doubled", 1),
     ("udp6", "clipped", 3),
     ("datagrams", "clipped", 1),
+    ("joins", "clipped", 1038923664),
     ("fragments", "clipped", 1),
     ("query", "swapped", 1),
 ]
