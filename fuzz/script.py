@@ -112,15 +112,8 @@ class Template:
         pieces = self.pieces
         if not pieces:
             return b""
-        first, words = pieces[0], ""
-        prefix: int | None = None
-        head = ""
-        if first == SIZE:
-            # Most have just that.
-            prefix = PREFIX
-        elif isinstance(first, str):
-            head, _, words = first.partition("|")
-            prefix = PREFIXES.get(head)
+        head, _, words = pieces[0].partition("|") if isinstance(pieces[0], str) else ("", "", "")
+        prefix = PREFIXES.get(head)
         data = b"".join(
             [
                 piece if isinstance(piece, bytes) else _value(piece, values)
@@ -138,8 +131,6 @@ class Template:
 
 
 def _value(piece: str, values: Values) -> bytes:
-    if "|" not in piece:
-        return values[piece]
     name, _, words = piece.partition("|")
     value = values[name]
     return bytes(lies_about(name.partition("@")[0])[words](value)) if words else value

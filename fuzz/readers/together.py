@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from enum import Enum, auto
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -71,8 +72,19 @@ def _of_units(units: Sequence[Unit], found: Sequence[by_tshark.Shown]) -> list[R
     ]
 
 
+class Order(Enum):
+    """Which packets tshark may tell what of a capture with."""
+
+    SAME = auto()
+    """The same as the layers."""
+    LATER = auto()
+    """Later ones too: what only the bytes behind it show to be a batch it tells with the packet that has those."""
+    ANY = auto()
+    """Any: segments were out of order."""
+
+
 def read_capture(
-    path: Path, *, tshark: bool = True, options: Sequence[str] = (), in_order: bool = True
+    path: Path, *, tshark: bool = True, options: Sequence[str] = (), order: Order = Order.SAME
 ) -> Read:
     """Reads a capture: what is carried, put together and decompressed in it.
 
@@ -80,7 +92,7 @@ def read_capture(
         path: The capture.
         tshark: Ask tshark as well, when it is there.
         options: What it is told besides.
-        in_order: The packets are; else it does not matter in which one tshark tells what.
+        order: In which packets tshark may tell what.
     """
     heard = [unit._replace(about=path.name) for unit in by_scapy.units_of(path) if unit.data]
     found: dict[str, list[tuple[int, Reading]]] = {"columns": by_columns.readings_of(path)}
@@ -92,12 +104,10 @@ def read_capture(
             # It shows all datagrams on its ports, and batches without a byte.
             if (one.packet in wanted or not one.datagram) and one.reading != Reading()
         ]
-    return _aligned(heard, found, in_order=in_order)
+    return _aligned(heard, found, order)
 
 
-def _aligned(
-    heard: Sequence[Unit], found: Mapping[str, Sequence[tuple[int, Reading]]], *, in_order: bool
-) -> Read:
+def _aligned(heard: Sequence[Unit], found: Mapping[str, Sequence[tuple[int, Reading]]], order: Order) -> Read:
     """Puts what readers say of the same unit together: those of a packet in order.
 
     What others have and the layers do not is a unit without bytes.
@@ -106,9 +116,9 @@ def _aligned(
     for unit in heard:
         by_packet[unit.packet].append(unit)
     told: dict[int, dict[str, list[Reading]]] = defaultdict(lambda: {reader: [] for reader in found})
-    moved = _in_time if in_order else _in_any_packet
     for reader, readings in found.items():
-        for packet, reading in moved(by_packet, readings) if reader == "tshark" else readings:
+        moved = _MOVED.get(order) if reader == "tshark" else None
+        for packet, reading in moved(by_packet, readings) if moved else readings:
             told[packet][reader].append(reading)
     units: list[Unit] = []
     aligned: dict[str, list[Reading]] = {reader: [] for reader in ("scapy", *found)}
@@ -130,10 +140,7 @@ def _aligned(
 def _in_time(
     by_packet: Mapping[int, Sequence[Unit]], readings: Sequence[tuple[int, Reading]]
 ) -> Iterator[tuple[int, Reading]]:
-    """Yields readings with the packets in which the units end.
-
-    What only the bytes behind it show to be a batch tshark tells with the packet that has those.
-    """
+    """Yields readings with the packets in which the units end."""
     told: dict[int, list[Reading]] = defaultdict(list)
     for packet, reading in readings:
         told[packet].append(reading)
@@ -149,7 +156,7 @@ def _in_time(
 def _in_any_packet(
     by_packet: Mapping[int, Sequence[Unit]], readings: Sequence[tuple[int, Reading]]
 ) -> Iterator[tuple[int, Reading]]:
-    """Yields readings with the packets in which the layers have what is read like this: segments were out of order."""
+    """Yields readings with the packets in which the layers have what is read like this."""
     left = list(readings)
     for unit in chain.from_iterable(units for _, units in sorted(by_packet.items())):
         mine = by_scapy.reading(unit)
@@ -171,6 +178,8 @@ def _began(early: Mapping[int, list[Unit]], packet: int, reading: Reading) -> in
                 return before
     return None
 
+
+_MOVED = {Order.LATER: _in_time, Order.ANY: _in_any_packet}
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 
 from fuzz.readers.compare import BY_DESIGN, Difference, differences
-from fuzz.readers.together import Read, has_tshark, read_capture, read_units
+from fuzz.readers.together import Order, Read, has_tshark, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
 from tests.agreement import damage
 from tests.agreement.generate import units
@@ -64,7 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.damage:
         read = _damaged(arguments.captures or PCAPS, arguments.damage, arguments.seed)
     elif arguments.captures:
-        read = map(read_capture, arguments.captures)
+        # They may begin late, or lack segments.
+        read = (read_capture(path, order=Order.LATER) for path in arguments.captures)
     elif arguments.unit:
         read = [read_units([arguments.unit], **carrier)]
     else:
@@ -78,7 +79,7 @@ def _damaged(paths: Sequence[Path], count: int, seed: int) -> Iterator[Read]:
     for made in damage.variants(paths, count, seed):
         path = folder / made.name
         path.write_bytes(made.data)
-        read = read_capture(path, options=made.options, in_order=not made.options)
+        read = read_capture(path, options=made.options, order=made.order)
         if next(differences(read.units, read.readings), None) is None:
             path.unlink()
         else:

@@ -12,6 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from fuzz.readers.together import Order
 from scapy_layers.capture import runs
 from scapy_layers.codes import DEFAULT_PORT
 
@@ -334,6 +335,11 @@ class Variant(NamedTuple):
     name: str
     data: bytes
     options: tuple[str, ...]
+
+    @property
+    def order(self) -> Order:
+        """In which packets tshark may tell what."""
+        return Order.ANY if self.options else Order.LATER
 
 
 def variant(path: Path, kind: str, seed: int) -> Variant:

@@ -42,7 +42,7 @@ def test_damaged_capture_is_read_alike(name: str, kind: str, seed: int, tmp_path
     made = damage.variant(PCAPS / f"{name}.pcapng", kind, seed)
     path = tmp_path / made.name
     path.write_bytes(made.data)
-    read = read_capture(path, options=made.options, in_order=not made.options)
+    read = read_capture(path, options=made.options, order=made.order)
     assert read.units
     difference = first_difference(read.units, read.readings)
     assert difference is None, f"\n{difference}"
