@@ -261,7 +261,12 @@ def _goes_on(series: list[float], least: float) -> bool:
 
 
 def play_round(
-    stage: Ground, tried: Tried, reply: float, answers: Answers, failed: Callable[[], bool]
+    stage: Ground,
+    tried: Tried,
+    reply: float,
+    answers: Answers,
+    failed: Callable[[], bool],
+    rng: random.Random | None = None,
 ) -> None:
     """Plays a script once, and takes in what became of it.
 
@@ -271,10 +276,10 @@ def play_round(
         reply: T1: seconds that an answer may take.
         answers: Reads them.
         failed: Tells, while something is waited for, that the node has failed.
+        rng: Draws ZenohIDs; not from the seed when None: a node that still closes the last session of one refuses it.
     """
     trace = Trace()
-    # ZenohIDs are not drawn from the seed: a node that still closes the last session of one refuses it.
-    player = stage.player(random.Random(), trace, answers)
+    player = stage.player(rng, trace, answers)
     player.reply = reply
     played = tried.played = Played()
     tried.parts, tried.helpers = [], {}
@@ -577,10 +582,13 @@ class Lab:
             raise NoFreshNode(str(error)) from None
         starting = [self._threads.submit(stage.start) for stage in stages]
         mine, their = Tried(script), Tried(script)
+        # What a node reads in a stimulus may hang on the ZenohID in it: both get the same.
+        seed = random.getrandbits(64)
         try:
             for stage, start, tried in zip(stages, starting, (mine, their), strict=True):
                 self._await(start)
-                play_round(stage, tried, self._reply, self._answers, partial(_is_dead, stage.node))
+                dead = partial(_is_dead, stage.node)
+                play_round(stage, tried, self._reply, self._answers, dead, random.Random(seed))
             found = difference(stages[0].node, mine.played, stages[1].node, their.played)
             died = stages[0].node.death()
         finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -152,11 +153,13 @@ class Rival:
         first: tuple[str, str] | None = None
         shapes = ""
         for _ in range(1 + AGAIN):
-            mine = _of(ours.node, _played(ours, script))
+            # What a node reads in a stimulus may hang on the ZenohID in it: both get the same.
+            seed = random.getrandbits(64)
+            mine = _of(ours.node, _played(ours, script, seed))
             # One that died here is for other oracles.
             if mine is None or mine.ending == DIED:
                 return None
-            theirs = _of(self.stage.node, _played(self.stage, script))
+            theirs = _of(self.stage.node, _played(self.stage, script, seed))
             if theirs is not None and theirs.ending == DIED:
                 self.stage.restart()
             words = _words(mine, theirs) if theirs is not None else None
@@ -206,8 +209,8 @@ def difference(ours: Node, mine: Played, theirs: Node, their: Played) -> tuple[s
     return (" / ".join(words), _shapes(ours, answer, theirs, other)) if words is not None else None
 
 
-def _played(stage: Ward, script: Script) -> Played:
-    player = stage.player()
+def _played(stage: Ward, script: Script, seed: int) -> Played:
+    player = stage.player(random.Random(seed))
     try:
         return player.play(script)
     finally:

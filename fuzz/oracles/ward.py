@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Protocol
 
 from conformance.nodes.base import Node
@@ -15,8 +16,8 @@ class Ward(Protocol):
     def node(self) -> Node:
         """The node; it is running."""
 
-    def player(self) -> Player:
-        """Returns one more player."""
+    def player(self, rng: random.Random | None = None) -> Player:
+        """Returns one more player, which draws ZenohIDs from ``rng``."""
 
     def restart(self) -> None:
         """Kills the node and starts it."""

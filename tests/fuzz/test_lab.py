@@ -18,7 +18,7 @@ from fuzz.script import Do, Script, Step
 from fuzz.states import State
 from scapy_layers.data import Put
 from scapy_layers.network import Push
-from scapy_layers.transport import Frame
+from scapy_layers.transport import Frame, Init
 from tests.fuzz.fakes import FakeNode
 from tests.fuzz.hospital import CRASH, SickNode, behind, config_in, lab_of, on, suspect
 from tests.fuzz.planted import FAULTS
@@ -214,3 +214,22 @@ def test_a_script_is_played_on_two_fresh_nodes_and_what_differs_is_seen(
         assert lab.compares
         objection = lab.compare(script).objection
     assert (None if objection is None else (objection.harm, objection.place)) == seen
+
+
+def test_both_nodes_are_sent_the_same_zenoh_ids(folder: Path) -> None:
+    def node(heard: set[bytes]) -> Copied:
+        def hear(batch: bytes) -> str:
+            if batch[0] & 31 == Init.id:
+                heard.add(batch)
+            return ""
+
+        return Copied(hear)
+
+    ours: set[bytes] = set()
+    theirs: set[bytes] = set()
+    script = Script((reach(State.OPEN, "a"),))
+    with Lab(replace(config_in(folder), time_scale=0.3), node(ours), also=node(theirs)) as lab:
+        for _ in range(2):
+            assert lab.compare(script).objection is None
+    # Whoever waits for a node to start calls it, too.
+    assert len(ours & theirs) == 2

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import selectors
 import socket
 import threading
@@ -249,8 +250,8 @@ class RouterStage:
         self.node = node
         self.lacking = ""
 
-    def player(self) -> Player:
-        return Player(Initiator(self.node.locator), REPLY)
+    def player(self, rng: random.Random | None = None) -> Player:
+        return Player(Initiator(self.node.locator), REPLY, rng=rng)
 
     def restart(self) -> None:
         self.node.restart()

@@ -136,12 +136,15 @@ class Scripted(RouterStage):
         super().__init__(node)
         self.endings = list(endings)
         self.restarts = 0
+        self.drawn: list[float] = []
 
     def restart(self) -> None:
         self.restarts += 1
         self.node.dead = ""  # type: ignore[attr-defined]
 
-    def player(self) -> Player:
+    def player(self, rng: random.Random | None = None) -> Player:
+        assert rng is not None
+        self.drawn.append(rng.random())
         return Playing(self)
 
 
@@ -171,7 +174,7 @@ class Closing(Scripted):
         super().__init__(node, "closed")
         self.reason = reason
 
-    def player(self) -> Player:
+    def player(self, rng: random.Random | None = None) -> Player:  # noqa: ARG002  (called like that of a stage)
         made = Playing(self)
         made.batches = [] if self.reason is None else [bytes(Close(reason=self.reason))]
         return made
@@ -194,6 +197,13 @@ def test_a_difference_shows_every_time(ours: list[str], theirs: list[str], place
     found = Rival(other).compare(mine, case())
     assert (f"{found.ours} / {found.theirs}" if found else "") == place
     assert other.restarts == (3 if "died" in theirs else 0)
+
+
+def test_both_nodes_get_the_same_zenoh_ids_and_others_each_time() -> None:
+    mine, other = Scripted(RouterNode(), "accepted"), Scripted(RouterNode(), "closed")
+    assert Rival(other).compare(mine, case())
+    assert mine.drawn == other.drawn
+    assert len(set(mine.drawn)) == len(mine.drawn) == 3
 
 
 def test_a_class_of_differences_is_told_once_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
