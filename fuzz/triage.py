@@ -16,6 +16,7 @@ from typing import TypeVar
 from conformance.config import RunConfig
 from conformance.errors import HarnessError
 from conformance.nodes.base import Node
+from fuzz.audience import attended
 from fuzz.cases import Case, Cause
 from fuzz.findings import (
     CERTAIN,
@@ -974,13 +975,15 @@ class Triage:
             return found[0][-1], found[1]
         # Neither the last nor its session: one that is further back, or many of them together.
         seen = self._lab.walk([suspect.as_sent for suspect in suspects], until)
+        if seen is None and objection.harm in DEADLY:
+            seen = self._lab.walk([attended(suspect.as_sent) for suspect in suspects], until)
         tries: list[tuple[Group, Script]] = []
         if seen is not None and seen[1].objection is not None and akin(objection, seen[1].objection):
             suspect = suspects[seen[0]]
             before = suspects[: seen[0] + 1]
             # Harm that takes long to be seen shall not be given up so near to the end.
             until = min(deadline, max(until, time.monotonic() + 4 * seen[1].seconds + 2))
-            ways = dict.fromkeys((suspect.alone, suspect.as_sent, suspect.script))
+            ways = dict.fromkeys((suspect.alone, suspect.as_sent, seen[1].script, suspect.script))
             tries += [((suspect,), script) for script in ways]
             # It may have taken its time to die.
             tries += [((one,), one.as_sent) for one in reversed(before[-LATE:-1])]
