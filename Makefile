@@ -84,7 +84,7 @@ help:
 		make_environment
 	fi
 	touch .venv/incomplete
-	say 'packages of constraints.txt (some minutes the first time: 800 MB, most of it Spark)'
+	say 'packages of constraints.txt (some minutes the first time: 1.2 GB, most of it Spark)'
 	# PySpark comes as source. It and we are built with the setuptools of constraints.txt, not with today's.
 	pip install -c constraints.txt setuptools wheel
 	pip install -c constraints.txt --no-build-isolation -e '.[dev]'
