@@ -176,7 +176,8 @@ def collect(
             )
         else:
             ask.skip(_DRIFTS)
-        return _report(ask, commits, compared, resolved, cells, duplicates)
+        unchanged = _count_unchanged(of, ask)
+        return _report(ask, commits, compared, resolved, cells, unchanged, duplicates)
 
 
 def _report(
@@ -185,6 +186,7 @@ def _report(
     compared: SetInfo,
     resolved: Sequence[RunOfSet],
     cells: Sequence[Cell],
+    unchanged: int,
     duplicates: Sequence[RunFolder],
 ) -> Report:
     """Puts the answers together, all in an order of their own."""
@@ -209,7 +211,7 @@ def _report(
         bad_lines=tuple(make(BadLineShown, row, problem=row["reason"]) for row in ask.rows(_APART)),
         differences=tuple(make(Difference, row) for row in ask.rows(_RELEASES)),
         sets=compared,
-        unchanged=len(checks) - len(changed),
+        unchanged=unchanged,
         flaky=tuple(sorted(_flaky(checks), key=lambda one: (-one.score, one.test, one.transport, one.key))),
         coverage=tuple(
             sorted(
@@ -342,6 +344,14 @@ class _Sources:
         """Returns where to ask about all rows of tables."""
         return self.rows(sum(map(self._count, names)))
 
+    def changing(self) -> _Source:
+        """Returns where to ask about the checks that may have changed."""
+        return self.rows(self._count("checks") if self._near is None else self._near.changing_rows)
+
+    def stands_for(self, row: _Row) -> int:
+        """For how many checks the one of an answer stands; 0 for one that stands for itself only."""
+        return 0 if self._near is None else self._near.stands_for(row["test"], row["transport"])
+
     def lacks(self, table: str, column: str, value: str) -> bool:
         """Whether it is known that no row of a table has a value."""
         return self._near is not None and self._near.lacks(table, column, value)
@@ -425,18 +435,12 @@ def _ask_about_runs(of: _Sources, has: Collection[str], ask: Questions) -> None:
 def _ask_what_changed(of: _Sources, has: Collection[str], wrong: bool, ask: Questions) -> None:
     """Asks what the candidate shows differently from the baseline."""
     if "requirements" in has:
-        checks, shown = of.tables("checks"), of.tables("requirements")
-        # Those that are unchanged are only counted, but to ask for them apart would take as long as for all.
-        ask.add(
-            _CHANGES,
-            lambda: regressions.check_changes(checks.views.checks, checks.sets),
-            limit=MOST,
-            first=("status", "test"),
-        )
+        checks, shown = of.changing(), of.tables("requirements")
+        _ask_about_changes(lambda: checks.views.changing, checks, ask)
         if of.lacks("checks", "reason", STALE):
             ask.skip(_STALE)
         else:
-            ask.add(_STALE, lambda: regressions.stale_deviations(checks.views.checks, checks.sets))
+            ask.add(_STALE, lambda: regressions.stale_deviations(checks.views.changing, checks.sets))
         ask.add(_LOST, lambda: coverage.lost_requirements(shown.views.requirements, shown.sets))
     else:
         for name in (_CHANGES, _STALE, _LOST):
@@ -454,6 +458,26 @@ def _ask_what_changed(of: _Sources, has: Collection[str], wrong: bool, ask: Ques
         )
     else:
         ask.skip(_MUTANTS)
+
+
+def _ask_about_changes(checks: Callable[[], DataFrame], of: _Source, ask: Questions) -> None:
+    """Asks what became of each check; to ask apart for those that are only counted would take as long as for all."""
+    ask.add(
+        _CHANGES,
+        lambda: regressions.check_changes(checks(), of.sets),
+        limit=MOST,
+        first=("status", "test"),
+    )
+
+
+def _count_unchanged(of: _Sources, ask: Questions) -> int:
+    """Returns how many checks are unchanged; where one that stands for others is not, asks about all of them first."""
+    rows = ask.rows(_CHANGES)
+    if any(row["status"] != UNCHANGED and of.stands_for(row) > 1 for row in rows):
+        every = of.tables("checks")
+        _ask_about_changes(lambda: every.views.checks, every, ask)
+        return sum(row["status"] == UNCHANGED for row in ask.rows(_CHANGES))
+    return sum(of.stands_for(row) or 1 for row in rows if row["status"] == UNCHANGED)
 
 
 def _ask_about_cases(of: _Sources, has: Collection[str], ask: Questions) -> None:
@@ -516,13 +540,13 @@ def _ask_about_versions(of: _Sources, cells: Sequence[Cell], ask: Questions) -> 
         ask.skip(_RELEASES)
         ask.skip(_FIRST_BAD)
         return
-    shown = of.tables("checks")
+    shown = of.changing()
 
     def checks() -> DataFrame:
         if len(names) > NAMES:
-            return shown.views.checks
+            return shown.views.changing
         without = sf.size("requirements") == 0 if matrix.NO_REQUIREMENT in names else sf.lit(False)
-        return shown.views.checks.where(sf.exists("requirements", lambda name: name.isin(names)) | without)
+        return shown.views.changing.where(sf.exists("requirements", lambda name: name.isin(names)) | without)
 
     ask.add(_RELEASES, lambda: versions.first_differs(checks(), shown.well).where("first IS NOT NULL"))
     ask.add(_FIRST_BAD, lambda: versions.first_bad(checks(), shown.well), first=("test",))
@@ -542,12 +566,12 @@ def _ask_why(of: _Sources, few: Views, newest: Collection[str], ask: Questions) 
     if of.lacks("checks", "outcome", "n/a"):
         ask.skip(_REASONS)
         return
-    checks = of.tables("checks").views
+    checks = of.changing().views
     silent = of_newest & (sf.col("outcome") == "n/a")
     ask.add(
         _REASONS,
         lambda: (
-            checks.checks.where(silent)
+            checks.changing.where(silent)
             .groupBy("run_id", "requirements", "reason")
             .agg(sf.count("*").alias("tests"))
         ),

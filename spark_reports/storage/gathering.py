@@ -8,7 +8,7 @@ starts. Merging for good is ``zenoh-reports store compact``.
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -20,6 +20,7 @@ from spark_reports.errors import DataTrouble
 from spark_reports.pages.text import one_line
 from spark_reports.rows import STALE
 from spark_reports.storage.commits import Commit, FileEntry
+from spark_reports.storage.steady import set_aside
 from spark_reports.storage.store import APART, ROLLUP_TABLES, Store
 from spark_reports.storage.tables import arrow_schema
 from spark_reports.storage.views import FEW_FILES, Views, open_views, read_files
@@ -50,12 +51,25 @@ SUMS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
 _SMALL = 1 << 12
 
 
+CHANGING = "checks"
+"""The table of which rows are set aside that can be told by others."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A table in one file, None if it stays where it is, and which of the values of ``WATCHED`` are in it."""
+    """A table in one file.
+
+    Attributes:
+        file: Where; None if it stays where it is.
+        seen: Which of the values of ``WATCHED`` are in it.
+        few: Of ``CHANGING`` what is left; None if nothing was set aside.
+        stands_for: For how many checks each of some checks stands there.
+    """
 
     file: FileEntry | None
     seen: frozenset[tuple[str, str]]
+    few: FileEntry | None = None
+    stands_for: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
 
 class Gathered:
@@ -101,12 +115,30 @@ class Gathered:
             file = self._file(table)
             return whole.frame(table) if file is None else read_files(spark, self._copies, table, [file])
 
-        return Views(spark, opener)
+        def changing() -> DataFrame:
+            copy = self._copy(CHANGING)
+            if copy is None or copy.few is None:
+                return views.checks
+            return read_files(spark, self._copies, CHANGING, [copy.few])
+
+        views = Views(spark, opener, changing)
+        return views
 
     def rows(self, table: str) -> int:
         """Returns how many rows the view of a table has; waits until it is there."""
         file = self._file(table)
         return sum(commit.rows(table) for commit in self._commits) if file is None else file.rows
+
+    @property
+    def changing_rows(self) -> int:
+        """How many rows ``Views.changing`` has; waits until it is there."""
+        copy = self._copy(CHANGING)
+        return self.rows(CHANGING) if copy is None or copy.few is None else copy.few.rows
+
+    def stands_for(self, test: str, transport: str) -> int:
+        """For how many checks one stands in ``Views.changing``; 0 for one that stands for itself only."""
+        copy = self._copy(CHANGING)
+        return 0 if copy is None else copy.stands_for.get((test, transport), 0)
 
     def lacks(self, table: str, column: str, value: str) -> bool:
         """Whether no row has a value of ``WATCHED``; False where nobody looked."""
@@ -131,9 +163,13 @@ class Gathered:
             return None
         if not copied and not watched:
             return None
-        rows = self._read(table, entries, None if copied else list(dict(watched)))
+        rows = self._read(table, entries, None if copied or table == CHANGING else list(dict(watched)))
         seen = frozenset(one for one in watched if _holds(rows, *one))
-        return _Copy(self._write(table, rows) if copied else None, seen)
+        file = self._write(table, rows) if copied else None
+        if table != CHANGING:
+            return _Copy(file, seen)
+        left = set_aside(rows)
+        return _Copy(file, seen, self._write("changing", left.rows), left.stands_for)
 
     def _read(self, table: str, entries: Sequence[FileEntry], columns: list[str] | None) -> pa.Table:
         """Reads files of a table; all columns if none are named."""
@@ -155,10 +191,10 @@ class Gathered:
             ) from None
         return _added_up(rows, schema, *self._sums[table]) if table in self._sums else rows
 
-    def _write(self, table: str, rows: pa.Table) -> FileEntry:
+    def _write(self, name: str, rows: pa.Table) -> FileEntry:
         from pyarrow import parquet
 
-        path = self._folder / f"{table}.parquet"
+        path = self._folder / f"{name}.parquet"
         parquet.write_table(
             rows, path, compression="none", row_group_size=max(_SMALL, -(-len(rows) // PARTS))
         )

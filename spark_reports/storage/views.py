@@ -38,11 +38,18 @@ class Views:
     Args:
         spark: The session of all of them.
         opener: Opens one by its name, without a job.
+        changing: Opens the checks that may have changed, where the others were set aside.
     """
 
-    def __init__(self, spark: SparkSession, opener: Callable[[str], DataFrame]) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        opener: Callable[[str], DataFrame],
+        changing: Callable[[], DataFrame] | None = None,
+    ) -> None:
         self.spark = spark
         self._open = opener
+        self._changing = changing
         self._opened: dict[str, DataFrame] = {}
         # Threads that use the same one wait for it instead of opening it twice.
         self._lock = threading.Lock()
@@ -109,6 +116,11 @@ class Views:
     def checks(self) -> DataFrame:
         """Verdicts without their long texts."""
         return self.frame("checks")
+
+    @property
+    def changing(self) -> DataFrame:
+        """``checks``, where it can be without most of those that only ever passed."""
+        return self.checks if self._changing is None else self._changing()
 
     @property
     def case_outcomes(self) -> DataFrame:

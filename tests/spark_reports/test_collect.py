@@ -285,6 +285,38 @@ def test_what_no_row_is_there_for_is_not_asked(
         assert not said & {asking._REASONS, asking._STALE}
 
 
+@pytest.mark.parametrize(("fresh", "asked"), [(0, 1), (1, 1), (3, 2)], ids=["none", "one", "many"])
+def test_checks_that_one_stands_for_are_told_as_if_each_was_asked_for(
+    spark: SparkSession,
+    tmp_path: Path,
+    make_run_in: MakeRun,
+    verdict_row: Verdict,
+    fresh: int,
+    asked: int,
+) -> None:
+    """As one of many new ones is new, all of them are, and each has its own row."""
+
+    def passed(name: str, count: int) -> list[rows.VerdictRow]:
+        return [verdict_row("pass", [f"ZN-{name}-{n}"], test=f"{name}{n}") for n in range(count)]
+
+    old = [*passed("steady", 9), verdict_row("fail", ["ZN-INIT-002"], test="broken")]
+    for day in range(1, 4):
+        make_run_in(tmp_path / "runs", f"r{day}", day, verdicts=old, cases=None, node_version="1.9.0", **LAB)
+    new = [*old, *passed("fresh", fresh)]
+    make_run_in(tmp_path / "runs", "newest", 4, verdicts=new, cases=None, **LAB)
+    store, said = Store(tmp_path / "store", durable=False), list[str]()
+    ingest(spark, store, find_run_folders([tmp_path / "runs"]))
+    commits, folder = store.commits(), tmp_path / "near"
+    folder.mkdir()
+    wanted = collect(open_views(spark, store, commits), commits, "previous", lambda _: None)
+    with Gathered(store, commits, folder) as near:
+        assert near.changing_rows < near.rows("checks")
+        found = collect(near.views(spark), commits, "previous", said.append, near=near)
+    assert to_json(found) == to_json(wanted)
+    assert (found.unchanged, len(found.changes)) == (9, 1 + fresh)
+    assert said.count(asking._CHANGES) == asked
+
+
 def test_session_that_was_active_is_so_again_behind_a_failure(spark: SparkSession) -> None:
     def fail() -> None:
         with interpreting(spark) as beside:
