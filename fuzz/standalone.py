@@ -540,9 +540,15 @@ class Canary:
                     self._judge(bytes(getattr(push.body, "data", b"")))
 
     def _judge(self, data: bytes) -> None:
-        """Tells whether a publication comes once, whole and in order."""
+        """Tells whether a publication comes once, whole and in order.
+
+        Without our word it is one that a stimulus sent by an alias of the node, or one of ours of which nothing is left:
+        then ours does not come.
+        """
         last = max(self._arrived, default=0)
         number = self._sent.index(data) + 1 if data in self._sent else 0
+        if not number and self._word not in data:
+            return
         if not number:
             self._note("changed", f"a publication arrives changed: {data.hex()}")
         elif number in self._arrived:

@@ -567,16 +567,19 @@ def test_what_a_node_spoils_from_the_start_fails_the_regression_test_of_that(
 
 def test_publications_are_judged_as_the_oracles_do() -> None:
     made = object.__new__(standalone.Canary)
-    made._sent, made._arrived, made._spoilt, made._borne = [b"1", b"2", b"3"], set(), {}, set()
-    for data in (b"1", b"3", b"2", b"2", b"x"):
+    made._sent, made._arrived, made._spoilt, made._borne = [b"w1", b"w2", b"w3"], set(), {}, set()
+    made._word = b"w"
+    # The one without our word is somebody else's.
+    for data in (b"w1", b"x", b"w3", b"w2", b"w2", b"xw"):
         made._judge(data)
+    assert made._arrived == {1, 2, 3}
     assert made._spoilt == {
         "order": "publication 2 arrives behind 3",
         "twice": "publication 2 arrives again, behind 3",
-        "changed": "a publication arrives changed: 78",
+        "changed": "a publication arrives changed: 7877",
     }
     made.bear()
-    made._judge(b"x")
+    made._judge(b"xw")
     assert not made._spoilt
 
 
