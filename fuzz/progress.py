@@ -60,13 +60,14 @@ def together(glances: Iterable[Glance]) -> Glance:
     )
 
 
-def words(glance: Glance, seconds: float | None, cases: int | None) -> str:
+def words(glance: Glance, seconds: float | None, cases: int | None, elapsed: float = 0.0) -> str:
     """Returns the line.
 
     Args:
         glance: How far the run is.
         seconds: How long it may take.
         cases: How many cases it may play.
+        elapsed: Seconds since it was called: behind the last case, its own time does not go on.
     """
     rate = glance.cases / glance.seconds if glance.seconds else 0.0
     new = sum(fails for _, fails in glance.buckets)
@@ -81,7 +82,7 @@ def words(glance: Glance, seconds: float | None, cases: int | None) -> str:
         parts.append(glance.doing)
     elif left is not None:
         parts.append(f"{clock(left)} left")
-    return f"{clock(glance.seconds)}: {', '.join(parts)}"
+    return f"{clock(max(glance.seconds, elapsed) if glance.doing else glance.seconds)}: {', '.join(parts)}"
 
 
 def _left(glance: Glance, rate: float, seconds: float | None, cases: int | None) -> float | None:
@@ -121,7 +122,7 @@ class Progress:
         self._limits = seconds, cases
         self._now = now
         self._look = look
-        self._next = now()
+        self._next = self._began = now()
         self._shown = False
 
     def __call__(self, summary: Summary) -> None:
@@ -139,7 +140,7 @@ class Progress:
         """Shows a line."""
         terminal = sys.stderr.isatty()
         self._next = self._now() + (TERMINAL_SECONDS if terminal else LOG_SECONDS)
-        line = words(glance, *self._limits)
+        line = words(glance, *self._limits, self._now() - self._began)
         if terminal:
             # A line that wraps does not overwrite itself.
             line = line[: shutil.get_terminal_size().columns - 1]

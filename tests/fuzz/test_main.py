@@ -844,6 +844,18 @@ def test_progress_says_what_goes_on_behind_the_last_case() -> None:
     assert together([Glance(5.0, 10), glance]).doing == glance.doing
 
 
+def test_the_time_goes_on_behind_the_last_case(capsys: pytest.CaptureFixture[str]) -> None:
+    now = [100.0]
+    progress = Progress(10.0, now=lambda: now[0])
+    for glance in (Glance(10.0, 1000), Glance(10.0, 1000, doing="making findings smaller, 2 of 3")):
+        now[0] += 35.0
+        progress.show(glance)
+    assert [line.split(" cases")[0] for line in capsys.readouterr().err.splitlines()] == [
+        "0:10: 1000",
+        "1:10: 1000",
+    ]
+
+
 @contextlib.contextmanager
 def delayed(locator: str, seconds: float) -> Iterator[str]:
     """A way to a node on which all that it says takes so many seconds."""
