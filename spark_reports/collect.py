@@ -158,7 +158,11 @@ def collect(
     with Questions(say) as ask:
         _ask_about_runs(of, has, ask)
         _ask_what_changed(of, has, wrong, ask)
-        cells = tuple(make(Cell, row) for row in ask.rows(_REQUIREMENTS))
+        cells = tuple(
+            make(Cell, row, requirement=name)
+            for row in ask.rows(_REQUIREMENTS)
+            for (name,) in of.members("requirements", row["requirement"])
+        )
         _ask_about_versions(of, cells, ask)
         _ask_about_cases(of, has, ask)
         newest = {cell.run_id for cell in cells if cell.outcome != "pass"}
@@ -176,8 +180,8 @@ def collect(
             )
         else:
             ask.skip(_DRIFTS)
-        unchanged = _count_unchanged(of, ask)
-        return _report(ask, commits, compared, resolved, cells, unchanged, duplicates)
+        _ask_about_all(of, ask)
+        return _report(ask, commits, compared, resolved, cells, _unchanged(of, ask), duplicates)
 
 
 def _report(
@@ -344,13 +348,13 @@ class _Sources:
         """Returns where to ask about all rows of tables."""
         return self.rows(sum(map(self._count, names)))
 
-    def changing(self) -> _Source:
-        """Returns where to ask about the checks that may have changed."""
-        return self.rows(self._count("checks") if self._near is None else self._near.changing_rows)
+    def changing(self, table: str) -> _Source:
+        """Returns where to ask about what may have changed of a rollup."""
+        return self.rows(self._count(table) if self._near is None else self._near.changing_rows(table))
 
-    def stands_for(self, row: _Row) -> int:
-        """For how many checks the one of an answer stands; 0 for one that stands for itself only."""
-        return 0 if self._near is None else self._near.stands_for(row["test"], row["transport"])
+    def members(self, table: str, *name: str) -> Sequence[tuple[str, ...]]:
+        """Returns those for which one of an answer stands, itself among them."""
+        return (self._near is not None and self._near.members(table, name)) or [name]
 
     def lacks(self, table: str, column: str, value: str) -> bool:
         """Whether it is known that no row of a table has a value."""
@@ -386,10 +390,10 @@ def _is_wrong(commit: Commit) -> bool:
 def _ask_about_runs(of: _Sources, has: Collection[str], ask: Questions) -> None:
     """Asks what holds whatever is compared; first for what other questions wait for."""
     if "requirements" in has:
-        shown = of.tables("requirements")
+        shown, few = of.tables("requirements"), of.changing("requirements")
         ask.add(
             _REQUIREMENTS,
-            lambda: matrix.outcomes_by_version(shown.views.requirements, shown.well),
+            lambda: matrix.outcomes_by_version(few.views.changing("requirements"), few.well),
             limit=MOST,
         )
     else:
@@ -435,13 +439,15 @@ def _ask_about_runs(of: _Sources, has: Collection[str], ask: Questions) -> None:
 def _ask_what_changed(of: _Sources, has: Collection[str], wrong: bool, ask: Questions) -> None:
     """Asks what the candidate shows differently from the baseline."""
     if "requirements" in has:
-        checks, shown = of.changing(), of.tables("requirements")
-        _ask_about_changes(lambda: checks.views.changing, checks, ask)
+        checks, shown = of.changing("checks"), of.changing("requirements")
+        _ask_about_changes(lambda: checks.views.changing("checks"), checks, ask)
         if of.lacks("checks", "reason", STALE):
             ask.skip(_STALE)
         else:
-            ask.add(_STALE, lambda: regressions.stale_deviations(checks.views.changing, checks.sets))
-        ask.add(_LOST, lambda: coverage.lost_requirements(shown.views.requirements, shown.sets))
+            ask.add(
+                _STALE, lambda: regressions.stale_deviations(checks.views.changing("checks"), checks.sets)
+            )
+        _ask_what_was_lost(lambda: shown.views.changing("requirements"), shown, ask)
     else:
         for name in (_CHANGES, _STALE, _LOST):
             ask.skip(name)
@@ -470,14 +476,29 @@ def _ask_about_changes(checks: Callable[[], DataFrame], of: _Source, ask: Questi
     )
 
 
-def _count_unchanged(of: _Sources, ask: Questions) -> int:
-    """Returns how many checks are unchanged; where one that stands for others is not, asks about all of them first."""
-    rows = ask.rows(_CHANGES)
-    if any(row["status"] != UNCHANGED and of.stands_for(row) > 1 for row in rows):
-        every = of.tables("checks")
-        _ask_about_changes(lambda: every.views.checks, every, ask)
-        return sum(row["status"] == UNCHANGED for row in ask.rows(_CHANGES))
-    return sum(of.stands_for(row) or 1 for row in rows if row["status"] == UNCHANGED)
+def _ask_what_was_lost(requirements: Callable[[], DataFrame], of: _Source, ask: Questions) -> None:
+    ask.add(_LOST, lambda: coverage.lost_requirements(requirements(), of.sets))
+
+
+def _ask_about_all(of: _Sources, ask: Questions) -> None:
+    """Asks about all of a rollup again where one that stands for others has changed: they have, too."""
+    if any(
+        row["status"] != UNCHANGED and len(of.members("checks", row["test"], row["transport"])) > 1
+        for row in ask.rows(_CHANGES)
+    ):
+        checks = of.tables("checks")
+        _ask_about_changes(lambda: checks.views.checks, checks, ask)
+    if any(len(of.members("requirements", row["name"])) > 1 for row in ask.rows(_LOST)):
+        shown = of.tables("requirements")
+        _ask_what_was_lost(lambda: shown.views.requirements, shown, ask)
+
+
+def _unchanged(of: _Sources, ask: Questions) -> int:
+    """Returns how many checks are unchanged."""
+    ones = (row for row in ask.rows(_CHANGES) if row["status"] == UNCHANGED)
+    return len(
+        {(row["key"], *name) for row in ones for name in of.members("checks", row["test"], row["transport"])}
+    )
 
 
 def _ask_about_cases(of: _Sources, has: Collection[str], ask: Questions) -> None:
@@ -540,13 +561,14 @@ def _ask_about_versions(of: _Sources, cells: Sequence[Cell], ask: Questions) -> 
         ask.skip(_RELEASES)
         ask.skip(_FIRST_BAD)
         return
-    shown = of.changing()
+    shown = of.changing("checks")
 
     def checks() -> DataFrame:
+        changing = shown.views.changing("checks")
         if len(names) > NAMES:
-            return shown.views.changing
+            return changing
         without = sf.size("requirements") == 0 if matrix.NO_REQUIREMENT in names else sf.lit(False)
-        return shown.views.changing.where(sf.exists("requirements", lambda name: name.isin(names)) | without)
+        return changing.where(sf.exists("requirements", lambda name: name.isin(names)) | without)
 
     ask.add(_RELEASES, lambda: versions.first_differs(checks(), shown.well).where("first IS NOT NULL"))
     ask.add(_FIRST_BAD, lambda: versions.first_bad(checks(), shown.well), first=("test",))
@@ -566,12 +588,13 @@ def _ask_why(of: _Sources, few: Views, newest: Collection[str], ask: Questions) 
     if of.lacks("checks", "outcome", "n/a"):
         ask.skip(_REASONS)
         return
-    checks = of.changing().views
+    checks = of.changing("checks").views
     silent = of_newest & (sf.col("outcome") == "n/a")
     ask.add(
         _REASONS,
         lambda: (
-            checks.changing.where(silent)
+            checks.changing("checks")
+            .where(silent)
             .groupBy("run_id", "requirements", "reason")
             .agg(sf.count("*").alias("tests"))
         ),

@@ -20,7 +20,7 @@ from spark_reports.errors import DataTrouble
 from spark_reports.pages.text import one_line
 from spark_reports.rows import STALE
 from spark_reports.storage.commits import Commit, FileEntry
-from spark_reports.storage.steady import set_aside
+from spark_reports.storage.steady import ROLLUPS, Name, set_aside
 from spark_reports.storage.store import APART, ROLLUP_TABLES, Store
 from spark_reports.storage.tables import arrow_schema
 from spark_reports.storage.views import FEW_FILES, Views, open_views, read_files
@@ -51,10 +51,6 @@ SUMS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
 _SMALL = 1 << 12
 
 
-CHANGING = "checks"
-"""The table of which rows are set aside that can be told by others."""
-
-
 @dataclass(frozen=True, slots=True)
 class _Copy:
     """A table in one file.
@@ -62,14 +58,14 @@ class _Copy:
     Attributes:
         file: Where; None if it stays where it is.
         seen: Which of the values of ``WATCHED`` are in it.
-        few: Of ``CHANGING`` what is left; None if nothing was set aside.
-        stands_for: For how many checks each of some checks stands there.
+        few: What is left where rows are set aside; None if there are none of that.
+        members: By the one that stands for them there, all of a kind.
     """
 
     file: FileEntry | None
     seen: frozenset[tuple[str, str]]
     few: FileEntry | None = None
-    stands_for: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    members: Mapping[Name, Sequence[Name]] = field(default_factory=dict)
 
 
 class Gathered:
@@ -115,11 +111,11 @@ class Gathered:
             file = self._file(table)
             return whole.frame(table) if file is None else read_files(spark, self._copies, table, [file])
 
-        def changing() -> DataFrame:
-            copy = self._copy(CHANGING)
+        def changing(table: str) -> DataFrame:
+            copy = self._copy(table)
             if copy is None or copy.few is None:
-                return views.checks
-            return read_files(spark, self._copies, CHANGING, [copy.few])
+                return views.frame(table)
+            return read_files(spark, self._copies, table, [copy.few])
 
         views = Views(spark, opener, changing)
         return views
@@ -129,16 +125,15 @@ class Gathered:
         file = self._file(table)
         return sum(commit.rows(table) for commit in self._commits) if file is None else file.rows
 
-    @property
-    def changing_rows(self) -> int:
-        """How many rows ``Views.changing`` has; waits until it is there."""
-        copy = self._copy(CHANGING)
-        return self.rows(CHANGING) if copy is None or copy.few is None else copy.few.rows
+    def changing_rows(self, table: str) -> int:
+        """How many rows ``Views.changing`` has of a table; waits until it is there."""
+        copy = self._copy(table)
+        return self.rows(table) if copy is None or copy.few is None else copy.few.rows
 
-    def stands_for(self, test: str, transport: str) -> int:
-        """For how many checks one stands in ``Views.changing``; 0 for one that stands for itself only."""
-        copy = self._copy(CHANGING)
-        return 0 if copy is None else copy.stands_for.get((test, transport), 0)
+    def members(self, table: str, name: Name) -> Sequence[Name]:
+        """Returns those for which one stands in ``Views.changing``, itself among them; none if it is not one of those."""
+        copy = self._copy(table)
+        return () if copy is None else copy.members.get(name, ())
 
     def lacks(self, table: str, column: str, value: str) -> bool:
         """Whether no row has a value of ``WATCHED``; False where nobody looked."""
@@ -157,19 +152,19 @@ class Gathered:
         """Copies a table into one file, if that is worth it; None if nobody looked into it."""
         files = self._store.files(table, self._commits, self._generations.get(table))
         entries = (*files.merged, *files.loose)
-        watched = WATCHED.get(table, ())
+        watched, rollup = WATCHED.get(table, ()), ROLLUPS.get(table)
         copied = len(entries) > FEW_FILES or table in self._sums
         if not entries or sum(entry.bytes for entry in entries) > MOST_BYTES or files.mixed:
             return None
-        if not copied and not watched:
+        if not copied and not watched and rollup is None:
             return None
-        rows = self._read(table, entries, None if copied or table == CHANGING else list(dict(watched)))
+        rows = self._read(table, entries, None if copied or rollup else list(dict(watched)))
         seen = frozenset(one for one in watched if _holds(rows, *one))
         file = self._write(table, rows) if copied else None
-        if table != CHANGING:
+        if rollup is None:
             return _Copy(file, seen)
-        left = set_aside(rows)
-        return _Copy(file, seen, self._write("changing", left.rows), left.stands_for)
+        left = set_aside(rows, rollup)
+        return _Copy(file, seen, self._write(f"changing-{table}", left.rows), left.members)
 
     def _read(self, table: str, entries: Sequence[FileEntry], columns: list[str] | None) -> pa.Table:
         """Reads files of a table; all columns if none are named."""

@@ -38,14 +38,14 @@ class Views:
     Args:
         spark: The session of all of them.
         opener: Opens one by its name, without a job.
-        changing: Opens the checks that may have changed, where the others were set aside.
+        changing: Opens what may have changed of a rollup, where the rest was set aside.
     """
 
     def __init__(
         self,
         spark: SparkSession,
         opener: Callable[[str], DataFrame],
-        changing: Callable[[], DataFrame] | None = None,
+        changing: Callable[[str], DataFrame] | None = None,
     ) -> None:
         self.spark = spark
         self._open = opener
@@ -66,6 +66,10 @@ class Views:
             if name not in self._opened:
                 self._opened[name] = self._open(name)
             return self._opened[name]
+
+    def changing(self, name: str) -> DataFrame:
+        """Returns a rollup, where it can be without most of what only ever passed."""
+        return self.frame(name) if self._changing is None else self._changing(name)
 
     def register(self) -> None:
         """Makes every view known to SQL by its name."""
@@ -116,11 +120,6 @@ class Views:
     def checks(self) -> DataFrame:
         """Verdicts without their long texts."""
         return self.frame("checks")
-
-    @property
-    def changing(self) -> DataFrame:
-        """``checks``, where it can be without most of those that only ever passed."""
-        return self.checks if self._changing is None else self._changing()
 
     @property
     def case_outcomes(self) -> DataFrame:

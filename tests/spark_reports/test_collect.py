@@ -285,24 +285,23 @@ def test_what_no_row_is_there_for_is_not_asked(
         assert not said & {asking._REASONS, asking._STALE}
 
 
-@pytest.mark.parametrize(("fresh", "asked"), [(0, 1), (1, 1), (3, 2)], ids=["none", "one", "many"])
-def test_checks_that_one_stands_for_are_told_as_if_each_was_asked_for(
+@pytest.mark.parametrize("others", [0, 1, 3])
+def test_what_one_stands_for_is_told_as_if_each_was_asked_for(
     spark: SparkSession,
     tmp_path: Path,
     make_run_in: MakeRun,
     verdict_row: Verdict,
-    fresh: int,
-    asked: int,
+    others: int,
 ) -> None:
-    """As one of many new ones is new, all of them are, and each has its own row."""
+    """As one of many new ones is new, all of them are, and each has its own row; so have those that are gone."""
 
     def passed(name: str, count: int) -> list[rows.VerdictRow]:
         return [verdict_row("pass", [f"ZN-{name}-{n}"], test=f"{name}{n}") for n in range(count)]
 
-    old = [*passed("steady", 9), verdict_row("fail", ["ZN-INIT-002"], test="broken")]
+    both = [*passed("steady", 9), verdict_row("fail", ["ZN-INIT-002"], test="broken")]
+    old, new = [*both, *passed("gone", others)], [*both, *passed("fresh", others)]
     for day in range(1, 4):
         make_run_in(tmp_path / "runs", f"r{day}", day, verdicts=old, cases=None, node_version="1.9.0", **LAB)
-    new = [*old, *passed("fresh", fresh)]
     make_run_in(tmp_path / "runs", "newest", 4, verdicts=new, cases=None, **LAB)
     store, said = Store(tmp_path / "store", durable=False), list[str]()
     ingest(spark, store, find_run_folders([tmp_path / "runs"]))
@@ -310,11 +309,14 @@ def test_checks_that_one_stands_for_are_told_as_if_each_was_asked_for(
     folder.mkdir()
     wanted = collect(open_views(spark, store, commits), commits, "previous", lambda _: None)
     with Gathered(store, commits, folder) as near:
-        assert near.changing_rows < near.rows("checks")
+        for table in ("checks", "requirements"):
+            assert near.changing_rows(table) < near.rows(table)
         found = collect(near.views(spark), commits, "previous", said.append, near=near)
     assert to_json(found) == to_json(wanted)
-    assert (found.unchanged, len(found.changes)) == (9, 1 + fresh)
-    assert said.count(asking._CHANGES) == asked
+    assert (found.unchanged, len(found.changes), len(found.lost)) == (9, 1 + 2 * others, others)
+    again = others > 1
+    assert [said.count(name) for name in (asking._CHANGES, asking._LOST)] == [1 + again, 1 + again]
+    assert len(found.cells) == 2 * (10 + others)
 
 
 def test_session_that_was_active_is_so_again_behind_a_failure(spark: SparkSession) -> None:
