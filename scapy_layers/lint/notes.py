@@ -182,8 +182,11 @@ class Memory:
     def link(self, link: Link) -> LinkNotes:
         """Returns the notes about a link."""
         found = self.links.get(link.number)
-        if found is None:
-            found = self.links[link.number] = LinkNotes()
+        return self.renew(link) if found is None else found
+
+    def renew(self, link: Link) -> LinkNotes:
+        """Begins the notes about a link anew and returns them."""
+        found = self.links[link.number] = LinkNotes()
         return found
 
     def once(self, number: int, what: str) -> bool:

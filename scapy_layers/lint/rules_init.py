@@ -95,6 +95,9 @@ def _early(scene: Scene) -> Iterator[Break]:
         return
     if not all(link.whole) or link.closed != [None, None]:
         return
+    if not scene.heard.way.link.tcp and link.ack is None and scene.side != link.initiator:
+        # It may not have noticed yet that the session before is over.
+        return
     # The acceptor is free to send behind its OpenAck, the initiator once it has that.
     if link.open_ack is None:
         yield Break(f"{scene.layer.name} before OpenAck")
