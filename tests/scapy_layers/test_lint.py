@@ -384,6 +384,13 @@ def ordinary() -> Iterator[Story]:
     yield scouting(
         (0, Scout()), (1, Hello(zid=ROUTER, whatami=0, L=1, locators=["tcp/[::1]:7447?rel=1;prio=1-2"]))
     )
+    yield opened(on=captured_twice())
+
+
+def captured_twice() -> Story:
+    """How a handshake begins that comes once more, whole, from another interface."""
+    story = Story(link(tcp=False)).say(0, Init(zid=CLIENT))
+    return story.say(1, Init(A=1, zid=ROUTER, whatami=WhatAmI.ROUTER, cookie=b"cook"))
 
 
 @pytest.mark.parametrize("story", list(ordinary()))
