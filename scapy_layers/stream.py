@@ -369,14 +369,19 @@ class Reader:
     def _close(self, flow: _Flow, segment: Segment) -> Iterator[Unit]:
         """Ends both directions where they are."""
         forward = flow if flow.way.forward else flow.peer
-        yield from self._finish([forward])
+        yield from self._finish([forward], what="connection")
         for one in (forward, forward.peer):
             if not one.ended and one.way.framing in ZENOH:
                 yield End(one.way, segment.number, segment.time, True)
             one.ended = True
 
-    def _finish(self, forwards: list[_Flow]) -> Iterator[Unit]:
-        """Gives up all holes of some links, in the order of the packets behind them, and tells what is left."""
+    def _finish(self, forwards: list[_Flow], what: str = "capture") -> Iterator[Unit]:
+        """Gives up all holes of some links, in the order of the packets behind them, and tells what is left.
+
+        Args:
+            forwards: One direction of each link.
+            what: Is at its end.
+        """
         flows = [one for flow in forwards for one in (flow, flow.peer)]
         holes: list[tuple[int, int]] = []
         for index, flow in enumerate(flows):
@@ -391,7 +396,7 @@ class Reader:
         for flow in flows:
             before = flow.held
             if not flow.ended:
-                yield from flow.cutter.leave("the capture ends inside a batch", flow.number, flow.time)
+                yield from flow.cutter.leave(f"the {what} ends inside a batch", flow.number, flow.time)
             flow.forget()
             self.held -= before
 

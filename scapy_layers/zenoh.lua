@@ -789,7 +789,13 @@ end
 Z.entry = {}
 Z.info = { text = "", said = 0, shown = true, front = "" } -- what the Info column says about a packet, if there is one
 
--- Batches behind their lengths, in order: TCP, TLS.
+local function open_tree(tree, tvb, size)
+  local root = add(tree, Z.proto, tvb(0, size))
+  ask(root, current.number, current.call)
+  return root
+end
+
+-- Batches behind their lengths, in order: TCP, TLS. What only begins a batch is no Zenoh packet yet.
 function Z.entry.stream(tvb, pinfo, tree)
   begin_packet(pinfo)
   local size = size_of(tvb)
@@ -816,9 +822,9 @@ function Z.entry.stream(tvb, pinfo, tree)
     end
     return Z.websockets.frames(tvb, pinfo, tree, way, raw, at, key)
   end
-  local root = add(tree, Z.proto, tvb(0, size))
-  ask(root, current.number, current.call)
+  local root
   if at > 0 then
+    root = open_tree(tree, tvb, size)
     add(root, CONTINUED, tvb(0, at))
     pinfo.cols.info = "[in mid batch]"
   end
@@ -838,6 +844,7 @@ function Z.entry.stream(tvb, pinfo, tree)
       -- No node sends such a batch: what was taken for a length is none.
       local from = at
       at = Z.go_on(way, raw, from, key)
+      root = root or open_tree(tree, tvb, size)
       add(root, CONTINUED, tvb(from, (at or size) - from))
       if not at then
         pinfo.desegment_offset, pinfo.desegment_len = from, DESEGMENT_ONE_MORE_SEGMENT
@@ -849,6 +856,7 @@ function Z.entry.stream(tvb, pinfo, tree)
       return size
     else
       -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
+      root = root or open_tree(tree, tvb, size)
       local range = length > 0 and tvb_of(tvb(start, length)) or tvb
       dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb, at, prefix)
       at = behind
@@ -862,8 +870,7 @@ function Z.entry.message(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = size_of(tvb)
-  local root = add(tree, Z.proto, tvb(0, size))
-  ask(root, current.number, current.call)
+  local root = open_tree(tree, tvb, size)
   if size > 0 then
     local way = link_of(pinfo, tvb)
     if way and not way.ws then Z.links.message(way, current.number, size) end
@@ -877,8 +884,7 @@ function Z.entry.datagram(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = size_of(tvb)
-  local root = add(tree, Z.proto, tvb(0, size))
-  ask(root, current.number, current.call)
+  local root = open_tree(tree, tvb, size)
   if size == 0 then return 0 end
   local raw = bytes_of(tvb, 0, size)
   local way = link_of(pinfo, tvb, size)
@@ -7705,8 +7711,12 @@ function TALK.init(b, m)
   check_accepted(b, m, notes)
   if m.A == 1 and notes.syn and b.way.index ~= notes.initiator then check_answer(m, notes.syn, mine) end
   if m.cookie and m.cookie ~= "" and not notes.ack then
-    local before = recall(cookies, mine.cookie)
-    if before then broken(m, "init_031", "the cookie of packet " .. before .. " again") end
+    local before, link = recall(cookies, mine.cookie), b.link
+    -- A datagram may come twice, and is there twice where it was captured on two interfaces.
+    if before and (link.tcp or link.cookie ~= mine.cookie) then
+      broken(m, "init_031", "the cookie of packet " .. before .. " again")
+    end
+    link.cookie = mine.cookie
     remember(cookies, mine.cookie, b.number)
   end
   notes.roles[b.way.index] = m.whatami
@@ -8874,11 +8884,10 @@ local function size_of(m)
 end
 
 local function label_of(m)
-  local label = string.upper(m.name)
   if m.name == "init" or m.name == "open" then
-    return label .. (m.A == 1 and "_ACK" or "_SYN")
+    return m.label .. (m.A == 1 and "_ACK" or "_SYN")
   end
-  return label
+  return m.label
 end
 
 local function messages()
@@ -8938,8 +8947,8 @@ local function keys()
   local counts = {}
 
   function counts.take(_, m)
-    if m.name ~= "push" and m.name ~= "request" and m.name ~= "response" then
-      return
+    if m.ignored or (m.name ~= "push" and m.name ~= "request" and m.name ~= "response") then
+      return -- what receivers drop was said before
     end
     local kind, bytes = content_of(m)
     local counted = COUNTED[kind]
@@ -9113,7 +9122,9 @@ local function requests()
   end
 
   function counts.take(b, m, pinfo)
-    if m.name == "request" then
+    if m.ignored then
+      return
+    elseif m.name == "request" then
       local row = row_of(rows, m.keyexpr or "?")
       if row then
         row.asked = row.asked + 1

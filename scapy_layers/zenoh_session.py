@@ -111,7 +111,7 @@ class ZenohSession(DefaultSession):
     def recv(self, sock: Any) -> Iterator[Packet]:
         """Scapy's entry: yields the messages that the next packet completes."""
         try:
-            packet = sock.recv()
+            packet = sock.recv(_LONGEST)
         except EOFError:
             # What waited for the rest of the capture comes now.
             yield from self._packets(self._streams.finish(), None)
@@ -178,6 +178,9 @@ class ZenohSession(DefaultSession):
 
 _MOST_OUTGOING = 256
 """Packets on a loopback of which the second copy is waited for."""
+
+_LONGEST = 1 << 18
+"""Bytes of a packet that are taken. Scapy takes 65535 unless told, and the largest on a loopback have 14 more."""
 
 _RAW = 101
 """Link type of packets that begin with IP."""

@@ -12,7 +12,7 @@ from scapy_layers.lint.notes import LinkNotes, Memory, Scene
 from scapy_layers.lint.rule import RULES, Break, Finding, Rule
 from scapy_layers.message import Layer, Message
 from scapy_layers.stream import Batch, Datagram, End, Gap, Unit
-from scapy_layers.transport import Join
+from scapy_layers.transport import Init, Join
 
 _LOOK = 1_000_000_000
 """Nanoseconds between two looks at what waits for an answer."""
@@ -60,6 +60,9 @@ class Linter:
     def _batch(self, unit: Batch | Datagram, link: LinkNotes, side: int) -> Iterator[Finding]:
         first = True
         for heard in self._conversations.hear(unit):
+            if isinstance(unit, Datagram) and isinstance(heard.message, Init) and not heard.message.A:
+                # No connection ends the session before: another one begins between the same endpoints.
+                link = self._memory.renew(unit.way.link)
             # A SCOUT may be told behind its own datagram.
             scene = Scene(heard, heard.message, self._memory.link(heard.way.link), side, self._memory)
             if first and heard.session is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from scapy_layers.codes import InterestMode
 from scapy_layers.conversation import Heard, Lane, RemarkKind, Session
@@ -162,6 +162,13 @@ class RequestNotes:
         )
 
 
+class CookieNotes(NamedTuple):
+    """Packet and link on which a cookie was seen last."""
+
+    packet: int
+    link: int
+
+
 @dataclass(slots=True)
 class Memory:
     """All that rules remember. Sides of a session are named by the sender's ZenohID, or by its endpoint."""
@@ -171,7 +178,7 @@ class Memory:
     interests: Recent[tuple[int, str, int], InterestNotes] = field(default_factory=Recent)
     withdrawn: Recent[tuple[int, str, int], None] = field(default_factory=Recent)
     requests: Recent[tuple[int, str, int], RequestNotes] = field(default_factory=Recent)
-    cookies: Recent[bytes, int] = field(default_factory=Recent)
+    cookies: Recent[bytes, CookieNotes] = field(default_factory=Recent)
     starts: Recent[tuple[str, str], int] = field(default_factory=Recent)
     scouts: Recent[int, Layer] = field(default_factory=Recent)
     scouting: Recent[str, tuple[int, int]] = field(default_factory=Recent)
@@ -182,8 +189,11 @@ class Memory:
     def link(self, link: Link) -> LinkNotes:
         """Returns the notes about a link."""
         found = self.links.get(link.number)
-        if found is None:
-            found = self.links[link.number] = LinkNotes()
+        return self.renew(link) if found is None else found
+
+    def renew(self, link: Link) -> LinkNotes:
+        """Begins the notes about a link anew and returns them."""
+        found = self.links[link.number] = LinkNotes()
         return found
 
     def once(self, number: int, what: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from scapy_layers import extensions
 from scapy_layers.codes import DEFAULT_BATCH_SIZE, PROTOCOL_VERSION, Resolution
 from scapy_layers.conversation.session import extension
-from scapy_layers.lint.notes import Scene, digest
+from scapy_layers.lint.notes import CookieNotes, Scene, digest
 from scapy_layers.lint.rule import PICO, Break, rule
 from scapy_layers.message import Extension, Layer
 from scapy_layers.network import Declare, Interest, NetworkOam, Push, Request, Response, ResponseFinal
@@ -95,6 +95,9 @@ def _early(scene: Scene) -> Iterator[Break]:
         return
     if not all(link.whole) or link.closed != [None, None]:
         return
+    if not scene.heard.way.link.tcp and link.ack is None and scene.side != link.initiator:
+        # It may not have noticed yet that the session before is over.
+        return
     # The acceptor is free to send behind its OpenAck, the initiator once it has that.
     if link.open_ack is None:
         yield Break(f"{scene.layer.name} before OpenAck")
@@ -142,11 +145,12 @@ def _same_cookie(scene: Scene) -> Iterator[Break]:
     cookie = bytes(scene.layer.fields.get("cookie") or b"")
     if not cookie or scene.link.ack is not None:
         return
-    mark = digest(cookie)
+    link, mark = scene.heard.way.link, digest(cookie)
     before = scene.memory.cookies.get(mark)
-    if before is not None:
-        yield Break(f"the cookie of packet {before} again")
-    scene.memory.cookies[mark] = scene.heard.number
+    # A datagram may come twice, and is there twice where it was captured on two interfaces.
+    if before is not None and (link.tcp or before.link != link.number):
+        yield Break(f"the cookie of packet {before.packet} again")
+    scene.memory.cookies[mark] = CookieNotes(scene.heard.number, link.number)
 
 
 def _answers(

@@ -111,8 +111,9 @@ def opened(
     ack: Init | None = None,
     open_syn: Open | None = None,
     open_ack: Open | None = None,
+    on: Story | None = None,
 ) -> Story:
-    story = Story()
+    story = on or Story()
     story.say(0, syn or Init(zid=CLIENT))
     if ack is None:
         ack = Init(A=1, zid=ROUTER, whatami=WhatAmI.ROUTER, cookie=b"cook")
@@ -383,10 +384,34 @@ def ordinary() -> Iterator[Story]:
     yield scouting(
         (0, Scout()), (1, Hello(zid=ROUTER, whatami=0, L=1, locators=["tcp/[::1]:7447?rel=1;prio=1-2"]))
     )
+    yield opened(on=captured_twice())
+
+
+def captured_twice() -> Story:
+    """How a handshake begins that comes once more, whole, from another interface."""
+    story = Story(link(tcp=False)).say(0, Init(zid=CLIENT))
+    return story.say(1, Init(A=1, zid=ROUTER, whatami=WhatAmI.ROUTER, cookie=b"cook"))
 
 
 @pytest.mark.parametrize("story", list(ordinary()))
 def test_ordinary_talk_breaks_nothing(story: Story) -> None:
+    assert broken(story) == set()
+
+
+def test_session_between_the_endpoints_of_one_that_was_closed_breaks_nothing() -> None:
+    story = opened(on=Story(link(tcp=False))).say(0, Close())
+    again = opened(
+        ack=Init(A=1, zid=ROUTER, whatami=WhatAmI.ROUTER, cookie=b"another"),
+        open_syn=Open(cookie=b"another", initial_sn=11),
+        open_ack=Open(A=1, initial_sn=21),
+        on=story,
+    )
+    again.say(0, KeepAlive(), after=2 * SECOND).say(1, KeepAlive())
+    assert broken(again) == set()
+
+
+def test_what_is_said_in_the_session_before_when_the_next_one_begins_breaks_nothing() -> None:
+    story = opened(on=Story(link(tcp=False))).say(0, Init(zid=bytes([0xC2] * 8))).say(1, KeepAlive())
     assert broken(story) == set()
 
 

@@ -315,6 +315,17 @@ def test_reset_ends_both_directions_and_what_follows_is_ignored() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("flags", "what"), [(ACK, "capture"), (FIN | ACK, "connection"), (RST, "connection")]
+)
+def test_what_ended_inside_a_batch_is_told(flags: int, what: str) -> None:
+    talk = Talk().open()
+    talk.say(STREAM[:-1])
+    talk.say(b"", flags=flags)
+    why = [unit.why for unit in units(talk.segments) if isinstance(unit, Gap)]
+    assert why == [f"the {what} ends inside a batch"]
+
+
 def test_bytes_behind_fin_are_ignored() -> None:
     talk = Talk().open()
     talk.say(STREAM, flags=FIN | ACK)

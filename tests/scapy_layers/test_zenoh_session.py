@@ -18,6 +18,7 @@ from scapy_layers import capture
 from scapy_layers.all import Declare, Fragment, Frame, Hello, Init, Push, Put, Scout
 from scapy_layers.conversation import Heard, listen
 from scapy_layers.zenoh_session import Zenoh, ZenohSession
+from tests.scapy_layers.lua.wire import Talk, push, save
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 
@@ -108,12 +109,21 @@ def test_ports_can_be_chosen() -> None:
 def test_loopback_gives_each_packet_once() -> None:
     path = str(PCAPS / "scouting.pcapng")
     twice = [packet for packet in rdpcap(path) for _ in range(2)]
-    lo = SimpleNamespace(iface="lo", recv=iter(twice).__next__)
+    coming = iter(twice)
+    lo = SimpleNamespace(iface="lo", recv=lambda _size: next(coming))
     session = ZenohSession()
     found = [one for _ in twice for one in session.recv(lo)]
     assert [one.heard.message.name for one in found] == [
         one.heard.message.name for one in packets("scouting")
     ]
+
+
+def test_largest_packets_of_a_loopback_are_taken_whole(tmp_path: Path) -> None:
+    packets = Talk().open().frame(push("a", Put(data=bytes(65_483)))).frame(push("b", Put()), sn=2).packets
+    assert max(map(len, packets)) == 0xFFFF + 14
+    path = save(tmp_path / "t.pcap", packets)
+    found = sniff(offline=str(path), session=ZenohSession, quiet=True)
+    assert [(one.keyexpr, len(one[Put].data)) for one in found if Put in one] == [("a", 65_483), ("b", 0)]
 
 
 def test_what_waits_for_a_lost_packet_comes_at_the_end() -> None:

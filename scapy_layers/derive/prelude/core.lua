@@ -741,7 +741,13 @@ end
 Z.entry = {}
 Z.info = { text = "", said = 0, shown = true, front = "" } -- what the Info column says about a packet, if there is one
 
--- Batches behind their lengths, in order: TCP, TLS.
+local function open_tree(tree, tvb, size)
+  local root = add(tree, Z.proto, tvb(0, size))
+  ask(root, current.number, current.call)
+  return root
+end
+
+-- Batches behind their lengths, in order: TCP, TLS. What only begins a batch is no Zenoh packet yet.
 function Z.entry.stream(tvb, pinfo, tree)
   begin_packet(pinfo)
   local size = size_of(tvb)
@@ -768,9 +774,9 @@ function Z.entry.stream(tvb, pinfo, tree)
     end
     return Z.websockets.frames(tvb, pinfo, tree, way, raw, at, key)
   end
-  local root = add(tree, Z.proto, tvb(0, size))
-  ask(root, current.number, current.call)
+  local root
   if at > 0 then
+    root = open_tree(tree, tvb, size)
     add(root, CONTINUED, tvb(0, at))
     pinfo.cols.info = "[in mid batch]"
   end
@@ -790,6 +796,7 @@ function Z.entry.stream(tvb, pinfo, tree)
       -- No node sends such a batch: what was taken for a length is none.
       local from = at
       at = Z.go_on(way, raw, from, key)
+      root = root or open_tree(tree, tvb, size)
       add(root, CONTINUED, tvb(from, (at or size) - from))
       if not at then
         pinfo.desegment_offset, pinfo.desegment_len = from, DESEGMENT_ONE_MORE_SEGMENT
@@ -801,6 +808,7 @@ function Z.entry.stream(tvb, pinfo, tree)
       return size
     else
       -- A Tvb of its own: ranges of those may be empty at the end, those of ranges may not.
+      root = root or open_tree(tree, tvb, size)
       local range = length > 0 and tvb_of(tvb(start, length)) or tvb
       dissect_batch(pinfo, root, way, range, sub(raw, start + 1, behind), "batch", tvb, at, prefix)
       at = behind
@@ -814,8 +822,7 @@ function Z.entry.message(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = size_of(tvb)
-  local root = add(tree, Z.proto, tvb(0, size))
-  ask(root, current.number, current.call)
+  local root = open_tree(tree, tvb, size)
   if size > 0 then
     local way = link_of(pinfo, tvb)
     if way and not way.ws then Z.links.message(way, current.number, size) end
@@ -829,8 +836,7 @@ function Z.entry.datagram(tvb, pinfo, tree)
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = size_of(tvb)
-  local root = add(tree, Z.proto, tvb(0, size))
-  ask(root, current.number, current.call)
+  local root = open_tree(tree, tvb, size)
   if size == 0 then return 0 end
   local raw = bytes_of(tvb, 0, size)
   local way = link_of(pinfo, tvb, size)

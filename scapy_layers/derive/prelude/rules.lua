@@ -614,8 +614,12 @@ function TALK.init(b, m)
   check_accepted(b, m, notes)
   if m.A == 1 and notes.syn and b.way.index ~= notes.initiator then check_answer(m, notes.syn, mine) end
   if m.cookie and m.cookie ~= "" and not notes.ack then
-    local before = recall(cookies, mine.cookie)
-    if before then broken(m, "init_031", "the cookie of packet " .. before .. " again") end
+    local before, link = recall(cookies, mine.cookie), b.link
+    -- A datagram may come twice, and is there twice where it was captured on two interfaces.
+    if before and (link.tcp or link.cookie ~= mine.cookie) then
+      broken(m, "init_031", "the cookie of packet " .. before .. " again")
+    end
+    link.cookie = mine.cookie
     remember(cookies, mine.cookie, b.number)
   end
   notes.roles[b.way.index] = m.whatami

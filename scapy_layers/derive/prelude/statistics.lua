@@ -158,11 +158,10 @@ local function size_of(m)
 end
 
 local function label_of(m)
-  local label = string.upper(m.name)
   if m.name == "init" or m.name == "open" then
-    return label .. (m.A == 1 and "_ACK" or "_SYN")
+    return m.label .. (m.A == 1 and "_ACK" or "_SYN")
   end
-  return label
+  return m.label
 end
 
 local function messages()
@@ -222,8 +221,8 @@ local function keys()
   local counts = {}
 
   function counts.take(_, m)
-    if m.name ~= "push" and m.name ~= "request" and m.name ~= "response" then
-      return
+    if m.ignored or (m.name ~= "push" and m.name ~= "request" and m.name ~= "response") then
+      return -- what receivers drop was said before
     end
     local kind, bytes = content_of(m)
     local counted = COUNTED[kind]
@@ -397,7 +396,9 @@ local function requests()
   end
 
   function counts.take(b, m, pinfo)
-    if m.name == "request" then
+    if m.ignored then
+      return
+    elseif m.name == "request" then
       local row = row_of(rows, m.keyexpr or "?")
       if row then
         row.asked = row.asked + 1

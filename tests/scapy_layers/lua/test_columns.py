@@ -47,6 +47,21 @@ def test_batch_that_a_segment_completes_is_told_once_and_before_the_rest(
 
 
 @pytest.mark.parametrize("passes", [(), ("-2",)], ids=["one pass", "two passes"])
+def test_segment_that_only_begins_a_batch_is_no_packet_of_zenoh(
+    tmp_path: Path, passes: tuple[str, ...]
+) -> None:
+    talk = Talk()
+    talk.handshake()
+    raw = bytes(frame(10, put("a")))
+    batch = len(raw).to_bytes(2, "little") + raw
+    for piece in (batch[:1], batch[1:5], batch[5:]):
+        talk.raw(piece)
+    path = save(tmp_path / "three.pcap", talk)
+    sent = fields(path, "frame.number", where="tcp.len > 0", options=passes)
+    assert fields(path, "frame.number", options=passes) == [*sent[:-3], sent[-1]]
+
+
+@pytest.mark.parametrize("passes", [(), ("-2",)], ids=["one pass", "two passes"])
 def test_what_tcp_says_of_a_segment_stays_in_front(tmp_path: Path, passes: tuple[str, ...]) -> None:
     talk = Talk()
     talk.handshake()

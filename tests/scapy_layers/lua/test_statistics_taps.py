@@ -69,7 +69,17 @@ def counted(name: str) -> dict[str, Any]:
     return data
 
 
-CAPTURES = ("query", "put_delete", "lanes", "mixed", "multicast", "lowlatency", "compression", "meeting")
+CAPTURES = (
+    "query",
+    "put_delete",
+    "lanes",
+    "mixed",
+    "multicast",
+    "lowlatency",
+    "compression",
+    "meeting",
+    "gossip",
+)
 
 
 @pytest.mark.parametrize("name", CAPTURES)
@@ -128,12 +138,12 @@ def answer(number: int, body: Reply | Err, key: str = "q") -> Response:
 def test_times_of_requests_are_those_of_the_packets(tmp_path: Path) -> None:
     talk = Talk().open()
     for number in range(1, 21):
-        talk.frame(asked(number))
+        talk.frame(asked(number), sn=number)
         for _ in range(number):
             talk.batch(b"\x04")  # KEEP_ALIVE: a millisecond each
-        talk.frame(answer(number, Reply(body=Put(data=b"x"))), back=True)
-        talk.frame(ResponseFinal(request_id=number), back=True)
-    talk.frame(asked(99, "never"))
+        talk.frame(answer(number, Reply(body=Put(data=b"x"))), back=True, sn=2 * number - 1)
+        talk.frame(ResponseFinal(request_id=number), back=True, sn=2 * number)
+    talk.frame(asked(99, "never"), sn=21)
     titles, *rows = rows_of(talk.save(tmp_path / "t.pcap"), "requests")
     assert titles[:5] == ["Key expression", "Queries", "Replies", "Errors", "Open"]
     [key, queries, replies, errors, still_open, *times] = rows[0]
@@ -153,12 +163,24 @@ def test_answers_without_a_question_are_told(tmp_path: Path) -> None:
 def test_keys_tell_what_was_done_with_them(tmp_path: Path) -> None:
     talk = Talk().open()
     talk.frame(push("a/b", Put(data=b"12345")), push("a/b", Put(data=b"678")), push("a/b", Del()))
-    talk.frame(asked(1, "a/*"))
+    talk.frame(asked(1, "a/*"), sn=2)
     talk.frame(answer(1, Reply(body=Put(data=b"12")), "a/b"), answer(1, Err(data=b"123"), "a/*"), back=True)
     rows = table(talk.save(tmp_path / "t.pcap"), "keys")
     columns = ("Puts", "Deletes", "Queries", "Replies", "Errors", "Bytes")
     assert [rows["a/b"][one] for one in columns] == ["2", "1", "0", "1", "0", "10"]
     assert [rows["a/*"][one] for one in columns] == ["0", "0", "1", "0", "1", "3"]
+
+
+def test_what_receivers_drop_counts_as_messages_only(tmp_path: Path) -> None:
+    talk = Talk().open()
+    for _ in range(2):
+        talk.frame(push("a", Put(data=b"x")), asked(1), sn=1)
+        talk.frame(answer(1, Reply(body=Put(data=b"12"))), ResponseFinal(request_id=1), back=True, sn=1)
+    path = talk.save(tmp_path / "t.pcap")
+    keys = table(path, "keys")
+    assert [keys["a"]["Puts"], keys["q"]["Queries"], keys["q"]["Replies"]] == ["1", "1", "1"]
+    assert not any("does not have" in line for line in printed(path, "requests"))
+    assert table(path, "messages")["PUT"]["Count"] == "4"
 
 
 def test_sessions_tell_who_talked_and_how_it_ended(tmp_path: Path) -> None:
@@ -192,9 +214,9 @@ def test_two_passes_count_once(tmp_path: Path) -> None:
 
 def test_many_keys_are_bounded_and_told(tmp_path: Path) -> None:
     talk = Talk().open()
-    for start in range(0, 300, 50):
-        talk.frame(*(push(f"key/{number}", Put(data=b"x")) for number in range(start, start + 50)))
-    talk.frame(push("key/299", Put(data=b"x")))
+    for sn, start in enumerate(range(0, 300, 50), start=1):
+        talk.frame(*(push(f"key/{number}", Put(data=b"x")) for number in range(start, start + 50)), sn=sn)
+    talk.frame(push("key/299", Put(data=b"x")), sn=7)
     lines = printed(talk.save(tmp_path / "t.pcap"), "keys")
     assert lines[4].startswith("key/299")  # what weighs most comes first
     assert "200 more rows are left out." in lines
