@@ -6,6 +6,7 @@ they are added, and results can be compared cell by cell.
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -138,8 +139,10 @@ def _hex(rng: np.random.Generator, count: int, digits: int = 24) -> pa.Array:
 
 
 def write_runs(root: Path, cases: int, verdicts: int) -> int:
-    """Writes 200 run folders on ten releases, each with so many lines; returns how many lines of rows there are."""
+    """Writes 200 run folders on ten releases, each with so many lines, anew; returns how many lines of rows there are."""
     sample = root / "sample"
+    for folder in (sample, root / "runs"):
+        shutil.rmtree(folder, ignore_errors=True)
     templates = [_template(sample / str(number), number, cases, verdicts) for number in range(5)]
     for number in range(RUNS):
         folder = root / "runs" / f"run-{number:03}"

@@ -13,6 +13,7 @@ import argparse
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -187,6 +188,7 @@ def reports(folder: Path, times: int) -> dict[str, Spent]:
     """Takes run folders into a store and makes reports over it."""
     lines = write_runs(folder, CASES_OF_RUN, VERDICTS_OF_RUN)
     store = folder / "store"
+    shutil.rmtree(store, ignore_errors=True)
     taken = command("ingest", folder / "runs", "--store", store)
     print(
         f"\n{RUNS} runs, {lines:,} lines\n{'':24}  wall    CPU\n{'ingest':24} {taken}   {lines / taken.wall:,.0f} lines/s"
