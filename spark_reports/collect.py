@@ -158,13 +158,13 @@ def collect(
     with Questions(say) as ask:
         _ask_about_runs(of, has, ask)
         _ask_what_changed(of, has, wrong, ask)
+        _ask_about_cases(of, has, ask)
         cells = tuple(
             make(Cell, row, requirement=name)
             for row in ask.rows(_REQUIREMENTS)
             for (name,) in of.members("requirements", row["requirement"])
         )
         _ask_about_versions(of, cells, ask)
-        _ask_about_cases(of, has, ask)
         newest = {cell.run_id for cell in cells if cell.outcome != "pass"}
         few = (
             None if open_few is None else open_few([commit for commit in commits if commit.run_id in newest])
@@ -502,10 +502,31 @@ def _unchanged(of: _Sources, ask: Questions) -> int:
 
 
 def _ask_about_cases(of: _Sources, has: Collection[str], ask: Questions) -> None:
-    """Asks about findings, and for what was measured; both need the rates, which are there by now."""
+    """Asks for what was measured, of which drifts are asked then, and about findings; both need the rates."""
     for name in (_FINDINGS, _FOUND, _TOLD):
         ask.skip(name)
     played = ask.table(_RATES) if "case_outcomes" in has else None
+    measured = {
+        table: of_table
+        for table, of_table in (
+            ("case_times", drift.case_values),
+            ("reply_times", drift.reply_values),
+            ("benchmarks", drift.benchmark_values),
+        )
+        if table in has
+    }
+    timed = of.tables(*measured)
+
+    def values() -> DataFrame:
+        each = [of_table(timed.views.frame(table)) for table, of_table in measured.items()]
+        if played is not None:
+            each.append(drift.rate_values(timed.spark.createDataFrame(played)))
+        return reduce(DataFrame.unionByName, each)
+
+    if measured or played is not None:
+        ask.add(_VALUES, values, limit=MOST)
+    else:
+        ask.skip(_VALUES)
     if played is not None:
         found = of.tables("buckets", "findings")
         outcomes = found.spark.createDataFrame(played).coalesce(1)
@@ -531,27 +552,6 @@ def _ask_about_cases(of: _Sources, has: Collection[str], ask: Questions) -> None
             lambda: known.views.findings.where(counts).groupBy("bucket").agg(told.alias("told")),
             limit=MOST,
         )
-    measured = {
-        table: of_table
-        for table, of_table in (
-            ("case_times", drift.case_values),
-            ("reply_times", drift.reply_values),
-            ("benchmarks", drift.benchmark_values),
-        )
-        if table in has
-    }
-    timed = of.tables(*measured)
-
-    def values() -> DataFrame:
-        each = [of_table(timed.views.frame(table)) for table, of_table in measured.items()]
-        if played is not None:
-            each.append(drift.rate_values(timed.spark.createDataFrame(played)))
-        return reduce(DataFrame.unionByName, each)
-
-    if measured or played is not None:
-        ask.add(_VALUES, values, limit=MOST)
-    else:
-        ask.skip(_VALUES)
 
 
 def _ask_about_versions(of: _Sources, cells: Sequence[Cell], ask: Questions) -> None:
