@@ -606,15 +606,18 @@ class Lab:
         mine.seconds = time.monotonic() - began
         return mine
 
-    def walk(self, scripts: Iterable[Script], deadline: float) -> tuple[int, Tried] | None:
-        """Plays scripts one after the other on one fresh node, with a look at it behind each.
+    def walk(
+        self, scripts: Iterable[Script], wanted: Callable[[Objection], bool], deadline: float
+    ) -> tuple[int, Tried] | None:
+        """Plays scripts one after the other on a fresh node, with a look at it behind each.
 
         Args:
             scripts: In order; all need the same node.
+            wanted: Tells whether an objection is the one that is looked for; behind another one a fresh node goes on.
             deadline: On ``time.monotonic``.
 
         Returns:
-            Position of the first one behind which the node is not well, and what was seen; None when there is none.
+            Position of the first one behind which that is seen, and the try; None when there is none.
         """
         seat: Seat | None = None
         for index, script in enumerate(scripts):
@@ -626,7 +629,9 @@ class Lab:
             self.tries += 1
             if tried.objection is not None:
                 self._prepare(seat)
-                return index, tried
+                if wanted(tried.objection):
+                    return index, tried
+                seat = None
         return None
 
     def _seat(self, script: Script, *, fresh: bool) -> Seat:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeVar
 
 from conformance.config import RunConfig
@@ -974,11 +975,12 @@ class Triage:
         if found is not None:
             return found[0][-1], found[1]
         # Neither the last nor its session: one that is further back, or many of them together.
-        seen = self._lab.walk([suspect.as_sent for suspect in suspects], until)
+        scripts = [suspect.as_sent for suspect in suspects]
+        seen = self._lab.walk(scripts, partial(akin, objection), until)
         if seen is None and objection.harm in DEADLY:
-            seen = self._lab.walk([attended(suspect.as_sent) for suspect in suspects], until)
+            seen = self._lab.walk(map(attended, scripts), partial(akin, objection), until)
         tries: list[tuple[Group, Script]] = []
-        if seen is not None and seen[1].objection is not None and akin(objection, seen[1].objection):
+        if seen is not None:
             suspect = suspects[seen[0]]
             before = suspects[: seen[0] + 1]
             # Harm that takes long to be seen shall not be given up so near to the end.

@@ -199,6 +199,16 @@ def test_a_case_in_the_middle_of_many_is_found(run: Path) -> None:
         assert [path.name for path in (run / "findings").iterdir()] == ["stall-handshake-push"]
 
 
+def test_a_case_behind_one_that_does_other_harm_is_found(run: Path) -> None:
+    def fault(heard: list[bytes]) -> Objection | None:
+        return on(b"other", panic("it panicked", "some-crate/src/other.rs:5"))(heard) or on(b"bad")(heard)
+
+    suspects = [*others(8), suspect(9, b"other"), suspect(10, b"a bad one"), *others(40, 11)]
+    with triage_of(run, fault) as made:
+        finding = made.found(CRASH, suspects)
+        assert (finding.case, finding.status, finding.script.sends) == (10, CONFIRMED, 1)
+
+
 def test_two_cases_of_one_session_are_found_together(run: Path) -> None:
     cases = [*others(3), suspect(4, b"first"), *others(3, 5), suspect(8, b"second")]
     with triage_of(run, behind(b"first", b"second")) as made:
