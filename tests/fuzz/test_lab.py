@@ -4,6 +4,8 @@ import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
+from operator import eq
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from conformance.errors import NotApplicable
 from conformance.nodes import node_of
 from fuzz.cases import reach, send
 from fuzz.lab import Lab, NoFreshNode, Scales, needs_of
-from fuzz.oracles import Harm
+from fuzz.oracles import Harm, Objection
 from fuzz.player import Played
 from fuzz.script import Do, Script, Step
 from fuzz.states import State
@@ -20,7 +22,7 @@ from scapy_layers.data import Put
 from scapy_layers.network import Push
 from scapy_layers.transport import Frame, Init
 from tests.fuzz.fakes import FakeNode
-from tests.fuzz.hospital import CRASH, SickNode, behind, config_in, lab_of, on, suspect
+from tests.fuzz.hospital import CRASH, STALL, SickNode, behind, config_in, lab_of, on, suspect
 from tests.fuzz.planted import FAULTS
 
 SOON = 30.0
@@ -76,13 +78,19 @@ def test_node_that_takes_long_is_hurried_no_more_than_it_can_bear(folder: Path) 
             assert lab._reply == usual / 2
 
 
-def test_a_walk_stops_behind_the_first_that_harms(lab: Lab) -> None:
-    scripts = [suspect(number, word).alone for number, word in enumerate([b"a", b"b", b"bad", b"c"])]
-    seen = lab.walk(scripts, time.monotonic() + SOON)
-    assert seen is not None
-    assert seen[0] == 2
-    assert lab.walk(scripts[:2], time.monotonic() + SOON) is None
-    assert lab.walk(scripts, time.monotonic() - 1) is None
+def test_a_walk_stops_behind_the_first_that_does_the_harm_that_is_looked_for(folder: Path) -> None:
+    def fault(heard: list[bytes]) -> Objection | None:
+        return on(b"other", STALL)(heard) or on(b"bad")(heard)
+
+    words = [b"a", b"other", b"bad", b"c", b"bad"]
+    scripts = [suspect(number, word).alone for number, word in enumerate(words)]
+    until, crash = time.monotonic() + SOON, partial(eq, CRASH)
+    with lab_of(config_in(folder), SickNode(fault)) as lab:
+        seen = lab.walk(scripts, crash, until)
+        assert seen is not None
+        assert (seen[0], seen[1].objection) == (2, CRASH)
+        assert lab.walk(scripts[:2], crash, until) is None
+        assert lab.walk(scripts, crash, time.monotonic() - 1) is None
 
 
 def test_rounds_go_on_until_it_shows(folder: Path) -> None:
