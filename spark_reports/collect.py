@@ -142,7 +142,8 @@ def collect(
         open_few: Opens the views of some of the runs, for what only few of them are asked for; without it, rows of the
             others are passed over, which takes longer.
         interpreted: The same as ``views`` in a session that compiles nothing, for questions about few rows.
-        near: The copies that ``views`` reads; what these have no row for is not asked.
+        near: The copies that ``views`` reads; what these have no row for is not asked, and of what only ever passed in the
+            same runs, one stands for all.
 
     Raises:
         NothingToReport: No run has a row, and none ended in order without any.
