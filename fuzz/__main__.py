@@ -12,8 +12,11 @@ from fuzz.commands.run import EXAMPLES, FAILED, USAGE, add_run, fail
 
 def main(argv: list[str] | None = None) -> int:
     """Runs the command and returns its exit code."""
+    parser = _parser()
     try:
-        options = _parser().parse_args(argv)
+        if not (sys.argv[1:] if argv is None else argv):
+            parser.exit(USAGE, parser.format_help())
+        options = parser.parse_args(argv)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else USAGE
     function: Callable[[argparse.Namespace, Sequence[str]], int] = options.function

@@ -34,6 +34,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: Arguments; those of the process when None.
     """
     parser = _parser()
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.exit(2, parser.format_help())
     arguments = parser.parse_args(argv)
     try:
         status: int = arguments.run(arguments)

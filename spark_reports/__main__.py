@@ -45,7 +45,10 @@ exit codes:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs a command; returns its exit code."""
-    arguments = _parser().parse_args(argv)
+    parser = _parser()
+    if not (sys.argv[1:] if argv is None else argv):
+        parser.exit(2, parser.format_help())
+    arguments = parser.parse_args(argv)
     if not logging.getLogger().handlers:
         # Py4J tells the root logger of every interrupt, with a traceback that helps nobody on a terminal.
         logging.getLogger().addHandler(logging.NullHandler())
