@@ -17,7 +17,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -420,12 +420,22 @@ def _end(workers: list[_Worker]) -> None:
             worker.process.terminate()
 
 
+def cores_of(job: int, jobs: int, cores: Iterable[int]) -> frozenset[int]:
+    """Returns the cores of one of several processes and its nodes: its share, or one where there are fewer of them."""
+    own = sorted(cores)
+    if jobs > len(own):
+        return frozenset({own[job % len(own)]})
+    return frozenset(own[job * len(own) // jobs : (job + 1) * len(own) // jobs])
+
+
 def _work(order: Order, job: int, pipe: Connection, parent: int) -> None:
     """The main function of a worker."""
     # What the terminal sends goes to all processes; the one that was called tells the others.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         return
+    # Its nodes inherit that. To wake another core for each message, and for each answer, takes longer than to play it.
+    os.sched_setaffinity(0, cores_of(job, order.jobs, os.sched_getaffinity(0)))
     with Interrupts([signal.SIGTERM], ignored=[signal.SIGINT, signal.SIGHUP]) as interrupts:
         try:
             pipe.send(_worked(order, job, pipe, interrupts))

@@ -21,7 +21,7 @@ from fuzz.__main__ import main
 from fuzz.cases import send
 from fuzz.coverage import Coverage
 from fuzz.findings import Finding
-from fuzz.jobs import Order, _hear, _Watch, _Worker, check_jobs, whole
+from fuzz.jobs import Order, _hear, _Watch, _Worker, check_jobs, cores_of, whole
 from fuzz.oracles import Harm
 from fuzz.recorder import Recorder
 from fuzz.runner import Summary
@@ -41,6 +41,19 @@ def test_share_of_each_process_adds_up(tmp_path: Path) -> None:
     assert {share.rate for share in shares} == {10.0}
     assert {share.seconds for share in shares} == {9.0}
     assert Order(order.config, ("a",), jobs=2).share(1).cases is None
+
+
+@pytest.mark.parametrize(
+    ("jobs", "cores", "shares"),
+    [
+        (1, {3, 5}, [{3, 5}]),
+        (2, {3, 5}, [{3}, {5}]),
+        (2, {0, 1, 2, 3, 4}, [{0, 1}, {2, 3, 4}]),
+        (3, {3, 5}, [{3}, {5}, {3}]),
+    ],
+)
+def test_processes_share_the_cores(jobs: int, cores: set[int], shares: list[set[int]]) -> None:
+    assert [cores_of(job, jobs, cores) for job in range(jobs)] == shares
 
 
 def test_node_of_somebody_else_is_for_one_process(tmp_path: Path) -> None:
@@ -100,6 +113,15 @@ def test_processes_play_different_cases_into_one_folder(
     assert any(row["planned"] and not row["count"] for row in coverage if row["kind"] == "edge")
     run = read_run(folder)
     assert (run.status, run.node_impl) == ("complete", "unknown")
+
+
+def test_nodes_of_a_process_are_on_its_cores(tmp_path: Path) -> None:
+    seen = tmp_path / "cores"
+    node = command().removeprefix("cmd:").replace("'", "'\\''")
+    node = f"cmd:sh -c 'grep Cpus_allowed_list /proc/self/status >> {seen}; exec {node}'"
+    argv = ["run", "handshake", "--node", node, "--jobs", "2", "--seed", "1", "--cases", "2"]
+    assert main([*argv, "--run-dir", str(tmp_path / "run")]) == 0
+    assert len(set(seen.read_text().splitlines())) == min(2, len(os.sched_getaffinity(0)))
 
 
 @pytest.mark.parametrize(("ended", "failed"), [(True, ""), (False, "job 0 died of SIGTERM")])
