@@ -11,7 +11,7 @@ through.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from scapy.config import conf
@@ -97,10 +97,18 @@ class ZenohSession(DefaultSession):
 
     Args:
         ports: Only packets from or to one of them; all when there are none.
+        missing: Is told what was lost between the messages, in its place.
     """
 
-    def __init__(self, *args: Any, ports: Collection[int] = (), **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *args: Any,
+        ports: Collection[int] = (),
+        missing: Callable[[stream.Gap], object] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(*args, **kwargs)
+        self._missing = missing
         self._ports = frozenset(ports)
         self._decode = Decoder().decode
         self._streams = stream.Reader(is_batch, stream.Limits())
@@ -113,8 +121,7 @@ class ZenohSession(DefaultSession):
         try:
             packet = sock.recv(_LONGEST)
         except EOFError:
-            # What waited for the rest of the capture comes now.
-            yield from self._packets(self._streams.finish(), None)
+            yield from self.rest()
             raise
         if packet and not (_is_loopback(sock) and self._was_there(packet)):
             yield from self.messages(packet)
@@ -125,6 +132,10 @@ class ZenohSession(DefaultSession):
         segment = self._segment(packet)
         if segment is not None and self._wants(segment):
             yield from self._packets(self._streams.take(segment), packet)
+
+    def rest(self) -> Iterator[Packet]:
+        """Yields the messages that waited for packets that do not come any more; to be called at the end."""
+        yield from self._packets(self._streams.finish(), None)
 
     def _was_there(self, packet: Packet) -> bool:
         """Tells whether a packet was seen already: on a loopback each comes twice, outgoing and incoming."""
@@ -153,6 +164,8 @@ class ZenohSession(DefaultSession):
 
     def _packets(self, units: Iterator[stream.Unit], packet: Packet | None) -> Iterator[Packet]:
         for unit in units:
+            if isinstance(unit, stream.Gap) and self._missing is not None:
+                self._missing(unit)
             for heard in self._conversations.hear(unit):
                 carries = isinstance(heard.message, Frame) and bool(heard.message.messages)
                 if heard.remarks or not carries:

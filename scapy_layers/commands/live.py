@@ -12,6 +12,8 @@ from scapy_layers.commands.terminal import Screen, Subparsers, WrongUseError, ad
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
+    from scapy_layers.stream import Gap
+
 EXAMPLES = """\
 examples:
   sudo zenoh-dissect live -i lo
@@ -80,11 +82,16 @@ def _live(arguments: argparse.Namespace) -> int:
     def done(_packet: Packet) -> bool:
         return view.done
 
+    def missing(gap: Gap) -> None:
+        if not view.done:
+            view.show(gap)
+
+    session = ZenohSession(ports=arguments.port, missing=missing)
     bpf = _filter(arguments.port)
     try:
         sniff(
             iface=arguments.interface,
-            session=ZenohSession(ports=arguments.port),
+            session=session,
             filter=bpf,
             prn=show,
             stop_filter=done,
@@ -98,6 +105,8 @@ def _live(arguments: argparse.Namespace) -> int:
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise WrongUseError(f"cannot capture on {arguments.interface}: {said}") from None
+    for packet in session.rest():
+        show(packet)
     return 0
 
 

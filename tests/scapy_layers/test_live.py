@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 import scapy.sendrecv
+from scapy.layers.inet import TCP
+from scapy.utils import rdpcap, wrpcap
 
 from scapy_layers.__main__ import main
 
 CAPTURE = str(Path(__file__).parents[2] / "pcaps" / "query.pcapng")
+CLIENT = 54776
+"""Port of one of the links in it."""
 
 
 def told(capsys: pytest.CaptureFixture[str]) -> str:
@@ -58,4 +62,31 @@ def test_messages_are_shown_as_read_shows_them(
     expected = [line.split()[2:] for line in capsys.readouterr().out.splitlines()]
     monkeypatch.setattr(scapy.sendrecv, "sniff", replay)
     assert main(["live", "-i", "lo", "--key", "answers/**", "--count", "5"]) == 0
+    assert [line.split()[2:] for line in capsys.readouterr().out.splitlines()] == expected
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_what_was_lost_and_what_waited_for_it_is_shown(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ends: bool
+) -> None:
+    holed = str(tmp_path / "holed.pcap")
+    # Nobody says that what is lost has come; and an interface does not say that nothing more comes.
+    said = [packet for packet in rdpcap(CAPTURE) if packet[TCP].sport == CLIENT]
+    del said[9]
+    wrpcap(holed, said)
+    sniff = scapy.sendrecv.sniff
+
+    def replay(session: Any, prn: Any, **options: Any) -> Any:
+        if ends:
+            return sniff(offline=holed, quiet=True, session=session, prn=prn, store=options["store"])
+        for packet in rdpcap(holed):
+            for message in session.messages(packet):
+                prn(message)
+        return None
+
+    assert main(["read", holed]) == 0
+    expected = [line.split()[2:] for line in capsys.readouterr().out.splitlines()]
+    assert any("not in the capture" in " ".join(line) for line in expected)
+    monkeypatch.setattr(scapy.sendrecv, "sniff", replay)
+    assert main(["live", "-i", "lo"]) == 0
     assert [line.split()[2:] for line in capsys.readouterr().out.splitlines()] == expected
