@@ -147,9 +147,10 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
     odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes,
     ``run_id campaign case sent_bytes sent_hex message field mutation state reply detail capture seed``.
 
-    - ``status``: ``new``: the candidate met it and no earlier run did; ``reopened``: the candidate met it again after
-      at least three clean runs in a row, and so many that one of them had met it (95 %) if it were still there, by the
-      share of the runs that met it before; ``known``: met by the candidate and before; ``gone``: met by runs of
+    - ``status``: ``new``: the candidate met it, and no earlier run did and none of its baseline; ``reopened``: the
+      candidate met it again after at least three clean runs in a row, and so many that one of them had met it (95 %) if
+      it were still there, by the share of the runs that met it before; ``known``: met by the candidate, and before or by
+      its baseline; ``gone``: met by runs of
       the same key and not by the candidate, although that played enough cases of its campaigns to meet it (95 %); ``not
       tried``: the candidate did not meet it, and has not looked so long that this says anything.
     - A run looked for a bucket if it played one of its campaigns against the implementation that has shown it.
@@ -236,7 +237,7 @@ def distinct_over_time(buckets: DataFrame, outcomes: DataFrame, runs: DataFrame)
 
 def _seen(met: DataFrame) -> DataFrame:
     """Returns one row per bucket with all that its own rows say."""
-    per_run = met.groupBy("bucket", "run_id", "started_at", "set", "node_impl", "node_version").agg(
+    per_run = met.groupBy("bucket", "run_id", "started_at", "set", "key", "node_impl", "node_version").agg(
         sf.sum("cases").alias("cases"),
         sf.min("cases_before").alias("cases_before"),
         sf.min(
@@ -259,11 +260,16 @@ def _seen(met: DataFrame) -> DataFrame:
     def of(name: str) -> Column:
         return sf.coalesce(sf.sum(sf.when(sf.col("set") == name, sf.col("cases"))), sf.lit(0))
 
+    def keys(name: str) -> Column:
+        return sf.collect_set(sf.when(sf.col("set") == name, sf.col("key")))
+
     return per_run.groupBy("bucket").agg(
         sf.sum("cases").alias("cases"),
         sf.count("*").alias("runs"),
         of(CANDIDATE).alias("cases_c"),
         of(BASELINE).alias("cases_b"),
+        # The baseline is of an older version, and may have been run later all the same.
+        sf.arrays_overlap(keys(CANDIDATE), keys(BASELINE)).alias("in_both"),
         sf.min_by(here, in_order).alias("first"),
         sf.max_by(here, in_order).alias("last"),
         # Of another key the candidate may be long past, and never have met it.
@@ -353,12 +359,12 @@ def _story() -> Column:
 
 
 def _status() -> Column:
-    """Decides by the story, and by when the candidate and the first of all runs met it."""
+    """Decides by the story, by when the candidate and the first of all runs met it, and by whether its baseline did."""
     missed = 1 - sf.coalesce(sf.try_divide("story.met", "story.runs"), sf.lit(1.0))
     clean = sf.col("story.clean")
     was_gone = (clean >= CLEAN_RUNS) & (sf.pow(missed, clean) < 1 - statistics.SURE)
     here = sf.col("start_c").isNotNull()
-    before = sf.col("first.started_at") < sf.col("start_c")
+    before = sf.col("in_both") | (sf.col("first.started_at") < sf.col("start_c"))
     return (
         sf.when(here & ~before, NEW)
         .when(here & was_gone, REOPENED)

@@ -137,6 +137,20 @@ def test_key_that_nobody_uses_any_more_makes_nothing_new(spark: SparkSession) ->
     assert statuses == {"old": "known", "young": "new", "of the laptop": "new"}
 
 
+def test_what_the_baseline_met_is_not_new_when_that_was_run_later(spark: SparkSession) -> None:
+    """As when the version before is tried again to see whether that has it, too."""
+    lines = ["c0 candidate", "b1 baseline", "x2 candidate 1.1 elsewhere", "y3 baseline 1.0 elsewhere"]
+    names = [line.split()[0] for line in lines]
+    met = [bucket("c0", "in both", 1), bucket("b1", "in both", 1)]
+    met += [bucket("c0", "of another key", 1), bucket("y3", "of another key", 1)]
+    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
+    changes = findings.bucket_changes(
+        rollup(spark, "buckets", *met), rollup(spark, "case_outcomes", *played), compared(spark, *lines)
+    )
+    statuses = {row["bucket"]: row["status"] for row in changes.collect()}
+    assert statuses == {"in both": "known", "of another key": "new"}
+
+
 def test_only_runs_before_the_candidate_met_it_and_not_its_own_count_as_clean(spark: SparkSession) -> None:
     def status(lines: str, met: str) -> str:
         names = [line.split()[0] for line in lines.split(", ")]
