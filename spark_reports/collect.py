@@ -33,6 +33,8 @@ from spark_reports.report import (
     CHECK_STATUSES,
     FASTER,
     FINDING_STATUSES,
+    NEW,
+    REOPENED,
     SLOWER,
     STEADY,
     TOO_FEW,
@@ -62,7 +64,7 @@ from spark_reports.report import (
     TrendPoint,
     Trouble,
 )
-from spark_reports.rows import CASE_BUCKETS_SINCE, FUZZ_VERDICTS, OUTCOMES, RUN, STALE
+from spark_reports.rows import FUZZ_VERDICTS, OUTCOMES, RUN, STALE
 from spark_reports.sets import RunOfSet
 from spark_reports.storage import tables
 from spark_reports.storage.commits import Commit
@@ -544,15 +546,7 @@ def _ask_about_cases(of: _Sources, has: Collection[str], ask: Questions) -> None
             )
     if "findings" in has:
         known = of.tables("findings")
-        newest = sf.struct("time_ns", "run_id", "job")
-        told = sf.max_by(sf.struct(sf.col("status").alias("confirmed"), "known"), newest)
-        # What counts no case any more is part of another finding.
-        counts = (sf.col("hits") > 0) | (sf.col("rows_version") < CASE_BUCKETS_SINCE)
-        ask.add(
-            _TOLD,
-            lambda: known.views.findings.where(counts).groupBy("bucket").agg(told.alias("told")),
-            limit=MOST,
-        )
+        ask.add(_TOLD, lambda: findings.told(known.views.findings, known.sets), limit=MOST)
 
 
 def _ask_about_versions(of: _Sources, cells: Sequence[Cell], ask: Questions) -> None:
@@ -761,12 +755,18 @@ def _runs(
 
 
 def _findings(ask: Questions) -> tuple[Finding, ...]:
-    told = {row["bucket"]: row["told"] for row in ask.rows(_TOLD)}
+    told = {row["bucket"]: row for row in ask.rows(_TOLD)}
     none = {"confirmed": UNHELD}
+
+    def learned(row: _Row) -> _Row:
+        said = told.get(row["bucket"], {"ours": False})
+        # Whether it is true on the version that is judged, and known there, no other one can say.
+        return {} if row["status"] in {NEW, REOPENED} and not said["ours"] else said
+
     found = [
         make(
             Finding,
-            {**row, **told.get(row["bucket"], {}), **(none if row["unheld"] else {})},
+            {**row, **learned(row), **(none if row["unheld"] else {})},
             by_run=dict(row["by_run"]),
         )
         for row in ask.rows(_FINDINGS)

@@ -41,6 +41,7 @@ _CASE = (
 )
 _LISTS = ("campaigns", "fields", "states", "oracles", "messages")
 _OF_BUCKETS = ("campaign", "cases", "first_ns", "cases_before", "smallest", *_LISTS)
+_LEARNED = ("status", "known", "fails", "tries", "confirmed")
 _OF_FINDINGS = ("hits", "campaign", "case", "size", "message", "field", "state", "oracle", "detail", "seed")
 
 
@@ -133,6 +134,52 @@ def _of_their_own(findings: DataFrame, buckets: DataFrame) -> DataFrame:
 
 def _flat(name: str) -> Column:
     return sf.array_distinct(sf.flatten(sf.collect_list(name))).alias(name)
+
+
+def told(findings: DataFrame, sets: DataFrame) -> DataFrame:
+    """Returns what was learned about each finding when it was looked into, one row per bucket.
+
+    Of several jobs and parts of a run, and of several runs, the one that makes a run fail stands for all, or else the one
+    in which it came again most often: that another one did not see it again refutes nothing.
+
+    Args:
+        findings: The table, with all rows of a finding.
+        sets: What is compared, of ``sets.resolve``.
+
+    Columns: ``bucket confirmed known ours``.
+
+    - ``ours``: runs of the candidate say it; others, on other versions and nodes, only speak where none of them does.
+    - ``confirmed``: the status, one of ``rows.FINDING_STATUS``.
+    - ``known``: the name of the known finding that it is; empty if it is none for the newest run of a key.
+    """
+    require(findings, "run_id", "bucket", "job", "part", "time_ns", "hits", "rows_version", *_LEARNED)
+    require(sets, "run_id", "set", "key", "age", "mutant")
+    of_run = sf.broadcast(
+        sets.where(sf.col("mutant") == "").select(
+            "run_id", "key", "age", (sf.col("set") == CANDIDATE).alias("ours")
+        )
+    )
+    # What counts no case any more is part of another finding.
+    counts = (sf.col("last.hits") > 0) | (sf.col("last.rows_version") < CASE_BUCKETS_SINCE)
+    share = sf.coalesce(sf.try_divide("last.confirmed", "last.tries"), sf.lit(0.0))
+    return (
+        findings.groupBy("run_id", "bucket", "job", "part")
+        .agg(sf.max(sf.struct("time_ns", "hits", "rows_version", *_LEARNED)).alias("last"))
+        .where(counts)
+        .groupBy("run_id", "bucket")
+        .agg(
+            sf.min(sf.struct(~sf.col("last.fails"), -share, "last.status")).alias("best"),
+            sf.max("last.known").alias("known"),
+        )
+        .join(of_run, "run_id")
+        .groupBy("bucket", "ours", "key")
+        .agg(sf.min("best").alias("best"), sf.min_by("known", "age").alias("known"))
+        .groupBy("bucket", "ours")
+        .agg(sf.min("best")["status"].alias("confirmed"), sf.min("known").alias("known"))
+        .groupBy("bucket")
+        .agg(sf.max(sf.struct("ours", "confirmed", "known")).alias("said"))
+        .select("bucket", "said.confirmed", "said.known", "said.ours")
+    )
 
 
 def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> DataFrame:

@@ -184,6 +184,12 @@ def test_findings_are_those_that_the_fuzzer_lists(
             ("leak", (), {"campaign": "", "message": ""}),
         ):
             writer.write(rows.FindingRow(**{**usual, "bucket": name, "case_buckets": holds, **more}))
+    # A node of somebody else, for which one of them is known and another was not seen again.
+    theirs = {"node_impl": "other", "kind": "fuzz", **LAB}
+    other = make_run("x3", 3, verdicts=None, cases=[case_row(1, "leak"), case_row(2, "stall INIT")], **theirs)
+    with rows.RowWriter(other / rows.FINDINGS) as writer:
+        for name, more in (("leak", {"known": "x"}), ("crash FRAME", {"status": "not reproduced"})):
+            writer.write(rows.FindingRow(**{**usual, "bucket": name, "hits": 2, "time_ns": 3, **more}))
     store = Store(tmp_path / "store", durable=False)
     ingest(spark, store, find_run_folders([tmp_path / "runs"]))
     commits = store.commits()
@@ -195,7 +201,7 @@ def test_findings_are_those_that_the_fuzzer_lists(
         ("stall INIT", report.NEW, report.UNHELD, ""),
     }
     assert {one.bucket for one in found.findings if one.is_news} == {"crash FRAME", "leak"}
-    assert [point.buckets for point in found.found] == [0, 4]
+    assert [point.buckets for point in found.found] == [0, 4, 3]
 
 
 def test_what_was_measured_is_a_trend(result: Report) -> None:

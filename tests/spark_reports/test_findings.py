@@ -1,4 +1,5 @@
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -302,6 +303,55 @@ def test_finding_without_a_case_of_its_own_is_shown(spark: SparkSession, holding
     assert (told["moved"]["cases"], told["moved"]["sent_hex"]) == (2, "0102")
     assert (told["resumed"]["cases"], told["resumed"]["sent_bytes"]) == (8, 2)
     assert (told["idle"]["played_c"], told["idle"]["odds"]) == (0, None)
+
+
+def test_what_was_learned_is_that_of_the_candidate_and_one_that_was_seen_again_is_not_refuted(
+    spark: SparkSession,
+) -> None:
+    refuted: dict[str, Any] = {"status": "not reproduced", "tries": 3, "confirmed": 0}
+    true: dict[str, Any] = {"status": "confirmed", "tries": 3, "confirmed": 3, "fails": True}
+    rows_of = (
+        # Two jobs, the later one in vain; two runs, the newer one in vain; another node and an older version.
+        found("c0", "jobs", **true),
+        found("c0", "jobs", job=1, **{**refuted, "time_ns": 9}),
+        found("c0", "runs", **true),
+        found("c1", "runs", **{**refuted, "time_ns": 9}),
+        found("c1", "elsewhere", **true),
+        found("x0", "elsewhere", **{**refuted, "time_ns": 9}, known="x-1"),
+        found("b0", "elsewhere", **{**refuted, "time_ns": 9}, known="b-1"),
+        # Of each job the last row counts, and of one that became part of another nothing.
+        found("c0", "looked into", status="open"),
+        found("c0", "looked into", **{**refuted, "time_ns": 2}),
+        found("c0", "joined", hits=1, **true),
+        found("c0", "joined", hits=0, **{**refuted, "time_ns": 2}),
+        # Was put on the list between two runs; is on that of one of two nodes.
+        found("c0", "listed", **true),
+        found("c1", "listed", status="confirmed", known="c-1", time_ns=2),
+        found("c1", "listed for one", status="confirmed", known="c-2"),
+        found("y0", "listed for one", **true),
+        found("x0", "only elsewhere", **refuted),
+        found("m0", "of a mutant", **true),
+    )
+    runs = compared(
+        spark,
+        *(
+            "b0 baseline",
+            "c0 candidate",
+            "c1 candidate",
+            "x0 history 1.0 elsewhere",
+            "y0 candidate 1.1 other",
+        ),
+    ).unionByName(compared(spark, "m0 candidate", mutant="ZN-A-1"))
+    told = findings.told(rollup(spark, "findings", *rows_of), runs).collect()
+    assert {row["bucket"]: (row["confirmed"], row["known"], row["ours"]) for row in told} == {
+        "jobs": ("confirmed", "", True),
+        "runs": ("confirmed", "", True),
+        "elsewhere": ("confirmed", "", True),
+        "looked into": ("not reproduced", "", True),
+        "listed": ("confirmed", "c-1", True),
+        "listed for one": ("confirmed", "", True),
+        "only elsewhere": ("not reproduced", "", False),
+    }
 
 
 def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:
