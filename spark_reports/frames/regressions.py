@@ -286,7 +286,7 @@ _STATUS = """CASE
     WHEN applied = 0 THEN 'n/a everywhere'
     WHEN NOT has_baseline AND flips > 0 AND failed_c > 0 THEN 'flaky'
     WHEN NOT has_baseline AND others > 0 THEN 'not comparable'
-    WHEN runs_c = 0 THEN 'not run'
+    WHEN runs_c = 0 THEN if(runs_b = 0, 'n/a everywhere', 'not run')
     WHEN blind THEN if(coalesce(failed_before, false), 'still failing', 'new failure')
     WHEN unjudged AND flips_c > 0 AND failed_c > 0 THEN 'flaky'
     WHEN runs_b = 0 THEN 'new check'
