@@ -450,7 +450,7 @@ def _ask_what_changed(of: _Sources, has: Collection[str], wrong: bool, ask: Ques
             ask.add(
                 _STALE, lambda: regressions.stale_deviations(checks.views.changing("checks"), checks.sets)
             )
-        _ask_what_was_lost(lambda: shown.views.changing("requirements"), shown, ask)
+        _ask_what_was_lost(of, lambda: shown.views.changing("requirements"), shown, ask)
     else:
         for name in (_CHANGES, _STALE, _LOST):
             ask.skip(name)
@@ -479,8 +479,17 @@ def _ask_about_changes(checks: Callable[[], DataFrame], of: _Source, ask: Questi
     )
 
 
-def _ask_what_was_lost(requirements: Callable[[], DataFrame], of: _Source, ask: Questions) -> None:
-    ask.add(_LOST, lambda: coverage.lost_requirements(requirements(), of.sets))
+def _ask_what_was_lost(
+    of: _Sources, requirements: Callable[[], DataFrame], shown: _Source, ask: Questions
+) -> None:
+    def lost() -> DataFrame:
+        # Whatever shares a requirement with what is inconclusive has changed.
+        clear = of.lacks("checks", "outcome", "inconclusive")
+        return coverage.lost_requirements(
+            requirements(), shown.sets, None if clear else shown.views.changing("checks")
+        )
+
+    ask.add(_LOST, lost)
 
 
 def _ask_about_all(of: _Sources, ask: Questions) -> None:
@@ -493,7 +502,7 @@ def _ask_about_all(of: _Sources, ask: Questions) -> None:
         _ask_about_changes(lambda: checks.views.checks, checks, ask)
     if any(len(of.members("requirements", row["name"])) > 1 for row in ask.rows(_LOST)):
         shown = of.tables("requirements")
-        _ask_what_was_lost(lambda: shown.views.requirements, shown, ask)
+        _ask_what_was_lost(of, lambda: shown.views.requirements, shown, ask)
 
 
 def _unchanged(of: _Sources, ask: Questions) -> int:

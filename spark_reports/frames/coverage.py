@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sf
 
 from spark_reports.frames.columns import bounded, require
+from spark_reports.frames.matrix import NO_REQUIREMENT
 from spark_reports.sets import BASELINE, CANDIDATE
 
 REQUIREMENT = "requirement"
@@ -52,8 +53,14 @@ def coverage_by_run(requirements: DataFrame, coverage: DataFrame) -> DataFrame:
     return of_tests.unionByName(of_cases.select("run_id", "kind", tried.alias("tried"), "planned", "cases"))
 
 
-def lost_requirements(requirements: DataFrame, sets: DataFrame) -> DataFrame:
-    """Returns the MUST requirements that a baseline run judged and no candidate run did.
+def lost_requirements(requirements: DataFrame, sets: DataFrame, checks: DataFrame | None = None) -> DataFrame:
+    """Returns the MUST requirements that a test of a baseline run judged and none of a candidate run did.
+
+    Args:
+        requirements: The rollup ``requirements``, which has the worst outcome of all tests of one.
+        sets: What is compared, of ``sets.resolve``.
+        checks: The rollup ``checks``, which tells of a requirement for which one test was inconclusive whether another
+            one could judge it; it may be left out where nothing is inconclusive.
 
     Columns: ``key kind name level last_run why``; the kind is ``requirement``, ``why`` is what the newest candidate
     run says instead: ``n/a``, ``inconclusive`` or ``not run``.
@@ -62,12 +69,22 @@ def lost_requirements(requirements: DataFrame, sets: DataFrame) -> DataFrame:
     both = _compared(sets)
     judged = ~sf.col("outcome").isin(*_SAYS_NOTHING)
     newest = sf.struct(-sf.col("age"), "run_id")
+    of_runs = requirements.select("run_id", "requirement", "level", "outcome")
+    if checks is not None:
+        require(checks, "run_id", "requirements", "outcome")
+        named = checks.where(judged).select(
+            "run_id", sf.explode_outer("requirements").alias("requirement"), "outcome"
+        )
+        requirement = sf.coalesce("requirement", sf.lit(NO_REQUIREMENT))
+        # What strictness a requirement has, its own row says.
+        level = sf.lit(None).cast("string")
+        of_runs = of_runs.unionByName(named.withColumns({"requirement": requirement, "level": level}))
     return (
-        requirements.join(sf.broadcast(both), "run_id")
+        of_runs.join(sf.broadcast(both), "run_id")
         .groupBy("key", "requirement")
         .agg(
             # The level is that of the tests that name it, which may change; the newest run knows best.
-            sf.max_by("level", newest).alias("level"),
+            sf.max_by("level", sf.when(sf.col("level").isNotNull(), newest)).alias("level"),
             sf.max(sf.when(judged & _is(BASELINE), newest))["run_id"].alias("last_run"),
             sf.max(sf.when(judged & _is(CANDIDATE), True)).alias("kept"),
             sf.max_by("outcome", sf.when(_is(CANDIDATE), newest)).alias("says"),

@@ -37,7 +37,7 @@ MOST_BYTES = 256 << 20
 PARTS = 2
 """Row groups of a gathered file, so that more than one core can read it."""
 
-WATCHED = {"checks": (("reason", STALE), ("outcome", "n/a"))}
+WATCHED = {"checks": (("reason", STALE), ("outcome", "n/a"), ("outcome", "inconclusive"))}
 """Values that a question is about and that are rare: by table, the columns and what may be in them."""
 
 SUMS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {

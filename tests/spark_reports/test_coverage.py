@@ -1,7 +1,7 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_reports.frames import coverage
+from spark_reports.frames import coverage, matrix
 from spark_reports.frames.columns import MissingColumns
 from tests.spark_reports.frames import KEY, compared, rollup
 
@@ -80,6 +80,40 @@ def test_must_that_no_candidate_run_judges_is_lost(spark: SparkSession) -> None:
         (KEY, "requirement", "fails to say", "MUST NOT", "b1", "inconclusive"),
         (KEY, "requirement", "lost", "MUST", "b0", "not run"),
     ]
+
+
+def test_requirement_is_judged_by_a_test_beside_one_that_was_inconclusive(spark: SparkSession) -> None:
+    signs = {
+        # What the tests of it say in the baseline and in the candidate, the worst first.
+        "kept": ("pass", "inconclusive pass"),
+        "lost": ("inconclusive pass", "n/a"),
+        matrix.NO_REQUIREMENT: ("pass", "inconclusive pass"),
+        "never": ("inconclusive n/a", "inconclusive"),
+    }
+    told = [
+        (run_id, name, said.split())
+        for name, both in signs.items()
+        for run_id, said in zip("bc", both, strict=True)
+    ]
+    found = [
+        {"run_id": run_id, "requirement": name, "level": "MUST", "outcome": said[0]}
+        for run_id, name, said in told
+    ]
+    checks = [
+        {
+            "run_id": run_id,
+            "requirements": [] if name == matrix.NO_REQUIREMENT else [name],
+            "outcome": outcome,
+        }
+        for run_id, name, said in told
+        for outcome in said
+    ]
+    lost = coverage.lost_requirements(
+        rollup(spark, "requirements", *found),
+        compared(spark, "b baseline", "c candidate"),
+        rollup(spark, "checks", *checks),
+    ).collect()
+    assert list(map(tuple, lost)) == [(KEY, "requirement", "lost", "MUST", "b", "n/a")]
 
 
 def test_pair_that_the_baseline_tried_and_the_candidate_did_not_is_lost(spark: SparkSession) -> None:
