@@ -270,6 +270,15 @@ def test_page_that_cannot_be_made_small_is_written_all_the_same(monkeypatch: pyt
     assert "What changed" in html(example_report(checks=9, runs=4))
 
 
+def test_sets_of_runs_that_are_not_listed_are_counted() -> None:
+    found = example_report(checks=12, runs=4)
+    (pair,) = found.sets.pairs
+    many = tuple(dataclasses.replace(pair, key=f"node {number}") for number in range(Limits().rows + 7))
+    text = Elements(html(dataclasses.replace(found, sets=dataclasses.replace(found.sets, pairs=many)))).text
+    assert text.count(f" of {pair.candidate_version} against ") == Limits().rows
+    assert "7 sets more in report.json." in text
+
+
 def test_limits_shrink_until_they_cannot() -> None:
     assert Limits().smaller(0.5).findings == Limits().findings // 2
     limits = Limits()
