@@ -206,7 +206,7 @@ def make_page(
             for number, finding in enumerate(report.findings)
             if finding.is_news
         ],
-        gone=[finding for finding in report.findings if finding.status == GONE],
+        gone=_gone(report),
         grid=make_grid(report.cells, [line.key for line in versions]) if grid is None else grid,
         anchors=anchors,
         troubles=troubles,
@@ -362,7 +362,7 @@ def _tiles(report: Report) -> list[Tile]:
     numbers = (
         (sum(change.is_news for change in report.changes), "new failures", "changed", "bad"),
         (sum(finding.is_news for finding in report.findings), "new findings", "changed", "bad"),
-        (sum(change.status == FIXED for change in report.changes), "fixed", "changed", "good"),
+        (_fixed(report), "fixed", "changed", "good"),
         (len(report.flaky), "flaky", "flaky", "mixed"),
         (len(report.lost), "coverage lost", "coverage", "mixed"),
         (sum(trend.status == SLOWER for trend in report.trends), "slower", "trends", "mixed"),
@@ -370,6 +370,18 @@ def _tiles(report: Report) -> list[Tile]:
     return [
         Tile(number, label, anchor, tone if number else "quiet") for number, label, anchor, tone in numbers
     ]
+
+
+def _gone(report: Report) -> list[Finding]:
+    """Returns the findings that the baseline met and that are gone; what was gone by then did not change."""
+    baseline = set(report.sets.baseline)
+    return [
+        found for found in report.findings if found.status == GONE and not baseline.isdisjoint(found.by_run)
+    ]
+
+
+def _fixed(report: Report) -> int:
+    return sum(change.status == FIXED for change in report.changes) + len(_gone(report))
 
 
 def _statuses(report: Report) -> dict[str, int]:

@@ -173,12 +173,22 @@ def test_tiles_count_what_changed_and_nothing_is_quiet() -> None:
     assert tiles == {
         "new failures": (1, "bad"),
         "new findings": (2, "bad"),
-        "fixed": (1, "good"),
+        "fixed": (2, "good"),
         "flaky": (3, "mixed"),
         "coverage lost": (2, "mixed"),
         "slower": (1, "mixed"),
     }
     assert {tile.tone for tile in make_page(compared()).tiles} == {"quiet"}
+
+
+def test_finding_that_was_gone_before_the_baseline_is_no_change_of_today() -> None:
+    found = example_report()
+    (gone,) = make_page(found).gone
+    before = [run.run_id for run in found.runs if run.run_id not in found.sets.baseline]
+    long_ago = dataclasses.replace(gone, by_run={before[-1]: 3})
+    page = make_page(compared(findings=(long_ago,)))
+    assert page.gone == []
+    assert [tile.number for tile in page.tiles if tile.label == "fixed"] == [0]
 
 
 def test_every_check_is_counted_once() -> None:
