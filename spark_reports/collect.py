@@ -156,7 +156,8 @@ def collect(
     wrong = any(map(_is_wrong, commits))
     readable = [commit for commit in commits if commit.state != folders.UNREADABLE]
     resolved = sets.resolve((commit.run for commit in readable), _baseline(baseline, commits))
-    compared = dataclasses.replace(_compared(resolved, baseline), unread=tuple(_unread(commits, resolved)))
+    unread = (*_unread(commits, resolved), *_unplaced(resolved, baseline))
+    compared = dataclasses.replace(_compared(resolved, baseline), unread=unread)
     of = _Sources(views, interpreted, commits, resolved, near)
     with Questions(say) as ask:
         _ask_about_runs(of, has, ask)
@@ -670,6 +671,32 @@ def _unread(commits: Sequence[Commit], resolved: Iterable[RunOfSet]) -> Iterator
         if (commit.started_at or commit.committed_at) > newest:
             why = next(iter(commit.notes), f"its {RUN} cannot be read")
             yield NotComparable(run_id=commit.run_id, why=why)
+
+
+def _unplaced(resolved: Iterable[RunOfSet], asked: str) -> Iterator[NotComparable]:
+    """Yields the runs of versions that have no place in an order and that are newer than all of their key that are judged.
+
+    They stand in front of all that have one, so that what was built last would not be judged and nobody would notice.
+    """
+    by_key: dict[str, list[RunOfSet]] = {}
+    for run in resolved:
+        by_key.setdefault(run.key, []).append(run)
+    wanted = {sets.HISTORY, sets.BASELINE} if asked == sets.PREVIOUS else {sets.HISTORY}
+    for runs in by_key.values():
+        judged = [run for run in runs if run.set == sets.CANDIDATE]
+        if not judged or any(run.mutant or not _has_place(run) for run in judged):
+            continue
+        newest = max(run.started_at for run in judged)
+        for run in runs:
+            if run.set in wanted and run.started_at > newest and not _has_place(run):
+                why = (
+                    f"{run.node_version} has no place among versions; give it one with --profile NAME:VERSION"
+                )
+                yield NotComparable(run_id=run.run_id, why=why)
+
+
+def _has_place(run: RunOfSet) -> bool:
+    return versions.parse_version(run.node_version) is not None
 
 
 def _versions(runs: Iterable[RunOfSet]) -> str:

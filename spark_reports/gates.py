@@ -204,7 +204,7 @@ def _enough_runs(report: Report, gates: Gates) -> GateResult:
     # Who judged the runs before them instead would say that all is well when nobody looked.
     if unread := report.sets.unread:
         text += (
-            f"; {_verb(unread)} newer than those and cannot be read{_such_as([run.run_id for run in unread])} "
+            f"; {_verb(unread)} newer than those and not judged{_such_as([run.run_id for run in unread])} "
             f"({unread[0].why}); repair {_them(unread)} or record the run again"
         )
     state = {run.run_id: run.state for run in report.runs if run.state != DUPLICATE}

@@ -233,7 +233,8 @@ class SetInfo:
         text: One sentence that says what was compared.
         pairs: One for each key that candidate runs have.
         not_comparable: Runs that were asked to be compared and cannot be.
-        unread: Runs that may be what should be judged, and whose run.json cannot be read, with the reason.
+        unread: Runs that may be what should be judged, and whose run.json cannot be read or whose version has no place
+            in an order, with the reason.
     """
 
     asked: str = "previous"

@@ -145,8 +145,8 @@ def summary(page: Page) -> str:
 
 def _sets(sets: SetInfo) -> list[str]:
     lines = ["", f"Compared: {markdown(sets.text)}."] if sets.text else []
-    if sets.not_comparable:
-        lines += ["", f"{count(len(sets.not_comparable), 'run')} not comparable: {WHOLE} says why."]
+    if apart := len(sets.not_comparable) + len(sets.unread):
+        lines += ["", f"{count(apart, 'run')} not comparable: {WHOLE} says why."]
     return lines
 
 

@@ -442,3 +442,34 @@ def test_runs_on_nodes_of_unknown_version_have_no_order(
     nothing = Views(spark, lambda table: spark.createDataFrame([], SCHEMAS[table]))
     with pytest.raises(NothingToReport, match="--profile"):
         collect_differences(nothing, opened[1], lambda _: None)
+
+
+@pytest.mark.usefixtures("spark")
+@pytest.mark.parametrize(
+    ("versions", "baseline", "unread"),
+    [
+        # Oldest run first.
+        ("1.9.0 1.10.0 1.10.0-12-gdead-dirty", "previous", ["r2"]),
+        ("1.10.0 unknown", "previous", ["r1"]),
+        ("1.10.0 unknown", "unknown", []),
+        ("unknown 1.10.0", "previous", []),
+        ("unknown dirty", "previous", []),
+        ("1.9.0 1.10.0", "1.10.0", []),
+    ],
+)
+def test_newest_run_of_a_version_that_has_no_place_is_told(
+    spark: SparkSession,
+    tmp_path: Path,
+    make_run: MakeRun,
+    verdict_row: Verdict,
+    versions: str,
+    baseline: str,
+    unread: list[str],
+) -> None:
+    for day, version in enumerate(versions.split(), 1):
+        make_run(f"r{day - 1}", day, verdicts=[verdict_row()], cases=None, node_version=version, **LAB)
+    store = Store(tmp_path / "store", durable=False)
+    ingest(spark, store, find_run_folders([tmp_path / "runs"]))
+    found = collect(open_views(spark, store), store.commits(), baseline, lambda _: None)
+    assert [one.run_id for one in found.sets.unread] == unread
+    assert all("has no place among versions" in one.why for one in found.sets.unread)

@@ -173,7 +173,7 @@ def test_newest_run_that_cannot_be_read_is_data_trouble() -> None:
     result = judged(dataclasses.replace(found, sets=dataclasses.replace(found.sets, unread=(lost,))))["runs"]
     assert not result.ok
     assert result.text == (
-        "3 of 3 judged runs complete, 1 wanted; 1 run is newer than those and cannot be read: late "
+        "3 of 3 judged runs complete, 1 wanted; 1 run is newer than those and not judged: late "
         "(late/run.json is cut off); repair it or record the run again"
     )
 
