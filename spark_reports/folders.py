@@ -40,6 +40,7 @@ _UNKNOWN = "unknown"
 _BLOCK = 1 << 16
 _NAMED_AFTER_A_TIME = re.compile(r"(\d{8}T\d{6})Z")
 _STARTED_AT = re.compile(rb'"started_at"\s*:\s*"([^"\\]{1,40})"')
+_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
 _LONGEST_TIME = 40
 _CLOSE = dt.timedelta(hours=1)
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -292,7 +293,7 @@ def _misfit(run: rows.RunRow) -> str:
 def is_time(text: str) -> bool:
     """Whether a text is a time as rows have it, so that times can be compared as texts."""
     try:
-        return text.endswith("Z") and text[10:11] == "T" and dt.datetime.fromisoformat(text) is not None
+        return _TIME.fullmatch(text) is not None and dt.datetime.fromisoformat(text) is not None
     except ValueError:
         return False
 

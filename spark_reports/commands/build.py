@@ -68,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
     gates = _gates(arguments)
     if not arguments.runs and arguments.store is None:
         raise WrongUse("name run folders, or a store with --store, or both")
+    if not arguments.baseline:
+        raise WrongUse("--baseline is empty; name a run, a version, or previous")
     folders = find_run_folders(arguments.runs)
     if arguments.store is None:
         check_not_empty(folders, arguments.runs)

@@ -145,6 +145,9 @@ def test_empty_file_has_no_footer(make_run: MakeRun) -> None:
         ({"started_at": ""}, "started_at is no time ('')"),
         ({"started_at": "yesterday"}, "started_at is no time ('yesterday'); write it as 2026-12-31T23:59"),
         ({"started_at": "2026-11-01T10:00:00.000"}, "started_at is no time"),
+        # A time, but one that sorts behind all others of that year as a text.
+        ({"started_at": "2026-W05-4T10:00:00.000Z"}, "started_at is no time"),
+        ({"started_at": "2026-11-01T10Z"}, "started_at is no time"),
     ],
 )
 def test_run_json_that_is_no_run_row_is_unreadable(

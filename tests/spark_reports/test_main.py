@@ -151,6 +151,7 @@ def test_data_that_is_in_trouble_goes_before_gates(
         ([], "name run folders, or a store with --store, or both"),
         (["runs", "--fail-on", "new-bugs"], "--fail-on: no gate new-bugs; there are new-failures, not-run"),
         (["runs", "--gates", "none.toml"], "none.toml cannot be read"),
+        (["runs", "--baseline", ""], "--baseline is empty; name a run, a version, or previous"),
         (["runs", "--master", "spark://host:7077"], "name a store with --store that every worker reaches"),
         (["runs", "--remote", "sc://host"], "name a store with --store that every worker reaches"),
         (["--store", "none"], "none is no store"),
