@@ -229,6 +229,7 @@ def test_folder_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: Capture, 
     assert str(tmp_path / name) in one_line(capsys.readouterr().err)
 
 
+@pytest.mark.usefixtures("spark")
 def test_out_that_cannot_be_written_is_wrong_use(tmp_path: Path, make_run: MakeRun, capsys: Capture) -> None:
     make_run()
     (tmp_path / "file").touch()
