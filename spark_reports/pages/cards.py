@@ -1,6 +1,7 @@
 """The parts of the page: values of a report with their pictures, words and links."""
 
 import hashlib
+import itertools
 import os
 import re
 import shlex
@@ -162,6 +163,16 @@ class FindingCard:
     link: str
     repeat: str
     is_open: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCurve:
+    """How the number of findings of an implementation grew, from its first run to its last."""
+
+    impl: str
+    first: FoundPoint
+    last: FoundPoint
+    picture: Markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,12 +414,20 @@ def _history(finding: Finding, rates: Iterable[Rate], oldest_first: Sequence[str
     return svg.columns(values, label, kind="o-fail")
 
 
-def found_curve(points: Sequence[FoundPoint]) -> Markup:
-    """Draws how many findings there were after how many cases; nothing for a single run."""
-    if len(points) < 2:
-        return Markup("")
-    label = f"{count(points[-1].buckets, 'finding')} after {count(points[-1].cases, 'case')}"
-    return svg.steps([(point.cases, point.buckets) for point in points], label)
+def found_curves(points: Iterable[FoundPoint]) -> list[FoundCurve]:
+    """Draws how many findings there were after how many cases; nothing for an implementation with a single run.
+
+    Args:
+        points: By implementation, oldest first.
+    """
+    curves = []
+    for impl, group in itertools.groupby(points, key=lambda point: point.node_impl):
+        mine = list(group)
+        if len(mine) > 1:
+            label = f"{count(mine[-1].buckets, 'finding')} after {count(mine[-1].cases, 'case')}"
+            picture = svg.steps([(point.cases, point.buckets) for point in mine], label)
+            curves.append(FoundCurve(impl, mine[0], mine[-1], picture))
+    return curves
 
 
 def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[str]) -> list[CoverageRow]:

@@ -13,6 +13,7 @@ from spark_reports.pages.cards import (
     CoverageRow,
     FindingCard,
     FlakyRow,
+    FoundCurve,
     Limits,
     Making,
     RateView,
@@ -27,7 +28,7 @@ from spark_reports.pages.cards import (
     coverage_rows,
     finding_cards,
     flaky_row,
-    found_curve,
+    found_curves,
     makings_of,
     places_of,
     rate_views,
@@ -128,7 +129,7 @@ class Page:
     troubles: Sequence[TroubleCard]
     flaky: Sequence[FlakyRow]
     findings: Sequence[FindingCard]
-    found: Markup
+    found: Sequence[FoundCurve]
     coverage: Sequence[CoverageRow]
     mutants: Sequence[tuple[MutantLine, Markup]]
     killed: tuple[int, int]
@@ -212,7 +213,7 @@ def make_page(
         troubles=troubles,
         flaky=[flaky_row(flaky, started, places) for flaky in report.flaky[: limits.flaky]],
         findings=findings,
-        found=found_curve(report.found),
+        found=found_curves(report.found),
         coverage=coverage_rows(report.coverage, oldest_first),
         mutants=[
             (line, svg.meter(line.killed, line.mutants, f"{line.killed} of {line.mutants}"))

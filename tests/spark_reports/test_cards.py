@@ -142,3 +142,30 @@ def test_folder_of_a_finding_is_named_as_the_fuzzer_names_it(bucket: str) -> Non
     from fuzz.findings import slug_of
 
     assert slug(bucket) == slug_of(bucket)
+
+
+def test_findings_over_cases_are_those_of_one_implementation_each() -> None:
+    found = example_report()
+    theirs = [
+        dataclasses.replace(point, node_impl="zenoh-pico", cases=10, buckets=0) for point in found.found[:2]
+    ]
+    alone = dataclasses.replace(theirs[0], node_impl="once")
+    page = make_page(dataclasses.replace(found, found=(*found.found, alone, *theirs)))
+    assert [(curve.impl, curve.last) for curve in page.found] == [
+        ("", found.found[-1]),
+        ("zenoh-pico", theirs[-1]),
+    ]
+    text = html_page.html(page)
+    assert "Findings over cases of zenoh-pico</span>" in text
+    assert "Findings over cases</span>" in html_page.html(make_page(found))
+
+
+def test_trends_of_several_nodes_name_theirs() -> None:
+    found = example_report()
+    other = dataclasses.replace(found.trends[0], key="zenoh-pico client; Linux; transport=udp")
+    assert "zenoh-pico client; transport=udp</p>" in html_page.html(
+        make_page(dataclasses.replace(found, trends=(*found.trends, other)))
+    )
+    (key,) = {trend.key for trend in found.trends}
+    short = "; ".join(key.split("; ")[::2])
+    assert f"{short}</p>" not in html_page.html(make_page(found))
