@@ -222,9 +222,10 @@ class Making:
 
 @dataclass(frozen=True, slots=True)
 class RateView:
-    """A campaign in its newest run, and its history."""
+    """A campaign in its newest run on a node, and its history; the node is empty where there is but one."""
 
     rate: Rate
+    node: str
     mix: Markup
     meter: Markup
     history: Markup
@@ -524,29 +525,27 @@ def makings_of(runs: Iterable[RunLine]) -> list[Making]:
     ]
 
 
-def rate_views(rates: Iterable[Rate], oldest_first: Sequence[str]) -> list[RateView]:
-    """Returns the campaigns by name."""
-    by_campaign: dict[str, list[Rate]] = {}
-    for rate in rates:
-        by_campaign.setdefault(rate.campaign, []).append(rate)
-    newest = {
-        name: max(mine, key=lambda rate: oldest_first.index(rate.run_id))
-        for name, mine in by_campaign.items()
-    }
-    top = max((rate.cases_per_s or 0.0 for rate in newest.values()), default=0.0)
+def rate_views(rates: Iterable[Rate], oldest_first: Sequence[RunLine]) -> list[RateView]:
+    """Returns the campaigns by name, those on each node on their own: nodes differ in how fast they are."""
+    node_of = {run.run_id: f"{run.node_impl} {run.node_whatami}".strip() for run in oldest_first}
+    order = {run.run_id: place for place, run in enumerate(oldest_first)}
+    by_campaign: dict[tuple[str, str], list[Rate]] = {}
+    for rate in sorted(rates, key=lambda rate: order[rate.run_id]):
+        by_campaign.setdefault((rate.campaign, node_of[rate.run_id]), []).append(rate)
+    several = len({node for _, node in by_campaign}) > 1
+    top = max((mine[-1].cases_per_s or 0.0 for mine in by_campaign.values()), default=0.0)
     views = []
-    for name, mine in sorted(by_campaign.items()):
-        rate = newest[name]
+    for (name, node), mine in sorted(by_campaign.items()):
+        rate, recent = mine[-1], mine[-LAST_RUNS:]
         speed = rate.cases_per_s or 0.0
-        of_run = {other.run_id: other.cases_per_s or 0.0 for other in mine}
-        runs = [run_id for run_id in oldest_first if run_id in of_run][-LAST_RUNS:]
-        label = f"cases per second in {count(len(runs), 'run')}, oldest first"
+        label = f"cases per second in {count(len(recent), 'run')}, oldest first"
         views.append(
             RateView(
                 rate=rate,
+                node=node if several else "",
                 mix=svg.bar([(verdict, rate.verdicts[verdict]) for verdict in FUZZ_VERDICTS], name, css="v"),
                 meter=svg.meter(speed, top, f"{speed:.0f} cases/s"),
-                history=svg.columns([of_run[run_id] for run_id in runs], label, kind="meter"),
+                history=svg.columns([one.cases_per_s or 0.0 for one in recent], label, kind="meter"),
                 runs=len(mine),
             )
         )

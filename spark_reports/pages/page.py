@@ -222,7 +222,7 @@ def make_page(
         killed=(sum(line.killed for line in mutants), sum(line.mutants for line in mutants)),
         trends=[trend_card(trend, report.sets) for trend in trends[: limits.trends]],
         trends_left_out=max(0, len(trends) - limits.trends),
-        rates=rate_views(report.rates, oldest_first),
+        rates=rate_views(report.rates, counted[::-1]),
         runs=[run_view(run, report.sets, places) for run in report.runs[: limits.runs]],
         makings=makings_of(report.runs),
         accounts=accounts_of(report),

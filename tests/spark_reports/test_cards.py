@@ -169,3 +169,19 @@ def test_trends_of_several_nodes_name_theirs() -> None:
     (key,) = {trend.key for trend in found.trends}
     short = "; ".join(key.split("; ")[::2])
     assert f"{short}</p>" not in html_page.html(make_page(found))
+
+
+def test_campaigns_of_several_nodes_are_told_apart() -> None:
+    found = example_report()
+    newest = found.runs[0]
+    other = dataclasses.replace(newest, run_id="other", node_impl="zenoh-pico", node_whatami="client")
+    rate = dataclasses.replace(found.rates[0], run_id="other")
+    page = make_page(dataclasses.replace(found, runs=(other, *found.runs), rates=(*found.rates, rate)))
+    runs = {(view.node, view.rate.campaign): view.runs for view in page.rates}
+    assert runs["zenoh-pico client", rate.campaign] == 1
+    alone = make_page(found).rates
+    assert {(view.rate.campaign, view.runs) for view in alone} == {
+        (campaign, number) for (node, campaign), number in runs.items() if node != "zenoh-pico client"
+    }
+    assert "zenoh-pico client</span></td>" in html_page.html(page)
+    assert {view.node for view in alone} == {""}
