@@ -708,10 +708,10 @@ class Runner:
                 if worst is seen and not akin(objection, seen) and objection.harm in CERTAIN | ACTED:
                     # Another fault, and true as it was seen.
                     self._triage.take(objection, suspects, self._triage_seconds(), buckets=self._buckets)
-                self._restart(scene)
             else:
                 self._triage.take(objection, suspects, self._triage_seconds(), buckets=self._buckets)
-                scene.begin()
+            # What was played again is in no row and nobody's suspect: it shall not help what comes next to do harm.
+            self._restart(scene)
         finally:
             self._buckets.clear()
             self._learn()

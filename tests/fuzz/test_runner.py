@@ -284,6 +284,40 @@ def test_cases_beside_the_harmful_one_are_played_again(tmp_path: Path) -> None:
     assert summary.restarts >= 1
 
 
+def test_what_was_played_again_in_vain_is_not_left_in_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[bytes] = []
+    died: list[bytes] = []
+    left: list[int] = []
+
+    def harms(batch: bytes) -> str:
+        if KEY not in batch:
+            return ""
+        heard.append(batch)
+        if len(heard) < 3 or died:
+            return ""
+        died.append(batch)
+        return "die"
+
+    class Forgetful(FakeNode):
+        def start(self) -> None:
+            super().start()
+            heard.clear()
+
+    trouble = Runner._trouble
+
+    def watched(runner: Runner, *given: Any) -> Numbered | None:
+        done = trouble(runner, *given)
+        left.append(len(heard))
+        return done
+
+    monkeypatch.setattr(Runner, "_trouble", watched)
+    run(Forgetful(harms), tmp_path / "run", 60)
+    assert died
+    assert left == [0]
+
+
 def test_what_is_done_is_left_out_and_shares_are_disjoint(tmp_path: Path) -> None:
     run(FakeNode(), tmp_path / "a", 20, done={"pushes": Done(20)})
     assert sorted(row["case"] for row in rows_in(tmp_path / "a")) == list(range(21, 41))  # type: ignore[type-var]
