@@ -34,6 +34,9 @@ WILD = {"$*": "sub-chunk wild", "**": "double wild", "*": "single wild"}
 """Wild cards of keys in words, those first that are compared by other means; what needs none of them is no matter of
 matching."""
 
+CARRIERS = frozenset({"FRAME", "DECLARE", "PUSH", "REQUEST", "RESPONSE", "REPLY"})
+"""Messages around others, by which these are told."""
+
 _FRAMED = re.compile(r"^FRAME\.(?:messages\.)?")
 
 _MEMORY = re.compile(r"memory allocation|capacity overflow")
@@ -92,6 +95,22 @@ def about(finding: Finding) -> str:
     if in_file(finding.place) or finding.without or not finding.state:
         return ""
     return same_field(finding.script)
+
+
+def other_message(finding: Finding) -> str:
+    """Returns the message that a finding is about where that is another one than its case was to lie about.
+
+    A lie about the id of a message makes another message of it, and of a sequence may be left what it is not named by.
+    Empty where it is not, where several messages are sent, or one that cannot be read.
+    """
+    if in_file(finding.place) or finding.without or finding.place == STAGE or not finding.state:
+        return ""
+    read = [contents(raw, kind) for raw, kind in _kinds(finding.script)]
+    names = {name for one in read for name in one.names.split()}
+    if finding.message in names or not all(one.messages and one.error is None for one in read):
+        return ""
+    inner = names - CARRIERS
+    return inner.pop() if len(inner) == 1 else ""
 
 
 def why_one(one: Finding, other: Finding) -> str:

@@ -36,7 +36,7 @@ from fuzz.findings import (
     open_folder,
     without_line,
 )
-from fuzz.kinship import STAGE, about, phase_of, why_one
+from fuzz.kinship import STAGE, about, other_message, phase_of, why_one
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried, linger_of
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection
@@ -278,7 +278,7 @@ def words_of(detail: str) -> str:
         r"panicked at '(.*?)', \S+:\d+|panicked at \S+?:\d+(?::\d+)?:?\s*(.*)", detail, re.DOTALL
     )
     if not found:
-        return ""
+        return _other_words_of(detail)
     said = (found[1] if found[1] is not None else found[2]).split("; ")[0]
     said = re.sub(r"note: run with.*|thread '.*", "", said, flags=re.DOTALL)
     said = re.sub(r"\bat \S+/\S+|\S+/\S+\.\w+:\d+\S*", "", said)
@@ -287,6 +287,33 @@ def words_of(detail: str) -> str:
     said = re.sub(r"`([^`]*)`", lambda quoted: quoted[1] if _CODE.fullmatch(quoted[1]) else "_", said)
     said = re.sub(r"0x[0-9a-f]+|\b\d[\d_.]*\b|\b[0-9a-f]{8,}\b", "N", said)
     said = re.sub(r"[\[({][N, _]+[\])}]", "", said)
+    return _in_few_words(said)
+
+
+_OTHER_WORDS = (
+    # Python: the function, and what was raised there.
+    re.compile(r"Traceback \(most recent call last\): File \"[^\"]+\", line \d+, in ([^;]*)"),
+    re.compile(r"(?:^|; )(?:panic|fatal error): (.*?)(?: \S+\.go:\d|; |$)"),
+    re.compile(r"SUMMARY: \w+Sanitizer: ([\w-]+)"),
+    re.compile(r"\w:\d+:\d+: runtime error: ([^;]*)"),
+    re.compile(r"\w:\d+: ([^;]*?: Assertion .*?' failed)"),
+    re.compile(r"terminate called after throwing (an instance of '.*?')"),
+)
+"""What processes say that are not written in Rust."""
+
+
+def _other_words_of(detail: str) -> str:
+    found = next(filter(None, (words.search(detail) for words in _OTHER_WORDS)), None)
+    if not found:
+        return ""
+    # What an instance is of is no value.
+    said = re.sub(r"instance of '(.*?)'", r"instance of \1", found[1])
+    said = re.sub(r"Assertion [`'](.*?)' failed", r"Assertion \1 failed", said)
+    said = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"", "_", said)
+    return _in_few_words(re.sub(r"0x[0-9a-f]+|\b-?\d[\d_.]*\b|\b[0-9a-f]{8,}\b", "N", said))
+
+
+def _in_few_words(said: str) -> str:
     return " ".join(said.replace("`", "").replace('"', "").split()[:WORDS]).rstrip(":,;.")
 
 
@@ -1252,6 +1279,7 @@ class Triage:
         if finding.minimised is None or self.findings.get(finding.bucket) is not finding:
             return
         self._call_by_field(finding)
+        finding = self._call_by_message(finding)
         for other in list(self.findings.values()):
             there = other is not finding and self.findings.get(other.bucket) is other
             why = why_one(finding, other) if there and other.minimised is not None else ""
@@ -1293,16 +1321,45 @@ class Triage:
         Otherwise it would be called by whichever message was met first.
         """
         field = about(finding)
-        if not field:
-            return
-        name = " ".join([_seen(_objection(finding)), phase_of(State(finding.state)), field])
+        if field:
+            self._call(finding, field, "it is called by the field that it is about")
+
+    def _call_by_message(self, finding: Finding) -> Finding:
+        """Calls a finding by the message that it needs, where its case was to be about another one.
+
+        Returns:
+            The finding that is called so already, hit as often besides; else this one.
+        """
+        message = other_message(finding)
+        if not message or about(finding):
+            return finding
+        why = f"what is sent is read as {message}"
+        there = self._called(self._called_by(finding, message))
+        if there is not None and there is not finding:
+            if there.status != CONFIRMED:
+                return finding
+            self._join(finding, there, why)
+            return there
+        finding.message = message
+        self._call(finding, message, why)
+        known = self._known.of(finding.signature, finding.impl, finding.version)
+        finding.known = known.id if known else ""
+        return finding
+
+    @staticmethod
+    def _called_by(finding: Finding, words: str) -> str:
+        return " ".join([_seen(_objection(finding)), phase_of(State(finding.state)), words])
+
+    def _call(self, finding: Finding, words: str, why: str) -> None:
+        """Calls a finding by other words than those that it was met by, unless another one is called so."""
+        name = self._called_by(finding, words)
         if name == finding.bucket or name in self.findings:
             return
         with self._writing:
             old = replace(finding, bucket=finding.bucket)
             del self.findings[old.bucket]
             self._rename(old.bucket, name)
-            self.merged.append(_emptied(old, name, "it is called by the field that it is about"))
+            self.merged.append(_emptied(old, name, why))
             finding.case_buckets.add(old.bucket)
             finding.bucket = name
             finding.move()

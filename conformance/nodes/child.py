@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import subprocess
+import time
 from abc import abstractmethod
 from pathlib import Path
 from typing import IO, Any, ClassVar
@@ -16,6 +17,7 @@ from conformance.config import REPLY_SECONDS, START_SECONDS, Locator, Tls
 from conformance.errors import NodeDidNotStart
 from conformance.nodes.base import Node
 from conformance.nodes.places import Places
+from conformance.nodes.traces import goes_on, told
 
 DEFAULT_SCOUTING = "224.0.0.224:7446"
 """Group and port of SCOUT where nothing else is configured."""
@@ -31,6 +33,9 @@ CHUNK = 1 << 16
 
 STOP_SECONDS = 2.0
 """How long a node may take to end after SIGTERM before it is killed."""
+
+TRACE_SECONDS, TRACE_STEP = 0.1, 0.002
+"""How long the rest of a trace is waited for, which is written line by line; and between two looks."""
 
 DYING_SECONDS = 0.3
 """How long a process that has complained, or serves no more, may take to end by itself."""
@@ -238,7 +243,7 @@ class ChildNode(Node):
         return bool(ready)
 
     def complaints(self) -> str:
-        """Returns new lines of standard error that tell of a failure, each with the one behind it, joined."""
+        """Returns new lines of standard error that tell of a failure, each with what says where it was, joined."""
         if self._stderr is None:
             return ""
         # Asked behind every case: of a file that has not grown, this is one system call; read() takes three.
@@ -247,15 +252,27 @@ class ChildNode(Node):
             said += new
         if not said:
             return ""
+        said += self._more_of(said)
         self._unfinished = b""
         if not said.endswith(b"\n") and not self.death():
             # A line is written piece by piece, and may be read in the middle.
             said, newline, self._unfinished = said.rpartition(b"\n")
             said += newline
-        # Two lines tell more than one: a panic says where, then why.
-        lines = [line.strip() for line in said.decode(errors="replace").splitlines()]
-        found = [" ".join(lines[at : at + 2]) for at, line in enumerate(lines) if self.complaint.search(line)]
-        return "; ".join(found)
+        lines = said.decode(errors="replace").splitlines()
+        return "; ".join(
+            told(lines, at) for at, line in enumerate(lines) if self.complaint.search(line.strip())
+        )
+
+    def _more_of(self, said: bytes) -> bytes:
+        """Returns what a process writes that has begun to say where it failed; waits a moment for that."""
+        assert self._stderr is not None
+        more, deadline = b"", time.monotonic() + TRACE_SECONDS
+        while goes_on(said + more) and time.monotonic() < deadline:
+            ended = self._ended(TRACE_STEP)
+            more += os.read(self._stderr.fileno(), CHUNK)
+            if ended:
+                break
+        return more
 
     def _variant_name(self) -> str:
         self._variants += 1

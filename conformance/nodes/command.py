@@ -55,6 +55,7 @@ class CommandNode(ForeignNode, ChildNode):
     complaint = re.compile(
         r"panicked at|^panic: |^fatal error: |memory allocation of|stack overflow|[A-Z][a-z]+Sanitizer"
         r"|runtime error: |Segmentation fault|^Traceback \(most recent call last\)|terminate called"
+        r"|: Assertion [`'].*' failed"
     )
 
     def __init__(

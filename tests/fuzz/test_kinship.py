@@ -6,7 +6,7 @@ import pytest
 
 from fuzz.cases import reach, send
 from fuzz.findings import Finding
-from fuzz.kinship import about, phase_of, why_one
+from fuzz.kinship import about, other_message, phase_of, why_one
 from fuzz.oracles import Harm
 from fuzz.script import Script, Step
 from fuzz.states import State
@@ -98,6 +98,27 @@ def test_stalls_of_matching_are_told_apart_by_the_wild_cards_that_they_need() ->
     assert why_one(stars, stall(subscriber(STARS), token(STARS), harm=Harm.PAUSE))
     assert not why_one(stars, stall(subscriber(DOLLARS), push("a" * 99)))
     assert not why_one(stars, finding(token(STARS), harm=Harm.STALL, place="stage"))
+
+
+def test_lie_about_the_id_of_a_message_is_about_the_message_that_it_makes() -> None:
+    assert other_message(finding(token("a"))) == "D_TOKEN"
+    assert other_message(finding(token("a"), token("b"))) == "D_TOKEN"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        finding(push("a")),
+        finding(token("a"), subscriber("a")),
+        finding(token("a"), place="SIGABRT some-crate/src/face.rs:83"),
+        finding(token("a"), place="stage"),
+        replace(finding(token("a")), without="state alone"),
+        finding(send("size", FRAME, "sn", b"\x1e\x26")),
+    ],
+    ids=["true", "two", "place", "stage", "without", "unreadable"],
+)
+def test_what_does_not_send_one_other_message_is_called_by_its_case(other: Finding) -> None:
+    assert not other_message(other)
 
 
 def hungry(size: bytes) -> bytes:

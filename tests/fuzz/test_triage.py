@@ -136,6 +136,30 @@ def test_values_do_not_tell_faults_apart(one: str, other: str) -> None:
     assert words_of(at + one) == words_of(at + other) != ""
 
 
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (
+            "Traceback (most recent call last): File \"/srv/session.py\", line 8, in on_declare KeyError: 'a/b'",
+            "on_declare KeyError: _",
+        ),
+        (
+            "panic: runtime error: index out of range [200] with length 3 /home/build/session.go:214 +0x1d",
+            "runtime error: index out of range [N] with",
+        ),
+        (
+            "==7==ERROR: AddressSanitizer: x; SUMMARY: AddressSanitizer: heap-buffer-overflow /b/message.c:512:9 in d",
+            "heap-buffer-overflow",
+        ),
+        ("/b/core.c:61:22: runtime error: shift exponent 70 is too large", "shift exponent N is too large"),
+        ("node: codec.c:93: read_vle: Assertion `len < max' failed.", "read_vle: Assertion len < max failed"),
+        ("terminate called after throwing an instance of 'std::bad_alloc'", "an instance of std::bad_alloc"),
+    ],
+)
+def test_what_processes_say_that_are_not_written_in_rust_tells_faults_apart(said: str, words: str) -> None:
+    assert words_of(f"the process died of SIGABRT; {said}") == words
+
+
 def test_where_nothing_says_where_the_message_and_the_part_of_the_session_do() -> None:
     push, request = suspect(1, b"x").case, suspect(2, b"x", message="REQUEST").case
     assert bucket_of(STALL, push, State.OPEN) == "stall session PUSH"
@@ -1285,6 +1309,31 @@ def test_what_is_about_a_key_is_one_finding_whatever_carries_it(run: Path, order
         again.found(SEGV, [of_key(5, "PUSH")])
         again.minimise_all(20, lambda *_: None)
         assert [(one.bucket, one.before + one.hits) for one in again.findings.values()] == [(name, 5)]
+
+
+@pytest.mark.parametrize("order", [["D_TOKEN", "OAM"], ["OAM", "D_TOKEN"], ["OAM"]])
+def test_what_is_sent_names_a_finding_and_not_what_its_case_was_to_lie_about(
+    run: Path, order: list[str]
+) -> None:
+    def fault(heard: list[bytes]) -> Objection | None:
+        read = map(contents, heard)
+        return SEGV if any("D_TOKEN" in one.names.split() and one.error is None for one in read) else None
+
+    name = "crash SIGSEGV handshake D_TOKEN"
+    with triage_of(run, fault) as made:
+        for number, message in enumerate(order, 1):
+            # The ids differ, so the smallest scripts do.
+            body = Declare(body=DeclareToken(entity_id=10 * number, key_suffix="a"))
+            data = bytes(Frame(R=1, sn=1, messages=[body]))
+            made.found(SEGV, [suspect(number, data, message=message, field=f"{message}.mid")])
+        assert len(made.findings) == len(order)
+        made.minimise_all(20, lambda *_: None)
+        (finding,) = made.findings.values()
+        assert (finding.bucket, finding.message, finding.hits) == (name, "D_TOKEN", len(order))
+        assert "crash SIGSEGV handshake OAM" in finding.case_buckets
+        assert [one.hits for one in made.merged] == [0]
+        assert [path.name for path in (run / "findings").iterdir()] == ["crash-sigsegv-handshake-d-token"]
+        assert made.found(SEGV, [suspect(9, data, message="OAM", field="OAM.mid")]) is finding
 
 
 def test_the_graver_of_two_that_are_one_is_kept(run: Path) -> None:

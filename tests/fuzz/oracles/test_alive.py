@@ -10,6 +10,7 @@ from fuzz.oracles.alive import HELD_UP, objection_of
 from fuzz.oracles.canary import MUTE
 from fuzz.oracles.machine import Watch
 from fuzz.oracles.patient import AFTERMATH, SURVIVED, hurried
+from fuzz.oracles.places import in_file
 from fuzz.oracles.service import question_of
 from fuzz.player import Ending, Played
 from scapy_layers.batch import contents
@@ -406,8 +407,27 @@ def test_look_that_took_long_is_not_due_again_at_once(
         ("thread 'a' panicked at /rustc/0f1e2d/library/core/src/cell.rs:3:1:", "core/src/cell.rs:3"),
         ("thread 'rx-0' has overflowed its stack fatal runtime error: stack overflow", "fatal runtime error"),
         ("memory allocation of 99 bytes failed", "memory allocation"),
+        (
+            'Traceback (most recent call last): File "/srv/a/session.py", line 8, in on_x KeyError: 7',
+            "session.py:8",
+        ),
+        (
+            "panic: runtime error: index out of range [9] /home/build/node/session.go:214 +0x1d",
+            "session.go:214",
+        ),
+        (
+            "==7==ERROR: AddressSanitizer: x; SUMMARY: AddressSanitizer: x /build/src/message.c:512:9 in decode",
+            "message.c:512",
+        ),
+        ("/build/src/core.c:61:22: runtime error: shift exponent 70 is too large", "core.c:61"),
+        ("node: codec.c:93: read_vle: Assertion `len <= 9' failed.", "codec.c:93"),
         ("something else", ""),
     ],
 )
 def test_place_has_no_prefix_version_or_column(said: str, place: str) -> None:
     assert place_of(said) == place
+
+
+def test_a_file_may_be_called_as_a_library_is() -> None:
+    assert in_file("core.c:61")
+    assert not in_file("core/src/cell.rs:3")

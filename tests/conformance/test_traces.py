@@ -1,0 +1,69 @@
+"""What processes say of a failure, cut to where it was and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from conformance.nodes.traces import goes_on, told
+
+PYTHON = """Traceback (most recent call last):
+  File "/srv/node/main.py", line 9, in main
+    serve(link)
+  File "/srv/node/session.py", line 88, in on_declare
+    self.table[key].remove(face)
+  File "/usr/lib/python3.11/collections/__init__.py", line 1015, in __getitem__
+    return self.data[key]
+           ^^^^^^^^^^^^^^
+KeyError: '7'
+"""
+
+GO = """panic: runtime error: invalid memory address or nil pointer dereference
+[signal SIGSEGV: segmentation violation code=0x1 addr=0x18 pc=0x4a51b2]
+
+goroutine 9 [running]:
+panic({0x4c1f80, 0x5a2b30})
+\t/usr/local/go/src/runtime/panic.go:770 +0x132
+main.(*Table).find(...)
+\t/home/build/node/table.go:41
+main.main()
+\t/home/build/node/main.go:22 +0x1d
+exit status 2
+"""
+
+SANITIZER = """==7==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x602000000014
+READ of size 4 at 0x602000000014 thread T1
+    #0 0x55d0c0a4f1b1 in decode /build/src/codec/message.c:512:9
+
+SUMMARY: AddressSanitizer: heap-buffer-overflow /build/src/codec/message.c:512:9 in decode
+==7==ABORTING
+"""
+
+RUST = "thread 'rx-0' panicked at src/face.rs:83:22:\ncalled unwrap\nnote: run with\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (
+            PYTHON,
+            "Traceback (most recent call last): File \"/srv/node/session.py\", line 88, in on_declare KeyError: '7'",
+        ),
+        (
+            GO,
+            "panic: runtime error: invalid memory address or nil pointer dereference /home/build/node/table.go:41",
+        ),
+        (RUST, "thread 'rx-0' panicked at src/face.rs:83:22: called unwrap"),
+        ("panic: nil\n", "panic: nil"),
+    ],
+    ids=["python", "go", "rust", "short"],
+)
+def test_a_trace_is_told_by_its_own_place_and_reason(said: str, line: str) -> None:
+    assert told(said.splitlines(), 0) == line
+
+
+@pytest.mark.parametrize("said", [PYTHON, GO, SANITIZER], ids=["python", "go", "sanitizer"])
+def test_a_trace_goes_on_until_its_place_is_known(said: str) -> None:
+    first, _, _ = said.partition("\n")
+    assert goes_on(first.encode())
+    assert not goes_on(said.encode())
+    assert not goes_on(RUST.encode())
