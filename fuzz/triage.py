@@ -8,11 +8,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from conformance.config import RunConfig
 from conformance.errors import HarnessError
@@ -114,6 +114,9 @@ LOOKS = 3
 
 MOST_OPEN = 12
 """So many objections wait until somebody looks into them; with more of them the campaign waits."""
+
+ROOM_SECONDS = 1.0
+"""So long it waits; then one more is counted with those that wait and look the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -498,7 +501,7 @@ class Triage:
         if not self._lab.able or not suspects:
             self.found(objection, suspects, buckets=buckets)
             return
-        there = self._alike(objection, suspects)
+        there = self._alike(objection, suspects) or self._like_it_where_full(objection)
         if there is not None:
             there.again.append((objection, suspects[-1] if len(suspects) == 1 else None))
         else:
@@ -609,6 +612,20 @@ class Triage:
                 if one.guess.bucket == bucket_of(objection, suspect.case, suspect.state):
                     return one
         return None
+
+    def _like_it_where_full(self, objection: Objection) -> Open | None:
+        """Returns what waits and looks the same, where an objection more had to wait for long; else None.
+
+        Each of those may take a minute, in which the campaign would stand still.
+        """
+        until = time.monotonic() + ROOM_SECONDS
+        while len(self._open) >= MOST_OPEN and (left := until - time.monotonic()) > 0:
+            under_way: list[Future[Any]] = [one.job for one in self._open if one.job is not None]
+            wait(under_way, left)
+            self.collect()
+        if len(self._open) < MOST_OPEN:
+            return None
+        return next((one for one in self._open[::-1] if _seen(one.objection) == _seen(objection)), None)
 
     def _beside(self, function: Callable[[S], T], one: S) -> Future[T]:
         if self._thread is None:

@@ -394,6 +394,28 @@ def test_many_findings_are_looked_into_one_after_the_other(
         assert not made.open
 
 
+def test_the_campaign_does_not_wait_for_long_when_many_that_look_the_same_wait(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.triage.MOST_OPEN", 2)
+    monkeypatch.setattr("fuzz.triage.ROOM_SECONDS", 0.05)
+    done = threading.Event()
+
+    def attribute(*_: object) -> None:
+        done.wait(30)
+
+    monkeypatch.setattr(Triage, "_attribute", attribute)
+    with triage_of(run, on(b"bad")) as made:
+        began = time.monotonic()
+        for number in range(1, 6):
+            made.take(SEGV, [*others(3, 100), suspect(number, b"bad", message=f"M{number}")], 30)
+        assert made.open == 2
+        assert time.monotonic() - began < 10
+        done.set()
+        made.finish(30)
+        assert sum(finding.hits for finding in made.findings.values()) == 5
+
+
 @pytest.mark.parametrize(("objection", "status"), [(STALL, FLAKY), (CRASH, SEEN)])
 def test_what_there_is_no_time_for_any_more_is_kept_as_it_was_seen(
     run: Path, objection: Objection, status: str
