@@ -1016,6 +1016,7 @@ class Triage:
         if objection.harm in SLOW:
             return self._attribute_slow(objection, suspects, deadline)
         found = self._first(objection, self._guesses(suspects), until)
+        found = found or self._familiar(objection, suspects, until)
         if found is not None:
             return found[0][-1], found[1]
         # Neither the last nor its session: one that is further back, or many of them together.
@@ -1040,6 +1041,24 @@ class Triage:
             until = max(deadline, time.monotonic() + DELAYED_SECONDS)
             found = self._delayed(objection, suspects if found is None else found[0], until) or found
         return found and (found[0][-1], found[1])
+
+    def _familiar(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
+        """Tries those of many suspects that are about a message of which a process is known to die as this one did.
+
+        It may take its time to die, and then others seem to have done it, or many together.
+        """
+        if objection.harm not in CERTAIN or is_placed(objection) or len(suspects) == 1:
+            return None
+        place = without_line(objection.place)
+        for finding in list(self.findings.values()):
+            same = finding.harm is objection.harm and without_line(finding.place) == place
+            if same and finding.status == CONFIRMED and not finding.without:
+                like = [one for one in reversed(suspects) if one.case.message in finding.messages][:RECENT]
+                tries: Iterator[tuple[Group, Script]] = (((one,), one.as_sent) for one in like)
+                found = self._first(objection, tries, until, linger_of(finding.waited))
+                if found is not None:
+                    return found
+        return None
 
     def _delayed(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
         """Returns who made a process die that takes its time to die, with a try that shows it.

@@ -319,6 +319,19 @@ def test_process_that_takes_its_time_to_die_is_waited_for(run: Path) -> None:
         assert f"LATE = {linger_of(finding.waited):.3g}" in (finding.path / TEST).read_text()
 
 
+def test_of_many_those_like_one_that_is_known_to_end_the_process_are_tried_first(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with triage_of(run, on(b"bad", SEGV)) as made:
+        finding = made.found(SEGV, [suspect(1, b"bad")])
+        assert finding.status == CONFIRMED
+        monkeypatch.setattr(Lab, "walk", lambda *_: pytest.fail("all were tried"))
+        like = suspect(44, b"another bad one", field="PUT.encoding")
+        assert made.found(SEGV, [*others(40, 2), like, *others(20, 50)]) is finding
+        assert finding.hits == 2
+        assert like.case.causes[0] in finding.causes
+
+
 def test_joined_suspects_share_the_links_that_they_shared() -> None:
     script = joined(
         [*of_one_session(others(2)), suspect(9, b"alone"), *of_one_session([suspect(10, b"back")])]
