@@ -6,6 +6,7 @@ Nothing in it triggers a fault: all of it may land in the log of a public CI. Wh
 from __future__ import annotations
 
 import re
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -232,7 +233,9 @@ def _smallest(row: FindingRow) -> str:
 def _repeat(row: FindingRow, folder: str) -> str:
     """Returns what to type to see a finding again, or where that stands."""
     where = f"{folder}/{row.folder or 'findings'}"
-    return f"zenoh-fuzz replay {where}" if row.engine in FUZZ_ENGINES else f"see {where}/README.md"
+    return (
+        f"zenoh-fuzz replay {shlex.quote(where)}" if row.engine in FUZZ_ENGINES else f"see {where}/README.md"
+    )
 
 
 # Markdown ---------------------------------------------------------------------------------------------
@@ -266,7 +269,7 @@ def _markdown(outcome: Outcome, title: str, folder: str) -> Iterator[str]:
         yield "| | bucket | state | message | cases | on a fresh node | smallest | folder |"
         yield "|---|---|---|---|---|---|---|---|"
         for row in shown:
-            smallest = f"{row.messages} messages, {row.size} bytes" if row.messages else ""
+            smallest = _smallest(row).partition(": ")[2]
             again = f"{row.confirmed} of {row.tries}" if row.tries else "not tried"
             status = "**new**" if row.fails else f"known: {_md(row.known)}" if row.known else row.status
             cells = [status, f"`{_code(row.bucket)}`", row.state, row.message, str(row.hits), again, smallest]

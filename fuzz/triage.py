@@ -1052,7 +1052,7 @@ class Triage:
         place = without_line(objection.place)
         for finding in list(self.findings.values()):
             same = finding.harm is objection.harm and without_line(finding.place) == place
-            if same and finding.status == CONFIRMED and not finding.without:
+            if same and finding.status in PROVEN and finding.tried is not None and not finding.without:
                 like = [one for one in reversed(suspects) if one.case.message in finding.messages][:RECENT]
                 tries: Iterator[tuple[Group, Script]] = (((one,), one.as_sent) for one in like)
                 found = self._first(objection, tries, until, linger_of(finding.waited))

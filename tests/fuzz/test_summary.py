@@ -57,6 +57,12 @@ def test_text_has_rates_coverage_findings_and_how_to_repeat() -> None:
     assert "2 restarts, the longest 0.70 s" in text
 
 
+def test_what_to_type_can_be_typed_whatever_the_folder_is_called() -> None:
+    whole = outcome(findings=[finding()])
+    assert "zenoh-fuzz replay 'runs/my run/findings/" in as_text(whole, "runs/my run")
+    assert "zenoh-fuzz replay 'runs/my run/findings/" in as_markdown(whole, "t", "runs/my run")
+
+
 def test_page_of_a_run_that_never_began_says_so() -> None:
     page = as_markdown(Outcome(failed="no link to it; is a node listening there?"), "a against b", "")
     assert "**Nothing was played.** **Ended early: no link to it; is a node listening there?**" in page
@@ -101,7 +107,7 @@ def test_markdown_is_a_table_that_shows_what_is_new_first() -> None:
         line for line in lines if line.startswith("| **new**") or "`stall" in line or "`disturbed" in line
     ]
     assert table[0].startswith(
-        "| **new** | `crash SIGABRT a.rs PUSH` | open | PUSH | 1 | 3 of 3 | 1 messages, 9 bytes |"
+        "| **new** | `crash SIGABRT a.rs PUSH` | open | PUSH | 1 | 3 of 3 | 1 message, 9 bytes |"
     )
     assert "known: zn-1" in page
     assert "| 0 | 1 | 0.0 % | pairs of state and message |" in lines
