@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from statistics import median
 from typing import Self
 
-from conformance.errors import HarnessError
+from conformance.errors import HarnessError, Inconclusive
 from conformance.nodes.base import Node
 from fuzz.cases import Case
 from fuzz.oracles.base import (
@@ -183,7 +183,11 @@ class Patient:
     # Beginning and ending ----------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Sets up what is needed for a node that was just started: canary and baselines."""
+        """Sets up what is needed for a node that was just started: canary and baselines.
+
+        Raises:
+            Inconclusive: It takes one session at a time, and nothing can be seen beside the one that a case needs.
+        """
         self.close()
         self.forget()
         self.cases = self._beat_cases = 0
@@ -195,6 +199,10 @@ class Patient:
         except NoLink as error:
             self.notes["ping"] = str(error)
         self.open_canary()
+        if self.canary is None and self._caller is not None and (why := self._caller.crowded(self.reply)):
+            raise Inconclusive(
+                f"the node takes one session at a time, so nobody can look at it beside a case: {why}"
+            )
         self._measure()
         pid = node.pid
         if pid is None:

@@ -152,6 +152,25 @@ class Caller:
             player.close()
         return Served(Step.SERVED, seconds=seconds)
 
+    def crowded(self, reply: float) -> str:
+        """Returns how the node takes no session beside one that is open; nothing when it does, or takes none at all."""
+        player = self._player
+        player.reply = reply
+        try:
+            player.reach(State.OPEN, "first")
+        except NotReached:
+            player.close()
+            return ""
+        try:
+            player.reach(State.OPEN, "second")
+        except NotReached as error:
+            why = str(error)
+        else:
+            return ""
+        finally:
+            player.close()
+        return why if self.call(reply).well else ""
+
     def _served(self, pipe: Pipe, seconds: float) -> bool:
         """Asks the node in a session whether it is done; tells whether it answers in time."""
         pipe.send(

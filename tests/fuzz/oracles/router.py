@@ -40,7 +40,8 @@ class Router:
     """Routes publications and queries.
 
     Attributes:
-        without: What it does not do: ``routes``, ``queries``, ``replies``, ``answers``, ``listen``, ``new``, ``served``.
+        without: What it does not do: ``routes``, ``queries``, ``replies``, ``answers``, ``listen``, ``new``, ``served``,
+            ``beside``: a session beside another one.
         alter: Changes the payloads that it hands on.
         replace: Hands on zeros instead of the last bytes of a publication, so many.
         twice: Hands on every publication twice.
@@ -110,7 +111,8 @@ class Router:
             return
         session = Session(sock)
         self.sessions.append(session)
-        if "new" in self.without:
+        others = [one for one in self.sessions[:-1] if one.sock.fileno() != -1]
+        if "new" in self.without or ("beside" in self.without and others):
             sock.shutdown(socket.SHUT_RDWR)
         self._selector.register(sock, selectors.EVENT_READ, session)
 

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from conformance.errors import Inconclusive
 from fuzz.oracles import Harm, Objection, Patient, When
 from fuzz.oracles.canary import (
     DIGITS,
@@ -279,3 +280,9 @@ def test_a_canary_that_could_not_be_opened_is_opened_later(node: RouterNode) -> 
         assert patient.examine(When.ODD) is None
         assert patient.canary
         assert not patient.notes
+
+
+def test_node_that_takes_one_session_at_a_time_is_not_judged(node: RouterNode) -> None:
+    node.router.without.add("beside")
+    with pytest.raises(Inconclusive, match="one session at a time"), patient_of(node):
+        pass
