@@ -12,7 +12,7 @@ from fuzz.rendering import split
 from fuzz.script import PREFIXES, Do, Script, Step, Template, lies_about
 from fuzz.states import FACTS, State
 from scapy_layers.batch import contents
-from scapy_layers.codes import Kind
+from scapy_layers.codes import Kind, TransportId
 from scapy_layers.message import Layer, Message
 
 TAKEN_APART = 4096
@@ -23,6 +23,12 @@ FINEST = 256
 
 ZEROED = 64
 """Bytes are zeroed one by one in pieces that are no longer."""
+
+EACH = 32
+"""Values that are no longer are made shorter by one byte, too."""
+
+RELIABLE, MORE = 0x20, 0x40
+"""Flags of FRAME and FRAGMENT."""
 
 _FIXED = frozenset({"mid", "ENC", "ext_id", "M"})
 """Fields that say what a message or an extension is."""
@@ -92,6 +98,7 @@ class _Shrinker:
                 before = result.script
                 self._until_none(_only_one)
                 self._messages()
+                self._until_none(_whole)
                 for phase in (_times, _states, _tame, _fields, _bytes):
                     self._until_none(phase)
             result.done = True
@@ -226,6 +233,36 @@ def _only_one(script: Script) -> Iterator[Script]:
         link = steps[index].link
         reached = [step for step in steps[:index] if step.do is Do.REACH and step.link == link]
         yield script.with_steps([reached[-1], replace(steps[index], times=1)])
+
+
+def _whole(script: Script) -> Iterator[Script]:
+    """Yields what is sent in fragments in one piece, link by link."""
+    for link in dict.fromkeys(step.link for step in script.steps):
+        parts = {
+            index: step.data.pieces
+            for index, step in enumerate(script.steps)
+            if step.link == link and step.do is Do.SEND and _is_fragment(step.data.pieces)
+        }
+        if parts:
+            last = max(parts)
+            header = parts[last][1]
+            assert isinstance(header, bytes)
+            frame = bytes([TransportId.FRAME | header[0] & RELIABLE])
+            inside = (piece for pieces in parts.values() for piece in pieces[3:])
+            data = Template.of("size", frame, "sn", *inside)
+            less = _with(script, last, data=data, note="in one piece")
+            yield script.with_steps(
+                step for index, step in enumerate(less.steps) if index == last or index not in parts
+            )
+
+
+def _is_fragment(pieces: tuple[bytes | str, ...]) -> bool:
+    """Tells whether a stimulus is a FRAGMENT without extensions, and nothing else."""
+    match pieces:
+        case ("size", bytes() as header, "sn", *_) if len(header) == 1:
+            return header[0] & ~(RELIABLE | MORE) == TransportId.FRAGMENT
+        case _:
+            return False
 
 
 def _times(script: Script) -> Iterator[Script]:
@@ -373,7 +410,8 @@ def _shorter_lists(path: Path, name: str, value: list[Any]) -> Iterator[Callable
 def _less(value: Any) -> list[Any]:
     """Returns smaller values, the smallest first."""
     if isinstance(value, (bytes, str)):
-        return [value[:size] for size in sorted({0, 1, len(value) // 2}) if size < len(value)]
+        sizes = {0, 1, len(value) // 2, *([len(value) - 1] if len(value) <= EACH else [])}
+        return [value[:size] for size in sorted(sizes) if 0 <= size < len(value)]
     if isinstance(value, int):
         return [number for number in sorted({0, 1, int(value) >> 8, int(value) >> 1}) if number < value]
     return []

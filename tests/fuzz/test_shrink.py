@@ -17,7 +17,7 @@ from scapy_layers.codes import Kind
 from scapy_layers.data import Put, Query
 from scapy_layers.network import Push, Request
 from scapy_layers.scouting import Scout
-from scapy_layers.transport import Frame
+from scapy_layers.transport import Fragment, Frame, Open
 
 FRAME = bytes(Frame(R=1, sn=0))[:1]
 
@@ -70,6 +70,41 @@ def test_what_only_two_messages_bring_about_keeps_both_in_order() -> None:
     result = shrunk(Script((reach(State.OPEN, "a"), *steps)), harms)
     assert result.script.sends <= 2
     assert [data for data in sent(result.script) if data] in ([b"\x98", b"\x99"], [b"\x98\x99"])
+
+
+def test_what_was_sent_in_fragments_is_sent_in_one_piece_where_that_is_enough() -> None:
+    def fragment(more: int, *inside: bytes) -> Step:
+        return send("size", bytes(Fragment(R=1, M=more, sn=0))[:1], "sn", *inside)
+
+    def harms(script: Script) -> bool:
+        read = [one for one in sent(script) if one]
+        whole = any(one[:1] == FRAME and one[1:] == b"\x98\x99" for one in read)
+        return whole or [one[1:] for one in read if one[0] & 0x1F == 6] == [b"\x98", b"\x99", b""]
+
+    chain = (fragment(1, b"\x98"), fragment(1, b"\x99"), fragment(0))
+    result = shrunk(Script((reach(State.OPEN, "a"), *chain)), harms)
+    assert sent(result.script) == [FRAME + b"\x98\x99"]
+    # An extension says how the chain goes on.
+    first = send("size", b"\xe6", "sn", b"\x02\x98")
+    result = shrunk(Script((reach(State.OPEN, "a"), first)), lambda one: b"\xe6" in b"".join(sent(one)))
+    assert sent(result.script)[0][:1] == b"\xe6"
+
+
+def test_a_value_becomes_shorter_by_single_bytes() -> None:
+    script = Script(
+        (reach(State.CONNECTED, "a"), send("size", bytes(Open(cookie=b"\x81\x9f\xc5\xfb\x64\x01"))))
+    )
+
+    def harms(one: Script) -> bool:
+        read = [contents(data) for data in sent(one)]
+        return any(
+            isinstance(message, Open) and seen.error is None and len(message.cookie) >= 5
+            for seen in read
+            for message in seen.messages
+        )
+
+    (data,) = sent(shrunk(script, harms).script)
+    assert data[3] == 5
 
 
 def test_two_links_stay_two_when_both_are_needed() -> None:
