@@ -435,6 +435,7 @@ class Triage:
         Returns:
             The bucket it fell into, saved.
         """
+        suspects = _ended_with(suspects) if objection.harm is Harm.GONE else suspects
         deadline = time.monotonic() + CONFIRM_SECONDS + ATTRIBUTE_SECONDS if deadline is None else deadline
         finding = self._met(objection, suspects)
         if finding is None:
@@ -1663,6 +1664,16 @@ def names_in(script: Script) -> set[str]:
 
 
 _STAND_IN = {"size": b"", "size32": b"", "zid": bytes(range(1, 17)), "cookie": b"\x01c"}
+
+
+def _ended_with(suspects: Sequence[Suspect]) -> Sequence[Suspect]:
+    """Returns the last suspect whose link the node ended without a word, alone: a process ends its links with itself.
+
+    What was played behind it, or beside it, only met that. All of them where there is no such.
+    """
+    ended = (one for one in reversed(suspects) if one.played and one.played.ending is Ending.REFUSED)
+    last = next(ended, None)
+    return suspects if last is None else [last]
 
 
 def _odd(suspects: Sequence[Suspect]) -> list[Suspect]:

@@ -700,6 +700,24 @@ def test_without_nodes_of_ours_nothing_is_tried(run: Path) -> None:
         assert "was not started by this run" in finding.notes[0]
 
 
+def test_a_node_that_is_gone_is_laid_on_the_last_whose_link_ended_with_it(run: Path) -> None:
+    config = config_in(run)
+    node = SickNode(on(b"bad"))
+    node.owned = False
+    gone = Objection("ping", Harm.GONE, "", "no link: nobody listens")
+    with lab_of(config, node) as lab:
+        made = Triage(config, node, lab)
+        endings = [Ending.REFUSED, Ending.ACCEPTED, Ending.REFUSED, Ending.SILENT, Ending.SILENT]
+        suspects = [
+            replace(suspect(number, b"x", message=f"M{number}"), played=Played(ending))
+            for number, ending in enumerate(endings, 1)
+        ]
+        finding = made.found(gone, suspects)
+        assert (finding.bucket, finding.case) == ("gone handshake M3", 3)
+        assert finding.causes
+        assert made.found(gone, suspects[3:]).case == 5
+
+
 REFUSING = Objection("ping", Harm.REFUSING, "INIT: end of the link", "a fresh session fails")
 UNDUE = Objection("undue", Harm.UNDUE, "end of the link", "the node ends the session of our publisher")
 CHANGED = Objection("canary", Harm.DISTURBED, "publication changed", "a publication arrives changed")
