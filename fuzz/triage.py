@@ -1068,22 +1068,45 @@ class Triage:
         it dies is the one that did it.
         """
         shown = self._first(objection, iter([(suspects, joined(suspects))]), until, LONGEST_LINGER)
-        too_few = 0
-        while shown is not None and (count := len(shown[0])) - too_few > 1:
+        if shown is not None and not shown[1].waited:
+            # It died while they were played: of the last one then, most likely.
+            shown = self._fewest(objection, shown, until, at_once=True)
+            if shown is not None and len(fewer := shown[0][:-1]):
+                tries = iter([(fewer, joined(fewer))])
+                before = self._first(objection, tries, until, linger_of(shown[1].seconds))
+                shown = (before and self._fewest(objection, before, until)) or shown
+        elif shown is not None:
+            shown = self._fewest(objection, shown, until)
+        if shown is None:
+            return None
+        last = shown[0][-1]
+        alone = (((last,), script) for script in (last.alone, last.script))
+        return self._first(objection, alone, until, linger_of(shown[1].seconds)) or shown
+
+    def _fewest(
+        self, objection: Objection, shown: tuple[Group, Tried], until: float, *, at_once: bool = False
+    ) -> tuple[Group, Tried] | None:
+        """Returns the fewest of some cases, from the first one on, that show the harm; None when time is up.
+
+        Args:
+            objection: What was seen.
+            shown: All of them, with a try that shows it.
+            until: On ``time.monotonic``.
+            at_once: A process that dies of them is taken to do so at once.
+        """
+        suspects, too_few = shown[0], 0
+        while (count := len(shown[0])) - too_few > 1:
             if time.monotonic() >= min(until, self._latest):
                 return None
             group = suspects[: (count + too_few) // 2]
             # It is not known how long after the first case it died, only that it was not longer.
-            fewer = self._first(objection, iter([(group, joined(group))]), until, linger_of(shown[1].seconds))
+            linger = LINGER if at_once else linger_of(shown[1].seconds)
+            fewer = self._first(objection, iter([(group, joined(group))]), until, linger)
             if fewer is None:
                 too_few = len(group)
             else:
                 shown = fewer
-        if shown is None:
-            return None
-        last = shown[0][-1]
-        tries = (((last,), script) for script in (last.alone, last.script))
-        return self._first(objection, tries, until, linger_of(shown[1].seconds)) or shown
+        return shown
 
     def _first(
         self, objection: Objection, tries: Iterator[tuple[Group, Script]], until: float, linger: float = 0.0

@@ -319,6 +319,33 @@ def test_process_that_takes_its_time_to_die_is_waited_for(run: Path) -> None:
         assert f"LATE = {linger_of(finding.waited):.3g}" in (finding.path / TEST).read_text()
 
 
+def test_process_that_dies_at_once_is_waited_for_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    play, lingers = Lab.play, list[float]()
+
+    def slowly(lab: Lab, script: Script, **options: Any) -> Tried:
+        lingers.append(options.get("linger", 0.0))
+        tried = play(lab, script, **options)
+        # Long scripts take their time.
+        tried.seconds = 2.0
+        return tried
+
+    monkeypatch.setattr(Lab, "play", slowly)
+    with triage_of(run, behind(b"first", b"second", SEGV)) as made:
+        suspects = [
+            *others(30),
+            suspect(31, b"first"),
+            *others(60, 32),
+            suspect(92, b"second"),
+            *others(9, 93),
+        ]
+        culprit = made._delayed(SEGV, suspects, time.monotonic() + 30)
+    assert culprit is not None
+    assert [one.numbered.number for one in culprit[0]][-1] == 92
+    # All of them, all in front of the one that did it, and that one alone in two ways.
+    assert sum(linger > LINGER for linger in lingers) <= 4
+    assert len(lingers) < 14
+
+
 def test_of_many_those_like_one_that_is_known_to_end_the_process_are_tried_first(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
