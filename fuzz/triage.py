@@ -1086,7 +1086,9 @@ class Triage:
     def _fewest(
         self, objection: Objection, shown: tuple[Group, Tried], until: float, *, at_once: bool = False
     ) -> tuple[Group, Tried] | None:
-        """Returns the fewest of some cases, from the first one on, that show the harm; None when time is up.
+        """Returns the fewest of some cases, from the first one on, that show the harm.
+
+        When time is up these are those found by then, where the process has said where it failed; None where it has not.
 
         Args:
             objection: What was seen.
@@ -1097,7 +1099,8 @@ class Triage:
         suspects, too_few = shown[0], 0
         while (count := len(shown[0])) - too_few > 1:
             if time.monotonic() >= min(until, self._latest):
-                return None
+                # What is called by its place needs no case, and can be made smaller from here.
+                return shown if is_placed(objection) else None
             group = suspects[: (count + too_few) // 2]
             # It is not known how long after the first case it died, only that it was not longer.
             linger = LINGER if at_once else linger_of(shown[1].seconds)

@@ -346,6 +346,19 @@ def test_process_that_dies_at_once_is_waited_for_once(run: Path, monkeypatch: py
     assert len(lingers) < 14
 
 
+@pytest.mark.parametrize(("objection", "kept"), [(CRASH, True), (STALL, False)])
+def test_many_cases_that_show_a_place_are_kept_when_time_is_up(
+    run: Path, objection: Objection, kept: bool
+) -> None:
+    with triage_of(run, on(b"bad", objection)) as made:
+        suspects = [*others(5), suspect(6, b"bad"), *others(5, 7)]
+        shown = suspects, made._lab.play(joined(suspects))
+        assert made._fewest(objection, shown, 0.0) == (shown if kept else None)
+        fewest = made._fewest(objection, shown, time.monotonic() + 30)
+        assert fewest is not None
+        assert fewest[0] == suspects[:6]
+
+
 def test_of_many_those_like_one_that_is_known_to_end_the_process_are_tried_first(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
