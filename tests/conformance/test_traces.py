@@ -24,9 +24,9 @@ goroutine 9 [running]:
 panic({0x4c1f80, 0x5a2b30})
 \t/usr/local/go/src/runtime/panic.go:770 +0x132
 main.(*Table).find(...)
-\t/home/build/node/table.go:41
+\t/srv/build/node/table.go:41
 main.main()
-\t/home/build/node/main.go:22 +0x1d
+\t/srv/build/node/main.go:22 +0x1d
 exit status 2
 """
 
@@ -50,7 +50,7 @@ RUST = "thread 'rx-0' panicked at src/face.rs:83:22:\ncalled unwrap\nnote: run w
         ),
         (
             GO,
-            "panic: runtime error: invalid memory address or nil pointer dereference /home/build/node/table.go:41",
+            "panic: runtime error: invalid memory address or nil pointer dereference /srv/build/node/table.go:41",
         ),
         (RUST, "thread 'rx-0' panicked at src/face.rs:83:22: called unwrap"),
         ("panic: nil\n", "panic: nil"),

@@ -144,7 +144,7 @@ def test_values_do_not_tell_faults_apart(one: str, other: str) -> None:
             "on_declare KeyError: _",
         ),
         (
-            "panic: runtime error: index out of range [200] with length 3 /home/build/session.go:214 +0x1d",
+            "panic: runtime error: index out of range [200] with length 3 /srv/build/session.go:214 +0x1d",
             "runtime error: index out of range [N] with",
         ),
         (

@@ -412,7 +412,7 @@ def test_look_that_took_long_is_not_due_again_at_once(
             "session.py:8",
         ),
         (
-            "panic: runtime error: index out of range [9] /home/build/node/session.go:214 +0x1d",
+            "panic: runtime error: index out of range [9] /srv/build/node/session.go:214 +0x1d",
             "session.go:214",
         ),
         (
