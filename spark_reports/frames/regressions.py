@@ -52,7 +52,8 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
     - ``certainty``: ``deterministic`` for a check that never failed now and then: it had no failure in at least five
       baseline runs and fails in all of the candidate (or the other way round), or in its newest run where that has
       other tests than those that passed; ``assumed`` for the same with fewer runs, or none that could judge it, and no
-      sign that it is flaky; ``statistical`` for what rests on rates.
+      sign that it is flaky; ``statistical`` for what rests on rates, as where it fails in all of the candidate, never in
+      the baseline, and in so few of the recent runs besides that chance makes that with less than 5 %.
     - ``failed_*`` and ``runs_*`` count runs in which the check passed or failed, of the candidate (c) and baseline (b); a
       run that disagrees with itself counts once, as failed.
     - ``rate low high``: failure rate in the recent runs of the versions that are compared where it is flaky, otherwise
@@ -182,6 +183,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             f"{_FLIPPED} AS flipped",
             f"{_runs_in('recent')} AS recent_runs",
             "cast(size(filter(recent, one -> one.failed)) AS bigint) AS recent_failed",
+            f"{_SELDOM} AS seldom",
             "flipped.flips AS flips",
             "flipped.flips_c AS flips_c",
             "coalesce(flipped.last.run_id, '') AS last_flip_run",
@@ -241,6 +243,10 @@ _FLIPPED = f"""aggregate(
 _SCORE = """if(flipped.pairs > 0, flips / flipped.pairs * least(1D,
     4 * ((recent_failed + 0.5D) / (size(recent) + 1)) * (1 - (recent_failed + 0.5D) / (size(recent) + 1))), 0D)"""
 
+# How often it failed in recent runs that are not judged, as a probability that it does, with the prior of the posterior.
+_SELDOM = f"""(size(filter(recent, one -> one.set <> '{CANDIDATE}' AND one.failed)) + 0.5D)
+    / ({_runs_in(f"filter(recent, one -> one.set <> '{CANDIDATE}')")} + 1)"""
+
 # Oldest first.
 _HISTORY = """transform(
     array_sort(array_distinct(transform(recent, one -> struct(one.at AS at, one.run_id AS run_id))),
@@ -264,6 +270,9 @@ def _decided(counted: DataFrame) -> DataFrame:
         "both AND flips = 0 AND (worse OR better) AND NOT same AS clear",
         # Earlier runs of the candidate, with other tests, did not show it yet.
         "both AND flips = 0 AND NOT worse AND failed_b = 0 AND fails_now AS fresh",
+        # It failed before, but so seldom that chance does not make all of these runs fail.
+        "both AND worse AND failed_b = 0 AND flips > 0 AND flips_c = 0 "
+        f"AND pow(seldom, runs_c) < {1 - statistics.SURE} AS sudden",
         "both AND NOT clear AND NOT same AS rates",
         f"if(rates, {estimates.fisher(*_COUNTS)}, NULL) AS p",
     )
@@ -292,7 +301,7 @@ _STATUS = """CASE
     WHEN runs_b = 0 THEN 'new check'
     WHEN clear AND worse THEN 'new failure'
     WHEN clear THEN 'fixed'
-    WHEN rises OR fresh THEN 'new failure'
+    WHEN rises OR fresh OR sudden THEN 'new failure'
     WHEN falls THEN 'fixed'
     WHEN flips > 0 AND failed_c + failed_b > 0 THEN 'flaky'
     WHEN failed_c > 0 AND (failed_b > 0 OR fails_now) THEN 'still failing'

@@ -65,6 +65,10 @@ HISTORIES: Mapping[str, tuple[str, str, str, str]] = {
     "fails ever less": ("FFFFFFFPFF", "PPPPFPPPPP", "fixed", "statistical"),
     "failed now and then, fails once": ("PPFP", "F", "flaky", "statistical"),
     "failed once before": ("F|PPPPP", "F", "flaky", "statistical"),
+    "failed once long ago": ("PFPPPPPPPP|PPPPPPPPPP", "F", "flaky", "statistical"),
+    "failed once long ago and fails always": ("PFPPPPPPPP|PPPPPPPPPP", "FF", "new failure", "statistical"),
+    "failed at times and fails twice": ("FFPPFPPFPF|PPPPPPPPPP", "FF", "flaky", "statistical"),
+    "failed at times and fails always": ("PFPPFPPFPF|PPPPPPPPPP", "FFFF", "new failure", "statistical"),
     "disagreed with itself always": ("BBBBBB", "PPPPPP", "fixed", "statistical"),
     "disagrees with itself": ("PPPPP", "B", "flaky", "statistical"),
     # Likely worse (95 %), but not so likely that it is told among so many; intervals that touch each other.
