@@ -43,6 +43,10 @@ KEPT_PROGRAMS = "spark.sql.codegen.cache.maxEntries"
 PROGRAMS = 2_000
 """A report compiles four hundred; of the hundred that are kept by default the next one finds none again."""
 
+CODE = "-XX:ReservedCodeCacheSize=512m"
+"""Room for what Java compiles, which it only takes as it needs it. The quick compiler alone has 48 MB of its own accord:
+programs of an ingest and a report over some hundred runs fill them, and then Java may end."""
+
 INTERPRETED: Mapping[str, str] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -143,8 +147,9 @@ def of_session(profile: Profile, *, local: bool) -> dict[str, str]:
 
 
 def of_java(profile: Profile) -> tuple[str, ...]:
-    """Returns the options of a Java that starts quickly, or none."""
-    return ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MetaspaceSize=256m") if profile.fast else ()
+    """Returns the options of a Java that keeps many programs, and of one that starts quickly."""
+    quick = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MetaspaceSize=256m")
+    return (CODE, *quick) if profile.fast else (CODE,)
 
 
 def settings(

@@ -3,10 +3,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from spark_reports.engine.settings import (
     BULK,
     BULK_MEMORY,
+    CODE,
     FAST,
     FAST_LIMIT_BYTES,
     FAST_MEMORY,
@@ -44,6 +46,18 @@ def test_long_runs_get_the_optimising_compiler_and_more_memory(tmp_path: Path) -
     assert "spark.buffer.pageSize" in fast.keys() - bulk.keys()
     assert "TieredStopAtLevel" not in bulk["spark.driver.extraJavaOptions"]
     assert int(fast["spark.driver.memory"].rstrip("m")) <= int(bulk["spark.driver.memory"].rstrip("m"))
+
+
+@pytest.mark.parametrize("profile", [FAST, BULK])
+def test_there_is_room_for_the_programs_that_are_kept(tmp_path: Path, profile: Profile) -> None:
+    options = settings(LOCAL, tmp_path, profile)["spark.driver.extraJavaOptions"].split()
+    assert CODE in options
+
+
+def test_java_takes_the_room_for_programs(spark: SparkSession) -> None:
+    pools = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()  # type: ignore[union-attr]
+    room = sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code"))
+    assert room >= 512 << 20
 
 
 def test_options_for_java_are_passed_on(tmp_path: Path) -> None:
