@@ -40,7 +40,7 @@ from fuzz.kinship import STAGE, about, other_message, phase_of, why_one
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried, linger_of
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection
-from fuzz.oracles.places import in_file
+from fuzz.oracles.places import in_file, words_of
 from fuzz.plan import Numbered
 from fuzz.player import Ending, Played
 from fuzz.regression import fails_on
@@ -98,9 +98,6 @@ CONFIRM_SHARE, WAITED_SHARE = 0.15, 0.6
 
 LEAST_SHARE, WAITED_LEAST = 0.2, 0.5
 """Of that time, what has to be left to begin once more with the smallest that came again; where that takes long."""
-
-WORDS = 8
-"""So many words of what a process said are in its signature."""
 
 WAITED = frozenset({Harm.STALL, Harm.REFUSING, Harm.GONE})
 """What takes seconds to be seen, in which hardly anything is done: several tries of it go side by side."""
@@ -275,55 +272,8 @@ def is_placed(objection: Objection) -> bool:
     return in_file(objection.place)
 
 
-def words_of(detail: str) -> str:
-    """Returns what a panic says, without what differs from run to run: numbers, names in quotes."""
-    found = re.search(
-        r"panicked at '(.*?)', \S+:\d+|panicked at \S+?:\d+(?::\d+)?:?\s*(.*)", detail, re.DOTALL
-    )
-    if not found:
-        return _other_words_of(detail)
-    said = (found[1] if found[1] is not None else found[2]).split("; ")[0]
-    said = re.sub(r"note: run with.*|thread '.*", "", said, flags=re.DOTALL)
-    said = re.sub(r"\bat \S+/\S+|\S+/\S+\.\w+:\d+\S*", "", said)
-    said = re.sub(r"\"[^\"]*\"", "_", said)
-    # Code stays (`Option::unwrap()`), values do not.
-    said = re.sub(r"`([^`]*)`", lambda quoted: quoted[1] if _CODE.fullmatch(quoted[1]) else "_", said)
-    said = re.sub(r"0x[0-9a-f]+|\b\d[\d_.]*\b|\b[0-9a-f]{8,}\b", "N", said)
-    said = re.sub(r"[\[({][N, _]+[\])}]", "", said)
-    return _in_few_words(said)
-
-
-_OTHER_WORDS = (
-    # Python: the function, and what was raised there.
-    re.compile(r"Traceback \(most recent call last\): File \"[^\"]+\", line \d+, in ([^;]*)"),
-    re.compile(r"(?:^|; )(?:panic|fatal error): (.*?)(?: \S+\.go:\d|; |$)"),
-    re.compile(r"SUMMARY: \w+Sanitizer: ([\w-]+)"),
-    re.compile(r"\w:\d+:\d+: runtime error: ([^;]*)"),
-    re.compile(r"\w:\d+: ([^;]*?: Assertion .*?' failed)"),
-    re.compile(r"terminate called after throwing (an instance of '.*?')"),
-)
-"""What processes say that are not written in Rust."""
-
-
-def _other_words_of(detail: str) -> str:
-    found = next(filter(None, (words.search(detail) for words in _OTHER_WORDS)), None)
-    if not found:
-        return ""
-    # What an instance is of is no value.
-    said = re.sub(r"instance of '(.*?)'", r"instance of \1", found[1])
-    said = re.sub(r"Assertion [`'](.*?)' failed", r"Assertion \1 failed", said)
-    said = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"", "_", said)
-    return _in_few_words(re.sub(r"0x[0-9a-f]+|\b-?\d[\d_.]*\b|\b[0-9a-f]{8,}\b", "N", said))
-
-
-def _in_few_words(said: str) -> str:
-    return " ".join(said.replace("`", "").replace('"', "").split()[:WORDS]).rstrip(":,;.")
-
-
 S = TypeVar("S")
 T = TypeVar("T")
-
-_CODE = re.compile(r"[A-Za-z_][\w:]*(?:\(\))?")
 
 
 def akin(seen: Objection, now: Objection) -> bool:

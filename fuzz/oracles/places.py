@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 LIBRARIES = frozenset({"alloc", "core", "std", "hashbrown"})
 """Crates that everybody calls."""
 
+WORDS = 8
+"""So many words of what a process said are in its signature."""
 
-OTHERS = (
-    # Python, as its traces are cut short when they are read.
-    re.compile(r"Traceback \(most recent call last\): File \"([^\"]+)\", line (\d+)"),
+_CODE = re.compile(r"[A-Za-z_][\w:]*(?:\(\))?")
+
+
+class _Way(NamedTuple):
+    """How processes say that they fail: the file and line, if they do, and why."""
+
+    where: re.Pattern[str] | None
+    why: re.Pattern[str]
+
+
+_OTHERS = (
+    # Python, as its traces are cut short when they are read: the function, and what was raised there.
+    _Way(
+        re.compile(r"Traceback \(most recent call last\): File \"([^\"]+)\", line (\d+)"),
+        re.compile(r"Traceback \(most recent call last\): File \"[^\"]+\", line \d+, in ([^;]*)"),
+    ),
     # Go.
-    re.compile(r"(?:panic|fatal error): .*?(\S+\.go):(\d+)"),
+    _Way(
+        re.compile(r"(?:panic|fatal error): .*?(\S+\.go):(\d+)"),
+        re.compile(r"(?:^|; )(?:panic|fatal error): (.*?)(?: \S+\.go:\d|; |$)"),
+    ),
     # Sanitizers of C and C++; what is undefined has its place in front.
-    re.compile(r"SUMMARY: \w+Sanitizer: \S+ (\S+\.\w+):(\d+)"),
-    re.compile(r"(\S+\.\w+):(\d+):\d+: runtime error: "),
+    _Way(
+        re.compile(r"SUMMARY: \w+Sanitizer: \S+ (\S+\.\w+):(\d+)"),
+        re.compile(r"SUMMARY: \w+Sanitizer: ([\w-]+)"),
+    ),
+    _Way(
+        re.compile(r"(\S+\.\w+):(\d+):\d+: runtime error: "),
+        re.compile(r"\w:\d+:\d+: runtime error: ([^;]*)"),
+    ),
     # assert() of C.
-    re.compile(r"(\S+\.\w+):(\d+): .*?: Assertion [`']"),
+    _Way(
+        re.compile(r"(\S+\.\w+):(\d+): .*?: Assertion [`']"),
+        re.compile(r"\w:\d+: ([^;]*?: Assertion .*?' failed)"),
+    ),
+    # C++.
+    _Way(None, re.compile(r"terminate called after throwing (an instance of '.*?')")),
 )
-"""Files and lines as processes say them that are not written in Rust."""
+"""What processes say that are not written in Rust."""
 
 
 def place_of(said: str) -> str:
@@ -35,8 +65,8 @@ def place_of(said: str) -> str:
         else:
             path = path[-1:]
         return f"{'/'.join(path)}:{place[2]}"
-    for elsewhere in OTHERS:
-        place = elsewhere.search(said)
+    for way in _OTHERS:
+        place = way.where and way.where.search(said)
         if place:
             return f"{place[1].rpartition('/')[2]}:{place[2]}"
     known = re.search(r"memory allocation|stack overflow|fatal runtime error", said)
@@ -47,3 +77,36 @@ def in_file(place: str) -> bool:
     """Tells whether a place is one in a file; those of a standard library say nothing, everybody calls it."""
     found = re.search(r"(\S+)\.\w+:\d+", place)
     return found is not None and ("/" not in found[1] or found[1].partition("/")[0] not in LIBRARIES)
+
+
+def words_of(detail: str) -> str:
+    """Returns why a process failed as it says, without what differs from run to run: numbers, names in quotes."""
+    found = re.search(
+        r"panicked at '(.*?)', \S+:\d+|panicked at \S+?:\d+(?::\d+)?:?\s*(.*)", detail, re.DOTALL
+    )
+    if not found:
+        return _other_words_of(detail)
+    said = (found[1] if found[1] is not None else found[2]).split("; ")[0]
+    said = re.sub(r"note: run with.*|thread '.*", "", said, flags=re.DOTALL)
+    said = re.sub(r"\bat \S+/\S+|\S+/\S+\.\w+:\d+\S*", "", said)
+    said = re.sub(r"\"[^\"]*\"", "_", said)
+    # Code stays (`Option::unwrap()`), values do not.
+    said = re.sub(r"`([^`]*)`", lambda quoted: quoted[1] if _CODE.fullmatch(quoted[1]) else "_", said)
+    said = re.sub(r"0x[0-9a-f]+|\b\d[\d_.]*\b|\b[0-9a-f]{8,}\b", "N", said)
+    said = re.sub(r"[\[({][N, _]+[\])}]", "", said)
+    return _in_few_words(said)
+
+
+def _other_words_of(detail: str) -> str:
+    found = next(filter(None, (way.why.search(detail) for way in _OTHERS)), None)
+    if not found:
+        return ""
+    # What an instance is of is no value.
+    said = re.sub(r"instance of '(.*?)'", r"instance of \1", found[1])
+    said = re.sub(r"Assertion [`'](.*?)' failed", r"Assertion \1 failed", said)
+    said = re.sub(r"(?<!\w)'[^']*'|\"[^\"]*\"", "_", said)
+    return _in_few_words(re.sub(r"0x[0-9a-f]+|\b-?\d[\d_.]*\b|\b[0-9a-f]{8,}\b", "N", said))
+
+
+def _in_few_words(said: str) -> str:
+    return " ".join(said.replace("`", "").replace('"', "").split()[:WORDS]).rstrip(":,;.")

@@ -17,6 +17,7 @@ from fuzz.findings import CONFIRMED, FLAKY, OFTEN, OPEN, README, SEEN, STATE, TE
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, Lab, NoFreshNode, Tried, linger_of
 from fuzz.oracles import Harm, Objection
+from fuzz.oracles.places import words_of
 from fuzz.player import Ending, Played
 from fuzz.script import Do, Script, Step
 from fuzz.states import State
@@ -31,7 +32,6 @@ from fuzz.triage import (
     akin,
     bucket_of,
     joined,
-    words_of,
 )
 from scapy_layers.batch import contents, prefixed
 from scapy_layers.codes import InterestMode
