@@ -29,6 +29,7 @@ from spark_reports.engine.settings import (
     KEPT_PROGRAMS,
     LOCAL,
     PROGRAMS,
+    QUICK,
     Profile,
     applied,
     environment,
@@ -58,6 +59,10 @@ what those before it compiled, and run it slowly, as the new."""
 
 _ROOT = Path(__file__).parents[2]
 """Where the packages lie."""
+
+SHORT, LONG = "short", "long"
+"""Kinds of the local server: one with Java's quick compiler alone, which makes a report at once as fast as it will ever be,
+and one with both, on which work of minutes takes a third of the time and reports are slow at first."""
 
 _MODE = (
     "SPARK_CONNECT_MODE_ENABLED",
@@ -136,7 +141,7 @@ def warm_session(
     Args:
         java: What the server runs on.
         environ: The environment of the process.
-        profile: What the session is prepared for; the server itself is for long work.
+        profile: What the session is prepared for, and a server that is started for it: for short work or long.
         conf: Settings of the session that win over ours.
         archive: Options with which Java uses a class-data archive.
 
@@ -144,9 +149,10 @@ def warm_session(
         EngineFailed: The server does not start, or packages for Connect are missing.
     """
     place = Place.of(environ)
-    state = _state(java, archive)
-    if place.state() not in {None, state}:
+    made = _digest(java, archive)
+    if place.state()[0] not in {"", made}:
         stop(environ)
+    kind = place.kind() or (SHORT if profile.fast else LONG)
     place.make()
     changes = environment(LOCAL, home_for_spark(java, environ, place.folder), place.folder, environ)
     changes |= dict.fromkeys(_MODE)
@@ -156,7 +162,8 @@ def warm_session(
     # A server that waits gives memory back.
     idle = ("-XX:+UseG1GC", f"-XX:G1PeriodicGCInterval={IDLE_MS}")
     kept = f"-D{KEPT_PROGRAMS}={PROGRAMS}"
-    started = settings(LOCAL, place.folder, BULK, java_options=[*archive, *idle, kept])
+    quick = (QUICK,) if kind == SHORT else ()
+    started = settings(LOCAL, place.folder, BULK, java_options=[*archive, *idle, *quick, kept])
     # No session may set these, and each would try to: nothing of ours is ever put there, and Java knows the other.
     del started["spark.sql.warehouse.dir"], started[KEPT_PROGRAMS]
     changes |= {
@@ -167,7 +174,7 @@ def warm_session(
         "PYSPARK_REMOTE_INIT_CONF_0": json.dumps(started),
     }
     with applied(changes):
-        place.write_state(state)
+        place.write_state(made, kind)
         # What the first session is opened with, the server is started with, for all that come.
         with _opened(LOCAL, {}) as session, _sharing(session) as sharing:
             _set(sharing, {**of_session(profile, local=True), **conf})
@@ -247,14 +254,20 @@ class Place:
         except OSError as error:
             raise EngineFailed(f"--warm: {self.folder} cannot be used ({error.strerror})") from error
 
-    def state(self) -> str | None:
-        """Returns what the server was started with; None if none was."""
+    def state(self) -> tuple[str, str]:
+        """Returns a digest of what the server was started with, and its kind; empty ones if none was."""
         file = self.folder / "state"
-        return file.read_text(encoding="utf-8") if file.is_file() and self.discovery.is_file() else None
+        there = file.read_text(encoding="utf-8") if file.is_file() and self.discovery.is_file() else ""
+        made, _, kind = there.partition(" ")
+        return made, kind
 
-    def write_state(self, state: str) -> None:
+    def kind(self) -> str:
+        """Returns for which work the server that runs was started, ``SHORT`` or ``LONG``; empty if none runs."""
+        return self.state()[1] if self.process() is not None else ""
+
+    def write_state(self, made: str, kind: str) -> None:
         """Notes what the server is started with."""
-        (self.folder / "state").write_text(state, encoding="utf-8")
+        (self.folder / "state").write_text(f"{made} {kind}", encoding="utf-8")
 
     def process(self) -> int | None:
         """Returns the process of the server that was started last, if it still runs."""
@@ -303,7 +316,7 @@ def _wait_for_end(pid: int) -> None:
         os.close(handle)
 
 
-def _state(java: Java, archive: Sequence[str]) -> str:
+def _digest(java: Java, archive: Sequence[str]) -> str:
     """Returns what must not have changed if a server that runs is to be used."""
     digest = hashlib.sha256()
     for part in (sys.executable, str(java), *archive):

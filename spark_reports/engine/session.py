@@ -171,6 +171,11 @@ def _chosen(
     java = find_java(environ)
     if arguments.warm:
         say(f"using the warm Spark of this machine, on {java}")
+        if not profile.fast and remote.Place.of(environ).kind() == remote.SHORT:
+            say(
+                "it was started for short work, and long work may take three times as long there: "
+                "`zenoh-reports warmup --stop` before lets another one start"
+            )
         meanwhile()
         options = _archive_options(java, environ, None)
         return remote.warm_session(java, environ, profile, conf, archive=options)

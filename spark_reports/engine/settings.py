@@ -47,6 +47,9 @@ CODE = "-XX:ReservedCodeCacheSize=512m"
 """Room for what Java compiles, which it only takes as it needs it. The quick compiler alone has 48 MB of its own accord:
 programs of an ingest and a report over some hundred runs fill them, and then Java may end."""
 
+QUICK = "-XX:TieredStopAtLevel=1"
+"""Of Java's two compilers only the quick one: the thorough one takes minutes of work to pay, and until then a core."""
+
 INTERPRETED: Mapping[str, str] = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -148,7 +151,7 @@ def of_session(profile: Profile, *, local: bool) -> dict[str, str]:
 
 def of_java(profile: Profile) -> tuple[str, ...]:
     """Returns the options of a Java that keeps many programs, and of one that starts quickly."""
-    quick = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:MetaspaceSize=256m")
+    quick = ("-XX:+UseSerialGC", QUICK, "-XX:MetaspaceSize=256m")
     return (CODE, *quick) if profile.fast else (CODE,)
 
 
@@ -242,7 +245,7 @@ def environment(
             # No such folder: no defaults of another installation.
             "SPARK_CONF_DIR": str(temporary / "conf"),
             # The Java that puts the command of the real one together lives for a moment.
-            "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData",
+            "SPARK_LAUNCHER_OPTS": f"{QUICK} -XX:+UseSerialGC -XX:-UsePerfData",
             "PYSPARK_PYTHON": sys.executable,
         }
     elif java_options:

@@ -298,6 +298,23 @@ def test_each_place_is_reached_by_its_option(started: Started) -> None:
     assert started(PYSPARK_GATEWAY_PORT="1")[0] == "_submitted"
 
 
+@pytest.mark.parametrize(
+    ("kind", "words", "told"),
+    [
+        ("short", ("--profile", "bulk"), True),
+        ("short", (), False),
+        ("long", ("--profile", "bulk"), False),
+        ("", ("--profile", "bulk"), False),
+    ],
+)
+def test_long_work_on_a_server_for_short_work_is_told(
+    started: Started, monkeypatch: pytest.MonkeyPatch, kind: str, words: tuple[str, ...], *, told: bool
+) -> None:
+    monkeypatch.setattr(remote.Place, "kind", lambda _: kind)
+    started("--warm", *words)
+    assert ("`zenoh-reports warmup --stop`" in " ".join(started.said)) is told
+
+
 def test_remote_needs_no_java(started: Started, monkeypatch: pytest.MonkeyPatch) -> None:
     def find_java(_: object) -> None:
         raise NoJava("none")
