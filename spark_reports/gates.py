@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_reports.errors import DataTrouble, GateFailed, WrongUse
-from spark_reports.folders import COMPLETE, CUT_OFF, DUPLICATE, FAILED, is_time
+from spark_reports.folders import COMPLETE, CUT_OFF, DUPLICATE, FAILED, RUNNING, is_time
 from spark_reports.report import (
     NEW_FAILURE,
     NOT_RUN,
@@ -209,16 +209,22 @@ def _enough_runs(report: Report, gates: Gates) -> GateResult:
         )
     state = {run.run_id: run.state for run in report.runs if run.state != DUPLICATE}
     newest = [pair.candidate[0] for pair in report.sets.pairs if pair.candidate]
-    if broken := [run_id for run_id in newest if state.get(run_id, COMPLETE) in {CUT_OFF, FAILED}]:
+    if broken := [run_id for run_id in newest if state.get(run_id, COMPLETE) in {CUT_OFF, FAILED, RUNNING}]:
+        going = {state[run_id] for run_id in broken} == {RUNNING}
+        again = f"report again when {_they(broken)} ended, or " if going else ""
         text += (
             f"; {_verb(broken)} the newest of {'its' if len(broken) == 1 else 'their'} kind and not whole"
-            f"{_such_as([f'{run_id} ({state[run_id]})' for run_id in broken])}; record {_them(broken)} again"
+            f"{_such_as([f'{run_id} ({state[run_id]})' for run_id in broken])}; {again}record {_them(broken)} again"
         )
     return GateResult(name="runs", ok=whole >= gates.min_runs and not unread and not broken, text=text)
 
 
 def _them(runs: Sequence[object]) -> str:
     return "it" if len(runs) == 1 else "them"
+
+
+def _they(runs: Sequence[object]) -> str:
+    return "it has" if len(runs) == 1 else "they have"
 
 
 def _verb(runs: Sequence[object]) -> str:

@@ -163,7 +163,9 @@ def _explained(error: "PySparkException", named: Sequence[str]) -> str:
     said = dict(error.getMessageParameters() or {})
     if condition.startswith(_NO_VIEW):
         name = said.get("relationName", "").replace("`", "")
-        return visible(f"no view {name}; the views are {', '.join(SCHEMAS)}")
+        return visible(
+            f"no view {name}; the views are {', '.join(SCHEMAS)}; without a query their columns are told"
+        )
     if condition.startswith(_NO_COLUMN):
         name = said.get("objectName", "").replace("`", "")
         there = "; ".join(f"{view} has {', '.join(SCHEMAS[view].names)}" for view in named)
