@@ -177,8 +177,13 @@ def _is_asked(run: RunOfSet, baseline: Baseline) -> bool:
         return run.run_id == baseline.name
     version = parse_version(baseline.name)
     return run.node_version == baseline.name or (
-        version is not None and parse_version(run.node_version) == version
+        version is not None and not _is_build(version) and parse_version(run.node_version) == version
     )
+
+
+def _is_build(version: Version) -> bool:
+    """Tells whether it is some commits behind a version: another build may be as many."""
+    return bool(version[-1])
 
 
 def _places(runs: Iterable[Mapping[str, Any]]) -> dict[str, int]:
@@ -188,9 +193,12 @@ def _places(runs: Iterable[Mapping[str, Any]]) -> dict[str, int]:
         version = run["node_version"]
         met[version] = min(met.get(version, run["started_at"]), run["started_at"])
 
-    def place(version: str) -> tuple[int, Version | tuple[str, str]]:
+    def place(version: str) -> tuple[int, Version | tuple[str, str], str]:
         parsed = parse_version(version)
-        return (0, (met[version], version)) if parsed is None else (1, parsed)
+        if parsed is None:
+            return 0, (met[version], version), ""
+        # Of two builds that are as many commits behind a version, the later one came up later.
+        return 1, parsed, met[version] + version if _is_build(parsed) else ""
 
     order = sorted({place(version) for version in met})
     return {version: order.index(place(version)) + 1 for version in met}

@@ -394,7 +394,7 @@ def _draft(group: list[_Wanted], recorded: Recorded, known: Deviation | None, to
         if made.shown == first.seen
         and any((test, transport) == (want.test, want.transport) for want in group)
     ]
-    newest = max(made, key=lambda one: version_key(one.version) or ((), 0, 0), default=None)
+    newest = max(made, key=lambda one: version_key(one.version) or ((), 0, 0, 0), default=None)
     tried = {transport for test, transport, _ in recorded.observed if test in tests}
     over = {want.transport for want in group}
     if known is not None:

@@ -19,8 +19,8 @@ _PHASES = {
 # A letter follows the dash of 1.0.0-rc.1, a digit the dash of 1.0.0-1.10.2.
 _VERSION = r"[0-9]{1,18}(?:\.[0-9]{1,18})*(?:[-.]?[a-z]+(?:[-.]?[0-9]{1,18})?)?(?:\+[0-9a-z.]+)?"
 
-Key = tuple[tuple[int, ...], int, int]
-"""What versions are compared by: numbers without zeros at the end, phase, number of the phase."""
+Key = tuple[tuple[int, ...], int, int, int]
+"""What versions are compared by: numbers without zeros at the end, phase, number of the phase, commits behind that."""
 
 
 class NoVersions(ValueError):
@@ -31,9 +31,11 @@ def version_key(text: str) -> Key | None:
     """Returns what a version is compared by; None when the text is no version that has a place in an order.
 
     1.10 is 1.10.0; 1.10.0rc1, 1.10.0-rc.1 and 1.10.0.dev5 come before it; what stands behind ``+`` does not count.
+    1.10.0-12-g0a1b2c3, as ``git describe`` calls the twelfth commit behind it, comes before all releases behind it.
     """
     match = re.fullmatch(
-        r"v?([0-9]{1,18}(?:\.[0-9]{1,18})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,18}))?)?(?:\+[0-9a-z.]+)?",
+        r"v?([0-9]{1,18}(?:\.[0-9]{1,18})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,18}))?)?"
+        r"(?:-([0-9]{1,9})-g[0-9a-f]{4,40})?(?:\+[0-9a-z.]+)?",
         text.strip().lower(),
     )
     if not match or (match[2] and match[2] not in _PHASES):
@@ -41,7 +43,7 @@ def version_key(text: str) -> Key | None:
     numbers = [int(number) for number in match[1].split(".")]
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()
-    return tuple(numbers), _PHASES[match[2]] if match[2] else 0, int(match[3] or 0)
+    return tuple(numbers), _PHASES[match[2]] if match[2] else 0, int(match[3] or 0), int(match[4] or 0)
 
 
 @dataclass(frozen=True, slots=True)

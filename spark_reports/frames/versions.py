@@ -30,11 +30,15 @@ _PHASES = (
     (1, "post|r|rev"),
 )
 
-_VERSION = r"(?i)^v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,9}))?)?(?:\+[0-9a-z.]+)?$"
+_VERSION = (
+    r"(?i)^v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,9}))?)?"
+    r"(?:-([0-9]{1,9})-g[0-9a-f]{4,40})?(?:\+[0-9a-z.]+)?$"
+)
+"""The last number is that of commits behind a version, as ``git describe`` counts them."""
 
 
-Version = tuple[tuple[int, ...], int, int]
-"""What versions are ordered by: numbers, phase, number of the phase."""
+Version = tuple[tuple[int, ...], int, int, int]
+"""What versions are ordered by: numbers, phase, number of the phase, commits behind that."""
 
 
 def parse_version(text: str) -> Version | None:
@@ -47,11 +51,14 @@ def parse_version(text: str) -> Version | None:
     if phase is None:
         return None
     numbers = re.sub(r"(\.0+)+$", "", found[1])
-    return tuple(map(int, numbers.split("."))), phase, int(found[3] or 0)
+    return tuple(map(int, numbers.split("."))), phase, int(found[3] or 0), int(found[4] or 0)
 
 
 def version_key(version: Column) -> Column:
-    """Returns what versions are ordered by: 1.9.0 before 1.10.0rc1 before 1.10.0; null for what is no version."""
+    """Returns what versions are ordered by; null for what is no version.
+
+    1.9.0 before 1.10.0rc1 before 1.10.0 before 1.10.0-12-g0a1b2c3 before 1.10.1.
+    """
     # To turn a text into small letters, Spark first makes a table of all letters there are: a second of the start.
     text = sf.trim(version)
     numbers = sf.regexp_replace(sf.regexp_extract(text, _VERSION, 1), r"(\.0+)+$", "")
@@ -59,11 +66,14 @@ def version_key(version: Column) -> Column:
     phase = sf.when(word == "", sf.lit(0))
     for rank, words in _PHASES:
         phase = phase.when(word.rlike(f"(?i)^({words})$"), sf.lit(rank))
-    count = sf.regexp_extract(text, _VERSION, 3)
+    number, commits = (sf.regexp_extract(text, _VERSION, group) for group in (3, 4))
     key = sf.struct(
         sf.transform(sf.split(numbers, r"\."), lambda part: part.cast("long")).alias("numbers"),
         phase.alias("phase"),
-        sf.when(count == "", sf.lit(0)).otherwise(count).cast("long").alias("number"),
+        *(
+            sf.when(count == "", sf.lit(0)).otherwise(count).cast("long").alias(name)
+            for count, name in ((number, "number"), (commits, "commits"))
+        ),
     )
     return sf.when(text.rlike(_VERSION) & phase.isNotNull(), key)
 

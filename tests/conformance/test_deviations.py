@@ -73,12 +73,15 @@ def test_versions_have_one_order() -> None:
         "1.0.0-beta.1",
         "1.0.0rc1",
         "1.0.0-rc.2",
+        "1.0.0-rc.2-4-g0a1b",
         "1.0.0",
+        "v1.0.0-9-gabcdef0",
+        "1.0.0-12-g0a1b2c3",
     ]
     order += ["1.0.0.post1", "1.0.4", "1.9.0", "1.10.0rc1", "1.10.0", "1.10.2", "2.0"]
     keys = [version_key(text) for text in order]
     assert None not in keys
-    assert keys == sorted(keys, key=lambda key: key or ((), 0, 0))
+    assert keys == sorted(keys, key=lambda key: key or ((), 0, 0, 0))
     assert len(set(keys)) == len(keys)
 
 
@@ -91,7 +94,18 @@ def test_spellings_of_one_version_are_equal(one: str, other: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["unknown", "", "1.", "1.5.1-12-gabcdef", "1.0.0-dirty", "latest", "1" * 5000, "1.0\u0661"]
+    "text",
+    [
+        "unknown",
+        "",
+        "1.",
+        "1.5.1-12-abcdef",
+        "1.5.1-12-gabcdef-dirty",
+        "1.0.0-dirty",
+        "latest",
+        "1" * 5000,
+        "1.0\u0661",
+    ],
 )
 def test_what_is_no_version_is_in_no_set(text: str) -> None:
     assert version_key(text) is None
@@ -108,6 +122,9 @@ def test_what_is_no_version_is_in_no_set(text: str) -> None:
         ("1.0.0 - 1.10.2", "1.0.0", True),
         ("1.0.0-1.10.2", "1.10.2", True),
         ("1.0.0-1.10.2", "1.11.0", False),
+        ("1.0.0-1.10.2", "1.9.0-7-g0a1b2c3", True),
+        ("1.0.0-1.10.2", "1.10.2-7-g0a1b2c3", False),
+        (">=1.7", "1.10.2-7-g0a1b2c3", True),
         ("1.0.0-1.10.2", "1.10.2rc1", True),
         ("1.0.0-1.10.2", "1.0.0rc1", False),
         ("1.0.0-rc.1-1.10.2", "1.0.0rc1", True),

@@ -93,9 +93,12 @@ def test_server_runs_as_long_as_its_process(
     place.make()
     place.discovery.write_text(json.dumps({"pid": process.pid}))
     assert place.process() == process.pid
+    place.write_state("digest", remote.LONG)
+    assert (place.state(), place.kind()) == (("digest", remote.LONG), remote.LONG)
     process.kill()
     process.wait()
     assert place.process() is None
+    assert place.kind() == ""
 
 
 def test_process_that_is_no_server_is_not_ended(
@@ -127,8 +130,8 @@ def test_changed_code_needs_another_server(monkeypatch: pytest.MonkeyPatch, tmp_
     module.write_text("")
     monkeypatch.setattr(remote, "_ROOT", tmp_path)
     os.utime(module, (1, 1))
-    before = remote._state(JAVA, ())
-    assert remote._state(JAVA, ()) == before
-    assert remote._state(JAVA, ("-XX:SharedArchiveFile=a",)) != before
+    before = remote._digest(JAVA, ())
+    assert remote._digest(JAVA, ()) == before
+    assert remote._digest(JAVA, ("-XX:SharedArchiveFile=a",)) != before
     os.utime(module, (2, 2))
-    assert remote._state(JAVA, ()) != before
+    assert remote._digest(JAVA, ()) != before

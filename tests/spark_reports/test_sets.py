@@ -108,6 +108,17 @@ def test_versions_that_are_none_come_in_the_order_in_which_they_were_met(run_row
     assert roles(runs) == {"r1": "baseline", "r2": "candidate", "r3": "baseline"}
 
 
+def test_builds_as_many_commits_behind_a_version_are_two_in_the_order_in_which_they_were_met(
+    run_row: Run,
+) -> None:
+    builds = {"a": "1.0.0-12-gbbbb", "b": "1.0.0-12-gaaaa", "c": "1.0.0-9-gcccc", "d": "1.0.0"}
+    runs = made(
+        *(run_row(name, day, node_version=build) for day, (name, build) in enumerate(builds.items(), 1))
+    )
+    assert roles(runs) == {"a": "baseline", "b": "candidate", "c": "history", "d": "history"}
+    assert roles(runs, "1.0.0-12-gbbbb") == roles(runs)
+
+
 def test_what_differs_is_another_key(run_row: Run) -> None:
     runs = made(
         run_row("a"),

@@ -131,6 +131,11 @@ def test_order_of_versions_is_that_of_the_deviations(spark: SparkSession) -> Non
     texts += [
         "1.0.0.post1",
         "1.0.0+build",
+        "1.0.0-12-g0a1b2c3",
+        "v1.0.0-9-gabcdef0",
+        "1.0.0-rc.2-3-gabcd",
+        "1.0.0-12-g0a1b2c3-dirty",
+        "1.0.0-12",
         "unknown",
         "",
         "1.0.0-dirty",
