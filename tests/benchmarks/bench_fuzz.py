@@ -3,12 +3,14 @@
 Ratios are to what one player does on the same node in the same run: a new session and one question in it, or one valid
 publication and the question whether it was dealt with, one after the other, nothing stored and nothing judged. Beside
 the rates stand the share of the oracles, how long a restart took, how much memory the harness held in each quarter of
-the run, and whether the same seed sends the same bytes twice.
+the run, what a case takes of the processors in the harness and in the nodes behind the first quarter, which bounds the rate
+on so many cores, and whether the same seed sends the same bytes twice.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import re
 import subprocess
@@ -16,10 +18,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil  # type: ignore[import-untyped]
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -55,6 +59,8 @@ class Part:
         rate: Cases a second, from the first row to the last.
         cases: How many.
         held: Memory of the harness at the end of each quarter, in MiB.
+        cpu: Seconds of a core that a case takes behind the first quarter, in the harness and in its nodes; the starts of
+            nodes included.
         code: Exit code.
         said: The end of what it printed.
     """
@@ -62,6 +68,7 @@ class Part:
     rate: float
     cases: int
     held: list[float]
+    cpu: tuple[float, float]
     code: int
     said: str
 
@@ -142,19 +149,35 @@ def part(words: list[str], folder: Path, seconds: float) -> Part:
     """Runs an engine and looks at the memory of the process meanwhile."""
     with (folder.parent / f"{folder.name}.out").open("w+") as out:
         child = subprocess.Popen(words, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
-        held = []
+        held, used = [], []
         for quarter in range(1, 5):
             try:
                 child.wait(seconds / 4 - (0.2 if quarter == 4 else 0))
                 break
             except subprocess.TimeoutExpired:
                 held.append(resident(child.pid))
+                used.append((time.time_ns(), *cpu_seconds(child.pid)))
         code = child.wait()
         out.seek(0)
         said = out.read()[-3000:]
     times = [row["time_ns"] for row in rows(folder / FUZZ_CASES)]
     took = (max(times) - min(times)) / 1e9 if times else 0.0
-    return Part(len(times) / took if took else 0.0, len(times), held, code, said)
+    cpu = (0.0, 0.0)
+    if len(used) > 1 and (count := sum(used[0][0] <= one < used[-1][0] for one in times)):
+        cpu = (used[-1][1] - used[0][1]) / count, (used[-1][2] - used[0][2]) / count
+    return Part(len(times) / took if took else 0.0, len(times), held, cpu, code, said)
+
+
+def cpu_seconds(pid: int) -> tuple[float, float]:
+    """Returns seconds of a core that a process has used, and those below it, whether they live or ended."""
+    process = psutil.Process(pid)
+    own = process.cpu_times()
+    below = own.children_user + own.children_system
+    for child in process.children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            times = child.cpu_times()
+            below += times.user + times.system
+    return own.user + own.system, below
 
 
 def resident(pid: int) -> float:
@@ -225,6 +248,13 @@ def main() -> None:
                 title = f"{name}, {engine} engine, {done.cases} cases of {options.campaign}"
                 print(table(title, [Rate(what, base[engine]), Rate("cases", done.rate)], against=what))
                 print(f"  memory at each quarter: {', '.join(f'{held:.0f} MiB' for held in done.held)}")
+                if all(done.cpu):
+                    cores = len(os.sched_getaffinity(0))
+                    ours, theirs = done.cpu
+                    print(
+                        f"  a case takes {ours * 1e6:.0f} us of a core in the harness and {theirs * 1e6:.0f} in the nodes: at "
+                        f"most {cores / sum(done.cpu):,.0f} a second on {cores} cores, {cores / theirs:,.0f} if ours took nothing"
+                    )
                 print(f"  {same_bytes(options.campaign, name, folder, engine, options.cases)}")
                 if done.code not in {0, 1}:
                     print(f"  exit code {done.code}: {done.said}")
