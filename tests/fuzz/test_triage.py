@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from fuzz import triage
 from fuzz.cases import send
 from fuzz.findings import CONFIRMED, FLAKY, OFTEN, OPEN, README, SEEN, STATE, TEST, TRAFFIC, Finding
 from fuzz.known import KnownFindings
@@ -27,9 +26,11 @@ from fuzz.triage import (
     LOOKS,
     SAMPLE,
     WIDE,
+    Stopped,
     Suspect,
     Triage,
     akin,
+    attribution,
     bucket_of,
     joined,
 )
@@ -256,8 +257,8 @@ def test_two_cases_on_two_links_are_found_together(run: Path) -> None:
 def test_what_shows_slowly_is_found_by_doing_it_again_and_again(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(triage, "ROUNDS", 40)
-    monkeypatch.setattr(triage, "GROUP_SECONDS", 10.0)
+    monkeypatch.setattr(attribution, "ROUNDS", 40)
+    monkeypatch.setattr(attribution, "GROUP_SECONDS", 10.0)
 
     def fault(heard: list[bytes]) -> Objection | None:
         return GROWTH if sum(b"grow" in one for one in heard) >= 30 else None
@@ -338,7 +339,7 @@ def test_process_that_dies_at_once_is_waited_for_once(run: Path, monkeypatch: py
             suspect(92, b"second"),
             *others(9, 93),
         ]
-        culprit = made._delayed(SEGV, suspects, time.monotonic() + 30)
+        culprit = made._attribution._delayed(SEGV, suspects, time.monotonic() + 30)
     assert culprit is not None
     assert [one.numbered.number for one in culprit[0]][-1] == 92
     # All of them, all in front of the one that did it, and that one alone in two ways.
@@ -353,8 +354,8 @@ def test_many_cases_that_show_a_place_are_kept_when_time_is_up(
     with triage_of(run, on(b"bad", objection)) as made:
         suspects = [*others(5), suspect(6, b"bad"), *others(5, 7)]
         shown = suspects, made._lab.play(joined(suspects))
-        assert made._fewest(objection, shown, 0.0) == (shown if kept else None)
-        fewest = made._fewest(objection, shown, time.monotonic() + 30)
+        assert made._attribution._fewest(objection, shown, 0.0) == (shown if kept else None)
+        fewest = made._attribution._fewest(objection, shown, time.monotonic() + 30)
         assert fewest is not None
         assert fewest[0] == suspects[:6]
 
@@ -434,7 +435,7 @@ def test_many_findings_are_looked_into_one_after_the_other(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     most = 4
-    monkeypatch.setattr("fuzz.triage.MOST_OPEN", most)
+    monkeypatch.setattr("fuzz.triage.triage.MOST_OPEN", most)
     kinds = ["PUSH", "JOIN", "RESPONSE", "DECLARE", "INTEREST", "OAM", "CLOSE"]
     cases = [suspect(number, b"bad", message=kind) for number, kind in enumerate(kinds, 1)]
     with triage_of(run, on(b"bad", STALL)) as made:
@@ -450,14 +451,14 @@ def test_many_findings_are_looked_into_one_after_the_other(
 def test_the_campaign_does_not_wait_for_long_when_many_that_look_the_same_wait(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fuzz.triage.MOST_OPEN", 2)
-    monkeypatch.setattr("fuzz.triage.ROOM_SECONDS", 0.05)
+    monkeypatch.setattr("fuzz.triage.triage.MOST_OPEN", 2)
+    monkeypatch.setattr("fuzz.triage.triage.ROOM_SECONDS", 0.05)
     done = threading.Event()
 
     def attribute(*_: object) -> None:
         done.wait(30)
 
-    monkeypatch.setattr(Triage, "_attribute", attribute)
+    monkeypatch.setattr(attribution.Attribution, "culprit", attribute)
     with triage_of(run, on(b"bad")) as made:
         began = time.monotonic()
         for number in range(1, 6):
@@ -507,13 +508,13 @@ def test_what_waits_and_is_known_by_now_is_counted_and_not_looked_into(
     slowly = Slowly(on(b"bad", STALL))
     with triage_of(run, slowly) as made:
         looked_into = []
-        attribute = made._attribute
+        attribute = made._attribution.culprit
 
         def counted(*words: Any) -> Any:
             looked_into.append(words)
             return attribute(*words)
 
-        monkeypatch.setattr(made, "_attribute", counted)
+        monkeypatch.setattr(made._attribution, "culprit", counted)
         culprit = suspect(4, b"bad")
         made.take(STALL, [*others(3), culprit, suspect(5, b"harmless too")], 30)
         made.take(STALL, [*others(3, 11), replace(culprit, lane=14), suspect(15, b"harmless too")], 30)
@@ -901,7 +902,7 @@ def test_the_test_of_what_was_confirmed_is_run_on_the_node_once(
         ran.append(tried)
         return fails
 
-    monkeypatch.setattr(triage, "fails_on", check)
+    monkeypatch.setattr("fuzz.triage.triage.fails_on", check)
     with triage_of(run, lambda _: TWICE) as made:
         made.take(TWICE, [suspect(1, b"innocent")], 30)
         made.finish(30)
@@ -920,7 +921,7 @@ def test_the_test_of_what_was_made_smaller_is_run_again(run: Path, monkeypatch: 
         ran.append(tried.script.sends)
         return True
 
-    monkeypatch.setattr(triage, "fails_on", check)
+    monkeypatch.setattr("fuzz.triage.triage.fails_on", check)
     with triage_of(run, on(b"bad")) as made:
         made.take(CRASH, [suspect(1, b"harmless", b"bad")], 30)
         made.finish(30)
@@ -1286,7 +1287,7 @@ def test_what_was_made_smaller_before_something_else_came_up_is_not_lost(run: Pa
 
     with triage_of(run, on(b"bad")) as made:
         finding = made.found(CRASH, [suspect(1, bytes(range(40, 90)) + b"bad" + bytes(range(100, 200)))])
-        with pytest.raises(triage.Stopped):
+        with pytest.raises(Stopped):
             made.minimise(finding, 20, stop)
         assert finding.minimised is None
         small = finding.smaller[-1]
@@ -1585,7 +1586,7 @@ def test_what_there_is_no_time_to_compare_was_seen_all_the_same(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Lab, "compares", True)
-    monkeypatch.setattr(triage, "COMPARE_SECONDS", -1.0)
+    monkeypatch.setattr("fuzz.triage.triage.COMPARE_SECONDS", -1.0)
     with triage_of(run, lambda _: None) as made:
         made.take(DIFFERS, [suspect(1, b"x")], 0.0)
         made.finish(0)

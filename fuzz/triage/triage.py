@@ -1,106 +1,52 @@
-"""From an objection to a finding: which case did it, does it come again, what is it called, what is left out."""
+"""From an objection to a finding: who looks into it and when, which finding it is, what becomes of that."""
 
 from __future__ import annotations
 
 import math
-import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, TypeVar
 
 from conformance.config import RunConfig
 from conformance.errors import HarnessError
 from conformance.nodes.base import Node
-from fuzz.audience import attended
 from fuzz.cases import Case, Cause
 from fuzz.findings import (
-    CERTAIN,
     CONFIRMED,
     FLAKY,
     FOLDER,
     OPEN,
     PROVEN,
     SEEN,
-    STATE,
     TRAFFIC,
     Finding,
-    Minimised,
     drop_folder,
     folder_of,
     open_folder,
     without_line,
 )
-from fuzz.kinship import STAGE, about, other_message, phase_of, why_one
+from fuzz.kinship import about, other_message, phase_of, why_one
 from fuzz.known import KnownFindings
-from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried, linger_of
+from fuzz.lab import Lab, Tried
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection
-from fuzz.oracles.places import in_file, words_of
-from fuzz.plan import Numbered
-from fuzz.player import Ending, Played
+from fuzz.oracles.places import in_file
 from fuzz.regression import fails_on
-from fuzz.script import Do, Script, Step, Template
-from fuzz.shrink import shrink
+from fuzz.script import Script
 from fuzz.states import State
-from scapy_layers.batch import contents
-from scapy_layers.codes import Kind
+from fuzz.triage.attribution import ATTRIBUTE_SECONDS, RECENT, Attribution
+from fuzz.triage.confirming import CONFIRM_SECONDS, Confirming, Stopped
+from fuzz.triage.leaving_out import HITS, LeftOut
+from fuzz.triage.signature import beginning_of, bucket_of, is_placed, objection_of, spot
+from fuzz.triage.smaller import minimise
+from fuzz.triage.suspects import Suspect, ended_with, joined, odd
 from spark_reports.rows import utc_now
-
-HITS = 3
-"""After so many hits of a bucket, what hits it is left out: restarts would eat the time of the campaign."""
-
-HITS_FLAKY = 12
-"""The same for a bucket that nobody could confirm: what happens rarely is worth more tries."""
-
-WIDE = 4
-"""When so many causes of one kind hit a bucket, all of that kind are left out but for a sample."""
-
-SAMPLE = 64
-"""Of what is left out because it is like something that harms, every so manieth case is played all the same."""
-
-WANTED, TRIES = 3, 5
-"""A finding is confirmed when it comes again so often, of so many fresh nodes."""
 
 COMPARE_SECONDS = 60.0
 """So long all of what two nodes answer differently may be tried again behind the campaign, on fresh nodes."""
-
-CONFIRM_SECONDS = 8.0
-"""So long that may take; then as often as there was time for."""
-
-ATTRIBUTE_SECONDS = 20.0
-"""So long it may take to find out which case did it."""
-
-DELAYED_SECONDS = 40.0
-"""The same for a process that dies of nothing that is looked at at once, and has to be waited for."""
-
-LATE = 8
-"""So many cases in front of the one behind which a node was seen to be dead may have killed it."""
-
-RECENT = 8
-"""So many of the last cases are tried alone first."""
-
-SLOW_SECONDS = 4.0
-"""So long a script is played again and again to see whether the node grows by it."""
-
-GROUPS, GROUP_SECONDS = 6, 1.2
-"""So many groups of cases are tried for so long each, to see by which of them the node grows."""
-
-ORDINARY = frozenset({Do.REACH, Do.SETTLE, Do.CLOSE})
-"""Steps that every node has to bear: they are what is left of a script without its messages."""
-
-CONFIRM_SHARE, WAITED_SHARE = 0.15, 0.6
-"""Of the time in which something is made smaller, for seeing that the smallest comes again; where that takes long."""
-
-LEAST_SHARE, WAITED_LEAST = 0.2, 0.5
-"""Of that time, what has to be left to begin once more with the smallest that came again; where that takes long."""
-
-WAITED = frozenset({Harm.STALL, Harm.REFUSING, Harm.GONE})
-"""What takes seconds to be seen, in which hardly anything is done: several tries of it go side by side."""
 
 BORNE = frozenset({Harm.DISTURBED, Harm.UNDUE, Harm.PAUSE, Harm.SLOW, Harm.BUSY, Harm.UNDECODABLE})
 """With these a node goes on, and other harm shows all the same: where ordinary traffic is enough for one of them, it is
@@ -114,53 +60,6 @@ MOST_OPEN = 12
 
 ROOM_SECONDS = 1.0
 """So long it waits; then one more is counted with those that wait and look the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """What may have done it.
-
-    Attributes:
-        numbered: The case, with its number and campaign.
-        steps: Its own steps.
-        script: All that was played on its link: how it came into its state, the cases before it, itself.
-        lane: Number of the link; those of the same followed each other on it.
-        state: Where the link was in the beginning.
-        played: What became of it.
-    """
-
-    numbered: Numbered
-    steps: tuple[Step, ...]
-    script: Script
-    lane: int
-    state: State
-    played: Played | None = None
-
-    @property
-    def case(self) -> Case:
-        """The case."""
-        return self.numbered.case
-
-    @property
-    def alone(self) -> Script:
-        """The case on a link of its own."""
-        return Script((Step(Do.REACH, "a", self.state), *self.steps), self.script.where)
-
-    @property
-    def as_sent(self) -> Script:
-        """The same with the ZenohIDs that were drawn for it: a node may have taken them for lengths, counts and more.
-
-        What a link learns from the node, and what it counts, is its own; such steps stay as they are.
-        """
-        sends = [index for index, step in enumerate(self.steps) if step.do is Do.SEND]
-        sent = self.played.sent if self.played is not None else []
-        if len(sends) != len(sent) or any(self.steps[index].times != 1 for index in sends):
-            return self.alone
-        steps = list(self.steps)
-        for index, raw in zip(sends, sent, strict=True):
-            if set(steps[index].data.names) == {"zid"}:
-                steps[index] = replace(steps[index], data=Template.of(raw))
-        return Script((Step(Do.REACH, "a", self.state), *steps), self.script.where)
 
 
 @dataclass(slots=True, eq=False)
@@ -196,113 +95,11 @@ class Open:
     masked: int = 0
 
 
-Group = Sequence[Suspect]
-"""What was played together, in order."""
-
-
-def joined(suspects: Group) -> Script:
-    """Returns all of them as one script, in order; those that shared a link share one again."""
-    last = {suspect.lane: index for index, suspect in enumerate(suspects)}
-    names: dict[tuple[int, str], str] = {}
-    steps: list[Step] = []
-    for index, suspect in enumerate(suspects):
-        first = (suspect.lane, "a") not in names
-        own = (*([Step(Do.REACH, "a", suspect.state)] if first else []), *suspect.steps)
-        for step in own:
-            name = names.setdefault((suspect.lane, step.link), _name(len(names)))
-            steps.append(replace(step, link=name))
-        if last[suspect.lane] == index:
-            # The engine closes a link behind its last case, when the node has dealt with it.
-            for (lane, _), name in names.items():
-                if lane == suspect.lane:
-                    steps += [Step(Do.SETTLE, name), Step(Do.CLOSE, name)]
-        else:
-            steps.append(Step(Do.SETTLE, names[suspect.lane, "a"]))
-    return Script(tuple(steps), suspects[-1].script.where if suspects else ())
-
-
-def _name(number: int) -> str:
-    letters = "abcdefghijklmnopqrstuvwxyz"
-    return letters[number] if number < len(letters) else f"{letters[number % 26]}{number // 26}"
-
-
 # The signature --------------------------------------------------------------------------------------
-
-
-def bucket_of(objection: Objection, case: Case | None, state: State | None) -> str:
-    """Returns the signature of a finding in words, the same in every run and, as far as can be, every version.
-
-    Where the process says where it failed, that is what it is: signal, file, and what it said there; lines move
-    from version to version. Otherwise what is seen, and the kind of message and the part of a session it came in.
-    """
-    said = _seen(objection)
-    if is_placed(objection):
-        return said
-    # What a stage needs of a node is gone: whatever was said there last, the same thing is broken.
-    message = "" if objection.place == STAGE else case.message if case is not None else "?"
-    return " ".join(filter(None, [said, phase_of(state), message]))
-
-
-def bucket_without(objection: Objection, kind: str) -> str:
-    """Returns the signature of a finding that needs no message: what was sent when it was seen is not in it.
-
-    Args:
-        objection: What was seen.
-        kind: ``TRAFFIC`` or ``STATE``.
-    """
-    said = _seen(objection)
-    return said if is_placed(objection) else f"{said} {kind}"
-
-
-def _seen(objection: Objection) -> str:
-    """Returns what is seen, and where the process says that it failed, as signatures begin."""
-    words = words_of(objection.detail)
-    return " ".join(
-        filter(None, [str(objection.harm), without_line(objection.place), f'"{words}"' if words else ""])
-    )
-
-
-def bare(script: Script) -> Script:
-    """Returns what brings links into their states, without anything that is sent on them then."""
-    return script.with_steps(step for step in script.steps if step.do in ORDINARY)
-
-
-def is_placed(objection: Objection) -> bool:
-    """Tells whether the process itself said in which file of its own it failed."""
-    return in_file(objection.place)
 
 
 S = TypeVar("S")
 T = TypeVar("T")
-
-
-def akin(seen: Objection, now: Objection) -> bool:
-    """Tells whether an objection is the same harm as another, or shows better what that was."""
-    if now.harm in DEADLY:
-        if seen.harm in DEADLY:
-            return not (is_placed(seen) and is_placed(now)) or _spot(seen) == _spot(now)
-        return seen.harm in SERVING
-    if seen.harm is Harm.DIFFERS:
-        return now.harm is seen.harm and now.place == seen.place
-    if seen.harm is Harm.BUSY and now.harm in SERVING:
-        # What keeps one thread of it busy for long keeps all of them busy when it is done again and again.
-        return True
-    return seen.harm is now.harm or (seen.harm in SERVING and now.harm in SERVING)
-
-
-def telling(objection: Objection) -> int:
-    """Returns how much an objection tells: the place where it failed; that it ended; that it failed; what others see."""
-    if objection.harm not in DEADLY:
-        return 0
-    if is_placed(objection):
-        return 3
-    return 2 if objection.harm is Harm.CRASH else 1
-
-
-def _spot(objection: Objection) -> str:
-    """Returns file and line, without the signal: a panic may end the process or not."""
-    found = re.search(r"\S+:\d+", objection.place)
-    return found[0] if found else objection.place
 
 
 # Triage ---------------------------------------------------------------------------------------------
@@ -345,25 +142,23 @@ class Triage:
         self._node = node
         self._lab = lab
         self._known = known or KnownFindings()
-        self._through_known = through_known
+        self._left_out = LeftOut(through_known=through_known)
         self._folder = config.run_dir / FOLDER
         self.findings: dict[str, Finding] = {}
-        self.masked: Counter[Cause] = Counter()
+        self.masked = self._left_out.masked
         self.merged: list[Finding] = []
         self.unjudged = lab.unjudged
         self._names: dict[str, str] = {}
-        self._mask: dict[Cause, Finding] = {}
-        self._wide: dict[Cause, Finding] = {}
         self._spots: dict[tuple[Harm, str], str] = {}
-        self._samples: Counter[Cause] = Counter()
         self._looks: Counter[str] = Counter()
         self._open: list[Open] = []
-        self._held: dict[Cause, Open] = {}
         self._thread: ThreadPoolExecutor | None = None
         self._latest = math.inf
         self._small: Future[bool] | None = None
         self._large: list[Finding] = []
         self._writing = threading.Lock()
+        self._attribution = Attribution(lab, self.findings, self._over)
+        self._confirming = Confirming(lab, self._over, self._save)
 
     # Finding ---------------------------------------------------------------------------------------
 
@@ -385,7 +180,7 @@ class Triage:
         Returns:
             The bucket it fell into, saved.
         """
-        suspects = _ended_with(suspects) if objection.harm is Harm.GONE else suspects
+        suspects = ended_with(suspects) if objection.harm is Harm.GONE else suspects
         deadline = time.monotonic() + CONFIRM_SECONDS + ATTRIBUTE_SECONDS if deadline is None else deadline
         finding = self._met(objection, suspects)
         if finding is None:
@@ -464,7 +259,7 @@ class Triage:
         if len(suspects) == 1:
             # Whether it is true is not known yet; until then it shall not happen again.
             there.causes.update(suspects[0].case.causes)
-            self._held.update(dict.fromkeys(suspects[0].case.causes, there))
+            self._left_out.hold(suspects[0].case.causes, there)
         self.collect()
 
     def _unsure(self, finding: Finding) -> bool:
@@ -545,7 +340,7 @@ class Triage:
 
         try:
             if self._to_compare(finding):
-                self._compare(finding, stop)
+                self._confirming.compare(finding, stop)
             else:
                 self.minimise(finding, self._minimising, stop)
         except Stopped:
@@ -556,7 +351,7 @@ class Triage:
         """Returns what is being looked into and looks the same: place, or bucket of a case that surely did it."""
         for one in self._open:
             if is_placed(objection):
-                if is_placed(one.objection) and _spot(objection) == _spot(one.objection):
+                if is_placed(one.objection) and spot(objection) == spot(one.objection):
                     return one
             elif len(suspects) == len(one.suspects) == 1:
                 suspect = suspects[0]
@@ -576,7 +371,9 @@ class Triage:
             self.collect()
         if len(self._open) < MOST_OPEN:
             return None
-        return next((one for one in self._open[::-1] if _seen(one.objection) == _seen(objection)), None)
+        return next(
+            (one for one in self._open[::-1] if beginning_of(one.objection) == beginning_of(objection)), None
+        )
 
     def _beside(self, function: Callable[[S], T], one: S) -> Future[T]:
         if self._thread is None:
@@ -588,7 +385,7 @@ class Triage:
         culprit = None
         try:
             deadline = min(time.monotonic() + one.seconds, self._latest)
-            culprit = self._attribute(one.objection, one.suspects, deadline)
+            culprit = self._attribution.culprit(one.objection, one.suspects, deadline)
         finally:
             if culprit is None:
                 self._lab.rest()
@@ -600,7 +397,9 @@ class Triage:
         assert finding is not None
         assert finding.tried is not None
         try:
-            self._confirm(finding, finding.tried, min(time.monotonic() + one.seconds, self._latest))
+            self._confirming.confirm(
+                finding, finding.tried, min(time.monotonic() + one.seconds, self._latest)
+            )
         finally:
             self._lab.rest()
 
@@ -630,7 +429,7 @@ class Triage:
                 job.result()
             except HarnessError as error:
                 finding.notes.append(f"It could not be tried more often: {error}")
-                self._settle(finding, [])
+                self._confirming.settle(finding, [])
             finding = self._joined_to_other(finding)
         self._close(one, finding)
         smaller = self._minimising and finding.status == CONFIRMED and finding.minimised is None
@@ -655,8 +454,7 @@ class Triage:
     def _close(self, one: Open, finding: Finding) -> None:
         """Takes what was looked into for a finding: what else was met that looks the same, and what was left out."""
         self._open.remove(one)
-        for cause in one.causes:
-            self._held.pop(cause, None)
+        self._left_out.release(one.causes)
         self._enter(finding, one.objection)
         for objection, suspect in one.again:
             self._hit(finding, objection, suspect)
@@ -694,7 +492,7 @@ class Triage:
     def _again(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding | None:
         """Returns the bucket of something that was met before, when that can be told without looking into it."""
         if is_placed(objection):
-            name = self._spots.get((objection.harm, _spot(objection)))
+            name = self._spots.get((objection.harm, spot(objection)))
             return self.findings.get(name) if name else None
         for suspect in reversed(suspects):
             for finding in self.findings.values():
@@ -704,7 +502,7 @@ class Triage:
                 if same and not in_file(finding.place) and finding.causes & set(suspect.case.causes):
                     return finding
         # What was played behind it got no answer either.
-        first = next(iter(_odd(suspects)), None) if objection.harm in SERVING else None
+        first = next(iter(odd(suspects)), None) if objection.harm in SERVING else None
         if first is None and (len(suspects) == 1 or self._surely_last(objection, suspects)):
             first = suspects[-1]
         return self._called(bucket_of(objection, first.case, first.state)) if first else None
@@ -786,19 +584,19 @@ class Triage:
         name = bucket_of(objection, suspect.case if suspect else None, suspect.state if suspect else None)
         other = self.findings.get(name)
         if is_placed(objection):
-            known = self._spots.get((objection.harm, _spot(objection)))
+            known = self._spots.get((objection.harm, spot(objection)))
             if known:
                 return known
             if other is not None:
-                return f"{name} {_spot(objection).rpartition(':')[2]}"
+                return f"{name} {spot(objection).rpartition(':')[2]}"
         return name
 
     def _enter(self, finding: Finding, objection: Objection) -> None:
         """Takes a finding in, in the folder of its bucket."""
         self.findings[finding.bucket] = finding
-        for seen in (objection, _objection(finding)):
+        for seen in (objection, objection_of(finding)):
             if is_placed(seen) and seen.harm is finding.harm:
-                self._spots[finding.harm, _spot(seen)] = finding.bucket
+                self._spots[finding.harm, spot(seen)] = finding.bucket
         known = self._known.of(finding.signature, finding.impl, finding.version)
         finding.known = known.id if known else ""
         finding.settle()
@@ -828,11 +626,7 @@ class Triage:
             return
         if finding.without == TRAFFIC and finding.harm in BORNE and finding.before + finding.hits >= HITS:
             self._pass_over(finding, f"it was met {HITS} times, and ordinary traffic is enough for it")
-        most = HITS if finding.status == CONFIRMED or finding.known or finding.harm in CERTAIN else HITS_FLAKY
-        if finding.before + finding.hits >= most and not (finding.known and self._through_known):
-            self._mask |= dict.fromkeys(finding.causes, finding)
-            alike = Counter(kind for cause in finding.causes for kind in _kinds(cause))
-            self._wide |= {kind: finding for kind, count in alike.items() if count >= WIDE}
+        self._left_out.learn(finding)
 
     def behind(self, finding: Finding, objection: Objection | None) -> None:
         """Takes what is seen in new sessions behind a finding, before any other case, where nobody starts the node anew.
@@ -862,14 +656,14 @@ class Triage:
                 if suspects
                 else "Nothing had been played when it was seen."
             )
-            self._settle(guess, [])
+            self._confirming.settle(guess, [])
             return guess
         try:
-            culprit = self._attribute(objection, suspects, deadline)
+            culprit = self._attribution.culprit(objection, suspects, deadline)
             if culprit is not None:
                 finding = self._show(guess, *culprit)
                 if finding.tried is culprit[1]:
-                    self._confirm(finding, culprit[1], deadline)
+                    self._confirming.confirm(finding, culprit[1], deadline)
                     finding = self._joined_to_other(finding)
                 return finding
         except HarnessError as error:
@@ -896,7 +690,7 @@ class Triage:
             guess.status = OPEN
             self._save(guess)
         else:
-            self._settle(guess, [])
+            self._confirming.settle(guess, [])
         return guess
 
     def _unlaid(self, guess: Finding, objection: Objection) -> Finding | None:
@@ -959,291 +753,12 @@ class Triage:
         finding.first = tried.script
         self._save(finding)
 
-    def _attribute(
-        self, objection: Objection, suspects: Sequence[Suspect], deadline: float
-    ) -> tuple[Suspect, Tried] | None:
-        """Returns the suspect that did it, with a try on a fresh node that shows it; None when nothing does."""
-        until = min(deadline, time.monotonic() + ATTRIBUTE_SECONDS)
-        if objection.harm in SLOW:
-            return self._attribute_slow(objection, suspects, deadline)
-        found = self._first(objection, self._guesses(suspects), until)
-        found = found or self._familiar(objection, suspects, until)
-        if found is not None:
-            return found[0][-1], found[1]
-        # Neither the last nor its session: one that is further back, or many of them together.
-        scripts = [suspect.as_sent for suspect in suspects]
-        seen = self._lab.walk(scripts, partial(akin, objection), until)
-        if seen is None and objection.harm in DEADLY:
-            seen = self._lab.walk(map(attended, scripts), partial(akin, objection), until)
-        tries: list[tuple[Group, Script]] = []
-        if seen is not None:
-            suspect = suspects[seen[0]]
-            before = suspects[: seen[0] + 1]
-            # Harm that takes long to be seen shall not be given up so near to the end.
-            until = min(deadline, max(until, time.monotonic() + 4 * seen[1].seconds + 2))
-            ways = dict.fromkeys((suspect.alone, suspect.as_sent, seen[1].script, suspect.script))
-            tries += [((suspect,), script) for script in ways]
-            # It may have taken its time to die.
-            tries += [((one,), one.as_sent) for one in reversed(before[-LATE:-1])]
-            tries.append((before, joined(before)))
-        tries += [(suspects[-count:], joined(suspects[-count:])) for count in _doubling(len(suspects))]
-        found = self._first(objection, iter(tries), until, LINGER)
-        if objection.harm in CERTAIN and (found is None or len(found[0]) > 1):
-            until = max(deadline, time.monotonic() + DELAYED_SECONDS)
-            found = self._delayed(objection, suspects if found is None else found[0], until) or found
-        return found and (found[0][-1], found[1])
-
-    def _familiar(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
-        """Tries those of many suspects that are about a message of which a process is known to die as this one did.
-
-        It may take its time to die, and then others seem to have done it, or many together.
-        """
-        if objection.harm not in CERTAIN or is_placed(objection) or len(suspects) == 1:
-            return None
-        place = without_line(objection.place)
-        for finding in list(self.findings.values()):
-            same = finding.harm is objection.harm and without_line(finding.place) == place
-            if same and finding.status in PROVEN and finding.tried is not None and not finding.without:
-                like = [one for one in reversed(suspects) if one.case.message in finding.messages][:RECENT]
-                tries: Iterator[tuple[Group, Script]] = (((one,), one.as_sent) for one in like)
-                found = self._first(objection, tries, until, linger_of(finding.waited))
-                if found is not None:
-                    return found
-        return None
-
-    def _delayed(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
-        """Returns who made a process die that takes its time to die, with a try that shows it.
-
-        Cases are played from the first one on, and then the process is waited for: the last one of the fewest of which
-        it dies is the one that did it.
-        """
-        shown = self._first(objection, iter([(suspects, joined(suspects))]), until, LONGEST_LINGER)
-        if shown is not None and not shown[1].waited:
-            # It died while they were played: of the last one then, most likely.
-            shown = self._fewest(objection, shown, until, at_once=True)
-            if shown is not None and len(fewer := shown[0][:-1]):
-                tries = iter([(fewer, joined(fewer))])
-                before = self._first(objection, tries, until, linger_of(shown[1].seconds))
-                shown = (before and self._fewest(objection, before, until)) or shown
-        elif shown is not None:
-            shown = self._fewest(objection, shown, until)
-        if shown is None:
-            return None
-        last = shown[0][-1]
-        alone = (((last,), script) for script in (last.alone, last.script))
-        return self._first(objection, alone, until, linger_of(shown[1].seconds)) or shown
-
-    def _fewest(
-        self, objection: Objection, shown: tuple[Group, Tried], until: float, *, at_once: bool = False
-    ) -> tuple[Group, Tried] | None:
-        """Returns the fewest of some cases, from the first one on, that show the harm.
-
-        When time is up these are those found by then, where the process has said where it failed; None where it has not.
-
-        Args:
-            objection: What was seen.
-            shown: All of them, with a try that shows it.
-            until: On ``time.monotonic``.
-            at_once: A process that dies of them is taken to do so at once.
-        """
-        suspects, too_few = shown[0], 0
-        while (count := len(shown[0])) - too_few > 1:
-            if time.monotonic() >= min(until, self._latest):
-                # What is called by its place needs no case, and can be made smaller from here.
-                return shown if is_placed(objection) else None
-            group = suspects[: (count + too_few) // 2]
-            # It is not known how long after the first case it died, only that it was not longer.
-            linger = LINGER if at_once else linger_of(shown[1].seconds)
-            fewer = self._first(objection, iter([(group, joined(group))]), until, linger)
-            if fewer is None:
-                too_few = len(group)
-            else:
-                shown = fewer
-        return shown
-
-    def _first(
-        self, objection: Objection, tries: Iterator[tuple[Group, Script]], until: float, linger: float = 0.0
-    ) -> tuple[Group, Tried] | None:
-        """Returns the first try that shows the harm, and what was played in it."""
-        for group, script in tries:
-            if time.monotonic() >= min(until, self._latest):
-                return None
-            tried = self._lab.play(script, case=group[-1].case, linger=linger)
-            if tried.objection is not None and akin(objection, tried.objection):
-                return group, tried
-        return None
-
-    @staticmethod
-    def _guesses(suspects: Group) -> Iterator[tuple[Group, Script]]:
-        """Yields what is most likely: the last cases alone, then what was played on the link of the last."""
-        last = suspects[-1]
-        yield (last,), last.alone
-        if last.as_sent != last.alone:
-            yield (last,), last.as_sent
-        if len(last.script.steps) > len(last.alone.steps):
-            yield (last,), last.script
-        for suspect in _odd(suspects[:-1])[: RECENT // 2]:
-            yield (suspect,), suspect.as_sent
-        # Some harm is a matter of luck.
-        yield (last,), last.alone
-        yield (last,), last.alone
-
-    def _attribute_slow(
-        self, objection: Objection, suspects: Sequence[Suspect], deadline: float
-    ) -> tuple[Suspect, Tried] | None:
-        """The same for what shows only when it is done again and again.
-
-        All that was played is tried in groups; the group by which the node grows most is split again.
-        """
-        which = 1 if objection.harm is Harm.LEAK else 0
-        left = _one_of_each(suspects)
-        while len(left) > 1:
-            groups = [left[at::GROUPS] for at in range(min(GROUPS, len(left)))]
-            grown = []
-            for group in groups:
-                if time.monotonic() >= min(deadline, self._latest):
-                    return None
-                tried = self._again_and_again(group, GROUP_SECONDS)
-                if tried.objection is not None and akin(objection, tried.objection):
-                    grown.append(float("inf"))
-                    break
-                grown.append(tried.grown[which])
-            if max(grown) <= 0:
-                return None
-            left = groups[grown.index(max(grown))]
-        tried = self._again_and_again(left, SLOW_SECONDS)
-        if tried.objection is not None and akin(objection, tried.objection):
-            return left[0], tried
-        return None
-
-    def _again_and_again(self, group: Sequence[Suspect], seconds: float) -> Tried:
-        script = joined(group) if len(group) > 1 else group[0].alone
-        return self._lab.play(script, rounds=ROUNDS, seconds=seconds, case=group[-1].case)
-
-    def _confirm(self, finding: Finding, tried: Tried, deadline: float) -> None:
-        """Plays it on fresh nodes, n of m times; without its message first, which may be innocent."""
-        try:
-            if self._confirm_without(finding, tried, deadline):
-                return
-        except NoFreshNode as error:
-            finding.notes.append(f"It could not be tried without its message: {error}")
-        until = min(deadline, time.monotonic() + CONFIRM_SECONDS)
-        linger = linger_of(finding.waited)
-        results, _ = self._times(finding, finding.script, [tried] if tried.fresh else [], until, linger)
-        self._settle(finding, results)
-
-    def _times(
-        self, finding: Finding, script: Script, tries: list[Tried], until: float, linger: float
-    ) -> tuple[list[bool], Tried | None]:
-        """Plays a script on fresh nodes until it is clear whether it shows the fault.
-
-        Args:
-            finding: The fault.
-            script: What is played.
-            tries: Tries of it that showed the fault.
-            until: On ``time.monotonic``; then as often as there was time for.
-            linger: See ``Lab.play``.
-
-        Returns:
-            Whether it was seen, for each try; the last one in which it was.
-        """
-        results = [True] * len(tries)
-        last = self._try_again(
-            finding,
-            results,
-            lambda: self._lab.play(script, rounds=_rounds(finding.rounds), linger=linger),
-            lambda: bool(results) and time.monotonic() >= min(until, self._latest),
-        )
-        return results, last or (tries[-1] if tries else None)
-
-    def _try_again(
-        self, finding: Finding, results: list[bool], play: Callable[[], Tried], enough: Callable[[], bool]
-    ) -> Tried | None:
-        """Plays something on fresh nodes until it is clear whether it is true, or ``enough`` says so.
-
-        Args:
-            finding: What it is.
-            results: Whether it was seen, for each try; what comes is added.
-            play: Plays it once.
-            enough: Is asked before each try.
-
-        Returns:
-            The last of these tries in which it was seen.
-        """
-        last = None
-        while not _is_clear(results) and not enough():
-            try:
-                tried = play()
-            except NoFreshNode as error:
-                finding.notes.append(f"It could not be tried more often: {error}")
-                break
-            shows = tried.objection is not None and akin(_objection(finding), tried.objection)
-            results.append(shows)
-            last = tried if shows else last
-        return last
-
-    def _confirm_without(self, finding: Finding, tried: Tried, deadline: float) -> bool:
-        """Sees whether the fault shows without the message: only coming into the state; with nothing at all.
-
-        What showed that is confirmed as any finding is, and then it is what the finding is about.
-
-        Returns:
-            Whether it does; otherwise the finding is as it was.
-        """
-        controls = [(STATE, bare(finding.script))] if bare(finding.script) != finding.script else []
-        controls += [(TRAFFIC, finding.script.with_steps(()))]
-        linger = min(LONGEST_LINGER, max(LINGER, tried.seconds))
-        kept = _rounds(finding.rounds)
-        found = False
-        for kind, script in controls:
-            if script == finding.script:
-                continue
-            if time.monotonic() >= min(deadline, self._latest):
-                if not found:
-                    finding.notes.append("There was no time to see whether it shows without its message.")
-                break
-            seen = self._lab.play(script, rounds=kept, seconds=SLOW_SECONDS, linger=linger)
-            if seen.objection is None or not _same(_objection(finding), seen.objection):
-                break
-            until = min(deadline, time.monotonic() + CONFIRM_SECONDS)
-            results, last = self._times(finding, script, [seen], until, linger)
-            assert last is not None
-            if not _is_true(results):
-                how = f"{results.count(True)} of {len(results)} times"
-                finding.notes.append(f"Without its message it was seen {how}, which is not often enough.")
-                break
-            self._lay_on_none(finding, kind, last)
-            self._settle(finding, results)
-            found = True
-        return found
-
-    def _lay_on_none(self, finding: Finding, kind: str, tried: Tried) -> None:
-        """Takes back what a finding says of a case and its message."""
-        assert tried.objection is not None
-        finding.without = kind
-        finding.shown_by(tried)
-        finding.message = finding.field = ""
-        finding.mutation = "nothing" if kind == TRAFFIC else "nothing but to come into its state"
-        finding.messages.clear()
-        finding.causes.clear()
-        if kind == TRAFFIC:
-            finding.state = ""
-            finding.minimised = Minimised(0, 0, 0.0, 0, done=True)
-        seen = tried.objection
-        finding.harm, finding.oracle, finding.place, finding.detail = (
-            seen.harm,
-            seen.oracle,
-            seen.place,
-            seen.detail,
-        )
-        finding.bucket = bucket_without(seen, kind)
-
     def _prove(self, finding: Finding) -> None:
         """Runs the test of a finding: it may pass although the fault is there, and then that is said."""
         tried = finding.tried
         if finding.status != CONFIRMED or finding.test_fails is not None or not self._lab.able:
             return
-        if tried is not None and finding.path is not None and time.monotonic() < self._latest:
+        if tried is not None and finding.path is not None and not self._over(math.inf):
             finding.test_fails = fails_on(finding.node, str(finding.harm), tried)
             self._save(finding)
 
@@ -1262,24 +777,13 @@ class Triage:
         if there is None or there is finding:
             return finding
         if there.bucket in self.findings:
-            self._hit(there, _objection(finding), None)
+            self._hit(there, objection_of(finding), None)
             there.states |= finding.states
         # Of those the kept one was met by.
         there.case_buckets |= finding.case_buckets
         if finding.path != there.path:
             drop_folder(finding.path)
         return there
-
-    def _settle(self, finding: Finding, results: Sequence[bool]) -> None:
-        hits = results.count(True)
-        finding.confirmed = hits, len(results)
-        if _is_true(results):
-            finding.status = CONFIRMED
-        elif finding.beyond_doubt:
-            finding.status = SEEN
-        else:
-            finding.status = FLAKY
-        self._save(finding)
 
     # One fault, one finding ------------------------------------------------------------------------
 
@@ -1306,8 +810,7 @@ class Triage:
         """Takes all that was told as one finding for hits of another one, which is the same fault."""
         del self.findings[gone.bucket]
         self._rename(gone.bucket, kept.bucket)
-        for left_out in (self._mask, self._wide):
-            left_out.update({cause: kept for cause, one in left_out.items() if one is gone})
+        self._left_out.move(gone, kept)
         with self._writing:
             kept.hits += gone.hits
             kept.before += gone.before
@@ -1361,7 +864,7 @@ class Triage:
 
     @staticmethod
     def _called_by(finding: Finding, words: str) -> str:
-        return " ".join([_seen(_objection(finding)), phase_of(State(finding.state)), words])
+        return " ".join([beginning_of(objection_of(finding)), phase_of(State(finding.state)), words])
 
     def _call(self, finding: Finding, words: str, why: str) -> None:
         """Calls a finding by other words than those that it was met by, unless another one is called so."""
@@ -1410,24 +913,6 @@ class Triage:
         """Tells whether nobody has seen yet whether two fresh nodes differ as two that were used did."""
         return finding.harm is Harm.DIFFERS and not finding.confirmed[1] and self._lab.compares
 
-    def _compare(self, finding: Finding, stop: Callable[[], bool]) -> None:
-        """Plays what two nodes answer differently on fresh nodes of both kinds, n of m times.
-
-        Raises:
-            Stopped: ``stop`` has said so; the finding is as it was.
-        """
-
-        def enough() -> bool:
-            if stop():
-                raise Stopped
-            return False
-
-        results: list[bool] = []
-        shown = self._try_again(finding, results, lambda: self._lab.compare(finding.script), enough)
-        if shown is not None:
-            finding.shown_by(shown)
-        self._settle(finding, results)
-
     def minimise_all(self, seconds: float, begin: Callable[[int, int], None]) -> None:
         """Makes all findings smaller that are not yet, behind the campaign, and tries those again that take two nodes.
 
@@ -1442,9 +927,9 @@ class Triage:
             if self._to_compare(finding):
                 # There may be hundreds of them.
                 try:
-                    self._compare(finding, lambda: time.monotonic() >= until)
+                    self._confirming.compare(finding, lambda: time.monotonic() >= until)
                 except Stopped:
-                    self._settle(finding, [])
+                    self._confirming.settle(finding, [])
             self.minimise(finding, seconds)
             self._merge(finding)
 
@@ -1452,111 +937,13 @@ class Triage:
         with self._writing:
             finding.save()
 
-    # Leaving out -----------------------------------------------------------------------------------
-
     def leaves_out(self, case: Case) -> bool:
         """Tells whether a case is not to be played because what it does is known by now, and counts it."""
-        for cause in case.causes:
-            held = self._held.get(cause)
-            if held is not None:
-                held.masked += 1
-                return True
-            finding = self._mask.get(cause)
-            if finding is None:
-                for kind in _kinds(cause):
-                    finding = self._wide.get(kind)
-                    if finding is not None:
-                        self._samples[kind] += 1
-                        if self._samples[kind] % SAMPLE == 0:
-                            return False
-                        break
-            if finding is not None:
-                finding.masked += 1
-                self.masked[cause] += 1
-                return True
-        return False
+        return self._left_out.takes(case)
 
-
-class Stopped(Exception):
-    """There was no more time for it."""
-
-
-def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool] = lambda: False) -> None:
-    """Makes the script of a finding smaller and confirms the smallest on fresh nodes.
-
-    Raises:
-        NoFreshNode: There is none.
-        Stopped: ``stop`` has said so.
-    """
-    began = time.monotonic()
-    deadline = began + seconds
-    wanted = _objection(finding)
-    slow = finding.harm in SLOW
-    origin = finding.script
-    linger = linger_of(finding.waited) if finding.waited else 0.0
-
-    def harms(script: Script, *, fresh: bool = False) -> bool:
-        if stop():
-            raise Stopped
-        if not _same_kind(script, origin, wanted):
-            return False
-        tried = lab.play(
-            script,
-            fresh=fresh or slow or linger > 0,
-            rounds=_rounds(finding.rounds),
-            seconds=SLOW_SECONDS,
-            linger=linger,
-        )
-        if tried.objection is None or not _same(wanted, tried.objection):
-            return False
-        if not tried.fresh:
-            # What came before may have helped.
-            return harms(script, fresh=True)
-        finding.smaller.append(script)
-        return True
-
-    share, least = (WAITED_SHARE, WAITED_LEAST) if finding.harm in WAITED else (CONFIRM_SHARE, LEAST_SHARE)
-    smallest, tries, done, hurry = origin, 0, False, True
-    tried: set[str] = set()
-    while not done and (left := deadline - time.monotonic()) >= least * seconds:
-        # Some of the time is for seeing that the smallest does it again and again.
-        with lab.hurried() if hurry else nullcontext():
-            result = shrink(smallest, harms, deadline - share * left, finding.smaller[::-1], tried)
-        smaller = result.kept[1:]
-        true = _smallest(
-            smaller, lambda script: _confirmed(lab, finding, script, wanted), deadline + seconds / 4
-        )
-        smallest, tries = result.kept[true], tries + result.tries
-        # What showed only in a hurry is not it.
-        if true < len(smaller):
-            hurry, tried = False, set()
-            finding.smaller.clear()
-        done = result.done and true == len(smaller)
-    finding.minimised = Minimised(
-        finding.script.sends, finding.script.size, time.monotonic() - began, tries, done
-    )
-
-
-def _smallest(kept: Sequence[Script], is_true: Callable[[Script], bool], late: float) -> int:
-    """Looks for the smallest of some scripts that is true; the smallest of all mostly is, those before it likelier.
-
-    Args:
-        kept: Each smaller than the one before.
-        is_true: Tells whether it is, and takes it then.
-        late: On ``time.monotonic``; nothing is tried behind it.
-
-    Returns:
-        How many of them there are up to the one that was taken; 0 when none was.
-    """
-    true, false = 0, len(kept) + 1
-    at = len(kept)
-    while false - true > 1 and time.monotonic() < late:
-        if is_true(kept[at - 1]):
-            true = at
-        else:
-            false = at
-        at = (true + false) // 2
-    return true
+    def _over(self, until: float) -> bool:
+        """Tells whether a time on ``time.monotonic`` has come, or all has to end."""
+        return time.monotonic() >= min(until, self._latest)
 
 
 def _emptied(finding: Finding, other: str, why: str) -> Finding:
@@ -1570,119 +957,3 @@ def _emptied(finding: Finding, other: str, why: str) -> Finding:
 def _gravity(finding: Finding) -> int:
     """Returns how grave what is seen is, 0 for the gravest."""
     return list(Harm).index(finding.harm)
-
-
-def _confirmed(lab: Lab, finding: Finding, script: Script, wanted: Objection) -> bool:
-    """Plays a smaller script with all the patience there is; it is the finding's when it does it every time."""
-    rounds, linger = _rounds(finding.rounds), linger_of(finding.waited)
-    tries: list[Tried] = []
-    while len(tries) < WANTED:
-        beside = WANTED if finding.harm in WAITED else 1
-        more = lab.play_beside(script, beside, rounds=rounds, linger=linger)
-        if not all(tried.objection is not None and _same(wanted, tried.objection) for tried in more):
-            return False
-        tries += more
-    finding.shown_by(tries[-1])
-    finding.confirmed = len(tries), len(tries)
-    return True
-
-
-def _is_true(results: Sequence[bool]) -> bool:
-    """Tells whether something came again on fresh nodes as often as was asked for."""
-    return results.count(True) >= WANTED or (bool(results) and all(results))
-
-
-def _is_clear(results: Sequence[bool]) -> bool:
-    """Tells whether something was tried so often on fresh nodes that it is clear whether it is true."""
-    hits = results.count(True)
-    return len(results) >= TRIES or hits >= WANTED or len(results) - hits > TRIES - WANTED
-
-
-def _rounds(rounds: int) -> int:
-    """Returns how often something is played that showed after so many rounds."""
-    return 1 if rounds == 1 else min(ROUNDS, 2 * rounds)
-
-
-def _objection(finding: Finding) -> Objection:
-    return Objection(finding.oracle, finding.harm, finding.place, finding.detail)
-
-
-def _same(wanted: Objection, now: Objection) -> bool:
-    """Tells whether an objection is to the very same fault."""
-    if is_placed(wanted):
-        return now.harm in DEADLY and _spot(wanted) == _spot(now)
-    return (now.harm is wanted.harm and without_line(now.place) == without_line(wanted.place)) or (
-        now.harm in SERVING and wanted.harm in SERVING
-    )
-
-
-def _same_kind(script: Script, origin: Script, wanted: Objection) -> bool:
-    """Tells whether a smaller script is still about the same thing, where nothing but that tells faults apart."""
-    if is_placed(wanted):
-        return True
-    phases = {phase_of(step.state) for step in script.steps if step.state is not None}
-    before = {phase_of(step.state) for step in origin.steps if step.state is not None}
-    return phases <= before and bool(names_in(script) & names_in(origin) or not names_in(origin))
-
-
-def names_in(script: Script) -> set[str]:
-    """Returns the names of the messages that a script sends, as far as its bytes can be read."""
-    names: set[str] = set()
-    scouting = any(step.state is State.SCOUTING for step in script.steps)
-    for step in script.steps:
-        if step.do is Do.SEND and step.data.pieces:
-            raw = b"".join(
-                piece if isinstance(piece, bytes) else _STAND_IN.get(piece, b"\x01")
-                for piece in step.data.pieces
-            )
-            names.update(contents(raw[:4096], Kind.SCOUTING if scouting else None).names.split())
-    return names - {"FRAME"} or names
-
-
-_STAND_IN = {"size": b"", "size32": b"", "zid": bytes(range(1, 17)), "cookie": b"\x01c"}
-
-
-def _ended_with(suspects: Sequence[Suspect]) -> Sequence[Suspect]:
-    """Returns the last suspect whose link the node ended without a word, alone: a process ends its links with itself.
-
-    What was played behind it, or beside it, only met that. All of them where there is no such.
-    """
-    ended = (one for one in reversed(suspects) if one.played and one.played.ending is Ending.REFUSED)
-    last = next(ended, None)
-    return suspects if last is None else [last]
-
-
-def _odd(suspects: Sequence[Suspect]) -> list[Suspect]:
-    """Returns those of the last suspects that got no answer, the first of them first."""
-    return [
-        suspect
-        for suspect in suspects[-64:]
-        if suspect.played is not None and (suspect.played.ending is Ending.SILENT or suspect.played.failure)
-    ]
-
-
-def _kinds(cause: Cause) -> tuple[Cause, ...]:
-    """Returns what a cause is one of: the same kind of lie anywhere in its source; about the same field anywhere."""
-    tail = cause.field.rpartition(".")[2]
-    kinds = [Cause(cause.source, "*", cause.kind)]
-    if tail:
-        kinds.append(Cause("*", tail, cause.kind))
-    return tuple(kinds)
-
-
-def _doubling(most: int) -> Iterator[int]:
-    count = 2
-    while count < most:
-        yield count
-        count *= 4
-    if most > 1:
-        yield most
-
-
-def _one_of_each(suspects: Sequence[Suspect]) -> list[Suspect]:
-    """Returns the newest suspect of each cause, at most 256 of them."""
-    newest: dict[tuple[Cause, ...], Suspect] = {}
-    for suspect in suspects:
-        newest.pop(suspect.case.causes, None)
-        newest[suspect.case.causes] = suspect
-    return list(newest.values())[-256:]

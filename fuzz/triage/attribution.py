@@ -1,0 +1,207 @@
+"""Which case did it: suspects are tried on fresh nodes, the likeliest first."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+
+from fuzz.audience import attended
+from fuzz.findings import CERTAIN, PROVEN, Finding, without_line
+from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, Tried, linger_of
+from fuzz.oracles import DEADLY, Harm, Objection
+from fuzz.script import Script
+from fuzz.triage.confirming import SLOW_SECONDS
+from fuzz.triage.signature import akin, is_placed
+from fuzz.triage.suspects import Group, Suspect, doubling, joined, odd, one_of_each
+
+ATTRIBUTE_SECONDS = 20.0
+"""So long it may take to find out which case did it."""
+
+DELAYED_SECONDS = 40.0
+"""The same for a process that dies of nothing that is looked at at once, and has to be waited for."""
+
+LATE = 8
+"""So many cases in front of the one behind which a node was seen to be dead may have killed it."""
+
+RECENT = 8
+"""So many of the last cases are tried alone first."""
+
+GROUPS, GROUP_SECONDS = 6, 1.2
+"""So many groups of cases are tried for so long each, to see by which of them the node grows."""
+
+
+class Attribution:
+    """Finds the case that did it.
+
+    Args:
+        lab: Where scripts are tried.
+        findings: Those that there are; read only.
+        over: Tells whether a time on ``time.monotonic`` has come, or all has to end.
+    """
+
+    def __init__(self, lab: Lab, findings: Mapping[str, Finding], over: Callable[[float], bool]) -> None:
+        self._lab = lab
+        self._findings = findings
+        self._over = over
+
+    def culprit(
+        self, objection: Objection, suspects: Sequence[Suspect], deadline: float
+    ) -> tuple[Suspect, Tried] | None:
+        """Returns the suspect that did it, with a try on a fresh node that shows it; None when nothing does."""
+        until = min(deadline, time.monotonic() + ATTRIBUTE_SECONDS)
+        if objection.harm in SLOW:
+            return self._slow(objection, suspects, deadline)
+        found = self._first(objection, self._guesses(suspects), until)
+        found = found or self._familiar(objection, suspects, until)
+        if found is not None:
+            return found[0][-1], found[1]
+        # Neither the last nor its session: one that is further back, or many of them together.
+        scripts = [suspect.as_sent for suspect in suspects]
+        seen = self._lab.walk(scripts, partial(akin, objection), until)
+        if seen is None and objection.harm in DEADLY:
+            seen = self._lab.walk(map(attended, scripts), partial(akin, objection), until)
+        tries: list[tuple[Group, Script]] = []
+        if seen is not None:
+            suspect = suspects[seen[0]]
+            before = suspects[: seen[0] + 1]
+            # Harm that takes long to be seen shall not be given up so near to the end.
+            until = min(deadline, max(until, time.monotonic() + 4 * seen[1].seconds + 2))
+            ways = dict.fromkeys((suspect.alone, suspect.as_sent, seen[1].script, suspect.script))
+            tries += [((suspect,), script) for script in ways]
+            # It may have taken its time to die.
+            tries += [((one,), one.as_sent) for one in reversed(before[-LATE:-1])]
+            tries.append((before, joined(before)))
+        tries += [(suspects[-count:], joined(suspects[-count:])) for count in doubling(len(suspects))]
+        found = self._first(objection, iter(tries), until, LINGER)
+        if objection.harm in CERTAIN and (found is None or len(found[0]) > 1):
+            until = max(deadline, time.monotonic() + DELAYED_SECONDS)
+            found = self._delayed(objection, suspects if found is None else found[0], until) or found
+        return found and (found[0][-1], found[1])
+
+    def _familiar(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
+        """Tries those of many suspects that are about a message of which a process is known to die as this one did.
+
+        It may take its time to die, and then others seem to have done it, or many together.
+        """
+        if objection.harm not in CERTAIN or is_placed(objection) or len(suspects) == 1:
+            return None
+        place = without_line(objection.place)
+        for finding in list(self._findings.values()):
+            same = finding.harm is objection.harm and without_line(finding.place) == place
+            if same and finding.status in PROVEN and finding.tried is not None and not finding.without:
+                like = [one for one in reversed(suspects) if one.case.message in finding.messages][:RECENT]
+                tries: Iterator[tuple[Group, Script]] = (((one,), one.as_sent) for one in like)
+                found = self._first(objection, tries, until, linger_of(finding.waited))
+                if found is not None:
+                    return found
+        return None
+
+    def _delayed(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
+        """Returns who made a process die that takes its time to die, with a try that shows it.
+
+        Cases are played from the first one on, and then the process is waited for: the last one of the fewest of which
+        it dies is the one that did it.
+        """
+        shown = self._first(objection, iter([(suspects, joined(suspects))]), until, LONGEST_LINGER)
+        if shown is not None and not shown[1].waited:
+            # It died while they were played: of the last one then, most likely.
+            shown = self._fewest(objection, shown, until, at_once=True)
+            if shown is not None and len(fewer := shown[0][:-1]):
+                tries = iter([(fewer, joined(fewer))])
+                before = self._first(objection, tries, until, linger_of(shown[1].seconds))
+                shown = (before and self._fewest(objection, before, until)) or shown
+        elif shown is not None:
+            shown = self._fewest(objection, shown, until)
+        if shown is None:
+            return None
+        last = shown[0][-1]
+        alone = (((last,), script) for script in (last.alone, last.script))
+        return self._first(objection, alone, until, linger_of(shown[1].seconds)) or shown
+
+    def _fewest(
+        self, objection: Objection, shown: tuple[Group, Tried], until: float, *, at_once: bool = False
+    ) -> tuple[Group, Tried] | None:
+        """Returns the fewest of some cases, from the first one on, that show the harm.
+
+        When time is up these are those found by then, where the process has said where it failed; None where it has not.
+
+        Args:
+            objection: What was seen.
+            shown: All of them, with a try that shows it.
+            until: On ``time.monotonic``.
+            at_once: A process that dies of them is taken to do so at once.
+        """
+        suspects, too_few = shown[0], 0
+        while (count := len(shown[0])) - too_few > 1:
+            if self._over(until):
+                # What is called by its place needs no case, and can be made smaller from here.
+                return shown if is_placed(objection) else None
+            group = suspects[: (count + too_few) // 2]
+            # It is not known how long after the first case it died, only that it was not longer.
+            linger = LINGER if at_once else linger_of(shown[1].seconds)
+            fewer = self._first(objection, iter([(group, joined(group))]), until, linger)
+            if fewer is None:
+                too_few = len(group)
+            else:
+                shown = fewer
+        return shown
+
+    def _first(
+        self, objection: Objection, tries: Iterator[tuple[Group, Script]], until: float, linger: float = 0.0
+    ) -> tuple[Group, Tried] | None:
+        """Returns the first try that shows the harm, and what was played in it."""
+        for group, script in tries:
+            if self._over(until):
+                return None
+            tried = self._lab.play(script, case=group[-1].case, linger=linger)
+            if tried.objection is not None and akin(objection, tried.objection):
+                return group, tried
+        return None
+
+    @staticmethod
+    def _guesses(suspects: Group) -> Iterator[tuple[Group, Script]]:
+        """Yields what is most likely: the last cases alone, then what was played on the link of the last."""
+        last = suspects[-1]
+        yield (last,), last.alone
+        if last.as_sent != last.alone:
+            yield (last,), last.as_sent
+        if len(last.script.steps) > len(last.alone.steps):
+            yield (last,), last.script
+        for suspect in odd(suspects[:-1])[: RECENT // 2]:
+            yield (suspect,), suspect.as_sent
+        # Some harm is a matter of luck.
+        yield (last,), last.alone
+        yield (last,), last.alone
+
+    def _slow(
+        self, objection: Objection, suspects: Sequence[Suspect], deadline: float
+    ) -> tuple[Suspect, Tried] | None:
+        """The same for what shows only when it is done again and again.
+
+        All that was played is tried in groups; the group by which the node grows most is split again.
+        """
+        which = 1 if objection.harm is Harm.LEAK else 0
+        left = one_of_each(suspects)
+        while len(left) > 1:
+            groups = [left[at::GROUPS] for at in range(min(GROUPS, len(left)))]
+            grown = []
+            for group in groups:
+                if self._over(deadline):
+                    return None
+                tried = self._again_and_again(group, GROUP_SECONDS)
+                if tried.objection is not None and akin(objection, tried.objection):
+                    grown.append(float("inf"))
+                    break
+                grown.append(tried.grown[which])
+            if max(grown) <= 0:
+                return None
+            left = groups[grown.index(max(grown))]
+        tried = self._again_and_again(left, SLOW_SECONDS)
+        if tried.objection is not None and akin(objection, tried.objection):
+            return left[0], tried
+        return None
+
+    def _again_and_again(self, group: Sequence[Suspect], seconds: float) -> Tried:
+        script = joined(group) if len(group) > 1 else group[0].alone
+        return self._lab.play(script, rounds=ROUNDS, seconds=seconds, case=group[-1].case)

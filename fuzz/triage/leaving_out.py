@@ -1,0 +1,104 @@
+"""Cases that are not played, because what they do is known by now and restarts would eat the time of the campaign."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+
+from fuzz.cases import Case, Cause
+from fuzz.findings import CERTAIN, CONFIRMED, Finding
+
+HITS = 3
+"""After so many hits of a bucket, what hits it is left out."""
+
+HITS_FLAKY = 12
+"""The same for a bucket that nobody could confirm: what happens rarely is worth more tries."""
+
+WIDE = 4
+"""When so many causes of one kind hit a bucket, all of that kind are left out but for a sample."""
+
+SAMPLE = 64
+"""Of what is left out because it is like something that harms, every so manieth case is played all the same."""
+
+
+class Counting(Protocol):
+    """What cases are left out for.
+
+    Attributes:
+        masked: How many that were.
+    """
+
+    masked: int
+
+
+class LeftOut:
+    """Says which cases to leave out.
+
+    Args:
+        through_known: Cases that bring about known findings are played all the same.
+
+    Attributes:
+        masked: Cases left out, by what they are left out for.
+    """
+
+    def __init__(self, *, through_known: bool) -> None:
+        self._through_known = through_known
+        self.masked: Counter[Cause] = Counter()
+        self._held: dict[Cause, Counting] = {}
+        self._mask: dict[Cause, Finding] = {}
+        self._wide: dict[Cause, Finding] = {}
+        self._samples: Counter[Cause] = Counter()
+
+    def hold(self, causes: Iterable[Cause], one: Counting) -> None:
+        """Leaves out what may have done it, while somebody looks into that."""
+        self._held.update(dict.fromkeys(causes, one))
+
+    def release(self, causes: Iterable[Cause]) -> None:
+        """Somebody has looked into it."""
+        for cause in causes:
+            self._held.pop(cause, None)
+
+    def learn(self, finding: Finding) -> None:
+        """Leaves out what hits a bucket, if it was hit often enough."""
+        most = HITS if finding.status == CONFIRMED or finding.known or finding.harm in CERTAIN else HITS_FLAKY
+        if finding.before + finding.hits >= most and not (finding.known and self._through_known):
+            self._mask |= dict.fromkeys(finding.causes, finding)
+            alike = Counter(kind for cause in finding.causes for kind in _kinds(cause))
+            self._wide |= {kind: finding for kind, count in alike.items() if count >= WIDE}
+
+    def move(self, gone: Finding, kept: Finding) -> None:
+        """Leaves out for one finding what was left out for another."""
+        for left_out in (self._mask, self._wide):
+            left_out.update({cause: kept for cause, one in left_out.items() if one is gone})
+
+    def takes(self, case: Case) -> bool:
+        """Tells whether a case is left out, and counts it."""
+        for cause in case.causes:
+            held = self._held.get(cause)
+            if held is not None:
+                held.masked += 1
+                return True
+            finding = self._mask.get(cause)
+            if finding is None:
+                for kind in _kinds(cause):
+                    finding = self._wide.get(kind)
+                    if finding is not None:
+                        self._samples[kind] += 1
+                        if self._samples[kind] % SAMPLE == 0:
+                            return False
+                        break
+            if finding is not None:
+                finding.masked += 1
+                self.masked[cause] += 1
+                return True
+        return False
+
+
+def _kinds(cause: Cause) -> tuple[Cause, ...]:
+    """Returns what a cause is one of: the same kind of lie anywhere in its source; about the same field anywhere."""
+    tail = cause.field.rpartition(".")[2]
+    kinds = [Cause(cause.source, "*", cause.kind)]
+    if tail:
+        kinds.append(Cause("*", tail, cause.kind))
+    return tuple(kinds)

@@ -1,0 +1,127 @@
+"""What may have done it, alone and together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from fuzz.cases import Case, Cause
+from fuzz.plan import Numbered
+from fuzz.player import Ending, Played
+from fuzz.script import Do, Script, Step, Template
+from fuzz.states import State
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """What may have done it.
+
+    Attributes:
+        numbered: The case, with its number and campaign.
+        steps: Its own steps.
+        script: All that was played on its link: how it came into its state, the cases before it, itself.
+        lane: Number of the link; those of the same followed each other on it.
+        state: Where the link was in the beginning.
+        played: What became of it.
+    """
+
+    numbered: Numbered
+    steps: tuple[Step, ...]
+    script: Script
+    lane: int
+    state: State
+    played: Played | None = None
+
+    @property
+    def case(self) -> Case:
+        """The case."""
+        return self.numbered.case
+
+    @property
+    def alone(self) -> Script:
+        """The case on a link of its own."""
+        return Script((Step(Do.REACH, "a", self.state), *self.steps), self.script.where)
+
+    @property
+    def as_sent(self) -> Script:
+        """The same with the ZenohIDs that were drawn for it: a node may have taken them for lengths, counts and more.
+
+        What a link learns from the node, and what it counts, is its own; such steps stay as they are.
+        """
+        sends = [index for index, step in enumerate(self.steps) if step.do is Do.SEND]
+        sent = self.played.sent if self.played is not None else []
+        if len(sends) != len(sent) or any(self.steps[index].times != 1 for index in sends):
+            return self.alone
+        steps = list(self.steps)
+        for index, raw in zip(sends, sent, strict=True):
+            if set(steps[index].data.names) == {"zid"}:
+                steps[index] = replace(steps[index], data=Template.of(raw))
+        return Script((Step(Do.REACH, "a", self.state), *steps), self.script.where)
+
+
+Group = Sequence[Suspect]
+"""What was played together, in order."""
+
+
+def joined(suspects: Group) -> Script:
+    """Returns all of them as one script, in order; those that shared a link share one again."""
+    last = {suspect.lane: index for index, suspect in enumerate(suspects)}
+    names: dict[tuple[int, str], str] = {}
+    steps: list[Step] = []
+    for index, suspect in enumerate(suspects):
+        first = (suspect.lane, "a") not in names
+        own = (*([Step(Do.REACH, "a", suspect.state)] if first else []), *suspect.steps)
+        for step in own:
+            name = names.setdefault((suspect.lane, step.link), _name(len(names)))
+            steps.append(replace(step, link=name))
+        if last[suspect.lane] == index:
+            # The engine closes a link behind its last case, when the node has dealt with it.
+            for (lane, _), name in names.items():
+                if lane == suspect.lane:
+                    steps += [Step(Do.SETTLE, name), Step(Do.CLOSE, name)]
+        else:
+            steps.append(Step(Do.SETTLE, names[suspect.lane, "a"]))
+    return Script(tuple(steps), suspects[-1].script.where if suspects else ())
+
+
+def _name(number: int) -> str:
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    return letters[number] if number < len(letters) else f"{letters[number % 26]}{number // 26}"
+
+
+def ended_with(suspects: Sequence[Suspect]) -> Sequence[Suspect]:
+    """Returns the last suspect whose link the node ended without a word, alone: a process ends its links with itself.
+
+    What was played behind it, or beside it, only met that. All of them where there is no such.
+    """
+    ended = (one for one in reversed(suspects) if one.played and one.played.ending is Ending.REFUSED)
+    last = next(ended, None)
+    return suspects if last is None else [last]
+
+
+def odd(suspects: Sequence[Suspect]) -> list[Suspect]:
+    """Returns those of the last suspects that got no answer, the first of them first."""
+    return [
+        suspect
+        for suspect in suspects[-64:]
+        if suspect.played is not None and (suspect.played.ending is Ending.SILENT or suspect.played.failure)
+    ]
+
+
+def one_of_each(suspects: Sequence[Suspect]) -> list[Suspect]:
+    """Returns the newest suspect of each cause, at most 256 of them."""
+    newest: dict[tuple[Cause, ...], Suspect] = {}
+    for suspect in suspects:
+        newest.pop(suspect.case.causes, None)
+        newest[suspect.case.causes] = suspect
+    return list(newest.values())[-256:]
+
+
+def doubling(most: int) -> Iterator[int]:
+    """Yields how many of the last suspects are tried together: more each time, all of them in the end."""
+    count = 2
+    while count < most:
+        yield count
+        count *= 4
+    if most > 1:
+        yield most
