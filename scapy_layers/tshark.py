@@ -1,12 +1,20 @@
-"""tshark, Wireshark without windows: where it is, what it has loaded, which fields it knows."""
+"""tshark, Wireshark without windows: where it is, what it has loaded, which fields it knows.
+
+As root, Wireshark 4.4 and newer run no Lua scripts but those in the folder of all users, without a word. Then tshark is
+started as a user who may do nothing but read all files and capture, by ``setpriv``.
+"""
 
 from __future__ import annotations
 
+import atexit
+import os
 import re
+import shlex
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +30,13 @@ _ELSEWHERE = (
 
 _PATIENCE = 120
 """Seconds a question to tshark may take."""
+
+
+_NOBODY = 65534
+"""User and group that nobody has: on Linux everywhere the same."""
+
+_MAY = ",".join(f"+{what}" for what in ("dac_override", "net_admin", "net_raw"))
+"""What that user may do: open all files, as root may; capture."""
 
 
 class TsharkError(Exception):
@@ -49,12 +64,14 @@ class Tshark:
     """One installation.
 
     Attributes:
-        path: Of the program.
+        path: Of the program; where it refuses root's scripts, of one that starts it as another user, if that can be.
         version: Of Wireshark: 4, 0, 17.
+        refuses: This user is root, for whom it runs no Lua scripts but those of all users.
     """
 
     path: Path
     version: tuple[int, ...]
+    refuses: bool = False
 
     def folders(self) -> dict[str, Path]:
         """Returns Wireshark's folders by what it calls them.
@@ -108,6 +125,15 @@ def find(program: str | Path | None = None) -> Tshark:
     return _known(path)
 
 
+def is_there() -> bool:
+    """Tells whether there is one that can be used."""
+    try:
+        find()
+    except TsharkError:
+        return False
+    return True
+
+
 @cache
 def _known(path: str) -> Tshark:
     try:
@@ -122,7 +148,51 @@ def _known(path: str) -> Tshark:
         raise TsharkError(
             f"{path} is Wireshark {numbers[1]}; {'.'.join(map(str, OLDEST))} or newer is needed"
         )
-    return Tshark(Path(path), version)
+    found = Tshark(Path(path), version)
+    return _for_root(found) if is_root() else found
+
+
+def is_root() -> bool:
+    """Tells whether this process may do everything, which Wireshark takes for a danger."""
+    return hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+def _for_root(found: Tshark) -> Tshark:
+    """Returns one that runs Lua scripts for root, if this machine has the means."""
+    with tempfile.TemporaryDirectory(prefix="zenoh-tshark-") as folder:
+        probe = Path(folder) / "probe.lua"
+        probe.touch()
+        if _runs(found, probe):
+            return found
+        setpriv = shutil.which("setpriv")
+        other = replace(found, path=_started_by(setpriv, found.path)) if setpriv is not None else found
+        return replace(other if _runs(other, probe) else found, refuses=True)
+
+
+def _runs(found: Tshark, script: Path) -> bool:
+    try:
+        return any(plugin.path == script for plugin in found.plugins("-X", f"lua_script:{script}"))
+    except (TsharkError, OSError):
+        return False
+
+
+def _started_by(setpriv: str, program: Path) -> Path:
+    """Returns a program that starts another one as a user who may read all files and capture, until this process ends."""
+    folder = tempfile.mkdtemp(prefix="zenoh-tshark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    user = [f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"]
+    words = [setpriv, *user, f"--inh-caps={_MAY}", f"--ambient-caps={_MAY}", str(program)]
+    path = Path(folder) / "tshark"
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    path.chmod(0o700)
+    return path
+
+
+def where_root_may(found: Tshark) -> str:
+    """Returns what to do so that Wireshark loads the dissector for root, for whom it runs no scripts of its own."""
+    folder = found.folders().get("Global Lua Plugins")
+    install = f", or give it to all users: `zenoh-dissect wireshark install --dir {folder}`" if folder else ""
+    return f"as root Wireshark {'.'.join(map(str, found.version))} runs no Lua scripts: use it as another user{install}"
 
 
 def complaint(stderr: bytes) -> str:

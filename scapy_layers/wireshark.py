@@ -233,6 +233,8 @@ def _loading(found: Tshark, _dissector: bytes) -> tuple[list[str], FieldTable]:
     loading = parameters(found.path)
     fields = found.fields(PROTOCOL, *loading)
     if f"{PROTOCOL}.frame.sn" not in fields:
+        if found.refuses:
+            raise TsharkError(program.where_root_may(found))
         raise TsharkError(
             f"{found.path} does not load {script()}: it has no Lua, or another Zenoh dissector has taken its name; "
             f"`{found.path} -G plugins {' '.join(loading)}` tells"

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 
+from scapy_layers import tshark
+
 settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("ours")
+
+if tshark.is_there() and (found := tshark.find()).refuses:
+    # Tests start it by its name as well.
+    os.environ["PATH"] = os.pathsep.join((str(found.path.parent), os.environ["PATH"]))
 
 LONGEST = {"test_cluster.py", "test_suite.py"}
 """Minutes each: begun last, they would be waited for by idle workers."""

@@ -17,7 +17,7 @@ from xml.etree.ElementTree import Element, XMLPullParser
 import scapy_layers
 from fuzz.readers.reread import FIELDS, complaint, highlighted, place, value_of
 from fuzz.readers.said import Complaint, Entry, Part, Reading, Refusal, Said
-from scapy_layers import names, shape
+from scapy_layers import names, shape, tshark
 from scapy_layers.catalogue import shapes
 
 SCRIPT = Path(scapy_layers.__file__).parent / "zenoh.lua"
@@ -67,7 +67,7 @@ def shown(path: Path, packets: int, *, script: Path = SCRIPT, options: Sequence[
         TsharkFailed: It did not come to an end, or says that it failed.
     """
     command = [
-        "tshark",
+        str(tshark.find().path),
         "-n",
         "-X",
         f"lua_script:{script}",

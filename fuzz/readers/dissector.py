@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import random
 import re
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import scapy_layers
 from fuzz.readers.carry import GROUP, HERE, THERE, Connection, Packets
+from scapy_layers import tshark
 from scapy_layers.codes import DEFAULT_PORT, SCOUTING_PORT
 from scapy_layers.extensions import Compression, Patch, QoSOffer
 from scapy_layers.transport import Init, Join, Open
@@ -55,7 +55,7 @@ class Fault:
 
 def is_there() -> bool:
     """Tells whether tshark can be called and the dissector was written."""
-    return shutil.which("tshark") is not None and SCRIPT.exists()
+    return tshark.is_there() and SCRIPT.exists()
 
 
 # Captures -----------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _group(packets: Packets, port: int, datagrams: Sequence[bytes], dice: random
 
 def faults(path: Path, packets: int, *arguments: str) -> Iterator[Fault]:
     """Reads a capture with all details and yields what may not happen."""
-    command = ["tshark", "-n", "-X", f"lua_script:{SCRIPT}", "-r", str(path), "-V", *arguments]
+    command = [str(tshark.find().path), "-n", "-X", f"lua_script:{SCRIPT}", "-r", str(path), "-V", *arguments]
     limit = SECONDS + SECONDS_EACH * packets
     with (
         tempfile.TemporaryDirectory() as empty,

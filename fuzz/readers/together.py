@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +15,7 @@ from fuzz.readers.carry import carried
 from fuzz.readers.compare import agree
 from fuzz.readers.said import Complaint, Reading
 from fuzz.readers.units import Unit, UnitKind
+from scapy_layers.tshark import is_there
 
 _NOTHING = Reading(complaints=(Complaint(0, "unit", "all of it", "a unit", "nothing"),))
 """What is said of a unit that a reader does not have."""
@@ -31,11 +31,6 @@ class Read(NamedTuple):
 
     units: list[Unit]
     readings: dict[str, Sequence[Reading]]
-
-
-def has_tshark() -> bool:
-    """Tells whether tshark can be called; without it the others are compared."""
-    return shutil.which("tshark") is not None
 
 
 def read_units(
@@ -54,7 +49,7 @@ def read_units(
         "scapy": [by_scapy.reading(unit) for unit in placed],
         "columns": by_columns.readings(placed),
     }
-    if tshark and has_tshark():
+    if tshark and is_there():
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "units.pcap"
             path.write_bytes(capture)
@@ -96,7 +91,7 @@ def read_capture(
     """
     heard = [unit._replace(about=path.name) for unit in by_scapy.units_of(path) if unit.data]
     found: dict[str, list[tuple[int, Reading]]] = {"columns": by_columns.readings_of(path)}
-    if tshark and has_tshark():
+    if tshark and is_there():
         wanted = {unit.packet for unit in heard}
         found["tshark"] = [
             (one.packet, one.reading)

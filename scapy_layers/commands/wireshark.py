@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import importlib.metadata
+import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
@@ -27,9 +29,10 @@ SETTINGS = ("colorfilters", "dfilter_buttons", "preferences")
 """Files of a profile, named as Wireshark wants it."""
 
 PLUGIN = "zenoh.lua"
+GLOBAL = "Global Lua Plugins"
 PLUGIN_FOLDERS = (
     "Personal Lua Plugins",
-    "Global Lua Plugins",
+    GLOBAL,
     "Personal Plugins",
     "Global Plugins",
 )
@@ -190,11 +193,22 @@ def _act(arguments: argparse.Namespace) -> int:
 
 
 def _path(_arguments: argparse.Namespace) -> int:
+    from scapy_layers import wireshark
+    from scapy_layers.tshark import is_root, where_root_may
+
+    if is_root():
+        # Where it is told needs no tshark.
+        with suppress(wireshark.TsharkError):
+            found = wireshark.tshark()
+            if found.refuses and wireshark.parameters():
+                print(where_root_may(found), file=sys.stderr)
     print(_script())
     return 0
 
 
 def _install(arguments: argparse.Namespace) -> int:
+    from scapy_layers.tshark import where_root_may
+
     program = _tshark(arguments)
     folders = {} if program is None else program.folders()
     plugin, settings = _deliveries(arguments, folders)
@@ -217,9 +231,13 @@ def _install(arguments: argparse.Namespace) -> int:
     for other in _others(plugin.target.resolve(), beside if together else []):
         _say(f"another Zenoh dissector is there, move one of the two away: {other}")
         status = REFUSED
-    if program is not None and together and not _is_loaded(program, plugin.target.resolve()):
+    everybody = folders.get(GLOBAL)
+    if program is not None and program.refuses:
+        if everybody is None or not plugin.target.resolve().is_relative_to(everybody.resolve()):
+            _say(where_root_may(program))
+    elif program is not None and together and not _is_loaded(program, plugin.target.resolve()):
         _say(
-            "tshark does not load plugins from that folder (some versions never do as root);\n"
+            "tshark does not load plugins from that folder;\n"
             f"give it the dissector instead: tshark -X lua_script:{_script()}"
         )
     if settings:

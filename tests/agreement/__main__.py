@@ -16,8 +16,9 @@ from itertools import islice
 from pathlib import Path
 
 from fuzz.readers.compare import BY_DESIGN, Difference, differences
-from fuzz.readers.together import Order, Read, has_tshark, read_capture, read_units
+from fuzz.readers.together import Order, Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
+from scapy_layers.tshark import is_there
 from tests.agreement import damage
 from tests.agreement.generate import units
 
@@ -57,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for what, why in BY_DESIGN.items():
             print(f"{what}: {why}")
         return 0
-    if not has_tshark():
+    if not is_there():
         print("tshark is not there: only the others are compared", file=sys.stderr)
     read: Iterable[Read]
     carrier = {"low_latency": arguments.low_latency, "compression": arguments.compression}

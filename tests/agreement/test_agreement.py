@@ -18,8 +18,9 @@ from fuzz.readers import by_scapy, by_tshark
 from fuzz.readers.carry import carried
 from fuzz.readers.compare import first_difference
 from fuzz.readers.said import Entry, Reading
-from fuzz.readers.together import Read, has_tshark, read_capture, read_units
+from fuzz.readers.together import Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
+from scapy_layers.tshark import is_there
 from tests.agreement import generate
 from tests.agreement.joined import joined, lossy
 from tests.robustness.tshark import capture_of
@@ -28,7 +29,7 @@ PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 
 SEED = 7
 
-needs_tshark = pytest.mark.skipif(not has_tshark(), reason="tshark is not there")
+needs_tshark = pytest.mark.skipif(not is_there(), reason="tshark is not there")
 
 
 def assert_agreement(read: Read) -> None:
