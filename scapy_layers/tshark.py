@@ -7,6 +7,7 @@ started as a user who may do nothing but read all files and capture, by ``setpri
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import re
 import shlex
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 OLDEST = (3, 6)
 """Version of Wireshark that everything here was made for; older ones are refused."""
@@ -99,6 +100,12 @@ class Tshark:
                 found[row[2]] = row[3]
         return found
 
+    def types(self) -> dict[str, Any]:
+        """Returns what ``-T ek`` tells Elasticsearch of each protocol: the types of its fields."""
+        told = json.loads(self._told("elastic-mapping"), object_pairs_hook=_joined)
+        types: dict[str, Any] = told["mappings"]["properties"]["layers"]["properties"]
+        return types
+
     def _told(self, what: str, *arguments: str) -> str:
         run = subprocess.run(
             [self.path, "-G", what, *arguments], capture_output=True, timeout=_PATIENCE, check=False
@@ -106,6 +113,25 @@ class Tshark:
         if run.returncode:
             raise TsharkError(f"{self.path} -G {what}: {complaint(run.stderr) or 'no answer'}")
         return run.stdout.decode("utf-8", "replace")
+
+
+def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Returns an object of JSON; where a protocol stands twice in it, all of its fields are kept."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        there = found.get(name)
+        if isinstance(there, dict) and isinstance(value, dict):
+            found[name] = {**there, **value, **_properties(there, value)}
+        else:
+            found[name] = value
+    return found
+
+
+def _properties(*protocols: dict[str, Any]) -> dict[str, Any]:
+    there = [protocol["properties"] for protocol in protocols if "properties" in protocol]
+    return (
+        {"properties": {name: of for properties in there for name, of in properties.items()}} if there else {}
+    )
 
 
 def find(program: str | Path | None = None) -> Tshark:

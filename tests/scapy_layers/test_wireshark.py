@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil  # type: ignore[import-untyped]
 import pytest
+from pyshark.ek_field_mapping import MAPPING
+from pyshark.tshark.tshark import TSharkVersionException
 
 from scapy_layers import wireshark
 from scapy_layers.__main__ import main
@@ -66,10 +69,7 @@ def packets(talk: str, request: pytest.FixtureRequest) -> list[Any]:
 
 def running(program: str) -> list[str]:
     """The children of this process that run a program."""
-    out = subprocess.run(
-        ["ps", "--ppid", str(os.getpid()), "-o", "comm="], capture_output=True, text=True, check=False
-    )
-    return [line for line in out.stdout.split() if line == program]
+    return [name for child in psutil.Process().children() if (name := child.name()) == program]
 
 
 # Values -------------------------------------------------------------------------------------------
@@ -125,6 +125,18 @@ def test_packets_can_be_pickled_in_ek(talk: str) -> None:
     with wireshark.open(talk) as capture:
         packet = pickle.loads(pickle.dumps(capture[6]))
     assert (packet.zenoh.frame.sn, packet.tcp.dstport) == (10, 7447)
+
+
+def test_other_protocols_have_types_also_where_pyshark_does_not_know_the_version(
+    talk: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(*_: object, **__: object) -> None:
+        raise TSharkVersionException("Your tshark version does not support elastic-mapping.")
+
+    monkeypatch.setattr(MAPPING, "_protocol_to_mapping", {})
+    monkeypatch.setattr(MAPPING, "load_mapping", load)
+    with wireshark.open(talk) as capture:
+        assert capture[6].tcp.dstport == 7447
 
 
 def test_both_modes_say_the_same_of_real_nodes() -> None:

@@ -313,7 +313,7 @@ def test_captures_of_real_nodes_are_recognised_on_any_port(name: str, what: str)
 
 @needs_tshark
 def test_claimed_conversation_is_followed_in_both_directions(tmp_path: Path) -> None:
-    talk = Talk(port=40_000).open().frame(PUT).frame(PUT, back=True)
+    talk = Talk(port=40_001).open().frame(PUT).frame(PUT, back=True)
     path = talk.save(tmp_path / "t.pcap")
     assert values(path, "zenoh.push.key_suffix") == ["demo/a", "demo/a"]
     assert count(path) == 6
@@ -321,7 +321,7 @@ def test_claimed_conversation_is_followed_in_both_directions(tmp_path: Path) -> 
 
 @needs_tshark
 def test_capture_from_mid_session_is_recognised(tmp_path: Path) -> None:
-    talk = Talk(port=40_000).batch(b"\x04").frame(PUT, sn=7000).batch(b"\x04").frame(PUT, back=True)
+    talk = Talk(port=40_001).batch(b"\x04").frame(PUT, sn=7000).batch(b"\x04").frame(PUT, back=True)
     path = talk.save(tmp_path / "t.pcap")
     assert [row[0] for row in fields(path, "frame.number")] == ["2", "3", "4"]
 
@@ -346,7 +346,7 @@ def test_hello_without_locators_is_recognised_behind_its_scout(tmp_path: Path) -
 
 
 @needs_tshark
-@pytest.mark.parametrize("port", [7447, 40_000])
+@pytest.mark.parametrize("port", [7447, 40_001])
 def test_what_an_icmp_error_quotes_is_not_said_again(tmp_path: Path, port: int) -> None:
     said = [
         datagram(SYN, dport=port),
@@ -363,7 +363,7 @@ def test_what_an_icmp_error_quotes_is_not_said_again(tmp_path: Path, port: int) 
 
 @needs_tshark
 def test_recognising_can_be_switched_off(tmp_path: Path) -> None:
-    path = Talk(port=40_000).open().save(tmp_path / "t.pcap")
+    path = Talk(port=40_001).open().save(tmp_path / "t.pcap")
     assert count(path, "zenoh", "-o", "zenoh.heuristics:FALSE") == 0
     assert count(path, "zenoh", "-o", "zenoh.heuristics:FALSE", "-o", "zenoh.tcp_ports:39990-40010") == 4
 
@@ -516,7 +516,7 @@ class Ciphered:
 
 
 @needs_tshark
-@pytest.mark.parametrize("port", [7447, 40_000])
+@pytest.mark.parametrize("port", [7447, 40_001])
 def test_batches_inside_tls_are_read_with_the_keys(tmp_path: Path, certificate: Path, port: int) -> None:
     keys = tmp_path / "keys.log"
     link = Ciphered(Talk(port=port), certificate, keys)
