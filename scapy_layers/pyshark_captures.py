@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
 import tempfile
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -81,8 +82,9 @@ class _Reading:
     ) -> Generator[Packet, None, None]:
         """Yields packets; this is what all of pyshark's ways to get some are made of."""
         assert existing_process is None
-        with tempfile.TemporaryFile() as told:
-            program = subprocess.Popen(self._command(duration), stdout=subprocess.PIPE, stderr=told)
+        with tempfile.TemporaryFile() as told, self._opened() as pipe:
+            command = self._command(duration)
+            program = subprocess.Popen(command, stdin=pipe, stdout=subprocess.PIPE, stderr=told)
             self._programs.add(program)
             assert program.stdout is not None
             try:
@@ -98,6 +100,10 @@ class _Reading:
                     )
             finally:
                 self._end(program)
+
+    def _opened(self) -> AbstractContextManager[int | None]:
+        """Opens what tshark gets as its input, if anything."""
+        return nullcontext(None)
 
     def _command(self, duration: float | None = None) -> list[str]:
         command = [str(self._plan.program.path), "-n", "-T", self._plan.mode, *self.get_parameters()]
@@ -176,7 +182,23 @@ class LiveCapture(_Reading, _LiveCapture):
     def get_parameters(self, packet_count: int | None = None) -> list[str]:
         """Returns the arguments of tshark, which captures itself."""
         parameters: list[str] = _Capture.get_parameters(self, packet_count=packet_count)
-        return [*parameters, *(part for name in self.interfaces for part in ("-i", name))]
+        names = ["-"] if self._pipe() else self.interfaces
+        return [*parameters, *(part for name in names for part in ("-i", name))]
+
+    def _pipe(self) -> str:
+        """Returns the pipe to read from that only we may open: whoever captures for root gives that right away."""
+        name = self.interfaces[0] if len(self.interfaces) == 1 else ""
+        return name if self._plan.program.refuses and Path(name).is_fifo() else ""
+
+    @contextmanager
+    def _opened(self) -> Iterator[int | None]:
+        pipe = self._pipe()
+        descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK) if pipe else None
+        try:
+            yield descriptor
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
 
 
 class _EkLayer(EkLayer):

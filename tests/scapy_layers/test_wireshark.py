@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from pyshark.ek_field_mapping import MAPPING
 from pyshark.tshark.tshark import TSharkVersionException
 
-from scapy_layers import wireshark
+from scapy_layers import tshark, wireshark
 from scapy_layers.__main__ import main
 from scapy_layers.data import Del
 from scapy_layers.network import Push
@@ -252,7 +253,12 @@ def test_port_is_decoded_as_told(tmp_path: Path) -> None:
         assert capture[6].zenoh.keyexpr == "a"
 
 
-def test_live_packets_come_one_by_one(talk: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("refuses", [False, True])
+def test_live_packets_come_one_by_one(
+    talk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, refuses: bool
+) -> None:
+    found = replace(tshark.find(), refuses=refuses)
+    monkeypatch.setattr(tshark, "find", lambda _=None: found)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with (
