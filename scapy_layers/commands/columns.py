@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -198,6 +199,7 @@ class _Files:
         self.schemas = schemas
         self._folder = folder
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._begun: list[str] = []
         self._open: dict[str, parquet.ParquetWriter] = {}
 
     def there(self) -> Path | None:
@@ -210,9 +212,11 @@ class _Files:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for name, writer in self._open.items():
-            writer.close()
+        for name in self._begun:
             self._part(name).unlink(missing_ok=True)
+        for writer in self._open.values():
+            with suppress(OSError):  # of a file that is gone, on a disk that may be full
+                writer.close()
         self._open.clear()
 
     def add(self, name: str, rows: pa.RecordBatch) -> None:
@@ -239,6 +243,7 @@ class _Files:
         except OSError as error:
             raise WrongUseError(f"{self._folder}: {error.strerror or error}") from None
         self._open.clear()
+        self._begun.clear()
 
     def _write(self, name: str) -> None:
         import pyarrow as pa
@@ -248,6 +253,7 @@ class _Files:
         try:
             if name not in self._open:
                 self._part(name).parent.mkdir(parents=True, exist_ok=True)
+                self._begun.append(name)
                 self._open[name] = parquet.ParquetWriter(self._part(name), schema, compression="zstd")
             rows = self._waiting.pop(name, [])
             if rows:
