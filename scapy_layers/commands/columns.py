@@ -170,6 +170,10 @@ def _convert(source: Source, files: _Files, columns: Mapping[str, Collection[str
         f"{source.name}: {packets:,} packets, {messages:,} messages in {summary['batches']:,} batches, "
         f"{errors:,} errors, {summary['gaps']:,} gaps{speed}"
     )
+    if packets and summary["other_packets"] == packets:
+        screen.complain(
+            f"{source.name}: none of the packets is TCP or UDP over Ethernet, Linux cooked, loopback or raw IP"
+        )
     if summary["damage"]:
         sources.fail(f"{source.name}: {summary['damage']}", REFUSED)
 

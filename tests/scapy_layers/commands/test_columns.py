@@ -14,6 +14,7 @@ from scapy_layers import tables
 from scapy_layers.__main__ import main
 from scapy_layers.commands import columns
 from tests.scapy_layers.commands.said import Said, put, with_small_files
+from tests.scapy_layers.packets import pcap
 
 
 @pytest.fixture
@@ -116,6 +117,15 @@ def test_what_cannot_be_read_leaves_nothing_behind(
     assert "nothing: No such file" in told
     assert "a folder, not a capture" in told
     assert [path.name for path in (tmp_path / "out" / "put").iterdir()] == ["x.pcap.parquet"]
+
+
+def test_capture_of_a_link_that_is_not_read_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wireless.pcap"
+    path.write_bytes(pcap([bytes(80)], link=105))
+    assert main(["columns", str(path), "--out", str(tmp_path / "out"), "--tables", "put"]) == 0
+    assert "none of the packets is TCP or UDP over Ethernet" in capsys.readouterr().err
 
 
 def test_folder_that_cannot_be_made_is_told(
