@@ -399,6 +399,13 @@ def test_ordinary_talk_breaks_nothing(story: Story) -> None:
     assert broken(story) == set()
 
 
+def test_handshake_of_which_each_datagram_was_captured_twice_breaks_nothing() -> None:
+    once = opened(on=Story(link(tcp=False)))
+    twice_each = Story(once.link)
+    twice_each.units = [unit for unit in once.units for _ in range(2)]
+    assert broken(twice_each) == set()
+
+
 def test_session_between_the_endpoints_of_one_that_was_closed_breaks_nothing() -> None:
     story = opened(on=Story(link(tcp=False))).say(0, Close())
     again = opened(
