@@ -59,20 +59,25 @@ class CaptureError(ValueError):
 
 
 def read(
-    source: Source, *, progress: Callable[[int], None] | None = None, quick: bool = True
+    source: Source,
+    *,
+    progress: Callable[[int], None] | None = None,
+    decoder: Decoder | None = None,
+    quick: bool = True,
 ) -> Iterator[Segment]:
     """Yields what every TCP segment and UDP datagram of a capture says to a port.
 
     Args:
         source: Path of a file, or a stream open for reading bytes, which need not be able to seek.
         progress: Told after each piece of the file how many bytes have been read so far, compressed ones if so.
+        decoder: Takes packets apart; to be asked afterwards for what it left alone.
         quick: Take the short way through the commonest kind of packet. The segments are the same without.
 
     Raises:
         CaptureError: The file is no capture, or damaged; after all whole packets.
         OSError: The file cannot be read.
     """
-    decode, quick_link = Decoder().decode, int(LinkType.ETHERNET) if quick else -1
+    decode, quick_link = (decoder or Decoder()).decode, int(LinkType.ETHERNET) if quick else -1
     headers, size_of_headers, new = HEADERS.unpack_from, HEADERS.size, tuple.__new__
     number = 0
     for buffer, records in runs(source, progress=progress):

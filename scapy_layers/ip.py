@@ -6,6 +6,7 @@ Checksums are not looked at: in captures taken on the sending host the network c
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag
@@ -335,9 +336,15 @@ class Fragments:
 
 @dataclass(slots=True)
 class Decoder:
-    """Takes captured packets apart; remembers nothing but fragments."""
+    """Takes captured packets apart; remembers nothing but fragments.
+
+    Attributes:
+        fragments: Of IP packets that are not complete.
+        unknown: How many packets had a link type that is none of ``LinkType``, by its number.
+    """
 
     fragments: Fragments = field(default_factory=Fragments)
+    unknown: Counter[int] = field(default_factory=Counter)
 
     def decode(self, number: int, time: int, link: int, packet: bytes, length: int) -> Segment | None:
         """Returns what a packet, or the one it completes, says to a port.
@@ -354,6 +361,8 @@ class Decoder:
         """
         ip_at = _LINKS.get(link)
         if ip_at is None:
+            if link >= 0:  # else it is no packet
+                self.unknown[link] += 1
             return None
         version, at = ip_at(packet)
         payload = None

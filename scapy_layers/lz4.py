@@ -49,6 +49,21 @@ def decompress(block: bytes, most: int) -> bytes:
     raise Truncated("token", "a block ends with literals", at)
 
 
+def weight(block: bytes, most: int) -> int:
+    """Returns about how many bytes ``decompress`` has to write, also of a block that it refuses; it takes no time."""
+    size = at = 0
+    try:
+        while at < len(block) and size < most:
+            token = block[at]
+            literals, at = _length(block, token >> 4, at + 1)
+            size += literals
+            copied, at = _length(block, token & _FULL, at + literals + 2)
+            size += copied + MIN_MATCH
+    except Truncated:
+        pass  # as far as it goes
+    return min(size, most)
+
+
 def _length(block: bytes, size: int, at: int) -> tuple[int, int]:
     """Returns a length that starts with a nibble, and the position behind it."""
     if size < _FULL:

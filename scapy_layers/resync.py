@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from scapy_layers import websocket
-from scapy_layers.codes import NetworkId
+from scapy_layers import lz4, websocket
+from scapy_layers.codes import DEFAULT_BATCH_SIZE, NetworkId
 from scapy_layers.framing import HEAD, Framing, Looks, Place, binary_message, long, looks, short
 
 
@@ -109,6 +109,9 @@ _TRIFLE = 3
 _ASKED = 4096
 """So many bytes more than there are may be asked about: chains that lie over each other must not cost time."""
 
+_UNPACKED = 1 << 19
+"""What batches unpack to may have so many bytes more than there are: 250 times its size can stand in each."""
+
 _WORK = 1
 """So many batches are looked at for each byte, at most: chains that meet would otherwise be followed again and again."""
 
@@ -188,6 +191,7 @@ class Seeker:
     _passed: set[int] = field(default_factory=set)
     _again: set[int] = field(default_factory=set)
     _asked: int = 0
+    _unpacked: int = 0
     _refusals: int = 0
     _waiting: list[tuple[int, int]] = field(default_factory=list)
     _chains: dict[int, _Chain] = field(default_factory=dict)
@@ -243,10 +247,11 @@ class Seeker:
             place = style.place(data, at)
             assert place is not None, "the chain was followed to here"
             start, at, mask = place
-            self._asked += at - start
-            if self._asked > len(data) + _ASKED or not plausible(
-                websocket.unmask(bytes(data[start:at]), mask)
-            ):
+            batch = websocket.unmask(bytes(data[start:at]), mask)
+            self._asked += len(batch)
+            self._unpacked += lz4.weight(batch[1:], DEFAULT_BATCH_SIZE) if batch[0] == 1 else 0
+            spent = self._asked > len(data) + _ASKED or self._unpacked > len(data) + _UNPACKED
+            if spent or not plausible(batch):
                 return at
         return None
 

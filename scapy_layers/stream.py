@@ -70,6 +70,7 @@ def units_of(
     progress: Callable[[int], None] | None = None,
     plausible: Check = plausible,
     limits: Limits | None = None,
+    decoder: Decoder | None = None,
 ) -> Iterator[Unit]:
     """Yields the same as ``units(capture.read(source))``, some ten times faster.
 
@@ -77,7 +78,7 @@ def units_of(
     are read where they lie in the file, and batches are cut from there. All others go the long way.
     """
     reader = Reader(plausible, limits or Limits())
-    decode, find, ethernet = Decoder().decode, reader.tcp.get, int(LinkType.ETHERNET)
+    decode, find, ethernet = (decoder or Decoder()).decode, reader.tcp.get, int(LinkType.ETHERNET)
     headers, least, new, short = (
         HEADERS.unpack_from,
         HEADERS.size,

@@ -3947,6 +3947,22 @@ local function length(block, size, at)
   end
 end
 
+-- Returns about how many bytes `Z.lz4` has to write, also of a block that it refuses; it takes no time.
+function Z.lz4_weight(block, most)
+  local size, at, stop = 0, 1, #block
+  while at <= stop and size < most do
+    local token = byte(block, at)
+    local literals, copied
+    literals, at = length(block, floor(token / 16), at + 1)
+    if not literals then break end
+    size = size + literals
+    copied, at = length(block, token % 16, at + literals + 2)
+    if not copied then break end
+    size = size + copied + MIN_MATCH
+  end
+  return min(size, most)
+end
+
 local function text(out, count)
   local pieces = {}
   for from = 1, count, RUN do
@@ -5110,6 +5126,8 @@ seek.MOST = 262144 -- bytes of a batch that is waited for, and of a direction th
 local PLENTY = 64 -- bits of evidence until which a chain is followed
 local TRIFLE = 3 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
 local ASKED = 4096 -- bytes more than there are that may be asked about
+local UNPACKED = 524288 -- bytes more than there are that batches may unpack to
+local MAX_BATCH = 65535 -- bytes that one may
 local WORK = 1 -- batches that are looked at for each byte
 local PATIENCE = 256 -- chains that may be refused
 local BOUNDARY = 6 -- bits, for a chain that begins with a packet
@@ -5266,10 +5284,11 @@ local function refused(search, chain, raw)
   while at < chain.next do
     local start, behind, mask = place(raw, at)
     at = behind
-    search.asked = search.asked + behind - start
-    if search.asked > #raw + ASKED then return at end
     local batch = sub(raw, start + 1, behind)
-    if not is_batch(mask and mask(batch, 0) or batch) then return at end
+    batch = mask and mask(batch, 0) or batch
+    search.asked = search.asked + #batch
+    if byte(batch, 1) == 1 then search.unpacked = search.unpacked + Z.lz4_weight(sub(batch, 2), MAX_BATCH) end
+    if search.asked > #raw + ASKED or search.unpacked > #raw + UNPACKED or not is_batch(batch) then return at end
   end
 end
 
@@ -5279,7 +5298,7 @@ function seek.new(framing, proof, ends)
   for _, place in ipairs(ends) do boundaries[place] = true end
   return {
     framing = framing, proof = proof, length_bits = LENGTH_BITS[framing], boundaries = boundaries, packets = #ends, tried = 0,
-    passed = {}, again = {}, asked = 0, steps = 0, refusals = 0, waiting = {}, chains = {}, good = {},
+    passed = {}, again = {}, asked = 0, unpacked = 0, steps = 0, refusals = 0, waiting = {}, chains = {}, good = {},
   }
 end
 
@@ -6280,7 +6299,8 @@ local function begin(link, place)
     now.compressed = before.compressed
   end
   links.add(link, now)
-  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, sure = false }
+  -- `greeted`: how many of the messages that were said are INIT; `asked`: who began the handshake, for each way.
+  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, greeted = 0, asked = {}, sure = false }
   return link.talk
 end
 
@@ -6982,7 +7002,9 @@ local function renew_if_new(link, m, place)
     return false
   end
   if m.name == "init" then
-    return m.A == 0
+    -- One that has no answer yet is sent once more, or was captured twice.
+    local repeated = talk.greeted == talk.said and (talk.asked[1] == m.zid or talk.asked[2] == m.zid)
+    return m.A == 0 and not repeated
   end
   local known = links.latest(link).zid1
   return m.name == "join" and link.multicast and known and known ~= m.zid
@@ -7038,6 +7060,10 @@ local function hear(b, m)
       talk = begin(link, place)
     end
     talk.said = talk.said + 1
+    if m.name == "init" then
+      talk.greeted = talk.greeted + 1
+      if m.A == 0 and not m.refused then talk.asked[way.index] = m.zid end
+    end
     if link.blind then
       links.missed(way, place, false)
     end
@@ -9010,11 +9036,12 @@ local function sessions()
   local begun -- when the first packet was seen
   local counts = {}
 
-  -- Two nodes may open a session more than once between the same ends; a new INIT begins another row.
+  -- Two nodes may open a session more than once between the same ends; a new INIT begins another row, but not one that is
+  -- repeated, which a datagram may be.
   local generation = {}
 
-  local function row_for(m, link)
-    if m.name == "init" and m.A ~= 1 then
+  local function row_for(b, m, link)
+    if m.name == "init" and m.A ~= 1 and (b.link.tcp or Z.links.at(b.link, m.place).from == m.place) then
       generation[link] = (generation[link] or 0) + 1
     end
     return row_of(rows, link .. " " .. (generation[link] or 0))
@@ -9026,7 +9053,7 @@ local function sessions()
     end
     begun = begun or b.time
     local first, second, side = ends_of(pinfo)
-    local row = row_for(m, first .. " " .. second)
+    local row = row_for(b, m, first .. " " .. second)
     if not row then
       return
     end

@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
@@ -169,6 +170,10 @@ def _convert(source: Source, files: _Files, columns: Mapping[str, Collection[str
         f"{source.name}: {packets:,} packets, {messages:,} messages in {summary['batches']:,} batches, "
         f"{errors:,} errors, {summary['gaps']:,} gaps{speed}"
     )
+    if packets and summary["other_packets"] == packets:
+        screen.complain(
+            f"{source.name}: none of the packets is TCP or UDP over Ethernet, Linux cooked, loopback or raw IP"
+        )
     if summary["damage"]:
         sources.fail(f"{source.name}: {summary['damage']}", REFUSED)
 
@@ -198,6 +203,7 @@ class _Files:
         self.schemas = schemas
         self._folder = folder
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
+        self._begun: list[str] = []
         self._open: dict[str, parquet.ParquetWriter] = {}
 
     def there(self) -> Path | None:
@@ -210,9 +216,11 @@ class _Files:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for name, writer in self._open.items():
-            writer.close()
+        for name in self._begun:
             self._part(name).unlink(missing_ok=True)
+        for writer in self._open.values():
+            with suppress(OSError):  # of a file that is gone, on a disk that may be full
+                writer.close()
         self._open.clear()
 
     def add(self, name: str, rows: pa.RecordBatch) -> None:
@@ -239,6 +247,7 @@ class _Files:
         except OSError as error:
             raise WrongUseError(f"{self._folder}: {error.strerror or error}") from None
         self._open.clear()
+        self._begun.clear()
 
     def _write(self, name: str) -> None:
         import pyarrow as pa
@@ -248,6 +257,7 @@ class _Files:
         try:
             if name not in self._open:
                 self._part(name).parent.mkdir(parents=True, exist_ok=True)
+                self._begun.append(name)
                 self._open[name] = parquet.ParquetWriter(self._part(name), schema, compression="zstd")
             rows = self._waiting.pop(name, [])
             if rows:

@@ -104,10 +104,15 @@ def _manifest(folder: Path) -> TextIO:
 
 def _write(folder: Path, number: int, event: Content, listed: TextIO) -> None:
     assert event.payload is not None
-    name = _new_file(folder, f"{number:06}-{_stem(event.keyexpr)}", _suffix(event), event.payload)
-    line = {"file": name, "size": len(event.payload)} | event.as_data()
-    del line["payload"]
-    listed.write(json.dumps(line, ensure_ascii=False) + "\n")
+    try:
+        name = _new_file(folder, f"{number:06}-{_stem(event.keyexpr)}", _suffix(event), event.payload)
+        line = {"file": name, "size": len(event.payload)} | event.as_data()
+        del line["payload"]
+        listed.write(json.dumps(line, ensure_ascii=False) + "\n")
+        # A disk that files fill must not be full when it comes to their list.
+        listed.flush()
+    except OSError as error:
+        raise WrongUseError(f"{folder}: {error.strerror}, behind {number - 1:,} payloads") from None
 
 
 def _new_file(folder: Path, stem: str, suffix: str, payload: bytes) -> str:
@@ -120,6 +125,9 @@ def _new_file(folder: Path, stem: str, suffix: str, payload: bytes) -> str:
                 file.write(payload)
         except FileExistsError:
             continue
+        except OSError:
+            (folder / name).unlink(missing_ok=True)  # half a payload is none
+            raise
         return name
     raise AssertionError("counting does not end")
 

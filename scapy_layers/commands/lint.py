@@ -120,13 +120,14 @@ def _id_of(rule: Any) -> str:
 
 def _judge(source: Source, screen: Screen, arguments: argparse.Namespace, *, several: bool) -> bool:
     """Shows what one capture breaks; tells whether that makes the exit status 1."""
-    from scapy_layers.lint import Severity, findings
+    from scapy_layers.lint import Linter, Severity
 
+    linter = Linter()
     count: Counter[Severity] = Counter()
     shown: Counter[tuple[str, Severity]] = Counter()
     if several and arguments.format == "text":
         screen.line(Piece(f"== {source.name}", Colour.NAME))
-    for finding in findings(source.units()):
+    for finding in (one for unit in source.units() for one in linter.hear(unit)):
         if not _wanted(finding.rule.ids, arguments.only):
             continue
         severity = finding.severity
@@ -144,7 +145,11 @@ def _judge(source: Source, screen: Screen, arguments: argparse.Namespace, *, sev
             if not arguments.all and times > MOST:
                 screen.line(Piece(f"{number}: {times - MOST} more of severity {severity}", Colour.DIM))
         said = ", ".join(f"{count[severity]} {severity}" for severity in Severity if count[severity])
-        screen.line(Piece(said or "nothing broken", Colour.OK if not count[Severity.MUST] else Colour.WRONG))
+        if linter.judged:
+            colour = Colour.OK if not count[Severity.MUST] else Colour.WRONG
+            screen.line(Piece(said or "nothing broken", colour))
+        else:
+            screen.line("no Zenoh message to judge")
     return bool(sum(count.values()) if arguments.strict else count[Severity.MUST])
 
 

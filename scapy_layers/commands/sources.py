@@ -60,16 +60,20 @@ class Source:
         """
         from scapy_layers import capture, stream
         from scapy_layers.conversation import is_batch
+        from scapy_layers.ip import Decoder
 
-        screen = self.sources.screen
+        screen, decoder, silent = self.sources.screen, Decoder(), True
         try:
             file, size = _open(self.given)
             progress = screen.progress(self.name, size)
             if watch is None:
-                yield from stream.units_of(file, progress=progress, plausible=is_batch)
+                units = stream.units_of(file, progress=progress, plausible=is_batch, decoder=decoder)
             else:
-                segments = _shown_to(watch, capture.read(file, progress=progress))
-                yield from stream.units(segments, plausible=is_batch)
+                segments = _shown_to(watch, capture.read(file, progress=progress, decoder=decoder))
+                units = stream.units(segments, plausible=is_batch)
+            for unit in units:
+                silent = False
+                yield unit
         except OSError as error:
             self.sources.fail(f"{self.name}: {error.strerror}", WRONG_USE)
         except capture.CaptureError as error:
@@ -79,6 +83,13 @@ class Source:
             )
         finally:
             screen.done()
+        for link, count in decoder.unknown.items():
+            # Beside others it is foreign traffic; alone it means that nothing of the capture was read.
+            self.sources.fail(
+                f"{self.name}: packets left alone: {count:,}, of link type {link}; "
+                "Ethernet, Linux cooked, loopback and raw IP are read",
+                WRONG_USE if silent else 0,
+            )
 
     def heard(self, watch: Callable[[Segment], None] | None = None) -> Iterator[Heard | Gap]:
         """Yields every message, and what is missing between them; arguments as of ``units``."""

@@ -172,11 +172,14 @@ class Conversations:
 
     def _renew_if_new(self, talk: Talk, message: Layer, raw: bytes) -> None:
         """Notices that another session begins on UDP, where no connection ends the one before."""
-        if talk.link.tcp or not talk.said or not isinstance(message, Init | Join):
+        if talk.link.tcp:
             return
-        if message.version != PROTOCOL_VERSION or not identify.is_batch(raw):
+        if not isinstance(message, Init | Join):
+            talk.greeting = False
             return
-        again = isinstance(message, Init) and not message.A
+        if not talk.said or message.version != PROTOCOL_VERSION or not identify.is_batch(raw):
+            return
+        again = isinstance(message, Init) and not message.A and not _is_repeated(talk, message)
         other = isinstance(message, Join) and talk.session.parties[0].zid not in {None, zid_of(message)}
         if again or (other and talk.session.multicast):
             self._memory.renew(talk)
@@ -207,6 +210,11 @@ class Conversations:
             if inner.left:
                 said.remark(RemarkKind.FRAGMENT, f"{inner.left} bytes behind it, which receivers pass over")
             yield from self._tell(turn._replace(heard=said))
+
+
+def _is_repeated(talk: Talk, syn: Init) -> bool:
+    """Tells whether an INIT is one that has no answer yet, sent once more or captured twice."""
+    return talk.greeting and any(one and not one.A and one.zid == syn.zid for one in talk.inits)
 
 
 def _unpacked(talk: Talk, index: int, raw: bytes) -> tuple[bytes, WireError | None]:

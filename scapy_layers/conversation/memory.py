@@ -37,6 +37,7 @@ class Talk:
         compressed: Batches have a header byte, though no INIT was heard to say so: in a group, or in mid session.
         misses: Batches in a row that could not be read.
         said: Messages heard.
+        greeting: All that was heard of the session is INIT.
     """
 
     link: Link
@@ -50,6 +51,7 @@ class Talk:
     compressed: bool = False
     misses: int = 0
     said: int = 0
+    greeting: bool = True
 
     def switch(self) -> None:
         """Sets the framing that was agreed; from OPEN_SYN on already, for nothing comes before OPEN_ACK."""
@@ -140,6 +142,7 @@ class Memory:
         talk.inits = [None, None]
         talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
         talk.flipped = talk.compressed = False
+        talk.greeting = True
 
     def _leave(self, talk: Talk) -> None:
         """Takes a link from its session, which is forgotten with its last one."""

@@ -35,9 +35,14 @@ def _rules() -> dict[type[Layer], list[Rule]]:
 
 
 class Linter:
-    """Judges the units of a capture, one after the other."""
+    """Judges the units of a capture, one after the other.
+
+    Attributes:
+        judged: How many messages there were.
+    """
 
     def __init__(self) -> None:
+        self.judged = 0
         self._conversations = Conversations()
         self._memory = Memory()
         self._looked = 0
@@ -68,6 +73,7 @@ class Linter:
             if first and heard.session is not None:
                 first = False
                 yield from self._whole(unit, scene)
+            self.judged += 1
             yield from self._message(scene)
             scene.note()
             if isinstance(heard.message, Join) and heard.session is not None:

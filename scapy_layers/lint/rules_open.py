@@ -69,9 +69,10 @@ def _random(scene: Scene) -> Iterator[Break]:
     if session.fsn is None or session.fsn < _LOW_CHANCE or session.multilink:
         return
     ends = heard.source_zid, heard.target_zid
-    before = scene.memory.starts.get(ends)
-    scene.memory.starts[ends] = int(said)
-    if before == said and scene.memory.once(session.number, f"random {ends}"):
+    number, before = scene.memory.starts.get(ends) or (session.number, None)
+    scene.memory.starts[ends] = session.number, int(said)
+    # The same session: an OPEN in a datagram that was repeated, or captured twice.
+    if before == said and number != session.number and scene.memory.once(session.number, f"random {ends}"):
         yield Break(f"{int(said)} as in the session before between the same two", ECLIPSE)
 
 

@@ -586,6 +586,7 @@ class Scanner:
                 )
                 talk.last = max(talk.last, before)
                 talk.said += int(numbers[index])
+                talk.greeting = False
                 self.watch.at(number)
                 talk.used = max(talk.used, self.watch.now + 1)
             source = 0 if not cut.source else pieces.source(cut.buffer)

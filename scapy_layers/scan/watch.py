@@ -153,6 +153,7 @@ class Talk:
         compressed: Batches have a header byte, though no INIT was heard to say so.
         misses: Batches in a row that could not be read.
         said: Messages, or batches that need not be looked at, that were heard.
+        greeting: All that was heard of the session is INIT.
         used: When it was used last, see ``Watch.now``.
         first: Number and time of the packet of the first batch.
         last: Of the last one.
@@ -172,6 +173,7 @@ class Talk:
     compressed: bool = False
     misses: int = 0
     said: int = 0
+    greeting: bool = True
     used: int = 0
     first: tuple[int, int] | None = None
     last: tuple[int, int] = (0, 0)
@@ -437,6 +439,7 @@ class Watch:
                 refused = refused or message.refused > 0
         else:
             talk.said += 1
+            talk.greeting = False
         talk.misses = talk.misses + 1 if refused else 0
         if talk.misses >= MISSES and not talk.sure:
             self._drop(talk)
@@ -464,11 +467,16 @@ class Watch:
 
     def _renew_if_new(self, talk: Talk, message: Plain, raw: bytes) -> None:
         """Notices that another session begins on UDP, where no connection ends the one before."""
-        if talk.link.tcp or not talk.said or message.name not in {"INIT", "JOIN"}:
+        if talk.link.tcp:
+            return
+        if message.name not in {"INIT", "JOIN"}:
+            talk.greeting = False
+            return
+        if not talk.said:
             return
         if message.fields.get("version", PROTOCOL_VERSION) != PROTOCOL_VERSION or not self.is_batch(raw):
             return
-        again = message.name == "INIT" and not message.fields["A"]
+        again = message.name == "INIT" and not message.fields["A"] and not _is_repeated(talk, message)
         other = message.name == "JOIN" and talk.session.zids[0] not in {None, zid_text(message.fields["zid"])}
         if (again or (other and talk.session.multicast)) and self.talks.get(talk.link.number) is talk:
             self._leave(talk)
@@ -476,6 +484,7 @@ class Watch:
             talk.inits, talk.starts = [None, None], [None, None]
             talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
             talk.flipped = talk.compressed = False
+            talk.greeting = True
 
     # Messages -----------------------------------------------------------------------------------
 
@@ -576,6 +585,12 @@ def _unpacked(raw: bytes) -> bytes:
         return unpack(raw)
     except WireError:
         return b""
+
+
+def _is_repeated(talk: Talk, syn: Plain) -> bool:
+    """Tells whether an INIT is one that has no answer yet, sent once more or captured twice."""
+    asked = (one for one in talk.inits if one and not one.fields["A"])
+    return talk.greeting and any(one.fields["zid"] == syn.fields["zid"] for one in asked)
 
 
 def _session(link: Link) -> Session:

@@ -67,6 +67,7 @@ from scapy_layers.all import (
 )
 from scapy_layers.lint import RULES, Finding, Severity, findings
 from scapy_layers.stream import Batch, Datagram, End, Endpoint, Framing, Gap, Link, Unit, plausible, units_of
+from tests.scapy_layers.packets import pcap
 
 ROOT = Path(__file__).parents[2]
 PCAPS = ROOT / "pcaps"
@@ -398,6 +399,13 @@ def test_ordinary_talk_breaks_nothing(story: Story) -> None:
     assert broken(story) == set()
 
 
+def test_handshake_of_which_each_datagram_was_captured_twice_breaks_nothing() -> None:
+    once = opened(on=Story(link(tcp=False)))
+    twice_each = Story(once.link)
+    twice_each.units = [unit for unit in once.units for _ in range(2)]
+    assert broken(twice_each) == set()
+
+
 def test_session_between_the_endpoints_of_one_that_was_closed_breaks_nothing() -> None:
     story = opened(on=Story(link(tcp=False))).say(0, Close())
     again = opened(
@@ -511,6 +519,15 @@ def test_lint_of_a_broken_must_ends_with_1(capsys: pytest.CaptureFixture[str]) -
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (found,) = [line for line in lines if line["severity"] == "must"]
     assert (found["requirement"], found["level"], found["known"]) == ("ZN-KA-102", "MUST", None)
+
+
+def test_lint_of_a_capture_without_zenoh_does_not_say_that_nothing_is_broken(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "none.pcap"
+    path.write_bytes(pcap([]))
+    assert main(["lint", str(path)]) == 0
+    assert capsys.readouterr().out == "no Zenoh message to judge\n"
 
 
 def test_lint_lists_its_rules(capsys: pytest.CaptureFixture[str]) -> None:

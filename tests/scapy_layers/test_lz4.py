@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scapy_layers.errors import BadValue, Overlong, Truncated, WireError
-from scapy_layers.lz4 import decompress
+from scapy_layers.lz4 import decompress, weight
 
 REAL = bytes.fromhex("ff0025dbadee187d0003742f7801c801410100ae60414141414141")
 """A FRAME with a PUT of 200 times A on t/x, as a real node sent it."""
@@ -108,3 +108,17 @@ def more(size: int) -> bytes:
 def test_what_was_packed_comes_back(parts: list[tuple[bytes, int]]) -> None:
     data = b"".join(part * times for part, times in parts)
     assert decompress(pack(data), 10_000) == data
+    assert len(data) <= weight(pack(data), 10_000) <= len(data) + 18
+
+
+@given(st.binary(max_size=60))
+def test_weight_of_any_block_has_its_bound(block: bytes) -> None:
+    assert 0 <= weight(block, 500) <= 500
+    with suppress(WireError):
+        assert weight(block, 500) >= min(len(decompress(block, 500)), 500)
+
+
+def test_block_that_is_refused_weighs_what_was_written_in_front() -> None:
+    bomb = bytes.fromhex("1f610100") + b"\xff" * 200 + b"\x00"
+    assert weight(bomb, 0xFFFF) == 1 + 15 + 200 * 255 + 4
+    assert weight(bomb * 2, 0xFFFF) == 0xFFFF

@@ -15,7 +15,19 @@ import pytest
 
 from scapy_layers.__main__ import main
 from scapy_layers.all import Frame, Init, Open, Push, Put
-from tests.scapy_layers.packets import ethernet, ipv4, pcap, prefixed, put, tcp, udp
+from tests.scapy_layers.packets import (
+    enhanced,
+    ethernet,
+    interface,
+    ipv4,
+    pcap,
+    pcapng,
+    prefixed,
+    put,
+    section,
+    tcp,
+    udp,
+)
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 HANDSHAKE = (
@@ -250,6 +262,28 @@ def test_what_is_no_capture_is_told_in_one_line(
     assert out == ""
     assert told.startswith(f"zenoh-dissect: {path}: ")
     assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["read", "samples", "stats", "lint"])
+def test_capture_of_a_link_that_is_not_read_is_told_and_no_success(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "wireless.pcapng"
+    path.write_bytes(pcapng([bytes(80), bytes(90)], link=105))
+    assert main([command, str(path)]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"zenoh-dissect: {path}: packets left alone: 2, of link type 105")
+    assert told.count("\n") == 1
+
+
+def test_link_that_is_not_read_beside_others_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "both.pcapng"
+    dns = ethernet(ipv4(udp(b"query", dport=53), protocol=17))
+    path.write_bytes(section() + interface() + interface(220) + enhanced(dns) + enhanced(bytes(64), number=1))
+    assert main(["stats", str(path)]) == 0
+    assert "packets left alone: 1, of link type 220" in capsys.readouterr().err
 
 
 def test_bad_file_does_not_stop_the_next_one(

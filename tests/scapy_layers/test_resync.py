@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from scapy_layers import lz4
 from scapy_layers.conversation import is_batch
 from scapy_layers.framing import HEAD, Framing, looks
 from scapy_layers.primitives import write_vle
@@ -25,7 +26,7 @@ def load(version: str) -> Runtime:
     """Loads what searches in zenoh.lua; what is a batch Python decides."""
     lua = runtime(version)
     lua.execute("Z = { links = { decompressed = function() return nil end } }")
-    for name in ("looks", "seek"):
+    for name in ("lz4", "looks", "seek"):
         part(lua, name, "")
     lua.execute("return function(strict) Z.strict = strict end")(lambda raw, _kind: is_batch(bytes(raw)))
     return lua
@@ -173,7 +174,14 @@ def meeting(size: int) -> bytes:
     return heads + b"\3\0\x06\0\0" * (size // 5)
 
 
+FULL = 1 << 19
+"""Bytes that may be unpacked besides as many as there are."""
+
+BOMB = b"\x01\x6f\x25\x01\x1d\x00\x02\x00\x04\x00" + b"\xff" * 254 + b"\x00\x60" + b"\xff" * 6
+"""A compressed batch of 64 KiB, at the end of which there is no message."""
+
 HOSTILE = {
+    "batches that unpack to much more": prefixed(BOMB) * 400,
     "chains that meet": meeting(50_000),
     "a chain at each byte": b"\x06" * 100_000,
     "heads of which each next one is refused": b"\x05\0\x25\x07\x3d\x00\xff" * 14_000,
@@ -212,6 +220,33 @@ def test_work_of_lua_for_each_byte_is_bounded_whatever_the_bytes_are(name: str) 
     )
     for prefix in PREFIXES:
         assert count(data, prefix) <= len(data) + 4097
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_unpacked_bytes_are_bounded_and_both_stop_at_the_same_one(version: str) -> None:
+    data, asked = HOSTILE["batches that unpack to much more"], 0
+
+    def asks(_batch: bytes) -> bool:
+        nonlocal asked
+        asked += 1
+        return False
+
+    Seeker(Framing.SHORT, KNOWN, LIMIT).look(bytearray(data), asks, last=False)
+    assert asked == (len(data) + FULL) // 0xFFFF
+    count: Any = load(version).execute(
+        "return function(raw) local asked = 0 Z.strict = function() asked = asked + 1 return false end"
+        " Z.seek.look(Z.seek.new(2, Z.seek.KNOWN, {}), raw) return asked end"
+    )
+    assert count(data) == asked
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_both_weigh_any_block_alike(version: str) -> None:
+    weigh: Any = load(version).execute("return function(block, most) return Z.lz4_weight(block, most) end")
+    chance = random.Random(8)
+    blocks = [chance.randbytes(chance.randrange(12)) + b"\xff" * chance.randrange(3) for _ in range(3_000)]
+    for block in [BOMB[1:], *blocks]:
+        assert weigh(block, 0xFFFF) == lz4.weight(block, 0xFFFF), block.hex()
 
 
 def test_hostile_bytes_need_their_bound() -> None:

@@ -13,11 +13,13 @@ import pyarrow as pa
 import pytest
 
 from scapy_layers import capture, scan, stream, tables
+from scapy_layers.all import Init, Patch
 from scapy_layers.capture import CaptureError
 from scapy_layers.conversation import Conversations, Unread, is_batch
 from scapy_layers.names import layer_name
 from scapy_layers.tables import SCHEMAS, read
 from tests.benchmarks._common import prefixed, put
+from tests.scapy_layers.packets import ethernet, ipv4, udp
 from tests.scapy_layers.scan.heard import batch_stream, said, timed, written
 
 CAPTURES = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
@@ -28,6 +30,13 @@ FRAGMENTED = [path for path in CAPTURES if b"fragment" in path.name.encode()] + 
 ]
 BODIES = {"put", "del", "query", "reply", "err"}
 PUTS = [put(sn, b"x" * (sn % 9)) for sn in range(200)]
+
+
+def datagram(data: bytes, *, back: bool = False) -> bytes:
+    """Between two nodes; back: an answer."""
+    ports = {"sport": 7447, "dport": 50_000} if back else {"sport": 50_000, "dport": 7447}
+    raw = ethernet(ipv4(udp(data, **ports), protocol=17))
+    return raw[:26] + raw[30:34] + raw[26:30] + raw[34:] if back else raw
 
 
 def all_of(found: Iterable[tables.Tables]) -> dict[str, list[dict[str, Any]]]:
@@ -164,6 +173,17 @@ def test_file_that_is_damaged_gives_all_in_front_and_a_row() -> None:
 def test_file_may_be_named_by_a_text(reader: Callable[[str | Path], Iterator[object]]) -> None:
     path = CAPTURES[0]
     assert [str(found) for found in reader(str(path))] == [str(found) for found in reader(path)]
+
+
+def test_init_on_udp_that_was_captured_again_takes_nothing_back() -> None:
+    with_patch = [Patch(patch=1)]
+    syn = datagram(bytes(Init(zid=b"\xa1", extensions=with_patch)))
+    ack = datagram(bytes(Init(A=1, zid=b"\xb2", cookie=b"cookie--", extensions=with_patch)), back=True)
+    (row,) = of(written(timed([syn, syn, ack, syn, *map(datagram, PUTS)])))["connections"]
+    assert (row["source_zid"], row["target_zid"], row["patch"]) == ("a1", "b2", 1)
+    # Behind something else it may be a node that came back.
+    (row,) = of(written(timed([syn, ack, *map(datagram, PUTS), syn])))["connections"]
+    assert (row["source_zid"], row["target_zid"], row["patch"]) == ("a1", None, None)
 
 
 def test_what_is_no_capture_is_an_exception() -> None:

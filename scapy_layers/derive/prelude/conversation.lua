@@ -108,7 +108,8 @@ local function begin(link, place)
     now.compressed = before.compressed
   end
   links.add(link, now)
-  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, sure = false }
+  -- `greeted`: how many of the messages that were said are INIT; `asked`: who began the handshake, for each way.
+  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, greeted = 0, asked = {}, sure = false }
   return link.talk
 end
 
@@ -810,7 +811,9 @@ local function renew_if_new(link, m, place)
     return false
   end
   if m.name == "init" then
-    return m.A == 0
+    -- One that has no answer yet is sent once more, or was captured twice.
+    local repeated = talk.greeted == talk.said and (talk.asked[1] == m.zid or talk.asked[2] == m.zid)
+    return m.A == 0 and not repeated
   end
   local known = links.latest(link).zid1
   return m.name == "join" and link.multicast and known and known ~= m.zid
@@ -866,6 +869,10 @@ local function hear(b, m)
       talk = begin(link, place)
     end
     talk.said = talk.said + 1
+    if m.name == "init" then
+      talk.greeted = talk.greeted + 1
+      if m.A == 0 and not m.refused then talk.asked[way.index] = m.zid end
+    end
     if link.blind then
       links.missed(way, place, false)
     end

@@ -24,6 +24,22 @@ local function length(block, size, at)
   end
 end
 
+-- Returns about how many bytes `Z.lz4` has to write, also of a block that it refuses; it takes no time.
+function Z.lz4_weight(block, most)
+  local size, at, stop = 0, 1, #block
+  while at <= stop and size < most do
+    local token = byte(block, at)
+    local literals, copied
+    literals, at = length(block, floor(token / 16), at + 1)
+    if not literals then break end
+    size = size + literals
+    copied, at = length(block, token % 16, at + literals + 2)
+    if not copied then break end
+    size = size + copied + MIN_MATCH
+  end
+  return min(size, most)
+end
+
 local function text(out, count)
   local pieces = {}
   for from = 1, count, RUN do

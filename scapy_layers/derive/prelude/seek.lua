@@ -15,6 +15,8 @@ seek.MOST = 262144 -- bytes of a batch that is waited for, and of a direction th
 local PLENTY = 64 -- bits of evidence until which a chain is followed
 local TRIFLE = 3 -- bytes of KEEP_ALIVE and CLOSE, which prove nothing
 local ASKED = 4096 -- bytes more than there are that may be asked about
+local UNPACKED = 524288 -- bytes more than there are that batches may unpack to
+local MAX_BATCH = 65535 -- bytes that one may
 local WORK = 1 -- batches that are looked at for each byte
 local PATIENCE = 256 -- chains that may be refused
 local BOUNDARY = 6 -- bits, for a chain that begins with a packet
@@ -171,10 +173,11 @@ local function refused(search, chain, raw)
   while at < chain.next do
     local start, behind, mask = place(raw, at)
     at = behind
-    search.asked = search.asked + behind - start
-    if search.asked > #raw + ASKED then return at end
     local batch = sub(raw, start + 1, behind)
-    if not is_batch(mask and mask(batch, 0) or batch) then return at end
+    batch = mask and mask(batch, 0) or batch
+    search.asked = search.asked + #batch
+    if byte(batch, 1) == 1 then search.unpacked = search.unpacked + Z.lz4_weight(sub(batch, 2), MAX_BATCH) end
+    if search.asked > #raw + ASKED or search.unpacked > #raw + UNPACKED or not is_batch(batch) then return at end
   end
 end
 
@@ -184,7 +187,7 @@ function seek.new(framing, proof, ends)
   for _, place in ipairs(ends) do boundaries[place] = true end
   return {
     framing = framing, proof = proof, length_bits = LENGTH_BITS[framing], boundaries = boundaries, packets = #ends, tried = 0,
-    passed = {}, again = {}, asked = 0, steps = 0, refusals = 0, waiting = {}, chains = {}, good = {},
+    passed = {}, again = {}, asked = 0, unpacked = 0, steps = 0, refusals = 0, waiting = {}, chains = {}, good = {},
   }
 end
 

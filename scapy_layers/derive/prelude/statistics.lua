@@ -284,11 +284,12 @@ local function sessions()
   local begun -- when the first packet was seen
   local counts = {}
 
-  -- Two nodes may open a session more than once between the same ends; a new INIT begins another row.
+  -- Two nodes may open a session more than once between the same ends; a new INIT begins another row, but not one that is
+  -- repeated, which a datagram may be.
   local generation = {}
 
-  local function row_for(m, link)
-    if m.name == "init" and m.A ~= 1 then
+  local function row_for(b, m, link)
+    if m.name == "init" and m.A ~= 1 and (b.link.tcp or Z.links.at(b.link, m.place).from == m.place) then
       generation[link] = (generation[link] or 0) + 1
     end
     return row_of(rows, link .. " " .. (generation[link] or 0))
@@ -300,7 +301,7 @@ local function sessions()
     end
     begun = begun or b.time
     local first, second, side = ends_of(pinfo)
-    local row = row_for(m, first .. " " .. second)
+    local row = row_for(b, m, first .. " " .. second)
     if not row then
       return
     end

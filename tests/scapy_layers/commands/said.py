@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,3 +94,15 @@ def error(number: int, data: bytes = b"no") -> Response:
 def final(number: int) -> ResponseFinal:
     """The end of replies."""
     return ResponseFinal(request_id=number)
+
+
+def with_small_files(most: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs ``zenoh-dissect`` where no file may have more bytes, as on a disk that becomes full."""
+    script = (
+        "import resource, sys\n"
+        "from scapy_layers.__main__ import main\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))\n"
+        "sys.exit(main(sys.argv[1:]))\n"
+    )
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from scapy_layers.__main__ import main
-from tests.scapy_layers.commands.said import Said, final, put, query, reply
+from tests.scapy_layers.commands.said import Said, final, put, query, reply, with_small_files
 
 
 def listed(folder: Path) -> list[dict[str, Any]]:
@@ -91,3 +91,12 @@ def test_filter_picks_keys_and_wrong_use_leaves_nothing(tmp_path: Path) -> None:
     assert main(["export", capture, "--out", str(tmp_path / "never"), "--key", "a//"]) == 2
     assert main(["export", "/nowhere", "--out", str(tmp_path / "never")]) == 2
     assert not (tmp_path / "never").exists()
+
+
+def test_full_disk_leaves_whole_payloads_that_are_listed(tmp_path: Path) -> None:
+    said = Said().say(put("small", b"whole")).say(put("big", bytes(20_000))).say(put("small", b"never"))
+    out = tmp_path / "out"
+    done = with_small_files(10_000, "export", said.write(tmp_path / "x.pcap"), "--out", str(out))
+    assert (done.returncode, done.stderr) == (2, f"zenoh-dissect: {out}: File too large, behind 1 payloads\n")
+    assert [row["file"] for row in listed(out)] == ["000001-small.bin"]
+    assert sorted(path.name for path in out.iterdir()) == ["000001-small.bin", "export.jsonl"]

@@ -822,6 +822,19 @@ def test_new_init_on_udp_begins_a_new_session() -> None:
     assert (heard[1].keyexpr, kinds(heard)) == (None, [RemarkKind.ALIAS])
 
 
+def test_init_on_udp_that_has_no_answer_yet_is_repeated_in_the_same_session() -> None:
+    pair = Pair(tcp=False)
+    syn, ack = Init(whatami=2, zid=ALICE), Init(A=1, whatami=0, zid=BOB, cookie=COOKIE)
+    heard = [*pair.say(syn), *pair.say(syn), *pair.answer(ack), *pair.say(syn), *pair.answer(ack)]
+    heard += pair.say(Open(T=1, lease=10, initial_sn=10, cookie=COOKIE))
+    assert len({id(one.session) for one in heard}) == 1
+    assert not kinds(heard)
+    # Another node, and one that begins anew behind OPEN, are not the same handshake.
+    (other,) = pair.say(Init(whatami=2, zid=b"\xc3"))
+    (again,) = pair.say(syn)
+    assert len({id(one.session) for one in (heard[-1], other, again)}) == 3
+
+
 def group(hearing: Conversations | None = None, *, number: int = 0, port: int = 40_000) -> Pair:
     target = Endpoint("224.0.0.225", 7447)
     return Pair(hearing, number=number, tcp=False, first=Endpoint("10.0.0.1", port), second=target)

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scapy.utils import rdpcap
 
 from scapy_layers.__main__ import main
 from scapy_layers.data import Del, Err, Put, Query, Reply
 from scapy_layers.network import Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Frame
-from tests.scapy_layers.lua.wire import ASKER, PCAPS, ZIDS, Talk, needs_tshark, push, run, tshark
+from tests.scapy_layers.lua.wire import ASKER, PCAPS, ZIDS, Talk, needs_tshark, push, run, save, tshark
 
 pytestmark = needs_tshark
 
@@ -59,11 +60,11 @@ def table(path: Path, name: str, *options: str) -> Rows:
 
 
 @cache
-def counted(name: str) -> dict[str, Any]:
+def counted(path: Path) -> dict[str, Any]:
     """Returns what our own statistics say about a capture."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        status = main(["stats", str(PCAPS / f"{name}.pcapng"), "--format", "json", "--top", "1000"])
+        status = main(["stats", str(path), "--format", "json", "--top", "1000"])
     assert status == 0
     data: dict[str, Any] = json.loads(said.getvalue())
     return data
@@ -85,13 +86,15 @@ CAPTURES = (
 @pytest.mark.parametrize("name", CAPTURES)
 def test_messages_are_counted_as_our_statistics_do(name: str) -> None:
     rows = table(PCAPS / f"{name}.pcapng", "messages")
-    assert {message: int(row["Count"]) for message, row in rows.items()} == counted(name)["counts"]
+    assert {message: int(row["Count"]) for message, row in rows.items()} == counted(PCAPS / f"{name}.pcapng")[
+        "counts"
+    ]
 
 
 @pytest.mark.parametrize("name", CAPTURES)
 def test_keys_are_counted_as_our_statistics_do(name: str) -> None:
     rows = table(PCAPS / f"{name}.pcapng", "keys")
-    data = counted(name)
+    data = counted(PCAPS / f"{name}.pcapng")
     expected = {
         row["keyexpr"]: [
             row[each] for each in ("puts", "deletes", "queries", "replies", "errors", "payload_bytes")
@@ -117,7 +120,7 @@ def test_keys_are_counted_as_our_statistics_do(name: str) -> None:
 def test_requests_are_timed_as_our_statistics_do(name: str) -> None:
     titles, *rows = rows_of(PCAPS / f"{name}.pcapng", "requests")
     rows = [row for row in rows if len(row) == len(titles)]
-    data = counted(name)["requests"]
+    data = counted(PCAPS / f"{name}.pcapng")["requests"]
     assert sum(int(row[1]) for row in rows) == data["sent"]
     assert sum(int(row[4]) for row in rows) == data["unanswered"]
     for first, total in ((5, data["to_first_reply"]), (9, data["to_final"])):
@@ -197,6 +200,14 @@ def test_two_sessions_of_the_same_ends_are_two_rows(tmp_path: Path) -> None:
     talk = Talk().open().batch(Close(S=1, reason=0)).open()
     rows = [row for row in rows_of(talk.save(tmp_path / "t.pcap"), "sessions") if row[0].startswith(ZIDS[0])]
     assert [row[8] for row in rows] == ["CLOSE generic, from the left", "not by CLOSE"]
+
+
+def test_session_on_udp_that_was_captured_twice_is_one(tmp_path: Path) -> None:
+    packets = [packet for packet in rdpcap(str(PCAPS / "datagrams.pcapng")) for _ in range(2)]
+    path = save(tmp_path / "twice.pcap", packets)
+    zids = [row[:2] for row in rows_of(path, "sessions")[1:-1]]
+    assert zids == [row[:2] for row in rows_of(PCAPS / "datagrams.pcapng", "sessions")[1:-1]]
+    assert len(zids) == len(counted(path)["sessions"]["listed"]) == 2
 
 
 def test_filter_leaves_packets_out(tmp_path: Path) -> None:
