@@ -474,6 +474,7 @@ class FirstBad:
 
     Attributes:
         requirement: Those that the check is about, joined by spaces.
+        node_whatami: With ``node_impl``, ``environment`` and ``configuration`` what all runs that tell it share.
         good: Last version that was run often enough without a failure; empty if there is none.
         bad: First version that fails.
         between: Versions between the two that did not fail, and were not run often enough to be sure.
@@ -493,6 +494,9 @@ class FirstBad:
     fixed: str = ""
     level: str = ""
     between: tuple[str, ...] = ()
+    node_whatami: str = ""
+    environment: str = ""
+    configuration: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from spark_reports.folders import DUPLICATE
 from spark_reports.frames.statistics import STEADY_RUNS
 from spark_reports.pages import svg
 from spark_reports.pages.grid import ORDER
@@ -289,19 +290,27 @@ def slug(bucket: str) -> str:
     return words[:100].rstrip("-.") or "finding"
 
 
+def _alike(one: RunLine | FirstBad) -> tuple[str, ...]:
+    """Returns what runs share that are compared with each other."""
+    return one.node_impl, one.node_whatami, one.environment, one.configuration
+
+
 def _rate_of(failed: int, runs: int) -> float | None:
     return failed / runs if runs else None
 
 
 def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> list[ChangeCard]:
     """Returns the checks that fail and did not, as many as are shown."""
-    since: dict[tuple[str, str], FirstBad] = {(row.test, row.transport): row for row in report.first_bad}
+    since: dict[tuple[str, ...], FirstBad] = {
+        (row.test, row.transport, *_alike(row)): row for row in report.first_bad
+    }
+    place_of = {run.run_id: _alike(run) for run in report.runs if run.state != DUPLICATE}
     expected = {trouble.test: trouble.expected for trouble in report.troubles}
     cards = []
     fresh = [change for change in report.changes if change.is_news]
     for number, change in enumerate(fresh[: limits.new]):
         interval = (change.low, change.high) if change.low is not None and change.high is not None else None
-        first = since.get((change.test, change.transport))
+        first = since.get((change.test, change.transport, *place_of.get(change.run_id, ())))
         words = ""
         if first is not None:
             between = f"between {first.good} and {first.bad}" if first.good else f"in {first.bad} or earlier"

@@ -89,6 +89,22 @@ def test_new_failure_knows_its_versions_and_what_was_expected() -> None:
     assert card.expected == "INIT(A=1)"
 
 
+def test_versions_of_a_new_failure_are_those_of_its_own_node() -> None:
+    example = example_report()
+    (mine,) = example.first_bad
+    other = dataclasses.replace(mine, good="0.1.0", bad="0.2.0")
+    others = [
+        dataclasses.replace(other, node_impl="another"),
+        dataclasses.replace(other, node_whatami="peer"),
+        dataclasses.replace(other, environment="another"),
+        dataclasses.replace(other, configuration="another"),
+    ]
+    (card,) = make_page(example_report(first_bad=(others[0], mine, *others[1:]))).fresh
+    assert card.since == "between 1.2.0 and 1.3.0, confidence 97 %"
+    (card,) = make_page(example_report(first_bad=tuple(others))).fresh
+    assert card.since == ""
+
+
 def test_trend_is_compared_with_the_median_of_its_baseline() -> None:
     cards = make_page(example_report()).trends
     assert [card.tone for card in cards] == ["bad", "even", "even"]
