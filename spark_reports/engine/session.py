@@ -65,6 +65,11 @@ PROFILES: Mapping[str, Profile | None] = {"auto": None, "fast": FAST, "bulk": BU
 # First words of lines in which Java says why it gave up.
 _REASONS = ("Exception", "Error", "error", "not found", "Unrecognized", "Could not")
 
+# What Java prints when the thread ends that was to write its address.
+_DIED = b'Exception in thread "main"'
+
+_TRACEBACK = "Traceback (most recent call last):"
+
 _MISSING = "`pip install 'zenoh-harness[reports]'`"
 
 
@@ -368,7 +373,7 @@ def _fresh_session(
         on_interrupt = signal.getsignal(signal.SIGINT)
         with applied(changes):
             try:
-                gateway = _connected(process, address)
+                gateway = _connected(process, address, log)
                 spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
                 context = SparkContext(conf=spark_conf, gateway=gateway)
             except (PySparkException, Py4JError, OSError) as error:
@@ -426,11 +431,11 @@ def _pass_over_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _connected(process: "subprocess.Popen[bytes]", address: Path) -> Any:
+def _connected(process: "subprocess.Popen[bytes]", address: Path, log: Path) -> Any:
     """Waits until a Java that begins can be asked, and connects to it.
 
     Raises:
-        ChildProcessError: It ended instead.
+        ChildProcessError: It ended instead, or can say no more how to be asked.
     """
     from pyspark.java_gateway import launch_gateway
     from pyspark.serializers import UTF8Deserializer, read_int
@@ -439,6 +444,9 @@ def _connected(process: "subprocess.Popen[bytes]", address: Path) -> Any:
         try:
             process.wait(POLL_S)
         except subprocess.TimeoutExpired:
+            if _DIED in log.read_bytes():
+                # Threads that wait for nothing keep it running.
+                process.kill()
             continue
         raise ChildProcessError(f"Java ended with {process.returncode}")
     with address.open("rb") as file:
@@ -502,7 +510,10 @@ def _end(process: "subprocess.Popen[bytes]", gateway: Any, patience: float) -> N
 
 
 def _first_line(error: BaseException) -> str:
-    """Returns the line of an error that says what happened, without the Java stack below it."""
+    """Returns the line of an error that says what happened, without the stacks of Java and of Python workers."""
+    _, of_worker, stack = str(error).rpartition(_TRACEBACK)
+    if raised := [line for line in stack.splitlines() if of_worker and line and not line[0].isspace()]:
+        return raised[0][:500].rstrip(".:")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at ", ":"))]
     # Py4J puts ": " before the exception of the other side, below a line of its own.
