@@ -624,7 +624,7 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
     for run in resolved:
         by_key.setdefault(run.key, []).append(run)
     if asked != sets.PREVIOUS and not any(run.set == sets.BASELINE for run in resolved):
-        known = sorted({run.node_version for run in resolved})
+        known = versions.nodes_in_order({run.node_version for run in resolved})
         raise DataTrouble(
             f"no run {asked} and none on a version {asked}; there are {', '.join(known) or 'none'}"
         )
@@ -804,6 +804,7 @@ def _findings(ask: Questions) -> tuple[Finding, ...]:
             Finding,
             {**row, **learned(row), **(none if row["unheld"] else {})},
             by_run=dict(row["by_run"]),
+            versions=tuple(versions.nodes_in_order(row["versions"])),
         )
         for row in ask.rows(_FINDINGS)
     ]

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from spark_reports.folders import DUPLICATE
 from spark_reports.frames.statistics import STEADY_RUNS
+from spark_reports.frames.versions import nodes_in_order
 from spark_reports.pages import svg
 from spark_reports.pages.grid import ORDER
 from spark_reports.pages.text import visible
@@ -349,8 +350,10 @@ def flaky_row(flaky: Flaky, started: Mapping[str, str], places: Mapping[str, str
     )
 
 
-def trouble_cards(troubles: Iterable[Trouble], places: Mapping[str, str]) -> list[TroubleCard]:
-    """Returns the verdicts, equal ones on one test put together."""
+def trouble_cards(
+    troubles: Iterable[Trouble], started: Mapping[str, str], places: Mapping[str, str]
+) -> list[TroubleCard]:
+    """Returns the verdicts, equal ones on one test put together; ``started`` says when runs began."""
     same: dict[tuple[str, ...], list[Trouble]] = {}
     for trouble in troubles:
         key = (trouble.outcome, trouble.test, trouble.expected, trouble.seen, trouble.reason)
@@ -358,8 +361,8 @@ def trouble_cards(troubles: Iterable[Trouble], places: Mapping[str, str]) -> lis
     taken: set[str] = set()
     cards = []
     for group in same.values():
-        newest = max(group, key=lambda trouble: trouble.run_id)
-        labels = sorted({f"{trouble.node_impl} {trouble.node_version}" for trouble in group})
+        newest = max(group, key=lambda trouble: (started.get(trouble.run_id, ""), trouble.run_id))
+        labels = nodes_in_order({f"{trouble.node_impl} {trouble.node_version}" for trouble in group})
         anchors = []
         for number, requirement in enumerate(newest.requirements):
             anchor = _place_of(requirement)

@@ -25,14 +25,17 @@ def test_equal_verdicts_of_several_versions_are_one_card(parts: SimpleNamespace)
         troubles=(
             parts.trouble(),
             parts.trouble(node_version="1.5.1", run_id="r0"),
+            parts.trouble(node_version="unknown", run_id="s1"),
             parts.trouble(seen="OPEN"),
         ),
     )
     page = make_page(report)
     assert [card.labels for card in page.troubles] == [
-        ["eclipse-zenoh 1.10.2", "eclipse-zenoh 1.5.1"],
+        ["eclipse-zenoh unknown", "eclipse-zenoh 1.5.1", "eclipse-zenoh 1.10.2"],
         ["eclipse-zenoh 1.10.2"],
     ]
+    # What to repeat is that of the run that began last, whatever it is called.
+    assert page.troubles[0].trouble.run_id == "r1"
     # The requirement has one place on the page, and its row in the grid leads there.
     assert [card.anchors for card in page.troubles] == [["r-ZN-INIT-001"], [""]]
     assert page.anchors == {"ZN-INIT-001": "r-ZN-INIT-001"}
