@@ -13,7 +13,6 @@ from spark_reports.commands.times import seconds
 from spark_reports.engine.java import find_java
 from spark_reports.engine.session import spark_session
 from spark_reports.errors import EngineFailed, WrongUse
-from spark_reports.rows import utc_now
 
 
 def add(commands: Any) -> None:
@@ -64,7 +63,6 @@ def run(arguments: argparse.Namespace) -> int:
         raise EngineFailed(
             f"{error.name} is missing or too old: `pip install 'zenoh-harness[reports]' 'pyspark>=4.2'`"
         ) from error
-    teller = telling.Teller(utc_now())
     java = find_java(os.environ)
     kept = arguments.checkpoint
     with nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="zenoh-watch-") as folder:
@@ -76,6 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             idle_s=arguments.until_idle,
         )
         counted = watch.begin(plan)
+        teller = telling.Teller(counted.began)
         say(f"starting Spark on {java}")
         with spark_session(java, os.environ) as spark:
             say("watching; Ctrl-C ends it" if not arguments.once else "counting")
