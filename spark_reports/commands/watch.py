@@ -2,15 +2,14 @@
 
 import argparse
 import os
-import tempfile
 from collections.abc import Iterable
 from contextlib import closing, nullcontext
-from pathlib import Path
 from typing import Any
 
 from spark_reports.commands.common import say, some_path
 from spark_reports.commands.times import seconds
 from spark_reports.engine.java import find_java
+from spark_reports.engine.scratch import scratch
 from spark_reports.engine.session import spark_session
 from spark_reports.errors import EngineFailed, WrongUse
 
@@ -65,10 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
         ) from error
     java = find_java(os.environ)
     kept = arguments.checkpoint
-    with nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="zenoh-watch-") as folder:
+    with nullcontext(kept) if kept else scratch("watch") as folder:
         plan = watch.Plan(
             roots=arguments.runs,
-            checkpoint=Path(folder),
+            checkpoint=folder,
             every_s=arguments.every,
             once=arguments.once,
             idle_s=arguments.until_idle,

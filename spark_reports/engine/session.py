@@ -17,7 +17,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from spark_reports.engine import packing, progress, remote
 from spark_reports.engine.archive import Archive, archive_for
 from spark_reports.engine.java import Java, find_java, home_for_spark
+from spark_reports.engine.scratch import scratch
 from spark_reports.engine.settings import (
     BULK,
     FAST,
@@ -223,8 +223,7 @@ def spark_session(
             meanwhile()
             yield active
             return
-        with tempfile.TemporaryDirectory(prefix="zenoh-reports-", ignore_cleanup_errors=True) as folder:
-            temporary = Path(folder)
+        with scratch() as temporary:
             options = _archive_options(java, environ, make_archive)
             wanted = dict(conf or {})
             memory = wanted.get("spark.driver.memory", "")
@@ -334,9 +333,9 @@ def _submitted(
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     try:
-        with tempfile.TemporaryDirectory(prefix="zenoh-reports-") as folder, _path_kept():
+        with scratch() as folder, _path_kept():
             # spark-submit gives a wheel to this process, but not to the workers.
-            session.sparkContext.addPyFile(str(packing.pack(Path(folder))))
+            session.sparkContext.addPyFile(str(packing.pack(folder)))
             yield session
     finally:
         session.stop()
