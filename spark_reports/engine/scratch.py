@@ -1,7 +1,7 @@
 """Folders for the time of a command: they go away with it, and those of commands that were killed with a later one.
 
-Each holds a file that its process has locked. The kernel gives the lock back however a process ends, so a folder whose
-lock can be had belongs to nobody.
+Each holds a file that its processes have locked. The kernel gives the lock back however a process ends, so a folder
+whose lock can be had belongs to nobody.
 """
 
 import contextlib
@@ -36,6 +36,17 @@ def scratch(name: str = "") -> Iterator[Path]:
         os.close(handle)
 
 
+@contextmanager
+def shared(folder: Path) -> Iterator[int]:
+    """Yields a handle for a process that is about to begin and uses such a folder, too; it keeps it by its end."""
+    handle = os.open(folder / _OWNER, os.O_RDWR)
+    try:
+        _lock(handle)
+        yield handle
+    finally:
+        os.close(handle)
+
+
 def remove_leftovers() -> None:
     """Removes the folders of processes of this user and machine that are gone."""
     for owner in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{_OWNER}"):
@@ -56,10 +67,18 @@ def _make(name: str) -> tuple[Path, int]:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{name}{'-' if name else ''}"))
     handle = os.open(folder / _OWNER, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
     # Nobody takes it for a leftover before it says whose it is; where there are no locks it never does.
-    with contextlib.suppress(OSError):
-        fcntl.flock(handle, fcntl.LOCK_EX)
+    if _lock(handle):
         os.write(handle, _host())
     return folder, handle
+
+
+def _lock(handle: int) -> bool:
+    """Locks a file beside others that do; False where there are no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH)
+    except OSError:
+        return False
+    return True
 
 
 def _host() -> bytes:
@@ -67,7 +86,7 @@ def _host() -> bytes:
 
 
 def _is_free(handle: int) -> bool:
-    """Locks a file, unless somebody has."""
+    """Locks a file for this process alone, unless somebody has locked it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from spark_reports.engine import packing, progress, remote
 from spark_reports.engine.archive import Archive, archive_for
 from spark_reports.engine.java import Java, find_java, home_for_spark
-from spark_reports.engine.scratch import scratch
+from spark_reports.engine.scratch import scratch, shared
 from spark_reports.engine.settings import (
     BULK,
     FAST,
@@ -414,13 +414,15 @@ def _begin(
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     command += shlex.split(environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    with log.open("wb") as output:
+    with log.open("wb") as output, shared(log.parent) as handle:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
             env=environ,
+            # If this process is killed, Java goes on for a moment.
+            pass_fds=(handle,),
             # Ctrl-C is for this process, which ends it in order.
             preexec_fn=_pass_over_interrupts,  # noqa: PLW1509 (nothing but a system call, as in PySpark)
         )

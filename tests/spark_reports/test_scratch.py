@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_reports.engine.scratch import remove_leftovers, scratch
+from spark_reports.engine.scratch import remove_leftovers, scratch, shared
 
 ROOT = Path(__file__).parents[2]
 
@@ -72,6 +72,23 @@ def test_folders_of_a_process_that_was_killed_go_with_the_next_command(place: Pa
         assert all((folder / "deep" / "file").exists() for folder in folders)
     with scratch() as mine:
         assert list(place.iterdir()) == [mine]
+
+
+def test_folder_stays_as_long_as_another_process_uses_it(place: Path) -> None:
+    with (
+        holding(place) as (process, (one, other)),
+        shared(one) as handle,
+        subprocess.Popen(
+            [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(handle,)
+        ) as user,
+    ):
+        process.kill()
+        process.wait()
+        remove_leftovers()
+        assert (one.exists(), other.exists()) == (True, False)
+        user.kill()
+    remove_leftovers()
+    assert list(place.iterdir()) == []
 
 
 def test_what_may_belong_to_somebody_stays(place: Path) -> None:
