@@ -164,7 +164,7 @@ def test_sums_over_all_captures_are_the_same(made: traffic_report.Frames, passiv
     for name in ("sent", "answered", "unanswered", "finals_without_request"):
         assert getattr(told.latency, name) == requests[name], name
     for name, ours in (("to_first_reply", "first_answer"), ("to_final", "final")):
-        for field in ("count", "min", "max"):
+        for field in ("count", "min", "median", "max"):
             assert getattr(told.latency, f"{ours}_{field}") == requests[name][field], (name, field)
     numbers = ("events", "puts", "deletes", "queries", "replies", "errors", "payload_bytes")
     keys = {row["keyexpr"]: row for row in statistics["keys"]["listed"]}
