@@ -40,6 +40,7 @@ from spark_reports.report import (
     TOO_FEW,
     UNCHANGED,
     UNHELD,
+    WRONG,
     AccountLine,
     BadLineShown,
     Cell,
@@ -93,9 +94,6 @@ _OF_RUNS = (
     *("harness_version", "harness_commit", "environment", "configuration"),
 )
 """What questions need to know of a run."""
-
-_WRONG = ("ref:", "null:")
-"""What nodes are called that break a rule on purpose: they show what the tests notice, and nothing of any version."""
 
 _TROUBLE_ORDER = ("fail", "warning", "inconclusive", "deviation")
 
@@ -384,11 +382,11 @@ def _well(runs: DataFrame, commits: Sequence[Commit]) -> DataFrame:
     """Returns the runs against nodes that are not wrong on purpose, unless there are no others."""
     if all(map(_is_wrong, commits)):
         return runs
-    return runs.where(~reduce(Column.__or__, (sf.col("node").startswith(prefix) for prefix in _WRONG)))
+    return runs.where(~reduce(Column.__or__, (sf.col("node").startswith(prefix) for prefix in WRONG)))
 
 
 def _is_wrong(commit: Commit) -> bool:
-    return str(commit.run["node"]).startswith(_WRONG)
+    return str(commit.run["node"]).startswith(WRONG)
 
 
 def _ask_about_runs(of: _Sources, has: Collection[str], ask: Questions) -> None:

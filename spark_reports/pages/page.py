@@ -214,7 +214,7 @@ def make_page(
         flaky=[flaky_row(flaky, started, places) for flaky in report.flaky[: limits.flaky]],
         findings=findings,
         found=found_curves(report.found),
-        coverage=coverage_rows(report.coverage, oldest_first),
+        coverage=coverage_rows(report.coverage, counted[::-1]),
         mutants=[
             (line, svg.meter(line.killed, line.mutants, f"{line.killed} of {line.mutants}"))
             for line in mutants[: limits.rows]

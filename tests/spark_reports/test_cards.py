@@ -8,7 +8,7 @@ import pytest
 
 from spark_reports import report
 from spark_reports.pages import html_page
-from spark_reports.pages.cards import certainty, count, link, places_of, slug
+from spark_reports.pages.cards import certainty, count, coverage_rows, link, places_of, slug
 from spark_reports.pages.page import make_page
 from tests.spark_reports.hostile import HOSTILE
 from tests.spark_reports.reports import example_report
@@ -204,3 +204,29 @@ def test_campaigns_of_several_nodes_are_told_apart() -> None:
     }
     assert "zenoh-pico client</span></td>" in html_page.html(page)
     assert {view.node for view in alone} == {""}
+
+
+def test_coverage_is_told_for_each_node_and_not_of_those_that_are_wrong_on_purpose() -> None:
+    found = example_report()
+    newest = found.runs[0]
+    pico = dataclasses.replace(newest, run_id="pico", node_impl="zenoh-pico", node_whatami="client")
+    mutant = dataclasses.replace(newest, run_id="mutant", node="ref:ZN-INIT-000", node_impl="refnode")
+    lines = [
+        report.CoverageLine(run_id=run_id, kind="requirement", tried=1, planned=1, cases=1)
+        for run_id in ("pico", "mutant")
+    ]
+
+    def told(*runs: report.RunLine) -> dict[tuple[str, str], tuple[str, int]]:
+        page = make_page(
+            dataclasses.replace(found, runs=(*runs, *found.runs), coverage=(*lines, *found.coverage))
+        )
+        return {(row.label, row.node): (row.line.run_id, row.runs) for row in page.coverage}
+
+    alone = told()
+    assert alone["Requirements", ""] == (newest.run_id, len(found.runs))
+    assert told(mutant) == alone
+    assert told(mutant, pico) == {
+        **{(label, "eclipse-zenoh router"): row for (label, _), row in alone.items()},
+        ("Requirements", "zenoh-pico client"): ("pico", 1),
+    }
+    assert [row.line.run_id for row in coverage_rows(lines, [mutant])] == ["mutant"]
