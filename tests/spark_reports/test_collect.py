@@ -371,7 +371,7 @@ def test_each_requirement_and_what_names_none_has_its_versions(
 
 def test_baseline_that_is_not_there_is_data_trouble(opened: tuple[Views, list[Commit]]) -> None:
     with pytest.raises(
-        DataTrouble, match=r"no run 7\.0 and none on a version 7\.0; there are 1\.10\.2, 1\.9\.0"
+        DataTrouble, match=r"no run 7\.0 and none on a version 7\.0; there are 1\.9\.0, 1\.10\.2"
     ):
         collect(*opened, "7.0", lambda _: None)
 
