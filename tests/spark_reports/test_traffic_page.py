@@ -156,6 +156,7 @@ def test_page_counts_what_it_does_not_list() -> None:
     page = traffic_page.make_page(make(lost=1_300, left_out=("gaps", "keys")))
     assert page.span.startswith("1 capture; 1 300 gaps; ")
     text = traffic_page.html(page)
+    assert "; 1\N{NARROW NO-BREAK SPACE}300 gaps; " in text
     assert "Gaps <b>1\N{NARROW NO-BREAK SPACE}300</b>" in text
     assert re.findall(r"(Keys|Nodes|Sessions) <b>(.*?)</b>", text) == [
         ("Keys", f"{len(page.keys)}+"),
