@@ -5,6 +5,7 @@ too little to judge by; 4 no Java, or Spark does not work; 130 interrupted. An e
 """
 
 import argparse
+import io
 import logging
 import os
 import signal
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 
 from spark_reports.commands import build, demo, doctor, ingest, query, store, traffic, versions, warmup, watch
 from spark_reports.commands.common import say
-from spark_reports.errors import ReportError
+from spark_reports.errors import ReportError, WrongUse
 from spark_reports.pages.text import visible
 
 COMMANDS = (build, ingest, versions, store, query, watch, demo, traffic, doctor, warmup)
@@ -52,6 +53,9 @@ def main(argv: list[str] | None = None) -> int:
     if not logging.getLogger().handlers:
         # Py4J tells the root logger of every interrupt, with a traceback that helps nobody on a terminal.
         logging.getLogger().addHandler(logging.NullHandler())
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A terminal need not have all letters, and a path need not be text.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with _ended_in_order():
             code = int(arguments.function(arguments))
@@ -67,6 +71,10 @@ def main(argv: list[str] | None = None) -> int:
         # Python flushes once more when it exits and would complain about the same thing again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return CLOSED_PIPE
+    except OSError as error:
+        # A full disk, a name that is too long, a folder of somebody else: wherever it was, no gate has failed.
+        say(f"zenoh-reports: {visible(str(error)).replace(chr(10), ' ')}")
+        return WrongUse.exit_code
     return code
 
 

@@ -40,6 +40,7 @@ from spark_reports.report import (
     TOO_FEW,
     UNCHANGED,
     UNHELD,
+    WRONG,
     AccountLine,
     BadLineShown,
     Cell,
@@ -93,9 +94,6 @@ _OF_RUNS = (
     *("harness_version", "harness_commit", "environment", "configuration"),
 )
 """What questions need to know of a run."""
-
-_WRONG = ("ref:", "null:")
-"""What nodes are called that break a rule on purpose: they show what the tests notice, and nothing of any version."""
 
 _TROUBLE_ORDER = ("fail", "warning", "inconclusive", "deviation")
 
@@ -384,11 +382,11 @@ def _well(runs: DataFrame, commits: Sequence[Commit]) -> DataFrame:
     """Returns the runs against nodes that are not wrong on purpose, unless there are no others."""
     if all(map(_is_wrong, commits)):
         return runs
-    return runs.where(~reduce(Column.__or__, (sf.col("node").startswith(prefix) for prefix in _WRONG)))
+    return runs.where(~reduce(Column.__or__, (sf.col("node").startswith(prefix) for prefix in WRONG)))
 
 
 def _is_wrong(commit: Commit) -> bool:
-    return str(commit.run["node"]).startswith(_WRONG)
+    return str(commit.run["node"]).startswith(WRONG)
 
 
 def _ask_about_runs(of: _Sources, has: Collection[str], ask: Questions) -> None:
@@ -624,7 +622,7 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
     for run in resolved:
         by_key.setdefault(run.key, []).append(run)
     if asked != sets.PREVIOUS and not any(run.set == sets.BASELINE for run in resolved):
-        known = sorted({run.node_version for run in resolved})
+        known = versions.nodes_in_order({run.node_version for run in resolved})
         raise DataTrouble(
             f"no run {asked} and none on a version {asked}; there are {', '.join(known) or 'none'}"
         )
@@ -804,6 +802,7 @@ def _findings(ask: Questions) -> tuple[Finding, ...]:
             Finding,
             {**row, **learned(row), **(none if row["unheld"] else {})},
             by_run=dict(row["by_run"]),
+            versions=tuple(versions.nodes_in_order(row["versions"])),
         )
         for row in ask.rows(_FINDINGS)
     ]

@@ -25,6 +25,10 @@ FINDING_STATUSES = (NEW, REOPENED, KNOWN, GONE, NOT_TRIED)
 """What can be said of a bucket, most urgent first; what each means: docs/reports.md."""
 
 
+WRONG = ("ref:", "null:")
+"""What nodes are called that break a rule on purpose: they show what the tests notice, and nothing of any version."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunLine:
     """A run: what it was, how it ended, what it showed.
@@ -66,6 +70,11 @@ class RunLine:
     harness_commit: str = ""
     parent: str = ""
     attempt: int = 1
+
+    @property
+    def is_wrong(self) -> bool:
+        """Tells whether its node breaks a rule on purpose."""
+        return self.node.startswith(WRONG)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -474,6 +483,7 @@ class FirstBad:
 
     Attributes:
         requirement: Those that the check is about, joined by spaces.
+        node_whatami: With ``node_impl``, ``environment`` and ``configuration`` what all runs that tell it share.
         good: Last version that was run often enough without a failure; empty if there is none.
         bad: First version that fails.
         between: Versions between the two that did not fail, and were not run often enough to be sure.
@@ -493,6 +503,9 @@ class FirstBad:
     fixed: str = ""
     level: str = ""
     between: tuple[str, ...] = ()
+    node_whatami: str = ""
+    environment: str = ""
+    configuration: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

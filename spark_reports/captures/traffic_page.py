@@ -70,13 +70,12 @@ def make_page(traffic: Traffic) -> Page:
     first = min((one.start_ns for one in bins), default=0)
     last = max((one.start_ns for one in bins), default=0)
     slots = (last - first) // step + 1
-    lost = sum(line.gaps for line in traffic.gaps)
     refused = sum(line.refused for line in traffic.captures)
     damaged = sum(line.damage is not None for line in traffic.captures)
     words = [count(traffic.messages, "message"), count(traffic.total.events, "event")]
     troubles = [
         count(number, noun)
-        for number, noun in ((lost, "gap"), (refused, "refused batch"), (damaged, "damaged capture"))
+        for number, noun in ((traffic.lost, "gap"), (refused, "refused batch"), (damaged, "damaged capture"))
         if number
     ]
     return Page(

@@ -211,6 +211,7 @@ class Traffic:
 
     Attributes:
         interval_ns: Width of a ``Bin``.
+        lost: How many gaps there are, those included that have no line.
         left_out: Names of tables that have more rows than are here.
     """
 
@@ -228,6 +229,7 @@ class Traffic:
     unanswered: tuple[RequestLine, ...]
     sessions: tuple[SessionLine, ...]
     gaps: tuple[GapLine, ...]
+    lost: int
     errors: tuple[ErrorLine, ...]
     left_out: tuple[str, ...]
     traffic_version: int = TRAFFIC_VERSION
@@ -388,14 +390,10 @@ def collect(made: Frames, interval: float, say: Callable[[str], None], read: Seq
 
     say("sessions and gaps")
     sessions = fetch(made.sessions, sf.desc("messages"), "capture", "session", what="sessions", limit=ROWS)
-    lost = fetch(
-        traffic.gaps(made.gaps, by=("capture", "why")),
-        sf.desc("gaps"),
-        "capture",
-        "why",
-        what="gaps",
-        limit=ROWS,
-    )
+    # A few for each capture, of which all are here as well.
+    lost = fetch(traffic.gaps(made.gaps, by=("capture", "why")), sf.desc("gaps"), "capture", "why")
+    if len(lost) > ROWS:
+        fetch.left_out.append("gaps")
     return Traffic(
         captures=tuple(captures),
         counts=tuple(_build(Count, row) for row in counts),
@@ -413,7 +411,8 @@ def collect(made: Frames, interval: float, say: Callable[[str], None], read: Seq
         slowest=tuple(_build(RequestLine, row) for row in slowest),
         unanswered=tuple(_build(RequestLine, row) for row in open_ones),
         sessions=tuple(_build(SessionLine, row) for row in sessions),
-        gaps=tuple(_build(GapLine, row) for row in lost),
+        gaps=tuple(_build(GapLine, row) for row in lost[:ROWS]),
+        lost=sum(row["gaps"] for row in lost),
         errors=tuple(_build(ErrorLine, row) for row in errors),
         left_out=tuple(sorted(set(fetch.left_out) - {""})),
     )

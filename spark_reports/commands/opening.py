@@ -1,7 +1,6 @@
 """What commands read: run folders and a store, and the Spark that reads them, opened in the order that takes least time."""
 
 import argparse
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_reports.commands.common import say
+from spark_reports.engine.scratch import scratch
 from spark_reports.engine.session import engine_session, interpreting, is_local
 from spark_reports.errors import EngineFailed, WrongUse
 from spark_reports.folders import RunFolder
@@ -131,7 +131,7 @@ def open_store(uri: str | None) -> Iterator["Store"]:
     if uri is not None:
         yield Store(uri)
         return
-    with tempfile.TemporaryDirectory(prefix="zenoh-reports-store-") as folder:
+    with scratch("store") as folder:
         yield Store(folder, durable=False)
 
 
@@ -145,8 +145,8 @@ def _gathered(store: "Store", commits: Sequence["Commit"]) -> Iterator["Gathered
     from spark_reports.storage.gathering import Gathered
 
     with (
-        tempfile.TemporaryDirectory(prefix="zenoh-reports-near-") as folder,
-        Gathered(store, commits, Path(folder), summed=True) as near,
+        scratch("near") as folder,
+        Gathered(store, commits, folder, summed=True) as near,
     ):
         yield near
 

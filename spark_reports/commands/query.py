@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.store:
         raise WrongUse("--store is missing; name a store, or the folder that the runs are in")
-    sql = sys.stdin.read() if arguments.sql == "-" else arguments.sql
+    sql = _text(arguments.sql)
     with (
         _opened(arguments.store) as (store, folders),
         engine_session(
@@ -90,6 +90,21 @@ def run(arguments: argparse.Namespace) -> int:
     if answer.more:
         say(f"there are more than {arguments.limit} rows; --limit shows more, up to {query.MOST}")
     return 0
+
+
+def _text(sql: str) -> str:
+    """Returns the query, that of standard input for ``-``.
+
+    Raises:
+        WrongUse: It is no text.
+    """
+    try:
+        text = sys.stdin.read() if sql == "-" else sql
+        # What cannot be decoded is there as halves of surrogate pairs.
+        text.encode()
+    except (UnicodeDecodeError, UnicodeEncodeError) as error:
+        raise WrongUse(f"the query is no text ({error.reason})") from error
+    return text
 
 
 @contextmanager

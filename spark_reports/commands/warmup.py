@@ -2,14 +2,13 @@
 
 import argparse
 import os
-import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 from spark_reports.commands.common import say
 from spark_reports.engine.archive import archive_for
 from spark_reports.engine.java import find_java
+from spark_reports.engine.scratch import scratch
 from spark_reports.errors import EngineFailed
 
 
@@ -56,11 +55,11 @@ def _make(*, again: bool) -> int:
     try:
         with (
             archive.make() as target,
-            tempfile.TemporaryDirectory(prefix="zenoh-reports-") as folder,
+            scratch() as folder,
             spark_session(java, os.environ, make_archive=target) as spark,
         ):
             say("running what a report runs")
-            training.run(spark, Path(folder))
+            training.run(spark, folder)
             say("writing the archive")
     except OSError as error:
         raise EngineFailed(f"no archive was written: {error}") from error

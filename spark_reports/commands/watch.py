@@ -2,18 +2,16 @@
 
 import argparse
 import os
-import tempfile
 from collections.abc import Iterable
 from contextlib import closing, nullcontext
-from pathlib import Path
 from typing import Any
 
 from spark_reports.commands.common import say, some_path
 from spark_reports.commands.times import seconds
 from spark_reports.engine.java import find_java
+from spark_reports.engine.scratch import scratch
 from spark_reports.engine.session import spark_session
 from spark_reports.errors import EngineFailed, WrongUse
-from spark_reports.rows import utc_now
 
 
 def add(commands: Any) -> None:
@@ -64,18 +62,18 @@ def run(arguments: argparse.Namespace) -> int:
         raise EngineFailed(
             f"{error.name} is missing or too old: `pip install 'zenoh-harness[reports]' 'pyspark>=4.2'`"
         ) from error
-    teller = telling.Teller(utc_now())
     java = find_java(os.environ)
     kept = arguments.checkpoint
-    with nullcontext(kept) if kept else tempfile.TemporaryDirectory(prefix="zenoh-watch-") as folder:
+    with nullcontext(kept) if kept else scratch("watch") as folder:
         plan = watch.Plan(
             roots=arguments.runs,
-            checkpoint=Path(folder),
+            checkpoint=folder,
             every_s=arguments.every,
             once=arguments.once,
             idle_s=arguments.until_idle,
         )
         counted = watch.begin(plan)
+        teller = telling.Teller(counted.began)
         say(f"starting Spark on {java}")
         with spark_session(java, os.environ) as spark:
             say("watching; Ctrl-C ends it" if not arguments.once else "counting")

@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from spark_reports.engine import packing
 from spark_reports.engine.java import Java, home_for_spark
+from spark_reports.engine.scratch import scratch
 from spark_reports.engine.settings import (
     BULK,
     KEPT_PROGRAMS,
@@ -118,12 +119,12 @@ def remote_session(url: str, profile: Profile, conf: Mapping[str, str]) -> Itera
     """
     check_answers("Spark Connect server", *address(url))
     with (
-        tempfile.TemporaryDirectory(prefix="zenoh-reports-") as folder,
+        scratch() as folder,
         applied(dict.fromkeys(_MODE)),
         _opened(url, of_session(profile, local=False)) as session,
     ):
         _set(session, conf)
-        session.addArtifacts(str(packing.pack(Path(folder))), pyfile=True)
+        session.addArtifacts(str(packing.pack(folder)), pyfile=True)
         yield session
 
 

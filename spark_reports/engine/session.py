@@ -17,7 +17,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from spark_reports.engine import packing, progress, remote
 from spark_reports.engine.archive import Archive, archive_for
 from spark_reports.engine.java import Java, find_java, home_for_spark
+from spark_reports.engine.scratch import scratch, shared
 from spark_reports.engine.settings import (
     BULK,
     FAST,
@@ -64,6 +64,11 @@ PROFILES: Mapping[str, Profile | None] = {"auto": None, "fast": FAST, "bulk": BU
 
 # First words of lines in which Java says why it gave up.
 _REASONS = ("Exception", "Error", "error", "not found", "Unrecognized", "Could not")
+
+# What Java prints when the thread ends that was to write its address.
+_DIED = b'Exception in thread "main"'
+
+_TRACEBACK = "Traceback (most recent call last):"
 
 _MISSING = "`pip install 'zenoh-harness[reports]'`"
 
@@ -218,8 +223,7 @@ def spark_session(
             meanwhile()
             yield active
             return
-        with tempfile.TemporaryDirectory(prefix="zenoh-reports-", ignore_cleanup_errors=True) as folder:
-            temporary = Path(folder)
+        with scratch() as temporary:
             options = _archive_options(java, environ, make_archive)
             wanted = dict(conf or {})
             memory = wanted.get("spark.driver.memory", "")
@@ -329,9 +333,9 @@ def _submitted(
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     try:
-        with tempfile.TemporaryDirectory(prefix="zenoh-reports-") as folder, _path_kept():
+        with scratch() as folder, _path_kept():
             # spark-submit gives a wheel to this process, but not to the workers.
-            session.sparkContext.addPyFile(str(packing.pack(Path(folder))))
+            session.sparkContext.addPyFile(str(packing.pack(folder)))
             yield session
     finally:
         session.stop()
@@ -368,7 +372,7 @@ def _fresh_session(
         on_interrupt = signal.getsignal(signal.SIGINT)
         with applied(changes):
             try:
-                gateway = _connected(process, address)
+                gateway = _connected(process, address, log)
                 spark_conf = SparkConf(loadDefaults=False).setAll(list(conf.items()))
                 context = SparkContext(conf=spark_conf, gateway=gateway)
             except (PySparkException, Py4JError, OSError) as error:
@@ -410,13 +414,15 @@ def _begin(
     for name, value in conf.items():
         command += ["--conf", f"{name}={value}"]
     command += shlex.split(environ.get("PYSPARK_SUBMIT_ARGS", "pyspark-shell"))
-    with log.open("wb") as output:
+    with log.open("wb") as output, shared(log.parent) as handle:
         return subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
             env=environ,
+            # If this process is killed, Java goes on for a moment.
+            pass_fds=(handle,),
             # Ctrl-C is for this process, which ends it in order.
             preexec_fn=_pass_over_interrupts,  # noqa: PLW1509 (nothing but a system call, as in PySpark)
         )
@@ -426,11 +432,11 @@ def _pass_over_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _connected(process: "subprocess.Popen[bytes]", address: Path) -> Any:
+def _connected(process: "subprocess.Popen[bytes]", address: Path, log: Path) -> Any:
     """Waits until a Java that begins can be asked, and connects to it.
 
     Raises:
-        ChildProcessError: It ended instead.
+        ChildProcessError: It ended instead, or can say no more how to be asked.
     """
     from pyspark.java_gateway import launch_gateway
     from pyspark.serializers import UTF8Deserializer, read_int
@@ -439,6 +445,9 @@ def _connected(process: "subprocess.Popen[bytes]", address: Path) -> Any:
         try:
             process.wait(POLL_S)
         except subprocess.TimeoutExpired:
+            if _DIED in log.read_bytes():
+                # Threads that wait for nothing keep it running.
+                process.kill()
             continue
         raise ChildProcessError(f"Java ended with {process.returncode}")
     with address.open("rb") as file:
@@ -502,7 +511,10 @@ def _end(process: "subprocess.Popen[bytes]", gateway: Any, patience: float) -> N
 
 
 def _first_line(error: BaseException) -> str:
-    """Returns the line of an error that says what happened, without the Java stack below it."""
+    """Returns the line of an error that says what happened, without the stacks of Java and of Python workers."""
+    _, of_worker, stack = str(error).rpartition(_TRACEBACK)
+    if raised := [line for line in stack.splitlines() if of_worker and line and not line[0].isspace()]:
+        return raised[0][:500].rstrip(".:")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at ", ":"))]
     # Py4J puts ": " before the exception of the other side, below a line of its own.

@@ -99,12 +99,14 @@ class Tally:
         batch: Number of the last batch that is in it; -1 before the first.
         runs: By folder.
         buckets: By bucket: the folder of the run that met it first.
+        began: When the first watch with it began, as rows spell it.
     """
 
     roots: tuple[str, ...]
     batch: int = -1
     runs: dict[str, RunTally] = field(default_factory=dict)
     buckets: dict[str, str] = field(default_factory=dict)
+    began: str = field(default_factory=rows.utc_now)
 
     def add(self, batch: int, groups: Iterable[Group]) -> "News | None":
         """Counts a batch; returns what is new, or None for a batch that was counted before."""
@@ -191,7 +193,9 @@ def _tally(value: Mapping[str, Any]) -> Tally:
     if value["version"] != TALLY_VERSION:
         raise TypeError(f"version {value['version']}")
     runs = {folder: RunTally(**run) for folder, run in value["runs"].items()}
-    return Tally(tuple(value["roots"]), int(value["batch"]), runs, dict(value["buckets"]))
+    # Those of earlier versions do not say when they began.
+    began = {"began": str(value["began"])} if "began" in value else {}
+    return Tally(tuple(value["roots"]), int(value["batch"]), runs, dict(value["buckets"]), **began)
 
 
 def _forget_old(spans: list[list[int]]) -> None:

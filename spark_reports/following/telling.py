@@ -50,7 +50,8 @@ class Teller:
     """Says what is new; remembers which runs it has spoken of.
 
     Args:
-        started_at: When the watch began, as rows spell it. Runs that ended before are only counted.
+        started_at: When the watch began, as rows spell it; the first one of those that go on with each other. Runs that
+            ended before are only counted.
         look: Reads what a run says of itself.
     """
 

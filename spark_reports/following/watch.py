@@ -89,9 +89,12 @@ def begin(plan: Plan) -> Tally:
     """
     try:
         plan.checkpoint.mkdir(parents=True, exist_ok=True)
-        return tally.load(plan.checkpoint, _roots(plan))
+        counted = tally.load(plan.checkpoint, _roots(plan))
+        # Nothing may be counted by the time this one is killed, and the next one is to know when it began.
+        counted.save(plan.checkpoint)
     except OSError as error:
         raise WrongUse(f"{plan.checkpoint} cannot be used as a checkpoint ({error.strerror})") from error
+    return counted
 
 
 def _roots(plan: Plan) -> list[str]:

@@ -6,6 +6,7 @@ also another answer. What was n/a or inconclusive says nothing about a release a
 
 import math
 import re
+from collections.abc import Iterable
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
@@ -52,6 +53,16 @@ def parse_version(text: str) -> Version | None:
         return None
     numbers = re.sub(r"(\.0+)+$", "", found[1])
     return tuple(map(int, numbers.split("."))), phase, int(found[3] or 0), int(found[4] or 0)
+
+
+def nodes_in_order(nodes: Iterable[str]) -> list[str]:
+    """Sorts implementations with their versions, ``eclipse-zenoh 1.9.0``; what is no version stands in front of all that are."""
+
+    def place(node: str) -> tuple[str, Version | tuple[()], str]:
+        impl, _, version = node.rpartition(" ")
+        return impl, parse_version(version) or (), version
+
+    return sorted(nodes, key=place)
 
 
 def version_key(version: Column) -> Column:

@@ -13,7 +13,9 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
+from spark_reports.folders import DUPLICATE
 from spark_reports.frames.statistics import STEADY_RUNS
+from spark_reports.frames.versions import nodes_in_order
 from spark_reports.pages import svg
 from spark_reports.pages.grid import ORDER
 from spark_reports.pages.text import visible
@@ -177,9 +179,10 @@ class FoundCurve:
 
 @dataclass(frozen=True, slots=True)
 class CoverageRow:
-    """How much of one kind the newest run tried, and earlier ones."""
+    """How much of one kind the newest run on a node tried, and earlier ones; the node is empty where there is but one."""
 
     label: str
+    node: str
     line: CoverageLine
     meter: Markup
     history: Markup
@@ -289,19 +292,27 @@ def slug(bucket: str) -> str:
     return words[:100].rstrip("-.") or "finding"
 
 
+def _alike(one: RunLine | FirstBad) -> tuple[str, ...]:
+    """Returns what runs share that are compared with each other."""
+    return one.node_impl, one.node_whatami, one.environment, one.configuration
+
+
 def _rate_of(failed: int, runs: int) -> float | None:
     return failed / runs if runs else None
 
 
 def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> list[ChangeCard]:
     """Returns the checks that fail and did not, as many as are shown."""
-    since: dict[tuple[str, str], FirstBad] = {(row.test, row.transport): row for row in report.first_bad}
+    since: dict[tuple[str, ...], FirstBad] = {
+        (row.test, row.transport, *_alike(row)): row for row in report.first_bad
+    }
+    place_of = {run.run_id: _alike(run) for run in report.runs if run.state != DUPLICATE}
     expected = {trouble.test: trouble.expected for trouble in report.troubles}
     cards = []
     fresh = [change for change in report.changes if change.is_news]
     for number, change in enumerate(fresh[: limits.new]):
         interval = (change.low, change.high) if change.low is not None and change.high is not None else None
-        first = since.get((change.test, change.transport))
+        first = since.get((change.test, change.transport, *place_of.get(change.run_id, ())))
         words = ""
         if first is not None:
             between = f"between {first.good} and {first.bad}" if first.good else f"in {first.bad} or earlier"
@@ -340,8 +351,10 @@ def flaky_row(flaky: Flaky, started: Mapping[str, str], places: Mapping[str, str
     )
 
 
-def trouble_cards(troubles: Iterable[Trouble], places: Mapping[str, str]) -> list[TroubleCard]:
-    """Returns the verdicts, equal ones on one test put together."""
+def trouble_cards(
+    troubles: Iterable[Trouble], started: Mapping[str, str], places: Mapping[str, str]
+) -> list[TroubleCard]:
+    """Returns the verdicts, equal ones on one test put together; ``started`` says when runs began."""
     same: dict[tuple[str, ...], list[Trouble]] = {}
     for trouble in troubles:
         key = (trouble.outcome, trouble.test, trouble.expected, trouble.seen, trouble.reason)
@@ -349,8 +362,8 @@ def trouble_cards(troubles: Iterable[Trouble], places: Mapping[str, str]) -> lis
     taken: set[str] = set()
     cards = []
     for group in same.values():
-        newest = max(group, key=lambda trouble: trouble.run_id)
-        labels = sorted({f"{trouble.node_impl} {trouble.node_version}" for trouble in group})
+        newest = max(group, key=lambda trouble: (started.get(trouble.run_id, ""), trouble.run_id))
+        labels = nodes_in_order({f"{trouble.node_impl} {trouble.node_version}" for trouble in group})
         anchors = []
         for number, requirement in enumerate(newest.requirements):
             anchor = _place_of(requirement)
@@ -431,19 +444,24 @@ def found_curves(points: Iterable[FoundPoint]) -> list[FoundCurve]:
     return curves
 
 
-def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[str]) -> list[CoverageRow]:
-    """Returns how much of each kind was tried, in the order of ``COVERED``."""
-    kinds: dict[str, dict[str, CoverageLine]] = {}
+def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[RunLine]) -> list[CoverageRow]:
+    """Returns how much of each kind was tried on each node, in the order of ``COVERED``.
+
+    What was tried on nodes that break a rule on purpose says something only where there are no others.
+    """
+    real = [run for run in oldest_first if not run.is_wrong] or oldest_first
+    node_of = _nodes(real)
+    kinds: dict[tuple[str, str], dict[str, CoverageLine]] = {}
     for line in lines:
-        kinds.setdefault(line.kind, {})[line.run_id] = line
-    order = sorted(
-        kinds, key=lambda kind: (kind not in COVERED, list(COVERED).index(kind) if kind in COVERED else 0)
-    )
+        if line.run_id in node_of:
+            kinds.setdefault((line.kind, node_of[line.run_id]), {})[line.run_id] = line
+    places = {kind: place for place, kind in enumerate(COVERED)}
+    several = len({node for _, node in kinds}) > 1
     rows = []
-    for kind in order:
-        mine = [kinds[kind][run_id] for run_id in oldest_first if run_id in kinds[kind]]
-        if not mine:
-            continue
+    for (kind, node), of_run in sorted(
+        kinds.items(), key=lambda item: (places.get(item[0][0], len(places)), item[0])
+    ):
+        mine = [of_run[run.run_id] for run in real if run.run_id in of_run]
         newest, label = mine[-1], COVERED.get(kind, kind)
         shares = [
             svg.Value(line.tried / line.planned if line.planned else float(line.tried))
@@ -453,6 +471,7 @@ def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[str]) ->
         rows.append(
             CoverageRow(
                 label,
+                node if several else "",
                 newest,
                 svg.meter(newest.tried, newest.planned, words) if newest.planned else Markup(""),
                 svg.line(shares, None, f"{label} in {count(len(shares), 'run')}, oldest first"),
@@ -460,6 +479,11 @@ def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[str]) ->
             )
         )
     return rows
+
+
+def _nodes(runs: Iterable[RunLine]) -> dict[str, str]:
+    """Returns what the node of each run is called."""
+    return {run.run_id: f"{run.node_impl} {run.node_whatami}".strip() for run in runs}
 
 
 def trend_card(trend: Trend, sets: SetInfo) -> TrendCard:
@@ -527,7 +551,7 @@ def makings_of(runs: Iterable[RunLine]) -> list[Making]:
 
 def rate_views(rates: Iterable[Rate], oldest_first: Sequence[RunLine]) -> list[RateView]:
     """Returns the campaigns by name, those on each node on their own: nodes differ in how fast they are."""
-    node_of = {run.run_id: f"{run.node_impl} {run.node_whatami}".strip() for run in oldest_first}
+    node_of = _nodes(oldest_first)
     order = {run.run_id: place for place, run in enumerate(oldest_first)}
     by_campaign: dict[tuple[str, str], list[Rate]] = {}
     for rate in sorted(rates, key=lambda rate: order[rate.run_id]):

@@ -8,6 +8,7 @@ import base64
 import functools
 import hashlib
 import importlib.resources
+import re
 from typing import Any
 
 import jinja2
@@ -35,7 +36,7 @@ def environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"short": short, "css": css_class, "number": number}
+    made.filters |= {"short": short, "css": css_class, "number": number, "unbroken": unbroken}
     return made
 
 
@@ -93,6 +94,11 @@ def digest(text: str) -> Markup:
 def number(value: float | None, digits: int = 0) -> str:
     """Writes a number with thin spaces between thousands; a dash for none."""
     return NONE if value is None else f"{value:,.{digits}f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def unbroken(text: str) -> str:
+    """Lets no line end inside of a number: the spaces between thousands are those of ``number``."""
+    return re.sub(r"(?<=\d) (?=\d{3}(?!\d))", "\N{NARROW NO-BREAK SPACE}", text)
 
 
 def figure(value: float | None) -> str:

@@ -4,6 +4,7 @@ What fails as it did before is no news to a pipeline and passes here; a flaky te
 a new failure in quarantine. Checks that are unchanged are only counted.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
@@ -29,7 +30,9 @@ _SKIPPED = {NEW_FAILURE, FLAKY, NOT_RUN, NA_EVERYWHERE, NOT_COMPARABLE}
 def junit(report: Report) -> str:
     """Returns the report as one ``testsuites`` element: checks, findings, gates."""
     root = ET.Element("testsuites", name="zenoh-reports")
-    _suite(root, "checks", map(_check, report.changes), unchanged=report.unchanged)
+    alike = Counter((change.test, change.transport) for change in report.changes)
+    checks = (_check(change, alone=alike[change.test, change.transport] == 1) for change in report.changes)
+    _suite(root, "checks", checks, unchanged=report.unchanged)
     _suite(root, "findings", map(_finding, report.findings))
     _suite(root, "gates", map(_gate, report.gates))
     ET.indent(root, " ")
@@ -56,10 +59,12 @@ def _case(place: str, name: str) -> ET.Element:
     return ET.Element("testcase", classname=_safe(place), name=_safe(name))
 
 
-def _check(change: CheckChange) -> ET.Element:
+def _check(change: CheckChange, *, alone: bool) -> ET.Element:
     place, _, name = change.test.rpartition("::")
     over = f" over {change.transport}" if change.transport else ""
-    case = _case(place, f"{name}{over}")
+    # Of two cases of one name pipelines show one.
+    where = "" if alone else f" on {change.key}"
+    case = _case(place, f"{name}{over}{where}")
     of_runs = (
         f"failed in {change.failed_c} of {change.runs_c} runs, before in {change.failed_b} of {change.runs_b}"
     )

@@ -172,7 +172,8 @@ def make_page(
     """
     places, limits = places or {}, limits or Limits()
     versions = version_lines(report)
-    troubles = trouble_cards(report.troubles, places)
+    started = {run.run_id: run.started_at for run in report.runs}
+    troubles = trouble_cards(report.troubles, started, places)
     anchors = {
         requirement: anchor
         for card in troubles[: limits.troubles]
@@ -180,7 +181,6 @@ def make_page(
     }
     counted = [run for run in report.runs if run.state != folders.DUPLICATE]
     oldest_first = [run.run_id for run in reversed(counted)]
-    started = {run.run_id: run.started_at for run in report.runs}
     headline, tone = verdict(report, versions)
     trends = [trend for trend in report.trends if trend.points]
     findings = finding_cards(report, oldest_first, places, limits)
@@ -214,7 +214,7 @@ def make_page(
         flaky=[flaky_row(flaky, started, places) for flaky in report.flaky[: limits.flaky]],
         findings=findings,
         found=found_curves(report.found),
-        coverage=coverage_rows(report.coverage, oldest_first),
+        coverage=coverage_rows(report.coverage, counted[::-1]),
         mutants=[
             (line, svg.meter(line.killed, line.mutants, f"{line.killed} of {line.mutants}"))
             for line in mutants[: limits.rows]

@@ -39,10 +39,12 @@ def summary(page: Page) -> str:
         ["gate", "", "counted"],
         [[gate.name, "holds" if gate.ok else "FAILED", gate.text] for gate in report.gates],
     )
+    loud = [change for change in report.changes if not _is_quiet(change)]
+    several = len({change.key for change in loud}) > 1
     lines += _section(
         "What changed",
         ["", "requirement", "test", "failed, baseline", "failed, now", "seen"],
-        [_change(change) for change in report.changes if not _is_quiet(change)],
+        [_change(change, several=several) for change in loud],
     )
     quiet = Counter(change.status for change in report.changes if _is_quiet(change))
     # Of runs that cannot be compared the runs are counted above, not every check of theirs.
@@ -155,11 +157,12 @@ def _is_quiet(change: CheckChange) -> bool:
     return change.status in _QUIET and not change.failed_c
 
 
-def _change(change: CheckChange) -> list[str]:
+def _change(change: CheckChange, *, several: bool) -> list[str]:
+    test = _test(change.test, change.transport)
     return [
         f"{change.status}, in quarantine {change.quarantine}" if change.quarantine else change.status,
         " ".join(change.requirements),
-        _test(change.test, change.transport),
+        f"{test}, {change.key}" if several else test,
         f"{change.failed_b} of {change.runs_b}",
         f"{change.failed_c} of {change.runs_c}",
         change.seen,

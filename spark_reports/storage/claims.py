@@ -54,12 +54,18 @@ def claim(area: Path, name: str) -> Claim | None:
         # Whoever cleans up was here between the two steps, and took this for a leftover.
         os.close(handle)
         return None
-    about = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
-    os.write(handle, json.dumps(about).encode())
     folder = area / name
-    if folder.exists():
-        shutil.rmtree(folder)
-    folder.mkdir()
+    try:
+        about = {"host": socket.gethostname(), "pid": os.getpid(), "since": time.time()}
+        os.write(handle, json.dumps(about).encode())
+        if folder.exists():
+            shutil.rmtree(folder)
+        folder.mkdir()
+    except OSError:
+        # On a full disk, say: whoever comes next need not wait for the end of this process.
+        lock.unlink(missing_ok=True)
+        os.close(handle)
+        raise
     return Claim(name, folder, lock, handle)
 
 

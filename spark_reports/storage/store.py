@@ -331,7 +331,7 @@ class Store:
 
     @contextmanager
     def merging(self, table: str) -> Iterator["Merging"]:
-        """Gives a folder to write the next generation of a table into.
+        """Gives a folder to write the next generation of a table into. What a killed merger left of it is cleaned up first.
 
         Raises:
             DataTrouble: Another process is at it.
@@ -346,6 +346,7 @@ class Store:
 
             yield Merging(self, table, number, Stage(place, "", final, final, self._step))
             return
+        self._take_over(f"{_MERGE}{table}")
         with self._claimed(place, f"{_MERGE}{table}") as held:
             if held is None:
                 raise DataTrouble(f"another process merges {table}; try again when it is done")
@@ -368,11 +369,15 @@ class Store:
         Returns:
             The names of what was removed. A remote store keeps no track of its writers; see ``upkeep.sweep``.
         """
+        return self._take_over(f"{run}.*" if run else "*")
+
+    def _take_over(self, names: str) -> list[str]:
+        """Removes what killed processes left under claims of some names, a pattern; returns the names of these."""
         place = self.place
         if not isinstance(place, LocalPlace):
             return []
         removed = []
-        for leftover in take_leftovers(place.root / _STAGING, f"{run}.*" if run else "*"):
+        for leftover in take_leftovers(place.root / _STAGING, names):
             self._undo(place, leftover.name)
             leftover.release()
             removed.append(leftover.name)

@@ -89,7 +89,8 @@ def main() -> int:
             for name in (rows.VERDICTS, rows.FUZZ_CASES):
                 path = runs / source.name / name
                 there = path.read_bytes().count(b"\n") if path.exists() else 0
-                found = sum(tally["runs"].get(source.name, {"files": {}})["files"].get(name, {}).values())
+                run = tally["runs"].get(str(path.parent.resolve()), {"files": {}})
+                found = sum(run["files"].get(name, {}).values())
                 wrong += there != found
                 if there != found:
                     print(f"{source.name}/{name}: {there} lines, {found} counted")

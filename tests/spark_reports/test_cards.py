@@ -8,7 +8,7 @@ import pytest
 
 from spark_reports import report
 from spark_reports.pages import html_page
-from spark_reports.pages.cards import certainty, count, link, places_of, slug
+from spark_reports.pages.cards import certainty, count, coverage_rows, link, places_of, slug
 from spark_reports.pages.page import make_page
 from tests.spark_reports.hostile import HOSTILE
 from tests.spark_reports.reports import example_report
@@ -25,14 +25,17 @@ def test_equal_verdicts_of_several_versions_are_one_card(parts: SimpleNamespace)
         troubles=(
             parts.trouble(),
             parts.trouble(node_version="1.5.1", run_id="r0"),
+            parts.trouble(node_version="unknown", run_id="s1"),
             parts.trouble(seen="OPEN"),
         ),
     )
     page = make_page(report)
     assert [card.labels for card in page.troubles] == [
-        ["eclipse-zenoh 1.10.2", "eclipse-zenoh 1.5.1"],
+        ["eclipse-zenoh unknown", "eclipse-zenoh 1.5.1", "eclipse-zenoh 1.10.2"],
         ["eclipse-zenoh 1.10.2"],
     ]
+    # What to repeat is that of the run that began last, whatever it is called.
+    assert page.troubles[0].trouble.run_id == "r1"
     # The requirement has one place on the page, and its row in the grid leads there.
     assert [card.anchors for card in page.troubles] == [["r-ZN-INIT-001"], [""]]
     assert page.anchors == {"ZN-INIT-001": "r-ZN-INIT-001"}
@@ -87,6 +90,22 @@ def test_new_failure_knows_its_versions_and_what_was_expected() -> None:
     (card,) = make_page(example_report()).fresh
     assert card.since == "between 1.2.0 and 1.3.0, confidence 97 %"
     assert card.expected == "INIT(A=1)"
+
+
+def test_versions_of_a_new_failure_are_those_of_its_own_node() -> None:
+    example = example_report()
+    (mine,) = example.first_bad
+    other = dataclasses.replace(mine, good="0.1.0", bad="0.2.0")
+    others = [
+        dataclasses.replace(other, node_impl="another"),
+        dataclasses.replace(other, node_whatami="peer"),
+        dataclasses.replace(other, environment="another"),
+        dataclasses.replace(other, configuration="another"),
+    ]
+    (card,) = make_page(example_report(first_bad=(others[0], mine, *others[1:]))).fresh
+    assert card.since == "between 1.2.0 and 1.3.0, confidence 97 %"
+    (card,) = make_page(example_report(first_bad=tuple(others))).fresh
+    assert card.since == ""
 
 
 def test_trend_is_compared_with_the_median_of_its_baseline() -> None:
@@ -185,3 +204,29 @@ def test_campaigns_of_several_nodes_are_told_apart() -> None:
     }
     assert "zenoh-pico client</span></td>" in html_page.html(page)
     assert {view.node for view in alone} == {""}
+
+
+def test_coverage_is_told_for_each_node_and_not_of_those_that_are_wrong_on_purpose() -> None:
+    found = example_report()
+    newest = found.runs[0]
+    pico = dataclasses.replace(newest, run_id="pico", node_impl="zenoh-pico", node_whatami="client")
+    mutant = dataclasses.replace(newest, run_id="mutant", node="ref:ZN-INIT-000", node_impl="refnode")
+    lines = [
+        report.CoverageLine(run_id=run_id, kind="requirement", tried=1, planned=1, cases=1)
+        for run_id in ("pico", "mutant")
+    ]
+
+    def told(*runs: report.RunLine) -> dict[tuple[str, str], tuple[str, int]]:
+        page = make_page(
+            dataclasses.replace(found, runs=(*runs, *found.runs), coverage=(*lines, *found.coverage))
+        )
+        return {(row.label, row.node): (row.line.run_id, row.runs) for row in page.coverage}
+
+    alone = told()
+    assert alone["Requirements", ""] == (newest.run_id, len(found.runs))
+    assert told(mutant) == alone
+    assert told(mutant, pico) == {
+        **{(label, "eclipse-zenoh router"): row for (label, _), row in alone.items()},
+        ("Requirements", "zenoh-pico client"): ("pico", 1),
+    }
+    assert [row.line.run_id for row in coverage_rows(lines, [mutant])] == ["mutant"]

@@ -12,6 +12,7 @@ from spark_reports.engine.session import interpreting
 from spark_reports.engine.settings import INTERPRETED
 from spark_reports.errors import DataTrouble, NothingToReport
 from spark_reports.folders import DUPLICATE, find_run_folders
+from spark_reports.pages.page import make_page
 from spark_reports.pages.render import to_json
 from spark_reports.report import Report
 from spark_reports.storage.gathering import Gathered
@@ -134,9 +135,11 @@ def test_changes_are_told_and_the_rest_is_counted(result: Report) -> None:
     assert (broken.failed_c, broken.runs_c, broken.failed_b, broken.seen) == (1, 1, 0, "CLOSE")
     assert broken.certainty == report.DETERMINISTIC
     assert result.unchanged == 1
-    assert [(bad.requirement, bad.good, bad.bad) for bad in result.first_bad] == [
-        ("ZN-INIT-002", "1.9.0", "1.10.2")
+    assert [(bad.requirement, bad.good, bad.bad, bad.environment) for bad in result.first_bad] == [
+        ("ZN-INIT-002", "1.9.0", "1.10.2", "Linux 6.1")
     ]
+    (card,) = make_page(result).fresh
+    assert card.since.startswith("between 1.9.0 and 1.10.2, ")
 
 
 def test_cells_say_what_holds_for_a_version_and_why(result: Report) -> None:
@@ -368,7 +371,7 @@ def test_each_requirement_and_what_names_none_has_its_versions(
 
 def test_baseline_that_is_not_there_is_data_trouble(opened: tuple[Views, list[Commit]]) -> None:
     with pytest.raises(
-        DataTrouble, match=r"no run 7\.0 and none on a version 7\.0; there are 1\.10\.2, 1\.9\.0"
+        DataTrouble, match=r"no run 7\.0 and none on a version 7\.0; there are 1\.9\.0, 1\.10\.2"
     ):
         collect(*opened, "7.0", lambda _: None)
 

@@ -46,6 +46,20 @@ def test_failure_says_what_was_seen_and_how_to_see_it_again() -> None:
         assert words in (failure.text or "")
 
 
+def test_checks_of_several_nodes_have_names_of_their_own() -> None:
+    found = example_report()
+    other = dataclasses.replace(found.changes[0], key="zenoh-pico client; Linux", status=report.FIXED)
+    names = [
+        case.attrib["name"]
+        for case in suites(dataclasses.replace(found, changes=(*found.changes, other)))["checks"].iter(
+            "testcase"
+        )
+    ]
+    assert len(set(names)) == len(names) == len(found.changes) + 1
+    assert names[0] == f"test_zn_init_000 over tcp on {found.changes[0].key}"
+    assert names[-1] == "test_zn_init_000 over tcp on zenoh-pico client; Linux"
+
+
 def test_new_findings_and_failed_gates_fail() -> None:
     found = suites(example_report())
     assert outcomes(found["findings"]) == ["failure", "failure", "passed", "passed"]

@@ -320,6 +320,22 @@ def test_closed_pipe_is_no_traceback() -> None:
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize("name", ["n" * 300, "file"])
+def test_what_the_system_refuses_is_one_line_and_no_failed_gate(
+    tmp_path: Path, name: str, capsys: Capture
+) -> None:
+    (tmp_path / "file").touch()
+    assert main(["store", "list", str(tmp_path / name)]) == 2
+    assert str(tmp_path / name) in one_line(capsys.readouterr().err)
+
+
+def test_letters_that_a_terminal_does_not_have_are_escapes() -> None:
+    code = "import sys; from spark_reports.__main__ import main; main(['doctor', '--java']); print('\\udcff \\u017c')"
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, check=True)
+    assert done.stdout.splitlines()[-1] == b"\\udcff \\u017c"
+
+
 def test_engine_that_gives_up_is_one_line(
     spark: SparkSession, tmp_path: Path, make_run: MakeRun, monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:

@@ -1,5 +1,6 @@
 """The command query: what it refuses, and one answer over run folders."""
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,16 @@ def test_no_query_lists_the_views(capsys: pytest.CaptureFixture[str]) -> None:
 def test_query_without_a_store_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", "SELECT 1"]) == 2
     assert "--store is missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("errors", ["strict", "surrogateescape"])
+def test_query_that_is_no_text_is_wrong_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str], errors: str
+) -> None:
+    given = io.TextIOWrapper(io.BytesIO(b"SELECT '\xff'"), encoding="utf-8", errors=errors)
+    monkeypatch.setattr("sys.stdin", given)
+    assert main(["query", "-", "--store", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith("zenoh-reports: the query is no text (")
 
 
 def test_store_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

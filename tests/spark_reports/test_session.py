@@ -102,6 +102,21 @@ def test_java_that_cannot_run_spark_is_one_line(tmp_path: Path, broken_java: Pat
     assert "pyspark    " in done.stdout
 
 
+def test_java_that_cannot_write_its_address_is_not_waited_for(
+    broken_java: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "_active", lambda: None)
+    java = broken_java / "bin" / "java"
+    # As on a disk that is full: the thread that should write has ended, others have not.
+    told = "echo 'Exception in thread \"main\" java.io.IOException: No space left on device' >&2"
+    java.write_text(java.read_text().replace("exit 1", f"{told}\nexec sleep 600").replace("Error: no", "no"))
+    with (
+        pytest.raises(EngineFailed, match=r"IOException: No space left on device\. `zenoh-reports"),
+        engine_session(parse(), environ={"JAVA_HOME": str(broken_java)}),
+    ):
+        pytest.fail("started")
+
+
 def test_what_fails_while_java_begins_ends_it(
     tmp_path: Path, waiting_java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +206,15 @@ def test_line_that_leads_nowhere_is_followed_by_the_cause() -> None:
         "\tat x.Y.z(Y.scala:1)\nCaused by: java.lang.B: between\n\tat x\nCaused by: java.lang.C: no room"
     )
     assert session._first_line(RuntimeError(text)) == "Error while instantiating 'X': no room"
+
+
+def test_what_a_worker_raised_is_told_without_its_stack() -> None:
+    text = (
+        "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
+        '  File "x.py", line 6, in y\n    raise OSError(28)\nOSError: [Errno 28] No space left on device\n\n'
+        "\tat org.apache.spark.X.y(X.scala:1)\n"
+    )
+    assert session._first_line(RuntimeError(text)) == "OSError: [Errno 28] No space left on device"
 
 
 def test_session_uses_the_archive_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,15 @@ def test_change_is_a_row_with_both_sides() -> None:
     assert "1 run not comparable" in text
 
 
+def test_changes_of_several_nodes_name_theirs() -> None:
+    found = example_report()
+    other = dataclasses.replace(found.changes[0], key="zenoh-pico client; Linux")
+    text = text_of(dataclasses.replace(found, changes=(*found.changes, other)))
+    rows = re.findall(r"^\| new failure \| ZN\\-INIT\\-000 \| .*$", text, re.MULTILINE)
+    assert [", zenoh\\-pico client; Linux |" in row for row in rows] == [False, True]
+    assert ", eclipse\\-zenoh router; Linux" in rows[0]
+
+
 @pytest.mark.parametrize(
     ("status", "words"), [(NOT_COMPARABLE, ""), (NEW_CHECK, "1 new"), (NA_EVERYWHERE, "1 n/a everywhere")]
 )

@@ -103,6 +103,7 @@ def make(text: str = "robot/pose", **values: Any) -> Traffic:
         "gaps": (
             GapLine(capture=text, why=text, gaps=2, missing_bytes=10, of_unknown_size=1, skipped_bytes=5),
         ),
+        "lost": 2,
         "errors": (ErrorLine(error=text, count=1, capture=text, packet=3),),
         "left_out": ("keys",),
     }
@@ -151,6 +152,19 @@ def test_page_says_what_travelled() -> None:
     assert "More of them in the tables" in text
 
 
+def test_page_counts_what_it_does_not_list() -> None:
+    page = traffic_page.make_page(make(lost=1_300, left_out=("gaps", "keys")))
+    assert page.span.startswith("1 capture; 1 300 gaps; ")
+    text = traffic_page.html(page)
+    assert "; 1\N{NARROW NO-BREAK SPACE}300 gaps; " in text
+    assert "Gaps <b>1\N{NARROW NO-BREAK SPACE}300</b>" in text
+    assert re.findall(r"(Keys|Nodes|Sessions) <b>(.*?)</b>", text) == [
+        ("Keys", f"{len(page.keys)}+"),
+        ("Nodes", f"{len(page.traffic.nodes)}"),
+        ("Sessions", f"{len(page.traffic.sessions)}"),
+    ]
+
+
 def test_captures_without_times_or_events_have_a_page() -> None:
     nothing = Numbers(**dict.fromkeys(NUMBERS, 0))
     line = CaptureLine(capture="c", messages=1, refused=0, first_ns=None, last_ns=None, damage=None)
@@ -164,7 +178,7 @@ def test_captures_without_times_or_events_have_a_page() -> None:
             | {"finals_without_request": 0, "first_answer_count": 0, "final_count": 0}
         )
     )
-    report = make(captures=(line,), total=nothing, latency=latency, left_out=(), **empty)
+    report = make(captures=(line,), total=nothing, latency=latency, left_out=(), lost=0, **empty)
     page = traffic_page.make_page(report)
     assert page.tone == "good"
     text = traffic_page.html(page)

@@ -1,6 +1,7 @@
 """Merging, cutting down, sweeping up: what counts stays, and nobody who reads loses anything."""
 
 import datetime as dt
+import errno
 import json
 import os
 import signal
@@ -376,6 +377,35 @@ def test_merger_killed_at_any_step_leaves_a_whole_store_and_can_be_repeated(stor
     upkeep.compact(store, least=1)
     assert numbers(store) == [*expected, ("r3", 1, 3)]
     assert upkeep.check(store) == []
+
+
+@pytest.mark.parametrize("step", ["written", "moved", "committed"])
+def test_next_merger_takes_over_from_one_that_was_killed(store: Store, step: str) -> None:
+    for n in range(3):
+        publish(store, f"r{n}", requirement(n))
+    expected = numbers(store)
+    subprocess.run([sys.executable, "-c", KILLED, store.uri, step], cwd=ROOT, check=False)
+    publish(store, "r3", requirement(3))
+    assert {one.table for one in upkeep.compact(store, least=1)} == {"requirements"}
+    assert numbers(store) == [*expected, ("r3", 1, 3)]
+    assert upkeep.check(store) == []
+    assert upkeep.sweep(store, grace_s=0).leftovers == 0
+
+
+def test_merger_that_finds_no_room_stands_in_nobodys_way(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(2):
+        publish(store, f"r{n}", requirement(n))
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(WrongUse, match="cannot be written"):
+            upkeep.compact(store)
+    assert [merged.table for merged in upkeep.compact(store)] == ["requirements"]
 
 
 def test_two_mergers_of_a_table_do_not_work_at_once(store: Store) -> None:

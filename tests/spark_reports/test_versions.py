@@ -8,7 +8,14 @@ from conformance.deviations.versions import version_key as key_in_python
 from spark_reports import rows
 from spark_reports.frames import statistics
 from spark_reports.frames.columns import MissingColumns
-from spark_reports.frames.versions import MET, first_bad, first_differs, parse_version, version_key
+from spark_reports.frames.versions import (
+    MET,
+    first_bad,
+    first_differs,
+    nodes_in_order,
+    parse_version,
+    version_key,
+)
 
 Frame = Callable[..., DataFrame]
 Verdict = Callable[..., rows.VerdictRow]
@@ -154,6 +161,11 @@ def test_order_of_versions_is_that_of_the_deviations(spark: SparkSession) -> Non
     keys = {text: key for text in texts if (key := key_in_python(text)) is not None}
     assert ordered == sorted(keys, key=lambda text: (keys[text], text))
     assert {text: parse_version(text) for text in texts} == {text: key_in_python(text) for text in texts}
+
+
+def test_nodes_are_sorted_by_name_and_version() -> None:
+    nodes = ["zenoh-pico 1.0.0", "eclipse-zenoh 1.10.2", "eclipse-zenoh 1.9.0", "eclipse-zenoh unknown"]
+    assert nodes_in_order(nodes) == [*nodes[:0:-1], nodes[0]]
 
 
 def test_missing_columns_are_refused_at_the_door(frame: Frame, run_row: Run, verdict_row: Verdict) -> None:

@@ -91,6 +91,22 @@ def test_watch_that_was_ended_goes_on_where_it_was(
     assert _count(watch.begin(plan)) == _count(counted)
 
 
+@pytest.mark.usefixtures("spark")
+def test_what_came_while_nobody_watched_is_told(
+    tmp_path: Path, make_run: Callable[..., Path], case_row: CaseRow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_run("r1", cases=[case_row(1, "hang")], ended_at="2026-11-01T10:00:00.000Z")
+    watching = ["watch", str(tmp_path / "runs"), "--once", "--checkpoint", str(tmp_path / "checkpoint")]
+    assert main(watching) == 0
+    first = capsys.readouterr().out.splitlines()
+    assert first[0] == "1 run ended before: 1 row, 1 bucket not seen in older ones"
+    make_run("r2", cases=[case_row(1, "panic")], ended_at=rows.utc_now())
+    assert main(watching) == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("r2 eclipse-zenoh")
+    assert any(line.startswith("new bucket: panic (") for line in told)
+
+
 def test_watch_ends_when_no_line_comes_any_more(
     spark: SparkSession, tmp_path: Path, case_row: CaseRow
 ) -> None:
