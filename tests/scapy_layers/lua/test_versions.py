@@ -138,6 +138,7 @@ def test_loaded_twice_says_so_and_the_first_one_stays(
 ) -> None:
     wireshark = Wireshark(version)
     wireshark.load(ZENOH)
+    wireshark.lua.execute(b"io.stdout:flush()")
     assert "loaded twice" in capfd.readouterr().out
     tree, _ = wireshark.dissect(bytes.fromhex("0100") + b"\x04", port_type=2)
     assert tree is not None
