@@ -100,6 +100,16 @@ def test_stalls_of_matching_are_told_apart_by_the_wild_cards_that_they_need() ->
     assert not why_one(stars, finding(token(STARS), harm=Harm.STALL, place="stage"))
 
 
+def test_of_keys_that_are_matched_one_may_be_short() -> None:
+    short = finding(subscriber("**/b/**/b/**"), push(STARS), harm=Harm.STALL, place="")
+    long = finding(subscriber(STARS), token(STARS), harm=Harm.STALL, place="")
+    assert about(short) == "key_suffix with double wild"
+    assert why_one(short, long)
+    payload = in_frame(Push(key_suffix="a", body=Put(data=b"x" * 200)))
+    assert not about(finding(subscriber(STARS), payload, harm=Harm.STALL, place=""))
+    assert not about(finding(subscriber("**"), push("a/b"), harm=Harm.STALL, place=""))
+
+
 def test_lie_about_the_id_of_a_message_is_about_the_message_that_it_makes() -> None:
     assert other_message(finding(token("a"))) == "D_TOKEN"
     assert other_message(finding(token("a"), token("b"))) == "D_TOKEN"
