@@ -22,6 +22,7 @@ from fuzz.shrink import walk
 from fuzz.states import FACTS, State
 from scapy_layers.batch import contents
 from scapy_layers.codes import Kind
+from scapy_layers.errors import UnknownMessage
 from scapy_layers.transport import Fragment
 
 STAGE = "stage"
@@ -109,13 +110,15 @@ def other_message(finding: Finding) -> str:
     """Returns the message that a finding is about where that is another one than its case was to lie about.
 
     A lie about the id of a message makes another message of it, and of a sequence may be left what it is not named by.
-    Empty where it is not, where several messages are sent, or one that cannot be read.
+    Empty where it is not, where several messages are sent, or one of an id that nobody knows. One that is cut, or
+    refused for what is in it, is a message all the same.
     """
     if in_file(finding.place) or finding.without or finding.place == STAGE or not finding.state:
         return ""
     read = [contents(raw, kind) for raw, kind in _kinds(finding.script)]
     names = {name for one in read for name in one.names.split()}
-    if finding.message in names or not all(one.messages and one.error is None for one in read):
+    known = all(one.messages and not isinstance(one.error, UnknownMessage) for one in read)
+    if finding.message in names or not known:
         return ""
     inner = names - CARRIERS
     return inner.pop() if len(inner) == 1 else ""
