@@ -8,6 +8,7 @@ import select
 import shlex
 import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -156,6 +157,42 @@ def test_complaints_on_standard_error_are_reported(tmp_path: Path) -> None:
     said = node.complaints()
     assert all(line in said for line in lines)
     assert node.death() == "the process ended with exit code 0"
+    node.stop()
+
+
+def test_of_a_process_that_says_very_much_the_beginning_and_the_end_are_looked_through(
+    tmp_path: Path,
+) -> None:
+    text = """
+import sys
+much = "2026-11-26 11:00:00 DEBUG nothing of interest\\n" * 200_000
+for number in range(3):
+    sys.stderr.write(f"thread 'rx-{number}' panicked at src/a.rs:{number}:\\nsome words\\n{much * 2 * (number < 2)}")
+"""
+    node = made(f"{program(tmp_path, text)} {{port}}", tmp_path)
+    node.launch()
+    assert node._ended(REPLY)
+    # All of it takes a quarter of a minute to look through, and to read it piece by piece takes longer.
+    began = time.process_time()
+    said = node.complaints()
+    assert time.process_time() - began < 5
+    assert said == "; ".join(
+        f"thread 'rx-{number}' panicked at src/a.rs:{number}: some words" for number in (0, 2)
+    )
+    assert not node.complaints()
+    node.stop()
+
+
+def test_colours_are_no_part_of_what_a_process_says(tmp_path: Path) -> None:
+    text = r"""
+import sys
+sys.stderr.write("\x1b[2mlater\x1b[0m \x1b[1mthread 'rx-0' panicked at \x1b[4msrc/a.rs:9:1\x1b[0m:\n\x1b[31mwhy\x1b[0m\n")
+sys.stderr.write("\x1b[38;5;9mpanic: nil\x1b[m\n")
+"""
+    node = made(f"{program(tmp_path, text)} {{port}}", tmp_path)
+    node.launch()
+    assert node._ended(REPLY)
+    assert node.complaints() == "later thread 'rx-0' panicked at src/a.rs:9:1: why; panic: nil"
     node.stop()
 
 
