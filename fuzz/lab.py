@@ -201,10 +201,8 @@ def needs_of(script: Script) -> str:
     return next(filter(None, needs), "")
 
 
-def _when(number: int, rounds: int, *, last: bool) -> When:
-    """Returns how thorough the look behind a round is."""
-    if rounds == 1:
-        return When.ODD
+def _when(number: int, *, last: bool) -> When:
+    """Returns how thorough the look behind one of many rounds is."""
     return When.TREND if last or number % LOOK_EVERY == 0 else When.CASE
 
 
@@ -358,8 +356,9 @@ class Seat:
         case: Case | None = None,
         seconds: float = ROUNDS_SECONDS,
         linger: float = 0.0,
+        look: When = When.ODD,
     ) -> Tried:
-        """Plays a script and looks at the node; see Lab.play."""
+        """Plays a script and looks at the node; see Lab.play. When it is played once, ``look`` is how thoroughly."""
         assert self._patient is not None
         tried = Tried(script, fresh=self.state == "fresh")
         scales = Scales(self.stage.node.pid) if rounds > 1 else None
@@ -371,7 +370,8 @@ class Seat:
             self._round(tried)
             over = time.monotonic() - began >= seconds
             last = number == rounds or over
-            tried.objection = self._patient.examine(_when(number, rounds, last=last), tried.played, case)
+            when = look if rounds == 1 else _when(number, last=last)
+            tried.objection = self._patient.examine(when, tried.played, case)
             if tried.objection is None and scales is not None:
                 tried.objection = scales.weigh(last=last) or (self._slower(usual) if last else None)
             if tried.objection is not None or last:
@@ -607,7 +607,11 @@ class Lab:
         return mine
 
     def walk(
-        self, scripts: Iterable[Script], wanted: Callable[[Objection], bool], deadline: float
+        self,
+        scripts: Iterable[Script],
+        wanted: Callable[[Objection], bool],
+        deadline: float,
+        look: When = When.ODD,
     ) -> tuple[int, Tried] | None:
         """Plays scripts one after the other on a fresh node, with a look at it behind each.
 
@@ -615,6 +619,7 @@ class Lab:
             scripts: In order; all need the same node.
             wanted: Tells whether an objection is the one that is looked for; behind another one a fresh node goes on.
             deadline: On ``time.monotonic``.
+            look: How thorough the looks are.
 
         Returns:
             Position of the first one behind which that is seen, and the try; None when there is none.
@@ -625,7 +630,7 @@ class Lab:
                 return None
             if seat is None:
                 seat = self._seat(script, fresh=True)
-            tried = seat.play(script)
+            tried = seat.play(script, look=look)
             self.tries += 1
             if tried.objection is not None:
                 self._prepare(seat)

@@ -39,7 +39,7 @@ from fuzz.findings import (
 from fuzz.kinship import STAGE, about, other_message, phase_of, why_one
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried, linger_of
-from fuzz.oracles import DEADLY, SERVING, Harm, Objection
+from fuzz.oracles import DEADLY, SERVING, Harm, Objection, When
 from fuzz.oracles.places import in_file, words_of
 from fuzz.plan import Numbered
 from fuzz.player import Ending, Played
@@ -1097,6 +1097,8 @@ class Triage:
         """
         which = 1 if objection.harm is Harm.LEAK else 0
         left = _one_of_each(suspects)
+        if objection.harm is Harm.BUSY and (found := self._busied(objection, left[::-1], deadline)):
+            return found
         while len(left) > 1:
             groups = [left[at::GROUPS] for at in range(min(GROUPS, len(left)))]
             grown = []
@@ -1111,10 +1113,22 @@ class Triage:
             if max(grown) <= 0:
                 return None
             left = groups[grown.index(max(grown))]
-        tried = self._again_and_again(left, SLOW_SECONDS)
-        if tried.objection is not None and akin(objection, tried.objection):
-            return left[0], tried
-        return None
+        return self._shown_by(left[0], objection)
+
+    def _busied(
+        self, objection: Objection, newest: Sequence[Suspect], deadline: float
+    ) -> tuple[Suspect, Tried] | None:
+        """The same for a processor that does not come to rest: mostly one case is enough, and groups take long."""
+        scripts = [suspect.as_sent for suspect in newest]
+        until = min(deadline, self._latest)
+        seen = self._lab.walk(scripts, partial(akin, objection), until, When.TREND)
+        return self._shown_by(newest[seen[0]], objection) if seen is not None else None
+
+    def _shown_by(self, suspect: Suspect, objection: Objection) -> tuple[Suspect, Tried] | None:
+        """Returns a suspect with a try that shows the harm when it is played again and again; None when it does not."""
+        tried = self._again_and_again([suspect], SLOW_SECONDS)
+        shows = tried.objection is not None and akin(objection, tried.objection)
+        return (suspect, tried) if shows else None
 
     def _again_and_again(self, group: Sequence[Suspect], seconds: float) -> Tried:
         script = joined(group) if len(group) > 1 else group[0].alone

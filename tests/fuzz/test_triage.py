@@ -16,7 +16,7 @@ from fuzz.cases import send
 from fuzz.findings import CONFIRMED, FLAKY, OFTEN, OPEN, README, SEEN, STATE, TEST, TRAFFIC, Finding
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, Lab, NoFreshNode, Tried, linger_of
-from fuzz.oracles import Harm, Objection
+from fuzz.oracles import Harm, Objection, When
 from fuzz.oracles.places import words_of
 from fuzz.player import Ending, Played
 from fuzz.script import Do, Script, Step
@@ -1490,6 +1490,26 @@ def test_what_computes_for_long_is_laid_on_what_stalls_a_node_when_it_is_done_of
     with triage_of(run, lambda heard: STALL if heard.count(b"x") >= 3 else None) as made:
         finding = made.found(busy, [*others(5), suspect(6, b"x")])
         assert (finding.harm, finding.case) == (Harm.STALL, 6)
+
+
+def test_processor_that_does_not_come_to_rest_is_laid_on_one_of_many_cases_in_time(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Objection("cpu", Harm.BUSY, "cpu", "the process takes 98% of a processor")
+
+    def examine(doctor: Doctor, when: When, *_: object) -> Objection | None:
+        # Whether a process has come to rest is asked by thorough looks only.
+        heard = doctor.node.listen()
+        return busy if when is When.TREND and any(b"spin" in one for one in heard) else None
+
+    monkeypatch.setattr(Doctor, "examine", examine)
+    monkeypatch.setattr(triage, "SLOW_SECONDS", 0.1)
+    monkeypatch.setattr(triage, "GROUP_SECONDS", 20.0)
+    with triage_of(run, never) as made:
+        cases = [suspect(number, b"%d" % number, kind=f"kind {number}") for number in range(200)]
+        cases[91] = suspect(91, b"spin", message="DEL")
+        finding = made.found(busy, cases, time.monotonic() + 10)
+        assert (finding.bucket, finding.case, finding.status) == ("busy cpu handshake DEL", 91, CONFIRMED)
 
 
 def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:
