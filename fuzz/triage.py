@@ -87,6 +87,9 @@ RECENT = 8
 SLOW_SECONDS = 4.0
 """So long a script is played again and again to see whether the node grows by it."""
 
+TWICE = 2
+"""The fewest rounds behind which a node is looked at for harm that shows slowly."""
+
 GROUPS, GROUP_SECONDS = 6, 1.2
 """So many groups of cases are tried for so long each, to see by which of them the node grows."""
 
@@ -1113,7 +1116,7 @@ class Triage:
             if max(grown) <= 0:
                 return None
             left = groups[grown.index(max(grown))]
-        return self._shown_by(left[0], objection)
+        return self._shown_by(left[0], objection, ROUNDS)
 
     def _busied(
         self, objection: Objection, newest: Sequence[Suspect], deadline: float
@@ -1122,17 +1125,20 @@ class Triage:
         scripts = [suspect.as_sent for suspect in newest]
         until = min(deadline, self._latest)
         seen = self._lab.walk(scripts, partial(akin, objection), until, When.TREND)
-        return self._shown_by(newest[seen[0]], objection) if seen is not None else None
+        if seen is None:
+            return None
+        suspect = newest[seen[0]]
+        return self._shown_by(suspect, objection, TWICE) or self._shown_by(suspect, objection, ROUNDS)
 
-    def _shown_by(self, suspect: Suspect, objection: Objection) -> tuple[Suspect, Tried] | None:
-        """Returns a suspect with a try that shows the harm when it is played again and again; None when it does not."""
-        tried = self._again_and_again([suspect], SLOW_SECONDS)
+    def _shown_by(self, suspect: Suspect, objection: Objection, rounds: int) -> tuple[Suspect, Tried] | None:
+        """Returns a suspect with a try that shows the harm when it is played so often; None when it does not."""
+        tried = self._again_and_again([suspect], SLOW_SECONDS, rounds)
         shows = tried.objection is not None and akin(objection, tried.objection)
         return (suspect, tried) if shows else None
 
-    def _again_and_again(self, group: Sequence[Suspect], seconds: float) -> Tried:
+    def _again_and_again(self, group: Sequence[Suspect], seconds: float, rounds: int = ROUNDS) -> Tried:
         script = joined(group) if len(group) > 1 else group[0].alone
-        return self._lab.play(script, rounds=ROUNDS, seconds=seconds, case=group[-1].case)
+        return self._lab.play(script, rounds=rounds, seconds=seconds, case=group[-1].case)
 
     def _confirm(self, finding: Finding, tried: Tried, deadline: float) -> None:
         """Plays it on fresh nodes, n of m times; without its message first, which may be innocent."""

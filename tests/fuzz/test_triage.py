@@ -1510,6 +1510,7 @@ def test_processor_that_does_not_come_to_rest_is_laid_on_one_of_many_cases_in_ti
         cases[91] = suspect(91, b"spin", message="DEL")
         finding = made.found(busy, cases, time.monotonic() + 10)
         assert (finding.bucket, finding.case, finding.status) == ("busy cpu handshake DEL", 91, CONFIRMED)
+        assert finding.rounds == 2
 
 
 def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:
