@@ -163,7 +163,8 @@ class Tried:
         parts: One for each step of the last round.
         helpers: Live values of links that states made beside those of the script, by number.
         waited: Seconds for which the node seemed well behind it, before it was not.
-        grown: Bytes of memory and descriptors that the process holds more a second, behind its warming up.
+        grown: Bytes of memory and descriptors that the process holds more a second, behind its warming up; seconds that
+            an answer takes longer.
         seconds: How long it took.
     """
 
@@ -177,7 +178,7 @@ class Tried:
     parts: list[Part] = field(default_factory=list)
     helpers: dict[int, Mapping[str, bytes]] = field(default_factory=dict)
     waited: float = 0.0
-    grown: tuple[float, float] = (0.0, 0.0)
+    grown: tuple[float, float, float] = (0.0, 0.0, 0.0)
     seconds: float = 0.0
 
     def links(self, *states: str) -> set[int]:
@@ -256,6 +257,15 @@ def _goes_on(series: list[float], least: float) -> bool:
     # The test looks at every pair.
     few = behind[:: max(1, len(behind) // MEASURED)]
     return growth(few, least) > 0
+
+
+def _slower(usual: float, longer: float) -> Objection | None:
+    """Returns an objection when an answer takes so many seconds longer than usual that it is slow."""
+    now = usual + longer
+    if now < SLOWER * usual or longer < SLOWER_SECONDS:
+        return None
+    detail = f"an answer takes {now * 1e3:.1f} ms, {usual * 1e3:.2f} ms before"
+    return Objection("time", Harm.SLOW, "", detail)
 
 
 def play_round(
@@ -363,6 +373,7 @@ class Seat:
         tried = Tried(script, fresh=self.state == "fresh")
         scales = Scales(self.stage.node.pid) if rounds > 1 else None
         usual = self._pace() if rounds > 1 else 0.0
+        longer = 0.0
         began = time.monotonic()
         self.state = "used"
         for number in range(1, rounds + 1):
@@ -373,7 +384,10 @@ class Seat:
             when = look if rounds == 1 else _when(number, last=last)
             tried.objection = self._patient.examine(when, tried.played, case)
             if tried.objection is None and scales is not None:
-                tried.objection = scales.weigh(last=last) or (self._slower(usual) if last else None)
+                tried.objection = scales.weigh(last=last)
+                if last and tried.objection is None and usual:
+                    longer = max(0.0, self._pace() - usual)
+                    tried.objection = _slower(usual, longer)
             if tried.objection is not None or last:
                 break
         well = time.monotonic()
@@ -385,7 +399,8 @@ class Seat:
         if tried.objection is not None:
             self.state = "harmed"
         if scales is not None:
-            tried.grown = scales.grown(time.monotonic() - began)
+            played = time.monotonic() - began
+            tried.grown = *scales.grown(played), longer / played
         tried.seconds = time.monotonic() - began
         return tried
 
@@ -404,13 +419,6 @@ class Seat:
         finally:
             player.leave()
         return median(times)
-
-    def _slower(self, usual: float) -> Objection | None:
-        now = self._pace() if usual else 0.0
-        if now < SLOWER * usual or now - usual < SLOWER_SECONDS:
-            return None
-        detail = f"an answer takes {now * 1e3:.1f} ms, {usual * 1e3:.2f} ms before"
-        return Objection("time", Harm.SLOW, "", detail)
 
     def _ends_within(self, seconds: float) -> bool:
         """Waits for the process to end, or to say that something in it failed; tells whether to look again."""

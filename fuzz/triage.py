@@ -1096,9 +1096,9 @@ class Triage:
     ) -> tuple[Suspect, Tried] | None:
         """The same for what shows only when it is done again and again.
 
-        All that was played is tried in groups; the group by which the node grows most is split again.
+        All that was played is tried in groups; the group by which the node grows, or becomes slow, most is split again.
         """
-        which = 1 if objection.harm is Harm.LEAK else 0
+        which = {Harm.LEAK: 1, Harm.SLOW: 2}.get(objection.harm, 0)
         left = _one_of_each(suspects)
         if objection.harm is Harm.BUSY and (found := self._busied(objection, left[::-1], deadline)):
             return found

@@ -15,7 +15,7 @@ from fuzz import triage
 from fuzz.cases import send
 from fuzz.findings import CONFIRMED, FLAKY, OFTEN, OPEN, README, SEEN, STATE, TEST, TRAFFIC, Finding
 from fuzz.known import KnownFindings
-from fuzz.lab import LINGER, Lab, NoFreshNode, Tried, linger_of
+from fuzz.lab import LINGER, Lab, NoFreshNode, Seat, Tried, linger_of
 from fuzz.oracles import Harm, Objection, When
 from fuzz.oracles.places import words_of
 from fuzz.player import Ending, Played
@@ -1490,6 +1490,24 @@ def test_what_computes_for_long_is_laid_on_what_stalls_a_node_when_it_is_done_of
     with triage_of(run, lambda heard: STALL if heard.count(b"x") >= 3 else None) as made:
         finding = made.found(busy, [*others(5), suspect(6, b"x")])
         assert (finding.harm, finding.case) == (Harm.STALL, 6)
+
+
+def test_slowness_is_laid_on_the_group_that_makes_a_node_slowest(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pace(seat: Seat) -> float:
+        assert isinstance(seat.stage, SickStage)
+        return 0.001 + 0.00002 * sum(b"slow" in one for one in seat.stage.sick.heard)
+
+    monkeypatch.setattr(Seat, "_pace", pace)
+    # Too short for a group to be slow by itself.
+    monkeypatch.setattr(triage, "GROUP_SECONDS", 0.001)
+    slow = Objection("time", Harm.SLOW, "", "an answer takes 20 ms")
+    cases = [suspect(number, b"%d" % number, kind=f"kind {number}") for number in range(30)]
+    cases[17] = suspect(17, b"slow", message="DEL")
+    with triage_of(run, never) as made:
+        finding = made.found(slow, cases)
+        assert (finding.bucket, finding.case, finding.status) == ("slow handshake DEL", 17, CONFIRMED)
 
 
 def test_processor_that_does_not_come_to_rest_is_laid_on_one_of_many_cases_in_time(
