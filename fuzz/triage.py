@@ -1455,7 +1455,8 @@ class Triage:
             seconds: For each.
             begin: Is told the number of each before it is its turn, and how many there are.
         """
-        findings = list(self.findings.values())
+        # Those first that have a limit of their own: to make others smaller takes longer than that.
+        findings = sorted(self.findings.values(), key=lambda finding: not self._to_compare(finding))
         until = time.monotonic() + COMPARE_SECONDS
         for number, finding in enumerate(findings, 1):
             begin(number, len(findings))

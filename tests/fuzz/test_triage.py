@@ -1621,6 +1621,22 @@ def test_what_two_nodes_answer_differently_is_tried_again_on_fresh_ones(
     assert Finding.load(finding.path).status == status
 
 
+def test_time_that_it_takes_to_make_others_smaller_is_not_that_for_comparing(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(triage, "COMPARE_SECONDS", 0.2)
+    monkeypatch.setattr(triage, "minimise", lambda *_: time.sleep(0.3))
+    monkeypatch.setattr(Lab, "compares", True)
+    monkeypatch.setattr(Lab, "compare", lambda _, script: Tried(script))
+    with triage_of(run, on(b"bad")) as made:
+        made.found(CRASH, [suspect(1, b"bad")])
+        made.take(DIFFERS, [suspect(2, b"x")], 0.0)
+        made.finish(0)
+        made.minimise_all(20.0, lambda *_: None)
+        crash, differs = made.findings.values()
+        assert (crash.status, differs.status, differs.fails) == (CONFIRMED, FLAKY, False)
+
+
 def test_what_there_is_no_time_to_compare_was_seen_all_the_same(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
