@@ -802,8 +802,7 @@ class Triage:
         for seen in (objection, _objection(finding)):
             if is_placed(seen) and seen.harm is finding.harm:
                 self._spots[finding.harm, _spot(seen)] = finding.bucket
-        known = self._known.of(finding.signature, finding.impl, finding.version)
-        finding.known = known.id if known else ""
+        self._recognise(finding)
         finding.settle()
         self._leave_out(finding)
 
@@ -1355,7 +1354,10 @@ class Triage:
         """
         field = about(finding)
         if field:
+            finding.about = field
+            self._recognise(finding)
             self._call(finding, field, "it is called by the field that it is about")
+            self._save(finding)
 
     def _call_by_message(self, finding: Finding) -> Finding:
         """Calls a finding by the message that it needs, where its case was to be about another one.
@@ -1375,9 +1377,13 @@ class Triage:
             return there
         finding.message = message
         self._call(finding, message, why)
+        self._recognise(finding)
+        return finding
+
+    def _recognise(self, finding: Finding) -> None:
+        """Sees whether a finding is known, going by what it is called by now."""
         known = self._known.of(finding.signature, finding.impl, finding.version)
         finding.known = known.id if known else ""
-        return finding
 
     @staticmethod
     def _called_by(finding: Finding, words: str) -> str:

@@ -1404,6 +1404,21 @@ def test_what_is_about_a_key_is_one_finding_whatever_carries_it(run: Path, order
         assert [(one.bucket, one.before + one.hits) for one in again.findings.values()] == [(name, 5)]
 
 
+@pytest.mark.parametrize("message", ["D_TOKEN", "PUSH"])
+def test_what_is_called_by_its_field_is_known_by_it(run: Path, tmp_path: Path, message: str) -> None:
+    entry = ENTRY.replace('impl = "some-node"', 'impl = "sick"').replace("1.0.0-1.2.1", "1.2.3")
+    entry = entry.replace('place = "SIGABRT some-crate/src/*.rs"\nmessage = "PUSH"', 'about = "key_suffix"')
+    deep: Fault = lambda heard: SEGV if any(map(is_deep, heard)) else None  # noqa: E731
+    with triage_of(run, deep, load(tmp_path, entry)) as made:
+        assert made.found(SEGV, [of_key(1, message)]).fails
+        made.minimise_all(20, lambda *_: None)
+        (finding,) = made.findings.values()
+        assert (finding.known, finding.fails) == ("ZF-1", False)
+        assert finding.path is not None
+    there = Finding.load(finding.path)
+    assert (there.known, there.about) == ("ZF-1", "key_suffix")
+
+
 @pytest.mark.parametrize("order", [["D_TOKEN", "OAM"], ["OAM", "D_TOKEN"], ["OAM"]])
 def test_what_is_sent_names_a_finding_and_not_what_its_case_was_to_lie_about(
     run: Path, order: list[str]
