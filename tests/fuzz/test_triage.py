@@ -749,13 +749,15 @@ def test_a_node_that_is_gone_is_laid_on_the_last_whose_link_ended_with_it(run: P
         made = Triage(config, node, lab)
         endings = [Ending.REFUSED, Ending.ACCEPTED, Ending.REFUSED, Ending.SILENT, Ending.SILENT]
         suspects = [
-            replace(suspect(number, b"x", message=f"M{number}"), played=Played(ending))
+            replace(suspect(number, b"x", message=f"M{number}"), played=Played(ending, sent=[b"x"]))
             for number, ending in enumerate(endings, 1)
         ]
         finding = made.found(gone, suspects)
         assert (finding.bucket, finding.case) == ("gone handshake M3", 3)
         assert finding.causes
-        assert made.found(gone, suspects[3:]).case == 5
+        # Where we had ended our side of the link before, that it ended says nothing.
+        unsent = replace(suspects[0], played=Played())
+        assert made.found(gone, [*suspects[:2], unsent, *suspects[3:]]).case == 4
 
 
 REFUSING = Objection("ping", Harm.REFUSING, "INIT: end of the link", "a fresh session fails")
