@@ -1225,7 +1225,7 @@ class Triage:
                     finding.notes.append("There was no time to see whether it shows without its message.")
                 break
             seen = self._lab.play(script, rounds=kept, seconds=SLOW_SECONDS, linger=linger)
-            if seen.objection is None or not _same(_objection(finding), seen.objection):
+            if not comes_again(finding, seen):
                 break
             until = min(deadline, time.monotonic() + CONFIRM_SECONDS)
             results, last = self._times(finding, script, [seen], until, linger)
@@ -1537,7 +1537,7 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
             seconds=SLOW_SECONDS,
             linger=linger,
         )
-        if tried.objection is None or not _same(wanted, tried.objection):
+        if not comes_again(finding, tried):
             return False
         if not tried.fresh:
             # What came before may have helped.
@@ -1635,6 +1635,11 @@ def _rounds(rounds: int) -> int:
 
 def _objection(finding: Finding) -> Objection:
     return Objection(finding.oracle, finding.harm, finding.place, finding.detail)
+
+
+def comes_again(finding: Finding, tried: Tried) -> bool:
+    """Tells whether a try shows the very fault that a finding is about."""
+    return tried.objection is not None and _same(_objection(finding), tried.objection)
 
 
 def _same(wanted: Objection, now: Objection) -> bool:
