@@ -49,6 +49,7 @@ from fuzz.shrink import shrink
 from fuzz.states import State
 from scapy_layers.batch import contents
 from scapy_layers.codes import Kind
+from scapy_layers.transport import Fragment
 from spark_reports.rows import utc_now
 
 HITS = 3
@@ -1661,8 +1662,9 @@ def _same_kind(script: Script, origin: Script, wanted: Objection) -> bool:
 
 
 def names_in(script: Script) -> set[str]:
-    """Returns the names of the messages that a script sends, as far as its bytes can be read."""
+    """Returns the names of the messages that a script sends, as far as its bytes can be read; also of what is in pieces."""
     names: set[str] = set()
+    pieces: dict[str, bytes] = {}
     scouting = any(step.state is State.SCOUTING for step in script.steps)
     for step in script.steps:
         if step.do is Do.SEND and step.data.pieces:
@@ -1670,7 +1672,14 @@ def names_in(script: Script) -> set[str]:
                 piece if isinstance(piece, bytes) else _STAND_IN.get(piece, b"\x01")
                 for piece in step.data.pieces
             )
-            names.update(contents(raw[:4096], Kind.SCOUTING if scouting else None).names.split())
+            read = contents(raw[:4096], Kind.SCOUTING if scouting else None)
+            names.update(read.names.split())
+            for message in read.messages:
+                if isinstance(message, Fragment):
+                    pieces[step.link] = pieces.get(step.link, b"") + bytes(message.data or b"")
+                    names.update(contents(pieces[step.link][:4096], Kind.NETWORK).names.split())
+                    if not message.M:
+                        del pieces[step.link]
     return names - {"FRAME"} or names
 
 

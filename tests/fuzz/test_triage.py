@@ -32,13 +32,14 @@ from fuzz.triage import (
     akin,
     bucket_of,
     joined,
+    names_in,
 )
 from scapy_layers.batch import contents, prefixed
-from scapy_layers.codes import InterestMode
-from scapy_layers.data import Put
+from scapy_layers.codes import InterestMode, Kind
+from scapy_layers.data import Put, Query
 from scapy_layers.declarations import DeclareToken
-from scapy_layers.network import Declare, Interest, Push
-from scapy_layers.transport import Frame
+from scapy_layers.network import Declare, Interest, Push, Request
+from scapy_layers.transport import Fragment, Frame
 from tests.fuzz.hospital import (
     CRASH,
     GROWTH,
@@ -1404,6 +1405,25 @@ def test_what_is_about_a_key_is_one_finding_whatever_carries_it(run: Path, order
         again.found(SEGV, [of_key(5, "PUSH")])
         again.minimise_all(20, lambda *_: None)
         assert [(one.bucket, one.before + one.hits) for one in again.findings.values()] == [(name, 5)]
+
+
+def test_what_is_in_fragments_is_called_by_its_message_where_it_needs_no_fragments(run: Path) -> None:
+    raw = bytes(Request(request_id=1, key_suffix="a", body=Query()))
+    steps = send("size", b"\x66", "sn", raw[:2]), send("size", b"\x26", "sn", raw[2:])
+    script = Script((Step(Do.REACH, "a", State.CONNECTED), *steps))
+    assert names_in(script) == {"FRAGMENT", "REQUEST", "QUERY"}
+
+    def fault(heard: list[bytes]) -> Objection | None:
+        read = [contents(one) for one in heard]
+        parts = (one for batch in read for one in batch.messages if isinstance(one, Fragment))
+        inside = contents(b"".join(bytes(one.data) for one in parts), Kind.NETWORK)
+        return SEGV if any("QUERY" in one.names for one in [*read, inside]) else None
+
+    with triage_of(run, fault) as made:
+        made.found(SEGV, [replace(suspect(1, b"x", message="FRAGMENT"), steps=steps, script=script)])
+        made.minimise_all(20, lambda *_: None)
+        (finding,) = made.findings.values()
+        assert (finding.bucket, finding.script.sends) == ("crash SIGSEGV handshake QUERY", 1)
 
 
 @pytest.mark.parametrize("message", ["D_TOKEN", "PUSH"])
