@@ -324,6 +324,9 @@ def _run_command(options: argparse.Namespace, argv: Sequence[str], interrupts: I
     except (Unmet, NotApplicable) as error:
         return _not_begun(options, f"the node does not serve to begin with: {error}")
     except HarnessError as error:
+        if interrupts.asked:
+            # A terminal tells all processes, also one that fetches a release.
+            raise Early from None
         return _not_begun(options, str(error))
     except OSError as error:
         where = relative(Path(os.fsdecode(error.filename))) if error.filename else run_dir

@@ -19,7 +19,7 @@ from xml.etree.ElementTree import parse
 
 import pytest
 
-from conformance.errors import NotApplicable, UsageError
+from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
 from fuzz import campaigns
 from fuzz.__main__ import _parser, main
 from fuzz.campaigns import Campaign, Setting
@@ -785,6 +785,22 @@ def test_run_that_is_stopped_while_its_modules_load_is_no_failure(
         signal.signal(number, before)
     assert capsys.readouterr().err == "zenoh-fuzz: stopped before the first case\n"
     assert not (tmp_path / "run").exists()
+
+
+def test_node_that_cannot_be_had_because_the_run_is_stopped_is_no_failure(
+    tmp_path: Path, node: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fetch(_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise NodeDidNotStart("it cannot be installed: operation cancelled by user")
+
+    monkeypatch.setattr("conformance.nodes.attach.AttachedNode.start", fetch)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert run(node, tmp_path / "run") == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "zenoh-fuzz: stopped before the first case\n"
 
 
 def test_run_whose_node_does_not_start_leaves_nothing_behind(tmp_path: Path) -> None:
