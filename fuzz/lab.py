@@ -47,6 +47,9 @@ ROUNDS = 100_000
 ROUNDS_SECONDS = 6.0
 """So long that may take."""
 
+TWICE = 2
+"""The fewest rounds behind which harm that shows slowly is looked for."""
+
 LOOK_EVERY = 25
 """So many rounds pass between two looks at a trend."""
 
@@ -398,6 +401,9 @@ class Seat:
                 tried.waited = 0.0
         if tried.objection is not None:
             self.state = "harmed"
+            if rounds > 1 and tried.objection.harm in SLOW:
+                # It is not looked for behind a single round.
+                tried.rounds = max(TWICE, tried.rounds)
         if scales is not None:
             played = time.monotonic() - began
             tried.grown = *scales.grown(played), longer / played

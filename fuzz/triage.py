@@ -38,7 +38,7 @@ from fuzz.findings import (
 )
 from fuzz.kinship import STAGE, about, other_message, phase_of, why_one
 from fuzz.known import KnownFindings
-from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, NoFreshNode, Tried, linger_of
+from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, TWICE, Lab, NoFreshNode, Tried, linger_of
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection, When
 from fuzz.oracles.places import in_file, words_of
 from fuzz.plan import Numbered
@@ -87,9 +87,6 @@ RECENT = 8
 
 SLOW_SECONDS = 4.0
 """So long a script is played again and again to see whether the node grows by it."""
-
-TWICE = 2
-"""The fewest rounds behind which a node is looked at for harm that shows slowly."""
 
 GROUPS, GROUP_SECONDS = 6, 1.2
 """So many groups of cases are tried for so long each, to see by which of them the node grows."""
@@ -595,7 +592,7 @@ class Triage:
         culprit = None
         try:
             deadline = min(time.monotonic() + one.seconds, self._latest)
-            culprit = self._attribute(one.objection, one.suspects, deadline)
+            culprit = self._attribute(one.objection, one.suspects, deadline, one.before)
         finally:
             if culprit is None:
                 self._lab.rest()
@@ -966,14 +963,24 @@ class Triage:
         self._save(finding)
 
     def _attribute(
-        self, objection: Objection, suspects: Sequence[Suspect], deadline: float
+        self,
+        objection: Objection,
+        suspects: Sequence[Suspect],
+        deadline: float,
+        before: Sequence[Suspect] = (),
     ) -> tuple[Suspect, Tried] | None:
-        """Returns the suspect that did it, with a try on a fresh node that shows it; None when nothing does."""
+        """Returns the suspect that did it, with a try on a fresh node that shows it; None when nothing does.
+
+        Of what was played before them only that is tried which is known to do so.
+        """
         until = min(deadline, time.monotonic() + ATTRIBUTE_SECONDS)
         if objection.harm in SLOW:
             return self._attribute_slow(objection, suspects, deadline)
-        found = self._first(objection, self._guesses(suspects), until)
-        found = found or self._familiar(objection, suspects, until)
+        found = (
+            self._first(objection, self._likeliest(suspects), until)
+            or self._familiar(objection, [*before, *suspects], until)
+            or self._first(objection, self._less_likely(suspects), until)
+        )
         if found is not None:
             return found[0][-1], found[1]
         # Neither the last nor its session: one that is further back, or many of them together.
@@ -1080,14 +1087,19 @@ class Triage:
         return None
 
     @staticmethod
-    def _guesses(suspects: Group) -> Iterator[tuple[Group, Script]]:
-        """Yields what is most likely: the last cases alone, then what was played on the link of the last."""
+    def _likeliest(suspects: Group) -> Iterator[tuple[Group, Script]]:
+        """Yields what is most likely: the last case alone, then what was played on its link."""
         last = suspects[-1]
         yield (last,), last.alone
         if last.as_sent != last.alone:
             yield (last,), last.as_sent
         if len(last.script.steps) > len(last.alone.steps):
             yield (last,), last.script
+
+    @staticmethod
+    def _less_likely(suspects: Group) -> Iterator[tuple[Group, Script]]:
+        """Yields others of the last cases, that got no answer; then the last one once more."""
+        last = suspects[-1]
         for suspect in _odd(suspects[:-1])[: RECENT // 2]:
             yield (suspect,), suspect.as_sent
         # Some harm is a matter of luck.

@@ -1558,14 +1558,29 @@ def test_processor_that_does_not_come_to_rest_is_laid_on_one_of_many_cases_in_ti
         return busy if when is When.TREND and any(b"spin" in one for one in heard) else None
 
     monkeypatch.setattr(Doctor, "examine", examine)
-    monkeypatch.setattr(triage, "SLOW_SECONDS", 0.1)
-    monkeypatch.setattr(triage, "GROUP_SECONDS", 20.0)
+    # There is time for one round.
+    monkeypatch.setattr(triage, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(triage, "GROUP_SECONDS", 60.0)
     with triage_of(run, never) as made:
         cases = [suspect(number, b"%d" % number, kind=f"kind {number}") for number in range(200)]
         cases[91] = suspect(91, b"spin", message="DEL")
-        finding = made.found(busy, cases, time.monotonic() + 10)
+        finding = made.found(busy, cases, time.monotonic() + 40)
         assert (finding.bucket, finding.case, finding.status) == ("busy cpu handshake DEL", 91, CONFIRMED)
         assert finding.rounds == 2
+
+
+def test_what_is_known_to_kill_a_process_is_tried_before_an_innocent_case_is_tried_again_and_again(
+    run: Path,
+) -> None:
+    with triage_of(run, on(b"bad", SEGV)) as made:
+        made.found(SEGV, [suspect(1, b"bad", message="DEL")])
+        before, tries = suspect(8, b"bad too", message="DEL", kind="more"), made._lab.tries
+        made.take(SEGV, [suspect(9, b"innocent", kind="other")], 30, [*others(6, 2), before])
+        made.finish(30)
+        assert [(name, one.hits) for name, one in made.findings.items()] == [
+            ("crash SIGSEGV handshake DEL", 2)
+        ]
+        assert made._lab.tries - tries == 2
 
 
 def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:
