@@ -7,6 +7,7 @@ import re
 import select
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 from conformance.config import PROTOCOLS, RunConfig
 from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
 from conformance.nodes import command, node_of
-from conformance.nodes.command import CommandNode
+from conformance.nodes.command import SCRIPT, CommandNode
 from tests.conformance.test_nodes_transports import hello_of
 
 PYTHON = shlex.quote(sys.executable)
@@ -222,6 +223,15 @@ def test_variant_of_a_command_is_another_node_but_takes_no_configuration(tmp_pat
     with node, node.variant() as other:
         assert other.locator != node.locator
         assert other.zid != node.zid
+
+
+def test_command_is_not_begun_when_the_harness_was_killed_meanwhile() -> None:
+    def run(parent: int) -> str:
+        words = [sys.executable, str(SCRIPT), str(parent), "echo", "begun"]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    assert run(os.getpid()) == "begun\n"
+    assert not run(os.getppid())
 
 
 def test_command_does_not_outlive_the_harness(tmp_path: Path) -> None:
