@@ -107,6 +107,7 @@ class Finding:
         state: Where the link was that did it.
         message: Kind of the message that was lied about.
         field: Path of the field; may be empty.
+        about: The field by which it is called once it was made smaller; empty when it is called by its message.
         mutation: What was done.
         campaign: Name of the campaign.
         case: Number of the first case; 0 when it cannot be said which one did it.
@@ -149,6 +150,7 @@ class Finding:
     state: str
     message: str
     field: str = ""
+    about: str = ""
     mutation: str = ""
     campaign: str = ""
     case: int = 0
@@ -223,7 +225,11 @@ class Finding:
     def signature(self) -> Signature:
         """What it is recognised by."""
         return Signature(
-            harm=str(self.harm), place=without_line(self.place), state=self.state, message=self.message
+            harm=str(self.harm),
+            place=without_line(self.place),
+            state=self.state,
+            message=self.message,
+            about=self.about,
         )
 
     @property
@@ -247,6 +253,7 @@ class Finding:
             "state": self.state,
             "message": self.message,
             "field": self.field,
+            "about": self.about,
             "mutation": self.mutation,
             "campaign": self.campaign,
             "case": self.case,
@@ -316,6 +323,7 @@ class Finding:
                 first=first,
                 # Those of earlier versions do not say so.
                 without=str(value.get("without", "")),
+                about=str(value.get("about", "")),
                 also=str(value.get("also", "")),
                 test_fails=None if value.get("test_fails") is None else bool(value["test_fails"]),
                 waited=min(max(0.0, float(value.get("waited", 0.0))), LONGEST_LINGER),

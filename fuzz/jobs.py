@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +29,7 @@ from conformance.config import RunConfig
 from conformance.errors import HarnessError, NotApplicable, Unmet, UsageError
 from conformance.nodes.attach import AttachedNode
 from conformance.recorder import NodeFacts
-from fuzz.interrupts import Interrupts
+from fuzz.interrupts import ENDING, Interrupts
 from fuzz.plan import Done
 from fuzz.player.doors import SPOKEN
 from fuzz.progress import Glance, Progress, together
@@ -289,7 +290,6 @@ class _Worker:
         glance: How far it is.
         outcome: What it did; None until it has said so.
         greeted: Its node serves, and it was told to begin.
-        ended: It was asked to end.
     """
 
     job: int
@@ -298,7 +298,6 @@ class _Worker:
     glance: Glance = field(default_factory=Glance)
     outcome: Outcome | None = None
     greeted: bool = False
-    ended: bool = False
 
     def tell(self, what: str) -> None:
         """Says something; that a process is not there any more shows when it is listened to."""
@@ -364,13 +363,29 @@ def _greet(
     worker.tell(GO)
 
 
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Holds back signals that end a run, from us and from processes that are started meanwhile.
+
+    A terminal sends them to all processes at once, and those are not ready to hear them while they load their modules.
+    """
+    # When it starts it lets some of them through again.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _begin(order: Order, job: int) -> _Worker:
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(
         target=_work, args=(order.share(job), job, theirs, os.getpid()), name=f"fuzz-{job}"
     )
-    process.start()
+    with _unheard():
+        process.start()
     theirs.close()
     return _Worker(job, process, ours)
 
@@ -390,10 +405,6 @@ def _hear(worker: _Worker) -> Any:
     except (EOFError, ConnectionError):
         worker.process.join()
         code = worker.process.exitcode or 0
-        if worker.ended and code == -signal.SIGTERM:
-            # It was not even listening for it, so it had not begun.
-            worker.outcome = Outcome(interrupted=True)
-            return None
         how = f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
         worker.outcome = Outcome(
             cases=Counter(),
@@ -416,7 +427,6 @@ def _kill(workers: list[_Worker]) -> None:
 def _end(workers: list[_Worker]) -> None:
     for worker in workers:
         if worker.process.is_alive():
-            worker.ended = True
             worker.process.terminate()
 
 
@@ -437,6 +447,7 @@ def _work(order: Order, job: int, pipe: Connection, parent: int) -> None:
     # Its nodes inherit that. To wake another core for each message, and for each answer, takes longer than to play it.
     os.sched_setaffinity(0, cores_of(job, order.jobs, os.sched_getaffinity(0)))
     with Interrupts([signal.SIGTERM], ignored=[signal.SIGINT, signal.SIGHUP]) as interrupts:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         try:
             pipe.send(_worked(order, job, pipe, interrupts))
         except (HarnessError, Unmet, NotApplicable) as error:
@@ -451,6 +462,7 @@ def _work(order: Order, job: int, pipe: Connection, parent: int) -> None:
 def _worked(order: Order, job: int, pipe: Connection, interrupts: Interrupts) -> Outcome:
     from conformance.nodes import node_of
 
+    interrupts.check()
     node = node_of(order.config, f"fuzz-{job}")
     progress = _Telling(pipe, interrupts)
     try:

@@ -22,13 +22,15 @@ from fuzz.shrink import walk
 from fuzz.states import FACTS, State
 from scapy_layers.batch import contents
 from scapy_layers.codes import Kind
+from scapy_layers.errors import UnknownMessage
 from scapy_layers.transport import Fragment
 
 STAGE = "stage"
 """Place of an objection of the oracle that looks whether a group, or scouting, still works."""
 
 BULK, BULKY = 16, 2 / 3
-"""A field that has so many bytes, and so much of its batch, is what the batch is about."""
+"""A field that has so many bytes, and so much of its batch, is what the batch is about. Of keys that are matched with
+each other, which takes wild cards, it is what they have together."""
 
 WILD = {"$*": "sub-chunk wild", "**": "double wild", "*": "single wild"}
 """Wild cards of keys in words, those first that are compared by other means; what needs none of them is no matter of
@@ -70,11 +72,18 @@ def same_bytes(script: Script) -> tuple[object, ...]:
 def same_field(script: Script) -> str:
     """Returns the field that all that is sent is about, with the wild cards that it needs; nothing when there is none."""
     batches = list(_batches(script))
-    names = {_bulk_of(batch) for batch in batches}
+    fields = [_largest(batch) for batch in batches]
+    names = {name for _, name in fields}
     if len(names) != 1 or "" in names:
         return ""
     sent = b" ".join(batches)
     wild = next((f"with {words}" for card, words in WILD.items() if card.encode() in sent), "")
+    sizes = [(most, len(batch)) for (most, _), batch in zip(fields, batches, strict=True)]
+    if wild:
+        # They are matched with each other, and one of them may be short.
+        sizes = [(sum(most for most, _ in sizes), sum(size for _, size in sizes))]
+    if not all(most >= BULK and most >= BULKY * size for most, size in sizes):
+        return ""
     return " ".join(filter(None, [*names, wild]))
 
 
@@ -101,13 +110,15 @@ def other_message(finding: Finding) -> str:
     """Returns the message that a finding is about where that is another one than its case was to lie about.
 
     A lie about the id of a message makes another message of it, and of a sequence may be left what it is not named by.
-    Empty where it is not, where several messages are sent, or one that cannot be read.
+    Empty where it is not, where several messages are sent, or one of an id that nobody knows. One that is cut, or
+    refused for what is in it, is a message all the same.
     """
     if in_file(finding.place) or finding.without or finding.place == STAGE or not finding.state:
         return ""
     read = [contents(raw, kind) for raw, kind in _kinds(finding.script)]
     names = {name for one in read for name in one.names.split()}
-    if finding.message in names or not all(one.messages and one.error is None for one in read):
+    known = all(one.messages and not isinstance(one.error, UnknownMessage) for one in read)
+    if finding.message in names or not known:
         return ""
     inner = names - CARRIERS
     return inner.pop() if len(inner) == 1 else ""
@@ -168,8 +179,8 @@ def _raw(template: Template) -> bytes:
     )
 
 
-def _bulk_of(raw: bytes) -> str:
-    """Returns the name of the field that has most of the bytes of a batch; nothing when none has."""
+def _largest(raw: bytes) -> tuple[int, str]:
+    """Returns the bytes and the name of the largest field of a batch; no name when it has none with bytes."""
     seen = contents(raw)
     sized = [
         (len(value), name)
@@ -177,5 +188,4 @@ def _bulk_of(raw: bytes) -> str:
         for name, value in layer.fields.items()
         if isinstance(value, (bytes, str)) and not isinstance(layer, Fragment)
     ]
-    most, name = max(sized, default=(0, ""))
-    return name if most >= BULK and most >= BULKY * len(raw) else ""
+    return max(sized, default=(0, ""))

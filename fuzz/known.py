@@ -32,6 +32,7 @@ BATCH = "batch"
 MESSAGE_NAMES = frozenset({*(cls.shape().name for cls in MESSAGES), BATCH})
 
 _ANY, _WILD = "*", "*?"
+_PATTERNS = "place", "state", "message", "about"
 _BYTES = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]?){12,}")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{2,40}")
 
@@ -45,12 +46,14 @@ class Signature:
         place: Where in the node, with its signal and without line; empty when unknown.
         state: Where the link was.
         message: Kind of the message that was lied about.
+        about: The field by which it is called; empty when it is called by its message.
     """
 
     harm: str
     place: str
     state: str
     message: str
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +72,7 @@ class Known:
         place: Pattern of the place, with ``*`` as a wildcard.
         state: Pattern of the state.
         message: Pattern of the kind of message.
+        about: Pattern of the field by which it is called, where it is called by one, whichever message it was met by.
         number: Place in its file, from 1.
         file: Name of the file.
     """
@@ -83,6 +87,7 @@ class Known:
     place: str = _ANY
     state: str = _ANY
     message: str = _ANY
+    about: str = _ANY
     number: int = 0
     file: str = SHIPPED.name
     _versions: Versions | None = field(init=False, repr=False, compare=False)
@@ -101,8 +106,8 @@ class Known:
         object.__setattr__(self, "_versions", self._read_versions())
         self._some("state", State)
         self._some("message", MESSAGE_NAMES)
-        if not self.place.strip(_WILD) and not self.message.strip(_WILD):
-            raise self.wrong("place", f"every {self.harm} would be known; narrow place or message")
+        if not any(pattern.strip(_WILD) for pattern in (self.place, self.message, self.about)):
+            raise self.wrong("place", f"every {self.harm} would be known; narrow place, message or about")
         if self.since > dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1):
             raise self.wrong("since", f"{self.since} is yet to come")
         if self.report != PRIVATELY and not re.fullmatch(r"https://\S+", self.report):
@@ -133,13 +138,12 @@ class Known:
     def matches(self, signature: Signature) -> bool:
         """Tells whether a finding looks like it, whatever the node."""
         return signature.harm == self.harm and all(
-            fnmatchcase(getattr(signature, key), getattr(self, key)) for key in ("place", "state", "message")
+            fnmatchcase(getattr(signature, key), getattr(self, key)) for key in _PATTERNS
         )
 
     def same(self, other: Known) -> bool:
         """Tells whether both say the same of some node."""
-        keys = ("impl", "harm", "place", "state", "message")
-        if any(getattr(self, key) != getattr(other, key) for key in keys):
+        if any(getattr(self, key) != getattr(other, key) for key in ("impl", "harm", *_PATTERNS)):
             return False
         mine, theirs = self._versions, other._versions
         return mine is None or theirs is None or mine.meets(theirs)
@@ -212,7 +216,6 @@ class KnownFindings:
 
 
 _KEYS = [item.name for item in fields(Known) if item.init and item.name not in {"number", "file"}]
-_OPTIONAL = frozenset({"place", "state", "message"})
 
 
 def _entry(values: Any, number: int, path: Path) -> Known:
@@ -229,6 +232,6 @@ def _entry(values: Any, number: int, path: Path) -> Known:
         elif not isinstance(value, str):
             raise UsageError(f"{place}: {key}: must be a text in quotes")
     for key in _KEYS:
-        if key not in values and key not in _OPTIONAL:
+        if key not in values and key not in _PATTERNS:
             raise UsageError(f"{place}: {key}: is missing")
     return Known(**values, number=number, file=path.name)

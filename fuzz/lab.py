@@ -47,6 +47,9 @@ ROUNDS = 100_000
 ROUNDS_SECONDS = 6.0
 """So long that may take."""
 
+TWICE = 2
+"""The fewest rounds behind which harm that shows slowly is looked for."""
+
 LOOK_EVERY = 25
 """So many rounds pass between two looks at a trend."""
 
@@ -163,7 +166,8 @@ class Tried:
         parts: One for each step of the last round.
         helpers: Live values of links that states made beside those of the script, by number.
         waited: Seconds for which the node seemed well behind it, before it was not.
-        grown: Bytes of memory and descriptors that the process holds more a second, behind its warming up.
+        grown: Bytes of memory and descriptors that the process holds more a second, behind its warming up; seconds that
+            an answer takes longer.
         seconds: How long it took.
     """
 
@@ -177,7 +181,7 @@ class Tried:
     parts: list[Part] = field(default_factory=list)
     helpers: dict[int, Mapping[str, bytes]] = field(default_factory=dict)
     waited: float = 0.0
-    grown: tuple[float, float] = (0.0, 0.0)
+    grown: tuple[float, float, float] = (0.0, 0.0, 0.0)
     seconds: float = 0.0
 
     def links(self, *states: str) -> set[int]:
@@ -201,10 +205,8 @@ def needs_of(script: Script) -> str:
     return next(filter(None, needs), "")
 
 
-def _when(number: int, rounds: int, *, last: bool) -> When:
-    """Returns how thorough the look behind a round is."""
-    if rounds == 1:
-        return When.ODD
+def _when(number: int, *, last: bool) -> When:
+    """Returns how thorough the look behind one of many rounds is."""
     return When.TREND if last or number % LOOK_EVERY == 0 else When.CASE
 
 
@@ -258,6 +260,15 @@ def _goes_on(series: list[float], least: float) -> bool:
     # The test looks at every pair.
     few = behind[:: max(1, len(behind) // MEASURED)]
     return growth(few, least) > 0
+
+
+def _slower(usual: float, longer: float) -> Objection | None:
+    """Returns an objection when an answer takes so many seconds longer than usual that it is slow."""
+    now = usual + longer
+    if now < SLOWER * usual or longer < SLOWER_SECONDS:
+        return None
+    detail = f"an answer takes {now * 1e3:.1f} ms, {usual * 1e3:.2f} ms before"
+    return Objection("time", Harm.SLOW, "", detail)
 
 
 def play_round(
@@ -358,12 +369,14 @@ class Seat:
         case: Case | None = None,
         seconds: float = ROUNDS_SECONDS,
         linger: float = 0.0,
+        look: When = When.ODD,
     ) -> Tried:
-        """Plays a script and looks at the node; see Lab.play."""
+        """Plays a script and looks at the node; see Lab.play. When it is played once, ``look`` is how thoroughly."""
         assert self._patient is not None
         tried = Tried(script, fresh=self.state == "fresh")
         scales = Scales(self.stage.node.pid) if rounds > 1 else None
         usual = self._pace() if rounds > 1 else 0.0
+        longer = 0.0
         began = time.monotonic()
         self.state = "used"
         for number in range(1, rounds + 1):
@@ -371,9 +384,13 @@ class Seat:
             self._round(tried)
             over = time.monotonic() - began >= seconds
             last = number == rounds or over
-            tried.objection = self._patient.examine(_when(number, rounds, last=last), tried.played, case)
+            when = look if rounds == 1 else _when(number, last=last)
+            tried.objection = self._patient.examine(when, tried.played, case)
             if tried.objection is None and scales is not None:
-                tried.objection = scales.weigh(last=last) or (self._slower(usual) if last else None)
+                tried.objection = scales.weigh(last=last)
+                if last and tried.objection is None and usual:
+                    longer = max(0.0, self._pace() - usual)
+                    tried.objection = _slower(usual, longer)
             if tried.objection is not None or last:
                 break
         well = time.monotonic()
@@ -384,8 +401,12 @@ class Seat:
                 tried.waited = 0.0
         if tried.objection is not None:
             self.state = "harmed"
+            if rounds > 1 and tried.objection.harm in SLOW:
+                # It is not looked for behind a single round.
+                tried.rounds = max(TWICE, tried.rounds)
         if scales is not None:
-            tried.grown = scales.grown(time.monotonic() - began)
+            played = time.monotonic() - began
+            tried.grown = *scales.grown(played), longer / played
         tried.seconds = time.monotonic() - began
         return tried
 
@@ -404,13 +425,6 @@ class Seat:
         finally:
             player.leave()
         return median(times)
-
-    def _slower(self, usual: float) -> Objection | None:
-        now = self._pace() if usual else 0.0
-        if now < SLOWER * usual or now - usual < SLOWER_SECONDS:
-            return None
-        detail = f"an answer takes {now * 1e3:.1f} ms, {usual * 1e3:.2f} ms before"
-        return Objection("time", Harm.SLOW, "", detail)
 
     def _ends_within(self, seconds: float) -> bool:
         """Waits for the process to end, or to say that something in it failed; tells whether to look again."""
@@ -607,7 +621,11 @@ class Lab:
         return mine
 
     def walk(
-        self, scripts: Iterable[Script], wanted: Callable[[Objection], bool], deadline: float
+        self,
+        scripts: Iterable[Script],
+        wanted: Callable[[Objection], bool],
+        deadline: float,
+        look: When = When.ODD,
     ) -> tuple[int, Tried] | None:
         """Plays scripts one after the other on a fresh node, with a look at it behind each.
 
@@ -615,6 +633,7 @@ class Lab:
             scripts: In order; all need the same node.
             wanted: Tells whether an objection is the one that is looked for; behind another one a fresh node goes on.
             deadline: On ``time.monotonic``.
+            look: How thorough the looks are.
 
         Returns:
             Position of the first one behind which that is seen, and the try; None when there is none.
@@ -625,7 +644,7 @@ class Lab:
                 return None
             if seat is None:
                 seat = self._seat(script, fresh=True)
-            tried = seat.play(script)
+            tried = seat.play(script, look=look)
             self.tries += 1
             if tried.objection is not None:
                 self._prepare(seat)

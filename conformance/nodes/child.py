@@ -17,7 +17,7 @@ from conformance.config import REPLY_SECONDS, START_SECONDS, Locator, Tls
 from conformance.errors import NodeDidNotStart
 from conformance.nodes.base import Node
 from conformance.nodes.places import Places
-from conformance.nodes.traces import goes_on, told
+from conformance.nodes.traces import goes_on, lines_of, told
 
 DEFAULT_SCOUTING = "224.0.0.224:7446"
 """Group and port of SCOUT where nothing else is configured."""
@@ -30,6 +30,13 @@ ANYWHERE = ["tcp/127.0.0.1:0"]
 
 CHUNK = 1 << 16
 """Bytes of standard error that are read at once."""
+
+MOST_SAID = 1 << 23
+"""Bytes of standard error that are looked through at once, which takes a second. Of a process that has said more since
+the last look only the first CHUNK and so many at the end are: whoever waits for all of it never comes to an end."""
+
+TAIL = 1 << 20
+"""Bytes at the end in which a trace that is still being written has its beginning."""
 
 STOP_SECONDS = 2.0
 """How long a node may take to end after SIGTERM before it is killed."""
@@ -246,10 +253,7 @@ class ChildNode(Node):
         """Returns new lines of standard error that tell of a failure, each with what says where it was, joined."""
         if self._stderr is None:
             return ""
-        # Asked behind every case: of a file that has not grown, this is one system call; read() takes three.
-        said = self._unfinished
-        while new := os.read(self._stderr.fileno(), CHUNK):
-            said += new
+        said = self._unfinished + self._new()
         if not said:
             return ""
         said += self._more_of(said)
@@ -258,15 +262,33 @@ class ChildNode(Node):
             # A line is written piece by piece, and may be read in the middle.
             said, newline, self._unfinished = said.rpartition(b"\n")
             said += newline
-        lines = said.decode(errors="replace").splitlines()
+        lines = lines_of(said)
         return "; ".join(
             told(lines, at) for at, line in enumerate(lines) if self.complaint.search(line.strip())
         )
+
+    def _new(self) -> bytes:
+        """Returns what was written to standard error since the last call."""
+        assert self._stderr is not None
+        file = self._stderr.fileno()
+        # Asked behind every case: of a file that has not grown, this is one system call; read() takes three.
+        new = os.read(file, CHUNK)
+        if len(new) < CHUNK:
+            return new
+        parts = [new]
+        at, end = os.lseek(file, 0, os.SEEK_CUR), os.fstat(file).st_size
+        if end - at > MOST_SAID:
+            os.lseek(file, end - MOST_SAID, os.SEEK_SET)
+            parts.append(b"\n")
+        while os.lseek(file, 0, os.SEEK_CUR) < end and (new := os.read(file, CHUNK)):
+            parts.append(new)
+        return b"".join(parts)
 
     def _more_of(self, said: bytes) -> bytes:
         """Returns what a process writes that has begun to say where it failed; waits a moment for that."""
         assert self._stderr is not None
         more, deadline = b"", time.monotonic() + TRACE_SECONDS
+        said = said[-TAIL:]
         while goes_on(said + more) and time.monotonic() < deadline:
             ended = self._ended(TRACE_STEP)
             more += os.read(self._stderr.fileno(), CHUNK)
@@ -281,7 +303,7 @@ class ChildNode(Node):
 
 def last_line(log: Path) -> str:
     """Returns the last line that a process wrote, in brackets, for a message; nothing when it wrote none."""
-    lines = log.read_text(errors="replace").strip().splitlines()
+    lines = [line for line in lines_of(log.read_bytes()) if line.strip()]
     return f" ({lines[-1]})" if lines else ""
 
 

@@ -133,7 +133,7 @@ class CommandNode(ForeignNode, ChildNode):
             Locator.parse(f"udp/{self._group}#iface=lo") if self._group else heard(self.locator, self.profile)
         )
         with log.with_suffix(".stdout").open("wb") as out:
-            self._launch([sys.executable, str(SCRIPT), *filled], log, out)
+            self._launch([sys.executable, str(SCRIPT), str(os.getpid()), *filled], log, out)
         return log
 
     def _filled(self) -> tuple[list[str], dict[str, Locator]]:

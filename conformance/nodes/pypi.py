@@ -213,7 +213,7 @@ class PypiNode(ChildNode):
         reading, writing = os.pipe()
         with log.with_suffix(".stdout").open("wb") as out:
             process = self._begun(
-                [sys.executable, str(SCRIPT), str(writing), json.dumps(config)],
+                [sys.executable, str(SCRIPT), str(writing), json.dumps(config), str(os.getpid())],
                 log,
                 out,
                 pass_fds=[writing],

@@ -1,6 +1,6 @@
 """The child process that is an eclipse-zenoh node. Standard library and ``zenoh`` only.
 
-Started as ``python pypi_process.py FD CONFIG``: opens a session with the configuration (a JSON object
+Started as ``python pypi_process.py FD CONFIG PARENT``: opens a session with the configuration (a JSON object
 of configuration paths and values), writes one JSON line to the file descriptor when it is ready, and
 lives until SIGTERM, SIGINT or the end of its parent. Paths that begin with ``app/`` are no configuration of
 the node, but what an application does with it: ``app/publish`` is a list of keys on which it declares
@@ -36,6 +36,8 @@ def main() -> int:
     ready, config_text = int(sys.argv[1]), sys.argv[2]
     # The node must not outlive a harness that was killed.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != int(sys.argv[3]):
+        return 0  # it was killed before that was said
     # A node that dies shall be told by its exit code, not by a core file of hundreds of megabytes.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})

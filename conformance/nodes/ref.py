@@ -25,7 +25,7 @@ IMPL = "zenoh-harness-refnode"
 ROOT = str(Path(conformance.__file__).parents[1])
 """Where the packages are: the child shall run the same ones, installed or not."""
 
-ALWAYS = ("--end-with-parent", "--log-level", "info")
+ALWAYS = ("--log-level", "info")
 """Options of every node that we start."""
 
 BASE: dict[str, Any] = {LISTEN: ANYWHERE}
@@ -197,7 +197,11 @@ class RefNode(ChildNode):
         words = words_of(self._placed())
         mutant = ["--mutant", self.mutant] if self.mutant else []
         self._launch(
-            [sys.executable, "-m", "conformance.refnode", *ALWAYS, *mutant, *words],
+            [
+                *(sys.executable, "-m", "conformance.refnode"),
+                *("--end-with-parent", str(os.getpid())),
+                *(*ALWAYS, *mutant, *words),
+            ],
             log,
             subprocess.PIPE,
             env={

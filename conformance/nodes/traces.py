@@ -8,12 +8,20 @@ from collections.abc import Sequence
 LIBRARY = re.compile(r"/lib/python[\d.]+/|/src/runtime/|<frozen ")
 """Files that everybody calls: what failed is in front of them."""
 
+_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""What makes a terminal show colours."""
+
 _PYTHON = re.compile(r"^Traceback \(most recent call last\)")
 _PYTHON_FRAME = re.compile(r'^\s+File "')
 _GO = re.compile(r"^(?:panic|fatal error): ")
 _GO_FRAME = re.compile(r"^\s+\S+\.go:\d+")
 _C = re.compile(r"[A-Z][a-z]+Sanitizer: ")
 _C_SUMMARY = re.compile(r"^SUMMARY: ")
+
+
+def lines_of(said: bytes) -> list[str]:
+    """Returns the lines that a process wrote, without colours."""
+    return _COLOUR.sub("", said.decode(errors="replace")).splitlines()
 
 
 def told(lines: Sequence[str], at: int) -> str:
@@ -39,7 +47,7 @@ def told(lines: Sequence[str], at: int) -> str:
 
 def goes_on(said: bytes) -> bool:
     """Tells whether a process is about to say where it has failed; it may write that piece by piece."""
-    lines = said.decode(errors="replace").splitlines()
+    lines = lines_of(said)
     for at, line in enumerate(lines):
         if _PYTHON.search(line) and _end_of_frames(lines, at) == len(lines):
             return True

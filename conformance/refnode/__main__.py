@@ -122,7 +122,14 @@ def parser() -> argparse.ArgumentParser:
     add("--stats", action="store_true", help="write counters to standard error at the end (SIGUSR1: now)")
     levels = ("debug", "info", "warning", "error")
     add("--log-level", choices=levels, default="warning", help="default: %(default)s")
-    add("--end-with-parent", action="store_true", help="end when whoever started it ends")
+    add(
+        "--end-with-parent",
+        nargs="?",
+        const=os.getppid(),
+        type=int,
+        metavar="PID",
+        help="end when whoever started it ends, whose process number is this",
+    )
     return made
 
 
@@ -195,8 +202,10 @@ def main(words: list[str] | None = None) -> int:
         # Whoever reads has seen enough; what is still held back must not be written at the end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    if options.end_with_parent:
+    if options.end_with_parent is not None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != options.end_with_parent:
+            return 0  # it was killed before that was said
     logging.basicConfig(
         stream=sys.stderr, level=options.log_level.upper(), format="%(asctime)s %(levelname)s %(message)s"
     )

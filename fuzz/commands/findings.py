@@ -266,7 +266,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     from fuzz.lab import linger_of
     from fuzz.oracles import Harm
     from fuzz.regression import fails_on
-    from fuzz.triage import minimise
+    from fuzz.triage import comes_again, minimise
 
     finding = Finding.load(options.what)
     if finding.harm is Harm.DIFFERS:
@@ -276,8 +276,9 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     before = finding.script.sends, finding.script.size
     with _lab(options, finding.node) as lab:
         tried = lab.play(finding.script, rounds=finding.rounds, linger=linger_of(finding.waited))
-        if tried.objection is None:
-            _print("it does not come again; nothing was changed")
+        if not comes_again(finding, tried):
+            other = f"; what is seen is another one, {_words(tried)}" if tried.objection is not None else ""
+            _print(f"it does not come again{other}; nothing was changed")
             return HARMED
         finding.tried = tried
         minimise(lab, finding, options.time)

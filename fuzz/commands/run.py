@@ -10,18 +10,18 @@ import shlex
 import socket
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuzz.interrupts import Interrupts
 from fuzz.progress import Glance, Progress, say
 from spark_reports.rows import FUZZ_ENGINES, RUN
 
 if TYPE_CHECKING:
     from conformance.recorder import NodeFacts
-    from fuzz.interrupts import Interrupts
     from fuzz.jobs import Order
     from fuzz.resume import Earlier
     from fuzz.runner import Summary
@@ -283,8 +283,34 @@ def fail(message: str, code: int) -> int:
     return code
 
 
+class Early(Exception):
+    """Somebody has asked for the end of a run before its first case."""
+
+
+@contextmanager
+def _early() -> Iterator[None]:
+    """Is for what comes before the first case.
+
+    Raises:
+        Early: Somebody has asked for the end meanwhile.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Early from None
+
+
 def run_command(options: argparse.Namespace, argv: Sequence[str]) -> int:
     """Runs campaigns; returns the exit code."""
+    # To load the other modules takes about as long as to think better of it.
+    with Interrupts() as interrupts:
+        try:
+            return _run_command(options, argv, interrupts)
+        except Early:
+            return fail("stopped before the first case", OK)
+
+
+def _run_command(options: argparse.Namespace, argv: Sequence[str], interrupts: Interrupts) -> int:
     from conformance.errors import HarnessError, NotApplicable, Unmet, UsageError
     from spark_reports.rows import RowsError, new_run_id
 
@@ -292,12 +318,15 @@ def run_command(options: argparse.Namespace, argv: Sequence[str]) -> int:
     new = not run_dir.exists()
     try:
         _check(options)
-        return _run(options, argv, run_dir)
+        return _run(options, argv, run_dir, interrupts)
     except (UsageError, RowsError) as error:
         return fail(str(error), USAGE)
     except (Unmet, NotApplicable) as error:
         return _not_begun(options, f"the node does not serve to begin with: {error}")
     except HarnessError as error:
+        if interrupts.asked:
+            # A terminal tells all processes, also one that fetches a release.
+            raise Early from None
         return _not_begun(options, str(error))
     except OSError as error:
         where = relative(Path(os.fsdecode(error.filename))) if error.filename else run_dir
@@ -421,7 +450,18 @@ def node_named(options: argparse.Namespace) -> str:
     return str(options.node or DEFAULT_NODE)
 
 
-def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int:
+def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path, interrupts: Interrupts) -> int:
+    with ExitStack() as stack:
+        with _early():
+            run, node = _prepared(options, argv, run_dir, stack)
+            interrupts.check()
+        return run.run(node, interrupts)
+
+
+def _prepared(
+    options: argparse.Namespace, argv: Sequence[str], run_dir: Path, stack: ExitStack
+) -> tuple[_Run, Any]:
+    """Returns the run that was asked for and its node, not started; the lock of its folder is in the stack."""
     from conformance.config import RunConfig, prepare_run_dir
     from conformance.nodes import node_of
     from fuzz.campaigns import CAMPAIGNS
@@ -466,15 +506,15 @@ def _run(options: argparse.Namespace, argv: Sequence[str], run_dir: Path) -> int
     if order.also:
         _check_also(order)
     prepare_run_dir(run_dir)
-    with locked(run_dir):
-        before: Earlier | None = None
-        if options.resume:
-            order, before = _resumed(order, options.seed)
-        else:
-            # Before the node starts and run.json is written: a refused folder stays as it is.
-            check_fresh(run_dir, order.campaigns)
-        kind = _TargetRun if reader else _Run
-        return kind(order, before, options, command(argv)).run(node)
+    stack.enter_context(locked(run_dir))
+    before: Earlier | None = None
+    if options.resume:
+        order, before = _resumed(order, options.seed)
+    else:
+        # Before the node starts and run.json is written: a refused folder stays as it is.
+        check_fresh(run_dir, order.campaigns)
+    kind = _TargetRun if reader else _Run
+    return kind(order, before, options, command(argv)), node
 
 
 def _check_also(order: Order) -> None:
@@ -532,33 +572,32 @@ class _Run:
         self._facts: NodeFacts | None = None
         self._begun = False
 
-    def run(self, node: Any) -> int:
+    def run(self, node: Any, interrupts: Interrupts) -> int:
         """Runs it and returns the exit code.
 
         Raises:
+            Early: It was stopped before its first case.
             HarnessError: The node cannot be had.
             OSError: The rows cannot be written.
         """
         from conformance.recorder import close_run
-        from fuzz.interrupts import Interrupts
         from fuzz.resume import complete
 
         failed = True
-        with Interrupts() as interrupts:
-            try:
-                outcome, facts = self._recorded(node, interrupts)
-                failed = bool(outcome.failed)
-            except KeyboardInterrupt:
-                if self._begun:
-                    raise
-                failed = False
-                if self._row is not None:
-                    complete(self._order.config.run_dir)
-                return fail("stopped before the first case", OK)
-            finally:
-                if self._row is not None:
-                    close_run(self._order.config, self._row, failed=failed)
-            self._write_summaries(outcome, facts)
+        try:
+            outcome, facts = self._recorded(node, interrupts)
+            failed = bool(outcome.failed)
+        except KeyboardInterrupt:
+            if self._begun:
+                raise
+            failed = False
+            if self._row is not None:
+                complete(self._order.config.run_dir)
+            raise Early from None
+        finally:
+            if self._row is not None:
+                close_run(self._order.config, self._row, failed=failed)
+        self._write_summaries(outcome, facts)
         if outcome.failed:
             return fail(outcome.failed, FAILED)
         return FINDINGS if outcome.new else OK

@@ -7,8 +7,8 @@ again, ``smaller`` makes its script smaller, ``signature`` names it, ``leaving_o
 from fuzz.triage.attribution import LATE
 from fuzz.triage.confirming import Stopped
 from fuzz.triage.leaving_out import HITS, HITS_FLAKY, SAMPLE, WIDE
-from fuzz.triage.signature import akin, bucket_of, telling
-from fuzz.triage.smaller import minimise
+from fuzz.triage.signature import akin, bucket_of, comes_again, telling
+from fuzz.triage.smaller import minimise, names_in
 from fuzz.triage.suspects import Suspect, joined
 from fuzz.triage.triage import LOOKS, Triage
 
@@ -24,7 +24,9 @@ __all__ = [
     "Triage",
     "akin",
     "bucket_of",
+    "comes_again",
     "joined",
     "minimise",
+    "names_in",
     "telling",
 ]

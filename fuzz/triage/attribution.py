@@ -8,8 +8,8 @@ from functools import partial
 
 from fuzz.audience import attended
 from fuzz.findings import CERTAIN, PROVEN, Finding, without_line
-from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, Lab, Tried, linger_of
-from fuzz.oracles import DEADLY, Harm, Objection
+from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, TWICE, Lab, Tried, linger_of
+from fuzz.oracles import DEADLY, Harm, Objection, When
 from fuzz.script import Script
 from fuzz.triage.confirming import SLOW_SECONDS
 from fuzz.triage.signature import akin, is_placed
@@ -46,14 +46,24 @@ class Attribution:
         self._over = over
 
     def culprit(
-        self, objection: Objection, suspects: Sequence[Suspect], deadline: float
+        self,
+        objection: Objection,
+        suspects: Sequence[Suspect],
+        deadline: float,
+        before: Sequence[Suspect] = (),
     ) -> tuple[Suspect, Tried] | None:
-        """Returns the suspect that did it, with a try on a fresh node that shows it; None when nothing does."""
+        """Returns the suspect that did it, with a try on a fresh node that shows it; None when nothing does.
+
+        Of what was played before them only that is tried which is known to do so.
+        """
         until = min(deadline, time.monotonic() + ATTRIBUTE_SECONDS)
         if objection.harm in SLOW:
             return self._slow(objection, suspects, deadline)
-        found = self._first(objection, self._guesses(suspects), until)
-        found = found or self._familiar(objection, suspects, until)
+        found = (
+            self._first(objection, self._likeliest(suspects), until)
+            or self._familiar(objection, [*before, *suspects], until)
+            or self._first(objection, self._less_likely(suspects), until)
+        )
         if found is not None:
             return found[0][-1], found[1]
         # Neither the last nor its session: one that is further back, or many of them together.
@@ -160,14 +170,19 @@ class Attribution:
         return None
 
     @staticmethod
-    def _guesses(suspects: Group) -> Iterator[tuple[Group, Script]]:
-        """Yields what is most likely: the last cases alone, then what was played on the link of the last."""
+    def _likeliest(suspects: Group) -> Iterator[tuple[Group, Script]]:
+        """Yields what is most likely: the last case alone, then what was played on its link."""
         last = suspects[-1]
         yield (last,), last.alone
         if last.as_sent != last.alone:
             yield (last,), last.as_sent
         if len(last.script.steps) > len(last.alone.steps):
             yield (last,), last.script
+
+    @staticmethod
+    def _less_likely(suspects: Group) -> Iterator[tuple[Group, Script]]:
+        """Yields others of the last cases, that got no answer; then the last one once more."""
+        last = suspects[-1]
         for suspect in odd(suspects[:-1])[: RECENT // 2]:
             yield (suspect,), suspect.as_sent
         # Some harm is a matter of luck.
@@ -179,10 +194,12 @@ class Attribution:
     ) -> tuple[Suspect, Tried] | None:
         """The same for what shows only when it is done again and again.
 
-        All that was played is tried in groups; the group by which the node grows most is split again.
+        All that was played is tried in groups; the group by which the node grows, or becomes slow, most is split again.
         """
-        which = 1 if objection.harm is Harm.LEAK else 0
+        which = {Harm.LEAK: 1, Harm.SLOW: 2}.get(objection.harm, 0)
         left = one_of_each(suspects)
+        if objection.harm is Harm.BUSY and (found := self._busied(objection, left[::-1], deadline)):
+            return found
         while len(left) > 1:
             groups = [left[at::GROUPS] for at in range(min(GROUPS, len(left)))]
             grown = []
@@ -197,11 +214,25 @@ class Attribution:
             if max(grown) <= 0:
                 return None
             left = groups[grown.index(max(grown))]
-        tried = self._again_and_again(left, SLOW_SECONDS)
-        if tried.objection is not None and akin(objection, tried.objection):
-            return left[0], tried
-        return None
+        return self._shown_by(left[0], objection, ROUNDS)
 
-    def _again_and_again(self, group: Sequence[Suspect], seconds: float) -> Tried:
+    def _busied(
+        self, objection: Objection, newest: Sequence[Suspect], deadline: float
+    ) -> tuple[Suspect, Tried] | None:
+        """The same for a processor that does not come to rest: mostly one case is enough, and groups take long."""
+        scripts = [suspect.as_sent for suspect in newest]
+        seen = self._lab.walk(scripts, partial(akin, objection), deadline, When.TREND)
+        if seen is None:
+            return None
+        suspect = newest[seen[0]]
+        return self._shown_by(suspect, objection, TWICE) or self._shown_by(suspect, objection, ROUNDS)
+
+    def _shown_by(self, suspect: Suspect, objection: Objection, rounds: int) -> tuple[Suspect, Tried] | None:
+        """Returns a suspect with a try that shows the harm when it is played so often; None when it does not."""
+        tried = self._again_and_again([suspect], SLOW_SECONDS, rounds)
+        shows = tried.objection is not None and akin(objection, tried.objection)
+        return (suspect, tried) if shows else None
+
+    def _again_and_again(self, group: Sequence[Suspect], seconds: float, rounds: int = ROUNDS) -> Tried:
         script = joined(group) if len(group) > 1 else group[0].alone
-        return self._lab.play(script, rounds=ROUNDS, seconds=seconds, case=group[-1].case)
+        return self._lab.play(script, rounds=rounds, seconds=seconds, case=group[-1].case)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from fuzz.findings import CONFIRMED, FLAKY, SEEN, STATE, TRAFFIC, Finding, Minimised
 from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, Lab, NoFreshNode, Tried, linger_of
 from fuzz.script import Do, Script
-from fuzz.triage.signature import akin, bucket_without, objection_of, same
+from fuzz.triage.signature import akin, bucket_without, comes_again, objection_of
 
 WANTED, TRIES = 3, 5
 """A finding is confirmed when it comes again so often, of so many fresh nodes."""
@@ -124,7 +124,7 @@ class Confirming:
                     finding.notes.append("There was no time to see whether it shows without its message.")
                 break
             seen = self._lab.play(script, rounds=kept, seconds=SLOW_SECONDS, linger=linger)
-            if seen.objection is None or not same(objection_of(finding), seen.objection):
+            if not comes_again(finding, seen):
                 break
             until = min(deadline, time.monotonic() + CONFIRM_SECONDS)
             results, last = self._times(finding, script, [seen], until, linger)

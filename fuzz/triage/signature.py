@@ -7,6 +7,7 @@ import re
 from fuzz.cases import Case
 from fuzz.findings import Finding, without_line
 from fuzz.kinship import STAGE, phase_of
+from fuzz.lab import Tried
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection
 from fuzz.oracles.places import in_file, words_of
 from fuzz.states import State
@@ -53,6 +54,11 @@ def is_placed(objection: Objection) -> bool:
 def objection_of(finding: Finding) -> Objection:
     """Returns the objection that a finding is about."""
     return Objection(finding.oracle, finding.harm, finding.place, finding.detail)
+
+
+def comes_again(finding: Finding, tried: Tried) -> bool:
+    """Tells whether a try shows the very fault that a finding is about."""
+    return tried.objection is not None and same(objection_of(finding), tried.objection)
 
 
 def akin(seen: Objection, now: Objection) -> bool:

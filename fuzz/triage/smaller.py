@@ -14,9 +14,10 @@ from fuzz.script import Do, Script
 from fuzz.shrink import shrink
 from fuzz.states import State
 from fuzz.triage.confirming import SLOW_SECONDS, WANTED, Stopped, rounds_of
-from fuzz.triage.signature import is_placed, objection_of, same
+from fuzz.triage.signature import comes_again, is_placed, objection_of, same
 from scapy_layers.batch import contents
 from scapy_layers.codes import Kind
+from scapy_layers.transport import Fragment
 
 CONFIRM_SHARE, WAITED_SHARE = 0.15, 0.6
 """Of the time in which something is made smaller, for seeing that the smallest comes again; where that takes long."""
@@ -54,7 +55,7 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
             seconds=SLOW_SECONDS,
             linger=linger,
         )
-        if tried.objection is None or not same(wanted, tried.objection):
+        if not comes_again(finding, tried):
             return False
         if not tried.fresh:
             # What came before may have helped.
@@ -131,8 +132,9 @@ def _same_kind(script: Script, origin: Script, wanted: Objection) -> bool:
 
 
 def names_in(script: Script) -> set[str]:
-    """Returns the names of the messages that a script sends, as far as its bytes can be read."""
+    """Returns the names of the messages that a script sends, as far as its bytes can be read; also of what is in pieces."""
     names: set[str] = set()
+    pieces: dict[str, bytes] = {}
     scouting = any(step.state is State.SCOUTING for step in script.steps)
     for step in script.steps:
         if step.do is Do.SEND and step.data.pieces:
@@ -140,7 +142,14 @@ def names_in(script: Script) -> set[str]:
                 piece if isinstance(piece, bytes) else _STAND_IN.get(piece, b"\x01")
                 for piece in step.data.pieces
             )
-            names.update(contents(raw[:4096], Kind.SCOUTING if scouting else None).names.split())
+            read = contents(raw[:4096], Kind.SCOUTING if scouting else None)
+            names.update(read.names.split())
+            for message in read.messages:
+                if isinstance(message, Fragment):
+                    pieces[step.link] = pieces.get(step.link, b"") + bytes(message.data or b"")
+                    names.update(contents(pieces[step.link][:4096], Kind.NETWORK).names.split())
+                    if not message.M:
+                        del pieces[step.link]
     return names - {"FRAME"} or names
 
 

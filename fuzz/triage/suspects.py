@@ -11,6 +11,9 @@ from fuzz.player import Ending, Played
 from fuzz.script import Do, Script, Step, Template
 from fuzz.states import State
 
+ANSWERED = frozenset({Ending.ACCEPTED, Ending.CLOSED})
+"""Behind a case that ended so the node was there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
@@ -90,13 +93,16 @@ def _name(number: int) -> str:
 
 
 def ended_with(suspects: Sequence[Suspect]) -> Sequence[Suspect]:
-    """Returns the last suspect whose link the node ended without a word, alone: a process ends its links with itself.
+    """Returns the suspect, alone, of which a process is gone: it is behind the last one that was answered.
 
-    What was played behind it, or beside it, only met that. All of them where there is no such.
+    That is the last one whose link the node ended without a word, as a process ends its links with itself; else the
+    first one that got no answer. What was played behind it, or beside it, only met that. All where there is no such.
     """
-    ended = (one for one in reversed(suspects) if one.played and one.played.ending is Ending.REFUSED)
-    last = next(ended, None)
-    return suspects if last is None else [last]
+    answered = [index for index, one in enumerate(suspects) if one.played and one.played.ending in ANSWERED]
+    behind = suspects[answered[-1] + 1 if answered else 0 :]
+    sent = [one for one in behind if one.played is not None and one.played.sent]
+    ended = [one for one in sent if one.played is not None and one.played.ending is Ending.REFUSED]
+    return ended[-1:] or sent[:1] or suspects
 
 
 def odd(suspects: Sequence[Suspect]) -> list[Suspect]:

@@ -385,7 +385,7 @@ class Triage:
         culprit = None
         try:
             deadline = min(time.monotonic() + one.seconds, self._latest)
-            culprit = self._attribution.culprit(one.objection, one.suspects, deadline)
+            culprit = self._attribution.culprit(one.objection, one.suspects, deadline, one.before)
         finally:
             if culprit is None:
                 self._lab.rest()
@@ -597,8 +597,7 @@ class Triage:
         for seen in (objection, objection_of(finding)):
             if is_placed(seen) and seen.harm is finding.harm:
                 self._spots[finding.harm, spot(seen)] = finding.bucket
-        known = self._known.of(finding.signature, finding.impl, finding.version)
-        finding.known = known.id if known else ""
+        self._recognise(finding)
         finding.settle()
         self._leave_out(finding)
 
@@ -838,7 +837,10 @@ class Triage:
         """
         field = about(finding)
         if field:
+            finding.about = field
+            self._recognise(finding)
             self._call(finding, field, "it is called by the field that it is about")
+            self._save(finding)
 
     def _call_by_message(self, finding: Finding) -> Finding:
         """Calls a finding by the message that it needs, where its case was to be about another one.
@@ -858,9 +860,13 @@ class Triage:
             return there
         finding.message = message
         self._call(finding, message, why)
+        self._recognise(finding)
+        return finding
+
+    def _recognise(self, finding: Finding) -> None:
+        """Sees whether a finding is known, going by what it is called by now."""
         known = self._known.of(finding.signature, finding.impl, finding.version)
         finding.known = known.id if known else ""
-        return finding
 
     @staticmethod
     def _called_by(finding: Finding, words: str) -> str:
@@ -920,7 +926,8 @@ class Triage:
             seconds: For each.
             begin: Is told the number of each before it is its turn, and how many there are.
         """
-        findings = list(self.findings.values())
+        # Those first that have a limit of their own: to make others smaller takes longer than that.
+        findings = sorted(self.findings.values(), key=lambda finding: not self._to_compare(finding))
         until = time.monotonic() + COMPARE_SECONDS
         for number, finding in enumerate(findings, 1):
             begin(number, len(findings))

@@ -7,7 +7,9 @@ import re
 import select
 import shlex
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from conformance.config import PROTOCOLS, RunConfig
 from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
 from conformance.nodes import command, node_of
-from conformance.nodes.command import CommandNode
+from conformance.nodes.command import SCRIPT, CommandNode
 from tests.conformance.test_nodes_transports import hello_of
 
 PYTHON = shlex.quote(sys.executable)
@@ -159,6 +161,42 @@ def test_complaints_on_standard_error_are_reported(tmp_path: Path) -> None:
     node.stop()
 
 
+def test_of_a_process_that_says_very_much_the_beginning_and_the_end_are_looked_through(
+    tmp_path: Path,
+) -> None:
+    text = """
+import sys
+much = "2026-11-26 11:00:00 DEBUG nothing of interest\\n" * 200_000
+for number in range(3):
+    sys.stderr.write(f"thread 'rx-{number}' panicked at src/a.rs:{number}:\\nsome words\\n{much * 2 * (number < 2)}")
+"""
+    node = made(f"{program(tmp_path, text)} {{port}}", tmp_path)
+    node.launch()
+    assert node._ended(REPLY)
+    # All of it takes a quarter of a minute to look through, and to read it piece by piece takes longer.
+    began = time.process_time()
+    said = node.complaints()
+    assert time.process_time() - began < 5
+    assert said == "; ".join(
+        f"thread 'rx-{number}' panicked at src/a.rs:{number}: some words" for number in (0, 2)
+    )
+    assert not node.complaints()
+    node.stop()
+
+
+def test_colours_are_no_part_of_what_a_process_says(tmp_path: Path) -> None:
+    text = r"""
+import sys
+sys.stderr.write("\x1b[2mlater\x1b[0m \x1b[1mthread 'rx-0' panicked at \x1b[4msrc/a.rs:9:1\x1b[0m:\n\x1b[31mwhy\x1b[0m\n")
+sys.stderr.write("\x1b[38;5;9mpanic: nil\x1b[m\n")
+"""
+    node = made(f"{program(tmp_path, text)} {{port}}", tmp_path)
+    node.launch()
+    assert node._ended(REPLY)
+    assert node.complaints() == "later thread 'rx-0' panicked at src/a.rs:9:1: why; panic: nil"
+    node.stop()
+
+
 def test_node_that_dies_behind_its_complaint_is_reported_as_dead(tmp_path: Path) -> None:
     # It goes on for a while after it has said why, as one does that writes its memory to disk.
     text = """
@@ -185,6 +223,15 @@ def test_variant_of_a_command_is_another_node_but_takes_no_configuration(tmp_pat
     with node, node.variant() as other:
         assert other.locator != node.locator
         assert other.zid != node.zid
+
+
+def test_command_is_not_begun_when_the_harness_was_killed_meanwhile() -> None:
+    def run(parent: int) -> str:
+        words = [sys.executable, str(SCRIPT), str(parent), "echo", "begun"]
+        return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    assert run(os.getpid()) == "begun\n"
+    assert not run(os.getppid())
 
 
 def test_command_does_not_outlive_the_harness(tmp_path: Path) -> None:

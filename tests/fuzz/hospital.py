@@ -132,7 +132,7 @@ class Doctor:
 
     def __init__(self, stage: Ground) -> None:
         assert isinstance(stage, SickStage)
-        self._node = stage.sick
+        self.node = stage.sick
         self.looks: list[When] = []
 
     def begin(self) -> None:
@@ -140,7 +140,7 @@ class Doctor:
 
     def examine(self, when: When, played: Played | None = None, case: Case | None = None) -> Objection | None:  # noqa: ARG002
         self.looks.append(when)
-        return self._node.fault(self._node.listen())
+        return self.node.fault(self.node.listen())
 
     def has_failed(self) -> bool:
         return False

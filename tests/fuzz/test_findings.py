@@ -856,3 +856,19 @@ def test_replay_and_shrink_work_on_a_script_and_a_folder(
     assert run("replay", str(tmp_path)) == 2
     assert run("replay", str(path), "--node", "cmd:false {locator}") == 3
     assert run("replay", str(path), "--node", "nothing") == 2
+
+
+def test_shrink_leaves_a_finding_alone_that_shows_as_another_one(
+    found: Finding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = FAULTS["abort"].trigger
+    other = replace(found, harm=Harm.PAUSE, place="", script=script, node=command("abort"), rounds=1)
+    other.save()
+    assert other.path is not None
+    before = (other.path / FINDING).read_bytes()
+    assert run("shrink", str(other.path), "--time", "5s") == 1
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "it does not come again; what is seen is another one, crash SIGABRT: the process died"
+    )
+    assert (other.path / FINDING).read_bytes() == before

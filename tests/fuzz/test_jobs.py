@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
 import subprocess
@@ -10,7 +9,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,7 +19,7 @@ from fuzz.__main__ import main
 from fuzz.cases import send
 from fuzz.coverage import Coverage
 from fuzz.findings import Finding
-from fuzz.jobs import Order, _hear, _Watch, _Worker, check_jobs, cores_of, whole
+from fuzz.jobs import Order, _Watch, check_jobs, cores_of, whole
 from fuzz.oracles import Harm
 from fuzz.recorder import Recorder
 from fuzz.runner import Summary
@@ -124,22 +122,6 @@ def test_nodes_of_a_process_are_on_its_cores(tmp_path: Path) -> None:
     assert len(set(seen.read_text().splitlines())) == min(2, len(os.sched_getaffinity(0)))
 
 
-@pytest.mark.parametrize(("ended", "failed"), [(True, ""), (False, "job 0 died of SIGTERM")])
-def test_process_that_ends_because_it_was_asked_to_before_it_began_has_not_died(
-    ended: bool, failed: str
-) -> None:
-    ours, theirs = multiprocessing.Pipe()
-    theirs.close()
-    process: Any = SimpleNamespace(join=lambda: None, exitcode=-signal.SIGTERM)
-    worker = _Worker(0, process, ours, ended=ended)
-    assert _hear(worker) is None
-    assert worker.outcome
-    assert worker.outcome.interrupted == ended
-    assert worker.outcome.failed.startswith(failed)
-    assert bool(worker.outcome.failed) == bool(failed)
-    ours.close()
-
-
 def test_wrong_node_of_all_processes_is_one_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     argv = ["run", "handshake", "--node", "cmd:false {locator}", "--jobs", "2", "--cases", "9"]
     assert main([*argv, "--run-dir", str(tmp_path / "run")]) == 3
@@ -199,6 +181,32 @@ def test_process_that_dies_is_said_and_loses_nothing(tmp_path: Path) -> None:
     assert numbers(folder)[: len(before)] == before
     assert f"{len(rows.rows)} cases in" in out
     assert read_run(folder).status == "failed"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_to_all_processes_before_they_have_loaded_their_modules_ends_them_in_order(
+    tmp_path: Path, number: int
+) -> None:
+    argv = ["run", "handshake", "--node", command(), "--jobs", "2", "--seed", "1"]
+    code = "import signal, sys, fuzz.__main__ as m; signal.signal(signal.SIGINT, signal.default_int_handler); sys.exit(m.main())"
+    with subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", code, *argv, "--run-dir", str(tmp_path / "run")],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        while len(workers := children(process.pid, "spawn_main")) < 2:
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.002)
+        os.killpg(process.pid, number)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, ""), err
+    assert err.endswith("zenoh-fuzz: stopped before the first case\n")
+    assert "Traceback" not in err
+    assert _gone(workers)
+    assert not (tmp_path / "run").exists()
 
 
 def _gone(pids: list[int]) -> bool:

@@ -100,9 +100,21 @@ def test_stalls_of_matching_are_told_apart_by_the_wild_cards_that_they_need() ->
     assert not why_one(stars, finding(token(STARS), harm=Harm.STALL, place="stage"))
 
 
+def test_of_keys_that_are_matched_one_may_be_short() -> None:
+    short = finding(subscriber("**/b/**/b/**"), push(STARS), harm=Harm.STALL, place="")
+    long = finding(subscriber(STARS), token(STARS), harm=Harm.STALL, place="")
+    assert about(short) == "key_suffix with double wild"
+    assert why_one(short, long)
+    payload = in_frame(Push(key_suffix="a", body=Put(data=b"x" * 200)))
+    assert not about(finding(subscriber(STARS), payload, harm=Harm.STALL, place=""))
+    assert not about(finding(subscriber("**"), push("a/b"), harm=Harm.STALL, place=""))
+
+
 def test_lie_about_the_id_of_a_message_is_about_the_message_that_it_makes() -> None:
     assert other_message(finding(token("a"))) == "D_TOKEN"
     assert other_message(finding(token("a"), token("b"))) == "D_TOKEN"
+    # What was made smaller is often cut.
+    assert other_message(finding(send("size", FRAME, "sn", b"\x1e\x26"))) == "D_TOKEN"
 
 
 @pytest.mark.parametrize(
@@ -113,9 +125,11 @@ def test_lie_about_the_id_of_a_message_is_about_the_message_that_it_makes() -> N
         finding(token("a"), place="SIGABRT some-crate/src/face.rs:83"),
         finding(token("a"), place="stage"),
         replace(finding(token("a")), without="state alone"),
-        finding(send("size", FRAME, "sn", b"\x1e\x26")),
+        finding(send("size", FRAME, "sn", b"\x1e\x3f")),
+        finding(send("size", FRAME, "sn", bytes(Declare(body=DeclareToken(key_suffix="a"))), b"\x00")),
+        finding(send("size", b"\x08")),
     ],
-    ids=["true", "two", "place", "stage", "without", "unreadable"],
+    ids=["true", "two", "place", "stage", "without", "declaration", "one of them", "all of them"],
 )
 def test_what_does_not_send_one_other_message_is_called_by_its_case(other: Finding) -> None:
     assert not other_message(other)

@@ -52,6 +52,22 @@ def test_an_entry_is_known_by_harm_place_message_and_version(tmp_path: Path) -> 
         assert known.of(other, "some-node", "1.1.0") is None
 
 
+def test_a_finding_that_is_called_by_its_field_is_known_whichever_message_it_was_met_by(
+    tmp_path: Path,
+) -> None:
+    known = load(
+        tmp_path, ENTRY.replace('place = "SIGABRT some-crate/src/*.rs"\nmessage = "PUSH"', 'about = "key *"')
+    )
+    for message in ("PUSH", "D_TOKEN"):
+        seen = Signature(harm="crash", place="SIGSEGV", state="open", message=message, about="key with wild")
+        assert known.of(seen, "some-node", "1.1.0") is not None
+        assert known.of(replace(seen, about=""), "some-node", "1.1.0") is None
+    with pytest.raises(UsageError, match="entry 1: place: every crash would be known"):
+        load(
+            tmp_path, ENTRY.replace('place = "SIGABRT some-crate/src/*.rs"\nmessage = "PUSH"', 'about = "*"')
+        )
+
+
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [

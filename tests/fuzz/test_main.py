@@ -12,21 +12,21 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from xml.etree.ElementTree import parse
 
 import pytest
 
-from conformance.errors import NotApplicable, UsageError
+from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
 from fuzz import campaigns
 from fuzz.__main__ import _parser, main
 from fuzz.campaigns import Campaign, Setting
 from fuzz.campaigns.messages import main_forms
 from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
-from fuzz.commands.run import command, node_named
+from fuzz.commands.run import campaigns_of, command, node_named
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
 from fuzz.progress import Glance, Progress, clock, together, words
@@ -756,6 +756,51 @@ def test_run_that_is_stopped_before_its_first_case_is_no_failure(
     else:
         assert read_run(tmp_path / "run").status == "complete"
         assert read_rows(tmp_path / "run" / FUZZ_CASES).complete
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("times", [1, 2])
+def test_run_that_is_stopped_while_its_modules_load_is_no_failure(
+    tmp_path: Path,
+    node: str,
+    number: int,
+    times: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def load(text: str, known: Sequence[str]) -> tuple[str, ...]:
+        for _ in range(times):
+            os.kill(os.getpid(), number)
+        return campaigns_of(text, known)
+
+    monkeypatch.setattr("fuzz.commands.run.campaigns_of", load)
+    monkeypatch.setattr(
+        "conformance.nodes.attach.AttachedNode.start", lambda _: pytest.fail("it was started")
+    )
+    # Whoever else handles it would hide that nobody did.
+    before = signal.signal(number, signal.default_int_handler)
+    try:
+        assert run(node, tmp_path / "run") == 0
+    finally:
+        signal.signal(number, before)
+    assert capsys.readouterr().err == "zenoh-fuzz: stopped before the first case\n"
+    assert not (tmp_path / "run").exists()
+
+
+def test_node_that_cannot_be_had_because_the_run_is_stopped_is_no_failure(
+    tmp_path: Path, node: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fetch(_: object) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        raise NodeDidNotStart("it cannot be installed: operation cancelled by user")
+
+    monkeypatch.setattr("conformance.nodes.attach.AttachedNode.start", fetch)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert run(node, tmp_path / "run") == 0
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "zenoh-fuzz: stopped before the first case\n"
 
 
 def test_run_whose_node_does_not_start_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ import pytest
 from fuzz.cases import send
 from fuzz.findings import CONFIRMED, FLAKY, OFTEN, OPEN, README, SEEN, STATE, TEST, TRAFFIC, Finding
 from fuzz.known import KnownFindings
-from fuzz.lab import LINGER, Lab, NoFreshNode, Tried, linger_of
-from fuzz.oracles import Harm, Objection
+from fuzz.lab import LINGER, Lab, NoFreshNode, Seat, Tried, linger_of
+from fuzz.oracles import Harm, Objection, When
 from fuzz.oracles.places import words_of
 from fuzz.player import Ending, Played
 from fuzz.script import Do, Script, Step
@@ -33,13 +33,14 @@ from fuzz.triage import (
     attribution,
     bucket_of,
     joined,
+    names_in,
 )
 from scapy_layers.batch import contents, prefixed
-from scapy_layers.codes import InterestMode
-from scapy_layers.data import Put
+from scapy_layers.codes import InterestMode, Kind
+from scapy_layers.data import Put, Query
 from scapy_layers.declarations import DeclareToken
-from scapy_layers.network import Declare, Interest, Push
-from scapy_layers.transport import Frame
+from scapy_layers.network import Declare, Interest, Push, Request
+from scapy_layers.transport import Fragment, Frame
 from tests.fuzz.hospital import (
     CRASH,
     GROWTH,
@@ -750,13 +751,15 @@ def test_a_node_that_is_gone_is_laid_on_the_last_whose_link_ended_with_it(run: P
         made = Triage(config, node, lab)
         endings = [Ending.REFUSED, Ending.ACCEPTED, Ending.REFUSED, Ending.SILENT, Ending.SILENT]
         suspects = [
-            replace(suspect(number, b"x", message=f"M{number}"), played=Played(ending))
+            replace(suspect(number, b"x", message=f"M{number}"), played=Played(ending, sent=[b"x"]))
             for number, ending in enumerate(endings, 1)
         ]
         finding = made.found(gone, suspects)
         assert (finding.bucket, finding.case) == ("gone handshake M3", 3)
         assert finding.causes
-        assert made.found(gone, suspects[3:]).case == 5
+        # Where we had ended our side of the link before, that it ended says nothing.
+        unsent = replace(suspects[0], played=Played())
+        assert made.found(gone, [*suspects[:2], unsent, *suspects[3:]]).case == 4
 
 
 REFUSING = Objection("ping", Harm.REFUSING, "INIT: end of the link", "a fresh session fails")
@@ -1405,6 +1408,40 @@ def test_what_is_about_a_key_is_one_finding_whatever_carries_it(run: Path, order
         assert [(one.bucket, one.before + one.hits) for one in again.findings.values()] == [(name, 5)]
 
 
+def test_what_is_in_fragments_is_called_by_its_message_where_it_needs_no_fragments(run: Path) -> None:
+    raw = bytes(Request(request_id=1, key_suffix="a", body=Query()))
+    steps = send("size", b"\x66", "sn", raw[:2]), send("size", b"\x26", "sn", raw[2:])
+    script = Script((Step(Do.REACH, "a", State.CONNECTED), *steps))
+    assert names_in(script) == {"FRAGMENT", "REQUEST", "QUERY"}
+
+    def fault(heard: list[bytes]) -> Objection | None:
+        read = [contents(one) for one in heard]
+        parts = (one for batch in read for one in batch.messages if isinstance(one, Fragment))
+        inside = contents(b"".join(bytes(one.data) for one in parts), Kind.NETWORK)
+        return SEGV if any("QUERY" in one.names for one in [*read, inside]) else None
+
+    with triage_of(run, fault) as made:
+        made.found(SEGV, [replace(suspect(1, b"x", message="FRAGMENT"), steps=steps, script=script)])
+        made.minimise_all(20, lambda *_: None)
+        (finding,) = made.findings.values()
+        assert (finding.bucket, finding.script.sends) == ("crash SIGSEGV handshake QUERY", 1)
+
+
+@pytest.mark.parametrize("message", ["D_TOKEN", "PUSH"])
+def test_what_is_called_by_its_field_is_known_by_it(run: Path, tmp_path: Path, message: str) -> None:
+    entry = ENTRY.replace('impl = "some-node"', 'impl = "sick"').replace("1.0.0-1.2.1", "1.2.3")
+    entry = entry.replace('place = "SIGABRT some-crate/src/*.rs"\nmessage = "PUSH"', 'about = "key_suffix"')
+    deep: Fault = lambda heard: SEGV if any(map(is_deep, heard)) else None  # noqa: E731
+    with triage_of(run, deep, load(tmp_path, entry)) as made:
+        assert made.found(SEGV, [of_key(1, message)]).fails
+        made.minimise_all(20, lambda *_: None)
+        (finding,) = made.findings.values()
+        assert (finding.known, finding.fails) == ("ZF-1", False)
+        assert finding.path is not None
+    there = Finding.load(finding.path)
+    assert (there.known, there.about) == ("ZF-1", "key_suffix")
+
+
 @pytest.mark.parametrize("order", [["D_TOKEN", "OAM"], ["OAM", "D_TOKEN"], ["OAM"]])
 def test_what_is_sent_names_a_finding_and_not_what_its_case_was_to_lie_about(
     run: Path, order: list[str]
@@ -1493,6 +1530,60 @@ def test_what_computes_for_long_is_laid_on_what_stalls_a_node_when_it_is_done_of
         assert (finding.harm, finding.case) == (Harm.STALL, 6)
 
 
+def test_slowness_is_laid_on_the_group_that_makes_a_node_slowest(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pace(seat: Seat) -> float:
+        assert isinstance(seat.stage, SickStage)
+        return 0.001 + 0.00002 * sum(b"slow" in one for one in seat.stage.sick.heard)
+
+    monkeypatch.setattr(Seat, "_pace", pace)
+    # Too short for a group to be slow by itself.
+    monkeypatch.setattr(attribution, "GROUP_SECONDS", 0.001)
+    slow = Objection("time", Harm.SLOW, "", "an answer takes 20 ms")
+    cases = [suspect(number, b"%d" % number, kind=f"kind {number}") for number in range(30)]
+    cases[17] = suspect(17, b"slow", message="DEL")
+    with triage_of(run, never) as made:
+        finding = made.found(slow, cases)
+        assert (finding.bucket, finding.case, finding.status) == ("slow handshake DEL", 17, CONFIRMED)
+
+
+def test_processor_that_does_not_come_to_rest_is_laid_on_one_of_many_cases_in_time(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy = Objection("cpu", Harm.BUSY, "cpu", "the process takes 98% of a processor")
+
+    def examine(doctor: Doctor, when: When, *_: object) -> Objection | None:
+        # Whether a process has come to rest is asked by thorough looks only.
+        heard = doctor.node.listen()
+        return busy if when is When.TREND and any(b"spin" in one for one in heard) else None
+
+    monkeypatch.setattr(Doctor, "examine", examine)
+    # There is time for one round.
+    monkeypatch.setattr(attribution, "SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(attribution, "GROUP_SECONDS", 60.0)
+    with triage_of(run, never) as made:
+        cases = [suspect(number, b"%d" % number, kind=f"kind {number}") for number in range(200)]
+        cases[91] = suspect(91, b"spin", message="DEL")
+        finding = made.found(busy, cases, time.monotonic() + 40)
+        assert (finding.bucket, finding.case, finding.status) == ("busy cpu handshake DEL", 91, CONFIRMED)
+        assert finding.rounds == 2
+
+
+def test_what_is_known_to_kill_a_process_is_tried_before_an_innocent_case_is_tried_again_and_again(
+    run: Path,
+) -> None:
+    with triage_of(run, on(b"bad", SEGV)) as made:
+        made.found(SEGV, [suspect(1, b"bad", message="DEL")])
+        before, tries = suspect(8, b"bad too", message="DEL", kind="more"), made._lab.tries
+        made.take(SEGV, [suspect(9, b"innocent", kind="other")], 30, [*others(6, 2), before])
+        made.finish(30)
+        assert [(name, one.hits) for name, one in made.findings.items()] == [
+            ("crash SIGSEGV handshake DEL", 2)
+        ]
+        assert made._lab.tries - tries == 2
+
+
 def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:
     def fault(heard: list[bytes]) -> Objection | None:
         return SEGV if any(b"bad" in one or b"odd" in one for one in heard) else None
@@ -1502,7 +1593,8 @@ def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:
         made.found(SEGV, [suspect(2, b"an odd one", message="DECLARE")])
         made.minimise_all(10, lambda *_: None)
         assert len(made.findings) == 2
-        assert not made.merged
+        # They are only called by what their bytes are.
+        assert all("what is sent is read as" in one.detail for one in made.merged)
 
 
 def test_findings_made_smaller_beside_the_campaign_are_joined_there(run: Path) -> None:
@@ -1580,6 +1672,22 @@ def test_what_two_nodes_answer_differently_is_tried_again_on_fresh_ones(
         assert not (finding.path / TEST).exists()
         made.finish(0)
     assert Finding.load(finding.path).status == status
+
+
+def test_time_that_it_takes_to_make_others_smaller_is_not_that_for_comparing(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.triage.triage.COMPARE_SECONDS", 0.2)
+    monkeypatch.setattr("fuzz.triage.triage.minimise", lambda *_: time.sleep(0.3))
+    monkeypatch.setattr(Lab, "compares", True)
+    monkeypatch.setattr(Lab, "compare", lambda _, script: Tried(script))
+    with triage_of(run, on(b"bad")) as made:
+        made.found(CRASH, [suspect(1, b"bad")])
+        made.take(DIFFERS, [suspect(2, b"x")], 0.0)
+        made.finish(0)
+        made.minimise_all(20.0, lambda *_: None)
+        crash, differs = made.findings.values()
+        assert (crash.status, differs.status, differs.fails) == (CONFIRMED, FLAKY, False)
 
 
 def test_what_there_is_no_time_to_compare_was_seen_all_the_same(

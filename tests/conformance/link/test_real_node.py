@@ -70,7 +70,7 @@ def node(tls: Tls, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealNod
         said = stack.enter_context((folder / "said").open("wb"))
         ready = stack.enter_context(os.fdopen(reading, "rb"))
         process = subprocess.Popen(
-            [sys.executable, str(script), str(writing), json.dumps(config)],
+            [sys.executable, str(script), str(writing), json.dumps(config), str(os.getpid())],
             stdin=subprocess.DEVNULL,
             stdout=said,
             stderr=said,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -179,3 +180,11 @@ def test_configuration_it_cannot_have_is_not_applicable(tmp_path: Path, config: 
 def test_unknown_mutant_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no mutant 'ZN-INIT-999'"):
         RefNode(tmp_path, "ZN-INIT-999")
+
+
+def test_node_whose_parent_was_killed_meanwhile_does_not_begin() -> None:
+    words = ["--listen", "tcp/127.0.0.1:0", "--end-with-parent", str(os.getppid())]
+    done = subprocess.run(
+        [sys.executable, "-m", "conformance.refnode", *words], capture_output=True, timeout=60, check=True
+    )
+    assert not done.stdout
