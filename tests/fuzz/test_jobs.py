@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 import subprocess
@@ -183,24 +184,41 @@ def test_process_that_dies_is_said_and_loses_nothing(tmp_path: Path) -> None:
     assert read_run(folder).status == "failed"
 
 
+WAITING = """
+import fcntl, sys
+if "spawn_main" in " ".join(sys.orig_argv):
+    fcntl.flock(open({gate!r}), fcntl.LOCK_SH)
+"""
+"""A process of a run waits with it at its begin until a file is unlocked."""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_to_all_processes_before_they_have_loaded_their_modules_ends_them_in_order(
     tmp_path: Path, number: int
 ) -> None:
     argv = ["run", "handshake", "--node", command(), "--jobs", "2", "--seed", "1"]
     code = "import signal, sys, fuzz.__main__ as m; signal.signal(signal.SIGINT, signal.default_int_handler); sys.exit(m.main())"
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code, *argv, "--run-dir", str(tmp_path / "run")],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as process:
+    gate = tmp_path / "gate"
+    (tmp_path / "sitecustomize.py").write_text(WAITING.format(gate=str(gate)))
+    with contextlib.ExitStack() as stack:
+        closed = stack.enter_context(gate.open("w"))
+        fcntl.flock(closed, fcntl.LOCK_EX)
+        process = stack.enter_context(
+            subprocess.Popen(
+                [sys.executable, "-W", "ignore", "-c", code, *argv, "--run-dir", str(tmp_path / "run")],
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": str(tmp_path)},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+        )
         while len(workers := children(process.pid, "spawn_main")) < 2:
             assert process.poll() is None, process.communicate()
             time.sleep(0.002)
         os.killpg(process.pid, number)
+        fcntl.flock(closed, fcntl.LOCK_UN)
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, ""), err
     assert err.endswith("zenoh-fuzz: stopped before the first case\n")
