@@ -185,11 +185,18 @@ def test_process_that_dies_is_said_and_loses_nothing(tmp_path: Path) -> None:
 
 
 WAITING = """
-import fcntl, sys
+import fcntl, os, sys
+
+class Gate:
+    def find_spec(self, name, *_):
+        if name == "fuzz.jobs":
+            open({gate!r} + str(os.getpid()), "w").close()
+            fcntl.flock(open({gate!r}), fcntl.LOCK_SH)
+
 if "spawn_main" in " ".join(sys.orig_argv):
-    fcntl.flock(open({gate!r}), fcntl.LOCK_SH)
+    sys.meta_path.insert(0, Gate())
 """
-"""A process of a run waits with it at its begin until a file is unlocked."""
+"""A process of a run waits with it, while it loads its modules, until a file is unlocked."""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -214,9 +221,11 @@ def test_signal_to_all_processes_before_they_have_loaded_their_modules_ends_them
                 start_new_session=True,
             )
         )
-        while len(workers := children(process.pid, "spawn_main")) < 2:
+        while len(waiting := list(tmp_path.glob("gate?*"))) < 2:
             assert process.poll() is None, process.communicate()
             time.sleep(0.002)
+        workers = children(process.pid, "spawn_main")
+        assert len(workers) == len(waiting)
         os.killpg(process.pid, number)
         fcntl.flock(closed, fcntl.LOCK_UN)
         out, err = process.communicate(timeout=60)
