@@ -1,5 +1,6 @@
 import dataclasses
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -101,7 +102,8 @@ def test_variant_holds_any_value_of_json(value: Any) -> None:
 
 def test_value_that_a_variant_cannot_hold_is_kept_as_its_text() -> None:
     nested: list[Any] = []
-    for _ in range(600):
+    # From Python 3.12 on a list comprehension is no call, so that twice as much can be held.
+    for _ in range(600 if sys.version_info < (3, 12) else 980):
         nested = [nested]
     made = variant(nested)
     assert json.loads(json.loads(VariantVal(made["value"], made["metadata"]).toJson())) == nested
