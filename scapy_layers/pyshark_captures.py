@@ -27,7 +27,7 @@ from pyshark.ek_field_mapping import MAPPING
 from pyshark.packet.layers.ek_layer import EkLayer
 from pyshark.packet.layers.json_layer import JsonLayer
 from pyshark.packet.packet import Packet
-from pyshark.tshark.tshark import TSharkVersionException, get_ek_field_mapping
+from pyshark.tshark.tshark import TSharkVersionException
 
 from scapy_layers.tshark import Tshark, TsharkError, complaint
 from scapy_layers.typed_fields import FieldTable, Pairs, from_ek, from_json
@@ -225,11 +225,9 @@ def _load_types(program: Tshark) -> None:
         warnings.simplefilter("ignore", ResourceWarning)
         try:
             MAPPING.load_mapping(".".join(map(str, program.version)), tshark_path=str(program.path))
-        except (OSError, json.JSONDecodeError):
-            # No folder for its cache, or another process is writing it right now.
-            MAPPING._protocol_to_mapping = get_ek_field_mapping(str(program.path))  # noqa: SLF001
-        except TSharkVersionException:
-            # From Wireshark 4.6 on the table does not say any more what pyshark knows its version by.
+        except (OSError, json.JSONDecodeError, TSharkVersionException):
+            # No folder for its cache, or another process is writing it right now; from Wireshark 4.6 on the table does not
+            # say any more what pyshark knows its version by.
             MAPPING._protocol_to_mapping = program.types()  # noqa: SLF001
 
 

@@ -33,6 +33,9 @@ _PATIENCE = 120
 """Seconds a question to tshark may take."""
 
 
+EVERYBODY = "Global Lua Plugins"
+"""What it calls the folder of scripts of all users."""
+
 _NOBODY = 65534
 """User and group that nobody has: on Linux everywhere the same."""
 
@@ -120,18 +123,15 @@ def _joined(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         there = found.get(name)
-        if isinstance(there, dict) and isinstance(value, dict):
-            found[name] = {**there, **value, **_properties(there, value)}
+        if (
+            isinstance(there, dict)
+            and isinstance(value, dict)
+            and there.keys() == value.keys() == {"properties"}
+        ):
+            found[name] = {"properties": there["properties"] | value["properties"]}
         else:
             found[name] = value
     return found
-
-
-def _properties(*protocols: dict[str, Any]) -> dict[str, Any]:
-    there = [protocol["properties"] for protocol in protocols if "properties" in protocol]
-    return (
-        {"properties": {name: of for properties in there for name, of in properties.items()}} if there else {}
-    )
 
 
 def find(program: str | Path | None = None) -> Tshark:
@@ -191,8 +191,12 @@ def _for_root(found: Tshark) -> Tshark:
         if _runs(found, probe):
             return found
         setpriv = shutil.which("setpriv")
-        other = replace(found, path=_started_by(setpriv, found.path)) if setpriv is not None else found
-        return replace(other if _runs(other, probe) else found, refuses=True)
+        if setpriv is not None and _runs(
+            other := replace(found, path=_started_by(setpriv, found.path)), probe
+        ):
+            return replace(other, refuses=True)
+    # Without a folder for scripts it has no Lua, whoever starts it.
+    return replace(found, refuses=EVERYBODY in found.folders())
 
 
 def _runs(found: Tshark, script: Path) -> bool:
@@ -216,9 +220,11 @@ def _started_by(setpriv: str, program: Path) -> Path:
 
 def where_root_may(found: Tshark) -> str:
     """Returns what to do so that Wireshark loads the dissector for root, for whom it runs no scripts of its own."""
-    folder = found.folders().get("Global Lua Plugins")
-    install = f", or give it to all users: `zenoh-dissect wireshark install --dir {folder}`" if folder else ""
-    return f"as root Wireshark {'.'.join(map(str, found.version))} runs no Lua scripts: use it as another user{install}"
+    folder = found.folders()[EVERYBODY]
+    return (
+        f"as root Wireshark {'.'.join(map(str, found.version))} runs no Lua scripts: use it as another user, "
+        f"or give it to all users: `zenoh-dissect wireshark install --dir {folder}`"
+    )
 
 
 def complaint(stderr: bytes) -> str:

@@ -29,10 +29,9 @@ SETTINGS = ("colorfilters", "dfilter_buttons", "preferences")
 """Files of a profile, named as Wireshark wants it."""
 
 PLUGIN = "zenoh.lua"
-GLOBAL = "Global Lua Plugins"
 PLUGIN_FOLDERS = (
     "Personal Lua Plugins",
-    GLOBAL,
+    "Global Lua Plugins",
     "Personal Plugins",
     "Global Plugins",
 )
@@ -207,7 +206,7 @@ def _path(_arguments: argparse.Namespace) -> int:
 
 
 def _install(arguments: argparse.Namespace) -> int:
-    from scapy_layers.tshark import where_root_may
+    from scapy_layers.tshark import EVERYBODY, where_root_may
 
     program = _tshark(arguments)
     folders = {} if program is None else program.folders()
@@ -231,7 +230,7 @@ def _install(arguments: argparse.Namespace) -> int:
     for other in _others(plugin.target.resolve(), beside if together else []):
         _say(f"another Zenoh dissector is there, move one of the two away: {other}")
         status = REFUSED
-    everybody = folders.get(GLOBAL)
+    everybody = folders.get(EVERYBODY)
     if program is not None and program.refuses:
         if everybody is None or not plugin.target.resolve().is_relative_to(everybody.resolve()):
             _say(where_root_may(program))
