@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -199,11 +199,12 @@ if "spawn_main" in " ".join(sys.orig_argv):
 """A process of a run waits with it, while it loads its modules, until a file is unlocked."""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signal_to_all_processes_before_they_have_loaded_their_modules_ends_them_in_order(
-    tmp_path: Path, number: int
-) -> None:
-    argv = ["run", "handshake", "--node", command(), "--jobs", "2", "--seed", "1"]
+@contextlib.contextmanager
+def loading(
+    tmp_path: Path, *options: str
+) -> Iterator[tuple[subprocess.Popen[str], list[int], Callable[[], None]]]:
+    """Yields a run of two processes that wait while they load their modules; their numbers; what lets them go on."""
+    argv = ["run", "handshake", "--node", command(), "--jobs", "2", "--seed", "1", *options]
     code = "import signal, sys, fuzz.__main__ as m; signal.signal(signal.SIGINT, signal.default_int_handler); sys.exit(m.main())"
     gate = tmp_path / "gate"
     (tmp_path / "sitecustomize.py").write_text(WAITING.format(gate=str(gate)))
@@ -226,14 +227,36 @@ def test_signal_to_all_processes_before_they_have_loaded_their_modules_ends_them
             time.sleep(0.002)
         workers = children(process.pid, "spawn_main")
         assert len(workers) == len(waiting)
+        yield process, workers, lambda: fcntl.flock(closed, fcntl.LOCK_UN)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_to_all_processes_before_they_have_loaded_their_modules_ends_them_in_order(
+    tmp_path: Path, number: int
+) -> None:
+    with loading(tmp_path) as (process, workers, go_on):
         os.killpg(process.pid, number)
-        fcntl.flock(closed, fcntl.LOCK_UN)
+        go_on()
         out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (0, ""), err
     assert err.endswith("zenoh-fuzz: stopped before the first case\n")
     assert "Traceback" not in err
     assert _gone(workers)
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_that_processes_get_while_they_load_their_modules_kills_none_of_them(
+    tmp_path: Path, number: int
+) -> None:
+    with loading(tmp_path, "--cases", "4") as (process, workers, go_on):
+        for pid in workers:
+            os.kill(pid, number)
+        go_on()
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    assert "Traceback" not in err
+    assert "died of" not in err
 
 
 def _gone(pids: list[int]) -> bool:
