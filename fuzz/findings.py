@@ -619,7 +619,7 @@ _PURPOSE = {
     Harm.PAUSE: "it answers nothing for a while, and then goes on",
     Harm.BUSY: "it computes although nothing is asked",
     Harm.GROWTH: "it holds more and more memory",
-    Harm.LEAK: "it holds more and more descriptors",
+    Harm.LEAK: "it holds more and more descriptors, threads or child processes",
     Harm.SLOW: "it takes many times as long as at first",
     Harm.UNDECODABLE: "it said something that no strict decoder takes",
     Harm.DIFFERS: "another node answers otherwise",

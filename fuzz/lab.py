@@ -24,10 +24,11 @@ from conformance.nodes.base import Node
 from conformance.observe import Endpoints
 from fuzz.cases import Case
 from fuzz.oracles import Harm, Objection, Patient, Spot, When
+from fuzz.oracles.growth import NAMES, leak
 from fuzz.oracles.patient import FAIR
 from fuzz.oracles.rival import difference
 from fuzz.oracles.trends import growth
-from fuzz.oracles.vitals import Vitals
+from fuzz.oracles.vitals import Handles, Vitals
 from fuzz.player import Answers, Event, NotReached, Played, Player, Trace, run
 from fuzz.player.doors import NoLink
 from fuzz.player.tasks import GivenUp
@@ -57,7 +58,7 @@ LOOK_EVERY = 25
 MEMORY_LEAST, MEMORY_MOST = 2 << 20, 256 << 20
 """Bytes: growth that counts when it goes on to the end; growth that is enough at once."""
 
-DESCRIPTORS_LEAST = 12
+HANDLES_LEAST = 12
 """Growth that counts."""
 
 PLENTY = 4
@@ -166,8 +167,8 @@ class Tried:
         parts: One for each step of the last round.
         helpers: Live values of links that states made beside those of the script, by number.
         waited: Seconds for which the node seemed well behind it, before it was not.
-        grown: Bytes of memory and descriptors that the process holds more a second, behind its warming up; seconds that
-            an answer takes longer.
+        grown: Bytes of memory, and descriptors, threads and children together, that the process holds more a second,
+            behind its warming up; seconds that an answer takes longer.
         seconds: How long it took.
     """
 
@@ -222,7 +223,7 @@ class Scales:
     def __init__(self, pid: int | None) -> None:
         self._vitals = Vitals(pid) if pid is not None else None
         self._memory: list[float] = []
-        self._descriptors: list[float] = []
+        self._handles: list[Handles] = []
 
     def weigh(self, *, last: bool) -> Objection | None:
         """Takes a measurement; returns an objection when it has grown enough, or when it went on to the last."""
@@ -230,7 +231,7 @@ class Scales:
             return None
         with suppress(OSError):  # it is gone: the oracles see that
             self._memory.append(self._vitals.memory())
-            self._descriptors.append(self._vitals.descriptors())
+            self._handles.append(self._vitals.handles())
         looking = last or len(self._memory) % LOOK_EVERY == 0
         # Much is enough at once.
         least = 1 if last else PLENTY
@@ -238,15 +239,18 @@ class Scales:
         if grown > MEMORY_MOST or (looking and _goes_on(self._memory, least * MEMORY_LEAST)):
             detail = f"memory grows by {grown / (1 << 20):.0f} MB in {len(self._memory)} rounds, and goes on"
             return Objection("memory", Harm.GROWTH, "memory", detail)
-        if looking and _goes_on(self._descriptors, least * DESCRIPTORS_LEAST):
-            more = self._descriptors[-1] - self._descriptors[0]
-            detail = f"open descriptors grow by {more:.0f} in {len(self._memory)} rounds, and go on"
-            return Objection("descriptors", Harm.LEAK, "descriptors", detail)
+        if looking and _goes_on(self._held, least * HANDLES_LEAST):
+            what, more = self._handles[-1].more_than(self._handles[0]), self._held[-1] - self._held[0]
+            return leak(what, f"{NAMES[what]} grow by {more:.0f} in {len(self._memory)} rounds, and go on")
         return None
 
     def grown(self, seconds: float) -> tuple[float, float]:
-        """Returns by how much memory and descriptors grew a second, behind the first third."""
-        return _rate(self._memory, seconds), _rate(self._descriptors, seconds)
+        """Returns by how much memory and handles grew a second, behind the first third."""
+        return _rate(self._memory, seconds), _rate(self._held, seconds)
+
+    @property
+    def _held(self) -> list[float]:
+        return [float(sum(handles)) for handles in self._handles]
 
 
 def _rate(series: list[float], seconds: float) -> float:

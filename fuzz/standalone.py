@@ -66,7 +66,10 @@ GROWN_KB = 16 << 10
 """So much more memory than before, and still growing, is growth."""
 
 LEAKED = 32
-"""So many more descriptors than before are a leak."""
+"""So many more descriptors, threads and children than before are a leak."""
+
+HANDLES = ("descriptors", "threads", "children")
+"""What a process may leak."""
 
 BUSY_SHARE = 0.5
 """So much of a processor is not used by a node that is asked nothing."""
@@ -452,8 +455,8 @@ class Replay:
         now = self._figures()
         if harm == "growth" and now["kb"] - before["kb"] > GROWN_KB:
             return f"the node holds {(now['kb'] - before['kb']) / 1024:.0f} MB more than before"
-        if harm == "leak" and now["descriptors"] - before["descriptors"] > LEAKED:
-            return f"the node holds {now['descriptors'] - before['descriptors']:.0f} more descriptors than before"
+        if harm == "leak" and (more := sum(now[name] - before[name] for name in HANDLES)) > LEAKED:
+            return f"the node holds {more:.0f} more than before of {', '.join(HANDLES)}"
         if harm == "busy":
             time.sleep(PATIENCE)  # the share of a processor is that of a time
             share = (self._figures()["cpu"] - now["cpu"]) / PATIENCE
@@ -462,13 +465,17 @@ class Replay:
         return ""
 
     def _figures(self) -> dict[str, float]:
-        """Returns memory in KB, descriptors and seconds of processor time of the node's process."""
-        figures = {"kb": 0.0, "descriptors": 0.0, "cpu": 0.0}
+        """Returns memory in KB, numbers of what it holds, and seconds of processor time of the node's process."""
+        figures = {"kb": 0.0, **dict.fromkeys(HANDLES, 0.0), "cpu": 0.0}
         with contextlib.suppress(OSError, IndexError):
             where = Path(f"/proc/{self.node.pid}")
             found = re.search(r"VmRSS:\s+(\d+)", (where / "status").read_text())
             figures["kb"] = float(found[1]) if found else 0.0
             figures["descriptors"] = float(len(list((where / "fd").iterdir())))
+            for thread in (where / "task").iterdir():
+                figures["threads"] += 1
+                with contextlib.suppress(OSError):  # it has ended meanwhile, or the kernel does not tell
+                    figures["children"] += len((thread / "children").read_bytes().split())
             ticks = (where / "stat").read_text().rpartition(")")[2].split()
             figures["cpu"] = (int(ticks[11]) + int(ticks[12])) / os.sysconf("SC_CLK_TCK")
         return figures

@@ -1,4 +1,8 @@
-"""Hypothesis for our tests: no deadline, because a busy machine is no finding. And the order of the longest files."""
+"""Hypothesis for our tests, and the order of the longest files.
+
+There is no deadline, because a busy machine is no finding. Each run tries the same examples, so that a change fails for
+what it changed; ``--hypothesis-profile search`` looks for new ones.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,8 @@ from hypothesis import HealthCheck, settings
 
 from scapy_layers import tshark
 
-settings.register_profile("ours", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ours", settings.get_profile("search"), derandomize=True)
 settings.load_profile("ours")
 
 if tshark.is_there() and (found := tshark.find()).refuses:

@@ -1,7 +1,7 @@
 """Many things at once, each of them allowed: what a node holds for us, and whether it lets go.
 
 Every case says what it holds, and ends the moment it has it: the links are closed behind it, so that nothing of it
-may be left. Whether memory, descriptors and time come back is for the oracles that watch trends.
+may be left. Whether memory, descriptors, threads and time come back is for the oracles that watch trends.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class Harm(StrEnum):
     sessions, or a link to it is no use. ``undue``: it ended a session that did nothing wrong. ``disturbed``: what
     others send through it is lost, late or changed. ``pause``: it answers nothing for a while, and then goes on.
     ``busy``: it computes although nothing is asked. ``growth``, ``leak``: it holds more and more memory, or
-    descriptors. ``slow``: it takes many times as long as at first. ``undecodable``: it said something that no strict
+    descriptors, threads, child processes. ``slow``: it takes many times as long as at first. ``undecodable``: it said something that no strict
     decoder takes. ``differs``: another node answers otherwise.
     """
 

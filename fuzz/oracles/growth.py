@@ -1,4 +1,4 @@
-"""What a process holds and does: memory, descriptors, processor time. Only for processes of ours."""
+"""What a process holds and does: memory, descriptors, threads, processor time. Only for processes of ours."""
 
 from __future__ import annotations
 
@@ -22,6 +22,9 @@ RESTING = 0.05
 
 RESTLESS_SECONDS = 3.0
 """So long a node may go on computing over what it was asked before."""
+
+NAMES = {"descriptors": "open descriptors", "threads": "threads", "children": "child processes"}
+"""What the system keeps for a process, for people."""
 
 
 def megabytes(size: float) -> str:
@@ -55,19 +58,30 @@ def memory(patient: Patient, played: Played | None) -> Objection | None:  # noqa
     )
 
 
-@oracle("descriptors", "the process does not hold more and more descriptors", When.TREND, "a process of ours")
-def descriptors(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
-    """The process does not hold more and more descriptors."""
-    history = patient.history
-    if history is None:
+@oracle(
+    "handles",
+    "the process does not hold more and more descriptors, threads or children",
+    When.TREND,
+    "a process of ours",
+)
+def handles(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
+    """The process does not hold more and more descriptors, threads or children."""
+    history, vitals = patient.history, patient.vitals
+    if history is None or vitals is None:
         return None
-    series = history.descriptors
+    series = history.handles
     window = series.grows()
     if not window:
         return None
     told = series.told(window, lambda value: f"{value:.0f}")
     series.forget()
-    return Objection("descriptors", Harm.LEAK, "descriptors", f"the number of open descriptors grows {told}")
+    what = vitals.handles().more_than(history.first.handles)
+    return leak(what, f"the number of {NAMES[what]} grows {told}")
+
+
+def leak(what: str, detail: str) -> Objection:
+    """Returns what is said of a process that holds more and more of something."""
+    return Objection("handles", Harm.LEAK, what, detail)
 
 
 @oracle("cpu", "the process comes to rest when nothing is asked", When.TREND, "a process of ours")

@@ -20,8 +20,8 @@ MEMORY_LEAST = 16 << 20
 MEMORY_REPEATED = MEMORY_LEAST // 8
 """Bytes; the same while one script is played again and again: nothing else can have brought it about."""
 
-DESCRIPTORS_LEAST = 24
-"""Smaller growth may be links that the node keeps until their lease has passed."""
+HANDLES_LEAST = 24
+"""Smaller growth may be links that the node keeps until their lease has passed, or threads of a pool that fills."""
 
 LEASE_SECONDS = 75.0
 """The lease of our sessions and some more: until then a node may hold what belongs to a session that is gone."""
@@ -126,16 +126,14 @@ class History:
     Attributes:
         first: When it was fresh.
         memory: Bytes.
-        descriptors: Number.
+        handles: Number of descriptors, threads and children together.
     """
 
     first: Sample
     memory: Series = field(default_factory=lambda: Series(MEMORY_LEAST, MEMORY_REPEATED))
-    descriptors: Series = field(
-        default_factory=lambda: Series(DESCRIPTORS_LEAST, DESCRIPTORS_LEAST, LEASE_SECONDS)
-    )
+    handles: Series = field(default_factory=lambda: Series(HANDLES_LEAST, HANDLES_LEAST, LEASE_SECONDS))
 
     def add(self, sample: Sample, cases: int) -> None:
         """Takes a measurement."""
         self.memory.add(sample.at, sample.memory, cases)
-        self.descriptors.add(sample.at, sample.descriptors, cases)
+        self.handles.add(sample.at, sum(sample.handles), cases)

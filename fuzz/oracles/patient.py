@@ -206,7 +206,7 @@ class Patient:
         self._measure()
         pid = node.pid
         if pid is None:
-            self.notes["memory"] = self.notes["descriptors"] = self.notes["cpu"] = "the process is not ours"
+            self.notes["memory"] = self.notes["handles"] = self.notes["cpu"] = "the process is not ours"
             return
         vitals = Vitals(pid)
         try:

@@ -1,15 +1,32 @@
-"""What the system knows of a process: memory, descriptors, processor time. Linux."""
+"""What the system knows of a process: memory, descriptors, threads, children, processor time. Linux."""
 
 from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 _CLOCK_OF_PROCESS = 2
+
+
+class Handles(NamedTuple):
+    """What the system keeps for a process, in numbers."""
+
+    descriptors: int
+    threads: int
+    children: int
+
+    def more_than(self, before: Handles) -> str:
+        """Returns what there is more of than before, in words; the one that grew most."""
+        return max(
+            ("descriptors", "threads", "children"),
+            key=lambda name: getattr(self, name) - getattr(before, name),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +36,13 @@ class Sample:
     Attributes:
         at: Seconds on ``time.perf_counter``.
         memory: Bytes of memory that no file backs: what it has taken and touched.
-        descriptors: Open descriptors.
+        handles: Open descriptors, threads, children.
         cpu: Seconds of processor time so far.
     """
 
     at: float
     memory: int
-    descriptors: int
+    handles: Handles
     cpu: float
 
 
@@ -40,6 +57,7 @@ class Vitals:
         self.pid = pid
         self._statm = Path(f"/proc/{pid}/statm")
         self._fds = f"/proc/{pid}/fd"
+        self._tasks = Path(f"/proc/{pid}/task")
         # What clock_getcpuclockid(3) makes of a process number.
         self._clock = (~pid << 3) | _CLOCK_OF_PROCESS
 
@@ -52,13 +70,19 @@ class Vitals:
         _, resident, shared, *_ = self._statm.read_text().split()
         return (int(resident) - int(shared)) * PAGE
 
-    def descriptors(self) -> int:
-        """Returns how many descriptors are open.
+    def handles(self) -> Handles:
+        """Returns how many descriptors are open, threads live, and children are not waited for or run.
 
         Raises:
             OSError: The process is gone, or is not ours to look at.
         """
-        return sum(1 for _ in os.scandir(self._fds))
+        descriptors = sum(1 for _ in os.scandir(self._fds))
+        threads = children = 0
+        for thread in self._tasks.iterdir():
+            threads += 1
+            with suppress(OSError):  # it has ended meanwhile, or the kernel does not tell
+                children += len((thread / "children").read_bytes().split())
+        return Handles(descriptors, threads, children)
 
     def cpu(self) -> float:
         """Returns seconds of processor time of all its threads so far.
@@ -74,4 +98,4 @@ class Vitals:
         Raises:
             OSError: The process is gone.
         """
-        return Sample(time.perf_counter(), self.memory(), self.descriptors(), self.cpu())
+        return Sample(time.perf_counter(), self.memory(), self.handles(), self.cpu())

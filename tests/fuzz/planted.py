@@ -22,6 +22,7 @@ from scapy_layers.declarations import (
     DeclareSubscriber,
     DeclareToken,
     UndeclareKeyExpr,
+    UndeclareQueryable,
     UndeclareSubscriber,
     UndeclareToken,
 )
@@ -175,6 +176,12 @@ FAULTS: dict[str, Fault] = {
         "keeps a descriptor for each INIT of another version",
         ("leak",),
         _init(version=8),
+        many=200,
+    ),
+    "threads": Fault(
+        "keeps a thread for each end of a queryable",
+        ("leak",),
+        in_session(declared(UndeclareQueryable(entity_id=1))),
         many=200,
     ),
     "spin": Fault(

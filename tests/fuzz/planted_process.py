@@ -846,6 +846,10 @@ def descriptors(node: Node, link: Link) -> None:
     node.held.append(os.open(os.devnull, os.O_RDONLY))
 
 
+def threads(node: Node, link: Link) -> None:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+
 def spin(node: Node, link: Link) -> None:
     def busy() -> None:
         data = bytes(1 << 26)
@@ -853,8 +857,8 @@ def spin(node: Node, link: Link) -> None:
             # The lock of the interpreter is not held meanwhile: all else goes on.
             hashlib.sha256(data)
 
-    if threading.active_count() == 1:
-        threading.Thread(target=busy, daemon=True).start()
+    if all(one.name != "busy" for one in threading.enumerate()):
+        threading.Thread(target=busy, name="busy", daemon=True).start()
 
 
 def undue(node: Node, link: Link) -> None:
@@ -902,6 +906,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "deadtables": (Planted("U_KEYEXPR.id", at_least(U16), deaf),),
     "leak": (Planted("PUSH.3", always, leak),),
     "fds": (Planted("INIT.version", lambda value, link: value != VERSION, descriptors),),
+    "threads": (Planted("U_QUERYABLE.id", always, threads),),
     "spin": (Planted("OPEN.lease", equal(0), spin),),
     "slow": (Planted("PUT.timestamp", equal(0), turn("slow", 0.02)),),
     "disturb": (Planted("OAM.id", at_least(U16), turn("disturbing")),),
@@ -911,7 +916,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "sometimes": (Planted("U_TOKEN.id", at_least(U32), sometimes),),
     "exit0": (Planted("ERR.encoding", at_least(1 << 17), lambda node, link: os._exit(0)),),
 }
-"""What sets each fault off. ``leak`` and ``fds`` do a little each time; the others last."""
+"""What sets each fault off. ``leak``, ``fds`` and ``threads`` do a little each time; the others last."""
 
 
 def main() -> int:

@@ -15,6 +15,7 @@ from conformance.nodes import node_of
 from fuzz.cases import reach, send
 from fuzz.lab import Lab, NoFreshNode, Scales, needs_of
 from fuzz.oracles import Harm, Objection
+from fuzz.oracles.vitals import Handles
 from fuzz.player import Played
 from fuzz.script import Do, Script, Step
 from fuzz.states import State
@@ -139,22 +140,22 @@ def test_needs_come_from_the_states() -> None:
 class Growing:
     """Vitals of a process that grows by so much a look."""
 
-    def __init__(self, memory: int, descriptors: int) -> None:
-        self._step = memory, descriptors
+    def __init__(self, memory: int, threads: int) -> None:
+        self._step = memory, threads
         self._looks = [0, 0]
 
     def memory(self) -> int:
         self._looks[0] += 1
         return self._looks[0] * self._step[0]
 
-    def descriptors(self) -> int:
+    def handles(self) -> Handles:
         self._looks[1] += 1
-        return self._looks[1] * self._step[1]
+        return Handles(20, self._looks[1] * self._step[1], 0)
 
 
-def harm_of(memory: int, descriptors: int, rounds: int = 600) -> Harm | None:
+def harm_of(memory: int, threads: int, rounds: int = 600) -> Harm | None:
     scales = Scales(None)
-    scales._vitals = Growing(memory, descriptors)  # type: ignore[assignment]
+    scales._vitals = Growing(memory, threads)  # type: ignore[assignment]
     seen = [scales.weigh(last=number == rounds) for number in range(1, rounds + 1)]
     return next((one.harm for one in seen if one is not None), None)
 

@@ -203,13 +203,15 @@ def test_undecodable_answer(tmp_path: Path) -> None:
 
 
 def test_what_it_keeps_shows_in_proc(tmp_path: Path) -> None:
-    with running(tmp_path, "leak", "fds", "spin") as node:
-        before = kilobytes(node), descriptors(node)
+    with running(tmp_path, "leak", "fds", "threads", "spin") as node:
+        before = kilobytes(node), count(node, "fd"), count(node, "task")
         set_off(node, "leak", 40)
         set_off(node, "fds", 40)
+        set_off(node, "threads", 40)
         assert kilobytes(node) - before[0] > 8000
         # A link of before may have ended meanwhile.
-        assert descriptors(node) - before[1] > 30
+        assert count(node, "fd") - before[1] > 30
+        assert count(node, "task") - before[2] == 40
         set_off(node, "spin")
         # Nothing is asked of it meanwhile.
         least = ticks(node) + 20
@@ -244,8 +246,8 @@ def kilobytes(node: Node) -> int:
     return int(found[1])
 
 
-def descriptors(node: Node) -> int:
-    return len(list((process(node) / "fd").iterdir()))
+def count(node: Node, what: str) -> int:
+    return len(list((process(node) / what).iterdir()))
 
 
 def ticks(node: Node) -> int:

@@ -16,6 +16,8 @@ MB = 1 << 20
 
 CHILD = """
 import sys
+from subprocess import Popen
+from threading import Event, Thread
 kept = []
 for line in sys.stdin:
     kept.append(eval(line))
@@ -76,29 +78,45 @@ def test_vitals_of_a_process() -> None:
         before = vitals.sample()
         process.tell("bytearray(b'x') * (20 << 20)")
         process.tell("[open('/dev/null') for _ in range(5)]")
+        process.tell("[Thread(target=Event().wait, daemon=True).start() for _ in range(3)]")
+        process.tell(
+            "Thread(target=lambda: [kept.append(Popen('true')), Event().wait()], daemon=True).start()"
+        )
+        process.tell("[None for _ in iter(lambda: any(isinstance(one, Popen) for one in kept), True)]")
         process.tell("sum(range(300_000))")
         after = vitals.sample()
     assert 19 * MB < after.memory - before.memory < 24 * MB
-    assert after.descriptors - before.descriptors == 5
+    assert [now - then for now, then in zip(after.handles, before.handles, strict=True)] == [5, 4, 1]
+    assert after.handles.more_than(before.handles) == "descriptors"
     assert after.cpu > before.cpu
     with pytest.raises((FileNotFoundError, ProcessLookupError)):
         vitals.memory()
 
 
-def test_memory_and_descriptors_that_grow_look_after_look_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("what", "more"),
+    [
+        ("descriptors", "[open('/dev/null') for _ in range(4)]"),
+        ("threads", "[Thread(target=Event().wait, daemon=True).start() for _ in range(4)]"),
+        ("children", "[Popen('true') for _ in range(4)]"),
+    ],
+)
+def test_memory_and_what_is_held_that_grow_look_after_look_are_told(
+    what: str, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("fuzz.oracles.growth.REST", 0.0)
-    names = ["memory", "descriptors"]
+    names = ["memory", "handles"]
     with watched() as (patient, process):
         seen = []
         for _ in range(40):
             process.tell("bytearray(b'x') * (1 << 20)")
-            process.tell("[open('/dev/null') for _ in range(4)]")
+            process.tell(more)
             objection = patient.examine(When.TREND, names=names)
             if objection is not None:
                 seen.append((objection.oracle, objection.harm, objection.place))
             if len(seen) == 2:
                 break
-    assert sorted(seen) == [("descriptors", Harm.LEAK, "descriptors"), ("memory", Harm.GROWTH, "memory")]
+    assert sorted(seen) == [("handles", Harm.LEAK, what), ("memory", Harm.GROWTH, "memory")]
     assert not patient.failures
 
 
@@ -139,6 +157,6 @@ def test_the_process_of_somebody_else_is_not_looked_at() -> None:
         node.owned = False
         with patient_of(node) as patient:
             assert patient.vitals is None
-            assert set(patient.notes) == {"memory", "descriptors", "cpu"}
+            assert set(patient.notes) == {"memory", "handles", "cpu"}
             assert patient.examine(When.TREND) is None
         assert node.pid is None

@@ -329,7 +329,7 @@ def test_every_oracle_has_a_name_and_a_purpose() -> None:
         "undecodable",
         "differs",
         "memory",
-        "descriptors",
+        "handles",
         "cpu",
         "time",
     ]

@@ -8,7 +8,7 @@ import pytest
 
 from fuzz.oracles.history import (
     CONFIRMING,
-    DESCRIPTORS_LEAST,
+    HANDLES_LEAST,
     LEASE_SECONDS,
     MEMORY_LEAST,
     MEMORY_REPEATED,
@@ -84,7 +84,7 @@ def fed(
     shape: Callable[[int], float], count: int, *, seconds: float = 5.0, least: float = MEMORY_LEAST
 ) -> tuple[Series, int]:
     """A series and the number of the measurement at which it was found to grow; 0 when it was not."""
-    series = Series(least, MEMORY_REPEATED, LEASE_SECONDS if least == DESCRIPTORS_LEAST else 0.0)
+    series = Series(least, MEMORY_REPEATED, LEASE_SECONDS if least == HANDLES_LEAST else 0.0)
     for at in range(count):
         series.add(at * seconds, shape(at), at * 1000)
         if series.grows():
@@ -133,13 +133,13 @@ def test_thirty_minutes_of_a_node_whose_pools_fill_are_nothing() -> None:
 def test_one_script_again_and_again_needs_less_growth_and_no_lease() -> None:
     _, at = fed(lambda at: 0.2 * MB * at, 200, seconds=0.03)
     assert 0 < at < 40
-    _, at = fed(lambda at: at * 25, 200, seconds=0.03, least=DESCRIPTORS_LEAST)
+    _, at = fed(lambda at: at * 25, 200, seconds=0.03, least=HANDLES_LEAST)
     assert at == 0 or at > WARM_UP
 
 
 def test_descriptors_that_go_when_the_lease_has_passed_are_no_leak() -> None:
     # Ten a measurement, each kept for a minute.
-    _, at = fed(lambda at: 10.0 * min(at, 12), 400, least=DESCRIPTORS_LEAST)
+    _, at = fed(lambda at: 10.0 * min(at, 12), 400, least=HANDLES_LEAST)
     assert at == 0
 
 
