@@ -217,6 +217,8 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
         "restarts",
         "slowest_restart",
         "left_out",
+        "spent",
+        "looks",
     ):
         setattr(outcome, name, getattr(summary, name))
     outcome.notes, outcome.interrupted, outcome.stopped = summary.notes, summary.interrupted, summary.stopped

@@ -117,6 +117,8 @@ class Summary:
         stopped: Why it ended before its time; empty otherwise.
         blind: Oracles that failed themselves: what they would have seen is not known.
         doing: What goes on behind the last case; empty while cases are played.
+        spent: Seconds that each oracle took for looks at a node that was well.
+        looks: How many those were.
     """
 
     coverage: Coverage
@@ -133,6 +135,8 @@ class Summary:
     stopped: str = ""
     blind: list[str] = field(default_factory=list)
     doing: str = ""
+    spent: dict[str, float] = field(default_factory=dict)
+    looks: Counter[str] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
@@ -355,6 +359,9 @@ class Runner:
         patient = scene.patient
         where = f" ({needs})" if needs else ""
         self.summary.notes += filter(None, [scene.slow()])
+        self.summary.looks += patient.looks
+        for name, seconds in patient.spent.items():
+            self.summary.spent[name] = self.summary.spent.get(name, 0.0) + seconds
         left = len(scene.waiting) + scene.let_go
         if left and needs and self._had_enough(scene):
             share = scene.seconds / self.summary.seconds

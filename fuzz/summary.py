@@ -18,6 +18,9 @@ from spark_reports.rows import FUZZ_ENGINES, FindingRow
 MOST_FINDINGS = 50
 """So many findings are shown on a page; the rows have all."""
 
+DEAREST = 4
+"""So many oracles are named with what they cost."""
+
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -41,6 +44,8 @@ class Outcome:
         failed: Why the node or the harness failed; empty otherwise.
         earlier: Cases of earlier parts of the run, by campaign.
         jobs: How many processes played.
+        spent: Seconds that each oracle took for looks at a node that was well.
+        looks: How many those were.
     """
 
     coverage: Coverage = field(default_factory=Coverage)
@@ -58,6 +63,8 @@ class Outcome:
     failed: str = ""
     earlier: Counter[str] = field(default_factory=Counter)
     jobs: int = 1
+    spent: dict[str, float] = field(default_factory=dict)
+    looks: Counter[str] = field(default_factory=Counter)
 
     @property
     def total(self) -> int:
@@ -72,8 +79,12 @@ class Outcome:
     @property
     def healthy_rate(self) -> float:
         """Cases a second while no finding was looked into and no node started again."""
-        well = self.seconds - self.lost / self.jobs
-        return self.total / well if well > 0 else 0.0
+        return self.total / self.well if self.well > 0 else 0.0
+
+    @property
+    def well(self) -> float:
+        """Seconds in which no finding was looked into and no node started again."""
+        return self.seconds - self.lost / self.jobs
 
     @property
     def new(self) -> list[FindingRow]:
@@ -103,6 +114,9 @@ def merged(outcomes: Sequence[Outcome]) -> Outcome:
         whole.restarts += one.restarts
         whole.slowest_restart = max(whole.slowest_restart, one.slowest_restart)
         whole.left_out += one.left_out
+        whole.looks += one.looks
+        for name, seconds in one.spent.items():
+            whole.spent[name] = whole.spent.get(name, 0.0) + seconds
         whole.notes += [note for note in one.notes if note not in whole.notes]
         whole.interrupted |= one.interrupted
         whole.stopped = whole.stopped or one.stopped
@@ -193,7 +207,24 @@ def _asides(outcome: Outcome) -> Iterator[str]:
         yield f"{outcome.left_out} cases left out: they would only have met findings that were met often{so}"
     if outcome.restarts:
         yield f"{outcome.restarts} restarts, the longest {outcome.slowest_restart:.2f} s"
+    if outcome.well > 0 and outcome.spent:
+        yield f"oracles took {_share(outcome, outcome.spent)} of the time while the node was well: {_dearest(outcome)}"
     yield from outcome.notes
+
+
+def _share(outcome: Outcome, names: Iterable[str]) -> str:
+    """Returns what some oracles took of the time in which the node was well."""
+    share = sum(outcome.spent[name] for name in names) / (outcome.well * outcome.jobs)
+    return f"{100 * share:.1f} %"
+
+
+def _dearest(outcome: Outcome) -> str:
+    """Returns what each of the dearest oracles took, all in all and for one look."""
+    names = sorted(outcome.spent, key=outcome.spent.__getitem__, reverse=True)[:DEAREST]
+    return ", ".join(
+        f"{name} {_share(outcome, [name])} ({outcome.spent[name] / outcome.looks[name] * 1e6:,.0f} us a look)"
+        for name in names
+    )
 
 
 def verdict(outcome: Outcome) -> str:

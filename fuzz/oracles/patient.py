@@ -6,7 +6,7 @@ import os
 import random
 import select
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from statistics import median
@@ -105,8 +105,8 @@ class Patient:
         exchange: How long an exchange of the canary takes.
         opening: How long a new session takes.
         called: Seconds that the latest new session took, if it was served.
-        spent: Seconds that each oracle took.
-        looks: How often each was asked.
+        spent: Seconds that each oracle took for looks at a node that was well.
+        looks: How many those were.
         cases: Cases since the node was started.
         lately: Returns what became of other cases that the node still has to do with.
         familiar: What the states need was lost before, and that is confirmed: it is not waited for so long again.
@@ -136,7 +136,7 @@ class Patient:
         self.called: float | None = None
         self.notes: dict[str, str] = {}
         self.failures: dict[str, str] = {}
-        self.spent: dict[str, float] = {}
+        self.spent: defaultdict[str, float] = defaultdict(float)
         self.looks: Counter[str] = Counter()
         self.cases = 0
         self.lately: Callable[[], Iterable[Played]] = tuple
@@ -407,13 +407,13 @@ class Patient:
         began = start = clock()
         for one in self._plan(when, names):
             objection = self._ask(one, played)
-            now = clock()
-            self.spent[one.name] = self.spent.get(one.name, 0.0) + now - began
-            self.looks[one.name] += 1
-            began = now
             if objection is not None:
                 # One about a case that was played a while ago has nothing to do with it.
                 return objection if objection.case is not None else self.more_of(objection)
+            now = clock()
+            self.spent[one.name] += now - began
+            self.looks[one.name] += 1
+            began = now
         if when is not When.CASE:
             self._ended(when, began - start)
         return None

@@ -57,6 +57,22 @@ def test_text_has_rates_coverage_findings_and_how_to_repeat() -> None:
     assert "2 restarts, the longest 0.70 s" in text
 
 
+def test_what_the_dearest_oracles_cost_is_told_of_all_processes() -> None:
+    one = outcome(
+        lost=2.0,
+        spent={"process": 0.0036, "canary": 0.1, "ping": 0.2, "cpu": 0.004, "stderr": 0.008},
+        looks=Counter(process=1000, canary=50, ping=40, cpu=1, stderr=1000),
+    )
+    looks = "ping {} % (5,000 us a look), canary {} % (2,000 us a look), stderr {} % (8 us a look), cpu {} % (4,000 us a look)"
+    text = as_text(one, "r")
+    told = looks.format("10.0", "5.0", "0.4", "0.2")
+    assert f"oracles took 15.8 % of the time while the node was well: {told}\n" in text
+    both = as_text(merged([one, outcome(lost=2.0, spent={"ping": 0.1}, looks=Counter(ping=60))]), "r")
+    told = looks.replace("5,000", "3,000").format("7.5", "2.5", "0.2", "0.1")
+    assert f"oracles took 10.4 % of the time while the node was well: {told}\n" in both
+    assert "oracles" not in as_text(outcome(), "r")
+
+
 def test_what_to_type_can_be_typed_whatever_the_folder_is_called() -> None:
     whole = outcome(findings=[finding()])
     assert "zenoh-fuzz replay 'runs/my run/findings/" in as_text(whole, "runs/my run")
