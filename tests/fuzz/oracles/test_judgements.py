@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -334,3 +335,5 @@ def test_every_oracle_has_a_name_and_a_purpose() -> None:
         "time",
     ]
     assert all(oracle.purpose and not oracle.purpose.endswith(".") for oracle in ORACLES.values())
+    page = (Path(__file__).parents[3] / "docs" / "fuzzing.md").read_text()
+    assert [name for name in ORACLES if f"`{name}`" not in page] == []
