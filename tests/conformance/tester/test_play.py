@@ -203,11 +203,11 @@ def test_handshake_by_hand_with_a_real_node(real: Tester) -> None:
 
 def test_groups_of_a_parallel_step_go_on_side_by_side(tester: Tester, port: int) -> None:
     started = time.monotonic()
-    pause = tuple((steps.Advance(seconds=0.3), steps.Note(text=str(number))) for number in range(3))
+    pause = tuple((steps.Advance(seconds=0.5), steps.Note(text=str(number))) for number in range(3))
     nested = steps.Parallel(groups=(steps.Parallel(groups=pause).groups[0], pause[1]))
     played = play(tester, opened(steps.Parallel(groups=(*pause, (nested,))), port=port))
     assert played.met
-    assert 0.3 <= time.monotonic() - started < 0.75
+    assert 0.5 <= time.monotonic() - started < 1.0
 
 
 def test_waiting_group_does_not_hold_up_the_one_it_waits_for(tester: Tester, port: int) -> None:

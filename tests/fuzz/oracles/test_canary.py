@@ -208,10 +208,10 @@ def test_a_node_without_routes_is_still_asked_in_old_sessions(node: RouterNode) 
 
 
 def test_a_beat_does_not_wait_for_what_is_late_and_says_nothing_of_it(patient: Patient) -> None:
-    router_of(patient).delay = 0.02
+    router_of(patient).delay = 0.4
     began = time.perf_counter()
     assert patient.examine(When.BEAT) is None
-    assert time.perf_counter() - began < 0.02
+    assert time.perf_counter() - began < 0.4
     router_of(patient).delay = 0.0
     assert patient.examine(When.ODD) is None
 
