@@ -160,8 +160,14 @@ def is_there() -> bool:
     return True
 
 
+_for_others: dict[str, Tshark] = {}
+"""Those that start another as a user who is not root, by their paths: who puts one of these on the path finds it again."""
+
+
 @cache
 def _known(path: str) -> Tshark:
+    if path in _for_others:
+        return _for_others[path]
     try:
         run = subprocess.run([path, "--version"], capture_output=True, timeout=_PATIENCE, check=False)
     except OSError as error:
@@ -194,7 +200,8 @@ def _for_root(found: Tshark) -> Tshark:
         if setpriv is not None and _runs(
             other := replace(found, path=_started_by(setpriv, found.path)), probe
         ):
-            return replace(other, refuses=True)
+            found = _for_others[str(other.path)] = replace(other, refuses=True)
+            return found
     # Without a folder for scripts it has no Lua, whoever starts it.
     return replace(found, refuses=EVERYBODY in found.folders())
 

@@ -17,6 +17,8 @@ settings.register_profile("search", deadline=None, suppress_health_check=[Health
 settings.register_profile("ours", settings.get_profile("search"), derandomize=True)
 settings.load_profile("ours")
 
+# The processes of xdist get the environment of the one that starts them, and find tshark for themselves.
+os.environ["PATH"] = os.environ.setdefault("PATH_BEFORE_TESTS", os.environ["PATH"])
 if tshark.is_there() and (found := tshark.find()).refuses:
     # Tests start it by its name as well.
     os.environ["PATH"] = os.pathsep.join((str(found.path.parent), os.environ["PATH"]))

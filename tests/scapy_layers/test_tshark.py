@@ -49,6 +49,7 @@ def test_root_starts_it_as_somebody_else_where_it_refuses_scripts(refusing: Path
     assert found.path != refusing
     assert found.path.name == refusing.name
     assert [plugin.name for plugin in found.plugins("-X", "lua_script:a")] == ["probe.lua"]
+    assert tshark.find(found.path) is found
 
 
 def test_root_is_told_what_to_do_where_it_cannot_become_somebody_else(

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -253,17 +254,30 @@ def test_port_is_decoded_as_told(tmp_path: Path) -> None:
         assert capture[6].zenoh.keyexpr == "a"
 
 
+@contextmanager
+def writing(path: str, pipe: Path) -> Iterator[None]:
+    """Writes a file into a pipe, and gives up at the end: where tshark has failed nobody reads it."""
+    with subprocess.Popen(["sh", "-c", f"exec cat '{path}' > '{pipe}'"]) as writer:
+        try:
+            yield
+        finally:
+            writer.kill()
+
+
 @pytest.mark.parametrize("refuses", [False, True])
 def test_live_packets_come_one_by_one(
     talk: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, refuses: bool
 ) -> None:
-    found = replace(tshark.find(), refuses=refuses)
+    found = tshark.find()
+    if found.refuses and not refuses:
+        pytest.skip("this tshark runs no scripts of ours as root")
+    found = replace(found, refuses=refuses)
     monkeypatch.setattr(tshark, "find", lambda _=None: found)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with (
         wireshark.live(str(pipe), display_filter="zenoh.put") as capture,
-        subprocess.Popen(["sh", "-c", f"cat '{talk}' > '{pipe}'"]),
+        writing(talk, pipe),
     ):
         packets = capture.sniff_continuously(packet_count=2)
         data = [packet.zenoh.get_field_as_list("put.data") for packet in packets]
@@ -275,17 +289,12 @@ def test_live_capture_ends_when_its_time_is_over(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     header = bytes.fromhex("d4c3b2a1020004000000000000000000000004000100 0000")
-    with (
-        wireshark.live(str(pipe)) as capture,
-        subprocess.Popen(["sh", "-c", f"exec 3> '{pipe}'; cat >&3"], stdin=subprocess.PIPE) as writer,
-    ):
-        assert writer.stdin is not None
-        writer.stdin.write(header)
-        writer.stdin.flush()
+    # It is open for both, so that nobody waits for the other.
+    with wireshark.live(str(pipe)) as capture, pipe.open("r+b", buffering=0) as writer:
+        writer.write(header)
         # The writer holds the pipe open: without the limit this would not come back.
         capture.sniff(timeout=0.5)
         assert len(capture) == 0
-        writer.stdin.close()
 
 
 # Wrong use ----------------------------------------------------------------------------------------
