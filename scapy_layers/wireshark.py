@@ -233,7 +233,7 @@ def _loading(found: Tshark, _dissector: bytes) -> tuple[list[str], FieldTable]:
     loading = parameters(found.path)
     fields = found.fields(PROTOCOL, *loading)
     if f"{PROTOCOL}.frame.sn" not in fields:
-        if found.refuses:
+        if found.refuses and all(plugin.path != script() for plugin in found.plugins(*loading)):
             raise TsharkError(program.where_root_may(found))
         raise TsharkError(
             f"{found.path} does not load {script()}: it has no Lua, or another Zenoh dissector has taken its name; "
