@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import pickle
 import random
 import struct
@@ -296,10 +298,12 @@ def test_parts_of_a_stream_are_together_the_whole(
     assert rows([chunk for split in splits for chunk in scan.chunks(path, split=split)]) == whole
 
 
-def test_gzip_is_one_part(tmp_path: Path) -> None:
-    path = tmp_path / "x.pcap.gz"
-    path.write_bytes(gzip.compress(written(timed(said(many(PUTS, 1)))), 0))
-    assert [(split.start, split.end) for split in scan.plan(path, 1000)] == [(0, None)]
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, lzma.compress])
+def test_compressed_file_is_one_part(packed: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path, data = tmp_path / "x.pcap.packed", written(timed(said(many(PUTS, 1))))
+    path.write_bytes(packed(data))
+    assert [(split.start, split.end) for split in scan.plan(path, 100)] == [(0, None)]
+    assert rows(scan.chunks(path)) == rows(scan.chunks(io.BytesIO(data)))
 
 
 def test_last_part_of_a_damaged_file_tells_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
