@@ -21,7 +21,7 @@ from scapy_layers.scan import Split, scanner
 from scapy_layers.scan.plain import Language, Plain
 from scapy_layers.scan.scanner import Scanner
 from tests.benchmarks._common import frame, prefixed, put
-from tests.scapy_layers.packets import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, ethernet, ipv4, udp
+from tests.scapy_layers.packets import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, RST, ethernet, ipv4, udp
 from tests.scapy_layers.scan.heard import (
     Packet,
     batch_stream,
@@ -220,6 +220,27 @@ def mutated(given: list[Packet], rng: random.Random) -> list[Packet]:  # noqa: C
             case _:
                 del changed[at:]
     return changed
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_connections_that_are_reset_give_what_is_heard(seed: int) -> None:
+    """Some go on behind it, soon or late; others are as expected all the while."""
+    rng = random.Random(seed)
+    frames: list[bytes] = []
+    talks = [said(many(PUTS[:60], 1 + which % 3), port=50_000 + which) for which in range(8)]
+    reset = frame(b"", 2030, forward=False, flags=RST)
+    while any(talks):
+        which = rng.randrange(8)
+        del talks[which][: len(taken := talks[which][: rng.randrange(1, 9)])]
+        frames += taken
+        if which < 4 and rng.random() < 0.2:
+            frames.append(reset[:36] + (50_000 + which).to_bytes(2, "big") + reset[38:])
+    time, timed_ = 10**18, []
+    for each in frames:
+        time += rng.choice([10**6, 10**6, 10**7, rng.randrange(10**9)])
+        timed_.append((time, 1, each, len(each)))
+    found = same(written(timed_), block=rng.choice([5, 64, 1 << 14]))
+    assert len(found) > 200
 
 
 def test_file_that_ends_inside_a_packet_gives_all_in_front_and_an_error() -> None:
