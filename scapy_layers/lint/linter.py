@@ -60,7 +60,12 @@ class Linter:
                 for rule, found in rules_lease.wordless(link, unit):
                     yield Finding(rule, found.text, found.known, unit.number, unit.time, unit.way)
             case Batch() | Datagram():
-                yield from self._batch(unit, link, side)
+                broken = self._batch(unit, link, side)
+                if isinstance(unit, Datagram) and self._memory.again(unit):
+                    # It was captured twice, or the network doubled it: no fault of who sent it.
+                    list(broken)
+                else:
+                    yield from broken
 
     def _batch(self, unit: Batch | Datagram, link: LinkNotes, side: int) -> Iterator[Finding]:
         first = True

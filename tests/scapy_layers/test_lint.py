@@ -406,6 +406,25 @@ def test_handshake_of_which_each_datagram_was_captured_twice_breaks_nothing() ->
     assert broken(twice_each) == set()
 
 
+@pytest.mark.parametrize("name", ["direct_datagrams", "datagrams", "udp6", "joins"])
+def test_capture_that_has_each_datagram_twice_breaks_no_more(name: str) -> None:
+    once = list(units_of(Path(__file__).parents[2] / "pcaps" / f"{name}.pcapng"))
+    twice_each = [one for unit in once for one in ((unit, unit) if isinstance(unit, Datagram) else (unit,))]
+    assert list(findings(iter(twice_each))) == list(findings(iter(once)))
+
+
+def test_request_that_is_said_again_later_is_no_copy() -> None:
+    story = opened(
+        Init(zid=CLIENT, extensions=[LowLatency()]),
+        Init(A=1, zid=ROUTER, whatami=WhatAmI.ROUTER, cookie=b"cook", extensions=[LowLatency()]),
+        on=Story(link(tcp=False)),
+    )
+    story.say(0, request(1)).say(0, request(1), after=SECOND // 50)
+    assert "ZN-REQ-006" not in broken(story)
+    story.say(0, request(1), after=SECOND // 2)
+    assert "ZN-REQ-006" in broken(story)
+
+
 def test_session_between_the_endpoints_of_one_that_was_closed_breaks_nothing() -> None:
     story = opened(on=Story(link(tcp=False))).say(0, Close())
     again = opened(

@@ -132,6 +132,7 @@ end
 local T = {}
 
 local function note(kind, text)
+  if T.b.again then return end
   local remark = T.remarks
   if not remark then
     remark = {}
