@@ -91,7 +91,10 @@ def links(connections: DataFrame) -> DataFrame:
 
 
 def _endpoint(address: str, port: str) -> Column:
-    return sf.concat_ws(":", address, port)
+    host = sf.when(sf.col(address).contains(":"), sf.format_string("[%s]", address)).otherwise(
+        sf.col(address)
+    )
+    return sf.concat_ws(":", host, port)
 
 
 def place() -> Column:
