@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import struct
+import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
+import scapy.interfaces
 import scapy.sendrecv
+from scapy.config import conf
 from scapy.layers.inet import TCP
 from scapy.utils import rdpcap, wrpcap
 
@@ -90,3 +95,50 @@ def test_what_was_lost_and_what_waited_for_it_is_shown(
     monkeypatch.setattr(scapy.sendrecv, "sniff", replay)
     assert main(["live", "-i", "lo"]) == 0
     assert [line.split()[2:] for line in capsys.readouterr().out.splitlines()] == expected
+
+
+class Socket:
+    """What Scapy listens with, and the socket in it: of the packets behind its opening it loses seven."""
+
+    def __init__(self) -> None:
+        self.ins = self
+        self.room: list[int] = []
+        self.losses = [3, 7]
+
+    def setsockopt(self, _level: int, _name: int, size: int) -> None:
+        self.room.append(size)
+
+    def getsockopt(self, _level: int, _name: int, _size: int) -> bytes:
+        return struct.pack("II", 100, self.losses.pop(0))
+
+    def dup(self) -> Socket:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what was lost")
+def test_packets_for_which_there_was_no_room_are_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening, asked = Socket(), []
+
+    def opened(**options: Any) -> Socket:
+        asked.append((options, conf.bufsize))
+        return listening
+
+    def sniff(L2socket: Any, iface: str, **_: Any) -> None:  # noqa: N803  (as Scapy calls it)
+        assert L2socket(iface=iface) is listening
+
+    monkeypatch.setattr(scapy.interfaces, "resolve_iface", lambda _: SimpleNamespace(l2listen=lambda: opened))
+    monkeypatch.setattr(scapy.sendrecv, "sniff", sniff)
+    usual = conf.bufsize
+    assert main(["live", "-i", "lo"]) == 0
+    assert told(capsys).startswith("zenoh-dissect: 7 packets came faster than they are shown, and were lost")
+    assert asked == [({"iface": "lo"}, 64 << 20)]
+    assert conf.bufsize == usual
+    assert listening.room == [64 << 20]
