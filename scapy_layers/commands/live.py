@@ -97,7 +97,7 @@ def _live(arguments: argparse.Namespace) -> int:
         if not view.done:
             view.show(gap)
 
-    session = ZenohSession(ports=arguments.port, missing=missing)
+    session = ZenohSession(ports=arguments.port, missing=missing, frames=True)
     bpf = _filter(arguments.port)
     listening = _Listening()
     try:
