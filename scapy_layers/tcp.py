@@ -26,8 +26,8 @@ _HALF = 1 << 31
 _REWINDS = 8
 """How often a start in mid stream may turn out to have been an earlier one."""
 
-PATIENCE = 64
-"""Packets of the capture for which a segment may come behind the bare acknowledgement of it,"""
+PATIENCE = 24
+"""Packets of the capture for which a segment may come behind the bare acknowledgement of it: each takes the long way,"""
 
 PATIENT = 1_000_000_000
 """and ns, whichever is over first."""

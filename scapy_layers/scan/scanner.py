@@ -29,7 +29,7 @@ from scapy_layers.scan.headers import Headers, Mask, headers
 from scapy_layers.scan.pieces import Chunk, Many, Pieces
 from scapy_layers.scan.records import Array, Position, Records
 from scapy_layers.scan.watch import LINKS, MISSES, Talk, Watch
-from scapy_layers.tcp import PIECE, SEQUENCE
+from scapy_layers.tcp import PATIENCE, PIECE, SEQUENCE
 
 BLOCK = 1 << 14
 """Packets that are looked at together, at most."""
@@ -42,8 +42,8 @@ _SOME = 1 / 16
 _MOST = 15 / 16
 """Parts of a block that went the exact way between which blocks become smaller, down to that."""
 
-_BEHIND = 16
-"""So many packets behind one that is not as expected its connection may be as expected again."""
+_BEHIND = PATIENCE + 8
+"""So many packets behind one that is not as expected its connection may be as expected again: a hole is waited for."""
 
 BLOCK_BYTES = 8 << 20
 """Bytes of them, about."""

@@ -476,13 +476,13 @@ def disordered(*between: Callable[[Talk], None]) -> list[Segment]:
 
 
 def test_segment_captured_behind_the_acknowledgement_of_it_is_not_lost() -> None:
-    seen = list(units(disordered(*[Talk.acknowledge] * 60)))
+    seen = list(units(disordered(*[Talk.acknowledge] * 20)))
     assert batches(seen) == HANDSHAKE + PUTS[:3]
     assert not gaps(seen)
 
 
 def test_acknowledged_segment_is_waited_for_no_longer_than_some_packets_or_a_second() -> None:
-    segments = disordered(*[Talk.acknowledge] * 70)
+    segments = disordered(*[Talk.acknowledge] * 30)
     seen = list(units(segments))
     assert batches(seen) == [*HANDSHAKE, PUTS[0], PUTS[2]]
     assert [unit.number for unit in seen if isinstance(unit, Gap)] == [8], "the packet behind it"
