@@ -29,7 +29,7 @@ from scapy_layers.cutter import ZENOH, Cutter
 from scapy_layers.framing import Framing, plausible
 from scapy_layers.ip import Decoder, LinkType, Segment, TcpFlag
 from scapy_layers.links import Batch, Check, Datagram, End, Endpoint, Gap, Limits, Link, Unit, Way
-from scapy_layers.tcp import SEQUENCE, Event, Order, Piece, ahead_of
+from scapy_layers.tcp import FAR, SEQUENCE, Event, Order, Piece, ahead_of
 
 __all__ = [
     "Batch",
@@ -105,7 +105,7 @@ def units_of(  # noqa: C901  (one loop over packets, by the short way or the lon
             if time >= reader.due:
                 yield from reader.overdue(time)
             if link == ethernet and end - begin >= least:
-                kind, first, total, fragment, protocol, ends, seq, _, words, flags = headers(buffer, begin)
+                kind, first, total, fragment, protocol, ends, seq, ack, words, flags = headers(buffer, begin)
                 flow = find(ends)
                 at, stop = begin + 34 + (words >> 4) * 4, begin + 14 + total
                 if (
@@ -122,6 +122,8 @@ def units_of(  # noqa: C901  (one loop over packets, by the short way or the lon
                 ):
                     flow.number, flow.time = number, time
                     flow.expected = (seq + stop - at) & SEQUENCE
+                    if ack != flow.peer.expected and flags & _ACK:
+                        flow.compare(ack)
                     if flow.lacking:
                         at, batches = reader.complete(flow, buffer, at, stop)
                         yield from batches
@@ -185,6 +187,18 @@ class _Flow:
     def held(self) -> int:
         """Bytes that wait."""
         return self.order.held + self.cutter.held
+
+    def compare(self, ack: int) -> None:
+        """Takes note of an acknowledgement of what was not captured by then."""
+        peer, link = self.peer, self.way.link
+        if peer.way.framing is Framing.FOREIGN:
+            return  # nobody keeps count
+        position = peer.expected if peer.expected >= 0 else peer.order.next
+        if position is None:
+            # All of the other side was captured later than this: it accepted the connection.
+            link.disordered = link.disordered or self.order.begun is not None
+        elif 0 < ahead_of(position + peer.order.finished, ack) <= FAR:  # a FIN takes a number as well
+            link.disordered = True
 
     def arm(self) -> None:
         """Lets the next segment take the short way, when all is in order."""
@@ -376,8 +390,8 @@ class Reader:
         flow.number, flow.time = segment.number, segment.time
         flow.disarm()
         peer = flow.peer
-        if flags & _ACK and peer.order.waiting is not None:
-            yield from self._acknowledge(peer, segment)
+        if flags & _ACK:
+            yield from self._acknowledge(flow, segment)
         if flags & _RST:
             self._reset(flow, segment)
             return
@@ -395,12 +409,16 @@ class Reader:
         if flow.order.waiting is not None:
             peer.disarm()
 
-    def _acknowledge(self, flow: _Flow, segment: Segment) -> Iterator[Unit]:
-        """Takes what the other side of a direction says it has."""
+    def _acknowledge(self, flow: _Flow, segment: Segment) -> Iterable[Unit]:
+        """Takes what one side says it has of the other one."""
+        order = flow.peer.order
+        if segment.data:
+            flow.compare(segment.ack)
+        if order.waiting is None:
+            return ()
         bare = not segment.data and not segment.missing and not segment.flags & _SPECIAL
-        return self._bytes(
-            flow, flow.order.acknowledged(segment.ack, segment.number, segment.time, bare=bare)
-        )
+        acknowledged = order.acknowledged(segment.ack, segment.number, segment.time, bare=bare)
+        return self._bytes(flow.peer, acknowledged)
 
     def _bytes(self, flow: _Flow, events: Iterator[Event]) -> Iterator[Unit]:
         """Cuts what comes into order."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import random
+import struct
 from collections.abc import Callable, Iterable
 
 import pytest
@@ -489,6 +490,36 @@ def test_acknowledged_segment_is_waited_for_no_longer_than_some_packets_or_a_sec
     few = disordered(*[Talk.acknowledge] * 3)
     assert batches(units(few)) == HANDSHAKE + PUTS[:3]
     assert batches(units([*few[:-2], *later(few[-2:], 1)])) == [*HANDSHAKE, PUTS[0], PUTS[2]]
+
+
+@pytest.mark.parametrize("late", [1, 2])
+def test_connection_is_known_to_be_disordered_before_an_answer_that_was_captured_early(late: int) -> None:
+    talk = Talk().open()
+    for sn in range(10):
+        talk.say(prefixed(put(500 + sn)))
+        talk.acknowledge()
+        talk.say(prefixed(put(700 + sn)), back=True)
+    packets = [
+        ethernet(
+            struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(one.data), 1, 0, 64, 6, 0)
+            + one.source
+            + one.target
+            + struct.pack(">HHIIBBHHH", one.sport, one.dport, one.seq, one.ack, 0x50, one.flags, 512, 0, 0)
+            + one.data
+        )
+        for one in talk.segments
+    ]
+    orderly = list(units_of(io.BytesIO(pcap(packets))))
+    assert batches(orderly)[4:7] == [put(500), put(700), put(501)]
+    assert not any(unit.way.link.disordered for unit in orderly)
+    question = next(at for at, one in enumerate(talk.segments) if one.data == prefixed(put(504)))
+    packets.insert(question + 2 * late, packets.pop(question))
+    told: dict[bytes, bool] = {}
+    for unit in units_of(io.BytesIO(pcap(packets))):
+        if isinstance(unit, Batch):
+            told[unit.data] = unit.way.link.disordered
+    assert not told[put(703)]
+    assert told[put(704)]
 
 
 def test_answer_to_what_is_behind_a_hole_comes_behind_it() -> None:
