@@ -1,4 +1,4 @@
-"""Capture files: pcap and pcapng, plain or gzip, whole or as they arrive, into the segments they hold.
+"""Capture files: pcap and pcapng, plain or compressed, whole or as they arrive, into the segments they hold.
 
 A file is read in pieces of bounded size and never asked to seek, so standard input will do and memory stays
 flat. What a length in the file claims is checked before anything is allocated.
@@ -6,6 +6,8 @@ flat. What a length in the file claims is checked before anything is allocated.
 
 from __future__ import annotations
 
+import bz2
+import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ from contextlib import AbstractContextManager, nullcontext
 from math import gcd
 from pathlib import Path
 from struct import Struct
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import BinaryIO, NamedTuple, Protocol, TypeAlias
 
 from scapy_layers.ip import Decoder, LinkType, Segment
 
@@ -157,7 +159,15 @@ def _runs(source: _Bytes) -> Iterator[Run]:
         return _pcapng(source, buffer)
     if not buffer and not source.damage:
         raise CaptureError("the file is empty")
-    raise CaptureError(source.damage or f"neither pcap nor pcapng: the file begins with {magic.hex(' ')}")
+    raise CaptureError(source.damage or no_capture(magic))
+
+
+def no_capture(magic: bytes) -> str:
+    """Says what is wrong with a file that begins with these four bytes."""
+    for begins, (what, how) in _NOT_READ.items():
+        if magic.startswith(begins):
+            return f"compressed with {what}, which is not read here: decompress it first ({how})"
+    return f"neither pcap nor pcapng: the file begins with {magic.hex(' ')}"
 
 
 def _pcap(source: _Bytes, buffer: bytes, order: str, unit: int) -> Iterator[Run]:
@@ -356,6 +366,24 @@ def _pcapng(source: _Bytes, buffer: bytes) -> Iterator[Run]:
 # From files to bytes ------------------------------------------------------------------------------
 
 _GZIP_MAGIC = b"\x1f\x8b"
+_BZIP2_MAGIC = b"BZh"
+_XZ_MAGIC = b"\xfd7zXZ"
+_MAGIC = max(map(len, (_GZIP_MAGIC, _BZIP2_MAGIC, _XZ_MAGIC)))
+
+_NOT_READ = {
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstd -d FILE"),
+    b"\x04\x22\x4d\x18": ("lz4", "lz4 -d FILE"),
+    b"PK\x03\x04": ("zip", "unzip FILE"),
+}
+"""What files begin with that Python has no module for, or that hold several files, and what to do with them."""
+
+_XZ_MEMORY = 128 << 20
+"""Bytes that decompressing xz may take: ``xz -9`` asks for 65 MiB, a hostile file for 4 GiB."""
+
+
+def is_compressed(head: bytes) -> bool:
+    """Tells from its first bytes whether a file is compressed in a way that is read here."""
+    return head.startswith((_GZIP_MAGIC, _BZIP2_MAGIC, _XZ_MAGIC))
 
 
 class _Damaged(Exception):
@@ -411,10 +439,16 @@ def _pieces(file: BinaryIO, progress: Callable[[int], None] | None) -> Iterator[
     head = b""
     for piece in raw:
         head += piece
-        if len(head) >= len(_GZIP_MAGIC):
+        if len(head) >= _MAGIC:
             break
     whole = _chain(head, raw)
-    return _inflate(whole) if head.startswith(_GZIP_MAGIC) else whole
+    if head.startswith(_GZIP_MAGIC):
+        return _inflate(whole)
+    if head.startswith(_BZIP2_MAGIC):
+        return _unpack(whole, "bzip2", bz2.BZ2Decompressor)
+    if head.startswith(_XZ_MAGIC):
+        return _unpack(whole, "xz", _xz)
+    return whole
 
 
 def _raw(file: BinaryIO, progress: Callable[[int], None] | None) -> Iterator[bytes]:
@@ -466,3 +500,42 @@ def _bytewise(unzip: zlib._Decompress, data: bytes) -> Iterator[bytes]:
             yield unzip.decompress(data[at : at + 1])
         except zlib.error:
             return
+
+
+class _Decompressor(Protocol):
+    """What ``bz2`` and ``lzma`` have in common."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
+
+
+def _xz() -> lzma.LZMADecompressor:
+    return lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+
+
+def _unpack(pieces: Iterator[bytes], what: str, begin: Callable[[], _Decompressor]) -> Iterator[bytes]:
+    """Decompresses one or more streams; of blocks that are damaged nothing is handed out."""
+    unpack, begun = begin(), False
+    for piece in pieces:
+        some = piece
+        while some or not unpack.needs_input:
+            if unpack.eof:
+                some = some.lstrip(b"\0")
+                if not some:
+                    break
+                unpack = begin()
+            begun = True
+            try:
+                data = unpack.decompress(some, CHUNK)
+            except (OSError, lzma.LZMAError) as error:
+                raise _Damaged(f"the {what} data cannot be decompressed: {error}") from None
+            if data:
+                yield data
+            some = unpack.unused_data if unpack.eof else b""
+    if begun and not unpack.eof:
+        raise _Damaged(f"the {what} data ends too early")

@@ -51,9 +51,11 @@ class Link:
         first: Who connected; when that is not in the capture, who sent the first packet of it.
         second: The other one.
         ways: Both directions; the first one is from ``first`` to ``second``.
+        disordered: One side acknowledged what was not captured by then: answers may stand in front of what they
+            answer.
     """
 
-    __slots__ = ("first", "number", "second", "tcp", "ways")
+    __slots__ = ("disordered", "first", "number", "second", "tcp", "ways")
 
     def __init__(self, number: int, tcp: bool, first: Endpoint, second: Endpoint, check: Check) -> None:
         self.number = number
@@ -61,6 +63,7 @@ class Link:
         self.first = first
         self.second = second
         self.ways = Way(self, True, check), Way(self, False, check)
+        self.disordered = False
 
     def __repr__(self) -> str:
         return f"<Link {self.number} {self.first} {'TCP' if self.tcp else 'UDP'} {self.second}>"

@@ -2,6 +2,8 @@
 
 A hole in a TCP stream is given up when the other side has acknowledged what lies behind it, when too much waits,
 or at the end; then a ``Gap`` says what is missing, and reading goes on where batches can be told to begin again.
+Behind a RST a connection is read on for a moment: what the other side had sent before it heard of it was on the
+wire, and is in the capture. What comes later is a link of its own, of which the beginning was not captured.
 A stream that shows itself to be something else is left alone.
 """
 
@@ -10,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from heapq import heappop, heappush
 from ipaddress import ip_address
+from itertools import chain
+from typing import NamedTuple
 
 from scapy_layers.capture import (
     ETHERTYPE_IP,
@@ -25,7 +29,7 @@ from scapy_layers.cutter import ZENOH, Cutter
 from scapy_layers.framing import Framing, plausible
 from scapy_layers.ip import Decoder, LinkType, Segment, TcpFlag
 from scapy_layers.links import Batch, Check, Datagram, End, Endpoint, Gap, Limits, Link, Unit, Way
-from scapy_layers.tcp import SEQUENCE, Event, Order, Piece, ahead_of
+from scapy_layers.tcp import FAR, SEQUENCE, Event, Order, Piece, ahead_of
 
 __all__ = [
     "Batch",
@@ -47,6 +51,15 @@ __all__ = [
 _FIN, _SYN, _RST, _ACK = (int(flag) for flag in TcpFlag)
 _SPECIAL = _FIN | _SYN | _RST
 
+LINGER = 1_000_000_000
+"""Nanoseconds for which a connection that was reset is read on: some round trips of any network."""
+
+_SOME = 64
+"""Times of which it does not matter whether they are remembered for nothing."""
+
+NEVER = 1 << 64
+"""A time behind all others."""
+
 
 def units(
     segments: Iterable[Segment], *, plausible: Check = plausible, limits: Limits | None = None
@@ -64,7 +77,7 @@ def units(
     yield from reader.finish()
 
 
-def units_of(
+def units_of(  # noqa: C901  (one loop over packets, by the short way or the long one)
     source: Source,
     *,
     progress: Callable[[int], None] | None = None,
@@ -89,8 +102,10 @@ def units_of(
     for buffer, records in runs(source, progress=progress):
         for time, link, begin, end, length in records:
             number += 1
+            if time >= reader.due:
+                yield from reader.overdue(time)
             if link == ethernet and end - begin >= least:
-                kind, first, total, fragment, protocol, ends, seq, _, words, flags = headers(buffer, begin)
+                kind, first, total, fragment, protocol, ends, seq, ack, words, flags = headers(buffer, begin)
                 flow = find(ends)
                 at, stop = begin + 34 + (words >> 4) * 4, begin + 14 + total
                 if (
@@ -107,6 +122,8 @@ def units_of(
                 ):
                     flow.number, flow.time = number, time
                     flow.expected = (seq + stop - at) & SEQUENCE
+                    if ack != flow.peer.expected and flags & _ACK:
+                        flow.compare(ack)
                     if flow.lacking:
                         at, batches = reader.complete(flow, buffer, at, stop)
                         yield from batches
@@ -140,9 +157,21 @@ class _Flow:
         number: Of the latest packet.
         time: Of the latest packet.
         ended: Nothing more is expected.
+        lingers: The connection was reset, and is read on for a moment.
     """
 
-    __slots__ = ("cutter", "ended", "expected", "lacking", "number", "order", "peer", "time", "way")
+    __slots__ = (
+        "cutter",
+        "ended",
+        "expected",
+        "lacking",
+        "lingers",
+        "number",
+        "order",
+        "peer",
+        "time",
+        "way",
+    )
     peer: _Flow
 
     def __init__(self, way: Way, limits: Limits) -> None:
@@ -152,12 +181,24 @@ class _Flow:
         self.expected = -1
         self.lacking = 0
         self.number = self.time = 0
-        self.ended = False
+        self.ended = self.lingers = False
 
     @property
     def held(self) -> int:
         """Bytes that wait."""
         return self.order.held + self.cutter.held
+
+    def compare(self, ack: int) -> None:
+        """Takes note of an acknowledgement of what was not captured by then."""
+        peer, link = self.peer, self.way.link
+        if peer.way.framing is Framing.FOREIGN:
+            return  # nobody keeps count
+        position = peer.expected if peer.expected >= 0 else peer.order.next
+        if position is None:
+            # All of the other side was captured later than this: it accepted the connection.
+            link.disordered = link.disordered or self.order.begun is not None
+        elif 0 < ahead_of(position + peer.order.finished, ack) <= FAR:  # a FIN takes a number as well
+            link.disordered = True
 
     def arm(self) -> None:
         """Lets the next segment take the short way, when all is in order."""
@@ -167,6 +208,7 @@ class _Flow:
             and order.quiet
             and (lacking := self.cutter.lacking) is not None
             and not self.ended
+            and not self.lingers
             and self.peer.order.waiting is None  # else acknowledgements have to be looked at
         ):
             assert order.next is not None
@@ -189,6 +231,22 @@ def _back(ends: bytes) -> bytes:
     return ends[size : 2 * size] + ends[:size] + ends[-2:] + ends[-4:-2]
 
 
+class _Reset(NamedTuple):
+    """A connection that was reset.
+
+    Attributes:
+        flow: One of its directions.
+        number: Of the packet with the RST.
+        time: Of that packet.
+        due: When it is over.
+    """
+
+    flow: _Flow
+    number: int
+    time: int
+    due: int
+
+
 class Reader:
     """All links of a capture.
 
@@ -196,6 +254,7 @@ class Reader:
         tcp: The flows of TCP by their ends.
         udp: The flows of UDP.
         held: Bytes that wait, in all.
+        due: The time from which on some connection that was reset is over.
     """
 
     def __init__(self, check: Check, limits: Limits) -> None:
@@ -205,10 +264,23 @@ class Reader:
         self._limits = limits
         self._links = 0
         self.held = 0
+        self.due = NEVER
+        self._resets: dict[int, _Reset] = {}
+        self._dues: list[tuple[int, int]] = []  # times, and the numbers of links, as a heap
 
     def take(self, segment: Segment) -> Iterator[Unit]:
         """Takes a segment, the long way."""
-        return self._take_tcp(segment) if segment.tcp else self._take_udp(segment)
+        taken = self._take_tcp(segment) if segment.tcp else self._take_udp(segment)
+        return taken if segment.time < self.due else chain(self.overdue(segment.time), taken)
+
+    def overdue(self, time: int) -> Iterator[Unit]:
+        """Ends the connections that were reset a moment before a time."""
+        while self._dues and self._dues[0][0] <= time:
+            due, number = heappop(self._dues)
+            reset = self._resets.get(number)
+            if reset is not None and reset.due == due:
+                yield from self._close(reset.flow, reset.number, reset.time)
+        self.due = self._dues[0][0] if self._dues else NEVER
 
     def complete(self, flow: _Flow, buffer: bytes, at: int, stop: int) -> tuple[int, Iterable[Batch]]:
         """Takes from a segment what a batch that has begun lacks, on the short way.
@@ -246,6 +318,7 @@ class Reader:
 
     def finish(self) -> Iterator[Unit]:
         """Tells all that is left."""
+        yield from self._end([reset.flow for reset in self._resets.values()])
         yield from self._finish([flow for flow in self.tcp.values() if flow.way.forward])
 
     # Links
@@ -274,6 +347,7 @@ class Reader:
         links = {flow.way.link: flow for flow in flows if flow.way.forward}
         links.pop(keep.way.link, None)
         oldest = sorted(links.values(), key=_latest)[: len(links) // 2 + 1]
+        yield from self._end(oldest)
         yield from self._finish(oldest)
         gone = {flow.way.link for flow in oldest}
         for table in (self.tcp, self.udp):
@@ -309,17 +383,17 @@ class Reader:
         flags = segment.flags
         if flags & _SYN:
             flow = yield from self._syn(flow, segment)
-        elif flow is None:
+        elif flow is None or (flow.ended and self._goes_on(flow, segment)):
             if not segment.data:
                 return  # neither acknowledgements nor a reset make a link
             flow = yield from self._link(segment)
         flow.number, flow.time = segment.number, segment.time
         flow.disarm()
         peer = flow.peer
-        if flags & _ACK and peer.order.waiting is not None:
-            yield from self._bytes(peer, peer.order.acknowledged(segment.ack))
+        if flags & _ACK:
+            yield from self._acknowledge(flow, segment)
         if flags & _RST:
-            yield from self._reset(flow, segment)
+            self._reset(flow, segment)
             return
         if flow.ended:
             return
@@ -334,6 +408,17 @@ class Reader:
         flow.arm()
         if flow.order.waiting is not None:
             peer.disarm()
+
+    def _acknowledge(self, flow: _Flow, segment: Segment) -> Iterable[Unit]:
+        """Takes what one side says it has of the other one."""
+        order = flow.peer.order
+        if segment.data:
+            flow.compare(segment.ack)
+        if order.waiting is None:
+            return ()
+        bare = not segment.data and not segment.missing and not segment.flags & _SPECIAL
+        acknowledged = order.acknowledged(segment.ack, segment.number, segment.time, bare=bare)
+        return self._bytes(flow.peer, acknowledged)
 
     def _bytes(self, flow: _Flow, events: Iterator[Event]) -> Iterator[Unit]:
         """Cuts what comes into order."""
@@ -357,24 +442,52 @@ class Reader:
             if flow.order.next is None and flow.peer.order.begun is not None:
                 flow.order.begin(begun)  # the other half of a handshake
                 return flow
-            yield from self._close(flow, segment)
+            yield from self._close(flow, segment.number, segment.time)
         flow = yield from self._link(segment, answered=bool(segment.flags & _ACK))
         flow.order.begin(begun)
         return flow
 
-    def _reset(self, flow: _Flow, segment: Segment) -> Iterator[Unit]:
-        expected = flow.order.next
-        if expected is None or abs(ahead_of(expected, segment.seq)) <= self._limits.early:
-            yield from self._close(flow, segment)
+    def _goes_on(self, flow: _Flow, segment: Segment) -> bool:
+        """Tells whether something new comes on a connection that is over: its beginning was not captured."""
+        behind = segment.seq + len(segment.data) & SEQUENCE
+        return (
+            bool(segment.data) and not segment.flags & _RST and flow.peer.ended and not flow.order.has(behind)
+        )
 
-    def _close(self, flow: _Flow, segment: Segment) -> Iterator[Unit]:
-        """Ends both directions where they are."""
+    def _reset(self, flow: _Flow, segment: Segment) -> None:
+        """Takes note of a RST."""
+        expected, link = flow.order.next, flow.way.link.number
+        believed = expected is None or abs(ahead_of(expected, segment.seq)) <= self._limits.early
+        if not believed or flow.lingers or (flow.ended and flow.peer.ended):
+            return
+        reset = _Reset(flow, segment.number, segment.time, segment.time + LINGER)
+        self._resets[link] = reset
+        heappush(self._dues, (reset.due, link))
+        if len(self._dues) > 2 * len(self._resets) + _SOME:
+            # Most of these are over: by a new connection, where the clock of the capture stands still.
+            self._dues = sorted((one.due, number) for number, one in self._resets.items())
+        self.due = self._dues[0][0]
+        flow.lingers = flow.peer.lingers = True
+        flow.peer.disarm()
+
+    def _end(self, flows: list[_Flow]) -> Iterator[Unit]:
+        """Ends those of some connections that were reset."""
+        for flow in flows:
+            reset = self._resets.get(flow.way.link.number)
+            if reset is not None:
+                yield from self._close(flow, reset.number, reset.time)
+
+    def _close(self, flow: _Flow, number: int, time: int) -> Iterator[Unit]:
+        """Ends both directions where they are, with a packet, or with the RST that stands in front of it."""
+        reset = self._resets.pop(flow.way.link.number, None)
+        if reset is not None:
+            number, time = reset.number, reset.time
         forward = flow if flow.way.forward else flow.peer
         yield from self._finish([forward], what="connection")
         for one in (forward, forward.peer):
             if not one.ended and one.way.framing in ZENOH:
-                yield End(one.way, segment.number, segment.time, True)
-            one.ended = True
+                yield End(one.way, number, time, True)
+            one.ended, one.lingers = True, False
 
     def _finish(self, forwards: list[_Flow], what: str = "capture") -> Iterator[Unit]:
         """Gives up all holes of some links, in the order of the packets behind them, and tells what is left.

@@ -1,7 +1,10 @@
 """One direction of a TCP connection: segments as they were captured into bytes in order, and holes.
 
 Sequence numbers count modulo 2**32 (RFC 9293, section 3.4). Of two segments that claim the same place the bytes
-that came first stay. What comes too early is held back until the hole in front of it is filled or given up.
+that came first stay. What comes too early is held back until the hole in front of it is filled or given up. A hole
+that the other side acknowledges need not be one of the stream: where packets of both directions are captured by
+several queues, an acknowledgement may stand in front of what it acknowledges. So it is waited for a moment, unless
+what acknowledges says more, which may be an answer to what is behind the hole.
 """
 
 from __future__ import annotations
@@ -22,6 +25,14 @@ PIECE = 128
 _HALF = 1 << 31
 _REWINDS = 8
 """How often a start in mid stream may turn out to have been an earlier one."""
+
+PATIENCE = 24
+"""Packets of the capture for which a segment may come behind the bare acknowledgement of it: each takes the long way,"""
+
+PATIENT = 1_000_000_000
+"""and ns, whichever is over first."""
+
+_ACKNOWLEDGED = "acknowledged, but not in the capture"
 
 BEGINS_INSIDE = "the capture begins inside the connection"
 
@@ -78,6 +89,7 @@ class Order:
         "_first",
         "_first_bytes",
         "_limit",
+        "_patient",
         "_rewinds",
         "begun",
         "held",
@@ -92,6 +104,9 @@ class Order:
         self._early: dict[int, Piece] = {}
         self._early_at: list[int] = []  # the same positions as a heap
         self._fin: int | None = None
+        self._patient: tuple[int, int, int] | None = (
+            None  # the position of a hole; packet and time it was acknowledged
+        )
         self._came_again = 0, 0  # a position, and how many bytes came again since it was reached
         # What a start in mid stream has given so far, for the case that it was not the start.
         self._first: list[tuple[int, Piece]] | None = None
@@ -120,6 +135,10 @@ class Order:
     def settle(self) -> None:
         """The start is not to be moved any more."""
         self._first = None
+
+    def has(self, seq: int) -> bool:
+        """Tells whether all in front of a sequence number has been taken, or given up."""
+        return self.next is not None and -FAR < ahead_of(self.next, seq) <= 0
 
     def forget(self) -> None:
         """Drops what waits."""
@@ -158,14 +177,31 @@ class Order:
             yield from self._deliver(position, piece)
             yield from self._drain()
 
-    def acknowledged(self, ack: int) -> Iterator[Event]:
-        """Gives up the holes that the other side does not have."""
+    def acknowledged(self, ack: int, number: int, time: int, *, bare: bool) -> Iterator[Event]:
+        """Gives up the holes that the other side does not have.
+
+        Args:
+            ack: What the other side waits for.
+            number: Of the packet that says so.
+            time: Of that packet, ns.
+            bare: It says nothing else.
+        """
         if self.next is None:
             return
         ahead = ahead_of(self.next, ack)
         acked = self.next + (ahead if ahead <= FAR else 0)
         while self._early_at and self._early_at[0] <= acked:
-            yield from self._lose("acknowledged, but not in the capture")
+            if bare and self._may_come(number, time):
+                return
+            yield from self._lose(_ACKNOWLEDGED)
+
+    def _may_come(self, number: int, time: int) -> bool:
+        """Tells whether the hole in front of what waits was acknowledged a moment ago only."""
+        assert self.next is not None, "something waits"
+        if self._patient is None or self._patient[0] != self.next:
+            self._patient = self.next, number, time
+        _, since, began = self._patient
+        return number - since < PATIENCE and time - began < PATIENT
 
     def give_up(self, why: str, *, most: int | None = None) -> Iterator[Event]:
         """Gives up holes, all or so many."""
@@ -177,6 +213,8 @@ class Order:
         assert self.next is not None, "something came, but early"
         first = self._early_at[0]
         number, time, *_ = self._early[first]
+        if self._patient is not None and self._patient[0] == self.next:
+            why = _ACKNOWLEDGED
         missing, self.next = first - self.next, first
         self.settle()
         yield Hole(number, time, missing, why)

@@ -697,7 +697,7 @@ local function new_batch(pinfo, root, way, raw, range)
     raw = raw, range = range, tvb = range, pinfo = pinfo, root = root, way = way, link = way and way.link,
     number = current.number, time = current.time, visited = current.visited, total = 0, at = 0,
     base = current.base, index = current.index, place = current.base + current.index,
-    item = nil, srczid_told = nil, -- room for what comes, so that the table is not copied
+    item = nil, srczid_told = nil, again = nil, -- room for what comes, so that the table is not copied
   }
 end
 
@@ -712,6 +712,7 @@ local function dissect_batch(pinfo, root, way, range, raw, kind, outer, at, pref
   end
   local b = new_batch(pinfo, root, way, raw, range)
   b.item = item
+  b.again = not b.visited and way and not way.link.tcp and Z.links.again(way, raw, b.time)
   if kind == "batch" and Z.links then
     local unpacked, why, wrong, field, at = Z.links.unpack(way, b.place, raw)
     if not unpacked then
@@ -739,7 +740,7 @@ end
 function Z.put_together(b, m, bytes, numbers)
   local range = ByteArray.new(bytes, true):tvb("Reassembled message")
   local inner = new_batch(b.pinfo, b.root, b.way, bytes, range)
-  inner.index, inner.place, inner.within = b.index, b.place, m
+  inner.index, inner.place, inner.within, inner.again = b.index, b.place, m, b.again
   inner.item = m.item and (wanted.all or wanted.layers.batch) and add(m.item, BATCH, range(0, #bytes)) or m.item
   if inner.item and wanted.all then
     inner.item:set_text("Reassembled from " .. #numbers .. " fragments, " .. #bytes .. " bytes")
@@ -4286,6 +4287,10 @@ local MOST_SNAPSHOTS = 64 -- changes of one link that are remembered; a handshak
 local MAX_UNPACKED = 65535 -- bytes of the largest batch, compressed or not
 Z.PLACES = 1048576 -- places of one packet
 
+local MOST_DATAGRAMS = 1024 -- of which it is remembered that they were heard
+local SHORT = 1024 -- bytes of one of which all is remembered
+local AGAIN = 0.1 -- seconds within which the same one once more was captured twice, or came twice over the network
+
 local byte = string.byte
 local offset_of = Tvb.offset
 
@@ -4299,12 +4304,13 @@ local tcp_length = Field.new("tcp.len")
 local tcp_lost = Field.new("tcp.analysis.lost_segment")
 local PT_TCP, PT_UDP = 2, 3
 
-local by_ends, by_stream, ring, count, latest
+local by_ends, by_stream, ring, count, latest, datagrams
 
 local function forget_all()
   by_ends, by_stream = {}, {}
   ring, count = memory.ring(), 0
   latest = nil
+  datagrams = { young = {}, old = {}, count = 0 }
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
@@ -4330,6 +4336,22 @@ local function is_group(address)
   return (first ~= nil and first >= 224 and first <= 239) or text:lower():match("^ff%x%x:") ~= nil
 end
 links.is_group = is_group
+
+-- Was the same datagram heard a moment ago? That is no fault of who sent it.
+function links.again(way, raw, time)
+  local size = #raw
+  local brief = size <= SHORT and raw or raw:sub(1, SHORT / 2) .. raw:sub(-SHORT / 2)
+  local name = string.format("%d %d %d ", way.link.from, way.index, size) .. brief
+  local before = datagrams.young[name] or datagrams.old[name]
+  if not datagrams.young[name] then
+    datagrams.count = datagrams.count + 1
+    if datagrams.count > MOST_DATAGRAMS then
+      datagrams.young, datagrams.old, datagrams.count = {}, datagrams.young, 1
+    end
+  end
+  datagrams.young[name] = time
+  return before and math.abs(time - before) <= AGAIN or nil
+end
 
 -- What is known of a link of which nothing was heard. Until the handshake tells more, both lengths are thought of: the
 -- capture may begin in mid session.
@@ -6254,12 +6276,13 @@ end
 
 -- Everything that is remembered ----------------------------------------------------------------------
 
-local sessions, midway, rooms, pairs_of, remarks, outcomes
+local sessions, midway, rooms, pairs_of, openings, remarks, outcomes
 
 local function forget_all()
   sessions, midway = 0, 0
   -- Kept by those who are in them.
   rooms, pairs_of = setmetatable({}, { __mode = "v" }), setmetatable({}, { __mode = "v" })
+  openings = setmetatable({}, { __mode = "v" })
   remarks, outcomes = memory.notes(MOST_NOTES), memory.notes(MOST_NOTES)
 end
 forget_all()
@@ -6300,7 +6323,7 @@ local function begin(link, place)
   end
   links.add(link, now)
   -- `greeted`: how many of the messages that were said are INIT; `asked`: who began the handshake, for each way.
-  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, greeted = 0, asked = {}, sure = false }
+  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, greeted = 0, asked = {}, sure = false, starts = {} }
   return link.talk
 end
 
@@ -6323,6 +6346,7 @@ end
 local T = {}
 
 local function note(kind, text)
+  if T.b.again then return end
   local remark = T.remarks
   if not remark then
     remark = {}
@@ -6434,6 +6458,7 @@ local function init()
   end
   local mine = offer(T.m)
   talk.inits[index] = mine
+  talk.began = talk.began or T.b.number
   links.change(T.link, T.place + 1, { ["zid" .. index] = T.m.zid })
   local other = talk.inits[3 - index]
   local ack = mine.ack and mine or other
@@ -6461,6 +6486,17 @@ local function is_alive(session, time)
   return not session.closed and time - session.latest < math.max(session.lease or 0, SHORTEST_LEASE)
 end
 
+-- Makes a link, of which `one` sent the first INIT, one of another session, from which its own turned out not to differ.
+local function merge(known, one)
+  known.links = known.links + 1
+  links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
+  if T.talk.said > 4 then
+    -- Some messages were taken for those of another session.
+    doubt(known.parties[0])
+    doubt(known.parties[1])
+  end
+end
+
 -- Finds the session that another link of the same two nodes has begun.
 local function unite()
   local now = links.latest(T.link)
@@ -6476,13 +6512,28 @@ local function unite()
     return
   end
   if known ~= T.session then
-    known.links = known.links + 1
-    links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
-    if T.talk.said > 4 then
-      -- Some messages were taken for those of another session.
-      doubt(known.parties[0])
-      doubt(known.parties[1])
-    end
+    merge(known, one)
+  end
+end
+
+-- Finds the session that a link from the other end has begun meanwhile: two nodes that connect to each other at the same
+-- time have one session on both links, although they did not agree on several. Each says on one of them that all begins
+-- with the same numbers.
+local function cross()
+  local now, starts = links.latest(T.link), T.talk.starts
+  local one, other = now.zid1, now.zid2
+  if not one or not other or one == other then
+    return
+  end
+  local mine, theirs = one .. " " .. tostring(starts[1]), other .. " " .. tostring(starts[2])
+  local name = mine < theirs and mine .. " " .. theirs or theirs .. " " .. mine
+  local known = openings[name]
+  if known and is_alive(known, T.b.time) and T.talk.began <= known.opened then
+    known.multilink = true
+    merge(known, one)
+  else
+    openings[name] = T.session
+    T.session.zid0, T.session.opened = one, T.b.number
   end
 end
 
@@ -6498,11 +6549,15 @@ local function open()
     -- The link may join a session whose beginning was not captured.
     doubt(T.speaker)
   end
-  talk.opened[index] = true
+  talk.opened[index], talk.starts[index] = true, T.m.initial_sn
   links.change(T.link, T.place + 1, { ["settled" .. index] = true })
   switch(T.place + 1)
-  if talk.opened[1] and talk.opened[2] and session.multilink then
-    unite()
+  if talk.opened[1] and talk.opened[2] then
+    if session.multilink then
+      unite()
+    elseif talk.inits[1] and talk.inits[2] then
+      cross()
+    end
   end
 end
 
@@ -7267,7 +7322,7 @@ local BITS_32, LARGEST_BATCH = 2, 65535 -- what holds when INIT does not say
 local ROUTER, TO_SELF, LAST_REASON, LAST_CONSOLIDATION = 0, 7, 7, 3
 local NEVER = math.huge
 
-local told, scouts, scouting, cookies, judged, samples
+local told, scouts, scouting, cookies, judged, samples, again
 
 -- A table that forgets: two generations, the older one goes when the younger one is full.
 local function recent()
@@ -7302,6 +7357,7 @@ end
 
 -- Says what a message breaks by what was said before: only found on the first pass.
 local function broken(m, id, text)
+  if again then return end
   say(m.item, id, text)
   local list = told.by_place[m.place]
   if not list then
@@ -8072,6 +8128,7 @@ end
 
 local function hear(b, m)
   local ext = m.ext
+  again = b.again
   if not m.refused then
     local form = FORMS[m.name]
     if form then form(m, b) end

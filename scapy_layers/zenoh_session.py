@@ -98,6 +98,7 @@ class ZenohSession(DefaultSession):
     Args:
         ports: Only packets from or to one of them; all when there are none.
         missing: Is told what was lost between the messages, in its place.
+        frames: Every FRAME comes as well, in front of its messages.
     """
 
     def __init__(
@@ -105,10 +106,12 @@ class ZenohSession(DefaultSession):
         *args: Any,
         ports: Collection[int] = (),
         missing: Callable[[stream.Gap], object] | None = None,
+        frames: bool = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self._missing = missing
+        self._frames = frames
         self._ports = frozenset(ports)
         self._decode = Decoder().decode
         self._streams = stream.Reader(is_batch, stream.Limits())
@@ -168,7 +171,7 @@ class ZenohSession(DefaultSession):
                 self._missing(unit)
             for heard in self._conversations.hear(unit):
                 carries = isinstance(heard.message, Frame) and bool(heard.message.messages)
-                if heard.remarks or not carries:
+                if heard.remarks or not carries or self._frames:
                     headers = self._headers(packet, heard)
                     zenoh = Zenoh(heard=heard)
                     zenoh.add_payload(heard.message)

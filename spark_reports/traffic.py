@@ -61,9 +61,10 @@ def links(connections: DataFrame) -> DataFrame:
     """Returns which connections belong together, from the table ``connections``.
 
     Columns: ``capture connection session flipped room grouped``. A session has one connection or, where both
-    nodes agreed on several links, all connections between these two that overlap; its number is that of the
-    first one. ``flipped``: the first end of the session is the second one of this connection. ``room`` is what
-    shares request ids: the session or, when ``grouped``, all senders of a multicast group.
+    nodes agreed on several links, or connected to each other at the same time, all connections between these two
+    that overlap; its number is that of the first one. ``flipped``: the first end of the session is the second one of
+    this connection. ``room`` is what shares request ids: the session or, when ``grouped``, all senders of a
+    multicast group.
     """
     require(connections, "capture", "connection", "target", "dport", "multicast", "multilink")
     require(connections, "source_zid", "target_zid", "first_packet", "last_packet")
@@ -91,7 +92,10 @@ def links(connections: DataFrame) -> DataFrame:
 
 
 def _endpoint(address: str, port: str) -> Column:
-    return sf.concat_ws(":", address, port)
+    host = sf.when(sf.col(address).contains(":"), sf.format_string("[%s]", address)).otherwise(
+        sf.col(address)
+    )
+    return sf.concat_ws(":", host, port)
 
 
 def place() -> Column:

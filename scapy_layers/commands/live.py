@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import struct
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from scapy_layers.commands.filters import Filters, add_filters
 from scapy_layers.commands.read import View, add_shown
@@ -13,6 +16,13 @@ if TYPE_CHECKING:
     from scapy.packet import Packet
 
     from scapy_layers.stream import Gap
+
+BUFFER = 64 << 20
+"""Bytes of packets that may wait while others are shown, as far as the system grants them; Scapy asks for 64 KiB."""
+
+_SOL_SOCKET, _RCVBUFFORCE = 1, 33
+_SOL_PACKET, _STATISTICS = 263, 6
+"""Linux: a buffer beyond what users may have, and how many packets there were, and how many found no room in it."""
 
 EXAMPLES = """\
 examples:
@@ -73,7 +83,8 @@ def _live(arguments: argparse.Namespace) -> int:
 
     from scapy_layers.zenoh_session import Zenoh, ZenohSession
 
-    view = View(arguments, Filters.of(arguments), Screen(arguments))
+    screen = Screen(arguments)
+    view = View(arguments, Filters.of(arguments), screen)
 
     def show(packet: Packet) -> None:
         if not view.done:
@@ -86,11 +97,13 @@ def _live(arguments: argparse.Namespace) -> int:
         if not view.done:
             view.show(gap)
 
-    session = ZenohSession(ports=arguments.port, missing=missing)
+    session = ZenohSession(ports=arguments.port, missing=missing, frames=True)
     bpf = _filter(arguments.port)
+    listening = _Listening()
     try:
         sniff(
             iface=arguments.interface,
+            L2socket=listening.begin,
             session=session,
             filter=bpf,
             prn=show,
@@ -107,7 +120,48 @@ def _live(arguments: argparse.Namespace) -> int:
         raise WrongUseError(f"cannot capture on {arguments.interface}: {said}") from None
     for packet in session.rest():
         show(packet)
+    if lost := listening.lost():
+        screen.complain(
+            f"{lost} packets came faster than they are shown, and were lost: "
+            "capture to a file (`tcpdump -w FILE`, `dumpcap -w FILE`), and read that"
+        )
     return 0
+
+
+class _Listening:
+    """The socket that Scapy listens at, with more room than it asks for."""
+
+    def __init__(self) -> None:
+        self._counted: Any = None
+
+    def begin(self, **options: Any) -> Any:
+        """Opens it, with what Scapy asks for."""
+        from scapy.config import conf
+        from scapy.interfaces import resolve_iface
+
+        before, conf.bufsize = conf.bufsize, BUFFER
+        try:
+            opened = resolve_iface(options["iface"]).l2listen()(**options)
+        finally:
+            conf.bufsize = before
+        if sys.platform == "linux" and hasattr(opened, "ins"):
+            with suppress(OSError):  # who may not has what users may have
+                opened.ins.setsockopt(_SOL_SOCKET, _RCVBUFFORCE, BUFFER)
+            self._counted = opened.ins.dup()  # Scapy closes its own before anybody can ask
+            self._count()  # what came before it had room
+        return opened
+
+    def lost(self) -> int:
+        """Returns how many packets found no room; to be called once, at the end."""
+        if self._counted is None:
+            return 0
+        with self._counted:
+            return self._count()
+
+    def _count(self) -> int:
+        """Returns how many were lost since it was asked last."""
+        _, lost = struct.unpack("II", self._counted.getsockopt(_SOL_PACKET, _STATISTICS, 8))
+        return int(lost)
 
 
 def _filter(ports: list[int]) -> str | None:

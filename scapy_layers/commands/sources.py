@@ -26,7 +26,7 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
         "captures",
         nargs="+",
         metavar="CAPTURE",
-        help="pcap or pcapng, plain or gzip; - is standard input",
+        help="pcap or pcapng, plain or compressed (gzip, bzip2, xz); - is standard input",
     )
     add_output(parser)
 

@@ -63,6 +63,7 @@ def _init(turn: Turn) -> None:
     if _too_late(turn):
         return
     talk.inits[turn.way] = message
+    talk.began = turn.heard.number if talk.began is None else talk.began
     turn.session.introduce(turn.side, message)
     other = talk.inits[1 - turn.way]
     ack = message if message.A else other
@@ -88,9 +89,12 @@ def _open(turn: Turn) -> None:
         # The link may join a session whose beginning was not captured.
         turn.speaker.doubt()
     talk.opened[turn.way] = talk.settled[turn.way] = True
+    talk.starts[turn.way] = int(turn.heard.message.initial_sn)
     talk.switch()
     if all(talk.opened) and session.multilink:
         turn.memory.unite(talk)
+    elif all(talk.opened) and all(talk.inits):
+        turn.memory.cross(talk, turn.heard.number)
 
 
 def _too_late(turn: Turn) -> bool:

@@ -30,7 +30,9 @@ class Talk:
         session: What it belongs to.
         claim: How sure it is that it is Zenoh.
         flipped: Side 0 of the session is the second endpoint of the link.
+        began: The packet of the first INIT.
         inits: The INIT on each way.
+        starts: The sequence numbers with which OPEN says that each way begins.
         opened: The ways on which OPEN was heard.
         settled: The ways on which batches are as agreed: what follows OPEN, heard or lost.
         ended: The ways that have ended, by the connection's end or, on UDP, by CLOSE.
@@ -44,6 +46,8 @@ class Talk:
     session: Session
     claim: Claim
     flipped: bool = False
+    began: int | None = None
+    starts: list[int | None] = field(default_factory=lambda: [None, None])
     inits: list[Init | None] = field(default_factory=lambda: [None, None])
     opened: list[bool] = field(default_factory=lambda: [False, False])
     settled: list[bool] = field(default_factory=lambda: [False, False])
@@ -97,6 +101,7 @@ class Memory:
         self.midway: set[int] = set()
         self._numbers = count()
         self._pairs: dict[frozenset[str | None], Session] = {}
+        self._openings: dict[frozenset[tuple[str | None, int | None]], Session] = {}
         self._rooms: dict[Endpoint, tuple[int, int]] = {}
 
     @property
@@ -139,7 +144,7 @@ class Memory:
             return
         self._leave(talk)
         talk.session = self._new_session(talk.link)
-        talk.inits = [None, None]
+        talk.inits, talk.starts, talk.began = [None, None], [None, None], None
         talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
         talk.flipped = talk.compressed = False
         talk.greeting = True
@@ -160,6 +165,8 @@ class Memory:
         self.exchanges.drop(session)
         if self._pairs.get(frozenset(session.zids)) is session:
             del self._pairs[frozenset(session.zids)]
+        if self._openings.get(session.opening) is session:
+            del self._openings[session.opening]
 
     def make_sure(self, talk: Talk) -> None:
         """Takes note that the beginning of a link was seen."""
@@ -180,8 +187,33 @@ class Memory:
         if len(ends) < 2 or None in ends:
             return
         known = self._pairs.setdefault(ends, talk.session)
-        if known is talk.session:
+        if known is not talk.session:
+            self._merge(talk, known)
+
+    def cross(self, talk: Talk, number: int) -> None:
+        """Finds the session that a link from the other end has begun meanwhile.
+
+        Two nodes that connect to each other at the same time have one session on both links, although they did not
+        agree on several: each says on one of them that all begins with the same numbers.
+
+        Args:
+            talk: Its handshake is complete.
+            number: Of the packet that completed it.
+        """
+        session = talk.session
+        ends = frozenset(zip(session.zids, talk.starts, strict=True))
+        if None in session.zids or session.zids[0] == session.zids[1]:
             return
+        known = self._openings.get(ends)
+        if known is not None and talk.began is not None and talk.began <= known.opened:
+            known.multilink = True
+            self._merge(talk, known)
+        else:
+            session.opened, session.opening = number, ends
+            self._openings[ends] = session
+
+    def _merge(self, talk: Talk, known: Session) -> None:
+        """Makes a link one of another session, from which its own turned out not to differ."""
         talk.flipped = known.zids != talk.session.zids
         self._leave(talk)
         talk.session = known

@@ -80,8 +80,10 @@ class Session:
         lowlatency: Network messages without FRAME; 4-byte lengths on streams.
         compression: A header byte in front of each batch.
         shm: Shared memory was offered by both ends.
-        multilink: More links may join.
+        multilink: More links may join, or have joined.
         patch: Agreed patch version; from 1 on First and Drop of FRAGMENT count.
+        opened: The packet that completed its first handshake.
+        opening: Who the ends are, and with which numbers they begin.
     """
 
     number: int
@@ -98,6 +100,8 @@ class Session:
     shm: bool | None = None
     multilink: bool | None = None
     patch: int | None = None
+    opened: int = 0
+    opening: frozenset[tuple[str | None, int | None]] = frozenset()
 
     def __post_init__(self) -> None:
         if self.room < 0:

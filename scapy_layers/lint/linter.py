@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from scapy_layers.conversation import Conversations, Heard
-from scapy_layers.lint import rules_lease
+from scapy_layers.lint import rules_format, rules_lease
 from scapy_layers.lint.notes import LinkNotes, Memory, Scene
 from scapy_layers.lint.rule import RULES, Break, Finding, Rule
 from scapy_layers.message import Layer, Message
@@ -46,10 +46,12 @@ class Linter:
         self._conversations = Conversations()
         self._memory = Memory()
         self._looked = 0
+        self._disordered = False  # a connection in the capture was; datagrams acknowledge nothing
 
     def hear(self, unit: Unit) -> Iterator[Finding]:
         """Yields what a unit breaks. To be run to its end before the next unit is asked for."""
         link = self._memory.link(unit.way.link)
+        self._disordered = self._disordered or unit.way.link.disordered
         side = int(not unit.way.forward)
         match unit:
             case Gap():
@@ -60,7 +62,14 @@ class Linter:
                 for rule, found in rules_lease.wordless(link, unit):
                     yield Finding(rule, found.text, found.known, unit.number, unit.time, unit.way)
             case Batch() | Datagram():
-                yield from self._batch(unit, link, side)
+                broken = self._batch(unit, link, side)
+                if isinstance(unit, Datagram) and self._memory.again(unit):
+                    # It was captured twice, or the network doubled it: no fault of who sent it.
+                    list(broken)
+                else:
+                    disordered = unit.way.link.disordered or (self._disordered and isinstance(unit, Datagram))
+                    # Where answers may stand in front of what they answer, only what is wrong by itself is told.
+                    yield from (one for one in broken if not disordered or _alone(one.rule))
 
     def _batch(self, unit: Batch | Datagram, link: LinkNotes, side: int) -> Iterator[Finding]:
         first = True
@@ -110,6 +119,11 @@ class Linter:
                     yield _finding(rule, found, scene, tuple(str(one.name) for one in layers))
             body = layer.fields.get("body")
             layer = body if isinstance(body, Message) else None
+
+
+def _alone(rule: Rule) -> bool:
+    """Tells whether a rule looks at nothing but the message."""
+    return rule.check.__module__ == rules_format.__name__
 
 
 def _finding(rule: Rule, found: Break, scene: Scene, path: tuple[str, ...]) -> Finding:

@@ -14,11 +14,17 @@ from scapy_layers.extensions import Budget, Drop, Timeout
 from scapy_layers.message import Layer
 from scapy_layers.network import Interest, Request, ResponseFinal
 from scapy_layers.scouting import Scout
-from scapy_layers.stream import Link
+from scapy_layers.stream import Datagram, Link
 from scapy_layers.transport import Close, Fragment, Frame, Init, Open
 
 MOST = 4096
 """Requests, interests, lanes, cookies and the like that are remembered at once: each a few hundred bytes."""
+
+MOST_DATAGRAMS = 1024
+"""Datagrams of which it is remembered that they were heard."""
+
+AGAIN = 100_000_000
+"""Nanoseconds within which the same datagram once more was captured twice, or came twice over the network."""
 
 MOST_LINKS = 1024
 """Links that are remembered at once: during the handshake each with up to three batches."""
@@ -185,6 +191,7 @@ class Memory:
     pushed: Recent[tuple[int, str, bytes], int] = field(default_factory=Recent)
     joined: Recent[int, int] = field(default_factory=Recent)
     told: Recent[tuple[int, str], None] = field(default_factory=Recent)
+    datagrams: Recent[bytes, int] = field(default_factory=lambda: Recent(MOST_DATAGRAMS))
 
     def link(self, link: Link) -> LinkNotes:
         """Returns the notes about a link."""
@@ -195,6 +202,14 @@ class Memory:
         """Begins the notes about a link anew and returns them."""
         found = self.links[link.number] = LinkNotes()
         return found
+
+    def again(self, unit: Datagram) -> bool:
+        """Tells whether the same datagram was heard a moment ago; takes note of it."""
+        way = unit.way
+        said = digest(f"{way.link.number} {way.forward}", unit.data)
+        before = self.datagrams.pop(said, None)
+        self.datagrams[said] = unit.time
+        return before is not None and abs(unit.time - before) <= AGAIN
 
     def once(self, number: int, what: str) -> bool:
         """Tells whether something is to be said about a session, which it is once."""

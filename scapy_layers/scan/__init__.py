@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from scapy_layers.capture import CaptureError, Source, opened
+from scapy_layers.capture import CHUNK, CaptureError, Source, is_compressed, opened
 from scapy_layers.scan.carry import Carried, Carry
 from scapy_layers.scan.pieces import Chunk, Damaged, GapRow
 from scapy_layers.scan.plain import Language, Shapes
@@ -39,8 +39,6 @@ SIZE = 16 << 20
 
 PART = 64 << 20
 """Bytes of a part of a large file."""
-
-_GZIP = b"\x1f\x8b"
 
 
 class Split(NamedTuple):
@@ -122,7 +120,7 @@ def plan(
 ) -> list[Split]:
     """Cuts a capture into parts that can be read apart from each other: together they are the whole, exactly.
 
-    Reads the file once, without looking into messages. Gzip cannot be cut, nor can standard input: one part.
+    Reads the file once, without looking into messages. What is compressed cannot be cut, nor can standard input: one part.
     A file that is damaged is cut up to there; who reads the last part is told.
 
     Args:
@@ -137,7 +135,7 @@ def plan(
     reader, carry = begin(shapes), Carry()
     splits = [Split(0, None, 1, _state(reader, carry))]
     with path.open("rb") as file:
-        if path.stat().st_size <= size or file.read(len(_GZIP)) == _GZIP:
+        if path.stat().st_size <= size or is_compressed(file.read(CHUNK)):
             return splits
         file.seek(0)
         try:

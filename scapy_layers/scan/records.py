@@ -186,7 +186,7 @@ def _header(source: capture._Bytes, position: Position) -> bytes:
         return rest
     if not rest and not source.damage:
         raise CaptureError("the file is empty")
-    raise CaptureError(source.damage or f"neither pcap nor pcapng: the file begins with {magic.hex(' ')}")
+    raise CaptureError(source.damage or capture.no_capture(magic))
 
 
 # pcap ---------------------------------------------------------------------------------------------

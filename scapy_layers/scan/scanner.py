@@ -29,7 +29,7 @@ from scapy_layers.scan.headers import Headers, Mask, headers
 from scapy_layers.scan.pieces import Chunk, Many, Pieces
 from scapy_layers.scan.records import Array, Position, Records
 from scapy_layers.scan.watch import LINKS, MISSES, Talk, Watch
-from scapy_layers.tcp import PIECE, SEQUENCE
+from scapy_layers.tcp import PATIENCE, PIECE, SEQUENCE
 
 BLOCK = 1 << 14
 """Packets that are looked at together, at most."""
@@ -42,8 +42,8 @@ _SOME = 1 / 16
 _MOST = 15 / 16
 """Parts of a block that went the exact way between which blocks become smaller, down to that."""
 
-_BEHIND = 16
-"""So many packets behind one that is not as expected its connection may be as expected again."""
+_BEHIND = PATIENCE + 8
+"""So many packets behind one that is not as expected its connection may be as expected again: a hole is waited for."""
 
 BLOCK_BYTES = 8 << 20
 """Bytes of them, about."""
@@ -162,6 +162,7 @@ class Scanner:
         quick, stop = self._quick(records, parsed, begin, stop, pieces)
         slow = np.arange(begin, stop) if quick is None else begin + np.flatnonzero(~quick)
         if not len(slow):
+            self._end_overdue(records, begin, stop, pieces)
             return stop
         harmless = self._harmless(records.buffer, parsed, slow)
         columns = zip(
@@ -174,13 +175,28 @@ class Scanner:
             harmless.tolist(),
             strict=True,
         )
-        first, buffer, watch = records.number, records.buffer, self.watch
+        first, buffer, watch, looked = records.number, records.buffer, self.watch, begin
         for index, time, link, start, end, length, watch.harmless in columns:
+            self._end_overdue(records, looked, index + 1, pieces)
+            looked = index + 1
             self._packet(first + index, time, link, buffer, start, end, length, index, pieces)
             if pieces.extra > MOST_EXTRA:
                 yield self._chunk(pieces, index + 1)
         watch.harmless = False
+        self._end_overdue(records, looked, stop, pieces)
         return stop
+
+    def _end_overdue(self, records: Records, begin: int, stop: int, pieces: Pieces) -> None:
+        """Ends the connections that were reset a moment before one of some packets, in front of that."""
+        reader = self.reader
+        while reader.due < stream.NEVER and begin < stop:
+            times = records.time[begin:stop]
+            if int(times.max()) < reader.due:
+                break
+            begin += int(np.argmax(times >= reader.due))
+            for unit in reader.overdue(int(records.time[begin])):
+                self._hear(unit, begin - 1, pieces)
+            begin += 1
 
     def _harmless(self, buffer: bytes, parsed: Headers, packets: Array) -> Mask:
         """Tells which packets are datagrams that need not be looked at, if there are enough of them to ask."""
@@ -648,8 +664,8 @@ def _mode(flow: stream._Flow | None, watch: Watch) -> tuple[Mode, int]:
     if flow is None:
         return Mode.QUIET, 0
     peer = flow.peer
-    if peer.order.waiting is not None:
-        return Mode.SLOW, 0  # acknowledgements have to be looked at
+    if peer.order.waiting is not None or flow.lingers:
+        return Mode.SLOW, 0  # acknowledgements have to be looked at, or for how long it goes on
     if flow.way.framing is Framing.FOREIGN:
         return (Mode.FOREIGN if not flow.held else Mode.QUIET), 0
     if flow.expected >= 0 and flow.way.framing is Framing.SHORT:

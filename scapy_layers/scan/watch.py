@@ -85,6 +85,8 @@ class Session:
     multilink: bool | None = None
     patch: int | None = None
     links: int = 1
+    opened: int = 0
+    opening: frozenset[tuple[str | None, int | None]] = frozenset()
 
     def introduce(self, side: int, message: Plain) -> None:
         """Notes who one end is."""
@@ -145,6 +147,7 @@ class Talk:
         session: What it belongs to.
         sure: Its beginning was seen; else it is believed until batches cannot be read.
         flipped: Side 0 of the session is the second endpoint of the link.
+        began: The packet of the first INIT.
         inits: The INIT on each way.
         opened: The ways on which OPEN was heard.
         starts: The sequence numbers with which it says that each way begins.
@@ -165,6 +168,7 @@ class Talk:
     session: Session
     sure: bool
     flipped: bool = False
+    began: int | None = None
     inits: list[Plain | None] = field(default_factory=lambda: [None, None])
     opened: list[bool] = field(default_factory=lambda: [False, False])
     starts: list[int | None] = field(default_factory=lambda: [None, None])
@@ -256,6 +260,7 @@ class Watch:
         self._scouts: OrderedDict[Endpoint, _Scouted] = OrderedDict()
         self._scouting_links: dict[int, Talk] = {}
         self._pairs: dict[frozenset[str | None], Session] = {}
+        self._openings: dict[frozenset[tuple[str | None, int | None]], Session] = {}
 
     def at(self, number: int) -> None:
         """Notes which packet is being taken."""
@@ -373,6 +378,8 @@ class Watch:
         ends = frozenset(session.zids)
         if not session.links and self._pairs.get(ends) is session:
             del self._pairs[ends]
+        if not session.links and self._openings.get(session.opening) is session:
+            del self._openings[session.opening]
 
     # Scouting -----------------------------------------------------------------------------------
 
@@ -520,6 +527,7 @@ class Watch:
         if all(talk.opened):
             return
         talk.inits[index] = message
+        talk.began = self.now >> _STAMP if talk.began is None else talk.began
         session = talk.session
         session.introduce(index ^ talk.flipped, message)
         other = talk.inits[1 - index]
@@ -542,6 +550,8 @@ class Watch:
         talk.switch()
         if all(talk.opened) and talk.session.multilink:
             self._unite(talk)
+        elif all(talk.opened) and all(talk.inits):
+            self._cross(talk)
 
     def _unite(self, talk: Talk) -> None:
         """Finds the session that another link of the same two nodes has begun."""
@@ -550,10 +560,27 @@ class Watch:
             return
         known = self._pairs.setdefault(ends, talk.session)
         if known is not talk.session:
-            talk.flipped = known.zids != talk.session.zids
-            self._leave(talk)
-            talk.session = known
-            known.links += 1
+            self._merge(talk, known)
+
+    def _cross(self, talk: Talk) -> None:
+        """Finds the session that a link from the other end has begun meanwhile, see ``conversation.Memory.cross``."""
+        session = talk.session
+        if None in session.zids or session.zids[0] == session.zids[1]:
+            return
+        ends = frozenset(zip(session.zids, talk.starts, strict=True))
+        known = self._openings.get(ends)
+        if known is not None and talk.began is not None and talk.began <= known.opened:
+            known.multilink = True
+            self._merge(talk, known)
+        else:
+            session.opened, session.opening = self.now >> _STAMP, ends
+            self._openings[ends] = session
+
+    def _merge(self, talk: Talk, known: Session) -> None:
+        talk.flipped = known.zids != talk.session.zids
+        self._leave(talk)
+        talk.session = known
+        known.links += 1
 
     def _join(self, talk: Talk, message: Plain) -> None:
         session = talk.session

@@ -60,7 +60,9 @@ from spark_reports.captures import messages
 from spark_reports.captures.arrow import fit, fitting_schema
 from spark_reports.captures.bounds import Bounds
 
-SUFFIXES = (".pcap", ".pcapng", ".pcap.gz", ".pcapng.gz", ".cap", ".dump")
+SUFFIXES = tuple(
+    kind + packed for kind in (".pcap", ".pcapng", ".cap", ".dump") for packed in ("", ".gz", ".bz2", ".xz")
+)
 """What counts as a capture in a folder; a file that is named, or that a pattern matches, always does."""
 
 MESSAGES, ERRORS = "messages", messages.ERRORS

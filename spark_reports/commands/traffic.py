@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
         help="write a report over what travelled in captures",
         description="Writes traffic.html, traffic.json and whole tables (keys, nodes, rates, requests, sessions, "
         "gaps, errors; each a folder, which replaces the one of an earlier report) over pcap and pcapng captures, "
-        "plain or gzip. Damaged captures are used as far as they are whole, and the report says so.",
+        "plain or compressed (gzip, bzip2, xz). Damaged captures are used as far as they are whole, and the report says so.",
     )
     traffic.add_argument(
         "captures",

@@ -19,9 +19,12 @@ from scapy_layers.codes import DEFAULT_PORT
 _TCP, _UDP = 6, 17
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
 _ETHERNET = 14
-_FIN, _SYN, _PUSH, _ACK = 1, 2, 8, 0x10
+_FIN, _SYN, _RST, _PUSH, _ACK = 1, 2, 4, 8, 0x10
 _SIZES = (100, 536, 1460, 9_000, 65_483)
 """Bytes of TCP in a segment: what is usual on a slow line, on Ethernet, with large frames, on loopback."""
+
+_ON_THEIR_WAY = 500
+"""Packets behind a reset, a millisecond apart: for a second the layers take them for the same connection."""
 
 
 class Packet(NamedTuple):
@@ -236,6 +239,18 @@ def swapped(found: list[Packet], random: Random) -> list[Packet]:
     return parts
 
 
+def reset(found: list[Packet], random: Random) -> list[Packet]:
+    """A connection is reset, and what was on its way still comes."""
+    parts = in_segments(found, random.choice(_SIZES))
+    places = [index for index, one in enumerate(parts) if index > 10 and one.protocol == _TCP]
+    if not places:
+        return parts
+    place = random.choice(places)
+    rst = bytearray(piece(parts[place], 0, 0).raw)
+    rst[parts[place].transport + 13] = _RST | _ACK
+    return [*parts[:place], parts[place]._replace(raw=bytes(rst)), *parts[place : place + _ON_THEIR_WAY]]
+
+
 KINDS: dict[str, Kind] = {
     one.__name__: one
     for one in (
@@ -250,6 +265,7 @@ KINDS: dict[str, Kind] = {
         mutated,
         clipped,
         swapped,
+        reset,
     )
 }
 

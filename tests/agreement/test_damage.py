@@ -33,6 +33,9 @@ SHARE = [
     ("joins", "clipped", 1038923664),
     ("fragments", "clipped", 1),
     ("query", "swapped", 1),
+    ("fragments", "reset", 1),
+    ("lowlatency", "reset", 2),
+    ("compression", "reset", 3),
 ]
 """Captures, what is done to them, and the seed of that."""
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import random
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -168,6 +170,40 @@ def test_gzip_of_several_members_and_padding(write: object) -> None:
     raw = pcap([PLAIN] * 500) if write is pcap else pcapng([PLAIN] * 500)
     packed = gzip.compress(raw[:1000]) + gzip.compress(raw[1000:]) + bytes(512)
     assert segments(packed) == segments(raw)
+
+
+@pytest.mark.parametrize("packed", [bz2.compress, lzma.compress])
+def test_bzip2_and_xz_of_several_streams_are_read(packed: Callable[[bytes], bytes]) -> None:
+    raw = pcapng([PLAIN] * 5000)  # more than is decompressed at a time
+    assert segments(packed(raw[:1000]) + packed(raw[1000:])) == segments(raw)
+    assert list(read(Pipe(packed(raw), 1))) == segments(raw)
+
+
+@pytest.mark.parametrize("packed", [bz2.compress, lzma.compress])
+def test_damaged_bzip2_or_xz_is_told_behind_what_stands_in_front(packed: Callable[[bytes], bytes]) -> None:
+    raw = pcap([PLAIN] * 10)
+    seen, error = broken(packed(raw)[:-1])
+    assert len(seen) == 10
+    assert "too early" in error.reason
+    seen, error = broken(packed(raw) + packed(raw)[:20] + bytes(100))
+    assert len(seen) == 10
+    assert "cannot be decompressed" in error.reason
+    seen, error = broken(packed(raw)[:12])
+    assert not seen
+
+
+def test_xz_that_asks_for_much_memory_is_refused() -> None:
+    dictionary = {"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 512 << 20}
+    _, error = broken(lzma.compress(pcap([PLAIN]), filters=[dictionary]))
+    assert "memory" in error.reason.lower()
+
+
+@pytest.mark.parametrize(
+    ("magic", "what"), [("28b52ffd", "zstd -d"), ("04224d18", "lz4 -d"), ("504b0304", "unzip")]
+)
+def test_other_compression_is_named_with_what_to_do(magic: str, what: str) -> None:
+    _, error = broken(bytes.fromhex(magic) + bytes(100))
+    assert what in error.reason
 
 
 @pytest.mark.parametrize("size", [1, 3, 17, 4096])

@@ -65,8 +65,22 @@ from scapy_layers.all import (
     WhatAmI,
     WideInt,
 )
+from scapy_layers.capture import read
+from scapy_layers.conversation import is_batch
 from scapy_layers.lint import RULES, Finding, Severity, findings
-from scapy_layers.stream import Batch, Datagram, End, Endpoint, Framing, Gap, Link, Unit, plausible, units_of
+from scapy_layers.stream import (
+    Batch,
+    Datagram,
+    End,
+    Endpoint,
+    Framing,
+    Gap,
+    Link,
+    Unit,
+    plausible,
+    units,
+    units_of,
+)
 from tests.scapy_layers.packets import pcap
 
 ROOT = Path(__file__).parents[2]
@@ -404,6 +418,44 @@ def test_handshake_of_which_each_datagram_was_captured_twice_breaks_nothing() ->
     twice_each = Story(once.link)
     twice_each.units = [unit for unit in once.units for _ in range(2)]
     assert broken(twice_each) == set()
+
+
+@pytest.mark.parametrize("name", ["direct_datagrams", "datagrams", "udp6", "joins"])
+def test_capture_that_has_each_datagram_twice_breaks_no_more(name: str) -> None:
+    once = list(units_of(Path(__file__).parents[2] / "pcaps" / f"{name}.pcapng"))
+    twice_each = [one for unit in once for one in ((unit, unit) if isinstance(unit, Datagram) else (unit,))]
+    assert list(findings(iter(twice_each))) == list(findings(iter(once)))
+
+
+def test_capture_with_answers_in_front_of_questions_accuses_nobody() -> None:
+    """Several queues of a network card, or interfaces, of which each has one direction."""
+    for name in ("query", "liveliness", "lowlatency"):
+        segments = list(read(PCAPS / f"{name}.pcapng"))
+        assert not any(unit.way.link.disordered for unit in units(segments, plausible=is_batch))
+        late = [
+            one._replace(time=one.time + (3_000_000 if one.tcp and one.dport < one.sport else 0))
+            for one in segments
+        ]
+        moved = sorted(late, key=lambda one: one.time)
+        again = [one._replace(number=number) for number, one in enumerate(moved, 1)]
+        assert again != late
+        assert not [
+            one
+            for one in findings(units(again, plausible=is_batch))
+            if one.severity is not Severity.DEVIATION
+        ]
+
+
+def test_request_that_is_said_again_later_is_no_copy() -> None:
+    story = opened(
+        Init(zid=CLIENT, extensions=[LowLatency()]),
+        Init(A=1, zid=ROUTER, whatami=WhatAmI.ROUTER, cookie=b"cook", extensions=[LowLatency()]),
+        on=Story(link(tcp=False)),
+    )
+    story.say(0, request(1)).say(0, request(1), after=SECOND // 50)
+    assert "ZN-REQ-006" not in broken(story)
+    story.say(0, request(1), after=SECOND // 2)
+    assert "ZN-REQ-006" in broken(story)
 
 
 def test_session_between_the_endpoints_of_one_that_was_closed_breaks_nothing() -> None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import struct
+import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
+import scapy.interfaces
 import scapy.sendrecv
+from scapy.config import conf
 from scapy.layers.inet import TCP
 from scapy.utils import rdpcap, wrpcap
 
@@ -58,11 +64,30 @@ def test_messages_are_shown_as_read_shows_them(
         wanted = {name: options[name] for name in ("session", "prn", "stop_filter", "store")}
         return sniff(offline=CAPTURE, quiet=True, **wanted)
 
+    for options in (["--format", "jsonl"], ["--format", "jsonl", "--count", "30"], ["--message", "frame"]):
+        assert main(["read", CAPTURE, *options]) == 0
+        expected = _without_times(capsys.readouterr().out)
+        with monkeypatch.context() as patch:
+            patch.setattr(scapy.sendrecv, "sniff", replay)
+            assert main(["live", "-i", "lo", *options]) == 0
+        assert _without_times(capsys.readouterr().out) == expected
+        assert "FRAME" in str(expected)
     assert main(["read", CAPTURE, "--key", "answers/**", "--count", "5"]) == 0
     expected = [line.split()[2:] for line in capsys.readouterr().out.splitlines()]
     monkeypatch.setattr(scapy.sendrecv, "sniff", replay)
     assert main(["live", "-i", "lo", "--key", "answers/**", "--count", "5"]) == 0
     assert [line.split()[2:] for line in capsys.readouterr().out.splitlines()] == expected
+
+
+def _without_times(out: str) -> list[object]:
+    """Lines or objects, without what depends on the first packet, which Scapy does not tell to the nanosecond."""
+    if not out.startswith("{"):
+        return [line.split()[2:] for line in out.splitlines()]
+    objects = [json.loads(line) for line in out.splitlines()]
+    return [
+        {name: value for name, value in one.items() if name not in {"time", "relative", "exchange"}}
+        for one in objects
+    ]
 
 
 @pytest.mark.parametrize("ends", [True, False])
@@ -90,3 +115,50 @@ def test_what_was_lost_and_what_waited_for_it_is_shown(
     monkeypatch.setattr(scapy.sendrecv, "sniff", replay)
     assert main(["live", "-i", "lo"]) == 0
     assert [line.split()[2:] for line in capsys.readouterr().out.splitlines()] == expected
+
+
+class Socket:
+    """What Scapy listens with, and the socket in it: of the packets behind its opening it loses seven."""
+
+    def __init__(self) -> None:
+        self.ins = self
+        self.room: list[int] = []
+        self.losses = [3, 7]
+
+    def setsockopt(self, _level: int, _name: int, size: int) -> None:
+        self.room.append(size)
+
+    def getsockopt(self, _level: int, _name: int, _size: int) -> bytes:
+        return struct.pack("II", 100, self.losses.pop(0))
+
+    def dup(self) -> Socket:
+        return self
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells what was lost")
+def test_packets_for_which_there_was_no_room_are_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening, asked = Socket(), []
+
+    def opened(**options: Any) -> Socket:
+        asked.append((options, conf.bufsize))
+        return listening
+
+    def sniff(L2socket: Any, iface: str, **_: Any) -> None:  # noqa: N803  (as Scapy calls it)
+        assert L2socket(iface=iface) is listening
+
+    monkeypatch.setattr(scapy.interfaces, "resolve_iface", lambda _: SimpleNamespace(l2listen=lambda: opened))
+    monkeypatch.setattr(scapy.sendrecv, "sniff", sniff)
+    usual = conf.bufsize
+    assert main(["live", "-i", "lo"]) == 0
+    assert told(capsys).startswith("zenoh-dissect: 7 packets came faster than they are shown, and were lost")
+    assert asked == [({"iface": "lo"}, 64 << 20)]
+    assert conf.bufsize == usual
+    assert listening.room == [64 << 20]

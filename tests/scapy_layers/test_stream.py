@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Iterable
+import struct
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given, settings
@@ -19,6 +20,7 @@ from scapy_layers.stream import (
     Framing,
     Gap,
     Limits,
+    Reader,
     Unit,
     Way,
     plausible,
@@ -303,16 +305,95 @@ def test_answer_captured_before_its_syn_is_the_same_link() -> None:
     assert {unit.way.link.number for unit in seen} == {0}
 
 
-def test_reset_ends_both_directions_and_what_follows_is_ignored() -> None:
+def ends(seen: Iterable[Unit]) -> list[tuple[int, bool, bool, int]]:
+    return [
+        (unit.way.link.number, unit.way.forward, unit.reset, unit.number)
+        for unit in seen
+        if isinstance(unit, End)
+    ]
+
+
+def later(segments: Iterable[Segment], seconds: float) -> list[Segment]:
+    """The same segments at a time after the first one; numbered on."""
+    return [one._replace(time=one.time + int(seconds * 10**9)) for one in segments]
+
+
+def test_reset_ends_both_directions_behind_what_was_on_its_way() -> None:
     talk = Talk().open()
     talk.add(b"", talk.backward, back=True, flags=RST)
     talk.say(STREAM)
     seen = list(units(talk.segments))
-    assert batches(seen) == HANDSHAKE
-    assert [(unit.way.forward, unit.reset) for unit in seen if isinstance(unit, End)] == [
-        (True, True),
-        (False, True),
+    assert batches(seen) == HANDSHAKE + PUTS
+    assert ends(seen) == [(0, True, True, 7), (0, False, True, 7)]
+    assert isinstance(seen[-1], End)
+
+
+def test_reset_that_was_captured_before_the_last_bytes_of_its_side_loses_none() -> None:
+    talk = Talk().open()
+    talk.say(STREAM)
+    talk.say(b"", flags=RST | ACK)
+    *rest, data, reset = talk.segments
+    seen = list(units([*rest, reset, data]))
+    assert batches(seen) == HANDSHAKE + PUTS
+    assert ends(seen) == [(0, True, True, 8), (0, False, True, 8)]
+
+
+def test_end_by_reset_is_told_a_second_behind_it_by_any_packet() -> None:
+    talk, other = Talk().open(), Talk(port=50_001).open()
+    talk.add(b"", talk.backward, back=True, flags=RST)
+    other.acknowledge()
+    sooner, at_last = later(other.segments[:-1], 0.9), later(other.segments[-1:], 1.1)
+    told = [isinstance(unit, End) for unit in units([*talk.segments, *sooner, *at_last])]
+    assert told == [False] * 8 + [True, True]
+
+
+def test_what_comes_long_behind_a_reset_is_a_link_that_begins_inside() -> None:
+    talk = Talk().open()
+    talk.add(b"", talk.backward, back=True, flags=RST)
+    talk.say(STREAM)
+    before = list(talk.segments)
+    talk.say(STREAM)
+    seen = list(units([*before, *later(talk.segments[-2:], 5)]))  # the one before comes again
+    assert batches(seen) == HANDSHAKE + 2 * PUTS
+    assert ends(seen) == [(0, True, True, 7), (0, False, True, 7)]
+    assert [(unit.way.link.number, unit.why) for unit in seen if isinstance(unit, Gap)] == [
+        (1, "the capture begins inside the connection")
     ]
+
+
+def test_connection_whose_syn_is_lost_behind_one_that_has_ended_is_heard() -> None:
+    talk = Talk().open()
+    talk.say(b"", flags=FIN | ACK)
+    talk.say(b"", back=True, flags=FIN | ACK)
+    talk.acknowledge(back=False)
+    talk.forward += 100_000
+    talk.say(STREAM)
+    seen = list(units(talk.segments))
+    assert batches(seen) == HANDSHAKE + PUTS
+    assert [unit.way.link.number for unit in seen if isinstance(unit, Batch)] == [0] * 4 + [1] * 20
+
+
+def test_new_connection_ends_one_that_was_reset_with_the_reset() -> None:
+    talk = Talk().open()
+    talk.add(b"", talk.backward, back=True, flags=RST)
+    talk.forward += 5_000
+    talk.open()
+    seen = list(units(talk.segments))
+    assert batches(seen) == HANDSHAKE * 2
+    assert ends(seen) == [(0, True, True, 7), (0, False, True, 7)]
+
+
+def test_resets_without_times_take_no_memory() -> None:
+    reader = Reader(plausible, Limits())
+    talk = Talk()
+    for _ in range(1000):
+        talk.syn()
+        talk.add(b"", talk.backward, back=True, flags=RST)
+        talk.forward += 5_000
+    for one in talk.segments:
+        list(reader.take(one._replace(time=0)))
+    assert len(reader._resets) == 1
+    assert len(reader._dues) < 100
 
 
 @pytest.mark.parametrize(
@@ -381,6 +462,70 @@ def test_hole_is_told_as_soon_as_the_other_side_acknowledges_behind_it() -> None
     assert "acknowledged" in hole.why
     assert batches(seen) == [*HANDSHAKE, *PUTS[:2], *PUTS[3:], put(600)]
     assert isinstance(seen[-1], Batch)
+
+
+def disordered(*between: Callable[[Talk], None]) -> list[Segment]:
+    """The second of three segments is captured behind the third and what else came between."""
+    talk = Talk().open()
+    for one in PUTS[:3]:
+        talk.say(prefixed(one))
+    late = talk.segments.pop(-2)
+    for say in between:
+        say(talk)
+    talk.segments.append(late)
+    return [one._replace(number=number) for number, one in enumerate(talk.segments, 1)]
+
+
+def test_segment_captured_behind_the_acknowledgement_of_it_is_not_lost() -> None:
+    seen = list(units(disordered(*[Talk.acknowledge] * 20)))
+    assert batches(seen) == HANDSHAKE + PUTS[:3]
+    assert not gaps(seen)
+
+
+def test_acknowledged_segment_is_waited_for_no_longer_than_some_packets_or_a_second() -> None:
+    segments = disordered(*[Talk.acknowledge] * 30)
+    seen = list(units(segments))
+    assert batches(seen) == [*HANDSHAKE, PUTS[0], PUTS[2]]
+    assert [unit.number for unit in seen if isinstance(unit, Gap)] == [8], "the packet behind it"
+    few = disordered(*[Talk.acknowledge] * 3)
+    assert batches(units(few)) == HANDSHAKE + PUTS[:3]
+    assert batches(units([*few[:-2], *later(few[-2:], 1)])) == [*HANDSHAKE, PUTS[0], PUTS[2]]
+
+
+@pytest.mark.parametrize("late", [1, 2])
+def test_connection_is_known_to_be_disordered_before_an_answer_that_was_captured_early(late: int) -> None:
+    talk = Talk().open()
+    for sn in range(10):
+        talk.say(prefixed(put(500 + sn)))
+        talk.acknowledge()
+        talk.say(prefixed(put(700 + sn)), back=True)
+    packets = [
+        ethernet(
+            struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(one.data), 1, 0, 64, 6, 0)
+            + one.source
+            + one.target
+            + struct.pack(">HHIIBBHHH", one.sport, one.dport, one.seq, one.ack, 0x50, one.flags, 512, 0, 0)
+            + one.data
+        )
+        for one in talk.segments
+    ]
+    orderly = list(units_of(io.BytesIO(pcap(packets))))
+    assert batches(orderly)[4:7] == [put(500), put(700), put(501)]
+    assert not any(unit.way.link.disordered for unit in orderly)
+    question = next(at for at, one in enumerate(talk.segments) if one.data == prefixed(put(504)))
+    packets.insert(question + 2 * late, packets.pop(question))
+    told: dict[bytes, bool] = {}
+    for unit in units_of(io.BytesIO(pcap(packets))):
+        if isinstance(unit, Batch):
+            told[unit.data] = unit.way.link.disordered
+    assert not told[put(703)]
+    assert told[put(704)]
+
+
+def test_answer_to_what_is_behind_a_hole_comes_behind_it() -> None:
+    answer = put(700)
+    segments = disordered(Talk.acknowledge, lambda talk: talk.say(prefixed(answer), back=True))
+    assert heard(segments) == [*HANDSHAKE, PUTS[0], PUTS[2], answer]
 
 
 def test_hole_is_told_when_too_much_waits_behind_it() -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from scapy_layers import capture, scan, stream, tables
-from scapy_layers.all import Init, Patch
+from scapy_layers.all import Init, Open, Patch
 from scapy_layers.capture import CaptureError
 from scapy_layers.conversation import Conversations, Unread, is_batch
 from scapy_layers.names import layer_name
@@ -184,6 +184,35 @@ def test_init_on_udp_that_was_captured_again_takes_nothing_back() -> None:
     # Behind something else it may be a node that came back.
     (row,) = of(written(timed([syn, ack, *map(datagram, PUTS), syn])))["connections"]
     assert (row["source_zid"], row["target_zid"], row["patch"]) == ("a1", None, None)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_connections_of_nodes_that_connect_to_each_other_at_once_are_several_of_one_session(
+    at_once: bool,
+) -> None:
+    a1, b2 = (
+        [
+            Init(zid=one, whatami=1),
+            Init(A=1, zid=other, whatami=1, cookie=b"cookie"),
+            Open(lease=10_000, initial_sn=sn, cookie=b"cookie"),
+            Open(A=1, lease=10_000, initial_sn=30 - sn),
+        ]
+        for one, other, sn in ((b"\xa1", b"\xb2", 10), (b"\xb2", b"\xa1", 20))
+    )
+    first = [
+        datagram(bytes(one), back=back) for one, back in zip(a1, (False, True, False, True), strict=True)
+    ]
+    second = [
+        datagram(bytes(one), back=back) for one, back in zip(b2, (True, False, True, False), strict=True)
+    ]
+    other = (50_001).to_bytes(2, "big")
+    second = [one.replace((50_000).to_bytes(2, "big"), other) for one in second]
+    both = [one for two in zip(first, second, strict=True) for one in two] if at_once else [*first, *second]
+    rows = of(written(timed(both)))["connections"]
+    assert [(row["source_zid"], row["target_zid"], row["multilink"]) for row in rows] == [
+        ("a1", "b2", at_once),
+        ("b2", "a1", at_once),
+    ]
 
 
 def test_what_is_no_capture_is_an_exception() -> None:

@@ -198,3 +198,5 @@ def test_nodes_and_sessions_of_all_captures_are_the_same(
         for row in made.sessions.collect()
     )
     assert (sessions - found, found - sessions) == (Counter(), Counter())
+    links = {f"{row['first']} -> {row['second']}" for row in passive.statistics["links"]["listed"]}
+    assert {row.ends for row in made.sessions.collect()} <= links

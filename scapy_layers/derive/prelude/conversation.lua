@@ -63,12 +63,13 @@ end
 
 -- Everything that is remembered ----------------------------------------------------------------------
 
-local sessions, midway, rooms, pairs_of, remarks, outcomes
+local sessions, midway, rooms, pairs_of, openings, remarks, outcomes
 
 local function forget_all()
   sessions, midway = 0, 0
   -- Kept by those who are in them.
   rooms, pairs_of = setmetatable({}, { __mode = "v" }), setmetatable({}, { __mode = "v" })
+  openings = setmetatable({}, { __mode = "v" })
   remarks, outcomes = memory.notes(MOST_NOTES), memory.notes(MOST_NOTES)
 end
 forget_all()
@@ -109,7 +110,7 @@ local function begin(link, place)
   end
   links.add(link, now)
   -- `greeted`: how many of the messages that were said are INIT; `asked`: who began the handshake, for each way.
-  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, greeted = 0, asked = {}, sure = false }
+  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, greeted = 0, asked = {}, sure = false, starts = {} }
   return link.talk
 end
 
@@ -132,6 +133,7 @@ end
 local T = {}
 
 local function note(kind, text)
+  if T.b.again then return end
   local remark = T.remarks
   if not remark then
     remark = {}
@@ -243,6 +245,7 @@ local function init()
   end
   local mine = offer(T.m)
   talk.inits[index] = mine
+  talk.began = talk.began or T.b.number
   links.change(T.link, T.place + 1, { ["zid" .. index] = T.m.zid })
   local other = talk.inits[3 - index]
   local ack = mine.ack and mine or other
@@ -270,6 +273,17 @@ local function is_alive(session, time)
   return not session.closed and time - session.latest < math.max(session.lease or 0, SHORTEST_LEASE)
 end
 
+-- Makes a link, of which `one` sent the first INIT, one of another session, from which its own turned out not to differ.
+local function merge(known, one)
+  known.links = known.links + 1
+  links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
+  if T.talk.said > 4 then
+    -- Some messages were taken for those of another session.
+    doubt(known.parties[0])
+    doubt(known.parties[1])
+  end
+end
+
 -- Finds the session that another link of the same two nodes has begun.
 local function unite()
   local now = links.latest(T.link)
@@ -285,13 +299,28 @@ local function unite()
     return
   end
   if known ~= T.session then
-    known.links = known.links + 1
-    links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
-    if T.talk.said > 4 then
-      -- Some messages were taken for those of another session.
-      doubt(known.parties[0])
-      doubt(known.parties[1])
-    end
+    merge(known, one)
+  end
+end
+
+-- Finds the session that a link from the other end has begun meanwhile: two nodes that connect to each other at the same
+-- time have one session on both links, although they did not agree on several. Each says on one of them that all begins
+-- with the same numbers.
+local function cross()
+  local now, starts = links.latest(T.link), T.talk.starts
+  local one, other = now.zid1, now.zid2
+  if not one or not other or one == other then
+    return
+  end
+  local mine, theirs = one .. " " .. tostring(starts[1]), other .. " " .. tostring(starts[2])
+  local name = mine < theirs and mine .. " " .. theirs or theirs .. " " .. mine
+  local known = openings[name]
+  if known and is_alive(known, T.b.time) and T.talk.began <= known.opened then
+    known.multilink = true
+    merge(known, one)
+  else
+    openings[name] = T.session
+    T.session.zid0, T.session.opened = one, T.b.number
   end
 end
 
@@ -307,11 +336,15 @@ local function open()
     -- The link may join a session whose beginning was not captured.
     doubt(T.speaker)
   end
-  talk.opened[index] = true
+  talk.opened[index], talk.starts[index] = true, T.m.initial_sn
   links.change(T.link, T.place + 1, { ["settled" .. index] = true })
   switch(T.place + 1)
-  if talk.opened[1] and talk.opened[2] and session.multilink then
-    unite()
+  if talk.opened[1] and talk.opened[2] then
+    if session.multilink then
+      unite()
+    elseif talk.inits[1] and talk.inits[2] then
+      cross()
+    end
   end
 end
 

@@ -649,7 +649,7 @@ local function new_batch(pinfo, root, way, raw, range)
     raw = raw, range = range, tvb = range, pinfo = pinfo, root = root, way = way, link = way and way.link,
     number = current.number, time = current.time, visited = current.visited, total = 0, at = 0,
     base = current.base, index = current.index, place = current.base + current.index,
-    item = nil, srczid_told = nil, -- room for what comes, so that the table is not copied
+    item = nil, srczid_told = nil, again = nil, -- room for what comes, so that the table is not copied
   }
 end
 
@@ -664,6 +664,7 @@ local function dissect_batch(pinfo, root, way, range, raw, kind, outer, at, pref
   end
   local b = new_batch(pinfo, root, way, raw, range)
   b.item = item
+  b.again = not b.visited and way and not way.link.tcp and Z.links.again(way, raw, b.time)
   if kind == "batch" and Z.links then
     local unpacked, why, wrong, field, at = Z.links.unpack(way, b.place, raw)
     if not unpacked then
@@ -691,7 +692,7 @@ end
 function Z.put_together(b, m, bytes, numbers)
   local range = ByteArray.new(bytes, true):tvb("Reassembled message")
   local inner = new_batch(b.pinfo, b.root, b.way, bytes, range)
-  inner.index, inner.place, inner.within = b.index, b.place, m
+  inner.index, inner.place, inner.within, inner.again = b.index, b.place, m, b.again
   inner.item = m.item and (wanted.all or wanted.layers.batch) and add(m.item, BATCH, range(0, #bytes)) or m.item
   if inner.item and wanted.all then
     inner.item:set_text("Reassembled from " .. #numbers .. " fragments, " .. #bytes .. " bytes")

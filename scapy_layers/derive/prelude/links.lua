@@ -10,6 +10,10 @@ local MOST_SNAPSHOTS = 64 -- changes of one link that are remembered; a handshak
 local MAX_UNPACKED = 65535 -- bytes of the largest batch, compressed or not
 Z.PLACES = 1048576 -- places of one packet
 
+local MOST_DATAGRAMS = 1024 -- of which it is remembered that they were heard
+local SHORT = 1024 -- bytes of one of which all is remembered
+local AGAIN = 0.1 -- seconds within which the same one once more was captured twice, or came twice over the network
+
 local byte = string.byte
 local offset_of = Tvb.offset
 
@@ -23,12 +27,13 @@ local tcp_length = Field.new("tcp.len")
 local tcp_lost = Field.new("tcp.analysis.lost_segment")
 local PT_TCP, PT_UDP = 2, 3
 
-local by_ends, by_stream, ring, count, latest
+local by_ends, by_stream, ring, count, latest, datagrams
 
 local function forget_all()
   by_ends, by_stream = {}, {}
   ring, count = memory.ring(), 0
   latest = nil
+  datagrams = { young = {}, old = {}, count = 0 }
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
@@ -54,6 +59,22 @@ local function is_group(address)
   return (first ~= nil and first >= 224 and first <= 239) or text:lower():match("^ff%x%x:") ~= nil
 end
 links.is_group = is_group
+
+-- Was the same datagram heard a moment ago? That is no fault of who sent it.
+function links.again(way, raw, time)
+  local size = #raw
+  local brief = size <= SHORT and raw or raw:sub(1, SHORT / 2) .. raw:sub(-SHORT / 2)
+  local name = string.format("%d %d %d ", way.link.from, way.index, size) .. brief
+  local before = datagrams.young[name] or datagrams.old[name]
+  if not datagrams.young[name] then
+    datagrams.count = datagrams.count + 1
+    if datagrams.count > MOST_DATAGRAMS then
+      datagrams.young, datagrams.old, datagrams.count = {}, datagrams.young, 1
+    end
+  end
+  datagrams.young[name] = time
+  return before and math.abs(time - before) <= AGAIN or nil
+end
 
 -- What is known of a link of which nothing was heard. Until the handshake tells more, both lengths are thought of: the
 -- capture may begin in mid session.

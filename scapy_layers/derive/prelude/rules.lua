@@ -144,7 +144,7 @@ local BITS_32, LARGEST_BATCH = 2, 65535 -- what holds when INIT does not say
 local ROUTER, TO_SELF, LAST_REASON, LAST_CONSOLIDATION = 0, 7, 7, 3
 local NEVER = math.huge
 
-local told, scouts, scouting, cookies, judged, samples
+local told, scouts, scouting, cookies, judged, samples, again
 
 -- A table that forgets: two generations, the older one goes when the younger one is full.
 local function recent()
@@ -179,6 +179,7 @@ end
 
 -- Says what a message breaks by what was said before: only found on the first pass.
 local function broken(m, id, text)
+  if again then return end
   say(m.item, id, text)
   local list = told.by_place[m.place]
   if not list then
@@ -949,6 +950,7 @@ end
 
 local function hear(b, m)
   local ext = m.ext
+  again = b.again
   if not m.refused then
     local form = FORMS[m.name]
     if form then form(m, b) end

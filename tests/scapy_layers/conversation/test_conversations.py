@@ -794,10 +794,32 @@ def test_session_lives_as_long_as_one_of_its_links() -> None:
 def test_two_sessions_of_the_same_nodes_without_multilink_share_nothing() -> None:
     hearing = Conversations()
     pairs = Pair(hearing), Pair(hearing, number=1, first=Endpoint("10.0.0.1", 50_001))
-    for pair in pairs:
-        pair.handshake()
+    pairs[0].handshake()
+    pairs[1].packet = pairs[0].packet
+    pairs[1].handshake()
     pairs[0].say(frame(10, alias(1, "a")))
     assert pairs[1].say(frame(10, put(scope=1)))[1].keyexpr is None
+
+
+@pytest.mark.parametrize(
+    ("later", "sn", "united"), [(0, 20, True), (3, 20, True), (4, 20, False), (0, 21, False)]
+)
+def test_nodes_that_connect_to_each_other_at_once_have_one_session(later: int, sn: int, united: bool) -> None:
+    first = Pair()
+    second = Pair(
+        first.hearing, number=1, first=Endpoint("10.0.0.2", 50_001), second=Endpoint("10.0.0.1", 7447)
+    )
+    first.handshake(zids=(ALICE, BOB), sn=(10, 20))
+    second.packet = later
+    second.handshake(zids=(BOB, ALICE), sn=(sn, 10))
+    first.say(frame(10, alias(1, "a")))
+    heard = second.say(frame(sn, put(scope=1, own=False)))
+    assert heard[1].keyexpr == ("a" if united else None)
+    assert kinds(heard) == ([] if united else [RemarkKind.ALIAS])
+    assert heard[0].session is not None
+    assert heard[0].session.links == ([first.link, second.link] if united else [second.link])
+    first.end()
+    assert second.answer(frame(10 + united))[0].session is heard[0].session
 
 
 # Datagrams and groups -----------------------------------------------------------------------------

@@ -7,10 +7,11 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import TypeAlias
@@ -606,6 +607,29 @@ def test_links_of_one_session_share_aliases_requests_and_numbers(tmp_path: Path)
     assert _keys(told) == ["a/x", "a/y", "a/z"]
     assert _experts(told) == []
     assert told[-1].numbers("request_in") == [15]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_nodes_that_connect_to_each_other_at_once_have_one_session(at_once: bool, tmp_path: Path) -> None:
+    first = Talk()
+    second = Talk(50_001, beside=first)
+
+    def shake(talk: Talk, one: bytes, other: bytes, sn: int) -> list[Callable[[], None]]:
+        return [
+            lambda: talk.say(Init(S=1, whatami=1, zid=one)),
+            lambda: talk.answer(Init(S=1, A=1, whatami=1, zid=other, cookie=COOKIE)),
+            lambda: talk.say(Open(T=1, lease=10, initial_sn=sn, cookie=COOKIE)),
+            lambda: talk.answer(Open(A=1, T=1, lease=10, initial_sn=30 - sn)),
+        ]
+
+    both = shake(first, *ZIDS, 10), shake(second, *ZIDS[::-1], 20)
+    for say in chain(*(zip(*both, strict=True) if at_once else both)):
+        say()
+    first.say(frame(10, alias(1, "a")))
+    second.say(frame(20, put("/x", scope=1, own=False)))
+    told = _of(tmp_path, first, options=("-2", "-Y", "zenoh"))
+    assert _keys(told) == ["a/x" if at_once else None]
+    assert bool(_experts(told)) is not at_once
 
 
 @pytest.mark.parametrize("step", [1, 4000])

@@ -31,6 +31,7 @@ from scapy_layers.network import Declare, ResponseFinal
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.stream import Batch, Datagram, Endpoint, Gap, Link, Unit, units_of
 from scapy_layers.transport import Fragment, Init, Join, Open
+from tests.agreement import damage
 from tests.scapy_layers.test_lint import (
     CASES,
     CLIENT,
@@ -496,6 +497,13 @@ def test_real_traffic_breaks_what_the_linter_says(stem: str) -> None:
     assert own(_real()[stem].result()) == expected
     # Nodes were halted, had leases of seconds, or were told to scout one address; all others talk as usual.
     assert not expected or stem in {"dropped", "leases", "unicast_scouting"}
+
+
+def test_datagrams_that_were_captured_twice_accuse_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "twice.pcap"
+    raws = [one.raw for one in damage.packets(PCAPS / "direct_datagrams.pcapng")]
+    path.write_bytes(damage.pcap([raw for raw in raws for _ in range(2)]))
+    assert experts(path) == experts(path, "-2") == []
 
 
 @pytest.mark.parametrize("stem", ["dropped", "leases"])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
+import lzma
 import pickle
 import random
 import struct
@@ -19,7 +21,7 @@ from scapy_layers.scan import Split, scanner
 from scapy_layers.scan.plain import Language, Plain
 from scapy_layers.scan.scanner import Scanner
 from tests.benchmarks._common import frame, prefixed, put
-from tests.scapy_layers.packets import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, ethernet, ipv4, udp
+from tests.scapy_layers.packets import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, RST, ethernet, ipv4, udp
 from tests.scapy_layers.scan.heard import (
     Packet,
     batch_stream,
@@ -220,6 +222,27 @@ def mutated(given: list[Packet], rng: random.Random) -> list[Packet]:  # noqa: C
     return changed
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_connections_that_are_reset_give_what_is_heard(seed: int) -> None:
+    """Some go on behind it, soon or late; others are as expected all the while."""
+    rng = random.Random(seed)
+    frames: list[bytes] = []
+    talks = [said(many(PUTS[:60], 1 + which % 3), port=50_000 + which) for which in range(8)]
+    reset = frame(b"", 2030, forward=False, flags=RST)
+    while any(talks):
+        which = rng.randrange(8)
+        del talks[which][: len(taken := talks[which][: rng.randrange(1, 9)])]
+        frames += taken
+        if which < 4 and rng.random() < 0.2:
+            frames.append(reset[:36] + (50_000 + which).to_bytes(2, "big") + reset[38:])
+    time, timed_ = 10**18, []
+    for each in frames:
+        time += rng.choice([10**6, 10**6, 10**7, rng.randrange(10**9)])
+        timed_.append((time, 1, each, len(each)))
+    found = same(written(timed_), block=rng.choice([5, 64, 1 << 14]))
+    assert len(found) > 200
+
+
 def test_file_that_ends_inside_a_packet_gives_all_in_front_and_an_error() -> None:
     data = written(timed(said(many(PUTS, 1))))
     found: list[scan.Chunk] = []
@@ -296,10 +319,12 @@ def test_parts_of_a_stream_are_together_the_whole(
     assert rows([chunk for split in splits for chunk in scan.chunks(path, split=split)]) == whole
 
 
-def test_gzip_is_one_part(tmp_path: Path) -> None:
-    path = tmp_path / "x.pcap.gz"
-    path.write_bytes(gzip.compress(written(timed(said(many(PUTS, 1)))), 0))
-    assert [(split.start, split.end) for split in scan.plan(path, 1000)] == [(0, None)]
+@pytest.mark.parametrize("packed", [gzip.compress, bz2.compress, lzma.compress])
+def test_compressed_file_is_one_part(packed: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    path, data = tmp_path / "x.pcap.packed", written(timed(said(many(PUTS, 1))))
+    path.write_bytes(packed(data))
+    assert [(split.start, split.end) for split in scan.plan(path, 100)] == [(0, None)]
+    assert rows(scan.chunks(path)) == rows(scan.chunks(io.BytesIO(data)))
 
 
 def test_last_part_of_a_damaged_file_tells_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
