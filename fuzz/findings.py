@@ -64,7 +64,17 @@ ACTED = frozenset({Harm.UNDUE, Harm.GONE, Harm.UNDECODABLE, Harm.DIFFERS})
 """What the node did, and did not only fail to do in time: however busy the machine is, it is true as well. Two nodes
 that differ were seen to do so three times, on fresh links."""
 
-SPOILT = frozenset({Wrong.CHANGED, Wrong.TWICE, Wrong.REORDERED, Wrong.ASTRAY, Wrong.REPLY_CHANGED})
+SPOILT = frozenset(
+    {
+        Wrong.CHANGED,
+        Wrong.TWICE,
+        Wrong.REORDERED,
+        Wrong.ASTRAY,
+        Wrong.REPLY_CHANGED,
+        Wrong.COMMON_CHANGED,
+        Wrong.COMMON_TWICE,
+    }
+)
 """The same of what others send through it."""
 
 OFTEN = 3
