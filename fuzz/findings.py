@@ -576,7 +576,7 @@ def readme_of(finding: Finding) -> str:
         f"| field | {finding.field or '(none: the order of messages, or all of it)'} |",
         f"| what was done | {_one_line(finding.mutation)} |",
         f"| campaign | {finding.campaign}, case {finding.case or 'unknown'}, seed {finding.seed} |",
-        f"| cases like it | {finding.hits}, and {finding.masked} left out because of it |",
+        f"| cases like it | {finding.before + finding.hits}, and {finding.masked} left out because of it |",
         f"| on fresh nodes | {f'{hits} of {tries}' if tries else 'not tried'} |",
         f"| made smaller | {_shrunk(finding)} |",
     ]
@@ -734,7 +734,13 @@ def _shrunk(finding: Finding) -> str:
     if made is None:
         return "not yet"
     how = "" if made.done else ", then time was up"
-    return f"to {made.messages} messages, {made.size} bytes, in {made.seconds:.1f} s with {made.tries} tries{how}"
+    small = f"{many(made.messages, 'message')}, {many(made.size, 'byte')}"
+    return f"to {small}, in {made.seconds:.1f} s with {'one try' if made.tries == 1 else f'{made.tries} tries'}{how}"
+
+
+def many(count: int, noun: str) -> str:
+    """Returns so many of something in words."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _one_line(text: str) -> str:

@@ -836,7 +836,7 @@ def test_show_tells_of_one_finding_and_of_a_run(found: Finding, capsys: pytest.C
     assert run("show", "--json", str(found.path)) == 0
     assert json.loads(capsys.readouterr().out) == found.to_json()
     assert run("show", str(found.path.parents[1])) == 0
-    assert capsys.readouterr().out == f"{found.bucket}: confirmed 3 of 3, 1 cases, 1 messages, 3 bytes\n"
+    assert capsys.readouterr().out == f"{found.bucket}: confirmed 3 of 3, 1 case, 1 message, 3 bytes\n"
     assert run("show", str(found.path / "none")) == 2
     assert "is no folder of a finding or a run" in capsys.readouterr().err
 
