@@ -71,6 +71,7 @@ SPOILT = frozenset(
         Wrong.REORDERED,
         Wrong.ASTRAY,
         Wrong.REPLY_CHANGED,
+        Wrong.REPLY_ASTRAY,
         Wrong.COMMON_CHANGED,
         Wrong.COMMON_TWICE,
     }

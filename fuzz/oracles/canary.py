@@ -112,6 +112,7 @@ class Wrong(StrEnum):
     UNREPLIED = "query does not arrive"
     NO_REPLY = "reply does not arrive"
     REPLY_CHANGED = "reply changed"
+    REPLY_ASTRAY = "reply to another query"
     MUTE = "session not answered"
     ENDED = "session ended"
     COMMON_SILENT = "publications for a common key do not arrive"
@@ -402,7 +403,7 @@ class Canary:
             else:
                 whole = kind in {b"p", b"r"} and self._is_whole(batch, at, kind, number)
                 if kind == b"r" or pipe is self.publisher:
-                    self._came_back(number, whole=whole)
+                    self._came_back(number, _id_of(batch, NetworkId.RESPONSE), whole=whole)
                 else:
                     self._arrived(number, whole=whole)
             at = batch.find(self._word, behind)
@@ -429,16 +430,21 @@ class Canary:
         elif whole and sent:
             self._note(Wrong.TWICE, f"publication {number} arrives again, behind {self._seen}")
 
-    def _came_back(self, number: int, *, whole: bool) -> None:
+    def _came_back(self, number: int, request: int | None, *, whole: bool) -> None:
         if not whole or not 0 < number <= self._query:
             self._note(
                 Wrong.REPLY_CHANGED, f"a reply arrives changed, the last query is number {self._query}"
+            )
+        elif request is not None and request != number % IDS + 1:
+            self._note(
+                Wrong.REPLY_ASTRAY,
+                f"the reply to query {number} arrives with the id {request}, asked was with {number % IDS + 1}",
             )
         self._replied = max(self._replied, min(number, self._query))
 
     def _serve(self, batch: bytes, number: int) -> None:
         """Replies to a query."""
-        request = _request_id(batch)
+        request = _id_of(batch, NetworkId.REQUEST)
         if request is None:
             return
         rid = write_vle(request)
@@ -756,8 +762,8 @@ _KEEP_ALIVE = bytes(KeepAlive())
 _COMMON = frozenset(key.encode() for key in COMMON)
 
 
-def _request_id(batch: bytes) -> int | None:
-    """Returns the id of the first query in a batch; None when there is none."""
+def _id_of(batch: bytes, kind: NetworkId) -> int | None:
+    """Returns the request id of the first query or reply in a batch; None when there is none."""
     reader = Reader(batch)
     try:
         header = reader.u8()
@@ -771,12 +777,12 @@ def _request_id(batch: bytes) -> int | None:
                     reader.vle()
                 elif one >> 5 & 3 == Enc.ZBUF:
                     reader.take(reader.vle())
-            if reader.u8() & _ID == NetworkId.REQUEST:
+            if reader.u8() & _ID == kind:
                 return int(reader.vle())
     except WireError:
         return None
     for message in contents(batch).messages:
         for inside in getattr(message, "messages", None) or ():
-            if isinstance(inside, Request):
+            if isinstance(inside, Request if kind is NetworkId.REQUEST else Response):
                 return int(inside.request_id)
     return None

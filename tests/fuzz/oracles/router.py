@@ -50,13 +50,14 @@ class Router:
         twice: Hands on every publication twice.
         swap: Holds back one publication until the next one.
         lose: Loses the next publications, so many.
+        shift: Added to the request id of replies.
         delay: Seconds it takes over each batch.
     """
 
     def __init__(self) -> None:
         self.without: set[str] = set()
         self.alter = self.twice = self.swap = False
-        self.lose = self.replace = 0
+        self.lose = self.replace = self.shift = 0
         self.dropped = self.double = self.altered = ""
         self.delay = 0.0
         self.sessions: list[Session] = []
@@ -165,7 +166,7 @@ class Router:
                 self._ask(session, message)
             case Response() if "replies" not in self.without:
                 asker, number = self._pending[int(message.request_id)]
-                message.request_id = number
+                message.request_id = number + self.shift
                 self._say(asker, message)
             case ResponseFinal():
                 asker, number = self._pending.pop(int(message.request_id))

@@ -70,6 +70,7 @@ SPOILT: dict[str, tuple[Callable[[Router], None], Wrong]] = {
     "twice": (lambda router: setattr(router, "twice", True), Wrong.TWICE),
     "queries": (lambda router: router.without.add("queries"), Wrong.UNREPLIED),
     "replies": (lambda router: router.without.add("replies"), Wrong.NO_REPLY),
+    "reply to another": (lambda router: setattr(router, "shift", 1), Wrong.REPLY_ASTRAY),
 }
 
 
