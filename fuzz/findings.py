@@ -524,6 +524,11 @@ def open_folder(below: Path, bucket: str) -> Path:
     return path
 
 
+def left_open(below: Path) -> list[Path]:
+    """Returns folders of what nobody has looked into, because a process was killed before it came to that."""
+    return sorted(path.parent for path in below.glob(f"{OPEN}-*/{FINDING}"))
+
+
 def drop_folder(path: Path | None) -> None:
     """Removes the folder of a finding that is told of in another one, as far as it can be removed."""
     if path is not None:
