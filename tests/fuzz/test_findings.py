@@ -140,7 +140,7 @@ def test_what_nobody_could_be_found_for_was_not_tried_by_itself(tmp_path: Path) 
     page = (finding.path / README).read_text()
     assert "Not reproduced (none of the cases before it showed it again)" in page
     assert "| on fresh nodes | not tried |" in page
-    assert line_of(finding) == f"{finding.bucket}: not reproduced, 1 cases"
+    assert line_of(finding) == f"{finding.bucket}: not reproduced, 1 case"
 
 
 def test_what_was_saved_is_read_again(found: Finding) -> None:
