@@ -64,7 +64,18 @@ ACTED = frozenset({Harm.UNDUE, Harm.GONE, Harm.UNDECODABLE, Harm.DIFFERS})
 """What the node did, and did not only fail to do in time: however busy the machine is, it is true as well. Two nodes
 that differ were seen to do so three times, on fresh links."""
 
-SPOILT = frozenset({Wrong.CHANGED, Wrong.TWICE, Wrong.REORDERED, Wrong.ASTRAY, Wrong.REPLY_CHANGED})
+SPOILT = frozenset(
+    {
+        Wrong.CHANGED,
+        Wrong.TWICE,
+        Wrong.REORDERED,
+        Wrong.ASTRAY,
+        Wrong.REPLY_CHANGED,
+        Wrong.REPLY_ASTRAY,
+        Wrong.COMMON_CHANGED,
+        Wrong.COMMON_TWICE,
+    }
+)
 """The same of what others send through it."""
 
 OFTEN = 3
@@ -513,6 +524,11 @@ def open_folder(below: Path, bucket: str) -> Path:
     return path
 
 
+def left_open(below: Path) -> list[Path]:
+    """Returns folders of what nobody has looked into, because a process was killed before it came to that."""
+    return sorted(path.parent for path in below.glob(f"{OPEN}-*/{FINDING}"))
+
+
 def drop_folder(path: Path | None) -> None:
     """Removes the folder of a finding that is told of in another one, as far as it can be removed."""
     if path is not None:
@@ -566,7 +582,7 @@ def readme_of(finding: Finding) -> str:
         f"| field | {finding.field or '(none: the order of messages, or all of it)'} |",
         f"| what was done | {_one_line(finding.mutation)} |",
         f"| campaign | {finding.campaign}, case {finding.case or 'unknown'}, seed {finding.seed} |",
-        f"| cases like it | {finding.hits}, and {finding.masked} left out because of it |",
+        f"| cases like it | {finding.before + finding.hits}, and {finding.masked} left out because of it |",
         f"| on fresh nodes | {f'{hits} of {tries}' if tries else 'not tried'} |",
         f"| made smaller | {_shrunk(finding)} |",
     ]
@@ -724,7 +740,13 @@ def _shrunk(finding: Finding) -> str:
     if made is None:
         return "not yet"
     how = "" if made.done else ", then time was up"
-    return f"to {made.messages} messages, {made.size} bytes, in {made.seconds:.1f} s with {made.tries} tries{how}"
+    small = f"{many(made.messages, 'message')}, {many(made.size, 'byte')}"
+    return f"to {small}, in {made.seconds:.1f} s with {'one try' if made.tries == 1 else f'{made.tries} tries'}{how}"
+
+
+def many(count: int, noun: str) -> str:
+    """Returns so many of something in words."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _one_line(text: str) -> str:

@@ -224,6 +224,13 @@ class Scales:
         self._vitals = Vitals(pid) if pid is not None else None
         self._memory: list[float] = []
         self._handles: list[Handles] = []
+        self._before = self._counted()
+
+    def _counted(self) -> list[float]:
+        """Returns how much it holds now, and nothing of a process that is gone: the oracles see that."""
+        with suppress(OSError):
+            return [float(sum(self._vitals.handles()))] if self._vitals is not None else []
+        return []
 
     def weigh(self, *, last: bool) -> Objection | None:
         """Takes a measurement; returns an objection when it has grown enough, or when it went on to the last."""
@@ -245,8 +252,12 @@ class Scales:
         return None
 
     def grown(self, seconds: float) -> tuple[float, float]:
-        """Returns by how much memory and handles grew a second, behind the first third."""
-        return _rate(self._memory, seconds), _rate(self._held, seconds)
+        """Returns by how much memory and handles grew a second, behind the first third.
+
+        What a process holds in number is counted from before the first round, as it fills no pools: a round may take so
+        long that there is no other.
+        """
+        return _rate(self._memory, seconds), _rate([*self._before, *self._held], seconds)
 
     @property
     def _held(self) -> list[float]:

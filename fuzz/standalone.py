@@ -27,8 +27,9 @@ from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
 from scapy_layers.codes import Kind, QueryTarget
 from scapy_layers.data import Put, Query, Reply
+from scapy_layers.declarations import UndeclareSubscriber
 from scapy_layers.extensions import QoS, Target, Timeout
-from scapy_layers.network import Push, Request, Response, ResponseFinal
+from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 
 PATIENCE = 1.0
 """Seconds that an answer may take."""
@@ -49,6 +50,12 @@ may fail at one size and not at another: these are those of the oracles that saw
 
 FIRST_EXCHANGES, EXCHANGES = 20, 8
 """So many the canary makes with a fresh node, and so many to see whether it still serves."""
+
+COMMON = ("fuzz/k", "fuzz/q", "fuzz/t")
+"""Keys that are looked at as well: a node may lose one that was used, and carry all others."""
+
+COMMON_TRIES = 3
+"""So often something is published on one of them before it is said that it is not carried."""
 
 WAITING_MS = 2000
 """So long a query of the canary waits for its reply, in ms."""
@@ -423,7 +430,7 @@ class Replay:
             return self._more(harm, before)
         # A node that dies stops serving first, and may take its time to die; or it dies of what others send now.
         began = time.monotonic()
-        lost = canary.lost() if canary else ""
+        lost = canary.lost(common=harm == "disturbed") if canary else ""
         if harm == "pause" and not lost:
             lost = self._paused(time.monotonic() - began)
         judged = harm in {"disturbed", "stall", "refusing", "slow", "undue", "pause"}
@@ -524,6 +531,7 @@ class Canary:
         for _ in range(FIRST_EXCHANGES):
             self.publish()
             self._replies = self._replies and self._carries_queries()
+        self._common = [key for key in COMMON if self._arrives_on(key)]
 
     def publish(self) -> float:
         """Publishes something and waits until it arrives; returns how many seconds that took."""
@@ -542,7 +550,9 @@ class Canary:
             came, self._read[end] = end.inbox[read:], len(end.inbox)
             for push in (seen.message for seen in came if isinstance(seen.message, Push)):
                 if end is self._idler or end.key(push) != self._key:
-                    self._note("astray", "a session receives a publication that it did not ask for")
+                    # The subscriber has asked for the common ones, or had until a moment ago.
+                    if end is self._idler or end.key(push) not in COMMON:
+                        self._note("astray", "a session receives a publication that it did not ask for")
                 else:
                     self._judge(bytes(getattr(push.body, "data", b"")))
 
@@ -605,18 +615,61 @@ class Canary:
         if reply != data:
             self._note("reply", f"a reply arrives changed: {reply.hex()}")
 
-    def lost(self) -> str:
-        """Returns what is wrong with what we send each other, or nothing."""
-        for _ in range(EXCHANGES):
-            try:
+    def lost(self, *, common: bool) -> str:
+        """Returns what is wrong with what we send each other, or nothing.
+
+        Args:
+            common: Keys that were carried at first are looked at, too.
+        """
+        try:
+            for _ in range(EXCHANGES):
                 self.publish()
                 if self._replies:
                     self.ask()
-            except TROUBLE as error:
-                return f"what others send each other does not arrive any more: {error}"
+            for key in self._common if common else ():
+                if not self._arrives_on(key, overlapping=True):
+                    return f"what others publish for {key} does not arrive any more"
+        except TROUBLE as error:
+            return f"what others send each other does not arrive any more: {error}"
         self._subscriber.wait(lambda: False, HEARING)
         self._hear()
         return "; ".join(self._spoilt.values())
+
+    def _arrives_on(self, key: str, *, overlapping: bool = False) -> bool:
+        """Subscribes to a key for a moment; tells whether what is published on it arrives.
+
+        Args:
+            key: One of the common ones.
+            overlapping: Our publisher subscribes too, and takes that back before.
+        """
+        number = self._subscriber.declare_subscriber(key)
+        if overlapping:
+            other = self._publisher.declare_subscriber(key)
+            self._publisher.post(Declare(body=UndeclareSubscriber(entity_id=other)))
+        seen = len(self._subscriber.inbox)
+        sent: list[bytes] = []
+        for _ in range(COMMON_TRIES if overlapping else 1):
+            sent.append(self._data(b"k"))
+            self._publisher.put(key, sent[-1])
+            self._subscriber.wait(lambda: bool(self._came_on(key, seen)), PATIENCE)
+            if self._came_on(key, seen):
+                break
+        self._subscriber.post(Declare(body=UndeclareSubscriber(entity_id=number)))
+        self._subscriber.fence()
+        came = self._came_on(key, seen)
+        if any(data not in sent for data in came):
+            self._note("changed", f"a publication for {key} arrives changed")
+        elif len(set(came)) < len(came):
+            self._note("twice", f"a publication for {key} arrives twice")
+        return bool(came)
+
+    def _came_on(self, key: str, seen: int) -> list[bytes]:
+        """Returns what came of ours on a key behind the first ones in the inbox, as far as our word tells."""
+        pushes = [one.message for one in self._subscriber.inbox[seen:] if isinstance(one.message, Push)]
+        data = [
+            bytes(getattr(push.body, "data", b"")) for push in pushes if self._subscriber.key(push) == key
+        ]
+        return [one for one in data if self._word in one]
 
     def pace(self) -> float:
         """Returns seconds that a publication takes from one session to another."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from fuzz.coverage import Coverage
+from fuzz.findings import many
 from spark_reports.rows import FUZZ_ENGINES, FindingRow
 
 MOST_FINDINGS = 50
@@ -244,9 +245,7 @@ def _word(row: FindingRow) -> str:
 def _hits(row: FindingRow) -> str:
     left_out = f", {row.left_out} more left out" if row.left_out else ""
     where = f" in {row.state}" if row.state else ""
-    return (
-        f"{row.hits} {'case' if row.hits == 1 else 'cases'}{where}, first {row.campaign} {row.case}{left_out}"
-    )
+    return f"{many(row.hits, 'case')}{where}, first {row.campaign} {row.case}{left_out}"
 
 
 def _confirmed(row: FindingRow) -> str:
@@ -258,7 +257,7 @@ def _confirmed(row: FindingRow) -> str:
 def _smallest(row: FindingRow) -> str:
     if not row.messages:
         return ""
-    return f"; smallest: {row.messages} {'message' if row.messages == 1 else 'messages'}, {row.size} bytes"
+    return f"; smallest: {many(row.messages, 'message')}, {many(row.size, 'byte')}"
 
 
 def _repeat(row: FindingRow, folder: str) -> str:

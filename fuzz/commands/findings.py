@@ -262,7 +262,7 @@ def _lab(options: argparse.Namespace, node: str, also: str = "") -> Iterator[Lab
 def shrink(options: argparse.Namespace, _: list[str]) -> int:
     """Makes a finding smaller; returns the exit code."""
     from conformance.errors import UsageError
-    from fuzz.findings import CONFIRMED, Finding
+    from fuzz.findings import CONFIRMED, Finding, many
     from fuzz.lab import linger_of
     from fuzz.oracles import Harm
     from fuzz.regression import fails_on
@@ -287,8 +287,11 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     finding.save()
     made = finding.minimised
     assert made is not None
-    _print(f"from {before[0]} messages, {before[1]} bytes to {made.messages} messages, {made.size} bytes")
-    _print(f"{made.tries} tries in {made.seconds:.1f} s{'' if made.done else '; time was up'}")
+    was = f"{many(before[0], 'message')}, {many(before[1], 'byte')}"
+    _print(f"from {was} to {many(made.messages, 'message')}, {many(made.size, 'byte')}")
+    _print(
+        f"{'one try' if made.tries == 1 else f'{made.tries} tries'} in {made.seconds:.1f} s{'' if made.done else '; time was up'}"
+    )
     return WELL
 
 
@@ -324,12 +327,14 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
 
 def line_of(finding: Finding) -> str:
     """Returns a finding in one line."""
+    from fuzz.findings import many
+
     hits, tries = finding.confirmed
     known = f", known as {finding.known}" if finding.known else ""
     made = finding.minimised
-    small = f", {made.messages} messages, {made.size} bytes" if made else ""
+    small = f", {many(made.messages, 'message')}, {many(made.size, 'byte')}" if made else ""
     again = f" {hits} of {tries}" if tries else ""
-    return f"{finding.bucket}: {finding.status}{again}, {finding.hits} cases{small}{known}"
+    return f"{finding.bucket}: {finding.status}{again}, {many(finding.hits, 'case')}{small}{known}"
 
 
 def _say(why: str, code: int) -> int:

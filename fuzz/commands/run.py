@@ -605,6 +605,7 @@ class _Run:
     def _recorded(self, node: Any, interrupts: Interrupts) -> tuple[Outcome, NodeFacts]:
         """Plays and shows what came of it; all rows are there then."""
         from conformance.errors import NodeDidNotStart
+        from fuzz.findings import FOLDER, left_open
         from fuzz.recorder import Recorder
         from fuzz.resume import complete
         from fuzz.summary import as_text
@@ -621,6 +622,10 @@ class _Run:
             raise NodeDidNotStart(outcome.failed or "no node was started")
         complete(order.config.run_dir)
         self._add_earlier(outcome)
+        outcome.notes += [
+            f"not looked into before its process was killed: zenoh-fuzz replay {relative(path.resolve())}"
+            for path in left_open(order.config.run_dir / FOLDER)
+        ]
         with Recorder(order.config, max_disk=None) as recorder:
             recorder.coverage(outcome.coverage.rows(order.config.run_id))
         say(as_text(outcome, relative(order.config.run_dir.resolve())))

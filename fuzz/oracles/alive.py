@@ -125,7 +125,27 @@ def canary(patient: Patient, played: Played | None) -> Objection | None:
     return objection_of(patient, trouble, played)
 
 
-def objection_of(patient: Patient, trouble: Trouble, played: Played | None = None) -> Objection | None:
+@oracle(
+    "keys",
+    "publications of ours for the keys that most cases use arrive as well, once and whole",
+    When.ODD,
+    "a node that carries publications, and answers in sessions",
+)
+def keys(patient: Patient, played: Played | None) -> Objection | None:
+    """Publications of ours for keys that cases use arrive."""
+    birds = patient.canary
+    trouble = birds.look_at_common() if birds is not None and birds.common.carried else None
+    if trouble is None or trouble.wrong is Wrong.ENDED:
+        # That is said by the oracle that looks at the sessions.
+        return None
+    if (Harm.DISTURBED, trouble.place) in patient.unjudged:
+        return None
+    return objection_of(patient, trouble, played, "keys")
+
+
+def objection_of(
+    patient: Patient, trouble: Trouble, played: Played | None = None, oracle: str = "canary"
+) -> Objection | None:
     """Returns what trouble with the canary means, given whether the node serves others."""
     watch = Watch()
     late = patient.aftermath()
@@ -144,7 +164,7 @@ def objection_of(patient: Patient, trouble: Trouble, played: Played | None = Non
         objection = Objection("undue", Harm.UNDUE, trouble.how, trouble.detail)
     else:
         harm = Harm.STALL if trouble.wrong is Wrong.MUTE else Harm.DISTURBED
-        objection = Objection("canary", harm, trouble.place, trouble.detail)
+        objection = Objection(oracle, harm, trouble.place, trouble.detail)
     if not patient.node.owned:
         # Nobody starts it anew: what comes next is judged by fresh sessions.
         patient.close_canary()

@@ -4,6 +4,8 @@ A publisher and a subscriber, numbered publications whose every byte follows fro
 subscriber replies to, and a session that says nothing. Keys begin with a verbatim chunk and hold a random word, so
 that no wild card of a stimulus matches them and no stimulus names them. There is no Scapy on the way: messages are
 rendered once, and found again by a random word in them.
+
+For a moment of each thorough look there are subscribers of the keys that cases use, too: see ``common``.
 """
 
 from __future__ import annotations
@@ -12,16 +14,18 @@ import random
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable, Collection, Container
 from dataclasses import dataclass
 from enum import StrEnum
 
 from conformance.nodes.base import Node
 from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
+from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
 from fuzz.player import Answer, Answers, Initiator, Pipe, Player, Trace
+from fuzz.player.answers import OURS
 from fuzz.states import State
 from scapy_layers import extensions as ext
 from scapy_layers.batch import contents
@@ -57,6 +61,9 @@ FIRST_TRIES = 20
 
 LOOKS = 8
 """Exchanges of a thorough look; one loss in three is not missed by them."""
+
+COMMON_TRIES = 3
+"""So often something is published on a key that cases use before it is said that it is not carried: it may be dropped."""
 
 LEAST_LOOKS, LOOK_SECONDS = 3, 0.5
 """With a node that takes long to answer so many are enough when so much time has passed."""
@@ -105,8 +112,12 @@ class Wrong(StrEnum):
     UNREPLIED = "query does not arrive"
     NO_REPLY = "reply does not arrive"
     REPLY_CHANGED = "reply changed"
+    REPLY_ASTRAY = "reply to another query"
     MUTE = "session not answered"
     ENDED = "session ended"
+    COMMON_SILENT = "publications for a common key do not arrive"
+    COMMON_CHANGED = "publication for a common key changed"
+    COMMON_TWICE = "publication for a common key twice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +173,7 @@ class Canary:
         asked: The node answers fences.
         baseline: Latency of a fresh node in seconds, the median.
         recent: Seconds that the latest exchanges took.
+        common: What goes through keys that cases use.
         pipes: The links.
         trace: What went over them.
     """
@@ -208,6 +220,7 @@ class Canary:
         self.routes = self.replies = self.asked = False
         self.baseline = 0.0
         self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
+        self.common = CommonKeys(rng)
         self._number = 0
         self._seen = 0
         self._sent_at = 0.0
@@ -244,6 +257,9 @@ class Canary:
             self._say(self.subscriber, bytes(Declare(body=body)))
         self.asked = self.answers(self.subscriber, self.reply) and self.answers(self.publisher, self.reply)
         self._measure()
+        if self.routes and self.asked:
+            missing = self._published_on(COMMON)
+            self.common.carried = tuple(key for key in COMMON if missing is not None and key not in missing)
         self._alone = False
         if not self.routes and not self.replies:
             # A node that carries nothing may be a small one, which takes few links.
@@ -359,12 +375,20 @@ class Canary:
         if not pipe.inbox:
             return
         for answer in pipe.take():
+            if OURS in answer.batch:
+                self._take_common(pipe, answer.batch)
             if answer.close is not None:
                 pipe.facts["close"] = answer.close
             elif self._word in answer.batch:
                 self._find(pipe, answer.batch)
             elif "PUSH" in answer.names and pipe is not self.publisher:
                 self._stray(pipe, answer)
+
+    def _take_common(self, pipe: Pipe, batch: bytes) -> None:
+        if pipe is self.subscriber:
+            self.common.take(batch)
+        elif pipe is self.idler:
+            self._note(Wrong.ASTRAY, "a session receives a publication for a key that it did not ask for")
 
     def _find(self, pipe: Pipe, batch: bytes) -> None:
         """Finds what carries our word in a batch."""
@@ -379,7 +403,7 @@ class Canary:
             else:
                 whole = kind in {b"p", b"r"} and self._is_whole(batch, at, kind, number)
                 if kind == b"r" or pipe is self.publisher:
-                    self._came_back(number, whole=whole)
+                    self._came_back(number, _id_of(batch, NetworkId.RESPONSE), whole=whole)
                 else:
                     self._arrived(number, whole=whole)
             at = batch.find(self._word, behind)
@@ -406,16 +430,21 @@ class Canary:
         elif whole and sent:
             self._note(Wrong.TWICE, f"publication {number} arrives again, behind {self._seen}")
 
-    def _came_back(self, number: int, *, whole: bool) -> None:
+    def _came_back(self, number: int, request: int | None, *, whole: bool) -> None:
         if not whole or not 0 < number <= self._query:
             self._note(
                 Wrong.REPLY_CHANGED, f"a reply arrives changed, the last query is number {self._query}"
+            )
+        elif request is not None and request != number % IDS + 1:
+            self._note(
+                Wrong.REPLY_ASTRAY,
+                f"the reply to query {number} arrives with the id {request}, asked was with {number % IDS + 1}",
             )
         self._replied = max(self._replied, min(number, self._query))
 
     def _serve(self, batch: bytes, number: int) -> None:
         """Replies to a query."""
-        request = _request_id(batch)
+        request = _id_of(batch, NetworkId.REQUEST)
         if request is None:
             return
         rid = write_vle(request)
@@ -434,6 +463,9 @@ class Canary:
         for message in contents(answer.batch).messages:
             for inside in getattr(message, "messages", None) or ():
                 if not isinstance(inside, Push) or inside.key_scope:
+                    continue
+                if pipe is self.subscriber and inside.value("key_suffix") in _COMMON:
+                    # It has asked for these, or had until a moment ago.
                     continue
                 if inside.value("key_suffix") != self.key.encode():
                     self._note(
@@ -503,6 +535,62 @@ class Canary:
                 if trouble is not None:
                     return trouble
         return self.trouble()
+
+    def look_at_common(self) -> Trouble | None:
+        """Publishes on keys that cases use, for which there are subscribers of ours for this moment."""
+        missing = self._published_on(self.common.carried, overlapping=True)
+        if missing is None:
+            return self._of_end() or MUTE
+        common = self.common
+        lost = "do not arrive although sessions are answered and other keys are carried"
+        wrong: list[tuple[Wrong, Wrong, Collection[str], str]] = [
+            (Wrong.COMMON_SILENT, Wrong.SILENT, missing, lost),
+            (Wrong.COMMON_CHANGED, Wrong.CHANGED, common.changed, "arrive changed"),
+            (Wrong.COMMON_TWICE, Wrong.TWICE, common.twice, "arrive twice"),
+        ]
+        for what, always, keys, how in wrong:
+            # What a node does with every key is not said of one.
+            if keys and not any((Harm.DISTURBED, str(one)) in self._unjudged for one in (what, always)):
+                return Trouble(what, "", f"publications for {', '.join(sorted(keys))} {how}")
+        return self.trouble()
+
+    def _published_on(self, keys: tuple[str, ...], *, overlapping: bool = False) -> tuple[str, ...] | None:
+        """Subscribes to some keys, publishes on each, and takes the subscribers back.
+
+        Args:
+            keys: Without wild cards.
+            overlapping: Our publisher subscribes too, and takes that back before: to take one subscriber back is not to
+                take away those of others.
+
+        Returns:
+            Those of which nothing arrives; None when the sessions are not answered.
+        """
+        if not keys:
+            return ()
+        common = self.common
+        common.begin()
+        self._say(self.subscriber, declared(keys))
+        if not self.answers(self.subscriber, self.first_share):
+            return None
+        if overlapping:
+            self._say(self.publisher, declared(keys), undeclared(len(keys)))
+        missing = keys
+        for _ in range(COMMON_TRIES):
+            watch = Watch()
+            self._say(self.publisher, common.published(missing))
+            if not self._hear(lambda: not common.missing, self.odd_age):
+                for pipe in (self.publisher, self.subscriber):
+                    if not self.answers(pipe, self.first_share):
+                        return None
+                # A node may hand on by another thread than the one that answers.
+                self._hear(lambda: not common.missing, self.reply if watch.busy else 2 * self.odd_age)
+            missing = common.missing
+            if not missing or self.gone is not None:
+                break
+        self._say(self.subscriber, undeclared(len(keys)))
+        # What comes twice is there by then.
+        answered = self.answers(self.subscriber, self.first_share)
+        return missing if answered else None
 
     def _settled(self) -> bool:
         return self._complete() or bool(self._wrong)
@@ -671,10 +759,11 @@ def _head(message: Message, blank: bytes) -> bytes:
 
 
 _KEEP_ALIVE = bytes(KeepAlive())
+_COMMON = frozenset(key.encode() for key in COMMON)
 
 
-def _request_id(batch: bytes) -> int | None:
-    """Returns the id of the first query in a batch; None when there is none."""
+def _id_of(batch: bytes, kind: NetworkId) -> int | None:
+    """Returns the request id of the first query or reply in a batch; None when there is none."""
     reader = Reader(batch)
     try:
         header = reader.u8()
@@ -688,12 +777,12 @@ def _request_id(batch: bytes) -> int | None:
                     reader.vle()
                 elif one >> 5 & 3 == Enc.ZBUF:
                     reader.take(reader.vle())
-            if reader.u8() & _ID == NetworkId.REQUEST:
+            if reader.u8() & _ID == kind:
                 return int(reader.vle())
     except WireError:
         return None
     for message in contents(batch).messages:
         for inside in getattr(message, "messages", None) or ():
-            if isinstance(inside, Request):
+            if isinstance(inside, Request if kind is NetworkId.REQUEST else Response):
                 return int(inside.request_id)
     return None

@@ -6,10 +6,15 @@ import time
 
 from fuzz.oracles.base import Harm, Objection, When, oracle
 from fuzz.oracles.patient import Patient
+from fuzz.oracles.vitals import Handles
 from fuzz.player import Played
 
 MEMORY_MOST = 1 << 30
 """Bytes; a node that still holds so much more a while after is not waited for any longer."""
+
+THREADS_MOST, THREADS_EACH = 1000, 8
+"""The same for threads and children together: so many more than at first, and so many more for each descriptor, as a node
+may have some for each link."""
 
 REST = 0.03
 """Seconds in which nothing is asked, to see whether the node comes to rest."""
@@ -69,14 +74,30 @@ def handles(patient: Patient, played: Played | None) -> Objection | None:  # noq
     history, vitals = patient.history, patient.vitals
     if history is None or vitals is None:
         return None
-    series = history.handles
+    series, first = history.handles, history.first.handles
     window = series.grows()
-    if not window:
+    if window:
+        told = series.told(window, lambda value: f"{value:.0f}")
+        series.forget()
+        what = vitals.handles().more_than(first)
+        return leak(what, f"the number of {NAMES[what]} grows {told}")
+    if not _too_many(first, vitals.handles()):
         return None
-    told = series.told(window, lambda value: f"{value:.0f}")
+    patient.rest(RESTLESS_SECONDS)
+    now = vitals.handles()
+    if not _too_many(first, now):
+        return None
     series.forget()
-    what = vitals.handles().more_than(history.first.handles)
-    return leak(what, f"the number of {NAMES[what]} grows {told}")
+    what = now.more_than(first)
+    return leak(
+        what, f"the number of {NAMES[what]} stays at {getattr(now, what)}, {getattr(first, what)} at first"
+    )
+
+
+def _too_many(first: Handles, now: Handles) -> bool:
+    """Tells whether there are more threads and children than links can explain."""
+    more = now.threads + now.children - first.threads - first.children
+    return more > THREADS_MOST + THREADS_EACH * now.descriptors
 
 
 def leak(what: str, detail: str) -> Objection:

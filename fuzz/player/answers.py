@@ -15,7 +15,7 @@ from scapy_layers.declarations import DeclareFinal
 from scapy_layers.errors import WireError
 from scapy_layers.lz4 import decompress
 from scapy_layers.message import Message
-from scapy_layers.network import Declare, ResponseFinal
+from scapy_layers.network import Declare, Push, ResponseFinal
 from scapy_layers.primitives import Reader, write_vle
 from scapy_layers.transport import Close, Init, Open
 
@@ -31,6 +31,9 @@ LONGEST_KNOWN = 4096
 FENCE_ID = 4_000_000_000
 """Request id and interest id of fences; stimuli have small ones."""
 
+OURS = b"@zenoh-harness/k"
+"""What the canary publishes on keys that cases use begins with it."""
+
 _ID = 0x1F
 _COMPRESSED = 1
 
@@ -41,14 +44,15 @@ class Answer(NamedTuple):
     Attributes:
         time_ns: Unix time in ns.
         batch: Its bytes without the length.
-        names: Of its messages, outermost first; without answers to our fence when there is something else.
+        names: Of its messages, outermost first; without answers to our fence, and what the canary publishes, when there
+            is something else.
         shape: What it looks like, see the module; of the same messages.
         refused: Why a strict decoder refuses it; empty when it does not.
         finals: How many answers to our fence are in it.
         close: It holds a CLOSE: its reason; None otherwise.
         live: Of InitAck: the cookie; empty otherwise.
         ids: Request ids of queries in it.
-        fence: There is nothing but answers to our fence in it.
+        fence: There is nothing but answers to our fence in it, or what the canary publishes.
     """
 
     time_ns: int
@@ -170,10 +174,11 @@ class Answers:
         )
         network = [inside for message in messages for inside in _inside(message)]
         finals = sum(map(_final, network))
+        ours = OURS in batch and any(map(_of_canary, network))
         # Whether an answer shares its batch with one to a fence is a matter of moments.
-        stripped = map(_without_finals, messages) if finals else messages
+        stripped = map(_without_ours, messages) if finals or ours else messages
         others = tuple(message for message in stripped if message is not None)
-        fence = not (others or seen.error or seen.rest) and finals > 0
+        fence = not (others or seen.error or seen.rest) and (finals > 0 or ours)
         told = messages if fence else others
         answer = Answer(
             time_ns,
@@ -188,7 +193,7 @@ class Answers:
             tuple(int(message.request_id) for message in network if message.name == "REQUEST"),
             fence,
         )
-        if not scouting:
+        if not scouting and not ours:
             self._remember(answer, messages, pipe)
         return answer
 
@@ -262,10 +267,17 @@ def _final(message: Message) -> bool:
     )
 
 
-def _without_finals(message: Message) -> Message | None:
-    """Returns a message without answers to our fence; None when nothing is left."""
+def _of_canary(message: Message) -> bool:
+    """Tells whether it is what the canary publishes on a key that cases use."""
+    if not isinstance(message, Push):
+        return False
+    return bytes(getattr(message.body, "data", None) or b"").startswith(OURS)
+
+
+def _without_ours(message: Message) -> Message | None:
+    """Returns a message without answers to our fence and what the canary publishes; None when nothing is left."""
     inside = _inside(message)
-    others = [one for one in inside if not _final(one)]
+    others = [one for one in inside if not _final(one) and not _of_canary(one)]
     if len(others) == len(inside):
         return message
     if not others:

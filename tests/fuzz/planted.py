@@ -15,7 +15,7 @@ from fuzz.script import Do, Script, Step
 from fuzz.states import State
 from scapy_layers import extensions as ext
 from scapy_layers.codes import InterestMode
-from scapy_layers.data import Err, Put, Query
+from scapy_layers.data import Del, Err, Put, Query
 from scapy_layers.declarations import (
     DeclareKeyExpr,
     DeclareQueryable,
@@ -42,6 +42,8 @@ from scapy_layers.transport import Frame, Init, Open
 PROCESS = Path(__file__).with_name("planted_process.py")
 
 KEY = "fuzz/planted"
+COMMON = "fuzz/k"
+"""One that the oracles look at."""
 U16, U32 = (1 << 16) - 1, (1 << 32) - 1
 FRAME = bytes(Frame(R=1, sn=0))[:1]
 ZID = b"\xf6\xe7\x5bzid of a link"
@@ -204,6 +206,24 @@ FAULTS: dict[str, Fault] = {
         ("disturbed",),
         in_session(
             said(Request(request_id=1, key_suffix=KEY, extensions=[ext.Timeout(timeout=0)], body=Query()))
+        ),
+    ),
+    "dropkey": Fault(
+        "carries nothing any more for the key of a DEL with a time",
+        ("disturbed",),
+        in_session(said(Push(key_suffix=COMMON, body=Del(T=1, timestamp=1, timestamp_id=b"\x01")))),
+    ),
+    "doublekey": Fault(
+        "hands on everything twice for the key of a value of 255 bytes or more",
+        ("disturbed",),
+        in_session(said(Push(key_suffix=COMMON, body=Put(data=bytes(255))))),
+    ),
+    "takeaway": Fault(
+        "ends the subscribers that others have of a key with the subscriber of a session",
+        ("disturbed",),
+        in_session(
+            declared(DeclareSubscriber(entity_id=1, key_suffix=COMMON)),
+            declared(UndeclareSubscriber(entity_id=1)),
         ),
     ),
     "undue": Fault(

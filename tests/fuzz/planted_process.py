@@ -159,6 +159,8 @@ class Link:
         self.declared: dict[str, dict[int, str]] = {kind: {} for kind in DECLARED.values()}
         self.pending: dict[int, Pending] = {}
         self.done: set[str] = set()
+        self.key_read = ""
+        self.noted = 0
         self.readers: dict[int, Callable[[int, Cursor, bool], None]] = {
             0x19: self.interest,
             0x1A: self.final,
@@ -284,6 +286,7 @@ class Link:
 
     def note(self, place: str, value: int) -> None:
         """A value was read; the fault that waits for it there is set off."""
+        self.noted = value
         for name, fault in self.node.watched.get(place, ()):
             if fault.when(value, self):
                 if self.node.set_off is not None:
@@ -376,7 +379,8 @@ class Link:
         except UnicodeDecodeError:
             raise Refused("a key that is no text") from None
         # Aliases of our own there are none.
-        return (self.keys.get(scope, "\0") if header & 0x40 else "\0") + text if scope else text
+        self.key_read = (self.keys.get(scope, "\0") if header & 0x40 else "\0") + text if scope else text
+        return self.key_read
 
     def network(self, cursor: Cursor, *, fresh: bool) -> None:
         header = cursor.byte()
@@ -583,6 +587,8 @@ class Node:
         dead: Nothing is carried any more; ``deaf``: nor is any question answered.
         disturbing: Payloads are altered.
         losing: One publication in three is lost.
+        dropped: Keys that are not carried any more.
+        doubled: Keys of which everything is handed on twice.
         slow: Seconds added to each batch.
     """
 
@@ -604,6 +610,8 @@ class Node:
         self.kinds: dict[str, dict[Link, dict[int, str]]] = {kind: {} for kind in DECLARED.values()}
         self.requests = 0
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
+        self.dropped: set[str] = set()
+        self.doubled: set[str] = set()
         self.slow = 0.0
         self.carried = 0
         self.held: list[bytes | int] = []
@@ -618,7 +626,7 @@ class Node:
     # Routing -------------------------------------------------------------------------------------------------
 
     def publish(self, origin: Link, z: int, key: str, tail: bytes) -> None:
-        if self.dead or not valid(key):
+        if self.dead or not valid(key) or key in self.dropped:
             return
         receivers = [
             link
@@ -633,7 +641,7 @@ class Node:
         if self.disturbing:
             tail = tail[:-1] + bytes([tail[-1] ^ 0xFF])
         message = bytes([0x3D | z]) + b"\0" + counted(key.encode()) + tail
-        for link in receivers:
+        for link in receivers * (2 if key in self.doubled else 1):
             link.frame(message)
 
     def query(self, origin: Link, request: int, z: int, key: str, tail: bytes) -> None:
@@ -861,6 +869,23 @@ def spin(node: Node, link: Link) -> None:
         threading.Thread(target=busy, name="busy", daemon=True).start()
 
 
+def drop(node: Node, link: Link) -> None:
+    node.dropped.add(link.key_read)
+
+
+def double(node: Node, link: Link) -> None:
+    node.doubled.add(link.key_read)
+
+
+def take_away(node: Node, link: Link) -> None:
+    """The end of a subscriber ends those of others with the same key."""
+    key = link.declared["SUBSCRIBER"].get(link.noted)
+    for other, keys in node.kinds["SUBSCRIBER"].items():
+        if other is not link:
+            for ident in [ident for ident, theirs in keys.items() if theirs == key]:
+                del keys[ident]
+
+
 def undue(node: Node, link: Link) -> None:
     others = [
         other
@@ -911,6 +936,9 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "slow": (Planted("PUT.timestamp", equal(0), turn("slow", 0.02)),),
     "disturb": (Planted("OAM.id", at_least(U16), turn("disturbing")),),
     "lose": (Planted("REQUEST.6", equal(0), turn("losing")),),
+    "dropkey": (Planted("DEL.timestamp", always, drop),),
+    "doublekey": (Planted("PUT.size", at_least(255), double),),
+    "takeaway": (Planted("U_SUBSCRIBER.id", always, take_away),),
     "undue": (Planted("D_QUERYABLE.id", at_least(U32), undue),),
     "undecodable": (Planted("INTEREST.3", at_least(U16), undecodable),),
     "sometimes": (Planted("U_TOKEN.id", at_least(U32), sometimes),),

@@ -47,6 +47,8 @@ from fuzz.findings import (
 )
 from fuzz.lab import Lab, Part, Tried
 from fuzz.oracles import Harm, Patient, canary
+from fuzz.oracles.canary import Wrong
+from fuzz.oracles.common import COMMON
 from fuzz.player import Answer, Ending, Played
 from fuzz.player.pipe import EARLY
 from fuzz.regression import LATE, _source, fails_on, flat, placed, shortened
@@ -138,7 +140,7 @@ def test_what_nobody_could_be_found_for_was_not_tried_by_itself(tmp_path: Path) 
     page = (finding.path / README).read_text()
     assert "Not reproduced (none of the cases before it showed it again)" in page
     assert "| on fresh nodes | not tried |" in page
-    assert line_of(finding) == f"{finding.bucket}: not reproduced, 1 cases"
+    assert line_of(finding) == f"{finding.bucket}: not reproduced, 1 case"
 
 
 def test_what_was_saved_is_read_again(found: Finding) -> None:
@@ -492,7 +494,7 @@ def test_canary_of_the_test_says_what_the_canary_of_the_oracles_says(tmp_path: P
     with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
         made = replay._canary()
         assert made is not None
-        assert made.lost() == ""
+        assert made.lost(common=True) == ""
         histories = [tester.history for tester in replay._testers]
         assert len(histories) == 3
     ours = said(
@@ -505,6 +507,7 @@ def test_canary_of_the_test_says_what_the_canary_of_the_oracles_says(tmp_path: P
     assert {name for name, *_ in theirs} == {"PUSH", "REQUEST", "RESPONSE", "DECLARE"}
     assert ours == theirs
     assert (standalone.FIRST_EXCHANGES, standalone.EXCHANGES) == (canary.FIRST_TRIES, canary.LOOKS)
+    assert (standalone.COMMON, standalone.COMMON_TRIES) == (COMMON, canary.COMMON_TRIES)
 
 
 def said(batches: Iterable[bytes]) -> set[tuple[str, int]]:
@@ -600,6 +603,25 @@ def test_a_publication_that_nobody_asked_for_fails_the_regression_test(
         monkeypatch.setattr(replay, "_canary", lambda: birds)
         monkeypatch.setattr(replay, "_round", begin)
         assert "did not ask for" in replay.play("disturbed", [], 1, LATE)
+
+
+@pytest.mark.parametrize(
+    ("fault", "place"),
+    [
+        ("dropkey", Wrong.COMMON_SILENT),
+        ("doublekey", Wrong.COMMON_TWICE),
+        ("takeaway", Wrong.COMMON_SILENT),
+    ],
+)
+def test_a_node_that_loses_a_single_key_is_told_and_fails_the_regression_test(
+    tmp_path: Path, fault: str, place: str
+) -> None:
+    tried = tried_on(tmp_path / "run", FAULTS[fault].trigger, fault)
+    assert tried.objection is not None
+    assert (tried.objection.oracle, tried.objection.harm) == ("keys", Harm.DISTURBED)
+    assert tried.objection.place == place
+    assert fails_on(command(fault), "disturbed", tried) is True
+    assert fails_on(command(), "disturbed", tried) is False
 
 
 def test_a_test_that_cannot_be_run_shows_nothing() -> None:
@@ -814,7 +836,7 @@ def test_show_tells_of_one_finding_and_of_a_run(found: Finding, capsys: pytest.C
     assert run("show", "--json", str(found.path)) == 0
     assert json.loads(capsys.readouterr().out) == found.to_json()
     assert run("show", str(found.path.parents[1])) == 0
-    assert capsys.readouterr().out == f"{found.bucket}: confirmed 3 of 3, 1 cases, 1 messages, 3 bytes\n"
+    assert capsys.readouterr().out == f"{found.bucket}: confirmed 3 of 3, 1 case, 1 message, 3 bytes\n"
     assert run("show", str(found.path / "none")) == 2
     assert "is no folder of a finding or a run" in capsys.readouterr().err
 

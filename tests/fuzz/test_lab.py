@@ -160,6 +160,15 @@ def harm_of(memory: int, threads: int, rounds: int = 600) -> Harm | None:
     return next((one.harm for one in seen if one is not None), None)
 
 
+def test_what_a_single_round_leaves_behind_is_counted() -> None:
+    scales = Scales(None)
+    growing = Growing(0, 6)
+    scales._vitals = growing  # type: ignore[assignment]
+    scales._before = scales._counted()
+    assert scales.weigh(last=True) is None
+    assert scales.grown(2.0)[1] == 3.0
+
+
 def test_growth_that_goes_on_is_seen_within_seconds() -> None:
     assert harm_of(1 << 16, 0) is Harm.GROWTH
     assert harm_of(64 << 20, 0) is Harm.GROWTH

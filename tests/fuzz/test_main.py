@@ -27,6 +27,7 @@ from fuzz.campaigns.messages import main_forms
 from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
 from fuzz.commands.run import campaigns_of, command, node_named
+from fuzz.findings import FINDING, FOLDER, open_folder
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
 from fuzz.progress import Glance, Progress, clock, together, words
@@ -386,8 +387,12 @@ def test_resumed_run_plays_each_case_once(
     assert "leave out --seed" in capsys.readouterr().err
     assert run(node, folder, "--resume", campaign="inits", cases=50) == 2
     assert "leave out --resume to add it" in capsys.readouterr().err
+    (folder / FOLDER).mkdir(exist_ok=True)
+    guess = open_folder(folder / FOLDER, "stall session PUSH")
+    (guess / FINDING).write_text("{}")
     assert run(node, folder, "--resume", cases=50) == 0
     captured = capsys.readouterr()
+    assert f"killed: zenoh-fuzz replay {guess}" in captured.out
     assert "going on behind 29 cases, 1 of them cut off and set apart" in captured.err
     assert "21 cases in" in captured.out
     assert "and 29 in earlier parts" in captured.out

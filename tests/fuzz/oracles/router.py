@@ -17,7 +17,7 @@ from fuzz.oracles import Patient, Spot
 from fuzz.player import Initiator, Player
 from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.codes import WhatAmI
-from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber
+from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber, UndeclareSubscriber
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Frame, Init, Open
@@ -32,7 +32,7 @@ class Session:
 
     sock: socket.socket
     reader: BatchReader = field(default_factory=BatchReader)
-    keys: dict[str, str] = field(default_factory=dict)
+    keys: dict[tuple[str, int], str] = field(default_factory=dict)
     sn: int = 0
 
 
@@ -41,19 +41,24 @@ class Router:
 
     Attributes:
         without: What it does not do: ``routes``, ``queries``, ``replies``, ``answers``, ``listen``, ``new``, ``served``,
-            ``beside``: a session beside another one.
+            ``beside``: a session beside another one; ``others``: those that have a subscriber of a key when another
+            session takes one back.
+        dropped: A key that it does not carry.
+        double: A key of which it hands on everything twice; ``altered``: changed.
         alter: Changes the payloads that it hands on.
         replace: Hands on zeros instead of the last bytes of a publication, so many.
         twice: Hands on every publication twice.
         swap: Holds back one publication until the next one.
         lose: Loses the next publications, so many.
+        shift: Added to the request id of replies.
         delay: Seconds it takes over each batch.
     """
 
     def __init__(self) -> None:
         self.without: set[str] = set()
         self.alter = self.twice = self.swap = False
-        self.lose = self.replace = 0
+        self.lose = self.replace = self.shift = 0
+        self.dropped = self.double = self.altered = ""
         self.delay = 0.0
         self.sessions: list[Session] = []
         self._held: list[bytes] = []
@@ -148,26 +153,32 @@ class Router:
     def _handle(self, session: Session, message: Message) -> None:
         match message:
             case Declare() if isinstance(message.body, DeclareSubscriber | DeclareQueryable):
-                session.keys[message.body.name] = str(message.body.value("key_suffix"))
+                key = bytes(message.body.value("key_suffix")).decode()
+                session.keys[str(message.body.name), int(message.body.entity_id)] = key
+            case Declare() if isinstance(message.body, UndeclareSubscriber):
+                key = session.keys.pop(("D_SUBSCRIBER", int(message.body.entity_id)), "")
+                if "others" in self.without:
+                    for other in self.sessions:
+                        other.keys = {one: theirs for one, theirs in other.keys.items() if theirs != key}
             case Push():
-                self._publish(bytes(message), str(message.value("key_suffix")))
+                self._publish(bytes(message), bytes(message.value("key_suffix")).decode())
             case Request():
                 self._ask(session, message)
             case Response() if "replies" not in self.without:
                 asker, number = self._pending[int(message.request_id)]
-                message.request_id = number
+                message.request_id = number + self.shift
                 self._say(asker, message)
             case ResponseFinal():
                 asker, number = self._pending.pop(int(message.request_id))
                 self._say(asker, ResponseFinal(request_id=number))
 
     def _publish(self, push: bytes, key: str) -> None:
-        if "routes" in self.without:
+        if "routes" in self.without or key == self.dropped:
             return
         if self.lose:
             self.lose -= 1
             return
-        if self.alter:
+        if self.alter or key == self.altered:
             push = push[:-1] + bytes([push[-1] ^ 1])
         if self.replace:
             push = push[: -self.replace] + bytes(self.replace)
@@ -177,11 +188,11 @@ class Router:
             self._held = pushes
             return
         for subscriber in self._with("D_SUBSCRIBER", key):
-            for one in pushes * (2 if self.twice else 1):
+            for one in pushes * (2 if self.twice or key == self.double else 1):
                 self._send_raw(subscriber, one)
 
     def _ask(self, session: Session, request: Request) -> None:
-        queryables = self._with("D_QUERYABLE", str(request.value("key_suffix")))
+        queryables = self._with("D_QUERYABLE", bytes(request.value("key_suffix")).decode())
         if "queries" in self.without:
             queryables = []
         number = int(request.request_id)
@@ -194,7 +205,11 @@ class Router:
             self._say(queryable, request)
 
     def _with(self, kind: str, key: str) -> list[Session]:
-        return [session for session in self.sessions if session.keys.get(kind) == key]
+        return [
+            session
+            for session in self.sessions
+            if any(one == kind and theirs == key for (one, _), theirs in session.keys.items())
+        ]
 
     def _say(self, session: Session, message: Message) -> None:
         self._send_raw(session, bytes(message))

@@ -17,6 +17,7 @@ from fuzz.oracles.canary import (
     WORD,
     Wrong,
 )
+from fuzz.oracles.common import COMMON
 from fuzz.oracles.service import FRAME_R
 from fuzz.player import Played, run
 from fuzz.script import Template
@@ -69,6 +70,7 @@ SPOILT: dict[str, tuple[Callable[[Router], None], Wrong]] = {
     "twice": (lambda router: setattr(router, "twice", True), Wrong.TWICE),
     "queries": (lambda router: router.without.add("queries"), Wrong.UNREPLIED),
     "replies": (lambda router: router.without.add("replies"), Wrong.NO_REPLY),
+    "reply to another": (lambda router: setattr(router, "shift", 1), Wrong.REPLY_ASTRAY),
 }
 
 
@@ -115,6 +117,55 @@ def test_what_is_not_judged_any_more_hides_nothing_else(node: RouterNode, name: 
         assert patient.canary._number >= before + LEAST_LOOKS
         node.router.without.add("replies")
         assert objection(patient).place == Wrong.NO_REPLY
+
+
+SPOILT_KEY: dict[str, tuple[Callable[[Router], None], Wrong]] = {
+    "dropped": (lambda router: setattr(router, "dropped", COMMON[1]), Wrong.COMMON_SILENT),
+    "taken away": (lambda router: router.without.add("others"), Wrong.COMMON_SILENT),
+    "altered": (lambda router: setattr(router, "altered", COMMON[1]), Wrong.COMMON_CHANGED),
+    "doubled": (lambda router: setattr(router, "double", COMMON[1]), Wrong.COMMON_TWICE),
+}
+
+
+@pytest.mark.parametrize("name", SPOILT_KEY)
+def test_a_key_that_cases_use_is_spoilt_while_all_others_are_carried(patient: Patient, name: str) -> None:
+    spoil, wrong = SPOILT_KEY[name]
+    assert patient.canary
+    assert patient.canary.common.carried == COMMON
+    assert patient.examine(When.ODD) is None
+    spoil(router_of(patient))
+    assert patient.examine(When.BEAT) is None
+    seen = objection(patient)
+    assert (seen.oracle, seen.harm, seen.place) == ("keys", Harm.DISTURBED, str(wrong))
+    assert COMMON[1] in seen.detail
+    assert COMMON[1] not in seen.place
+
+
+def test_a_key_that_a_fresh_node_does_not_carry_is_not_judged(node: RouterNode) -> None:
+    node.router.dropped = COMMON[1]
+    with patient_of(node) as patient:
+        assert patient.canary
+        assert patient.canary.common.carried == (COMMON[0], COMMON[2])
+        assert patient.examine(When.ODD) is None
+
+
+def test_what_takes_a_key_from_others_at_all_times_is_judged_from_the_start(node: RouterNode) -> None:
+    node.router.without.add("others")
+    with patient_of(node) as patient:
+        assert objection(patient).place == Wrong.COMMON_SILENT
+
+
+def test_subscribers_of_common_keys_are_there_for_a_moment_only(patient: Patient) -> None:
+    assert patient.examine(When.ODD) is None
+    assert not {key for session in router_of(patient).sessions for key in session.keys.values()} & {*COMMON}
+
+
+def test_what_cases_publish_on_a_common_key_is_no_fault(patient: Patient) -> None:
+    subscriber = next(at for at, one in enumerate(router_of(patient).sessions) if one.keys)
+    router_of(patient).say(subscriber, Push(key_suffix=COMMON[0], body=Put(data=b"of a case")))
+    assert patient.examine(When.ODD) is None
+    router_of(patient).say(subscriber + 1, Push(key_suffix=COMMON[0], body=Put(data=b"of a case")))
+    assert objection(patient).place == Wrong.ASTRAY
 
 
 @pytest.mark.parametrize("when", [When.BEAT, When.ODD])

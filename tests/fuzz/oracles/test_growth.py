@@ -132,6 +132,21 @@ def test_memory_that_stays_far_above_the_first_is_told_at_once(monkeypatch: pyte
     assert (objection.harm, objection.place) == (Harm.GROWTH, "memory")
 
 
+def test_more_threads_than_links_explain_are_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fuzz.oracles.growth.THREADS_MOST", 8)
+    monkeypatch.setattr("fuzz.oracles.growth.THREADS_EACH", 2)
+    monkeypatch.setattr("fuzz.oracles.growth.RESTLESS_SECONDS", 0.05)
+    with watched() as (patient, process):
+        # Each of them may be for a link.
+        process.tell("[open('/dev/null') for _ in range(20)]")
+        process.tell("[Thread(target=Event().wait, daemon=True).start() for _ in range(40)]")
+        assert patient.examine(When.TREND, names=["handles"]) is None
+        process.tell("[Thread(target=Event().wait, daemon=True).start() for _ in range(40)]")
+        objection = patient.examine(When.TREND, names=["handles"])
+    assert objection
+    assert (objection.harm, objection.place) == (Harm.LEAK, "threads")
+
+
 def test_a_process_that_never_rests_is_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fuzz.oracles.growth.RESTLESS_SECONDS", 0.3)
     # On a busy machine it does not get much.

@@ -326,6 +326,7 @@ def test_every_oracle_has_a_name_and_a_purpose() -> None:
         "pause",
         "ping",
         "canary",
+        "keys",
         "stage",
         "undecodable",
         "differs",

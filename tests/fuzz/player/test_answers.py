@@ -5,12 +5,13 @@ import socket
 import pytest
 
 from fuzz.player import Answers
-from fuzz.player.answers import FENCE_ID
+from fuzz.player.answers import FENCE_ID, OURS
 from fuzz.player.pipe import Pipe
 from fuzz.player.trace import Trace
 from scapy_layers.codes import CloseReason, WhatAmI
+from scapy_layers.data import Put
 from scapy_layers.declarations import DeclareFinal, DeclareSubscriber
-from scapy_layers.network import Declare, ResponseFinal
+from scapy_layers.network import Declare, Push, ResponseFinal
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.transport import Close, Frame, Init, KeepAlive
 from tests.fuzz.campaigns.test_state import ENDS
@@ -60,6 +61,17 @@ def test_an_answer_is_the_same_with_that_of_a_fence_in_its_batch(fence: Response
     assert (frames.names, frames.shape, frames.fence) == (alone.names, alone.shape, False)
     bare = answers.read(bytes(fence) + bytes(OTHER), 0)
     assert (bare.names, bare.finals, bare.fence) == (("RESPONSE_FINAL",), 1, False)
+
+
+def test_what_the_canary_publishes_for_keys_that_cases_use_is_no_answer() -> None:
+    ours = Push(key_suffix="fuzz/k", body=Put(data=OURS + b"1"))
+    theirs = Push(key_suffix="fuzz/k", body=Put(data=b"of a case"))
+    answers = Answers()
+    alone = answers.read(bytes(Frame(sn=1, messages=[theirs])), 0)
+    beside = answers.read(bytes(Frame(sn=2, messages=[ours, theirs])), 0)
+    assert (beside.names, beside.shape, beside.fence) == (alone.names, alone.shape, False)
+    answer = answers.read(bytes(Frame(sn=3, messages=[ours])), 0)
+    assert (answer.fence, answer.finals) == (True, 0)
 
 
 @pytest.mark.parametrize("fence", FENCES, ids=["query", "interest"])
