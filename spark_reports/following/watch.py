@@ -4,6 +4,7 @@ Every line counts once, also when the watch is killed and started again with the
 far the files were read, the tally which batch was counted last.
 """
 
+import json
 import queue
 import re
 import threading
@@ -190,7 +191,7 @@ def _query(spark: "SparkSession", plan: Plan, roots: Sequence[str]) -> Iterator[
     try:
         writer = (
             spark.readStream.format(FORMAT)
-            .option("roots", "\n".join(roots))
+            .option("roots", json.dumps(roots))
             .load()
             .writeStream.foreachBatch(hand_on)
             .option("checkpointLocation", str((plan.checkpoint / _CHECKPOINT).resolve()))

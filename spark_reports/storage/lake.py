@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark_reports.errors import EngineFailed
-from spark_reports.storage.places import as_glob
+from spark_reports.storage.places import BY_NAME, plain_address
 from spark_reports.storage.store import Append
 from spark_reports.storage.tables import SCHEMAS
 
@@ -32,7 +32,7 @@ def appender(spark: SparkSession, table_format: str) -> Append:
     require_plug_in(spark, table_format)
 
     def append(table: str, folder: str, target: str) -> None:
-        rows = spark.read.schema(SCHEMAS[table]).parquet(as_glob(folder))
+        rows = spark.read.options(**BY_NAME).schema(SCHEMAS[table]).parquet(plain_address(folder))
         rows.write.format(table_format).mode("append").save(target)
 
     return append
@@ -58,7 +58,7 @@ def require_plug_in(spark: SparkSession, table_format: str) -> None:
 
 def read(spark: SparkSession, table_format: str, address: str, table: str) -> DataFrame:
     """Returns all rows of a table, those that do not count included."""
-    rows = spark.read.format(table_format).load(as_glob(address))
+    rows = spark.read.format(table_format).options(**BY_NAME).load(plain_address(address))
     # A table that is older than a column lacks it.
     known = set(rows.columns)
     return rows.select(

@@ -27,6 +27,13 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3", "gs": "gs", "abfss": "abfss"}
 _THREADS = 16
 
 
+_PATTERN = re.compile(r"[\\*?\[\]{}]")
+
+BY_NAME = {"__globPaths__": "false"}
+"""Options with which a reader of Spark takes paths as names. Escapes would do for most, but Hadoop cannot match a
+pattern in a folder that has a name with a colon in it. Give one path: of several, Spark 4.3 reads each as often as
+there are patterns among them. It does not look whether there is anything."""
+
 UNFINISHED = ".unfinished"
 """Ends the name of a record that is being written."""
 
@@ -331,10 +338,14 @@ def plain_uri(uri: str) -> str:
     return f"{parts.scheme}://{where}{unquote(parts.path)}"
 
 
-def as_glob(address: str) -> str:
-    """Returns a pattern that only this path or URI matches; Spark takes every path for a pattern."""
-    local = "file://" if address.startswith("/") else ""
-    return local + re.sub(r"([\\*?\[\]{}])", r"\\\1", address)
+def is_pattern(address: str) -> bool:
+    """Whether Spark takes a path or URI for a pattern of paths, although it is the name of one."""
+    return _PATTERN.search(address) is not None
+
+
+def plain_address(address: str) -> str:
+    """Returns what Spark takes for this path or URI, whatever letters are in it; give it with ``BY_NAME``."""
+    return f"file://{address}" if address.startswith("/") else address
 
 
 def read_all(place: Place, paths: Iterable[str]) -> list[bytes]:

@@ -138,10 +138,11 @@ def test_command_tells_what_is_there_and_ends(
 def test_runs_of_one_name_in_two_places_are_two(
     spark: SparkSession, tmp_path: Path, case_row: CaseRow
 ) -> None:
+    root = tmp_path / "two\nlines"
     for number, place in enumerate(("monday", "tuesday"), 1):
-        (tmp_path / place).mkdir()
-        _write(tmp_path / place, [case_row(at) for at in range(number)])
-    plan = Plan(roots=[tmp_path], checkpoint=tmp_path / "checkpoint", once=True)
+        (root / place).mkdir(parents=True)
+        _write(root / place, [case_row(at) for at in range(number)])
+    plan = Plan(roots=[root], checkpoint=tmp_path / "checkpoint", once=True)
     counted = watch.begin(plan)
     list(watch.follow(spark, plan, counted))
     found = {Path(folder).parent.name: run.lines() for folder, run in counted.runs.items()}
