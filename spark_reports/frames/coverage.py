@@ -111,7 +111,7 @@ def lost_pairs(coverage: DataFrame, sets: DataFrame) -> DataFrame:
     Columns as of ``lost_requirements``; the kind is ``pair``, the level empty. ``why`` is ``not planned`` where the
     baseline planned to try it and the candidate did not. It is ``not reached`` where the candidate played so many cases
     that it would have reached it by the share of the cases that did in the baseline: not to reach one of so many pairs
-    by chance has a probability of at most 5 %. Baseline runs that played more than ``LONGER`` times as many cases as
+    by chance has a probability of at most 5 %, and by the share of the runs that did as well. Baseline runs that played more than ``LONGER`` times as many cases as
     any of the candidate do not count for that, as they get to what takes long. Of a candidate that reached nothing at
     all every pair is lost. Keys whose candidate recorded no coverage are left out: there nothing was fuzzed.
     """
@@ -130,17 +130,22 @@ def lost_pairs(coverage: DataFrame, sets: DataFrame) -> DataFrame:
         .agg(
             sf.max(sf.when(_is(CANDIDATE), sf.col("cases"))).alias("longest"),
             sf.sum(sf.when(_is(CANDIDATE), sf.col("cases"))).alias("cases_c"),
+            sf.count(sf.when(_is(CANDIDATE), 1)).alias("runs_c"),
             sf.expr(f"collect_list(if(set = '{BASELINE}', struct(run_id, cases), NULL)) AS runs_b"),
         )
         .where(sf.col("longest").isNotNull())
         .selectExpr("*", f"filter(runs_b, one -> one.cases <= {LONGER} * longest) AS fair")
         .selectExpr(
-            *("key", "cases_c"),
+            *("key", "cases_c", "runs_c"),
             "transform(fair, one -> one.run_id) AS fair_runs",
             "aggregate(fair, 0D, (sums, one) -> sums + one.cases) AS cases_b",
         )
     )
-    chance = f"pow(1 - try_divide(hits_b, cases_b), cases_c) * count(*) OVER (PARTITION BY key) <= {1 - SURE}"
+    # Cases of a run are no strangers: where a run gets to a pair it often does so several times.
+    chance = (
+        f"pow(1 - try_divide(hits_b, cases_b), cases_c) * count(*) OVER (PARTITION BY key) <= {1 - SURE} "
+        f"AND pow(1 - try_divide(reached_b, size(fair_runs)), runs_c) <= {1 - SURE}"
+    )
     return (
         pairs.join(sf.broadcast(of_key), "key")
         .groupBy("key", "state", "message")
@@ -150,8 +155,10 @@ def lost_pairs(coverage: DataFrame, sets: DataFrame) -> DataFrame:
             sf.max(sf.when(_is(CANDIDATE), sf.col("planned"))).alias("planned_c"),
             sf.max(sf.when(_is(BASELINE), sf.col("planned"))).alias("planned_b"),
             sf.expr("sum(if(array_contains(fair_runs, run_id), cases, 0)) AS hits_b"),
-            sf.first("cases_b").alias("cases_b"),
-            sf.first("cases_c").alias("cases_c"),
+            sf.expr(
+                "size(collect_set(if(cases > 0 AND array_contains(fair_runs, run_id), run_id, NULL)))"
+            ).alias("reached_b"),
+            *(sf.first(name).alias(name) for name in ("cases_b", "cases_c", "runs_c", "fair_runs")),
         )
         .selectExpr(
             "*",

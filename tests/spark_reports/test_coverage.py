@@ -161,6 +161,18 @@ def test_pair_that_short_campaigns_miss_by_chance_is_not_lost(
     assert ("OPEN in open" in {row["name"] for row in lost}) is told
 
 
+def test_pair_that_only_some_runs_get_to_is_not_lost(spark: SparkSession) -> None:
+    reached = {"b0": 50, "b1": 0, "b2": 0, "c0": 0, "c1": 0}
+    found = rollup(
+        spark,
+        "coverage",
+        *(pair(run_id, "open", "INIT", 100) for run_id in reached),
+        *(pair(run_id, "open", "OPEN", count) for run_id, count in reached.items()),
+    )
+    lines = [f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in reached]
+    assert coverage.lost_pairs(found, compared(spark, *lines)).collect() == []
+
+
 def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:
     with pytest.raises(MissingColumns, match="no column outcome, tests"):
         coverage.coverage_by_run(compared(spark, "a candidate"), rollup(spark, "coverage"))
