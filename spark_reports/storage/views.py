@@ -9,7 +9,7 @@ from pyspark.sql import functions as sf
 
 from spark_reports.errors import DataTrouble
 from spark_reports.storage import lake
-from spark_reports.storage.places import BY_NAME, is_pattern, plain_address
+from spark_reports.storage.places import BY_NAME, as_glob, is_pattern, plain_address
 from spark_reports.storage.store import (
     APART,
     BASE_TABLES,
@@ -199,15 +199,15 @@ def read_files(spark: SparkSession, store: Store, table: str, files: Sequence[Fi
     Raises:
         DataTrouble: A file is gone from a store where Spark does not look for itself.
     """
-    addresses = [plain_address(store.place.address(file.path)) for file in files]
+    addresses = [store.place.address(file.path) for file in files]
     reader = spark.read.schema(SCHEMAS[table])
-    if any(map(is_pattern, addresses)):
+    if any(map(is_pattern, addresses)) and lake.heeds_names(spark):
         _check_there(store, table, files)
         # One by one: of several, Spark 4.3 would read each as often as there are patterns among them.
         by_name = reader.options(**BY_NAME)
-        frame = reduce(DataFrame.union, (by_name.parquet(address) for address in addresses))
+        frame = reduce(DataFrame.union, (by_name.parquet(plain_address(one)) for one in addresses))
     else:
-        frame = reader.parquet(*addresses)
+        frame = reader.parquet(*map(as_glob, addresses))
     if len(addresses) <= FEW_FILES and sum(file.rows for file in files) <= FEW_ROWS:
         frame = frame.coalesce(1)
     later = {name: sf.coalesce(sf.col(name), _literal(value)) for name, value in later_values(table).items()}

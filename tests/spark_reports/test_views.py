@@ -138,6 +138,18 @@ def test_columns_that_older_files_lack_have_the_value_that_stands_for_it(
     assert tuple(case) == ("boofuzz", 1, 0)
 
 
+def test_session_that_heeds_no_names_reads_by_patterns(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is one over Spark Connect."""
+    assert lake.heeds_names(spark)
+    monkeypatch.setattr(lake, "heeds_names", lambda _: False)
+    store = Store(tmp_path / "_a [st]{o}re* %20é", durable=False)
+    publish(store, "r1", requirement(1))
+    publish(store, "r2", requirement(2))
+    assert seen_in(open_views(spark, store).requirements) == {("r1", 1, 1), ("r2", 1, 2)}
+
+
 def test_file_that_is_gone_is_trouble_where_spark_does_not_look(spark: SparkSession, store: Store) -> None:
     publish(store, "r1", requirement(1))
     (file,) = store.commits()[0].tables["requirements"]
