@@ -470,6 +470,10 @@ def to_json(row: AnyRow) -> str:
     return json.dumps(as_dict(row), ensure_ascii=False, separators=(",", ":"))
 
 
+MOST_NESTED = 500
+"""What is nested deeper is not read: how deep a Python can read and write JSON differs, and none less than this."""
+
+
 class NotJson(ValueError):
     """Text that no JSON value can be read from; the message says why."""
 
@@ -481,12 +485,30 @@ def from_json(text: str | bytes) -> Any:
         NotJson: There is none, or one that Python cannot hold.
     """
     try:
-        return json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
+        value = json.loads(text.decode("utf-8") if isinstance(text, bytes) else text)
     except RecursionError:
         raise NotJson("nested too deeply") from None
     except ValueError as error:
         # Not only a JSONDecodeError: bytes that are no UTF-8, an integer of thousands of digits.
         raise NotJson(str(error).partition(";")[0]) from None
+    if is_deeper(value, MOST_NESTED):
+        raise NotJson("nested too deeply")
+    return value
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether a JSON value is nested deeper than so many levels; what holds nothing else has none."""
+    inside = [value]
+    for _ in range(levels + 1):
+        inside = [
+            item
+            for one in inside
+            if isinstance(one, (list, dict))
+            for item in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not inside:
+            return False
+    return True
 
 
 class RowWriter:

@@ -67,6 +67,7 @@ def opened(
         )
     with ExitStack() as stack:
         store = stack.enter_context(open_store(arguments.store))
+        check_name(store, arguments)
         known = [] if folders and not store.exists() else store.commits()
         # There is nothing to wait for, unless runs are to be taken in first.
         early = not folders and _is_near(arguments)
@@ -133,6 +134,25 @@ def open_store(uri: str | None) -> Iterator["Store"]:
         return
     with scratch("store") as folder:
         yield Store(folder, durable=False)
+
+
+def check_name(store: "Store", arguments: argparse.Namespace) -> None:
+    """Checks before Spark starts that it can read a store of that name.
+
+    Raises:
+        WrongUse: It cannot over Spark Connect, where every path is a pattern, and Hadoop matches none with a colon.
+    """
+    from spark_reports.storage.places import is_pattern
+
+    if (
+        (arguments.remote or arguments.warm)
+        and is_pattern(store.name)
+        and ":" in store.name.rpartition("://")[2]
+    ):
+        raise WrongUse(
+            f"{store.name} has a colon and one of \\ * ? [ ] {{ }} in its path, which cannot be read with --remote or "
+            "--warm; leave them out, or give the store another path"
+        )
 
 
 def _is_near(arguments: argparse.Namespace) -> bool:

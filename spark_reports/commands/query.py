@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from spark_reports.commands.build import open_store
 from spark_reports.commands.common import check_not_empty, say, some_place
+from spark_reports.commands.opening import check_name, open_store
 from spark_reports.engine.session import add_engine_options, engine_session
 from spark_reports.engine.settings import LINES_OF_PARQUET
 from spark_reports.errors import EngineFailed, WrongUse
@@ -78,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise WrongUse("--store is missing; name a store, or the folder that the runs are in")
     sql = _text(arguments.sql)
     with (
-        _opened(arguments.store) as (store, folders),
+        _opened(arguments) as (store, folders),
         engine_session(
             arguments, input_bytes=_size(folders) if folders else size_of(store, query.views_in(sql)), say=say
         ) as spark,
@@ -108,15 +108,17 @@ def _text(sql: str) -> str:
 
 
 @contextmanager
-def _opened(name: str) -> Iterator[tuple["Store", list[RunFolder]]]:
+def _opened(arguments: argparse.Namespace) -> Iterator[tuple["Store", list[RunFolder]]]:
     """Opens a store, or a temporary one for run folders, which are returned as well.
 
     Raises:
-        WrongUse: There is neither.
+        WrongUse: There is neither, or it cannot be read as the options say.
         NothingToReport: There is nothing in it.
     """
+    name = arguments.store
     with open_store(name) as store:
         if store.exists():
+            check_name(store, arguments)
             yield store, []
             return
     if not Path(name).is_dir():

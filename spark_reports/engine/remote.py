@@ -16,7 +16,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from spark_reports.engine.settings import (
     BULK,
     KEPT_PROGRAMS,
     LOCAL,
+    LOOPBACK,
     PROGRAMS,
     QUICK,
     Profile,
@@ -58,6 +59,7 @@ ISOLATION = ("spark.sql.artifact.isolation.enabled", "spark.sql.artifact.isolati
 """Name whether each session has Java classes of its own. None of ours brings any; isolated, each would compile anew
 what those before it compiled, and run it slowly, as the new."""
 
+_NOT_STARTED = "LOCAL_CONNECT_SERVER_START_FAILED"
 _ROOT = Path(__file__).parents[2]
 """Where the packages lie."""
 
@@ -163,8 +165,10 @@ def warm_session(
     # A server that waits gives memory back.
     idle = ("-XX:+UseG1GC", f"-XX:G1PeriodicGCInterval={IDLE_MS}")
     kept = f"-D{KEPT_PROGRAMS}={PROGRAMS}"
+    # Otherwise an empty folder in that of whoever starts it.
+    tables = f"-Dspark.sql.warehouse.dir={place.folder / 'tables'}"
     quick = (QUICK,) if kind == SHORT else ()
-    started = settings(LOCAL, place.folder, BULK, java_options=[*archive, *idle, *quick, kept])
+    started = settings(LOCAL, place.folder, BULK, java_options=[*archive, *idle, *quick, kept, tables])
     # No session may set these, and each would try to: nothing of ours is ever put there, and Java knows the other.
     del started["spark.sql.warehouse.dir"], started[KEPT_PROGRAMS]
     changes |= {
@@ -177,9 +181,25 @@ def warm_session(
     with applied(changes):
         place.write_state(made, kind)
         # What the first session is opened with, the server is started with, for all that come.
-        with _opened(LOCAL, {}) as session, _sharing(session) as sharing:
+        with _on_server(place) as session, _sharing(session) as sharing:
             _set(sharing, {**of_session(profile, local=True), **conf})
             yield sharing
+
+
+@contextmanager
+def _on_server(place: "Place") -> Iterator["SparkSession"]:
+    """Opens a session on the local server; where one is about to end, on the next."""
+    from pyspark.errors import PySparkException
+
+    with ExitStack() as stack:
+        try:
+            session = stack.enter_context(_opened(LOCAL, {}))
+        except PySparkException as error:
+            if error.getCondition() != _NOT_STARTED:
+                raise
+            place.let_end()
+            session = stack.enter_context(_opened(LOCAL, {}))
+        yield session
 
 
 @contextmanager
@@ -278,6 +298,34 @@ class Place:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return pid
+
+    def let_end(self) -> None:
+        """Waits for the end of a server that no longer listens: Spark starts no other before that.
+
+        Raises:
+            EngineFailed: It stays.
+        """
+        pid = self.process()
+        if pid is None or not _is_server(pid):
+            return
+        port = json.loads(self.discovery.read_text(encoding="utf-8")).get("port")
+        try:
+            socket.create_connection((LOOPBACK, port), ANSWER_S).close()
+        except (OSError, TypeError, OverflowError):
+            _wait_for_end(pid)
+            # Whose child it became may let its number stand for a while, or for ever; Spark takes that for a server.
+            for file in self.folder.glob("*.pid"):
+                file.unlink(missing_ok=True)
+
+
+def _is_server(pid: int) -> bool:
+    """Whether a process is Spark's server, and no other that has its number by now."""
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+    # One that is ending has given back its memory, and with it what it was called with.
+    return not command or b"SparkConnectServer" in command
 
 
 def stop(environ: Mapping[str, str]) -> bool:

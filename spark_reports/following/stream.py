@@ -6,6 +6,7 @@ line that is half written is left until it is whole. Nothing is locked and nothi
 writers do not notice.
 """
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -295,7 +296,7 @@ class EventSource(DataSource):
     """``spark.readStream.format("zenoh_events").option("roots", ...)``: the lines of runs, as they come.
 
     Options:
-        roots: Folders, one a line.
+        roots: Folders, as a list in JSON.
         batch_bytes: What is handed on at once (default: ``BATCH_BYTES``).
     """
 
@@ -310,5 +311,5 @@ class EventSource(DataSource):
 
     def streamReader(self, schema: StructType) -> EventStream:  # noqa: ARG002, N802
         """Returns the reader."""
-        roots = self.options["roots"].split("\n")
+        roots = json.loads(self.options["roots"])
         return EventStream(roots, int(self.options.get("batch_bytes", BATCH_BYTES)))

@@ -4,8 +4,10 @@ Every line counts once, also when the watch is killed and started again with the
 far the files were read, the tally which batch was counted last.
 """
 
+import json
 import queue
 import re
+import shutil
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -92,9 +94,19 @@ def begin(plan: Plan) -> Tally:
         counted = tally.load(plan.checkpoint, _roots(plan))
         # Nothing may be counted by the time this one is killed, and the next one is to know when it began.
         counted.save(plan.checkpoint)
+        _forget_start(plan.checkpoint / _CHECKPOINT)
     except OSError as error:
         raise WrongUse(f"{plan.checkpoint} cannot be used as a checkpoint ({error.strerror})") from error
     return counted
+
+
+def _forget_start(query: Path) -> None:
+    """Removes what a query left that ended before its first batch: Spark begins none where there is something.
+
+    A batch is there from the moment its end is in ``offsets``; without one nothing was read.
+    """
+    if query.exists() and not any(path.name.isdecimal() for path in query.glob("offsets/*")):
+        shutil.rmtree(query)
 
 
 def _roots(plan: Plan) -> list[str]:
@@ -190,7 +202,7 @@ def _query(spark: "SparkSession", plan: Plan, roots: Sequence[str]) -> Iterator[
     try:
         writer = (
             spark.readStream.format(FORMAT)
-            .option("roots", "\n".join(roots))
+            .option("roots", json.dumps(roots))
             .load()
             .writeStream.foreachBatch(hand_on)
             .option("checkpointLocation", str((plan.checkpoint / _CHECKPOINT).resolve()))
@@ -228,7 +240,8 @@ def _failed(error: Exception) -> EngineFailed:
     """Puts an error into words, which has to be done while Java is there: innermost cause, without the stacks."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     thrown = [line.lstrip(": ") for line in lines if re.match(r"[:A-Za-z_.$ ]+(Error|Exception): ", line)]
-    return EngineFailed(f"Spark gave up: {(thrown or lines or [type(error).__name__])[-1][:500]}")
+    told = thrown[-1] if thrown else next(iter(lines), type(error).__name__)
+    return EngineFailed(f"Spark gave up: {told[:500]}")
 
 
 class _Listener(StreamingQueryListener):

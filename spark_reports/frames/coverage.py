@@ -5,6 +5,7 @@ from pyspark.sql import functions as sf
 
 from spark_reports.frames.columns import bounded, require
 from spark_reports.frames.matrix import NO_REQUIREMENT
+from spark_reports.frames.statistics import SURE
 from spark_reports.sets import BASELINE, CANDIDATE
 
 REQUIREMENT = "requirement"
@@ -13,6 +14,9 @@ MESSAGE = "message"
 
 STRICT = ("MUST", "MUST NOT")
 """Levels of requirements that may not be lost."""
+
+LONGER = 1.5
+"""A campaign that plays so many times as many cases gets to what a shorter one cannot be blamed for."""
 
 _SAYS_NOTHING = ("n/a", "inconclusive")
 
@@ -104,31 +108,71 @@ def lost_requirements(requirements: DataFrame, sets: DataFrame, checks: DataFram
 def lost_pairs(coverage: DataFrame, sets: DataFrame) -> DataFrame:
     """Returns the pairs of state and message that the baseline tried and the candidate did not.
 
-    Columns as of ``lost_requirements``; the kind is ``pair``, the level empty, ``why`` is ``not reached`` where the
-    candidate planned to try it, ``not planned`` otherwise. Keys whose candidate recorded no coverage are left out:
-    there nothing was fuzzed.
+    Columns as of ``lost_requirements``; the kind is ``pair``, the level empty. ``why`` is ``not planned`` where the
+    baseline planned to try it and the candidate did not. It is ``not reached`` where the candidate played so many cases
+    that it would have reached it by the share of the cases that did in the baseline: not to reach one of so many pairs
+    by chance has a probability of at most 5 %, and by the share of the runs that did as well. Baseline runs that played more than ``LONGER`` times as many cases as
+    any of the candidate do not count for that, as they get to what takes long. Of a candidate that reached nothing at
+    all every pair is lost. Keys whose candidate recorded no coverage are left out: there nothing was fuzzed.
     """
     require(coverage, "run_id", "kind", "state", "message", "count", "planned")
     tried = sf.col("count") > 0
     newest = sf.struct(-sf.col("age"), "run_id")
-    pairs = coverage.where(sf.col("kind") == "pair").join(sf.broadcast(_compared(sets)), "run_id")
-    fuzzed = pairs.where(_is(CANDIDATE)).select("key").distinct()
+    pairs = (
+        coverage.where(sf.col("kind") == "pair")
+        .withColumn("cases", bounded("count"))
+        .join(sf.broadcast(_compared(sets)), "run_id")
+    )
+    of_key = (
+        pairs.groupBy("key", "run_id", "set")
+        .agg(sf.sum("cases").alias("cases"))
+        .groupBy("key")
+        .agg(
+            sf.max(sf.when(_is(CANDIDATE), sf.col("cases"))).alias("longest"),
+            sf.sum(sf.when(_is(CANDIDATE), sf.col("cases"))).alias("cases_c"),
+            sf.count(sf.when(_is(CANDIDATE), 1)).alias("runs_c"),
+            sf.expr(f"collect_list(if(set = '{BASELINE}', struct(run_id, cases), NULL)) AS runs_b"),
+        )
+        .where(sf.col("longest").isNotNull())
+        .selectExpr("*", f"filter(runs_b, one -> one.cases <= {LONGER} * longest) AS fair")
+        .selectExpr(
+            *("key", "cases_c", "runs_c"),
+            "transform(fair, one -> one.run_id) AS fair_runs",
+            "aggregate(fair, 0D, (sums, one) -> sums + one.cases) AS cases_b",
+        )
+    )
+    # Cases of a run are no strangers: where a run gets to a pair it often does so several times.
+    chance = (
+        f"pow(1 - try_divide(hits_b, cases_b), cases_c) * count(*) OVER (PARTITION BY key) <= {1 - SURE} "
+        f"AND pow(1 - try_divide(reached_b, size(fair_runs)), runs_c) <= {1 - SURE}"
+    )
     return (
-        pairs.join(sf.broadcast(fuzzed), "key", "left_semi")
+        pairs.join(sf.broadcast(of_key), "key")
         .groupBy("key", "state", "message")
         .agg(
             sf.max(sf.when(tried & _is(BASELINE), newest))["run_id"].alias("last_run"),
             sf.max(sf.when(tried & _is(CANDIDATE), True)).alias("kept"),
             sf.max(sf.when(_is(CANDIDATE), sf.col("planned"))).alias("planned_c"),
+            sf.max(sf.when(_is(BASELINE), sf.col("planned"))).alias("planned_b"),
+            sf.expr("sum(if(array_contains(fair_runs, run_id), cases, 0)) AS hits_b"),
+            sf.expr(
+                "size(collect_set(if(cases > 0 AND array_contains(fair_runs, run_id), run_id, NULL)))"
+            ).alias("reached_b"),
+            *(sf.first(name).alias(name) for name in ("cases_b", "cases_c", "runs_c", "fair_runs")),
         )
-        .where(sf.col("last_run").isNotNull() & sf.col("kept").isNull())
+        .selectExpr(
+            "*",
+            "planned_b AND NOT coalesce(planned_c, false) AS given_up",
+            f"coalesce({chance}, false) OR cases_c = 0 AS would_show",
+        )
+        .where("last_run IS NOT NULL AND kept IS NULL AND (given_up OR would_show)")
         .select(
             "key",
             sf.lit("pair").alias("kind"),
             sf.concat_ws(" in ", "message", "state").alias("name"),
             sf.lit("").alias("level"),
             "last_run",
-            sf.when(sf.col("planned_c"), "not reached").otherwise("not planned").alias("why"),
+            sf.when(sf.col("given_up"), "not planned").otherwise("not reached").alias("why"),
         )
     )
 

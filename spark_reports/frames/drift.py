@@ -3,10 +3,11 @@
 What is compared is one value per run: times within a run share the machine and the moment, so a thousand of them are
 no stronger than one. Two sets of runs differ when Mann-Whitney says so at 1 % of false discoveries among all that is
 measured under a key, and the medians are at least as far apart as it takes to matter. So of a hundred reports in which
-nothing drifted, about one tells of a drift. With few runs no test can be that sure; then the status says so.
+nothing drifted, about one tells of a drift, as long as the noise of a run says nothing of that of the next. With few
+runs no test can be that sure; then the status says so.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from spark_reports.frames import estimates, statistics
@@ -110,7 +111,8 @@ def drifts(values: DataFrame, sets: DataFrame) -> DataFrame:
 
     - ``value_c``, ``value_b``: medians of the runs; ``change``: 0.1 where the candidate is 10 % above the baseline.
     - ``status``: ``slower`` and ``faster`` (worse and better, whichever way the value counts), ``steady``, or ``too few
-      runs`` where no result could have been significant.
+      runs`` where not even a value that became a thousand times as large could be told, if it were the only one to
+      change of all that is measured under the key.
     - ``beyond``: all runs of the candidate lie on the same side of all of the baseline; with few runs a hint, no proof.
     - ``q`` is p corrected for all that is measured under the key.
     """
@@ -132,34 +134,26 @@ def drifts(values: DataFrame, sets: DataFrame) -> DataFrame:
             f"{estimates.median('c')} AS value_c",
             f"{estimates.median('b')} AS value_b",
             "array_min(c) > array_max(b) OR array_max(c) < array_min(b) AS beyond",
-            f"{_enough('size(c)', 'size(b)')} AS enough",
+            f"{estimates.least_p('size(c)', 'size(b)')} AS least_p",
         )
         .selectExpr(
             *("*", "try_divide(value_c, value_b) - 1 AS change"),
-            f"if(enough, {estimates.mann_whitney('c', 'b')}, NULL) AS p",
+            f"if(least_p <= {SURE}, {estimates.mann_whitney('c', 'b')}, NULL) AS p",
         )
     )
-    told = f"q <= {SURE} AND abs(change) >= least"
-    status = (
-        f"CASE WHEN NOT enough THEN '{TOO_FEW}' WHEN NOT coalesce({told}, false) THEN '{STEADY}' "
-        f"WHEN (change > 0) = (better = 'lower') THEN '{SLOWER}' ELSE '{FASTER}' END AS status"
+    together = estimates.with_q(compared, "key").withColumn(
+        "compared", sf.count("p").over(Window.partitionBy("key"))
     )
-    return estimates.with_q(compared, "key").selectExpr(
+    told = f"coalesce(q <= {SURE} AND abs(change) >= least, false)"
+    status = (
+        f"CASE WHEN {told} THEN if((change > 0) = (better = 'lower'), '{SLOWER}', '{FASTER}') "
+        f"WHEN p IS NULL OR least_p * compared > {SURE} THEN '{TOO_FEW}' ELSE '{STEADY}' END AS status"
+    )
+    return together.selectExpr(
         *_OF,
         status,
         "change",
         *("value_c", "runs_c", "value_b", "runs_b", "beyond", "p", "q"),
-    )
-
-
-def _enough(runs_c: str, runs_b: str) -> str:
-    """Whether the runs are so many that a result can be significant at all."""
-    few = range(1, statistics.EXACT + 1)
-    needed = [
-        next((n for n in few if 2 * statistics.tails()[m, n][0] <= SURE), statistics.EXACT + 1) for m in few
-    ]
-    return (
-        f"{runs_b} >= element_at(array({', '.join(map(str, needed))}), least({runs_c}, {statistics.EXACT}))"
     )
 
 

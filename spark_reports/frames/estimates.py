@@ -107,6 +107,16 @@ def mann_whitney(first: str, second: str) -> str:
     )
 
 
+def least_p(runs: str, runs_other: str) -> str:
+    """Returns the least p that ``mann_whitney`` can have for samples of so many values, which are none less than 1."""
+    m, n, few = runs, runs_other, statistics.EXACT
+    tails = statistics.tails()
+    exact = _table(min(1.0, 2 * tails[one, two][0]) for one in range(1, few + 1) for two in range(1, few + 1))
+    rough = _beyond(f"({m} * {n} / 2 - 0.5D) / sqrt({m} * {n} / 12D * ({m} + {n} + 1))")
+    at = f"cast(({m} - 1) * {few} + {n} AS int)"
+    return f"CASE WHEN {m} <= {few} AND {n} <= {few} THEN element_at({exact}, {at}) ELSE {rough} END"
+
+
 def median(values: str) -> str:
     """Returns the median of an array of numbers; null if it is empty."""
     low, high = "cast((size(v) - 1) / 2 AS int)", "cast(size(v) / 2 AS int)"

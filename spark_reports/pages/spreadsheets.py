@@ -14,7 +14,8 @@ from typing import Any
 from spark_reports.pages.text import one_line, visible
 from spark_reports.report import Report, TrendPoint
 
-_FORMULA = ("=", "+", "-", "@")
+# The wide forms as well: a spreadsheet that is set to Japanese or Chinese takes them for the others.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 TREND = "trend"
 

@@ -6,11 +6,11 @@ its own way of keeping, merging and deleting files; see its documentation for th
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as sf
 
 from spark_reports.errors import EngineFailed
-from spark_reports.storage.places import as_glob
+from spark_reports.storage.places import BY_NAME, as_glob, plain_address
 from spark_reports.storage.store import Append
 from spark_reports.storage.tables import SCHEMAS
 
@@ -32,7 +32,7 @@ def appender(spark: SparkSession, table_format: str) -> Append:
     require_plug_in(spark, table_format)
 
     def append(table: str, folder: str, target: str) -> None:
-        rows = spark.read.schema(SCHEMAS[table]).parquet(as_glob(folder))
+        rows = _load(spark.read.schema(SCHEMAS[table]), "parquet", folder, spark)
         rows.write.format(table_format).mode("append").save(target)
 
     return append
@@ -56,9 +56,20 @@ def require_plug_in(spark: SparkSession, table_format: str) -> None:
             ) from error
 
 
+def heeds_names(spark: SparkSession) -> bool:
+    """Whether a session heeds ``places.BY_NAME``; over Spark Connect the names of options lose their capitals."""
+    return not type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def _load(reader: DataFrameReader, table_format: str, address: str, spark: SparkSession) -> DataFrame:
+    if heeds_names(spark):
+        return reader.format(table_format).options(**BY_NAME).load(plain_address(address))
+    return reader.format(table_format).load(as_glob(address))
+
+
 def read(spark: SparkSession, table_format: str, address: str, table: str) -> DataFrame:
     """Returns all rows of a table, those that do not count included."""
-    rows = spark.read.format(table_format).load(as_glob(address))
+    rows = _load(spark.read, table_format, address, spark)
     # A table that is older than a column lacks it.
     known = set(rows.columns)
     return rows.select(

@@ -12,6 +12,7 @@ UTF-8, numbers that are not finite.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import itertools
 import json
@@ -45,6 +46,10 @@ _FEW = 16
 """One in so many lines may be odd, or else all are read as if they were."""
 
 _LINE_FEED, _OPENS, _CLOSES = b"\n{}"
+
+_LEVELS = 100
+"""A value that is nested deeper is kept as text. A VARIANT holds more, but PySpark reads it back by recursion, and how
+deep that goes differs from one Python to the next: 247 levels in 3.11, if nothing else is on the stack."""
 
 _INT64 = range(-(1 << 63), 1 << 63)
 _KIND_NAMES = {str: "text", int: "whole number", float: "number", bool: "truth value"}
@@ -124,7 +129,7 @@ def read_line(line: bytes, want: Wanted, *, ended: bool = True) -> dict[str, Any
     except UnicodeDecodeError as error:
         raise NoRow(f"not UTF-8 (byte {error.start + 1})" if ended else _CUT) from None
     except RecursionError:
-        raise NoRow("nested too deeply") from None
+        raise NoRow(_NESTED) from None
     except _TwiceError as error:
         raise NoRow(f"{error} stands in it twice") from None
     except ValueError:
@@ -137,6 +142,8 @@ def read_line(line: bytes, want: Wanted, *, ended: bool = True) -> dict[str, Any
 
 
 _CUT = "cut off in the middle of a line"
+
+_NESTED = "nested too deeply"
 
 
 def too_long() -> str:
@@ -177,6 +184,8 @@ def _row(value: dict[str, Any], want: Wanted) -> dict[str, Any]:
     if row["rows_version"] < 1:
         raise NoRow(f"rows_version {row['rows_version']} was never written")
     row[EXTRA] = {name: value[name] for name in value if name not in want.kinds} or None
+    if row[EXTRA] is not None and rows.is_deeper(row[EXTRA], rows.MOST_NESTED):
+        raise NoRow(_NESTED)
     return row
 
 
@@ -203,16 +212,18 @@ def _short(value: object) -> str:
 
 
 def variant(value: Any) -> dict[str, bytes]:
-    """Returns a JSON value in the two parts of a VARIANT; one that it cannot hold as its text.
+    """Returns a JSON value in the two parts of a VARIANT; as its text if it is nested deeper than _LEVELS or does not fit.
 
     Whole numbers beyond 64 bits may lose digits.
     """
     from pyspark.errors import PySparkException
     from pyspark.sql.types import VariantVal
 
-    try:
-        made = VariantVal.parseJson(json.dumps(_clean(value)))
-    except (PySparkException, ValueError, RecursionError, ArithmeticError):
+    made = None
+    if not rows.is_deeper(value, _LEVELS):
+        with contextlib.suppress(PySparkException, ValueError, ArithmeticError):
+            made = VariantVal.parseJson(json.dumps(_clean(value)))
+    if made is None:
         made = VariantVal.parseJson(json.dumps(json.dumps(value)))
     return {"value": bytes(made.value), "metadata": bytes(made.metadata)}
 

@@ -27,6 +27,13 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3", "gs": "gs", "abfss": "abfss"}
 _THREADS = 16
 
 
+_PATTERN = re.compile(r"[\\*?\[\]{}]")
+
+BY_NAME = {"__globPaths__": "false"}
+"""Options with which a reader of Spark takes paths as names. Escapes would do for most, but Hadoop cannot match a
+pattern in a folder that has a name with a colon in it. Give one path: of several, Spark 4.3 reads each as often as
+there are patterns among them. It does not look whether there is anything. Over Spark Connect they have no effect."""
+
 UNFINISHED = ".unfinished"
 """Ends the name of a record that is being written."""
 
@@ -297,9 +304,11 @@ def place_of(uri: str | Path, *, durable: bool = True) -> LocalPlace | RemotePla
     """Returns the place that a path or URI means.
 
     Raises:
-        WrongUse: Nothing here reaches it.
+        WrongUse: Nothing here reaches it, or Spark could not.
         EngineFailed: pyarrow is missing.
     """
+    if not _is_text(str(uri)):
+        raise WrongUse(f"{uri} is no text (UTF-8), so that Spark cannot name it; give the store another path")
     parts = urlsplit(str(uri))
     if isinstance(uri, Path) or len(parts.scheme) <= 1:
         return LocalPlace(Path(uri).absolute(), durable=durable)
@@ -322,6 +331,14 @@ def place_of(uri: str | Path, *, durable: bool = True) -> LocalPlace | RemotePla
     return RemotePlace(filesystem, root, plain_uri(str(uri)))
 
 
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def plain_uri(uri: str) -> str:
     """Returns what Hadoop calls what a URI means to pyarrow: nothing percent-encoded, no options, no secrets."""
     parts = urlsplit(uri)
@@ -331,10 +348,19 @@ def plain_uri(uri: str) -> str:
     return f"{parts.scheme}://{where}{unquote(parts.path)}"
 
 
+def is_pattern(address: str) -> bool:
+    """Whether Spark takes a path or URI for a pattern of paths, although it is the name of one."""
+    return _PATTERN.search(address) is not None
+
+
+def plain_address(address: str) -> str:
+    """Returns what Spark takes for this path or URI, whatever letters are in it; give it with ``BY_NAME``."""
+    return f"file://{address}" if address.startswith("/") else address
+
+
 def as_glob(address: str) -> str:
-    """Returns a pattern that only this path or URI matches; Spark takes every path for a pattern."""
-    local = "file://" if address.startswith("/") else ""
-    return local + re.sub(r"([\\*?\[\]{}])", r"\\\1", address)
+    """Returns a pattern that only this path or URI matches, unless a name in it or beside it has a colon."""
+    return re.sub(_PATTERN, r"\\\g<0>", plain_address(address))
 
 
 def read_all(place: Place, paths: Iterable[str]) -> list[bytes]:

@@ -7,8 +7,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from spark_reports.errors import DataTrouble
 from spark_reports.storage import lake
-from spark_reports.storage.places import as_glob
+from spark_reports.storage.places import BY_NAME, as_glob, is_pattern, plain_address
 from spark_reports.storage.store import (
     APART,
     BASE_TABLES,
@@ -193,13 +194,37 @@ def frame_of(spark: SparkSession, store: Store, table: str, files: TableFiles) -
 
 
 def read_files(spark: SparkSession, store: Store, table: str, files: Sequence[FileEntry]) -> DataFrame:
-    """Returns the rows of files of one table; what older files lack has the value that stands for it."""
-    addresses = [as_glob(store.place.address(file.path)) for file in files]
-    frame = spark.read.schema(SCHEMAS[table]).parquet(*addresses)
+    """Returns the rows of files of one table; what older files lack has the value that stands for it.
+
+    Raises:
+        DataTrouble: A file is gone from a store where Spark does not look for itself.
+    """
+    addresses = [store.place.address(file.path) for file in files]
+    reader = spark.read.schema(SCHEMAS[table])
+    if any(map(is_pattern, addresses)) and lake.heeds_names(spark):
+        _check_there(store, table, files)
+        # One by one: of several, Spark 4.3 would read each as often as there are patterns among them.
+        by_name = reader.options(**BY_NAME)
+        frame = reduce(DataFrame.union, (by_name.parquet(plain_address(one)) for one in addresses))
+    else:
+        frame = reader.parquet(*map(as_glob, addresses))
     if len(addresses) <= FEW_FILES and sum(file.rows for file in files) <= FEW_ROWS:
         frame = frame.coalesce(1)
     later = {name: sf.coalesce(sf.col(name), _literal(value)) for name, value in later_values(table).items()}
     return frame.withColumns(later) if later else frame
+
+
+def _check_there(store: Store, table: str, files: Sequence[FileEntry]) -> None:
+    from pyarrow import fs
+
+    filesystem, _ = store.place.arrow("")
+    paths = [store.place.arrow(file.path)[1] for file in files]
+    gone = [found.path for found in filesystem.get_file_info(paths) if found.type == fs.FileType.NotFound]
+    if gone:
+        raise DataTrouble(
+            f"a file of the store's table {table} is missing: {gone[0]}; `zenoh-reports store check` says which; "
+            "docs/store.md says how to take its run in again"
+        )
 
 
 def _literal(value: object) -> Column:

@@ -121,9 +121,9 @@ def test_pair_that_the_baseline_tried_and_the_candidate_did_not_is_lost(spark: S
     found = rollup(
         spark,
         "coverage",
-        pair("b", "open", "INIT"),
-        pair("c", "open", "INIT"),
-        pair("b", "open", "OPEN"),
+        pair("b", "open", "INIT", 70),
+        pair("c", "open", "INIT", 90),
+        pair("b", "open", "OPEN", 30),
         pair("c", "open", "OPEN", 0),
         pair("b", "open", "CLOSE"),
         pair("b", "never", "PUSH", 0),
@@ -134,6 +134,43 @@ def test_pair_that_the_baseline_tried_and_the_candidate_did_not_is_lost(spark: S
         (KEY, "pair", "CLOSE in open", "", "b", "not planned"),
         (KEY, "pair", "OPEN in open", "", "b", "not reached"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("cases_c", "cases_b", "told"),
+    [
+        # One in ten cases tried it, so of 40 it should have been four.
+        (40, 9, True),
+        (20, 9, False),
+        # With so many cases each run of the baseline got to the last pairs, the candidate did not.
+        (40, 90, False),
+        # Nothing was reached at all.
+        (0, 9, True),
+    ],
+)
+def test_pair_that_short_campaigns_miss_by_chance_is_not_lost(
+    spark: SparkSession, cases_c: int, cases_b: int, told: bool
+) -> None:
+    found = rollup(
+        spark,
+        "coverage",
+        *(pair("b", "open", "INIT", cases_b), pair("b", "open", "OPEN", cases_b // 9)),
+        *(pair("c", "open", "INIT", cases_c), pair("c", "open", "OPEN", 0)),
+    )
+    lost = coverage.lost_pairs(found, compared(spark, "b baseline", "c candidate")).collect()
+    assert ("OPEN in open" in {row["name"] for row in lost}) is told
+
+
+def test_pair_that_only_some_runs_get_to_is_not_lost(spark: SparkSession) -> None:
+    reached = {"b0": 50, "b1": 0, "b2": 0, "c0": 0, "c1": 0}
+    found = rollup(
+        spark,
+        "coverage",
+        *(pair(run_id, "open", "INIT", 100) for run_id in reached),
+        *(pair(run_id, "open", "OPEN", count) for run_id, count in reached.items()),
+    )
+    lines = [f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in reached]
+    assert coverage.lost_pairs(found, compared(spark, *lines)).collect() == []
 
 
 def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:

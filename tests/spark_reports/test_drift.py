@@ -123,6 +123,15 @@ def test_what_is_worse_depends_on_what_is_measured(
     assert row["change"] == pytest.approx(medians[0] / medians[1] - 1)
 
 
+@pytest.mark.parametrize("baseline", [10, 11, 40])
+def test_single_run_is_too_few_against_any_number(spark: SparkSession, baseline: int) -> None:
+    runs = ["c", *(f"b{place}" for place in range(baseline))]
+    lines = [f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in runs]
+    of_runs = {run_id: 900.0 if run_id == "c" else 100 + place for place, run_id in enumerate(runs)}
+    (row,) = drift.drifts(values(spark, of_runs), compared(spark, *lines)).collect()
+    assert (row["status"], row["p"]) == (drift.TOO_FEW, None)
+
+
 def test_few_runs_are_not_judged(spark: SparkSession) -> None:
     lines = [
         *(f"b{place} baseline" for place in range(4)),
@@ -138,6 +147,26 @@ def test_few_runs_are_not_judged(spark: SparkSession) -> None:
         ("h", "1.1", 5.0),
         ("b0", "1.0", 1.0),
     }
+
+
+@pytest.mark.parametrize(("others", "status"), [(0, "slower"), (1, "too few runs")])
+def test_nothing_is_steady_that_could_not_be_told_alone(
+    spark: SparkSession, others: int, status: str
+) -> None:
+    """Of 3 against 10 runs p is 2 in 286 at least, so that a second measured value asks for more runs."""
+    runs = [f"b{place}" for place in range(10)] + [f"c{place}" for place in range(3)]
+    rows = [
+        row_of(name, run_id, (9 if name == "m" and run_id[0] == "c" else 1) * (100 + place % 3), "lower")
+        for name in ("m", *(f"other {number}" for number in range(others)))
+        for place, run_id in enumerate(runs)
+    ]
+    lines = [f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in runs]
+    found = {
+        row["name"]: row for row in drift.drifts(frame_of(spark, rows), compared(spark, *lines)).collect()
+    }
+    assert (found["m"]["status"], found["m"]["beyond"]) == (status, True)
+    assert found["m"]["p"] == pytest.approx(2 / 286)
+    assert {row["status"] for name, row in found.items() if name != "m"} <= {"too few runs"}
 
 
 def test_replies_have_their_median_with_its_interval(spark: SparkSession) -> None:

@@ -74,6 +74,14 @@ def test_shifts_are_judged_as_in_python(spark: SparkSession) -> None:
         assert row["m"] == ((ordered[half] + ordered[-half - 1]) / 2 if ordered else None)
 
 
+def test_least_p_is_that_of_samples_that_lie_apart(spark: SparkSession) -> None:
+    sizes = [(m, n) for m in (1, 2, 5, 10, 11, 40) for n in (1, 3, 10, 11, 200)]
+    rows = computed(spark, sizes, "m bigint, n bigint", p=estimates.least_p("m", "n"))
+    for row, (m, n) in zip(rows, sizes, strict=True):
+        apart = statistics.mann_whitney(list(range(m)), list(range(m, m + n)))
+        assert row["p"] == pytest.approx(apart, abs=5e-7)
+
+
 def test_quantiles_of_histograms_are_those_of_python(spark: SparkSession) -> None:
     histograms = [[(8, 3), (20, 5)], [(0, 1)], [(7, 1000), (8, 1), (100, 1)], [(5, 0), (6, 2)]]
     shares = (0.02, 0.5, 0.98)

@@ -1,6 +1,5 @@
 import dataclasses
 import json
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -100,17 +99,26 @@ def test_variant_holds_any_value_of_json(value: Any) -> None:
     assert json.loads(VariantVal(made["value"], made["metadata"]).toJson()) == value
 
 
-def test_value_that_a_variant_cannot_hold_is_kept_as_its_text() -> None:
-    nested: list[Any] = []
-    # From Python 3.12 on a list comprehension is no call, so that twice as much can be held.
-    for _ in range(600 if sys.version_info < (3, 12) else 980):
-        nested = [nested]
-    made = variant(nested)
-    assert json.loads(json.loads(VariantVal(made["value"], made["metadata"]).toJson())) == nested
+@pytest.mark.parametrize(("levels", "is_text"), [(100, False), (101, True), (500, True)])
+def test_value_that_is_nested_deeper_than_any_python_reads_a_variant_is_kept_as_its_text(
+    levels: int, is_text: bool
+) -> None:
+    value = json.loads("[" * levels + "1" + "]" * levels)
+    made = variant(value)
+    read = json.loads(VariantVal(made["value"], made["metadata"]).toJson())
+    assert isinstance(read, str) is is_text
+    assert (json.loads(read) if is_text else read) == value
 
 
 def deep(levels: int) -> str:
     return "[" * levels + "]" * levels
+
+
+def test_other_field_is_read_to_the_same_depth_by_every_python(verdict_row: Row) -> None:
+    # The row itself is one level, and what holds nothing none.
+    lines = [spoilt(verdict_row(), later=json.loads(deep(levels))) for levels in (500, 501)]
+    result = parsed(*lines)
+    assert (taken(result), reasons(result)) == ((1, 1, 0, 0), {2: "nested too deeply"})
 
 
 @pytest.mark.parametrize(

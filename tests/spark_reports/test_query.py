@@ -80,6 +80,24 @@ def test_anything_but_a_query_that_works_is_wrong_use(
     assert spark.conf.get("spark.sql.shuffle.partitions") != "7"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        "java_method('java.lang.System', 'exit', 0)",
+        "TRY_REFLECT ('java.lang.Math', 'abs', -1)",
+        "`reflect`('java.lang.Math', 'abs', -1)",
+    ],
+)
+def test_methods_of_java_are_not_called(spark: SparkSession, views: Views, call: str) -> None:
+    with pytest.raises(WrongUse, match="calls methods of Java"):
+        ask(spark, views, f"SELECT {call}")
+
+
+def test_text_that_names_a_method_of_java_is_a_text(spark: SparkSession, views: Views) -> None:
+    answer = ask(spark, views, "SELECT 'java_method(\\'', \"reflect('x'\"")
+    assert answer.rows == (("java_method('", "reflect('x'"),)
+
+
 def test_unknown_view_is_answered_with_all_views(spark: SparkSession, views: Views) -> None:
     with pytest.raises(WrongUse, match=r"no view chekcs; the views are runs, .*reply_times"):
         ask(spark, views, "SELECT * FROM chekcs")

@@ -40,6 +40,22 @@ def test_store_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: pytest.Cap
     assert "is neither a store nor a folder of run folders" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--warm", "--remote=sc://127.0.0.1:1"])
+def test_store_that_a_connect_server_cannot_read_is_refused_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str
+) -> None:
+    Store(tmp_path / "s[1]:x", durable=False).create()
+    for command in (["query", "SELECT 1"], ["build", "--out", str(tmp_path / "report")]):
+        assert main([*command, "--store", str(tmp_path / "s[1]:x"), option]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert "has a colon and one of" in line
+
+
+def test_store_whose_path_is_no_text_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["query", "SELECT 1", "--store", str(tmp_path / "\udcff")]) == 2
+    assert "is no text (UTF-8)" in capsys.readouterr().err
+
+
 def test_folder_without_runs_is_data_trouble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", "SELECT 1", "--store", str(tmp_path)]) == 3
     assert "no run folder" in capsys.readouterr().err

@@ -112,6 +112,34 @@ def test_process_that_is_no_server_is_not_ended(
     assert process.poll() is None
 
 
+def test_server_that_no_longer_listens_is_waited_for(
+    environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark starts no other server while the process of the last one is there."""
+    monkeypatch.setattr(remote, "STOP_S", 0.05)
+    place = Place.of(environ)
+    place.make()
+    wait = "import sys; sys.stdin.read()"
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        subprocess.Popen([sys.executable, "-c", wait, "SparkConnectServer"], stdin=subprocess.PIPE) as server,
+        subprocess.Popen([sys.executable, "-c", wait], stdin=subprocess.PIPE) as other,
+    ):
+        place.discovery.write_text(json.dumps({"pid": server.pid, "port": listening.getsockname()[1]}))
+        place.let_end()
+        # Port 1 is nobody's here, and a process that got the number of a server is none.
+        place.discovery.write_text(json.dumps({"pid": other.pid, "port": 1}))
+        place.let_end()
+        place.discovery.write_text(json.dumps({"pid": server.pid, "port": 1}))
+        with pytest.raises(EngineFailed, match=f"process {server.pid}, does not end"):
+            place.let_end()
+        (place.folder / "spark-x.pid").write_text(str(server.pid))
+        server.kill()
+        # It stays as a zombie until it is waited for, which is what Spark would see.
+        place.let_end()
+        assert not list(place.folder.glob("*.pid"))
+
+
 def test_server_that_stays_is_named(
     monkeypatch: pytest.MonkeyPatch, process: subprocess.Popen[bytes]
 ) -> None:

@@ -53,7 +53,7 @@ def test_table_without_rows_has_its_head() -> None:
 
 
 def test_spreadsheet_runs_nothing_that_a_node_said() -> None:
-    for text in ("=1+1", "@SUM(A1)", "+1", "-1", "\t=1", "\n=1"):
+    for text in ("=1+1", "@SUM(A1)", "+1", "-1", "\t=1", "\n=1", "\uff1d1", "\uff201"):
         assert table(with_text(example_report(), text), "changes.csv")[0]["seen"] == f"'{text.strip()}"
     assert {row["change"] for row in table(example_report(), "trends.csv")} == {"0.4", "0.01", ""}
 

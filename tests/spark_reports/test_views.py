@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark_reports import rows
-from spark_reports.errors import EngineFailed
+from spark_reports.errors import DataTrouble, EngineFailed
 from spark_reports.storage import lake, upkeep, views
 from spark_reports.storage.schemas import schema_of
 from spark_reports.storage.store import BASE_TABLES, ROLLUP_TABLES, Draft, Store
@@ -21,12 +21,14 @@ from tests.spark_reports.stored import publish
 
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
-    # What Hadoop would take for a pattern, an escape or a hidden folder.
-    return Store(tmp_path / "_a [st]{o}re* %20é", durable=False)
+    # What Hadoop would take for a pattern, an escape, a scheme or a hidden folder.
+    return Store(tmp_path / "_a [st]{o}re*:x %20é", durable=False)
 
 
 def seen_in(frame: DataFrame) -> set[tuple[Any, ...]]:
-    return {tuple(row) for row in frame.select("run_id", "attempt", "tests").collect()}
+    found = [tuple(row) for row in frame.select("run_id", "attempt", "tests").collect()]
+    assert len(set(found)) == len(found)
+    return set(found)
 
 
 def requirement(tests: int) -> dict[str, list[dict[str, Any]]]:
@@ -134,6 +136,26 @@ def test_columns_that_older_files_lack_have_the_value_that_stands_for_it(
     assert (run["environment"], run["configuration"], run["command"], run["extra"]) == ("", "", None, None)
     (case,) = views.cases.select("engine", "links", "rtt_us").collect()
     assert tuple(case) == ("boofuzz", 1, 0)
+
+
+def test_session_that_heeds_no_names_reads_by_patterns(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That is one over Spark Connect."""
+    assert lake.heeds_names(spark)
+    monkeypatch.setattr(lake, "heeds_names", lambda _: False)
+    store = Store(tmp_path / "_a [st]{o}re* %20é", durable=False)
+    publish(store, "r1", requirement(1))
+    publish(store, "r2", requirement(2))
+    assert seen_in(open_views(spark, store).requirements) == {("r1", 1, 1), ("r2", 1, 2)}
+
+
+def test_file_that_is_gone_is_trouble_where_spark_does_not_look(spark: SparkSession, store: Store) -> None:
+    publish(store, "r1", requirement(1))
+    (file,) = store.commits()[0].tables["requirements"]
+    Path(store.uri, file.path).unlink()
+    with pytest.raises(DataTrouble, match=rf"table requirements is missing: .*{file.path}"):
+        _ = open_views(spark, store).requirements
 
 
 def test_views_are_there_for_sql(spark: SparkSession, store: Store) -> None:

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +33,7 @@ with engine_session(parser.parse_args(["--warm", *sys.argv[1:]])) as spark:
         "compiled": compiled() - before,
         "kind": kind(),
         "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
+        "tables": spark.conf.get("spark.sql.warehouse.dir"),
         "isolation": [spark.conf.get(name) for name in ISOLATION],
     }
 print(json.dumps(found))
@@ -61,6 +63,8 @@ def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(run: 
     assert first["total"] == second["total"] == 3 * sum(range(1000))
     assert first["isolation"] == second["isolation"] == ["false", "false"]
     assert (first["partitions"], second["partitions"]) == ("3", "1")
+    # Not where the first command happened to be started.
+    assert Path(first["tables"].removeprefix("file:")).parent.name == f"zenoh-reports-{os.getuid()}"
     # That is what Java calls itself with the quick compiler alone.
     assert "emulated-client" in first["kind"]
     assert first["compiled"] > 0

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from spark_reports import rows
@@ -20,7 +21,7 @@ CaseRow = Callable[..., rows.FuzzCaseRow]
 
 def _write(root: Path, cases: list[rows.FuzzCaseRow], run: str = "r1", *, end: bytes = b"") -> None:
     path = root / run / rows.FUZZ_CASES
-    path.parent.mkdir(exist_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         file.write(b"".join(rows.to_json(case).encode() + b"\n" for case in cases) + end)
 
@@ -91,6 +92,31 @@ def test_watch_that_was_ended_goes_on_where_it_was(
     assert _count(watch.begin(plan)) == _count(counted)
 
 
+def test_watch_that_was_killed_before_its_first_batch_goes_on(
+    spark: SparkSession, tmp_path: Path, case_row: CaseRow
+) -> None:
+    """Spark begins no query where something is left of another."""
+    runs = tmp_path / "runs"
+    _write(runs, [case_row(1)])
+    plan = Plan(roots=[runs], checkpoint=tmp_path / "checkpoint", once=True)
+    list(watch.follow(spark, plan, watch.begin(plan)))
+    # What there is then: the number of the query, folders, and what was to become the end of the batch.
+    left = tmp_path / "left"
+    for name in ("offsets", "commits"):
+        (left / "spark" / name).mkdir(parents=True)
+    (plan.checkpoint / "spark" / "metadata").rename(left / "spark" / "metadata")
+    (left / "spark" / "offsets" / ".0.52ef94f8-85da-4730-9ac5-bc3b96ad404e.tmp").write_bytes(b"v1")
+    again = Plan(roots=[runs], checkpoint=left, once=True)
+    counted = watch.begin(again)
+    list(watch.follow(spark, again, counted))
+    assert _count(counted) == {"r1": 1}
+
+
+def test_what_spark_says_first_is_told_where_nobody_threw_anything() -> None:
+    error = PySparkException("[STREAM_FAILED] the reason\n=== Streaming Query ===\n+- ~Plan zenoh_events")
+    assert str(watch._failed(error)) == "Spark gave up: [STREAM_FAILED] the reason"
+
+
 @pytest.mark.usefixtures("spark")
 def test_what_came_while_nobody_watched_is_told(
     tmp_path: Path, make_run: Callable[..., Path], case_row: CaseRow, capsys: pytest.CaptureFixture[str]
@@ -138,10 +164,11 @@ def test_command_tells_what_is_there_and_ends(
 def test_runs_of_one_name_in_two_places_are_two(
     spark: SparkSession, tmp_path: Path, case_row: CaseRow
 ) -> None:
+    root = tmp_path / "two\nlines"
     for number, place in enumerate(("monday", "tuesday"), 1):
-        (tmp_path / place).mkdir()
-        _write(tmp_path / place, [case_row(at) for at in range(number)])
-    plan = Plan(roots=[tmp_path], checkpoint=tmp_path / "checkpoint", once=True)
+        (root / place).mkdir(parents=True)
+        _write(root / place, [case_row(at) for at in range(number)])
+    plan = Plan(roots=[root], checkpoint=tmp_path / "checkpoint", once=True)
     counted = watch.begin(plan)
     list(watch.follow(spark, plan, counted))
     found = {Path(folder).parent.name: run.lines() for folder, run in counted.runs.items()}
@@ -153,8 +180,9 @@ def test_reader_that_fails_ends_the_watch_with_the_reason(
 ) -> None:
     _write(tmp_path, [case_row(1)])
     plan = Plan(roots=[tmp_path], checkpoint=tmp_path / "checkpoint", once=True)
-    (tmp_path / "checkpoint" / "spark").mkdir(parents=True)
-    (tmp_path / "checkpoint" / "spark" / "metadata").write_text("no checkpoint")
+    (tmp_path / "checkpoint" / "spark" / "offsets").mkdir(parents=True)
+    for name in ("metadata", "offsets/0"):
+        (tmp_path / "checkpoint" / "spark" / name).write_text("no checkpoint")
     with pytest.raises(EngineFailed, match=r"Spark gave up: .*no"):
         list(watch.follow(spark, plan, watch.begin(plan)))
 
