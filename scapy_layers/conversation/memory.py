@@ -205,7 +205,8 @@ class Memory:
         if None in session.zids or session.zids[0] == session.zids[1]:
             return
         known = self._openings.get(ends)
-        if known is not None and talk.began is not None and talk.began <= known.opened:
+        crosses = known is not None and known.zids == session.zids[::-1]
+        if known is not None and crosses and talk.began is not None and talk.began <= known.opened:
             known.multilink = True
             self._merge(talk, known)
         else:

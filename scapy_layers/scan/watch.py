@@ -569,7 +569,8 @@ class Watch:
             return
         ends = frozenset(zip(session.zids, talk.starts, strict=True))
         known = self._openings.get(ends)
-        if known is not None and talk.began is not None and talk.began <= known.opened:
+        crosses = known is not None and known.zids == session.zids[::-1]
+        if known is not None and crosses and talk.began is not None and talk.began <= known.opened:
             known.multilink = True
             self._merge(talk, known)
         else:

@@ -186,9 +186,9 @@ def test_init_on_udp_that_was_captured_again_takes_nothing_back() -> None:
     assert (row["source_zid"], row["target_zid"], row["patch"]) == ("a1", None, None)
 
 
-@pytest.mark.parametrize("at_once", [True, False])
+@pytest.mark.parametrize(("at_once", "crossing"), [(True, True), (False, True), (True, False)])
 def test_connections_of_nodes_that_connect_to_each_other_at_once_are_several_of_one_session(
-    at_once: bool,
+    at_once: bool, crossing: bool
 ) -> None:
     a1, b2 = (
         [
@@ -203,15 +203,17 @@ def test_connections_of_nodes_that_connect_to_each_other_at_once_are_several_of_
         datagram(bytes(one), back=back) for one, back in zip(a1, (False, True, False, True), strict=True)
     ]
     second = [
-        datagram(bytes(one), back=back) for one, back in zip(b2, (True, False, True, False), strict=True)
+        datagram(bytes(one), back=back == crossing)
+        for one, back in zip(b2 if crossing else a1, (True, False, True, False), strict=True)
     ]
     other = (50_001).to_bytes(2, "big")
     second = [one.replace((50_000).to_bytes(2, "big"), other) for one in second]
     both = [one for two in zip(first, second, strict=True) for one in two] if at_once else [*first, *second]
     rows = of(written(timed(both)))["connections"]
+    united = at_once and crossing
     assert [(row["source_zid"], row["target_zid"], row["multilink"]) for row in rows] == [
-        ("a1", "b2", at_once),
-        ("b2", "a1", at_once),
+        ("a1", "b2", united),
+        ("b2", "a1", united) if crossing else ("a1", "b2", united),
     ]
 
 

@@ -315,7 +315,7 @@ local function cross()
   local mine, theirs = one .. " " .. tostring(starts[1]), other .. " " .. tostring(starts[2])
   local name = mine < theirs and mine .. " " .. theirs or theirs .. " " .. mine
   local known = openings[name]
-  if known and is_alive(known, T.b.time) and T.talk.began <= known.opened then
+  if known and known.zid0 == other and is_alive(known, T.b.time) and T.talk.began <= known.opened then
     known.multilink = true
     merge(known, one)
   else

@@ -609,8 +609,10 @@ def test_links_of_one_session_share_aliases_requests_and_numbers(tmp_path: Path)
     assert told[-1].numbers("request_in") == [15]
 
 
-@pytest.mark.parametrize("at_once", [True, False])
-def test_nodes_that_connect_to_each_other_at_once_have_one_session(at_once: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("at_once", "crossing"), [(True, True), (False, True), (True, False)])
+def test_nodes_that_connect_to_each_other_at_once_have_one_session(
+    at_once: bool, crossing: bool, tmp_path: Path
+) -> None:
     first = Talk()
     second = Talk(50_001, beside=first)
 
@@ -622,14 +624,16 @@ def test_nodes_that_connect_to_each_other_at_once_have_one_session(at_once: bool
             lambda: talk.answer(Open(A=1, T=1, lease=10, initial_sn=30 - sn)),
         ]
 
-    both = shake(first, *ZIDS, 10), shake(second, *ZIDS[::-1], 20)
+    sn = 20 if crossing else 10
+    both = shake(first, *ZIDS, 10), shake(second, *(ZIDS[::-1] if crossing else ZIDS), sn)
     for say in chain(*(zip(*both, strict=True) if at_once else both)):
         say()
     first.say(frame(10, alias(1, "a")))
-    second.say(frame(20, put("/x", scope=1, own=False)))
+    second.say(frame(sn, put("/x", scope=1, own=False)))
     told = _of(tmp_path, first, options=("-2", "-Y", "zenoh"))
-    assert _keys(told) == ["a/x" if at_once else None]
-    assert bool(_experts(told)) is not at_once
+    united = at_once and crossing
+    assert _keys(told) == ["a/x" if united else None]
+    assert bool(_experts(told)) is not united
 
 
 @pytest.mark.parametrize("step", [1, 4000])
