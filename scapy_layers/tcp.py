@@ -104,9 +104,8 @@ class Order:
         self._early: dict[int, Piece] = {}
         self._early_at: list[int] = []  # the same positions as a heap
         self._fin: int | None = None
-        self._patient: tuple[int, int, int] | None = (
-            None  # the position of a hole; packet and time it was acknowledged
-        )
+        # The position of a hole, and the packet and the time with which it was acknowledged.
+        self._patient: tuple[int, int, int] | None = None
         self._came_again = 0, 0  # a position, and how many bytes came again since it was reached
         # What a start in mid stream has given so far, for the case that it was not the start.
         self._first: list[tuple[int, Piece]] | None = None

@@ -140,6 +140,7 @@ def _judge(source: Source, screen: Screen, arguments: argparse.Namespace, *, sev
         shown[kind] += 1
         if arguments.all or shown[kind] <= MOST:
             screen.line(*_line(finding))
+    _tell_doubtful(screen, source, linter.doubtful)
     if arguments.format == "text":
         for (number, severity), times in shown.items():
             if not arguments.all and times > MOST:
@@ -151,6 +152,16 @@ def _judge(source: Source, screen: Screen, arguments: argparse.Namespace, *, sev
         else:
             screen.line("no Zenoh message to judge")
     return bool(sum(count.values()) if arguments.strict else count[Severity.MUST])
+
+
+def _tell_doubtful(screen: Screen, source: Source, count: int) -> None:
+    """Tells how many findings may be the fault of the capture, and are not shown."""
+    if count:
+        more = "1 more finding is" if count == 1 else f"{count} more findings are"
+        screen.complain(
+            f"{source.name}: {more} not told: packets of both directions were captured out of "
+            "order, or lost, so answers may stand in front of what they answer"
+        )
 
 
 def _line(finding: Finding) -> Iterator[Piece]:

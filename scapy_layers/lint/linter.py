@@ -39,10 +39,13 @@ class Linter:
 
     Attributes:
         judged: How many messages there were.
+        doubtful: How many findings were kept back, as packets were captured out of order or lost: answers may have stood
+            in front of what they answer.
     """
 
     def __init__(self) -> None:
         self.judged = 0
+        self.doubtful = 0
         self._conversations = Conversations()
         self._memory = Memory()
         self._looked = 0
@@ -67,9 +70,16 @@ class Linter:
                     # It was captured twice, or the network doubled it: no fault of who sent it.
                     list(broken)
                 else:
-                    disordered = unit.way.link.disordered or (self._disordered and isinstance(unit, Datagram))
-                    # Where answers may stand in front of what they answer, only what is wrong by itself is told.
-                    yield from (one for one in broken if not disordered or _alone(one.rule))
+                    yield from self._certain(unit, broken)
+
+    def _certain(self, unit: Batch | Datagram, broken: Iterable[Finding]) -> Iterator[Finding]:
+        """Keeps back what may be the capture's fault: where it is out of order, all that is not wrong by itself."""
+        disordered = unit.way.link.disordered or (self._disordered and isinstance(unit, Datagram))
+        for one in broken:
+            if disordered and not _alone(one.rule):
+                self.doubtful += 1
+            else:
+                yield one
 
     def _batch(self, unit: Batch | Datagram, link: LinkNotes, side: int) -> Iterator[Finding]:
         first = True

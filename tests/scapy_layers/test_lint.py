@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from scapy.layers.inet import TCP
+from scapy.utils import rdpcap, wrpcap
 
 from scapy_layers.__main__ import main
 from scapy_layers.all import (
@@ -571,6 +574,25 @@ def test_lint_of_a_broken_must_ends_with_1(capsys: pytest.CaptureFixture[str]) -
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     (found,) = [line for line in lines if line["severity"] == "must"]
     assert (found["requirement"], found["level"], found["known"]) == ("ZN-KA-102", "MUST", None)
+
+
+def test_lint_tells_what_it_kept_back_of_a_capture_that_is_out_of_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packets = list(rdpcap(str(PCAPS / "lowlatency.pcapng")))
+    for packet in packets:
+        if TCP in packet and packet[TCP].dport < packet[TCP].sport:
+            packet.time += 0.003
+    path = tmp_path / "late.pcap"
+    wrpcap(str(path), sorted(packets, key=lambda packet: packet.time))
+    assert main(["lint", str(path)]) == 0
+    said = capsys.readouterr()
+    assert said.out == "nothing broken\n"
+    assert re.search(
+        r"late\.pcap: \d+ more findings are not told: packets .* out of order, or lost", said.err
+    )
+    assert main(["lint", str(PCAPS / "lowlatency.pcapng")]) == 0
+    assert "not told" not in capsys.readouterr().err
 
 
 def test_lint_of_a_capture_without_zenoh_does_not_say_that_nothing_is_broken(
