@@ -4302,6 +4302,8 @@ local tcp_stream = Field.new("tcp.stream")
 local tcp_next = Field.new("tcp.nxtseq")
 local tcp_length = Field.new("tcp.len")
 local tcp_lost = Field.new("tcp.analysis.lost_segment")
+local tcp_ack = Field.new("tcp.ack")
+local FAR = 16777216 -- bytes: what is further ahead is a number that begins anywhere
 local PT_TCP, PT_UDP = 2, 3
 
 local by_ends, by_stream, ring, count, latest, datagrams
@@ -4452,6 +4454,16 @@ local function position(tvb)
   return behind and behind - tvb:reported_len()
 end
 
+-- Takes note of an acknowledgement of what was not captured by then: answers may stand in front of what they answer.
+-- A FIN takes a number as well.
+local function compare(way)
+  local link, other, ack = way.link, way.opposite, value(tcp_ack)
+  local ahead = ack and ack - math.max(other.next or 1, other.due or 1) or 0
+  if ahead > 1 and ahead <= FAR then
+    link.disordered = true
+  end
+end
+
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes; without
 -- `size` they are not looked at.
 function links.of(pinfo, tvb, visited, size)
@@ -4466,13 +4478,15 @@ function links.of(pinfo, tvb, visited, size)
     local at = position(tvb)
     if at then
       local due = way.due
-      if way.next and way.next ~= at then
+      -- What comes first begins at 1, with numbers that begin there.
+      if way.next and way.next ~= at or not way.next and at > 1 and at <= FAR then
         links.missed(way, pinfo.number * Z.PLACES, true)
         -- Inside a batch that has begun, whose length tells where the next one begins?
         local inside = due and way.next < at and at <= due or false
         way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
       end
       way.next, way.due = at, way.passing and due or nil
+      if not link.disordered then compare(way) end
     end
   end
   return way
@@ -6403,8 +6417,8 @@ function links.missed(way, place, hole)
   local now, index = links.latest(link), way.index
   local session = now.session
   doubt(session.parties[(index == 1) == not now.flipped and 0 or 1])
-  if hole and session.fsn and talk.inits[index] and talk.opened[3 - index] then
-    -- What is missing may be the other OPEN; what comes behind it is as agreed.
+  if hole and session.fsn and talk.opened[3 - index] then
+    -- What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.
     links.change(link, place, { ["settled" .. index] = true })
     links.switch(link, place, may_be_lowlatency(talk))
   end
@@ -6714,9 +6728,10 @@ local KEYED = { push = true, request = true, response = true, interest = true }
 local DECLARES = { d_keyexpr = "keyexpr", d_subscriber = "subscriber", d_queryable = "queryable", d_token = "token" }
 local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_queryable = "queryable", u_token = "token" }
 
--- Would a declaration have been heard, had there been one? With several links it may come on another one, later.
+-- Would a declaration have been heard, had there been one? With several links it may come on another one, later; so it may
+-- where packets were captured out of order.
 local function certain(party)
-  return party.complete and not T.session.multilink and not T.session.lossy
+  return party.complete and not T.session.multilink and not T.session.lossy and not T.link.disordered
 end
 
 local function unknown_alias(owner, scope)
@@ -7322,7 +7337,7 @@ local BITS_32, LARGEST_BATCH = 2, 65535 -- what holds when INIT does not say
 local ROUTER, TO_SELF, LAST_REASON, LAST_CONSOLIDATION = 0, 7, 7, 3
 local NEVER = math.huge
 
-local told, scouts, scouting, cookies, judged, samples, again
+local told, scouts, scouting, cookies, judged, samples, mute
 
 -- A table that forgets: two generations, the older one goes when the younger one is full.
 local function recent()
@@ -7355,9 +7370,10 @@ local function say(item, id, text)
   Z.note(item, id, SAID[id] .. text)
 end
 
--- Says what a message breaks by what was said before: only found on the first pass.
+-- Says what a message breaks by what was said before: only found on the first pass, and not where packets were captured
+-- out of order or lost.
 local function broken(m, id, text)
-  if again then return end
+  if mute then return end
   say(m.item, id, text)
   local list = told.by_place[m.place]
   if not list then
@@ -8128,7 +8144,7 @@ end
 
 local function hear(b, m)
   local ext = m.ext
-  again = b.again
+  mute = b.again or b.link.disordered
   if not m.refused then
     local form = FORMS[m.name]
     if form then form(m, b) end

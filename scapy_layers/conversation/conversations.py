@@ -144,8 +144,8 @@ class Conversations:
         """Takes note that messages were not heard."""
         index = int(not way.forward)
         talk.session.parties[index ^ talk.flipped].doubt()
-        if talk.session.fsn is not None and talk.inits[index] and talk.opened[1 - index]:
-            # What is missing may be the other OPEN; what comes behind it is as agreed.
+        if talk.session.fsn is not None and talk.opened[1 - index]:
+            # What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.
             talk.settled[index] = True
             talk.switch()
 
@@ -154,6 +154,8 @@ class Conversations:
         index = int(not unit.way.forward)
         raw, damage = _unpacked(talk, index, unit.data)
         refused = False
+        if talk.link.disordered:
+            talk.session.disordered = True
         for message, errors in messages(raw) if damage is None else [(Unread(data=raw), [damage])]:
             self._renew_if_new(talk, message, raw)
             talk.said += 1

@@ -245,8 +245,9 @@ def _check_asked(turn: Turn) -> None:
 
 
 def _remembers_all(turn: Turn) -> bool:
-    """Tells whether what is open must be known: with several links it may come a little later on another."""
-    return not turn.session.multilink and turn.memory.exchanges.lossless(turn.session)
+    """Tells whether what is open must be known: it may come a little later on another link, or be captured later."""
+    session = turn.session
+    return not session.multilink and not session.disordered and turn.memory.exchanges.lossless(session)
 
 
 # Declarations -------------------------------------------------------------------------------------

@@ -81,6 +81,7 @@ class Session:
         compression: A header byte in front of each batch.
         shm: Shared memory was offered by both ends.
         multilink: More links may join, or have joined.
+        disordered: Answers may have been captured in front of what they answer.
         patch: Agreed patch version; from 1 on First and Drop of FRAGMENT count.
         opened: The packet that completed its first handshake.
         opening: Who the ends are, and with which numbers they begin.
@@ -99,6 +100,7 @@ class Session:
     compression: bool | None = None
     shm: bool | None = None
     multilink: bool | None = None
+    disordered: bool = False
     patch: int | None = None
     opened: int = 0
     opening: frozenset[tuple[str | None, int | None]] = frozenset()

@@ -427,7 +427,7 @@ class Watch:
 
     def _gap(self, talk: Talk, way: Way) -> None:
         index = int(not way.forward)
-        if talk.session.fsn is not None and talk.inits[index] and talk.opened[1 - index]:
+        if talk.session.fsn is not None and talk.opened[1 - index]:
             talk.settled[index] = True
             talk.switch()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -183,6 +184,21 @@ def one_way(found: list[Packet], random: Random) -> list[Packet]:
     ]
 
 
+def unheard(found: list[Packet], random: Random) -> list[Packet]:
+    """What one side says first in each connection is lost: its part of the handshake, or less, or more."""
+    side = random.randrange(2)
+    lost: Counter[bytes] = Counter()
+    kept: list[Packet] = []
+    for one in found:
+        says = one.protocol == _TCP and len(one.raw) > one.payload
+        if says and int.from_bytes(one.ports[side], "big") == DEFAULT_PORT:
+            lost[one.ports[1 - side]] += 1
+            if lost[one.ports[1 - side]] <= random.choice((1, 2, 2, 2, 3)):
+                continue
+        kept.append(one)
+    return kept
+
+
 def doubled(found: list[Packet], random: Random) -> list[Packet]:
     """Packets twice, and retransmissions in other pieces."""
     sent: list[Packet] = []
@@ -261,6 +277,7 @@ KINDS: dict[str, Kind] = {
         bursts,
         late_and_lossy,
         one_way,
+        unheard,
         doubled,
         mutated,
         clipped,

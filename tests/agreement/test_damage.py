@@ -36,6 +36,9 @@ SHARE = [
     ("fragments", "reset", 1),
     ("lowlatency", "reset", 2),
     ("compression", "reset", 3),
+    ("compression", "unheard", 1),
+    ("compression", "unheard", 3),
+    ("lowlatency", "unheard", 3),
 ]
 """Captures, what is done to them, and the seed of that."""
 

@@ -190,8 +190,8 @@ function links.missed(way, place, hole)
   local now, index = links.latest(link), way.index
   local session = now.session
   doubt(session.parties[(index == 1) == not now.flipped and 0 or 1])
-  if hole and session.fsn and talk.inits[index] and talk.opened[3 - index] then
-    -- What is missing may be the other OPEN; what comes behind it is as agreed.
+  if hole and session.fsn and talk.opened[3 - index] then
+    -- What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.
     links.change(link, place, { ["settled" .. index] = true })
     links.switch(link, place, may_be_lowlatency(talk))
   end
@@ -501,9 +501,10 @@ local KEYED = { push = true, request = true, response = true, interest = true }
 local DECLARES = { d_keyexpr = "keyexpr", d_subscriber = "subscriber", d_queryable = "queryable", d_token = "token" }
 local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_queryable = "queryable", u_token = "token" }
 
--- Would a declaration have been heard, had there been one? With several links it may come on another one, later.
+-- Would a declaration have been heard, had there been one? With several links it may come on another one, later; so it may
+-- where packets were captured out of order.
 local function certain(party)
-  return party.complete and not T.session.multilink and not T.session.lossy
+  return party.complete and not T.session.multilink and not T.session.lossy and not T.link.disordered
 end
 
 local function unknown_alias(owner, scope)

@@ -25,6 +25,8 @@ local tcp_stream = Field.new("tcp.stream")
 local tcp_next = Field.new("tcp.nxtseq")
 local tcp_length = Field.new("tcp.len")
 local tcp_lost = Field.new("tcp.analysis.lost_segment")
+local tcp_ack = Field.new("tcp.ack")
+local FAR = 16777216 -- bytes: what is further ahead is a number that begins anywhere
 local PT_TCP, PT_UDP = 2, 3
 
 local by_ends, by_stream, ring, count, latest, datagrams
@@ -175,6 +177,16 @@ local function position(tvb)
   return behind and behind - tvb:reported_len()
 end
 
+-- Takes note of an acknowledgement of what was not captured by then: answers may stand in front of what they answer.
+-- A FIN takes a number as well.
+local function compare(way)
+  local link, other, ack = way.link, way.opposite, value(tcp_ack)
+  local ahead = ack and ack - math.max(other.next or 1, other.due or 1) or 0
+  if ahead > 1 and ahead <= FAR then
+    link.disordered = true
+  end
+end
+
 -- Returns the direction in which a packet goes. To be called once for each call of the dissector, with its bytes; without
 -- `size` they are not looked at.
 function links.of(pinfo, tvb, visited, size)
@@ -189,13 +201,15 @@ function links.of(pinfo, tvb, visited, size)
     local at = position(tvb)
     if at then
       local due = way.due
-      if way.next and way.next ~= at then
+      -- What comes first begins at 1, with numbers that begin there.
+      if way.next and way.next ~= at or not way.next and at > 1 and at <= FAR then
         links.missed(way, pinfo.number * Z.PLACES, true)
         -- Inside a batch that has begun, whose length tells where the next one begins?
         local inside = due and way.next < at and at <= due or false
         way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
       end
       way.next, way.due = at, way.passing and due or nil
+      if not link.disordered then compare(way) end
     end
   end
   return way

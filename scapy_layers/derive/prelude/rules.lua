@@ -144,7 +144,7 @@ local BITS_32, LARGEST_BATCH = 2, 65535 -- what holds when INIT does not say
 local ROUTER, TO_SELF, LAST_REASON, LAST_CONSOLIDATION = 0, 7, 7, 3
 local NEVER = math.huge
 
-local told, scouts, scouting, cookies, judged, samples, again
+local told, scouts, scouting, cookies, judged, samples, mute
 
 -- A table that forgets: two generations, the older one goes when the younger one is full.
 local function recent()
@@ -177,9 +177,10 @@ local function say(item, id, text)
   Z.note(item, id, SAID[id] .. text)
 end
 
--- Says what a message breaks by what was said before: only found on the first pass.
+-- Says what a message breaks by what was said before: only found on the first pass, and not where packets were captured
+-- out of order or lost.
 local function broken(m, id, text)
-  if again then return end
+  if mute then return end
   say(m.item, id, text)
   local list = told.by_place[m.place]
   if not list then
@@ -950,7 +951,7 @@ end
 
 local function hear(b, m)
   local ext = m.ext
-  again = b.again
+  mute = b.again or b.link.disordered
   if not m.refused then
     local form = FORMS[m.name]
     if form then form(m, b) end

@@ -232,6 +232,15 @@ def test_compression_begins_behind_open() -> None:
     assert not kinds(heard)
 
 
+def test_handshake_of_which_one_end_was_not_captured_leaves_what_was_agreed() -> None:
+    pair = Pair()
+    pair.answer(Init(A=1, whatami=0, zid=BOB, cookie=COOKIE, extensions=[Compression()]))
+    pair.answer(Open(A=1, lease=10, initial_sn=0))
+    pair.gap()
+    (_, heard) = pair.say(b"\0", frame(7, put("a")))
+    assert (heard.keyexpr, heard.remarks) == ("a", [])
+
+
 def test_compression_on_udp_is_noticed_although_open_was_lost() -> None:
     pair = Pair(tcp=False)
     chain: list[Extension] = [Compression()]

@@ -41,6 +41,7 @@ from tests.scapy_layers.test_lint import (
     Story,
     agreed,
     client,
+    disordered,
     group,
     interest,
     link,
@@ -504,6 +505,16 @@ def test_datagrams_that_were_captured_twice_accuse_nobody(tmp_path: Path) -> Non
     raws = [one.raw for one in damage.packets(PCAPS / "direct_datagrams.pcapng")]
     path.write_bytes(damage.pcap([raw for raw in raws for _ in range(2)]))
     assert experts(path) == experts(path, "-2") == []
+
+
+IN_ORDER = "-o", "tcp.reassemble_out_of_order:TRUE"
+"""Else Wireshark shows a dissector nothing of what was acknowledged before it was captured."""
+
+
+@pytest.mark.parametrize("stem", ["compression", "lowlatency", "mixed", "query", "routers"])
+def test_capture_that_is_out_of_order_accuses_nobody(stem: str, tmp_path: Path) -> None:
+    path = disordered(stem, tmp_path)
+    assert experts(path) == experts(path, *IN_ORDER) == experts(path, *IN_ORDER, "-2") == []
 
 
 @pytest.mark.parametrize("stem", ["dropped", "leases"])
