@@ -504,7 +504,8 @@ local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_query
 -- Would a declaration have been heard, had there been one? With several links it may come on another one, later; so it may
 -- where packets were captured out of order.
 local function certain(party)
-  return party.complete and not T.session.multilink and not T.session.lossy and not T.link.disordered
+  local link = T.link
+  return party.complete and not T.session.multilink and not T.session.lossy and not (link.disordered or link.blind)
 end
 
 local function unknown_alias(owner, scope)
