@@ -112,6 +112,16 @@ def test_process_that_is_no_server_is_not_ended(
     assert process.poll() is None
 
 
+def _waiting(*arguments: str) -> subprocess.Popen[bytes]:
+    """Starts a process that waits to be killed; while it only starts, it has no command line, as one that ends."""
+    wait = "import sys; print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", wait, *arguments]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout
+    process.stdout.readline()
+    return process
+
+
 def test_server_that_no_longer_listens_is_waited_for(
     environ: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,11 +129,10 @@ def test_server_that_no_longer_listens_is_waited_for(
     monkeypatch.setattr(remote, "STOP_S", 0.05)
     place = Place.of(environ)
     place.make()
-    wait = "import sys; sys.stdin.read()"
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
-        subprocess.Popen([sys.executable, "-c", wait, "SparkConnectServer"], stdin=subprocess.PIPE) as server,
-        subprocess.Popen([sys.executable, "-c", wait], stdin=subprocess.PIPE) as other,
+        _waiting("SparkConnectServer") as server,
+        _waiting() as other,
     ):
         place.discovery.write_text(json.dumps({"pid": server.pid, "port": listening.getsockname()[1]}))
         place.let_end()
