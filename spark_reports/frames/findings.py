@@ -62,6 +62,7 @@ def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> 
       often. A finding that holds none, or none for itself, has a row of its own whose ``smallest`` has no bytes and
       whose ``cases_before`` is null.
     - ``unheld``: no finding of its run holds it, and the run is complete.
+    - ``apart``: the ``smallest`` case sends another message than the finding is about: the harm only showed there.
     """
     require(buckets, "run_id", "bucket", *_OF_BUCKETS)
     require(findings, "run_id", "bucket", "job", "part", "time_ns", "hits", "case_buckets", "rows_version")
@@ -93,19 +94,22 @@ def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> 
         )
     )
     name = sf.col("name")
+    first = sf.struct(name != sf.col("bucket"), -sf.col("hits"), name)
+    about = sf.col("last.message").alias("about")
     holds = (
         ours.withColumn("held", sf.array_union("case_buckets", sf.array("bucket")))
-        .select("run_id", sf.col("bucket").alias("name"), "hits", sf.explode("held").alias("bucket"))
+        .select("run_id", sf.col("bucket").alias("name"), "hits", about, sf.explode("held").alias("bucket"))
         .groupBy("run_id", "bucket")
-        .agg(sf.min_by(name, sf.struct(name != sf.col("bucket"), -sf.col("hits"), name)).alias("name"))
+        .agg(sf.min_by("name", first).alias("name"), sf.min_by("about", first).alias("about"))
     )
     told = ours.select("run_id").distinct().withColumn("ended", sf.col("run_id").isin(*complete))
     named = (
         buckets.join(sf.broadcast(holds), ["run_id", "bucket"], "left")
         .join(sf.broadcast(told), "run_id", "left")
         .withColumn("unheld", sf.coalesce(name.isNull() & sf.col("ended"), sf.lit(False)))
+        .withColumn("apart", sf.coalesce(sf.col("smallest.message") != sf.col("about"), sf.lit(False)))
         .withColumn("bucket", sf.coalesce(name, "bucket"))
-        .select("run_id", "bucket", *_OF_BUCKETS, "unheld")
+        .select("run_id", "bucket", *_OF_BUCKETS, "unheld", "apart")
     )
     with_cases = named.select("run_id", "bucket").distinct()
     return named.unionByName(_of_their_own(ours.join(with_cases, ["run_id", "bucket"], "left_anti"), buckets))
@@ -129,6 +133,7 @@ def _of_their_own(findings: DataFrame, buckets: DataFrame) -> DataFrame:
         sf.struct(*case).alias("smallest"),
         *(sf.array(last[lists.get(name, "message")]).alias(name) for name in _LISTS),
         sf.lit(False).alias("unheld"),
+        sf.lit(False).alias("apart"),
     )
 
 
@@ -191,8 +196,9 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
         sets: What is compared, of ``sets.resolve``.
 
     Columns: ``bucket status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b played_c
-    odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes,
-    ``run_id campaign case sent_bytes sent_hex message field mutation state reply detail capture seed``.
+    odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes, one
+    that is not ``apart`` if there is any, ``run_id campaign case sent_bytes sent_hex message field mutation state reply
+    detail capture seed``.
 
     - ``status``: ``new``: the candidate met it, and no earlier run did and none of its baseline; ``reopened``: the
       candidate met it again after at least three clean runs in a row, and so many that one of them had met it (95 %) if
@@ -216,8 +222,8 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
         )
     )
     played = outcomes.groupBy("run_id", "campaign").agg(sf.sum("cases").alias("played"))
-    if "unheld" not in buckets.columns:
-        buckets = buckets.withColumn("unheld", sf.lit(False))
+    for name in {"unheld", "apart"} - set(buckets.columns):
+        buckets = buckets.withColumn(name, sf.lit(False))
     met = buckets.join(of_run, "run_id")
     seen = _seen(met)
     looked = _looked(met, played.join(of_run, "run_id"))
@@ -291,6 +297,7 @@ def _seen(met: DataFrame) -> DataFrame:
             sf.struct(
                 # A finding without a case has no bytes to show.
                 sf.col("cases_before").isNull().alias("none"),
+                sf.col("apart").alias("apart"),
                 sf.col("smallest.sent_bytes").alias("sent_bytes"),
                 sf.col("run_id").alias("run_id"),
                 sf.col("campaign").alias("campaign"),

@@ -16,6 +16,9 @@ Run = Callable[..., rows.RunRow]
 PLAYED = 100
 """Cases that each run played of each campaign."""
 
+SMALLEST = ("hs", 7, 9, "0102", "INIT", "INIT.lease", "0 -> 1", "open", "EOF", "it ended", "f.pcapng", 3)
+"""Campaign, number, bytes and more of a case."""
+
 RUNS = ("h0", "h1", "h2", "h3", "h4", "b0", "c0", "c1")
 
 HISTORIES: Mapping[str, tuple[str, str]] = {
@@ -64,20 +67,7 @@ def told(spark: SparkSession) -> Mapping[str, Row]:
 def bucket(run_id: str, name: str, cases: int, campaign: str = "hs") -> dict[str, object]:
     """Makes a row of a bucket whose smallest case has as many bytes as the name of its run says."""
     size = 9 - int(run_id[1])
-    smallest = (
-        campaign,
-        7,
-        size,
-        "0102",
-        "INIT",
-        "INIT.lease",
-        "0 -> 1",
-        "open",
-        "EOF",
-        "it ended",
-        "f.pcapng",
-        3,
-    )
+    smallest = (campaign, 7, size, *SMALLEST[3:])
     return {
         "run_id": run_id,
         "bucket": name,
@@ -303,6 +293,20 @@ def test_finding_without_a_case_of_its_own_is_shown(spark: SparkSession, holding
     assert (told["moved"]["cases"], told["moved"]["sent_hex"]) == (2, "0102")
     assert (told["resumed"]["cases"], told["resumed"]["sent_bytes"]) == (8, 2)
     assert (told["idle"]["played_c"], told["idle"]["odds"]) == (0, None)
+
+
+def test_smallest_case_is_one_of_the_message_that_the_finding_is_about(spark: SparkSession) -> None:
+    harmful, innocent = bucket("c0", "refusing PUSH", 2), bucket("c0", "refusing INTEREST", 1)
+    harmful["smallest"] = ("hs", 30, 8, "01", "PUSH", *SMALLEST[5:])
+    innocent["smallest"] = ("hs", 31, 0, "", "INTEREST", *SMALLEST[5:])
+    held = findings.held(
+        rollup(spark, "buckets", harmful, innocent),
+        rollup(spark, "findings", found("c0", "refusing", "refusing PUSH", "refusing INTEREST")),
+        ["c0"],
+    )
+    played = rollup(spark, "case_outcomes", {"run_id": "c0", "campaign": "hs", "cases": PLAYED})
+    (row,) = findings.bucket_changes(held, played, compared(spark, "h0 history", "c0 candidate")).collect()
+    assert (row["cases"], row["case"], row["sent_bytes"], row["message"]) == (3, 30, 8, "PUSH")
 
 
 def test_what_was_learned_is_that_of_the_candidate_and_one_that_was_seen_again_is_not_refuted(
