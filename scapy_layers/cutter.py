@@ -12,7 +12,7 @@ from scapy_layers.codes import DEFAULT_PORT, PROTOCOL_VERSION, TransportId
 from scapy_layers.framing import Framing, Place, binary_message, long, opens, short
 from scapy_layers.links import Batch, Gap, Limits, Way
 from scapy_layers.resync import EXPECTED, KNOWN, MOST_PACKETS, PLENTY, STRANGER, Found, Seeker
-from scapy_layers.tcp import Event, Piece
+from scapy_layers.tcp import BEGINS_INSIDE, Event, Piece
 from scapy_layers.websocket import Answer
 
 _PLACES = {
@@ -403,6 +403,11 @@ class Cutter:
         batch = bytes(self.buffer[place.start : place.end]) if place else b""
         return Found(0, PLENTY) if opens(batch) and self._way.plausible(batch) else None
 
+    def _is_beginning(self) -> bool:
+        """Tells whether it is INIT that came first: all that is missing is the SYN, or it stands behind it."""
+        place = self._first_batch()
+        return place is not None and _is_init(self.buffer[place.start :], place.end - place.start)
+
     def _opened(self, at: int) -> bool:
         """Tells whether OPEN_ACK is all that stands in front of a place."""
         place = self._first_batch()
@@ -431,11 +436,13 @@ class Cutter:
         if found is not None:
             (best, framing), gap = found, self._gap
             assert gap is not None, "a search begins with one"
+            whole = gap.why == BEGINS_INSIDE and best.at == 0 and self._is_beginning()
             self._consume(best.at)
             self._seekers, self._gap = [], None
             still = framing is Framing.SHORT and Framing.EITHER in self._sought
             way.framing, way.begun = Framing.EITHER if still else framing, True
-            yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + best.at, gap.why)
+            if not whole:
+                yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + best.at, gap.why)
         elif len(self.buffer) > self._limits.undecided or (
             len(self._marks) > MOST_PACKETS and self._seekers[0].proof.at_once
         ):

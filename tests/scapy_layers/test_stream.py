@@ -305,6 +305,28 @@ def test_answer_captured_before_its_syn_is_the_same_link() -> None:
     assert {unit.way.link.number for unit in seen} == {0}
 
 
+@pytest.mark.parametrize(("syn", "behind"), [(syn, behind) for syn in (0, 1) for behind in range(2, 8)])
+def test_syn_captured_behind_what_it_begins_is_no_other_link(syn: int, behind: int) -> None:
+    talk = Talk().open()
+    talk.say(STREAM)
+    segments = list(talk.segments)
+    segments.insert(behind - 1, segments.pop(syn))
+    seen = list(units(segments))
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+    assert {unit.way.link.number for unit in seen} == {0}
+    assert gaps(seen) == []
+
+
+def test_both_syns_captured_at_the_end_are_no_other_link() -> None:
+    talk = Talk(forward=2**32 - 20).open()
+    talk.say(STREAM)
+    first, second, *rest = talk.segments
+    seen = list(units([*rest, second, first]))
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+    assert {unit.way.link.number for unit in seen} == {0}
+    assert gaps(seen) == []
+
+
 def ends(seen: Iterable[Unit]) -> list[tuple[int, bool, bool, int]]:
     return [
         (unit.way.link.number, unit.way.forward, unit.reset, unit.number)
