@@ -408,6 +408,12 @@ class Cutter:
         place = self._first_batch()
         return place is not None and _is_init(self.buffer[place.start :], place.end - place.start)
 
+    def _is_upgrade(self) -> bool:
+        """Tells the same of an upgrade to WebSocket."""
+        begins = self._opens and self._gap is not None and self._gap.why == BEGINS_INSIDE
+        undecided = self._way.framing is Framing.UNDECIDED
+        return begins and undecided and websocket.upgrade(self.buffer)[0] is Answer.YES
+
     def _opened(self, at: int) -> bool:
         """Tells whether OPEN_ACK is all that stands in front of a place."""
         place = self._first_batch()
@@ -429,6 +435,9 @@ class Cutter:
     def _search(self, *, last: bool) -> Iterator[Gap]:
         """Goes on looking; then either a batch begins the buffer, or there are seekers still."""
         way, nothing = self._way, _Loss(0, 0, 0, 0, "")
+        if self._is_upgrade():
+            self._seekers, self._gap = [], None
+            return
         # With what the other direction has shown meanwhile; on the port of Zenoh as soon as more comes, and not without.
         if self._sought != (way.framing, way.opposite.framing) and not (last and self._is_expected()):
             self._seek(nothing)

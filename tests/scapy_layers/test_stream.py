@@ -885,6 +885,24 @@ def test_websocket_messages_are_batches(size: int) -> None:
     assert not gaps(seen)
 
 
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("size", [5, 10_000])
+def test_websocket_is_heard_from_its_upgrade_on_whose_syn_is_missing_or_late(size: int, late: bool) -> None:
+    talk = Talk()
+    talk.syn()
+    syns, talk.segments = talk.segments, []
+    for data, back in ((GET, False), (SWITCH, True), (ws(INIT_SYN, mask=b"abcd"), False)):
+        for at in range(0, len(data), size):
+            talk.say(data[at : at + size], back=back)
+    talk.segments += syns if late else []
+    talk.say(ws(INIT_ACK), back=True)
+    talk.say(ws(OPEN_SYN, mask=b"abcd"))
+    seen = list(units(talk.segments))
+    assert batches(seen) == [INIT_SYN, INIT_ACK, OPEN_SYN]
+    assert {unit.way.link.number for unit in seen} == {0}
+    assert not gaps(seen)
+
+
 @pytest.mark.parametrize(
     "answer",
     [
