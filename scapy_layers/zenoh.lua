@@ -9248,7 +9248,7 @@ local function requests()
   local rows = new_rows(function()
     return { asked = 0, replies = 0, errors = 0, finals = 0, to_reply = new_spread(), to_final = new_spread() }
   end)
-  local asked, asked_count, strays = {}, 0, 0
+  local asked, asked_count, strays, disordered = {}, 0, 0, false
   local counts = {}
 
   -- Of an answer: what was asked, also on another link of the session.
@@ -9257,6 +9257,7 @@ local function requests()
   end
 
   function counts.take(b, m)
+    disordered = disordered or b.link.disordered
     if m.ignored then
       return
     elseif m.name == "request" then
@@ -9313,6 +9314,9 @@ local function requests()
         line[#line + 1], line[#line + 2], line[#line + 3], line[#line + 4] = times(spread)
       end
       lines[index + 1] = line
+    end
+    if disordered then
+      remarks[#remarks + 1] = "Packets were captured out of order: answers in front of their queries are not counted."
     end
     if strays > 0 then
       remarks[#remarks + 1] = whole(strays) .. " answers to queries that this capture does not have."

@@ -233,6 +233,19 @@ def test_sessions_are_those_of_our_statistics(name: str) -> None:
     assert sorted(found) == sorted(expected)
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_requests_tell_that_packets_were_captured_out_of_order(late: bool, tmp_path: Path) -> None:
+    talk = made.Talk()
+    talk.handshake()
+    talk.say(Frame(R=1, sn=10, messages=[Request(request_id=7, key_suffix="a", body=Query())]))
+    talk.answer(Frame(R=1, sn=20, messages=[ResponseFinal(request_id=7)]))
+    if late:
+        talk.packets[-2:] = talk.packets[:-3:-1]
+    path = made.save(tmp_path / "t.pcap", talk)
+    assert table(path, "requests", *OUT_OF_ORDER)["a"]["Open"] == str(int(late))
+    assert any("captured out of order" in line for line in printed(path, "requests", *OUT_OF_ORDER)) is late
+
+
 @pytest.mark.parametrize("options", [(), ("-2",)])
 def test_links_of_nodes_that_connect_to_each_other_at_once_are_one_session(
     options: tuple[str, ...], tmp_path: Path
