@@ -506,6 +506,7 @@ local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_query
 -- where packets were captured out of order.
 local function certain(party)
   return party.complete and not T.session.multilink and not T.session.lossy and not T.link.disordered
+    and not T.link.ahead
 end
 
 local function unknown_alias(owner, scope)
