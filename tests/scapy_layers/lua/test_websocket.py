@@ -155,6 +155,18 @@ def test_answer_that_was_captured_before_its_question_accuses_nobody(
 
 
 @needs_tshark
+def test_message_that_is_longer_than_wireshark_unmasks_is_read(tmp_path: Path) -> None:
+    made = talk()
+    raw = bytes(Frame(R=1, sn=1, messages=[push("a", Put(data=bytes(300_000)))]))
+    sent = b"\x82\xff" + len(raw).to_bytes(8, "big") + MASK + websocket.unmask(raw, MASK)
+    for at in range(0, len(sent), 50_000):
+        made.raw(sent[at : at + 50_000])
+    made.raw(message(frames(1, 2)[0], back=False))
+    path = made.save(tmp_path / "t.pcap")
+    assert [len(data) for data in values(path, "zenoh.put.data")] == [600_000, 8]
+
+
+@needs_tshark
 def test_packet_with_hundreds_of_frames_is_read_to_its_end(tmp_path: Path) -> None:
     made = talk().raw(b"".join(message(one, back=False) for one in frames(600)))
     path = made.save(tmp_path / "t.pcap")
