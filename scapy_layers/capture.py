@@ -167,7 +167,8 @@ def no_capture(magic: bytes) -> str:
     for begins, (what, how) in _NOT_READ.items():
         if magic.startswith(begins):
             return f"compressed with {what}, which is not read here: decompress it first ({how})"
-    return f"neither pcap nor pcapng: the file begins with {magic.hex(' ')}"
+    how = "if Wireshark can read it, `editcap -F pcapng FILE NEW` converts it"
+    return f"neither pcap nor pcapng: the file begins with {magic.hex(' ')}; {how}"
 
 
 def _pcap(source: _Bytes, buffer: bytes, order: str, unit: int) -> Iterator[Run]:

@@ -12,7 +12,7 @@ from scapy_layers.codes import DEFAULT_PORT, PROTOCOL_VERSION, TransportId
 from scapy_layers.framing import Framing, Place, binary_message, long, opens, short
 from scapy_layers.links import Batch, Gap, Limits, Way
 from scapy_layers.resync import EXPECTED, KNOWN, MOST_PACKETS, PLENTY, STRANGER, Found, Seeker
-from scapy_layers.tcp import Event, Piece
+from scapy_layers.tcp import BEGINS_INSIDE, Event, Piece
 from scapy_layers.websocket import Answer
 
 _PLACES = {
@@ -403,6 +403,17 @@ class Cutter:
         batch = bytes(self.buffer[place.start : place.end]) if place else b""
         return Found(0, PLENTY) if opens(batch) and self._way.plausible(batch) else None
 
+    def _is_beginning(self) -> bool:
+        """Tells whether it is INIT that came first: all that is missing is the SYN, or it stands behind it."""
+        place = self._first_batch()
+        return place is not None and _is_init(self.buffer[place.start :], place.end - place.start)
+
+    def _is_upgrade(self) -> bool:
+        """Tells the same of an upgrade to WebSocket."""
+        begins = self._opens and self._gap is not None and self._gap.why == BEGINS_INSIDE
+        undecided = self._way.framing is Framing.UNDECIDED
+        return begins and undecided and websocket.upgrade(self.buffer)[0] is Answer.YES
+
     def _opened(self, at: int) -> bool:
         """Tells whether OPEN_ACK is all that stands in front of a place."""
         place = self._first_batch()
@@ -424,6 +435,9 @@ class Cutter:
     def _search(self, *, last: bool) -> Iterator[Gap]:
         """Goes on looking; then either a batch begins the buffer, or there are seekers still."""
         way, nothing = self._way, _Loss(0, 0, 0, 0, "")
+        if self._is_upgrade():
+            self._seekers, self._gap = [], None
+            return
         # With what the other direction has shown meanwhile; on the port of Zenoh as soon as more comes, and not without.
         if self._sought != (way.framing, way.opposite.framing) and not (last and self._is_expected()):
             self._seek(nothing)
@@ -431,11 +445,13 @@ class Cutter:
         if found is not None:
             (best, framing), gap = found, self._gap
             assert gap is not None, "a search begins with one"
+            whole = gap.why == BEGINS_INSIDE and best.at == 0 and self._is_beginning()
             self._consume(best.at)
             self._seekers, self._gap = [], None
             still = framing is Framing.SHORT and Framing.EITHER in self._sought
             way.framing, way.begun = Framing.EITHER if still else framing, True
-            yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + best.at, gap.why)
+            if not whole:
+                yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + best.at, gap.why)
         elif len(self.buffer) > self._limits.undecided or (
             len(self._marks) > MOST_PACKETS and self._seekers[0].proof.at_once
         ):

@@ -185,6 +185,12 @@ _COOKIE = 8
 """Bytes of a cookie that cannot be met by chance."""
 
 
+def closes(datagram: bytes) -> bool:
+    """Tells whether a datagram is a CLOSE and nothing else, with a header byte of compression or without."""
+    close = datagram[1:] if datagram[:1] == b"\0" else datagram
+    return len(close) == 2 and close[0] & ~_LANE == TransportId.CLOSE
+
+
 def opens(batch: bytes | bytearray) -> bool:
     """Tells whether bytes are INIT, or OPEN with its cookie: nothing else looks like them."""
     if not batch or batch[0] & _ID not in {TransportId.INIT, TransportId.OPEN}:

@@ -62,6 +62,7 @@ class _Span:
 class _Link(_Span):
     link: Link | None = None
     session: Session | None = None
+    disordered: bool = False
 
 
 @dataclass(slots=True)
@@ -132,6 +133,7 @@ class Statistics:
         self._remarks: dict[RemarkKind, _Remarked] = {}
         self._forgotten: Counter[str] = Counter()
         self._foreign = 0
+        self._disordered = 0
 
     # Counting -------------------------------------------------------------------------------------
 
@@ -181,6 +183,9 @@ class Statistics:
         row = self._links[self._capture, link.number]
         row.at(heard.time)
         row.link = link
+        if link.disordered and not row.disordered:
+            row.disordered = True
+            self._disordered += 1
         if heard.source_zid:
             self._nodes[heard.source_zid].at(heard.time)
         if session is None:
@@ -261,6 +266,7 @@ class Statistics:
             },
             "forgotten": dict(self._forgotten),
             "given_up_links": self._foreign,
+            "disordered_links": self._disordered,
             "remarks": {
                 str(kind): {
                     "count": row.count,

@@ -437,7 +437,7 @@ class Reader:
     def _syn(self, flow: _Flow | None, segment: Segment) -> Generator[Unit, None, _Flow]:
         begun = (segment.seq + 1) & SEQUENCE
         if flow is not None:
-            if flow.order.begun == begun:
+            if flow.order.has_begun(begun):
                 return flow
             if flow.order.next is None and flow.peer.order.begun is not None:
                 flow.order.begin(begun)  # the other half of a handshake

@@ -78,6 +78,7 @@ class Order:
     Attributes:
         next: Position of the first byte that has not come; modulo 2**32 a sequence number. None before the first.
         begun: The sequence number of the first byte, when the SYN was seen.
+        start: Position of the first byte that came.
         held: Memory of what waits, in bytes.
     """
 
@@ -94,11 +95,13 @@ class Order:
         "begun",
         "held",
         "next",
+        "start",
     )
 
     def __init__(self, limit: int) -> None:
         self.next: int | None = None
         self.begun: int | None = None
+        self.start: int | None = None
         self.held = 0
         self._limit = limit
         self._early: dict[int, Piece] = {}
@@ -114,7 +117,13 @@ class Order:
 
     def begin(self, seq: int) -> None:
         """Takes a SYN."""
-        self.begun = self.next = seq
+        self.begun = self.start = self.next = seq
+
+    def has_begun(self, seq: int) -> bool:
+        """Tells whether a SYN is that of what came already, and takes note of it."""
+        if self.begun is None and self.start is not None and self.start & SEQUENCE == seq:
+            self.begun = seq
+        return self.begun == seq
 
     @property
     def waiting(self) -> int | None:
@@ -150,7 +159,7 @@ class Order:
         """Takes a segment; yields what comes into order with it."""
         number, time, data, lost = piece
         if self.next is None:
-            self.next, self._first = seq, []
+            self.next, self.start, self._first = seq, seq, []
             yield Hole(number, time, None, BEGINS_INSIDE, afresh=True)
         ahead = ahead_of(self.next, seq)
         if self._first and self._rewind(ahead):
@@ -268,7 +277,7 @@ class Order:
         self._rewinds += 1
         for at, piece in self._first:
             self._hold(at, piece)
-        self._first, self._first_bytes, self.next = [], 0, position
+        self._first, self._first_bytes, self.next, self.start = [], 0, position, position
         return True
 
     def _comes_again(self, ahead: int, size: int) -> bool:

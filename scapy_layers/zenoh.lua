@@ -4512,7 +4512,9 @@ local LONGEST_MASK, LONG_MESSAGE, LONGEST_MESSAGE = 4, 125, 65535
 -- Takes note of a message of WebSocket with so many bytes inside, and of holes in front of it. Where it begins is not told,
 -- but it ends in the packet at hand: if it cannot reach so far from where the one before it ended, something is missing.
 function links.message(way, number, size)
-  if way.visited or not way.link.stream then
+  local link, other = way.link, way.opposite
+  link.ahead = nil
+  if way.visited or not link.stream then
     return
   end
   local stop, length = value(tcp_next), value(tcp_length)
@@ -4526,6 +4528,14 @@ function links.message(way, number, size)
     reach = nil
   end
   way.reach, way.packet = math.min(reach or stop, stop), number
+  -- What the other end has of it may be more than was captured by now, or only more than whole messages.
+  local ack = value(tcp_ack)
+  if ack and other.heard then
+    link.ahead = ack > other.heard + 1 and ack - other.heard <= FAR
+    link.disordered = link.disordered or (other.has ~= nil and stop <= other.has)
+  end
+  way.heard = math.max(way.heard or stop, stop)
+  way.has = ack and math.max(way.has or ack, ack)
 end
 
 -- What was agreed, by place --------------------------------------------------------------------------
@@ -4962,6 +4972,7 @@ local MAX_HEADER = 16384 -- bytes of the HTTP header that are waited for
 local FIN, BINARY, CLOSE = 128, 2, 8
 local opcodes = { [0] = true, [1] = true, [2] = true, [8] = true, [9] = true, [10] = true }
 local MOST_SHOWN = 64 -- frames of a packet that go to Wireshark's own dissector: it gives a packet up that went through 500
+local MOST_UNMASKED = 262144 -- bytes of a message that it unmasks, and hands on
 local SLICE = 4096 -- bytes that are made a string at a time
 
 -- Masks --------------------------------------------------------------------------------------------
@@ -5126,7 +5137,8 @@ function websocket.frames(tvb, pinfo, tree, way, raw, at, key)
       end
       local begin = way.next
       shown = shown + 1
-      if shown <= MOST_SHOWN or first ~= FIN + BINARY then
+      local cut = mask and behind - start > MOST_UNMASKED
+      if shown <= MOST_SHOWN and not cut or first ~= FIN + BINARY then
         websocket.show("websocket", tvb(at, behind - at):tvb(), pinfo, tree)
       elseif behind > start then
         local inside = tvb(start, behind - start):tvb()
@@ -6503,6 +6515,7 @@ end
 -- Makes a link, of which `one` sent the first INIT, one of another session, from which its own turned out not to differ.
 local function merge(known, one)
   known.links = known.links + 1
+  T.session.into, T.session.turned = known, known.zid0 ~= one
   links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
   if T.talk.said > 4 then
     -- Some messages were taken for those of another session.
@@ -6732,7 +6745,8 @@ local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_query
 -- where packets were captured out of order.
 local function certain(party)
   local link = T.link
-  return party.complete and not T.session.multilink and not T.session.lossy and not (link.disordered or link.blind)
+  return party.complete and not T.session.multilink and not T.session.lossy
+    and not (link.disordered or link.ahead or link.blind)
 end
 
 local function unknown_alias(owner, scope)
@@ -7067,7 +7081,7 @@ end
 local function renew_if_new(link, m, place)
   local talk = link.talk
   if talk.over then
-    return true
+    return m.name ~= "close" -- which some say more than once
   end
   if (link.tcp and not link.blind) or talk.said == 0 or m.refused or m.version ~= VERSION then
     return false
@@ -8145,7 +8159,7 @@ end
 
 local function hear(b, m)
   local ext = m.ext
-  mute = b.again or b.link.disordered
+  mute = b.again or b.link.disordered or b.link.ahead
   if not m.refused then
     local form = FORMS[m.name]
     if form then form(m, b) end
@@ -9087,16 +9101,6 @@ local function locator_of(pinfo, address, port)
   return (pinfo.port_type == PT_UDP and "udp/" or "tcp/") .. text .. ":" .. tostring(port)
 end
 
--- Both ends of the link a packet is on, and which of them sent it; the one that sorts first is the first.
-local function ends_of(pinfo)
-  local here = locator_of(pinfo, pinfo.src, pinfo.src_port)
-  local there = locator_of(pinfo, pinfo.dst, pinfo.dst_port)
-  if here <= there then
-    return here, there, "first"
-  end
-  return there, here, "second"
-end
-
 local function of_party(party)
   if not party.zid then
     return "-"
@@ -9105,42 +9109,48 @@ local function of_party(party)
   return party.zid .. (role and " " .. role or "")
 end
 
+-- What a session turned out to be, and whether its sides are the other way round there.
+local function united(session)
+  local turned = false
+  while session.into do
+    session, turned = session.into, turned ~= session.turned
+  end
+  return session, turned
+end
+
 local function sessions()
-  local rows = new_rows(function() return { messages = 0, bytes = 0, first = {}, second = {} } end)
+  local rows = new_rows(function() return { messages = 0, bytes = 0, links = {}, [0] = {}, [1] = {} } end)
   local begun -- when the first packet was seen
   local counts = {}
-
-  -- Two nodes may open a session more than once between the same ends; a new INIT begins another row, but not one that is
-  -- repeated, which a datagram may be.
-  local generation = {}
-
-  local function row_for(b, m, link)
-    if m.name == "init" and m.A ~= 1 and (b.link.tcp or Z.links.at(b.link, m.place).from == m.place) then
-      generation[link] = (generation[link] or 0) + 1
-    end
-    return row_of(rows, link .. " " .. (generation[link] or 0))
-  end
 
   function counts.take(b, m, pinfo)
     if m.kind == "scouting" then
       return
     end
     begun = begun or b.time
-    local first, second, side = ends_of(pinfo)
-    local row = row_for(b, m, first .. " " .. second)
+    -- Behind the message: with it the link may turn out to be one of another session.
+    local now = Z.links.at(b.link, m.place + 1)
+    if not now.session then
+      return -- it was forgotten
+    end
+    local session, turned = united(now.session)
+    local side = (turned == (now.flipped or false)) == (b.way.index == 1) and 0 or 1
+    local row = row_of(rows, session)
     if not row then
       return
     end
+    local party, other = row[side], row[1 - side]
     if not row.start then
-      row.start, row.first.locator, row.second.locator = b.time, first, second
-      row.opened_by = side
+      row.start, row.opened_by = b.time, side
+      party.locator = locator_of(pinfo, pinfo.src, pinfo.src_port)
+      other.locator = locator_of(pinfo, pinfo.dst, pinfo.dst_port)
     end
+    row.links[b.link.from] = true
     row.finish, row.messages = b.time, row.messages + 1
     -- What a FRAME carries comes as messages of its own.
     if m.kind == "transport" or not m.within then
       row.bytes = row.bytes + size_of(m)
     end
-    local party = row[side]
     if m.name == "init" or m.name == "join" then
       party.zid, party.whatami = m.zid, m.whatami
     elseif not party.zid then
@@ -9151,24 +9161,66 @@ local function sessions()
     end
   end
 
+  local function add(row, more)
+    row.messages, row.bytes = row.messages + more.messages, row.bytes + more.bytes
+    for link in pairs(more.links) do
+      row.links[link] = true
+    end
+    if more.start < row.start then
+      row.start, row.opened_by = more.start, more.opened_by
+      row[0].locator, row[1].locator = more[0].locator, more[1].locator
+    end
+    row.finish = max(row.finish, more.finish)
+    for side = 0, 1 do
+      row[side].whatami = row[side].whatami or more[side].whatami
+    end
+  end
+
+  -- What was counted before a link turned out to be one of another session is that of the other session.
+  local function unite()
+    local list = rows.list
+    rows.list = {}
+    for _, row in ipairs(list) do
+      local session, turned = united(row.name)
+      local known = session ~= row.name and rows.by_name[session]
+      if turned then
+        row[0], row[1], row.opened_by = row[1], row[0], 1 - row.opened_by
+      end
+      if known then
+        add(known, row)
+      else
+        rows.list[#rows.list + 1] = row
+      end
+      if session ~= row.name then
+        rows.by_name[row.name] = nil
+        row.name = session
+        rows.by_name[session] = known or row
+      end
+    end
+  end
+
   function counts.text()
+    unite()
     local sorted, remarks = top(rows, function(row) return -row.start end)
     local lines = {
-      { "<Zid", "<Zid", "<Locator", "<Locator", "Start", "End", "Messages", "Bytes", "<Ended" },
+      { "<Zid", "<Zid", "<Locator", "<Locator", "Links", "Start", "End", "Messages", "Bytes", "<Ended" },
     }
     for index, row in ipairs(sorted) do
-      local opener = row.opened_by == "first" and row.first or row.second
-      local other = opener == row.first and row.second or row.first
+      local opener, other = row[row.opened_by], row[1 - row.opened_by]
+      local links = 0
+      for _ in pairs(row.links) do
+        links = links + 1
+      end
       local ended = "not by CLOSE"
       if row.closed then
         ended = row.closed .. (row.closed_by == row.opened_by and ", from the left" or ", from the right")
       end
       lines[index + 1] = {
-        of_party(opener), of_party(other), opener.locator, other.locator, decimal(row.start - begun),
-        decimal(row.finish - begun), whole(row.messages), whole(row.bytes), ended,
+        of_party(opener), of_party(other), opener.locator, other.locator, whole(links),
+        decimal(row.start - begun), decimal(row.finish - begun), whole(row.messages), whole(row.bytes), ended,
       }
     end
-    remarks[#remarks + 1] = "Seconds from the first message. The end that was heard first stands on the left."
+    remarks[#remarks + 1] = "Seconds from the first message. The end that was heard first stands on the left; locators are those of the first link."
     return aligned("Zenoh sessions", lines, remarks)
   end
 
@@ -9210,34 +9262,29 @@ local function requests()
   local rows = new_rows(function()
     return { asked = 0, replies = 0, errors = 0, finals = 0, to_reply = new_spread(), to_final = new_spread() }
   end)
-  local asked, asked_count, strays = {}, 0, 0
+  local asked, asked_count, strays, disordered = {}, 0, 0, false
   local counts = {}
 
-  local function id_of(link, side, m)
-    return link .. " " .. side .. " " .. tostring(m.request_id)
+  -- Of an answer: what was asked, also on another link of the session.
+  local function answered(m)
+    return m.exchange and asked[m.exchange.from]
   end
 
-  local function answered(pinfo, m)
-    local first, second, side = ends_of(pinfo)
-    return id_of(first .. " " .. second, side == "first" and "second" or "first", m)
-  end
-
-  function counts.take(b, m, pinfo)
+  function counts.take(b, m)
+    disordered = disordered or b.link.disordered
     if m.ignored then
       return
     elseif m.name == "request" then
       local row = row_of(rows, m.keyexpr or "?")
       if row then
         row.asked = row.asked + 1
-        local first, second, side = ends_of(pinfo)
-        local id = id_of(first .. " " .. second, side, m)
-        if asked_count < MOST_ASKED or asked[id] then
-          asked_count = asked_count + (asked[id] and 0 or 1)
-          asked[id] = { row = row, time = b.time }
+        if m.exchange and asked_count < MOST_ASKED then
+          asked_count = asked_count + 1
+          asked[m.exchange.from] = { row = row, time = b.time }
         end
       end
     elseif m.name == "response" then
-      local exchange = asked[answered(pinfo, m)]
+      local exchange = answered(m)
       if exchange then
         local row = exchange.row
         local counted = m.body and m.body.name == "err" and "errors" or "replies"
@@ -9250,12 +9297,11 @@ local function requests()
         strays = strays + 1
       end
     elseif m.name == "response_final" then
-      local id = answered(pinfo, m)
-      local exchange = asked[id]
+      local exchange = answered(m)
       if exchange then
         exchange.row.finals = exchange.row.finals + 1
         add_to(exchange.row.to_final, b.time - exchange.time)
-        asked[id], asked_count = nil, asked_count - 1
+        asked[m.exchange.from], asked_count = nil, asked_count - 1
       else
         strays = strays + 1
       end
@@ -9282,6 +9328,9 @@ local function requests()
         line[#line + 1], line[#line + 2], line[#line + 3], line[#line + 4] = times(spread)
       end
       lines[index + 1] = line
+    end
+    if disordered then
+      remarks[#remarks + 1] = "Packets were captured out of order: answers in front of their queries are not counted."
     end
     if strays > 0 then
       remarks[#remarks + 1] = whole(strays) .. " answers to queries that this capture does not have."

@@ -17,6 +17,8 @@ that a refused message changes nothing here and that there is no bound on what i
 Times are in ns, as ``long``: ``time_ns`` since 1970, ``latency_ns`` a difference.
 """
 
+import os
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +26,8 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
+from spark_reports.engine.progress import is_connect
+from spark_reports.engine.settings import is_local
 from spark_reports.frames.columns import require
 
 COUNTED = {
@@ -51,6 +55,13 @@ def register(spark: SparkSession) -> None:
 
     # Without it Spark refuses sources that take filters, which ours does when asked to.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    if (
+        not is_connect(spark)
+        and is_local(spark.sparkContext.master or "")
+        and "PYSPARK_PYTHON" not in os.environ
+    ):
+        # Else workers run the first python3 of the path, which need not have any of this installed.
+        spark.sparkContext.pythonExec = sys.executable
     spark.dataSource.register(CaptureSource)
 
 

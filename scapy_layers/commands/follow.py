@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scapy_layers.commands.events import events, keyexpr
 from scapy_layers.commands.filters import Filters, add_filters
 from scapy_layers.commands.sources import Sources, add_sources
-from scapy_layers.commands.terminal import Colour, Piece, Screen, Subparsers, add_command
+from scapy_layers.commands.terminal import Colour, Piece, Screen, Subparsers, add_command, at_least
 
 if TYPE_CHECKING:
     from scapy_layers.samples import Event
@@ -61,7 +61,7 @@ def add(commands: Subparsers) -> None:
     )
     parser.add_argument(
         "--width",
-        type=int,
+        type=at_least(0),
         default=WIDTH,
         metavar="N",
         help="characters of a payload, 0 for all of it (default: %(default)s)",

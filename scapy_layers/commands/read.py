@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from scapy_layers.commands.filters import Filters, add_filters, iso
 from scapy_layers.commands.sources import Source, Sources, add_sources
-from scapy_layers.commands.terminal import Colour, Piece, Screen, Subparsers, add_command
+from scapy_layers.commands.terminal import Colour, Piece, Screen, Subparsers, add_command, at_least
 
 if TYPE_CHECKING:
     from scapy_layers.capture import Segment
@@ -64,18 +64,11 @@ def add_shown(parser: argparse.ArgumentParser) -> None:
         "(docs/formats.md)",
     )
     parser.add_argument(
-        "-n", "--count", type=_count, metavar="N", help="stop after N messages of each capture"
+        "-n", "--count", type=at_least(1), metavar="N", help="stop after N messages of each capture"
     )
     parser.add_argument(
         "--zids", action="store_true", help="show who sends to whom by ZenohID, not by address"
     )
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if count < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return count
 
 
 def _read(arguments: argparse.Namespace) -> int:

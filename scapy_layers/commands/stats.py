@@ -9,7 +9,15 @@ from typing import Any
 
 from scapy_layers.commands.follow import duration
 from scapy_layers.commands.sources import Sources, add_sources
-from scapy_layers.commands.terminal import INTERRUPTED, Colour, Piece, Screen, Subparsers, add_command
+from scapy_layers.commands.terminal import (
+    INTERRUPTED,
+    Colour,
+    Piece,
+    Screen,
+    Subparsers,
+    add_command,
+    at_least,
+)
 
 ROWS = {"text": 10, "json": 100}
 """Rows of each table, unless asked for another number."""
@@ -46,7 +54,7 @@ def add(commands: Subparsers) -> None:
         "--format", choices=("text", "json"), default="text", help="how to show it (default: %(default)s)"
     )
     parser.add_argument(
-        "--top", type=int, metavar="N", help="rows of each table (default: 10 as text, 100 as JSON)"
+        "--top", type=at_least(0), metavar="N", help="rows of each table (default: 10 as text, 100 as JSON)"
     )
 
 
@@ -73,7 +81,7 @@ def _stats(arguments: argparse.Namespace) -> int:
         statistics.end(conversations)
         if interrupted:
             break
-    top = ROWS[arguments.format] if arguments.top is None else max(arguments.top, 0)
+    top = ROWS[arguments.format] if arguments.top is None else arguments.top
     data = statistics.as_data(top)
     if arguments.format == "json":
         screen.raw(json.dumps(data))
@@ -138,6 +146,12 @@ def _text(data: dict[str, Any]) -> Iterator[str]:
         ),
     )
     yield from _requests(data["requests"])
+    if data["disordered_links"]:
+        yield ""
+        yield (
+            f"captured out of order: {data['disordered_links']:,} links; where an answer stands in front of what it"
+            " answers, neither is known to belong to the other, and keys may be unknown"
+        )
     gaps = data["gaps"]
     if gaps["count"]:
         yield ""

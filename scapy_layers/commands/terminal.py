@@ -29,6 +29,17 @@ class WrongUseError(Exception):
     """What the user gave makes no sense; the text says why and what to do."""
 
 
+def at_least(least: int) -> Callable[[str], int]:
+    """Returns what makes a number of an argument and refuses a smaller one."""
+
+    def number(text: str) -> int:
+        if (found := int(text)) < least:
+            raise argparse.ArgumentTypeError(f"at least {least}")
+        return found
+
+    return number
+
+
 def add_command(
     commands: Subparsers,
     name: str,

@@ -33,6 +33,7 @@ from scapy_layers.declarations import (
     UndeclareToken,
 )
 from scapy_layers.errors import WireError
+from scapy_layers.framing import closes
 from scapy_layers.message import Layer
 from scapy_layers.network import Declare, Interest, Push, Request, Response
 from scapy_layers.stream import Batch, Datagram, End, Framing, Gap, Link, Unit, Way, units
@@ -99,10 +100,7 @@ class Conversations:
                 if talk := talk or self._claim_stream(unit):
                     yield from self._read(talk, unit)
             case Datagram():
-                if talk is None and (scouting := self._scouts.hear(unit)):
-                    yield from scouting
-                elif talk := talk or self._claim_datagram(unit):
-                    yield from self._read(talk, unit)
+                yield from self._datagram(talk, unit)
             case Gap() if talk:
                 self._gap(talk, unit.way)
             case End() if talk:
@@ -111,6 +109,15 @@ class Conversations:
                     self._memory.drop(talk)
             case End():
                 self._strangers.pop(link.number, None)
+
+    def _datagram(self, talk: Talk | None, unit: Datagram) -> Iterator[Heard]:
+        if talk and talk.closed and not closes(unit.data):
+            self._memory.drop(talk)
+            talk = None
+        if talk is None and (scouting := self._scouts.hear(unit)):
+            yield from scouting
+        elif talk := talk or self._claim_datagram(unit):
+            yield from self._read(talk, unit)
 
     # What is Zenoh -------------------------------------------------------------------------------
 

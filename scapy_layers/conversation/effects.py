@@ -112,8 +112,10 @@ def _close(turn: Turn) -> None:
         # Messages of the other end may be under way; the end of the connection ends all.
         return
     talk.ended[turn.way] = True
-    if turn.session.multicast or all(talk.ended):
+    if turn.session.multicast:
         turn.memory.drop(talk)
+    elif all(talk.ended):
+        turn.memory.close(talk)
 
 
 def _join(turn: Turn) -> None:

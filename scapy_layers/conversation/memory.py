@@ -36,6 +36,7 @@ class Talk:
         opened: The ways on which OPEN was heard.
         settled: The ways on which batches are as agreed: what follows OPEN, heard or lost.
         ended: The ways that have ended, by the connection's end or, on UDP, by CLOSE.
+        closed: The session is over, by CLOSE of both on UDP.
         compressed: Batches have a header byte, though no INIT was heard to say so: in a group, or in mid session.
         misses: Batches in a row that could not be read.
         said: Messages heard.
@@ -52,6 +53,7 @@ class Talk:
     opened: list[bool] = field(default_factory=lambda: [False, False])
     settled: list[bool] = field(default_factory=lambda: [False, False])
     ended: list[bool] = field(default_factory=lambda: [False, False])
+    closed: bool = False
     compressed: bool = False
     misses: int = 0
     said: int = 0
@@ -146,11 +148,13 @@ class Memory:
         talk.session = self._new_session(talk.link)
         talk.inits, talk.starts, talk.began = [None, None], [None, None], None
         talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
-        talk.flipped = talk.compressed = False
+        talk.flipped = talk.compressed = talk.closed = False
         talk.greeting = True
 
     def _leave(self, talk: Talk) -> None:
         """Takes a link from its session, which is forgotten with its last one."""
+        if talk.closed:
+            return
         session = talk.session
         session.links.remove(talk.link)
         if session.links:
@@ -172,6 +176,11 @@ class Memory:
         """Takes note that the beginning of a link was seen."""
         talk.claim = Claim.SURE
         self.midway.discard(talk.link.number)
+
+    def close(self, talk: Talk) -> None:
+        """Forgets the session of a link on UDP, but not whose it was: nodes may say CLOSE more than once."""
+        self._leave(talk)
+        talk.closed = True
 
     def drop(self, talk: Talk) -> None:
         """Forgets a link; one that is forgotten already stays so."""

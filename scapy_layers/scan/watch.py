@@ -25,7 +25,7 @@ from scapy_layers.codes import (
 )
 from scapy_layers.derive.columns.units import UnitKind
 from scapy_layers.errors import WireError
-from scapy_layers.framing import Framing
+from scapy_layers.framing import Framing, closes
 from scapy_layers.links import Batch, Datagram, Endpoint, Gap, Link, Unit, Way
 from scapy_layers.scan.plain import Language, Plain
 
@@ -153,6 +153,7 @@ class Talk:
         starts: The sequence numbers with which it says that each way begins.
         settled: The ways on which batches are as agreed: what follows OPEN, heard or lost.
         ended: The ways that have ended.
+        closed: The session is over, by CLOSE of both on UDP.
         compressed: Batches have a header byte, though no INIT was heard to say so.
         misses: Batches in a row that could not be read.
         said: Messages, or batches that need not be looked at, that were heard.
@@ -174,6 +175,7 @@ class Talk:
     starts: list[int | None] = field(default_factory=lambda: [None, None])
     settled: list[bool] = field(default_factory=lambda: [False, False])
     ended: list[bool] = field(default_factory=lambda: [False, False])
+    closed: bool = False
     compressed: bool = False
     misses: int = 0
     said: int = 0
@@ -277,6 +279,9 @@ class Watch:
             talk = talk or self._claim_stream(unit)
             return [self._read(talk, unit)] if talk else self._passed_over(unit)
         if isinstance(unit, Datagram):
+            if talk is not None and talk.closed and not closes(unit.data):
+                self._drop(talk)
+                talk = None
             if talk is None and (found := self._scouting(unit)):
                 return found
             talk = talk or self._claim_datagram(unit)
@@ -373,6 +378,8 @@ class Watch:
             self.over.append(talk)
 
     def _leave(self, talk: Talk) -> None:
+        if talk.closed:
+            return
         session = talk.session
         session.links -= 1
         ends = frozenset(session.zids)
@@ -490,7 +497,7 @@ class Watch:
             talk.session = _session(talk.link)
             talk.inits, talk.starts = [None, None], [None, None]
             talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
-            talk.flipped = talk.compressed = False
+            talk.flipped = talk.compressed = talk.closed = False
             talk.greeting = True
 
     # Messages -----------------------------------------------------------------------------------
@@ -507,8 +514,11 @@ class Watch:
                 self._open(talk, index, message)
             case "CLOSE" if not talk.link.tcp:
                 talk.ended[index] = True
-                if talk.session.multicast or all(talk.ended):
+                if talk.session.multicast:
                     self._drop(talk)
+                elif all(talk.ended):
+                    self._leave(talk)
+                    talk.closed = True
             case "JOIN":
                 self._join(talk, message)
 

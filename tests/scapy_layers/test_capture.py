@@ -206,6 +206,11 @@ def test_other_compression_is_named_with_what_to_do(magic: str, what: str) -> No
     assert what in error.reason
 
 
+def test_other_kind_of_capture_is_told_with_what_to_do() -> None:
+    _, error = broken(b"snoop" + bytes(100))
+    assert "editcap -F pcapng" in error.reason
+
+
 @pytest.mark.parametrize("size", [1, 3, 17, 4096])
 @pytest.mark.parametrize("packed", [False, True])
 def test_stream_that_cannot_seek_is_read_as_it_comes(size: int, packed: bool) -> None:

@@ -305,6 +305,28 @@ def test_answer_captured_before_its_syn_is_the_same_link() -> None:
     assert {unit.way.link.number for unit in seen} == {0}
 
 
+@pytest.mark.parametrize(("syn", "behind"), [(syn, behind) for syn in (0, 1) for behind in range(2, 8)])
+def test_syn_captured_behind_what_it_begins_is_no_other_link(syn: int, behind: int) -> None:
+    talk = Talk().open()
+    talk.say(STREAM)
+    segments = list(talk.segments)
+    segments.insert(behind - 1, segments.pop(syn))
+    seen = list(units(segments))
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+    assert {unit.way.link.number for unit in seen} == {0}
+    assert gaps(seen) == []
+
+
+def test_both_syns_captured_at_the_end_are_no_other_link() -> None:
+    talk = Talk(forward=2**32 - 20).open()
+    talk.say(STREAM)
+    first, second, *rest = talk.segments
+    seen = list(units([*rest, second, first]))
+    assert batches(seen) == [*HANDSHAKE, *PUTS]
+    assert {unit.way.link.number for unit in seen} == {0}
+    assert gaps(seen) == []
+
+
 def ends(seen: Iterable[Unit]) -> list[tuple[int, bool, bool, int]]:
     return [
         (unit.way.link.number, unit.way.forward, unit.reset, unit.number)
@@ -860,6 +882,24 @@ def test_websocket_messages_are_batches(size: int) -> None:
     seen = list(units(talk.segments))
     assert batches(seen) == [INIT_SYN, *PUTS[:6]]
     assert seen[0].way.framing is Framing.WEBSOCKET
+    assert not gaps(seen)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("size", [5, 10_000])
+def test_websocket_is_heard_from_its_upgrade_on_whose_syn_is_missing_or_late(size: int, late: bool) -> None:
+    talk = Talk()
+    talk.syn()
+    syns, talk.segments = talk.segments, []
+    for data, back in ((GET, False), (SWITCH, True), (ws(INIT_SYN, mask=b"abcd"), False)):
+        for at in range(0, len(data), size):
+            talk.say(data[at : at + size], back=back)
+    talk.segments += syns if late else []
+    talk.say(ws(INIT_ACK), back=True)
+    talk.say(ws(OPEN_SYN, mask=b"abcd"))
+    seen = list(units(talk.segments))
+    assert batches(seen) == [INIT_SYN, INIT_ACK, OPEN_SYN]
+    assert {unit.way.link.number for unit in seen} == {0}
     assert not gaps(seen)
 
 

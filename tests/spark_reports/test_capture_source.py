@@ -300,6 +300,21 @@ def test_spark_reads_filters_and_selects(spark: SparkSession, tmp_path: Path) ->
     )
 
 
+@pytest.mark.parametrize("said", [None, "python3.99"])
+def test_workers_run_this_python_unless_another_one_is_said(
+    said: str | None, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As of a session that was started by a Python whose environment is not activated.
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", said or "python3")
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if said:
+        monkeypatch.setenv("PYSPARK_PYTHON", said)
+    traffic.register(spark)
+    assert spark.sparkContext.pythonExec == (said or sys.executable)
+    monkeypatch.undo()
+    traffic.register(spark)
+
+
 def test_spark_counts_alike_rows_as_it_counts_rows(spark: SparkSession, tmp_path: Path) -> None:
     traffic.register(spark)
     cut, none = damaged(tmp_path)

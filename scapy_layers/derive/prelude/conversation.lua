@@ -276,6 +276,7 @@ end
 -- Makes a link, of which `one` sent the first INIT, one of another session, from which its own turned out not to differ.
 local function merge(known, one)
   known.links = known.links + 1
+  T.session.into, T.session.turned = known, known.zid0 ~= one
   links.change(T.link, T.place + 1, { session = known, flipped = known.zid0 ~= one })
   if T.talk.said > 4 then
     -- Some messages were taken for those of another session.
@@ -505,7 +506,8 @@ local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_query
 -- where packets were captured out of order.
 local function certain(party)
   local link = T.link
-  return party.complete and not T.session.multilink and not T.session.lossy and not (link.disordered or link.blind)
+  return party.complete and not T.session.multilink and not T.session.lossy
+    and not (link.disordered or link.ahead or link.blind)
 end
 
 local function unknown_alias(owner, scope)
@@ -840,7 +842,7 @@ end
 local function renew_if_new(link, m, place)
   local talk = link.talk
   if talk.over then
-    return true
+    return m.name ~= "close" -- which some say more than once
   end
   if (link.tcp and not link.blind) or talk.said == 0 or m.refused or m.version ~= VERSION then
     return false

@@ -235,7 +235,9 @@ local LONGEST_MASK, LONG_MESSAGE, LONGEST_MESSAGE = 4, 125, 65535
 -- Takes note of a message of WebSocket with so many bytes inside, and of holes in front of it. Where it begins is not told,
 -- but it ends in the packet at hand: if it cannot reach so far from where the one before it ended, something is missing.
 function links.message(way, number, size)
-  if way.visited or not way.link.stream then
+  local link, other = way.link, way.opposite
+  link.ahead = nil
+  if way.visited or not link.stream then
     return
   end
   local stop, length = value(tcp_next), value(tcp_length)
@@ -249,6 +251,14 @@ function links.message(way, number, size)
     reach = nil
   end
   way.reach, way.packet = math.min(reach or stop, stop), number
+  -- What the other end has of it may be more than was captured by now, or only more than whole messages.
+  local ack = value(tcp_ack)
+  if ack and other.heard then
+    link.ahead = ack > other.heard + 1 and ack - other.heard <= FAR
+    link.disordered = link.disordered or (other.has ~= nil and stop <= other.has)
+  end
+  way.heard = math.max(way.heard or stop, stop)
+  way.has = ack and math.max(way.has or ack, ack)
 end
 
 -- What was agreed, by place --------------------------------------------------------------------------

@@ -261,16 +261,6 @@ local function locator_of(pinfo, address, port)
   return (pinfo.port_type == PT_UDP and "udp/" or "tcp/") .. text .. ":" .. tostring(port)
 end
 
--- Both ends of the link a packet is on, and which of them sent it; the one that sorts first is the first.
-local function ends_of(pinfo)
-  local here = locator_of(pinfo, pinfo.src, pinfo.src_port)
-  local there = locator_of(pinfo, pinfo.dst, pinfo.dst_port)
-  if here <= there then
-    return here, there, "first"
-  end
-  return there, here, "second"
-end
-
 local function of_party(party)
   if not party.zid then
     return "-"
@@ -279,42 +269,48 @@ local function of_party(party)
   return party.zid .. (role and " " .. role or "")
 end
 
+-- What a session turned out to be, and whether its sides are the other way round there.
+local function united(session)
+  local turned = false
+  while session.into do
+    session, turned = session.into, turned ~= session.turned
+  end
+  return session, turned
+end
+
 local function sessions()
-  local rows = new_rows(function() return { messages = 0, bytes = 0, first = {}, second = {} } end)
+  local rows = new_rows(function() return { messages = 0, bytes = 0, links = {}, [0] = {}, [1] = {} } end)
   local begun -- when the first packet was seen
   local counts = {}
-
-  -- Two nodes may open a session more than once between the same ends; a new INIT begins another row, but not one that is
-  -- repeated, which a datagram may be.
-  local generation = {}
-
-  local function row_for(b, m, link)
-    if m.name == "init" and m.A ~= 1 and (b.link.tcp or Z.links.at(b.link, m.place).from == m.place) then
-      generation[link] = (generation[link] or 0) + 1
-    end
-    return row_of(rows, link .. " " .. (generation[link] or 0))
-  end
 
   function counts.take(b, m, pinfo)
     if m.kind == "scouting" then
       return
     end
     begun = begun or b.time
-    local first, second, side = ends_of(pinfo)
-    local row = row_for(b, m, first .. " " .. second)
+    -- Behind the message: with it the link may turn out to be one of another session.
+    local now = Z.links.at(b.link, m.place + 1)
+    if not now.session then
+      return -- it was forgotten
+    end
+    local session, turned = united(now.session)
+    local side = (turned == (now.flipped or false)) == (b.way.index == 1) and 0 or 1
+    local row = row_of(rows, session)
     if not row then
       return
     end
+    local party, other = row[side], row[1 - side]
     if not row.start then
-      row.start, row.first.locator, row.second.locator = b.time, first, second
-      row.opened_by = side
+      row.start, row.opened_by = b.time, side
+      party.locator = locator_of(pinfo, pinfo.src, pinfo.src_port)
+      other.locator = locator_of(pinfo, pinfo.dst, pinfo.dst_port)
     end
+    row.links[b.link.from] = true
     row.finish, row.messages = b.time, row.messages + 1
     -- What a FRAME carries comes as messages of its own.
     if m.kind == "transport" or not m.within then
       row.bytes = row.bytes + size_of(m)
     end
-    local party = row[side]
     if m.name == "init" or m.name == "join" then
       party.zid, party.whatami = m.zid, m.whatami
     elseif not party.zid then
@@ -325,24 +321,66 @@ local function sessions()
     end
   end
 
+  local function add(row, more)
+    row.messages, row.bytes = row.messages + more.messages, row.bytes + more.bytes
+    for link in pairs(more.links) do
+      row.links[link] = true
+    end
+    if more.start < row.start then
+      row.start, row.opened_by = more.start, more.opened_by
+      row[0].locator, row[1].locator = more[0].locator, more[1].locator
+    end
+    row.finish = max(row.finish, more.finish)
+    for side = 0, 1 do
+      row[side].whatami = row[side].whatami or more[side].whatami
+    end
+  end
+
+  -- What was counted before a link turned out to be one of another session is that of the other session.
+  local function unite()
+    local list = rows.list
+    rows.list = {}
+    for _, row in ipairs(list) do
+      local session, turned = united(row.name)
+      local known = session ~= row.name and rows.by_name[session]
+      if turned then
+        row[0], row[1], row.opened_by = row[1], row[0], 1 - row.opened_by
+      end
+      if known then
+        add(known, row)
+      else
+        rows.list[#rows.list + 1] = row
+      end
+      if session ~= row.name then
+        rows.by_name[row.name] = nil
+        row.name = session
+        rows.by_name[session] = known or row
+      end
+    end
+  end
+
   function counts.text()
+    unite()
     local sorted, remarks = top(rows, function(row) return -row.start end)
     local lines = {
-      { "<Zid", "<Zid", "<Locator", "<Locator", "Start", "End", "Messages", "Bytes", "<Ended" },
+      { "<Zid", "<Zid", "<Locator", "<Locator", "Links", "Start", "End", "Messages", "Bytes", "<Ended" },
     }
     for index, row in ipairs(sorted) do
-      local opener = row.opened_by == "first" and row.first or row.second
-      local other = opener == row.first and row.second or row.first
+      local opener, other = row[row.opened_by], row[1 - row.opened_by]
+      local links = 0
+      for _ in pairs(row.links) do
+        links = links + 1
+      end
       local ended = "not by CLOSE"
       if row.closed then
         ended = row.closed .. (row.closed_by == row.opened_by and ", from the left" or ", from the right")
       end
       lines[index + 1] = {
-        of_party(opener), of_party(other), opener.locator, other.locator, decimal(row.start - begun),
-        decimal(row.finish - begun), whole(row.messages), whole(row.bytes), ended,
+        of_party(opener), of_party(other), opener.locator, other.locator, whole(links),
+        decimal(row.start - begun), decimal(row.finish - begun), whole(row.messages), whole(row.bytes), ended,
       }
     end
-    remarks[#remarks + 1] = "Seconds from the first message. The end that was heard first stands on the left."
+    remarks[#remarks + 1] = "Seconds from the first message. The end that was heard first stands on the left; locators are those of the first link."
     return aligned("Zenoh sessions", lines, remarks)
   end
 
@@ -384,34 +422,29 @@ local function requests()
   local rows = new_rows(function()
     return { asked = 0, replies = 0, errors = 0, finals = 0, to_reply = new_spread(), to_final = new_spread() }
   end)
-  local asked, asked_count, strays = {}, 0, 0
+  local asked, asked_count, strays, disordered = {}, 0, 0, false
   local counts = {}
 
-  local function id_of(link, side, m)
-    return link .. " " .. side .. " " .. tostring(m.request_id)
+  -- Of an answer: what was asked, also on another link of the session.
+  local function answered(m)
+    return m.exchange and asked[m.exchange.from]
   end
 
-  local function answered(pinfo, m)
-    local first, second, side = ends_of(pinfo)
-    return id_of(first .. " " .. second, side == "first" and "second" or "first", m)
-  end
-
-  function counts.take(b, m, pinfo)
+  function counts.take(b, m)
+    disordered = disordered or b.link.disordered
     if m.ignored then
       return
     elseif m.name == "request" then
       local row = row_of(rows, m.keyexpr or "?")
       if row then
         row.asked = row.asked + 1
-        local first, second, side = ends_of(pinfo)
-        local id = id_of(first .. " " .. second, side, m)
-        if asked_count < MOST_ASKED or asked[id] then
-          asked_count = asked_count + (asked[id] and 0 or 1)
-          asked[id] = { row = row, time = b.time }
+        if m.exchange and asked_count < MOST_ASKED then
+          asked_count = asked_count + 1
+          asked[m.exchange.from] = { row = row, time = b.time }
         end
       end
     elseif m.name == "response" then
-      local exchange = asked[answered(pinfo, m)]
+      local exchange = answered(m)
       if exchange then
         local row = exchange.row
         local counted = m.body and m.body.name == "err" and "errors" or "replies"
@@ -424,12 +457,11 @@ local function requests()
         strays = strays + 1
       end
     elseif m.name == "response_final" then
-      local id = answered(pinfo, m)
-      local exchange = asked[id]
+      local exchange = answered(m)
       if exchange then
         exchange.row.finals = exchange.row.finals + 1
         add_to(exchange.row.to_final, b.time - exchange.time)
-        asked[id], asked_count = nil, asked_count - 1
+        asked[m.exchange.from], asked_count = nil, asked_count - 1
       else
         strays = strays + 1
       end
@@ -456,6 +488,9 @@ local function requests()
         line[#line + 1], line[#line + 2], line[#line + 3], line[#line + 4] = times(spread)
       end
       lines[index + 1] = line
+    end
+    if disordered then
+      remarks[#remarks + 1] = "Packets were captured out of order: answers in front of their queries are not counted."
     end
     if strays > 0 then
       remarks[#remarks + 1] = whole(strays) .. " answers to queries that this capture does not have."

@@ -10,6 +10,7 @@ local MAX_HEADER = 16384 -- bytes of the HTTP header that are waited for
 local FIN, BINARY, CLOSE = 128, 2, 8
 local opcodes = { [0] = true, [1] = true, [2] = true, [8] = true, [9] = true, [10] = true }
 local MOST_SHOWN = 64 -- frames of a packet that go to Wireshark's own dissector: it gives a packet up that went through 500
+local MOST_UNMASKED = 262144 -- bytes of a message that it unmasks, and hands on
 local SLICE = 4096 -- bytes that are made a string at a time
 
 -- Masks --------------------------------------------------------------------------------------------
@@ -174,7 +175,8 @@ function websocket.frames(tvb, pinfo, tree, way, raw, at, key)
       end
       local begin = way.next
       shown = shown + 1
-      if shown <= MOST_SHOWN or first ~= FIN + BINARY then
+      local cut = mask and behind - start > MOST_UNMASKED
+      if shown <= MOST_SHOWN and not cut or first ~= FIN + BINARY then
         websocket.show("websocket", tvb(at, behind - at):tvb(), pinfo, tree)
       elseif behind > start then
         local inside = tvb(start, behind - start):tvb()

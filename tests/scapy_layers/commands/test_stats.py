@@ -94,6 +94,26 @@ def test_what_a_table_has_no_room_for_is_told(tmp_path: Path, capsys: pytest.Cap
     assert data["keys"]["left_out"] == {"rows": 2, "messages": 3}
 
 
+def test_links_that_were_captured_out_of_order_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    *before, asked, replied = Said().say(query(1, "q")).say(reply(1, "a"), back=True).packets()
+    for name, packets in (("x.pcap", [asked, replied]), ("y.pcap", [replied, asked])):
+        path = tmp_path / name
+        path.write_bytes(pcap([*before, *packets]))
+        out_of_order = name == "y.pcap"
+        assert numbers(capsys, str(path))["disordered_links"] == int(out_of_order)
+        main(["stats", str(path)])
+        assert ("captured out of order: 1 links" in capsys.readouterr().out) is out_of_order
+
+
+def test_fewer_rows_than_none_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["stats", "x.pcap", "--top", "-1"])
+    assert ended.value.code == 2
+    assert "--top: at least 0" in capsys.readouterr().err
+
+
 def test_captures_add_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = [talk().write(tmp_path / name) for name in ("x.pcap", "y.pcap")]
     data = numbers(capsys, *names)

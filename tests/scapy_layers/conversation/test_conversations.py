@@ -480,6 +480,18 @@ def test_messages_behind_the_end_of_the_other_way_are_still_known() -> None:
     assert heard[1].keyexpr == "a"
 
 
+@pytest.mark.parametrize("header", [b"", b"\0"])
+def test_close_said_again_on_udp_is_one_of_the_session_and_nothing_else_is(header: bytes) -> None:
+    pair = Pair(tcp=False)
+    first = pair.handshake(*([Compression()] if header else []))[-1]
+    for back in (False, True, False):
+        (close,) = pair.say(header + bytes(Close(reason=0)), back=back)
+        assert (close.message.name, close.session, close.source_zid) == ("CLOSE", first.session, (A, B)[back])
+    assert all(one.session is not first.session for one in pair.say(header + bytes(frame(10, put("a")))))
+    (init,) = pair.say(Init(zid=ALICE))
+    assert init.session is not first.session
+
+
 def test_empty_key_is_not_an_unknown_one() -> None:
     err = Response(request_id=1, body=Err(data=b"Timeout"))
     pair = opened()

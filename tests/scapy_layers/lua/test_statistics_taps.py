@@ -17,6 +17,7 @@ from scapy_layers.__main__ import main
 from scapy_layers.data import Del, Err, Put, Query, Reply
 from scapy_layers.network import Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Frame
+from tests.scapy_layers.lua import made
 from tests.scapy_layers.lua.wire import ASKER, PCAPS, ZIDS, Talk, needs_tshark, push, run, save, tshark
 
 pytestmark = needs_tshark
@@ -25,6 +26,8 @@ Rows = dict[str, dict[str, str]]
 
 
 TABLES = ("messages", "keys", "sessions", "requests")
+
+OUT_OF_ORDER = ("-o", "tcp.reassemble_out_of_order:TRUE")
 
 
 @cache
@@ -189,17 +192,88 @@ def test_what_receivers_drop_counts_as_messages_only(tmp_path: Path) -> None:
 def test_sessions_tell_who_talked_and_how_it_ended(tmp_path: Path) -> None:
     talk = Talk().open().frame(push("a", Put(data=b"x"))).batch(Close(S=1, reason=5), back=True)
     titles, row, *_ = rows_of(talk.save(tmp_path / "t.pcap"), "sessions")
-    assert titles == ["Zid", "Zid", "Locator", "Locator", "Start", "End", "Messages", "Bytes", "Ended"]
+    assert titles == [
+        "Zid",
+        "Zid",
+        "Locator",
+        "Locator",
+        "Links",
+        "Start",
+        "End",
+        "Messages",
+        "Bytes",
+        "Ended",
+    ]
     assert row[:2] == [f"{ZIDS[0]} client", f"{ZIDS[1]} router"]
     assert row[2:4] == [f"tcp/{ASKER}:50000", "tcp/10.0.0.2:7447"]
-    assert row[4:7] == ["0.000", "0.005", "7"]
-    assert row[8] == "CLOSE expired, from the right"
+    assert row[4:8] == ["1", "0.000", "0.005", "7"]
+    assert row[9] == "CLOSE expired, from the right"
 
 
 def test_two_sessions_of_the_same_ends_are_two_rows(tmp_path: Path) -> None:
-    talk = Talk().open().batch(Close(S=1, reason=0)).open()
+    talk = Talk().syn().open().batch(Close(S=1, reason=0))
+    talk.next = {False: 900_000, True: 700_000}
+    talk.syn().open()
     rows = [row for row in rows_of(talk.save(tmp_path / "t.pcap"), "sessions") if row[0].startswith(ZIDS[0])]
-    assert [row[8] for row in rows] == ["CLOSE generic, from the left", "not by CLOSE"]
+    assert [row[9] for row in rows] == ["CLOSE generic, from the left", "not by CLOSE"]
+
+
+@pytest.mark.parametrize(
+    "name", [*CAPTURES, "multilink", "direct_websocket", "datagrams", "joins", "older_1_0_4"]
+)
+def test_sessions_are_those_of_our_statistics(name: str) -> None:
+    _, *rows, _ = rows_of(PCAPS / f"{name}.pcapng", "sessions")
+    found = [
+        (sorted({cell.split()[0] for cell in row[:2]} - {"-"}), int(row[4]), int(row[7])) for row in rows
+    ]
+    expected = [
+        (sorted(zid for zid in row["zids"] if zid), len(row["links"]), row["messages"])
+        for row in counted(PCAPS / f"{name}.pcapng")["sessions"]["listed"]
+    ]
+    assert sorted(found) == sorted(expected)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_requests_tell_that_packets_were_captured_out_of_order(late: bool, tmp_path: Path) -> None:
+    talk = made.Talk()
+    talk.handshake()
+    talk.say(Frame(R=1, sn=10, messages=[Request(request_id=7, key_suffix="a", body=Query())]))
+    talk.answer(Frame(R=1, sn=20, messages=[ResponseFinal(request_id=7)]))
+    if late:
+        talk.packets[-2:] = talk.packets[:-3:-1]
+    path = made.save(tmp_path / "t.pcap", talk)
+    assert table(path, "requests", *OUT_OF_ORDER)["a"]["Open"] == str(int(late))
+    assert any("captured out of order" in line for line in printed(path, "requests", *OUT_OF_ORDER)) is late
+
+
+@pytest.mark.parametrize("options", [(), ("-2",)])
+def test_links_of_nodes_that_connect_to_each_other_at_once_are_one_session(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    first, second = made.Talk(), made.Talk(50_001)
+    first.handshake(sn=(10, 20))
+    second.handshake(sn=(20, 10), zids=made.ZIDS[::-1])
+    # Both begin before either is complete.
+    both = [packet for pair in zip(first.packets, second.packets, strict=True) for packet in pair]
+    first.packets, second.packets = both, []
+    query = Request(request_id=7, key_suffix="a", body=Query())
+    first.say(Frame(R=1, sn=10, messages=[query]))
+    second.say(Frame(R=1, sn=20, messages=[Response(request_id=7, key_suffix="a", body=Reply(body=Put()))]))
+    second.say(Frame(R=1, sn=21, messages=[ResponseFinal(request_id=7)]))
+    path = made.save(tmp_path / "t.pcap", first, second)
+    _, row, _ = rows_of(path, "sessions", *options)
+    assert row[2:5] + row[7:8] == ["tcp/10.0.0.1:50000", "tcp/10.0.0.2:7447", "2", "14"]
+    assert table(path, "requests", *options)["a"]["Replies"] == "1"
+    assert table(path, "requests", *options)["a"]["Open"] == "0"
+
+
+def test_session_whose_handshake_was_captured_out_of_order_is_one(tmp_path: Path) -> None:
+    talk = made.Talk()
+    talk.handshake()
+    syns, (init, init_ack, open_syn, open_ack) = talk.packets[:2], talk.packets[2:]
+    talk.packets = [*syns, init_ack, open_ack, init, open_syn]
+    _, row, _ = rows_of(made.save(tmp_path / "t.pcap", talk), "sessions", *OUT_OF_ORDER)
+    assert row[4] + row[7] == "14"
 
 
 def test_session_on_udp_that_was_captured_twice_is_one(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from scapy_layers import websocket
-from scapy_layers.data import Put
+from scapy_layers.data import Put, Query
+from scapy_layers.network import Request, ResponseFinal
 from scapy_layers.transport import Close, Frame, Open
 from tests.scapy_layers.lua.parts import VERSIONS, Runtime, part, runtime
 from tests.scapy_layers.lua.test_heuristic import ACK, SYN, UPGRADE, UPGRADED
@@ -131,6 +132,38 @@ def test_link_is_joined_behind_its_upgrade(tmp_path: Path, back: bool, passes: t
     path = made.save(tmp_path / "t.pcap")
     assert values(path, "zenoh.keyexpr", options=passes) == [f"key/{sn}" for sn in range(2, 6)]
     assert count(path, "zenoh.close && websocket", *passes) == 1
+
+
+@needs_tshark
+@pytest.mark.parametrize("passes", [(), ("-2",)], ids=["one pass", "two passes"])
+@pytest.mark.parametrize(("asked", "late", "accused"), [(True, True, 0), (True, False, 0), (False, False, 1)])
+def test_answer_that_was_captured_before_its_question_accuses_nobody(
+    asked: bool, late: bool, accused: int, passes: tuple[str, ...], tmp_path: Path
+) -> None:
+    made = talk(port=8080)  # there Wireshark finds the frames
+    if asked:
+        query = Request(request_id=7, key_suffix="a", body=Query())
+        made.raw(message(Frame(R=1, sn=1, messages=[query]), back=False))
+    final = Frame(R=1, sn=1, messages=[ResponseFinal(request_id=7)])
+    made.raw(message(final, back=True), back=True)
+    if late:
+        made.packets[-2:] = made.packets[:-3:-1]
+    path = made.save(tmp_path / "t.pcap")
+    options = ("-o", "tcp.reassemble_out_of_order:TRUE", *passes)
+    assert count(path, "zenoh.response_final", *options) == 1
+    assert count(path, "zenoh.expert.request", *options) == accused
+
+
+@needs_tshark
+def test_message_that_is_longer_than_wireshark_unmasks_is_read(tmp_path: Path) -> None:
+    made = talk()
+    raw = bytes(Frame(R=1, sn=1, messages=[push("a", Put(data=bytes(300_000)))]))
+    sent = b"\x82\xff" + len(raw).to_bytes(8, "big") + MASK + websocket.unmask(raw, MASK)
+    for at in range(0, len(sent), 50_000):
+        made.raw(sent[at : at + 50_000])
+    made.raw(message(frames(1, 2)[0], back=False))
+    path = made.save(tmp_path / "t.pcap")
+    assert [len(data) for data in values(path, "zenoh.put.data")] == [600_000, 8]
 
 
 @needs_tshark
