@@ -119,12 +119,19 @@ def test_server_that_no_longer_listens_is_waited_for(
     monkeypatch.setattr(remote, "STOP_S", 0.05)
     place = Place.of(environ)
     place.make()
-    wait = "import sys; sys.stdin.read()"
+    wait = "import sys; print('began', flush=True); sys.stdin.read()"
+    pipe = subprocess.PIPE
     with (
         socket.create_server(("127.0.0.1", 0)) as listening,
-        subprocess.Popen([sys.executable, "-c", wait, "SparkConnectServer"], stdin=subprocess.PIPE) as server,
-        subprocess.Popen([sys.executable, "-c", wait], stdin=subprocess.PIPE) as other,
+        subprocess.Popen(
+            [sys.executable, "-c", wait, "SparkConnectServer"], stdin=pipe, stdout=pipe
+        ) as server,
+        subprocess.Popen([sys.executable, "-c", wait], stdin=pipe, stdout=pipe) as other,
     ):
+        # For a moment a process that begins has no more of a command than one that ends.
+        for process in (server, other):
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"began\n"
         place.discovery.write_text(json.dumps({"pid": server.pid, "port": listening.getsockname()[1]}))
         place.let_end()
         # Port 1 is nobody's here, and a process that got the number of a server is none.
