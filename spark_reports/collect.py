@@ -152,10 +152,7 @@ def collect(
     check_not_empty(commits)
     has = {table for commit in commits for table in commit.tables}
     wrong = any(map(_is_wrong, commits))
-    readable = [commit for commit in commits if commit.state != folders.UNREADABLE]
-    resolved = sets.resolve((commit.run for commit in readable), _baseline(baseline, commits))
-    unread = (*_unread(commits, resolved), *_unplaced(resolved, baseline))
-    compared = dataclasses.replace(_compared(resolved, baseline), unread=unread)
+    compared, resolved = compare(commits, baseline)
     of = _Sources(views, interpreted, commits, resolved, near)
     with Questions(say) as ask:
         _ask_about_runs(of, has, ask)
@@ -184,6 +181,18 @@ def collect(
             ask.skip(_DRIFTS)
         _ask_about_all(of, ask)
         return _report(ask, commits, compared, resolved, cells, _unchanged(of, ask), duplicates)
+
+
+def compare(commits: Sequence[Commit], baseline: str) -> tuple[SetInfo, list[RunOfSet]]:
+    """Returns what is compared with what, in words and run by run; needs no Spark.
+
+    Raises:
+        DataTrouble: The baseline is none of the runs.
+    """
+    readable = [commit for commit in commits if commit.state != folders.UNREADABLE]
+    resolved = sets.resolve((commit.run for commit in readable), _baseline(baseline, commits))
+    unread = (*_unread(commits, resolved), *_unplaced(resolved, baseline))
+    return dataclasses.replace(_compared(resolved, baseline), unread=unread), resolved
 
 
 def _report(

@@ -86,7 +86,7 @@ def read_gates(path: Path) -> Gates:
         WrongUse: It cannot be read, or says something that no gate knows.
     """
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise WrongUse(f"{path} cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

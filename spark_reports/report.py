@@ -79,7 +79,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """The newest outcome of a requirement for a node version; see ``matrix.outcomes_by_version``."""
+    """What holds of a requirement for a node version; see ``matrix.outcomes_by_version``."""
 
     node_impl: str
     node_version: str

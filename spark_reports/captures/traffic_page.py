@@ -16,7 +16,7 @@ from spark_reports.errors import WrongUse
 from spark_reports.pages import charts, svg
 from spark_reports.pages.html_page import environment
 from spark_reports.pages.page import count
-from spark_reports.pages.render import write_text
+from spark_reports.pages.render import write_texts
 from spark_reports.traffic import COUNTED, NS
 
 HTML = "traffic.html"
@@ -176,15 +176,14 @@ def to_json(traffic: Traffic) -> str:
 
 
 def write(traffic: Traffic, out: Path) -> Path:
-    """Writes both files into a folder, each whole or not at all; returns the HTML page.
+    """Writes both files into a folder, both or none; returns the HTML page.
 
     Raises:
         WrongUse: The folder cannot be written.
     """
-    files = {HTML: html(make_page(traffic)), JSON: to_json(traffic)}
+    files = {JSON: to_json(traffic), HTML: html(make_page(traffic))}
     try:
-        for name, text in files.items():
-            write_text(out / name, text)
+        write_texts({out / name: text for name, text in files.items()})
     except OSError as error:
         raise WrongUse(f"cannot write into {out} ({error.strerror}); name another --out") from error
     return out / HTML

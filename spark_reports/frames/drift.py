@@ -2,9 +2,10 @@
 
 What is compared is one value per run: times within a run share the machine and the moment, so a thousand of them are
 no stronger than one. Two sets of runs differ when Mann-Whitney says so at 1 % of false discoveries among all that is
-measured under a key, and the medians are at least as far apart as it takes to matter. So of a hundred reports in which
-nothing drifted, about one tells of a drift, as long as the noise of a run says nothing of that of the next. With few
-runs no test can be that sure; then the status says so.
+measured under a key, and the medians are at least as far apart as it takes to matter, and farther than by noise that
+stays from run to run (``statistics.noise_of_medians``): a machine that is slow for days is slow for all runs of a
+version. So of a hundred reports in which nothing drifted, about one tells of a drift. With few runs no test can be that
+sure; then the status says so.
 """
 
 from pyspark.sql import Column, DataFrame, Window
@@ -12,7 +13,7 @@ from pyspark.sql import functions as sf
 
 from spark_reports.frames import estimates, statistics
 from spark_reports.frames.columns import require
-from spark_reports.sets import BASELINE, CANDIDATE
+from spark_reports.sets import BASELINE, CANDIDATE, HISTORY
 
 SLOWER = "slower"
 FASTER = "faster"
@@ -117,9 +118,10 @@ def drifts(values: DataFrame, sets: DataFrame) -> DataFrame:
     - ``q`` is p corrected for all that is measured under the key.
     """
     require(values, *_VALUE)
-    require(sets, "run_id", "set", "key", "mutant")
-    of_run = sets.where(f"set IN ('{CANDIDATE}', '{BASELINE}') AND mutant = ''").select(
-        "run_id", "key", "set"
+    require(sets, "run_id", "set", "key", "age", "place", "mutant")
+    # Runs of other versions show how the noise of these values is.
+    of_run = sets.where(f"set IN ('{CANDIDATE}', '{BASELINE}', '{HISTORY}') AND mutant = ''").selectExpr(
+        *("run_id", "key", "set"), f"if(set = '{HISTORY}', string(place), set) AS of", "-age AS at"
     )
     compared = (
         values.join(sf.broadcast(of_run), "run_id")
@@ -127,6 +129,7 @@ def drifts(values: DataFrame, sets: DataFrame) -> DataFrame:
         .agg(
             sf.expr(f"collect_list(if(set = '{CANDIDATE}', value, NULL)) AS c"),
             sf.expr(f"collect_list(if(set = '{BASELINE}', value, NULL)) AS b"),
+            sf.expr("collect_list(struct(at, of AS name, value)) AS series"),
         )
         .where("size(c) > 0 AND size(b) > 0")
         .selectExpr(
@@ -144,7 +147,10 @@ def drifts(values: DataFrame, sets: DataFrame) -> DataFrame:
     together = estimates.with_q(compared, "key").withColumn(
         "compared", sf.count("p").over(Window.partitionBy("key"))
     )
-    told = f"coalesce(q <= {SURE} AND abs(change) >= least, false)"
+    beyond_noise = (
+        f"coalesce(abs(ln(try_divide(value_c, value_b))) >= {estimates.noise_of_medians('series')}, true)"
+    )
+    told = f"coalesce(q <= {SURE} AND abs(change) >= least, false) AND {beyond_noise}"
     status = (
         f"CASE WHEN {told} THEN if((change > 0) = (better = 'lower'), '{SLOWER}', '{FASTER}') "
         f"WHEN p IS NULL OR least_p * compared > {SURE} THEN '{TOO_FEW}' ELSE '{STEADY}' END AS status"

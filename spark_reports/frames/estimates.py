@@ -117,6 +117,63 @@ def least_p(runs: str, runs_other: str) -> str:
     return f"CASE WHEN {m} <= {few} AND {n} <= {few} THEN element_at({exact}, {at}) ELSE {rough} END"
 
 
+def noise_of_medians(series: str) -> str:
+    """Returns a difference of logarithms; null if a value is not above 0.
+
+    Args:
+        series: ``array<struct<at, name, value>>``: what orders the runs, the set of each, and its value itself.
+    """
+    names = f"array_distinct(transform({series}, one -> one.name))"
+    of_set = f"filter({series}, one -> one.name = name)"
+    weight = "CASE o.name WHEN 'candidate' THEN 1D / o.runs WHEN 'baseline' THEN -1D / o.runs ELSE 0D END AS weight"
+    sets = (
+        f"transform({names}, name -> "
+        + let(
+            "mine",
+            of_set,
+            "struct(name, size(mine) AS runs, mine, "
+            f"{median('transform(mine, one -> ln(one.value))')} AS middle)",
+        )
+        + ")"
+    )
+    rest = (
+        "array_sort(flatten(transform(sets, o -> transform(o.mine, "
+        f"one -> struct(one.at AS at, ln(one.value) - o.middle AS rest, {weight})))))"
+    )
+    limit = f"{statistics.FAR_OUT!r}D * {median('transform(raw, one -> abs(one.rest))')}"
+    drawn_in = let(
+        "far",
+        limit,
+        "transform(raw, one -> struct("
+        "if(far > 0, greatest(-far, least(far, one.rest)), one.rest) AS rest, one.weight AS weight))",
+    )
+    products = (
+        "aggregate(each, named_struct('squares', 0D, 'products', 0D, 'last', 0D), (sums, one) -> named_struct("
+        "'squares', sums.squares + one.rest * one.rest, 'products', sums.products + sums.last * one.rest, "
+        "'last', one.rest))"
+    )
+    alike = "sums.products / sums.squares * size(each) / (size(each) - 1)"
+    taken = "size(sets) / size(each)"
+    most = f"{statistics.MOST_ALIKE!r}D"
+    rho = f"if(3 * {taken} < 1, greatest(0D, least({most}, ({alike} + {taken}) / (1 - 3 * {taken}))), {most})"
+    of_mean = "(1 + rho) / (1 - rho) - 2 * rho * (1 - power(rho, o.runs)) / (o.runs * (1 - rho) * (1 - rho))"
+    free = f"greatest(1D, size(each) - aggregate(sets, 0D, (sums, o) -> sums + {of_mean}))"
+    total = (
+        "aggregate(each, named_struct('total', 0D, 'carried', 0D), (sums, one) -> named_struct("
+        "'total', sums.total + one.weight * one.weight + 2 * one.weight * sums.carried, "
+        "'carried', rho * (sums.carried + one.weight)), sums -> sums.total)"
+    )
+    z = statistics.Z99
+    student = (
+        f"({z!r}D + {(z**3 + z) / 4!r}D / free + {(5 * z**5 + 16 * z**3 + 3 * z) / 96!r}D / (free * free))"
+    )
+    width = f"{statistics.MEDIAN_WIDTH!r}D * {student} * sqrt(sums.squares / free * {total})"
+    noise = let("rho", rho, let("free", free, f"least({statistics.UNDENIABLE!r}D, {width})"))
+    known = let("sums", products, f"if(sums.squares = 0, 0D, {noise})")
+    every = let("sets", sets, let("raw", rest, let("each", drawn_in, known)))
+    return f"if(exists({series}, one -> one.value <= 0), NULL, {every})"
+
+
 def median(values: str) -> str:
     """Returns the median of an array of numbers; null if it is empty."""
     low, high = "cast((size(v) - 1) / 2 AS int)", "cast(size(v) / 2 AS int)"

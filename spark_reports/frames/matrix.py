@@ -22,6 +22,11 @@ NO_REQUIREMENT = "(none)"
 
 _RUN = ("run_id", "turn", "node_impl", "node_version")
 
+# Where nothing is recorded of the configuration, what the run did stands in for it, as in ``sets``.
+_CONDITIONS = (
+    "xxhash64(node_whatami, environment, if(configuration = '', concat('kind ', kind), configuration))"
+)
+
 
 def outcomes_by_run(outcomes: DataFrame) -> DataFrame:
     """Returns ``run_id``, one column per outcome: how many requirements ended in it, and ``tests``: all of them."""
@@ -33,27 +38,36 @@ def outcomes_by_run(outcomes: DataFrame) -> DataFrame:
 
 
 def outcomes_by_version(outcomes: DataFrame, runs: DataFrame) -> DataFrame:
-    """Returns the newest outcome of each requirement for each node version.
+    """Returns what holds of each requirement for each node version.
+
+    That is the newest outcome, and where runs had different roles of the node, environments or configurations, the worst
+    of what is newest in each: a test that fails over TLS is not mended by a later run over TCP.
 
     Columns: ``node_impl node_version requirement area level outcome run_id runs other``; ``runs`` counts
-    the runs that tried it, ``other`` lists, worst first, what they saw besides the newest outcome.
+    the runs that tried it, ``other`` lists, worst first, what they saw besides that outcome.
 
     Args:
         outcomes: The rollup ``requirements``.
         runs: With ``turn``, a number for each that grows with the time at which it started.
     """
     require(outcomes, "run_id", "requirement", "area", "level", "outcome")
-    require(runs, *_RUN)
-    of_run = runs.select(*_RUN)
+    require(runs, *_RUN, "node_whatami", "environment", "configuration", "kind")
+    of_run = runs.select(*_RUN, sf.expr(_CONDITIONS).alias("conditions"))
     # All is packed into numbers: Spark sorts the rows of groups that keep text, and hashes others.
     rank, level = _rank("outcome", WORST_FIRST, "inconclusive"), _rank("level", LEVELS, "MAY")
     grouped = (
         outcomes.join(sf.broadcast(of_run), "run_id")
-        .groupBy("node_impl", "node_version", "requirement", "area")
+        .groupBy("node_impl", "node_version", "requirement", "area", "conditions")
         .agg(
             sf.max(sf.col("turn") * 256 + level * 16 + rank).alias("newest"),
             sf.count("*").alias("runs"),
             sf.bit_or(sf.pow(sf.lit(2), rank).cast("long")).alias("seen"),
+        )
+        .groupBy("node_impl", "node_version", "requirement", "area")
+        .agg(
+            sf.expr("max(struct(-(newest & 15), newest)).newest AS newest"),
+            sf.sum("runs").alias("runs"),
+            sf.bit_or("seen").alias("seen"),
         )
         .withColumn("turn", sf.shiftright("newest", 8))
     )

@@ -6,6 +6,7 @@ the machine and the moment, so they say less than they seem to.
 
 import itertools
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -30,6 +31,22 @@ STEADY_RUNS = 5
 
 EXACT = 10
 """Up to so many values on both sides the distribution of the Mann-Whitney statistic is counted out."""
+
+
+Z99 = 2.5758293035489004
+"""Half the width of a 99 % interval of a normal distribution."""
+
+MEDIAN_WIDTH = math.sqrt(math.pi / 2)
+"""So many times as wide as a mean is the median of many values spread."""
+
+UNDENIABLE = math.log(1.5)
+"""What became half as much again is not laid on noise that stays from run to run."""
+
+FAR_OUT = 4.45
+"""So many times the median of all distances from the middle; three standard deviations of a normal distribution."""
+
+MOST_ALIKE = 0.95
+"""No noise is taken to stay longer than this from run to run: few runs cannot show it."""
 
 
 def wilson(failed: float, runs: float, z: float = Z95) -> tuple[float, float]:
@@ -119,6 +136,54 @@ def mann_whitney(first: Sequence[float], second: Sequence[float]) -> float:
     variance = m * n / 12 * (m + n + 1 - ties / ((m + n) * (m + n - 1)))
     distance = abs(wins - m * n / 2) - 0.5
     return 1.0 if variance <= 0 or distance <= 0 else math.erfc(distance / math.sqrt(2 * variance))
+
+
+def noise_of_medians(series: Sequence[tuple[str, float]]) -> float:
+    """Returns how far the medians of C and B may lie apart by noise alone, also by noise that stays from run to run.
+
+    How much of a value's noise the next one has (rho, of a process that remembers one step) and how wide it is are
+    estimated from all sets, each around its median; what is far out is drawn in, so that a busy hour does not count for
+    all. rho and width are corrected for the medians that were taken off. The limit is the 99 % one of a median.
+
+    Args:
+        series: By time, oldest first: the set, of which ``candidate`` and ``baseline`` are compared, and the logarithm of
+            the value. Others only show how the noise is.
+
+    Returns:
+        A difference of logarithms, at most ``UNDENIABLE``.
+    """
+    sets: dict[str, list[float]] = {}
+    for name, value in series:
+        sets.setdefault(name, []).append(value)
+    middles = {name: statistics.median(values) for name, values in sets.items()}
+    rest = [value - middles[name] for name, value in series]
+    if limit := FAR_OUT * statistics.median(map(abs, rest)):
+        rest = [max(-limit, min(limit, one)) for one in rest]
+    squares, runs = math.fsum(one * one for one in rest), len(series)
+    if not squares:
+        return 0.0
+    alike = math.fsum(one * other for one, other in itertools.pairwise(rest)) / squares * runs / (runs - 1)
+    taken = len(sets) / runs
+    rho = max(0.0, min(MOST_ALIKE, (alike + taken) / (1 - 3 * taken))) if 3 * taken < 1 else MOST_ALIKE
+    free = max(1.0, runs - sum(_alike(len(values), rho) for values in sets.values()))
+    weights = {name: sign / len(sets[name]) for name, sign in (("candidate", 1), ("baseline", -1))}
+    total = carried = 0.0
+    for name, _ in series:
+        weight = weights.get(name, 0.0)
+        total += weight * weight + 2 * weight * carried
+        carried = rho * (carried + weight)
+    return min(UNDENIABLE, MEDIAN_WIDTH * _student(free) * math.sqrt(squares / free * total))
+
+
+def _alike(runs: int, rho: float) -> float:
+    """Returns the variance of the mean of so many values, times their number, if that of a value is 1."""
+    return (1 + rho) / (1 - rho) - 2 * rho * (1 - rho**runs) / (runs * (1 - rho) ** 2)
+
+
+def _student(free: float) -> float:
+    """Returns the 99.5 % quantile of Student's distribution, roughly (Cornish and Fisher)."""
+    z = Z99
+    return z + (z**3 + z) / (4 * free) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * free**2)
 
 
 @cache

@@ -59,6 +59,7 @@ class Limits:
 
     Attributes:
         unfolded: So many new failures and findings are unfolded from the start.
+        sets: Of those that were compared, so many stand in front of what changed.
         rows: Of tables that have no limit of their own.
     """
 
@@ -70,6 +71,7 @@ class Limits:
     findings: int = 40
     troubles: int = 100
     trends: int = 24
+    sets: int = 4
     rows: int = 60
     unfolded: int = 3
 
@@ -92,6 +94,7 @@ LEAST = Limits(
     findings=12,
     troubles=12,
     trends=6,
+    sets=4,
     rows=10,
     unfolded=1,
 )

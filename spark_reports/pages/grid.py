@@ -228,7 +228,7 @@ def _title(requirement: str, cells: Mapping[Version, Cell], columns: Sequence[Ve
         ends = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
         told.append(f"{outcome} {f'{impl} ' if several else ''}{ends}")
     newest = cells[tried[-1][0]].other if tried else ()
-    other = f"; earlier runs of it: {', '.join(newest)}" if newest else ""
+    other = f"; other runs of it: {', '.join(newest)}" if newest else ""
     if len(told) > 6:
         told = [*told[:2], f"{len(told) - 5} changes", *told[-3:]]
     return f"{requirement} {level}: {', '.join(told) or 'not tried'}{other}"

@@ -1,5 +1,6 @@
 """What stands on the page, from top to bottom: the values of a report, grouped and put into words."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,7 @@ from spark_reports.pages.cards import (
 from spark_reports.pages.grid import ORDER, Grid, Version, make_grid
 from spark_reports.report import (
     CHECK_STATUSES,
+    FASTER,
     FIXED,
     GONE,
     SLOWER,
@@ -143,6 +145,15 @@ class Page:
     report: Report
     places: Mapping[str, str]
     limits: Limits
+
+    @property
+    def against(self) -> Sequence[Compared]:
+        """What was compared, where most changed first: new failures, then measurements, then all else."""
+        news = Counter(change.key for change in self.report.changes if change.is_news)
+        drifted = Counter(trend.key for trend in self.report.trends if trend.status in {SLOWER, FASTER})
+        others = Counter(change.key for change in self.report.changes if change.status != UNCHANGED)
+        pairs = [pair for pair in self.report.sets.pairs if pair.baseline]
+        return sorted(pairs, key=lambda pair: (-news[pair.key], -drifted[pair.key], -others[pair.key]))
 
     @property
     def cases(self) -> int:

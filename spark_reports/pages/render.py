@@ -2,11 +2,12 @@
 
 import csv
 import dataclasses
+import errno
 import io
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,24 +32,23 @@ CSV = "csv"
 
 
 def write_report(page: Page, out: Path) -> Path:
-    """Writes all files of a report into a folder, each whole or not at all; returns the HTML page.
+    """Writes all files of a report into a folder, all or none of them; returns the HTML page.
 
     Raises:
         WrongUse: The folder cannot be written.
     """
     report = page.report
     files = {
-        HTML: html(page),
         MARKDOWN: summary(page),
         JSON: to_json(report),
         JUNIT: junit(report),
         BADGE: badge(report),
+        **{f"{CSV}/{name}": text for name, text in spreadsheets(report).items()},
+        HTML: html(page),
     }
-    files |= {f"{CSV}/{name}": text for name, text in spreadsheets(report).items()}
     try:
         (out / CSV).mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            write_text(out / name, text)
+        write_texts({out / name: text for name, text in files.items()})
     except OSError as error:
         raise WrongUse(f"cannot write into {out} ({error.strerror}); name another --out") from error
     return out / HTML
@@ -129,17 +129,23 @@ def differences_csv(found: Sequence[Difference]) -> str:
     return text.getvalue()
 
 
-def write_text(path: Path, text: str) -> None:
-    """Writes a file, whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def write_texts(files: Mapping[Path, str]) -> None:
+    """Writes files, all or none of them: none is put in its place before all are written."""
+    made: dict[Path, Path] = {}
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
+        for path, text in files.items():
+            if path.is_dir():
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+            handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            made[path] = Path(temporary)
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
         # A temporary file is for its owner alone; a report is for everyone the umask permits.
         umask = os.umask(0)
         os.umask(umask)
-        Path(temporary).chmod(0o666 & ~umask)
-        Path(temporary).replace(path)
-    except OSError:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        for path, ready in made.items():
+            ready.chmod(0o666 & ~umask)
+            ready.replace(path)
+    finally:
+        for left in made.values():
+            left.unlink(missing_ok=True)

@@ -191,6 +191,46 @@ def test_dark_and_light_follow_the_system_and_the_switch(tab: chromium.Tab, page
     assert background(tab.picture()) == dark
 
 
+# The least contrast of a text that is seen with what is behind it, as WCAG has it, and that text.
+CONTRAST = """(() => {
+    document.querySelectorAll("details").forEach(one => one.open = true);
+    const colour = text => {
+        const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number);
+        return text.startsWith("color(") ? [255 * r, 255 * g, 255 * b, a] : [r, g, b, a];
+    };
+    const over = (top, below) => below.map((value, at) => value * (1 - top[3]) + top[at] * top[3]);
+    const behind = element => {
+        if (!element) return [255, 255, 255];
+        const here = colour(getComputedStyle(element).backgroundColor);
+        return here[3] < 1 ? over(here, behind(element.parentElement)) : here.slice(0, 3);
+    };
+    const light = rgb => rgb.map(value => value / 255)
+        .map(value => value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+        .reduce((sum, value, at) => sum + value * [0.2126, 0.7152, 0.0722][at], 0.05);
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    let least = [99, ""];
+    while (texts.nextNode()) {
+        const element = texts.currentNode.parentElement, words = texts.currentNode.textContent.trim();
+        if (!words || element.closest("script, svg") || !element.getBoundingClientRect().width) continue;
+        const ground = behind(element), ink = over(colour(getComputedStyle(element).color), ground);
+        const both = [light(ground), light(ink)].sort((one, other) => other - one);
+        if (both[0] / both[1] < least[0]) least = [both[0] / both[1], words];
+    }
+    return least;
+})()"""
+
+
+@pytest.mark.parametrize("tone", ["bad", "mixed", "good", "none"])
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_stands_out(tab: chromium.Tab, page: Path, dark: bool, tone: str) -> None:
+    tab.media(dark=dark)
+    tab.open(page)
+    tab.run(f"document.querySelector('.top').className = 'top {tone}'")
+    least, text = tab.run(CONTRAST)
+    # The sign before the headline is a large one.
+    assert least >= (3 if len(text) == 1 else 4.5), text
+
+
 def test_page_can_be_read_without_its_script(tab: chromium.Tab, page: Path) -> None:
     tab.script(allowed=False)
     tab.open(page)

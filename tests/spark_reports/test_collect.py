@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports import collect as asking
 from spark_reports import report, rows
-from spark_reports.collect import check_not_empty, collect, collect_differences
+from spark_reports.collect import check_not_empty, collect, collect_differences, compare
 from spark_reports.engine.session import interpreting
 from spark_reports.engine.settings import INTERPRETED
 from spark_reports.errors import DataTrouble, NothingToReport
@@ -118,7 +118,10 @@ def test_lines_add_up_and_those_that_are_no_rows_are_shown(result: Report) -> No
     assert [(line.run_id, line.file, line.line) for line in result.bad_lines] == [("cut", rows.VERDICTS, 2)]
 
 
-def test_newest_version_is_compared_with_the_one_before(result: Report) -> None:
+def test_newest_version_is_compared_with_the_one_before(
+    result: Report, opened: tuple[Views, list[Commit]]
+) -> None:
+    assert result.sets == compare(opened[1], "previous")[0]
     (pair,) = (pair for pair in result.sets.pairs if pair.baseline)
     assert (pair.candidate, pair.candidate_version, pair.baseline_version) == (("new",), "1.10.2", "1.9.0")
     assert result.sets.text == "1 run on eclipse-zenoh router 1.10.2 with 6 runs on 1.9.0"
@@ -408,10 +411,10 @@ def test_damaged_run_is_unread_unless_a_later_one_like_it_is_judged(
     (make_run(name, 1, **rows_of) / rows.RUN).write_text("{")
     store = Store(tmp_path / "store", durable=False)
     ingest(spark, store, find_run_folders([tmp_path / "runs"]))
-    found = collect(open_views(spark, store), store.commits(), "previous", lambda _: None)
-    assert [one.run_id for one in found.sets.unread] == [name] * unread
-    assert all("cut off or damaged" in one.why for one in found.sets.unread)
-    assert name not in found.sets.candidate
+    found, _ = compare(store.commits(), "previous")
+    assert [one.run_id for one in found.unread] == [name] * unread
+    assert all("cut off or damaged" in one.why for one in found.unread)
+    assert name not in found.candidate
 
 
 def commit(state: str, *notes: str, good: int = 0) -> Commit:
@@ -473,6 +476,6 @@ def test_newest_run_of_a_version_that_has_no_place_is_told(
         make_run(f"r{day - 1}", day, verdicts=[verdict_row()], cases=None, node_version=version, **LAB)
     store = Store(tmp_path / "store", durable=False)
     ingest(spark, store, find_run_folders([tmp_path / "runs"]))
-    found = collect(open_views(spark, store), store.commits(), baseline, lambda _: None)
-    assert [one.run_id for one in found.sets.unread] == unread
-    assert all("has no place among versions" in one.why for one in found.sets.unread)
+    found, _ = compare(store.commits(), baseline)
+    assert [one.run_id for one in found.unread] == unread
+    assert all("has no place among versions" in one.why for one in found.unread)

@@ -1,5 +1,6 @@
 """Drift: found when it is there, and hardly ever when it is not."""
 
+import math
 import random
 import statistics as plain
 from collections.abc import Mapping
@@ -81,6 +82,44 @@ def test_rule_cries_wolf_in_one_of_a_hundred_reports_at_most(runs: tuple[int, in
         change = [abs(plain.median(c) / plain.median(b) - 1) for b, c in samples]
         wolves += any(one <= drift.SURE and far >= 0.05 for one, far in zip(q, change, strict=True))
     assert told(wolves, reports, f"{runs[0]} and {runs[1]} runs") <= drift.SURE
+
+
+@pytest.mark.parametrize(
+    ("runs", "drifted", "most"), [((10, 6), 1.0, 0.05), ((15, 10), 1.0, 0.06), ((10, 6), 2.0, 0.0)]
+)
+def test_noise_that_stays_from_run_to_run_is_rarely_taken_for_drift_and_never_hides_a_doubled_value(
+    runs: tuple[int, int], drifted: float, most: float
+) -> None:
+    chance = random.Random(8)
+    reports, missed, told = 250, 0, 0
+    for _ in range(reports):
+        level, series = chance.gauss(0, 0.05), []
+        for place in range(sum(runs)):
+            name = "baseline" if place < runs[0] else "candidate"
+            series.append((name, level + (math.log(drifted) if name == "candidate" else 0)))
+            level = 0.8 * level + 0.6 * chance.gauss(0, 0.05)
+        b, c = ([math.exp(value) for of, value in series if of == name] for name in ("baseline", "candidate"))
+        far = abs(math.log(plain.median(c) / plain.median(b)))
+        if statistics.mann_whitney(b, c) <= drift.SURE and math.expm1(far) >= 0.05:
+            told += far >= statistics.noise_of_medians(series)
+        else:
+            missed += drifted > 1
+    assert missed == 0
+    assert (told if drifted == 1 else reports - told) <= most * reports
+
+
+def test_shift_that_noise_of_other_versions_explains_is_steady(spark: SparkSession) -> None:
+    """In turn the machine is slow for a few runs and quick for a few; those of the versions before tell."""
+    slow = [place // 6 % 2 for place in range(48)]
+    of_runs = {f"r{place}": 100 * (1 + 0.1 * one) + place % 5 for place, one in enumerate(slow)}
+    roles = ["history 0.8"] * 18 + ["history 0.9"] * 18 + ["baseline"] * 6 + ["candidate"] * 6
+    lines = [f"r{place} {role}" for place, role in enumerate(roles)]
+    (row,) = drift.drifts(values(spark, of_runs), compared(spark, *lines)).collect()
+    assert (row["status"], row["beyond"]) == (drift.STEADY, True)
+    assert row["q"] < drift.SURE
+    assert row["change"] >= 0.05
+    (alone,) = drift.drifts(values(spark, of_runs), compared(spark, *lines[36:])).collect()
+    assert alone["status"] == drift.SLOWER
 
 
 def test_drift_is_found_and_only_where_it_is(spark: SparkSession) -> None:

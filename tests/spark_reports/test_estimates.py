@@ -1,5 +1,6 @@
 """The SQL says what the plain functions say."""
 
+import math
 import random
 from collections.abc import Sequence
 
@@ -80,6 +81,41 @@ def test_least_p_is_that_of_samples_that_lie_apart(spark: SparkSession) -> None:
     for row, (m, n) in zip(rows, sizes, strict=True):
         apart = statistics.mann_whitney(list(range(m)), list(range(m, m + n)))
         assert row["p"] == pytest.approx(apart, abs=5e-7)
+
+
+def test_noise_that_stays_is_estimated_as_in_python(spark: SparkSession) -> None:
+    chance = random.Random(6)
+    rows: list[tuple[list[tuple[int, str, float]]]] = []
+    for turns in (False, True):
+        for sizes in ((1, 1, 0), (4, 8, 0), (6, 10, 7), (20, 20, 40)):
+            names = [name for name, size in zip("cbh", sizes, strict=True) for _ in range(size)]
+            if turns:
+                chance.shuffle(names)
+            level = 0.0
+            series = []
+            for at, name in enumerate(names):
+                level = 0.8 * level + chance.gauss(0, 0.03)
+                spike = 1.0 if chance.random() < 0.1 else 0.0
+                series.append(
+                    (at, {"c": "candidate", "b": "baseline"}.get(name, "1"), math.exp(level + spike))
+                )
+            chance.shuffle(series)
+            rows.append((series,))
+    rows += [
+        ([(0, "candidate", 2.0), (1, "baseline", 1.0)],),
+        ([(0, "candidate", -1.0), (1, "baseline", 1.0)],),
+    ]
+    schema = "series array<struct<at: int, name: string, value: double>>"
+    *found, flat, none = [
+        row["noise"] for row in computed(spark, rows, schema, noise=estimates.noise_of_medians("series"))
+    ]
+    assert (flat, none) == (0.0, None)
+    expected = [
+        statistics.noise_of_medians([(name, math.log(value)) for _, name, value in sorted(series)])
+        for (series,) in rows[:-2]
+    ]
+    assert found == pytest.approx(expected)
+    assert sum(0 < one < statistics.UNDENIABLE for one in expected) >= 4
 
 
 def test_quantiles_of_histograms_are_those_of_python(spark: SparkSession) -> None:

@@ -254,6 +254,12 @@ def test_file_of_gates_says_all_of_it(tmp_path: Path) -> None:
     )
 
 
+def test_file_of_gates_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "gates.toml"
+    path.write_bytes(b"\xef\xbb\xbfmax_flaky = 1\r\n")
+    assert read_gates(path).limits == {"flaky": 1}
+
+
 def test_limit_of_the_file_wins_over_none_allowed(tmp_path: Path) -> None:
     gates = read(tmp_path, "max_flaky = 5").failing_on(["flaky", "coverage"])
     assert gates.limits == {"flaky": 5, "coverage": 0}

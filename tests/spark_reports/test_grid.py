@@ -22,7 +22,7 @@ def test_versions_go_from_old_to_new_and_the_one_judged_last_counts(parts: Simpl
     assert made.columns == [OLD, NEW]
     assert made.ends == ("1.9.0", "1.10.2")
     assert row.outcome == "pass"
-    assert row.title == "ZN-INIT-001 MUST: fail 1.9.0, pass 1.10.2; earlier runs of it: fail"
+    assert row.title == "ZN-INIT-001 MUST: fail 1.9.0, pass 1.10.2; other runs of it: fail"
     assert made.areas[0].counts == {"pass": 1}
 
 

@@ -270,13 +270,22 @@ def test_page_that_cannot_be_made_small_is_written_all_the_same(monkeypatch: pyt
     assert "What changed" in html(example_report(checks=9, runs=4))
 
 
-def test_sets_of_runs_that_are_not_listed_are_counted() -> None:
+def test_sets_that_changed_are_listed_first_and_those_that_are_not_listed_are_counted() -> None:
     found = example_report(checks=12, runs=4)
     (pair,) = found.sets.pairs
-    many = tuple(dataclasses.replace(pair, key=f"node {number}") for number in range(Limits().rows + 7))
-    text = Elements(html(dataclasses.replace(found, sets=dataclasses.replace(found.sets, pairs=many)))).text
-    assert text.count(f" of {pair.candidate_version} against ") == Limits().rows
-    assert "7 sets more in report.json." in text
+    quiet = [
+        dataclasses.replace(pair, key=f"node {number}", node="quiet")
+        for number in range(Limits().sets + Limits().rows + 6)
+    ]
+    page = html(dataclasses.replace(found, sets=dataclasses.replace(found.sets, pairs=(*quiet, pair))))
+    text = Elements(page).text
+    first, rest = text.split("New failures 1", 1)
+    listed = f" of {pair.candidate_version} against "
+    assert first.count(listed) == Limits().sets
+    assert first.index(f"{pair.node}:") < first.index("quiet:")
+    assert f"{Limits().rows + 7} sets more below." in " ".join(first.split())
+    assert rest.count(listed) == Limits().rows
+    assert "7 sets more in report.json." in rest
 
 
 def test_limits_shrink_until_they_cannot() -> None:

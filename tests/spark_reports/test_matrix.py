@@ -88,6 +88,35 @@ def test_newest_outcome_holds_for_a_version(spark: SparkSession, history: DataFr
     ]
 
 
+@pytest.mark.parametrize("name", ["configuration", "environment", "node_whatami"])
+def test_failure_under_other_conditions_is_not_mended_by_a_later_run(
+    spark: SparkSession, frame: Frame, run_row: Run, name: str
+) -> None:
+    runs = frame(
+        run_row("r1", 1, **{name: "one"}),
+        run_row("r2", 2, **{name: "one"}),
+        run_row("r3", 3, **{name: "other"}),
+        run_row("r4", 4, **{name: "other"}),
+    ).withColumn("turn", sf.day(sf.to_timestamp("started_at")).cast("long"))
+    outcomes = rollup(
+        spark,
+        "requirements",
+        *(
+            outcome(run_id, name, "a")
+            for run_id, name in zip(["r1", "r2", "r3"], ["pass", "fail", "pass"], strict=True)
+        ),
+        *(
+            outcome(run_id, name, "b")
+            for run_id, name in zip(["r1", "r2", "r4"], ["fail", "pass", "n/a"], strict=True)
+        ),
+    )
+    got = matrix.outcomes_by_version(outcomes, runs).orderBy("requirement").collect()
+    assert [(r["outcome"], r["run_id"], r["runs"], r["other"]) for r in got] == [
+        ("fail", "r2", 3, ["pass"]),
+        ("pass", "r2", 3, ["fail", "n/a"]),
+    ]
+
+
 def test_partial_run_keeps_older_outcomes(spark: SparkSession, history: DataFrame) -> None:
     outcomes = rollup(spark, "requirements", outcome("r1", "fail", "a"), outcome("r2", "pass", "b"))
     got = matrix.outcomes_by_version(outcomes, history).collect()

@@ -1,6 +1,9 @@
 import csv
 import dataclasses
+import errno
 import json
+import os
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -44,6 +47,35 @@ def test_files_are_written_whole_and_the_same_each_time(tmp_path: Path) -> None:
     assert names >= {"report.html", "summary.md", "report.json", "junit.xml", "badge.svg", "csv/changes.csv"}
     assert not [name for name in names if Path(name).name.startswith(".")]
     render.write_report(page, tmp_path)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize("full", ["junit.xml", "csv/changes.csv", "report.html"])
+def test_disk_that_gets_full_leaves_the_report_that_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    render.write_report(make_page(example_report()), tmp_path)
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    make = tempfile.mkstemp
+
+    def mkstemp(*, dir: Path, prefix: str) -> tuple[int, str]:  # noqa: A002 (its name in tempfile)
+        if prefix == f".{Path(full).name}.":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return make(dir=dir, prefix=prefix)
+
+    monkeypatch.setattr(tempfile, "mkstemp", mkstemp)
+    with pytest.raises(WrongUse, match="No space left on device"):
+        render.write_report(make_page(with_text(example_report(), HOSTILE)), tmp_path)
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
+
+
+def test_folder_in_the_place_of_a_file_leaves_the_report_that_was_there(tmp_path: Path) -> None:
+    render.write_report(make_page(example_report()), tmp_path)
+    (tmp_path / "badge.svg").unlink()
+    (tmp_path / "badge.svg").mkdir()
+    before = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    with pytest.raises(WrongUse, match="Is a directory"):
+        render.write_report(make_page(with_text(example_report(), HOSTILE)), tmp_path)
     assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == before
 
 

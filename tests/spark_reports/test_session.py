@@ -144,19 +144,6 @@ def test_what_else_is_to_be_done_is_done_before_the_body(spark: SparkSession) ->
         assert done == ["meanwhile"]
 
 
-def test_setting_that_spark_does_not_take_is_wrong_use(
-    tmp_path: Path, make_run: Callable[..., Path], verdict_row: Callable[..., Any]
-) -> None:
-    runs = make_run("r1", verdicts=[verdict_row()])
-    setting = ["--conf", "spark.sql.shuffle.partitions=abc"]
-    done = run(["-m", "spark_reports", "query", "SELECT 1", "--store", str(runs), *setting], tmp_path)
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.splitlines()[-1] == (
-        "zenoh-reports: --conf: The value 'abc' in the config \"spark.sql.shuffle.partitions\" is invalid. "
-        "It should be a/an 'int' value"
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
