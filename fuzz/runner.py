@@ -25,7 +25,7 @@ from fuzz.fast import LANES, Fast, Ran
 from fuzz.findings import ACTED, CERTAIN, CONFIRMED, Finding
 from fuzz.kinship import STAGE
 from fuzz.lab import SLOW
-from fuzz.oracles import ORACLES, PAUSE, Objection, Patient, When
+from fuzz.oracles import ORACLES, PAUSE, Harm, Objection, Patient, When
 from fuzz.plan import Done, Numbered, Plan, merged, mine
 from fuzz.player import Answers, Ending, Played, Player, Trace
 from fuzz.player.player import PATIENCE
@@ -695,7 +695,9 @@ class Runner:
                 self._triage.behind(finding, scene.patient.examine(When.BEAT))
                 return None
             self._restart(scene)
-            culprit = self._probe(scene, objection, likely) if objection.harm not in SLOW else None
+            culprit = (
+                self._probe(scene, objection, likely) if objection.harm not in SLOW | {Harm.OVERDUE} else None
+            )
             blamed = likely[: 1 + len(self._running)] if culprit is None else [culprit[0]]
             if self._fairness:
                 self._fairness.charge(ran.numbered for ran in blamed)

@@ -81,6 +81,16 @@ HANDLES = ("descriptors", "threads", "children")
 BUSY_SHARE = 0.5
 """So much of a processor is not used by a node that is asked nothing."""
 
+GREETING = "{size}0109f2{zid}"
+OWED: dict[str, tuple[tuple[str, ...], float | None]] = {
+    "KEEP_ALIVE": ((GREETING, "{size}42901c01{cookie}"), None),
+    "the end of a session with a lease of 1 s": ((GREETING, "{size}420101{cookie}"), 8.0),
+    "the end of a link without INIT": ((), 25.0),
+    "the end of a link without OPEN": ((GREETING,), 25.0),
+}
+"""What links are owed on which nothing more is said; what is said on them first; in how many seconds, or the lease that
+the node names."""
+
 PLACE = re.compile(r"\{([a-z_]+(?:32)?)(?:\[(\d+):(\d+)\])?\}|\{([0-9a-f]{2}) x (\d+)\}")
 
 
@@ -247,6 +257,7 @@ class Replay:
         self._group = ""
         self._seeker: tuple[str, int] | None = None
         self._late = self._silent = 0.0
+        self._deaf = False
         if needs == "connects":
             self._doors += [socket.create_server(("127.0.0.1", 0)) for _ in range(links)]
             ports = [door.getsockname()[1] for door in self._doors]
@@ -391,6 +402,11 @@ class Replay:
             answered = link.wait(lambda batch: answer in batch, PATIENCE if goes_on else PROMPT, before)
         elif not link.stream:
             link.wait(lambda _: True, 0.05)
+        if not answered and not goes_on and not link.ended and step.get("again"):
+            for text in step["again"]:
+                link.send(link.fill(text))
+            answered = link.wait(lambda batch: answer in batch or _is_close(batch), PATIENCE, before)
+            self._deaf |= not answered and not link.ended
         if not answered and not goes_on and not link.ended and link.stream:
             link.finish()
             answered = link.wait(lambda batch: bool(answer) and answer in batch, PATIENCE, before)
@@ -428,6 +444,8 @@ class Replay:
             link.close()
         if not self.node.death() and harm in {"growth", "leak", "busy"}:
             return self._more(harm, before)
+        if harm == "overdue":
+            return self.node.death() or self.node.problem(PATIENCE) or self._overdue()
         # A node that dies stops serving first, and may take its time to die; or it dies of what others send now.
         began = time.monotonic()
         lost = canary.lost(common=harm == "disturbed") if canary else ""
@@ -449,6 +467,8 @@ class Replay:
 
     def _said(self, harm: str) -> str:
         """Returns what is wrong with what the node said on the links of the finding."""
+        if harm == "deaf" and self._deaf and not self.node.problem(PATIENCE):
+            return "the node answers nothing any more in a session that it does not end"
         if harm == "undecodable":
             for batch in (batch for link in self._all for batch in link.received):
                 # To a port that scouts a node may speak as over a UDP link.
@@ -456,6 +476,30 @@ class Replay:
                 errors = [contents(batch, kind).error for kind in kinds]
                 if all(errors):
                     return f"the node said {batch[:64].hex()}, which does not decode: {errors[-1]}"
+        return ""
+
+    def _overdue(self) -> str:
+        """Returns what links do not get on which nothing is said, or nothing."""
+        links: dict[str, tuple[Link, float, int]] = {}
+        began = time.monotonic()
+        for what, (said, seconds) in OWED.items():
+            link = _connected(self.node)
+            self._all.append(link)
+            for text in said:
+                link.send(link.fill(text))
+                link.wait(lambda _: True, seen=len(link.received))
+                link.learn()
+            named = link.received[-1] if seconds is None and link.received else b""
+            lease = _vle(named[1:]) / (1 if named[:1] > b"\x5f" else 1000) if named else PATIENCE
+            links[what] = link, lease if seconds is None else seconds, len(link.received)
+        while links:
+            for what, (link, seconds, seen) in list(links.items()):
+                link.receive(0.05)
+                came = link.received[seen:]
+                if link.ended or any(map(_is_close, came)) or (came and what == "KEEP_ALIVE"):
+                    del links[what]
+                elif time.monotonic() - began > seconds:
+                    return f"{what} does not come in {seconds:g} s on a link on which nothing is said"
         return ""
 
     def _more(self, harm: str, before: dict[str, float]) -> str:
@@ -685,6 +729,17 @@ class Canary:
         except Unmet:
             return False
         return True
+
+
+def _vle(data: bytes) -> int:
+    """Returns the number at the beginning of bytes: seven bits in each, the last one without the highest bit."""
+    size = next((at for at, byte in enumerate(data, 1) if byte < 0x80), len(data))
+    return sum((byte & 0x7F) << 7 * at for at, byte in enumerate(data[:size]))
+
+
+def _is_close(batch: bytes) -> bool:
+    """Tells whether a batch begins with CLOSE; of a session with compression, behind its header."""
+    return (batch[1:2] if batch[:1] == b"\0" else batch[:1]) in {b"\x03", b"\x23", b"\x83", b"\xa3"}
 
 
 def _ends_within(pid: int, seconds: float) -> None:

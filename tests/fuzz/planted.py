@@ -231,6 +231,33 @@ FAULTS: dict[str, Fault] = {
         ("undue", "disturbed"),
         in_session(declared(DeclareQueryable(entity_id=U32, key_suffix=KEY))),
     ),
+    "mumble": Fault(
+        "says KEEP_ALIVE no more behind the first token",
+        ("overdue",),
+        in_session(declared(DeclareToken(entity_id=1, key_suffix=KEY))),
+    ),
+    "keep": Fault(
+        "keeps links for ever that begin no session, behind the first alias",
+        ("overdue",),
+        in_session(declared(DeclareKeyExpr(key_id=1, key_suffix=KEY))),
+    ),
+    "faithful": Fault(
+        "keeps sessions for ever that are silent",
+        ("overdue",),
+        in_session(),
+    ),
+    "mute": Fault(
+        "answers nothing any more in the session of a declaration with the highest NodeId",
+        ("deaf",),
+        in_session(
+            said(
+                Declare(
+                    extensions=[ext.NodeId(node_id=U16)],
+                    body=DeclareToken(entity_id=1, key_suffix=KEY),
+                )
+            )
+        ),
+    ),
     "undecodable": Fault(
         "answers an interest with the highest NodeId with a number that is cut",
         ("undecodable",),

@@ -329,10 +329,12 @@ def test_every_oracle_has_a_name_and_a_purpose() -> None:
         "keys",
         "stage",
         "undecodable",
+        "deaf",
         "differs",
         "memory",
         "handles",
         "cpu",
+        "silence",
         "time",
     ]
     assert all(oracle.purpose and not oracle.purpose.endswith(".") for oracle in ORACLES.values())
