@@ -15,6 +15,7 @@ import socket
 import tempfile
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
@@ -25,11 +26,11 @@ from conformance.link.tls import client_context
 from conformance.nodes import Node, node_of
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
-from scapy_layers.codes import Kind, QueryTarget
+from scapy_layers.codes import InterestMode, Kind, QueryTarget
 from scapy_layers.data import Put, Query, Reply
-from scapy_layers.declarations import UndeclareSubscriber
+from scapy_layers.declarations import DeclareToken, UndeclareSubscriber
 from scapy_layers.extensions import QoS, Target, Timeout
-from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
+from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 
 PATIENCE = 1.0
 """Seconds that an answer may take."""
@@ -538,7 +539,7 @@ class Replay:
             for _ in range(3):
                 self._testers.append(self.node.tester(PATIENCE))
                 ends.append(self._testers[-1].session())
-            return Canary(*ends)
+            return Canary(*ends, begin=lambda: self.node.tester(PATIENCE))
         except TROUBLE:
             return None
 
@@ -553,12 +554,21 @@ class Canary:
         publisher: Publishes and asks.
         subscriber: Subscribes and replies.
         idler: Asks for nothing.
+        begin: Returns who opens one more session.
 
     Raises:
         Unmet: The node does not carry publications to begin with.
     """
 
-    def __init__(self, publisher: SessionEnd, subscriber: SessionEnd, idler: SessionEnd) -> None:
+    def __init__(
+        self,
+        publisher: SessionEnd,
+        subscriber: SessionEnd,
+        idler: SessionEnd,
+        *,
+        begin: Callable[[], Tester],
+    ) -> None:
+        self._begin = begin
         self._publisher, self._subscriber, self._idler = publisher, subscriber, idler
         self._sent: list[bytes] = []
         self._arrived: set[int] = set()
@@ -576,6 +586,9 @@ class Canary:
             self.publish()
             self._replies = self._replies and self._carries_queries()
         self._common = [key for key in COMMON if self._arrives_on(key)]
+        self._tokens = False
+        with contextlib.suppress(*TROUBLE):
+            self._tokens = not self._wrong_token()
 
     def publish(self) -> float:
         """Publishes something and waits until it arrives; returns how many seconds that took."""
@@ -658,6 +671,7 @@ class Canary:
         reply = bytes(getattr(getattr(got.body, "body", None), "data", b""))
         if reply != data:
             self._note("reply", f"a reply arrives changed: {reply.hex()}")
+        self._publisher.expect(ResponseFinal, request_id=number)
 
     def lost(self, *, common: bool) -> str:
         """Returns what is wrong with what we send each other, or nothing.
@@ -673,6 +687,8 @@ class Canary:
             for key in self._common if common else ():
                 if not self._arrives_on(key, overlapping=True):
                     return f"what others publish for {key} does not arrive any more"
+            if common and self._tokens and (wrong := self._wrong_token()):
+                return wrong
         except TROUBLE as error:
             return f"what others send each other does not arrive any more: {error}"
         self._subscriber.wait(lambda: False, HEARING)
@@ -714,6 +730,34 @@ class Canary:
             bytes(getattr(push.body, "data", b"")) for push in pushes if self._subscriber.key(push) == key
         ]
         return [one for one in data if self._word in one]
+
+    def _wrong_token(self) -> str:
+        """Returns what is wrong with a token of a session that ends, or nothing."""
+        tester, key = self._begin(), f"{self._key}/{secrets.token_hex(4)}"
+        try:
+            guest = tester.session()
+            guest.post(Declare(body=DeclareToken(entity_id=1, key_suffix=key)))
+            guest.fence()
+            told = self._is_told(key)
+        finally:
+            tester.close()
+        if not told:
+            return "a token is not told to who asks for it"
+        until = time.monotonic() + PATIENCE
+        while self._is_told(key):
+            if time.monotonic() > until:
+                return "a token is told although its session has ended"
+        return ""
+
+    def _is_told(self, key: str) -> bool:
+        """Asks which tokens there are of a key; tells whether there is one."""
+        seen, number = len(self._subscriber.inbox), self._subscriber.next_id()
+        self._subscriber.post(
+            Interest(mode=InterestMode.CURRENT, interest_id=number, tokens=1, key_suffix=key)
+        )
+        self._subscriber.fence()
+        came = [one.message for one in self._subscriber.inbox[seen:]]
+        return any(isinstance(one, Declare) and isinstance(one.body, DeclareToken) for one in came)
 
     def pace(self) -> float:
         """Returns seconds that a publication takes from one session to another."""

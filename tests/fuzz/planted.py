@@ -246,6 +246,21 @@ FAULTS: dict[str, Fault] = {
         ("overdue",),
         in_session(),
     ),
+    "endless": Fault(
+        "does not tell the end of queries to which others reply behind a queryable with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareQueryable(entity_id=U32, key_suffix=KEY))),
+    ),
+    "cling": Fault(
+        "keeps what sessions declared behind their end, from the first token with a large id on",
+        ("disturbed",),
+        in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
+    ),
+    "forget": Fault(
+        "tells nobody of tokens any more behind a subscriber with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareSubscriber(entity_id=U32, key_suffix=KEY))),
+    ),
     "mute": Fault(
         "answers nothing any more in the session of a declaration with the highest NodeId",
         ("deaf",),

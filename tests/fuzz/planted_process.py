@@ -423,7 +423,7 @@ class Link:
         number = cursor.vle(U32)
         self.note("RESPONSE_FINAL.request_id", number)
         self.extensions("RESPONSE_FINAL", header, cursor)
-        if fresh:
+        if fresh and not self.node.endless:
             self.node.answered(self.pending.pop(number, None))
 
     def oam(self, header: int, cursor: Cursor, fresh: bool = True) -> None:
@@ -592,6 +592,8 @@ class Node:
         doubled: Keys of which everything is handed on twice.
         slow: Seconds added to each batch.
         mumbling: No KEEP_ALIVE is said any more.
+        clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens;
+            ``endless``: of what others reply to no end is told.
         patient: Links are kept that begin no session; ``faithful``: sessions that are silent are.
     """
 
@@ -613,6 +615,7 @@ class Node:
         self.kinds: dict[str, dict[Link, dict[int, str]]] = {kind: {} for kind in DECLARED.values()}
         self.requests = 0
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
+        self.clinging = self.forgetful = self.endless = False
         self.mumbling = self.patient = self.faithful = False
         self.dropped: set[str] = set()
         self.doubled: set[str] = set()
@@ -672,7 +675,7 @@ class Node:
         if self.deaf:
             return
         for bit, (kind, what) in enumerate(DECLARED.items()):
-            if not options >> bit & 1 or what == "KEYEXPR" or self.dead:
+            if not options >> bit & 1 or what == "KEYEXPR" or self.dead or self.forgetful:
                 continue
             for other, keys in self.kinds[what].items():
                 for ident, key in keys.items():
@@ -755,7 +758,7 @@ class Node:
 
     def forget(self, link: Link) -> None:
         """A session is over: its declarations are gone, and what it was asked is answered."""
-        for links in self.kinds.values():
+        for links in self.kinds.values() if not self.clinging else ():
             links.pop(link, None)
         waiting, link.pending = list(link.pending.values()), {}
         for pending in waiting:
@@ -952,6 +955,9 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "mumble": (Planted("D_TOKEN.id", always, turn("mumbling")),),
     "keep": (Planted("D_KEYEXPR.id", always, turn("patient")),),
     "faithful": (Planted("INIT.version", always, turn("faithful")),),
+    "endless": (Planted("D_QUERYABLE.id", at_least(1 << 16), turn("endless")),),
+    "cling": (Planted("D_TOKEN.id", at_least(1 << 16), turn("clinging")),),
+    "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
     "mute": (Planted("DECLARE.3", at_least(U16), mute),),
     "undecodable": (Planted("INTEREST.3", at_least(U16), undecodable),),
     "sometimes": (Planted("U_TOKEN.id", at_least(U32), sometimes),),

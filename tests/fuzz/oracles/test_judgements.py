@@ -327,6 +327,7 @@ def test_every_oracle_has_a_name_and_a_purpose() -> None:
         "ping",
         "canary",
         "keys",
+        "tokens",
         "stage",
         "undecodable",
         "deaf",
