@@ -59,6 +59,9 @@ LEAST_TRIAGE = 10.0
 LAST_TRIAGE = 60.0
 """Seconds for all that is still to be looked into when the run has ended, at most."""
 
+OVERTIME = 5.0
+"""Seconds behind the time that a run was given that are said."""
+
 PROBES = 40
 """So many of the last cases are played again one by one when a node was harmed; a beat comes more often."""
 
@@ -334,6 +337,7 @@ class Runner:
             began = time.monotonic()
             self._triage.finish(min(LAST_TRIAGE, LEAST_TRIAGE * max(1, self._triage.open)))
             self._lose(began)
+            self.summary.notes += filter(None, [self._overtime()])
         except KeyboardInterrupt:
             self.summary.interrupted = True
         finally:
@@ -410,6 +414,15 @@ class Runner:
             return True
         self.summary.stopped = self._recorder.full
         return bool(self.summary.stopped)
+
+    def _overtime(self) -> str:
+        """Returns in words that the run took longer than it was to; nothing when it did not, or not much."""
+        if self._budget.seconds is None:
+            return ""
+        over = time.monotonic() - self._began - self._budget.seconds
+        if over < OVERTIME:
+            return ""
+        return f"--time was passed by {over:.0f} s: the node was looked at once more, and into what was found last"
 
     def _left(self) -> float:
         """Seconds that are left; many when there is no limit."""
