@@ -399,7 +399,7 @@ class Canary:
             if OURS in answer.batch:
                 self._take_common(pipe, answer.batch)
             self._told |= "D_TOKEN" in answer.names
-            if pipe is self.publisher and self._final + self._request_id in answer.batch:
+            if pipe is self.publisher and any(one + self._request_id in answer.batch for one in _FINALS):
                 self._finished = self._query
             if answer.close is not None:
                 pipe.facts["close"] = answer.close
@@ -672,7 +672,7 @@ class Canary:
             if self._told is wanted or time.perf_counter() >= until:
                 return self._told
             # A node may take a moment to see the end of a link.
-            self._hear(lambda: False, STEP)
+            self._hear(lambda: False, PROMPT)
 
     def _settled(self) -> bool:
         return self._complete() or bool(self._wrong)
@@ -839,6 +839,9 @@ def _head(message: Message, blank: bytes) -> bytes:
     assert raw.endswith(blank)
     return raw[: -len(blank)]
 
+
+_FINALS = tuple(bytes([NetworkId.RESPONSE_FINAL | more]) for more in (0, _MORE))
+"""What the end of a query begins with, with extensions or without; behind it is the request id."""
 
 _KEEP_ALIVE = bytes(KeepAlive())
 _COMMON = frozenset(key.encode() for key in COMMON)
