@@ -22,6 +22,7 @@ from fuzz.oracles import Harm
 from fuzz.oracles.canary import Wrong
 from fuzz.oracles.service import NOTHING, UNREACHED
 from fuzz.player.history import history_of
+from fuzz.player.player import AGAIN
 from fuzz.regression import shortened, test_of
 from fuzz.script import Do, Script, ScriptError
 from fuzz.states import State
@@ -60,9 +61,10 @@ come into their states."""
 CERTAIN = frozenset({Harm.CRASH, Harm.PANIC})
 """What is true when it was seen once, and ends the process or what goes on in it."""
 
-ACTED = frozenset({Harm.UNDUE, Harm.GONE, Harm.UNDECODABLE, Harm.DIFFERS})
+ACTED = frozenset({Harm.UNDUE, Harm.GONE, Harm.UNDECODABLE, Harm.OVERDUE, Harm.DIFFERS})
 """What the node did, and did not only fail to do in time: however busy the machine is, it is true as well. Two nodes
-that differ were seen to do so three times, on fresh links."""
+that differ were seen to do so three times, on fresh links; what is overdue was waited for many times as long as a node
+that is well takes."""
 
 SPOILT = frozenset(
     {
@@ -630,6 +632,7 @@ _PURPOSE = {
     Harm.GONE: "nobody listens there any more",
     Harm.STALL: "it lives but answers nothing",
     Harm.REFUSING: "it takes no new sessions",
+    Harm.DEAF: "it answers nothing any more in a session that it does not end",
     Harm.UNDUE: "it ended a session that did nothing wrong",
     Harm.DISTURBED: "what others send through it is lost, late or changed",
     Harm.PAUSE: "it answers nothing for a while, and then goes on",
@@ -638,6 +641,7 @@ _PURPOSE = {
     Harm.LEAK: "it holds more and more descriptors, threads or child processes",
     Harm.SLOW: "it takes many times as long as at first",
     Harm.UNDECODABLE: "it said something that no strict decoder takes",
+    Harm.OVERDUE: "it owes something to a link on which nothing is said, and does not give it",
     Harm.DIFFERS: "another node answers otherwise",
 }
 
@@ -790,7 +794,7 @@ def _seen(tried: Tried) -> list[str]:
     for seen in history.observations[-200:]:
         arrow = {"sent": "->", "received": "<-", "opened": "--", "ended": "--"}[str(seen.direction)]
         what = seen.describe() or str(seen.direction)
-        what = f"{seen.note}: {what}" if seen.note == "fence" else what
+        what = f"{seen.note}: {what}" if seen.note in {"fence", AGAIN} else what
         lines.append(f"{(seen.time_ns - began) / 1e6:9.3f} ms  {seen.link} {arrow} {_clear(what)[:300]}")
         if seen.direction == "sent":
             lines += dump(seen.raw)

@@ -109,6 +109,9 @@ class Nurse(Protocol):
     def has_failed(self) -> bool:
         """Tells whether the process has ended, or said that something in it failed."""
 
+    def owed(self, place: str) -> Objection | None:
+        """Waits for what is owed to a link on which nothing is said; returns an objection if it does not come."""
+
     def close(self) -> None:
         """Ends the sessions of the canary."""
 
@@ -350,6 +353,7 @@ class Seat:
     Attributes:
         state: ``down``, ``fresh``, ``used`` or ``harmed``.
         usual: Seconds that an exchange takes when the node is fresh.
+        owed: What is waited for behind a script; see Lab.
     """
 
     def __init__(self, stage: Ground, make: Callable[[Ground], Nurse], reply: float) -> None:
@@ -357,6 +361,7 @@ class Seat:
         self._reply = reply
         self.state = "down"
         self.usual = 0.0
+        self.owed = ""
         self._make = make
         self._patient: Nurse | None = None
         self._answers = Answers()
@@ -408,12 +413,8 @@ class Seat:
                     tried.objection = _slower(usual, longer)
             if tried.objection is not None or last:
                 break
-        well = time.monotonic()
-        if tried.objection is None and linger and self._ends_within(linger):
-            tried.waited = time.monotonic() - well
-            tried.objection = self._patient.examine(When.ODD, tried.played, case)
-            if tried.objection is None:
-                tried.waited = 0.0
+        if tried.objection is None:
+            self._look_later(tried, case, linger)
         if tried.objection is not None:
             self.state = "harmed"
             if rounds > 1 and tried.objection.harm in SLOW:
@@ -424,6 +425,17 @@ class Seat:
             tried.grown = *scales.grown(played), longer / played
         tried.seconds = time.monotonic() - began
         return tried
+
+    def _look_later(self, tried: Tried, case: Case | None, linger: float) -> None:
+        """Waits for what does not show at once: the end of the process, what is owed to links on which nothing is said."""
+        assert self._patient is not None
+        well = time.monotonic()
+        if linger and self._ends_within(linger):
+            waited = time.monotonic() - well
+            tried.objection = self._patient.examine(When.ODD, tried.played, case)
+            tried.waited = waited if tried.objection is not None else 0.0
+        if tried.objection is None and self.owed:
+            tried.objection = self._patient.owed(self.owed)
 
     def _pace(self) -> float:
         """Returns seconds that an answer takes in a session; 0 when there is none."""
@@ -490,6 +502,7 @@ class Lab:
         tries: How many scripts were tried.
         starts: How many nodes were started for it.
         unjudged: What nodes do whatever they are sent, and what therefore shows nothing; and why that is known.
+        owed: What is waited for behind each try that is not to be seen at once; empty for nothing.
     """
 
     def __init__(
@@ -518,6 +531,7 @@ class Lab:
         self.tries = 0
         self.starts = 0
         self.unjudged: dict[Spot, str] = {}
+        self.owed = ""
 
     def _stage(self, needs: str, where: Mapping[str, Any]) -> Stage:
         return self._made_like(self._node, needs, where)
@@ -566,6 +580,7 @@ class Lab:
             NoFreshNode: There is none to be had.
         """
         seat = self._seat(script, fresh=fresh)
+        seat.owed = self.owed
         tried = seat.play(script, rounds, case, seconds, linger)
         self.tries += 1
         if seat.state == "harmed":
@@ -585,6 +600,8 @@ class Lab:
             NoFreshNode: One of them is not to be had.
         """
         seats = self._fresh(script, times)
+        for seat in seats:
+            seat.owed = self.owed
         with ThreadPoolExecutor(times, "beside") as threads:
             playing = [threads.submit(seat.play, script, rounds, linger=linger) for seat in seats]
             tries = [one.result() for one in playing]
@@ -739,6 +756,15 @@ class Lab:
             future.result()
         except NOT_STARTED as error:
             raise NoFreshNode(f"no fresh node for a try: {error}") from None
+
+    @contextmanager
+    def waiting_for(self, harm: Harm, place: str) -> Iterator[None]:
+        """Waits behind each try for what nodes owe to silent links, where that is what is to be seen."""
+        self.owed = place if harm is Harm.OVERDUE else ""
+        try:
+            yield
+        finally:
+            self.owed = ""
 
     @contextmanager
     def hurried(self) -> Iterator[None]:

@@ -22,6 +22,7 @@ from fuzz.lab import Part, Tried, linger_of, needs_of
 from fuzz.player import Event
 from fuzz.player.answers import FENCE_ID
 from fuzz.player.history import batch_of
+from fuzz.player.player import AGAIN
 from fuzz.script import PREFIXES, SIZE, Do, Step, lies_about
 from fuzz.states import State
 from scapy_layers.batch import LONG_PREFIX, PREFIX
@@ -186,7 +187,7 @@ def _sent(step: Step, part: Part, events: list[Event], sn: tuple[int, int], trie
     steps: list[FlatStep] = [
         {"do": "send", "link": step.link, "data": placed(event.raw, part.values, stream=stream)}
         for event in events
-        if event.direction is Direction.SENT and event.note != "fence"
+        if event.direction is Direction.SENT and event.note not in {"fence", AGAIN}
     ]
     return [*steps, {"do": "numbers", "link": step.link, "sn": part.sn[0], "sn_be": part.sn[1]}]
 
@@ -249,11 +250,13 @@ def _settle(link: str, events: list[Event], *, stream: bool) -> FlatStep:
         while batch[end] & 0x80:
             end += 1
         text = f"{batch[:head].hex()}{{sn_be}}{batch[end + 1 :].hex()}"
+    again = [placed(event.raw, {}, stream=stream) for event in events if event.note == AGAIN]
     return {
         "do": "settle",
         "link": link,
         "data": f"{{{name}}}{text}" if name else text,
         "answer": write_vle(FENCE_ID).hex(),
+        **({"again": again} if again else {}),
     }
 
 

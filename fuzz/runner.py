@@ -25,7 +25,7 @@ from fuzz.fast import LANES, Fast, Ran
 from fuzz.findings import ACTED, CERTAIN, CONFIRMED, Finding
 from fuzz.kinship import STAGE
 from fuzz.lab import SLOW
-from fuzz.oracles import ORACLES, PAUSE, Objection, Patient, When
+from fuzz.oracles import ORACLES, PAUSE, Harm, Objection, Patient, When
 from fuzz.plan import Done, Numbered, Plan, merged, mine
 from fuzz.player import Answers, Ending, Played, Player, Trace
 from fuzz.player.player import PATIENCE
@@ -58,6 +58,9 @@ LEAST_TRIAGE = 10.0
 
 LAST_TRIAGE = 60.0
 """Seconds for all that is still to be looked into when the run has ended, at most."""
+
+OVERTIME = 5.0
+"""Seconds behind the time that a run was given that are said."""
 
 PROBES = 40
 """So many of the last cases are played again one by one when a node was harmed; a beat comes more often."""
@@ -334,6 +337,7 @@ class Runner:
             began = time.monotonic()
             self._triage.finish(min(LAST_TRIAGE, LEAST_TRIAGE * max(1, self._triage.open)))
             self._lose(began)
+            self.summary.notes += filter(None, [self._overtime()])
         except KeyboardInterrupt:
             self.summary.interrupted = True
         finally:
@@ -410,6 +414,15 @@ class Runner:
             return True
         self.summary.stopped = self._recorder.full
         return bool(self.summary.stopped)
+
+    def _overtime(self) -> str:
+        """Returns in words that the run took longer than it was to; nothing when it did not, or not much."""
+        if self._budget.seconds is None:
+            return ""
+        over = time.monotonic() - self._began - self._budget.seconds
+        if over < OVERTIME:
+            return ""
+        return f"--time was passed by {over:.0f} s: the node was looked at once more, and into what was found last"
 
     def _left(self) -> float:
         """Seconds that are left; many when there is no limit."""
@@ -695,7 +708,9 @@ class Runner:
                 self._triage.behind(finding, scene.patient.examine(When.BEAT))
                 return None
             self._restart(scene)
-            culprit = self._probe(scene, objection, likely) if objection.harm not in SLOW else None
+            culprit = (
+                self._probe(scene, objection, likely) if objection.harm not in SLOW | {Harm.OVERDUE} else None
+            )
             blamed = likely[: 1 + len(self._running)] if culprit is None else [culprit[0]]
             if self._fairness:
                 self._fairness.charge(ran.numbered for ran in blamed)

@@ -15,6 +15,7 @@ import socket
 import tempfile
 import time
 import unittest
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
@@ -25,11 +26,11 @@ from conformance.link.tls import client_context
 from conformance.nodes import Node, node_of
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
-from scapy_layers.codes import Kind, QueryTarget
+from scapy_layers.codes import InterestMode, Kind, QueryTarget
 from scapy_layers.data import Put, Query, Reply
-from scapy_layers.declarations import UndeclareSubscriber
+from scapy_layers.declarations import DeclareToken, UndeclareSubscriber
 from scapy_layers.extensions import QoS, Target, Timeout
-from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
+from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 
 PATIENCE = 1.0
 """Seconds that an answer may take."""
@@ -80,6 +81,16 @@ HANDLES = ("descriptors", "threads", "children")
 
 BUSY_SHARE = 0.5
 """So much of a processor is not used by a node that is asked nothing."""
+
+GREETING = "{size}0109f2{zid}"
+OWED: dict[str, tuple[tuple[str, ...], float | None]] = {
+    "KEEP_ALIVE": ((GREETING, "{size}42901c01{cookie}"), None),
+    "the end of a session with a lease of 1 s": ((GREETING, "{size}420101{cookie}"), 8.0),
+    "the end of a link without INIT": ((), 25.0),
+    "the end of a link without OPEN": ((GREETING,), 25.0),
+}
+"""What links are owed on which nothing more is said; what is said on them first; in how many seconds, or the lease that
+the node names."""
 
 PLACE = re.compile(r"\{([a-z_]+(?:32)?)(?:\[(\d+):(\d+)\])?\}|\{([0-9a-f]{2}) x (\d+)\}")
 
@@ -247,6 +258,7 @@ class Replay:
         self._group = ""
         self._seeker: tuple[str, int] | None = None
         self._late = self._silent = 0.0
+        self._deaf = False
         if needs == "connects":
             self._doors += [socket.create_server(("127.0.0.1", 0)) for _ in range(links)]
             ports = [door.getsockname()[1] for door in self._doors]
@@ -391,6 +403,11 @@ class Replay:
             answered = link.wait(lambda batch: answer in batch, PATIENCE if goes_on else PROMPT, before)
         elif not link.stream:
             link.wait(lambda _: True, 0.05)
+        if not answered and not goes_on and not link.ended and step.get("again"):
+            for text in step["again"]:
+                link.send(link.fill(text))
+            answered = link.wait(lambda batch: answer in batch or _is_close(batch), PATIENCE, before)
+            self._deaf |= not answered and not link.ended
         if not answered and not goes_on and not link.ended and link.stream:
             link.finish()
             answered = link.wait(lambda batch: bool(answer) and answer in batch, PATIENCE, before)
@@ -428,6 +445,8 @@ class Replay:
             link.close()
         if not self.node.death() and harm in {"growth", "leak", "busy"}:
             return self._more(harm, before)
+        if harm == "overdue":
+            return self.node.death() or self.node.problem(PATIENCE) or self._overdue()
         # A node that dies stops serving first, and may take its time to die; or it dies of what others send now.
         began = time.monotonic()
         lost = canary.lost(common=harm == "disturbed") if canary else ""
@@ -449,6 +468,8 @@ class Replay:
 
     def _said(self, harm: str) -> str:
         """Returns what is wrong with what the node said on the links of the finding."""
+        if harm == "deaf" and self._deaf and not self.node.problem(PATIENCE):
+            return "the node answers nothing any more in a session that it does not end"
         if harm == "undecodable":
             for batch in (batch for link in self._all for batch in link.received):
                 # To a port that scouts a node may speak as over a UDP link.
@@ -456,6 +477,30 @@ class Replay:
                 errors = [contents(batch, kind).error for kind in kinds]
                 if all(errors):
                     return f"the node said {batch[:64].hex()}, which does not decode: {errors[-1]}"
+        return ""
+
+    def _overdue(self) -> str:
+        """Returns what links do not get on which nothing is said, or nothing."""
+        links: dict[str, tuple[Link, float, int]] = {}
+        began = time.monotonic()
+        for what, (said, seconds) in OWED.items():
+            link = _connected(self.node)
+            self._all.append(link)
+            for text in said:
+                link.send(link.fill(text))
+                link.wait(lambda _: True, seen=len(link.received))
+                link.learn()
+            named = link.received[-1] if seconds is None and link.received else b""
+            lease = _vle(named[1:]) / (1 if named[:1] > b"\x5f" else 1000) if named else PATIENCE
+            links[what] = link, lease if seconds is None else seconds, len(link.received)
+        while links:
+            for what, (link, seconds, seen) in list(links.items()):
+                link.receive(0.05)
+                came = link.received[seen:]
+                if link.ended or any(map(_is_close, came)) or (came and what == "KEEP_ALIVE"):
+                    del links[what]
+                elif time.monotonic() - began > seconds:
+                    return f"{what} does not come in {seconds:g} s on a link on which nothing is said"
         return ""
 
     def _more(self, harm: str, before: dict[str, float]) -> str:
@@ -494,7 +539,7 @@ class Replay:
             for _ in range(3):
                 self._testers.append(self.node.tester(PATIENCE))
                 ends.append(self._testers[-1].session())
-            return Canary(*ends)
+            return Canary(*ends, begin=lambda: self.node.tester(PATIENCE))
         except TROUBLE:
             return None
 
@@ -509,12 +554,21 @@ class Canary:
         publisher: Publishes and asks.
         subscriber: Subscribes and replies.
         idler: Asks for nothing.
+        begin: Returns who opens one more session.
 
     Raises:
         Unmet: The node does not carry publications to begin with.
     """
 
-    def __init__(self, publisher: SessionEnd, subscriber: SessionEnd, idler: SessionEnd) -> None:
+    def __init__(
+        self,
+        publisher: SessionEnd,
+        subscriber: SessionEnd,
+        idler: SessionEnd,
+        *,
+        begin: Callable[[], Tester],
+    ) -> None:
+        self._begin = begin
         self._publisher, self._subscriber, self._idler = publisher, subscriber, idler
         self._sent: list[bytes] = []
         self._arrived: set[int] = set()
@@ -532,6 +586,9 @@ class Canary:
             self.publish()
             self._replies = self._replies and self._carries_queries()
         self._common = [key for key in COMMON if self._arrives_on(key)]
+        self._tokens = False
+        with contextlib.suppress(*TROUBLE):
+            self._tokens = not self._wrong_token()
 
     def publish(self) -> float:
         """Publishes something and waits until it arrives; returns how many seconds that took."""
@@ -614,6 +671,7 @@ class Canary:
         reply = bytes(getattr(getattr(got.body, "body", None), "data", b""))
         if reply != data:
             self._note("reply", f"a reply arrives changed: {reply.hex()}")
+        self._publisher.expect(ResponseFinal, request_id=number)
 
     def lost(self, *, common: bool) -> str:
         """Returns what is wrong with what we send each other, or nothing.
@@ -629,6 +687,8 @@ class Canary:
             for key in self._common if common else ():
                 if not self._arrives_on(key, overlapping=True):
                     return f"what others publish for {key} does not arrive any more"
+            if common and self._tokens and (wrong := self._wrong_token()):
+                return wrong
         except TROUBLE as error:
             return f"what others send each other does not arrive any more: {error}"
         self._subscriber.wait(lambda: False, HEARING)
@@ -671,6 +731,34 @@ class Canary:
         ]
         return [one for one in data if self._word in one]
 
+    def _wrong_token(self) -> str:
+        """Returns what is wrong with a token of a session that ends, or nothing."""
+        tester, key = self._begin(), f"{self._key}/{secrets.token_hex(4)}"
+        try:
+            guest = tester.session()
+            guest.post(Declare(body=DeclareToken(entity_id=1, key_suffix=key)))
+            guest.fence()
+            told = self._is_told(key)
+        finally:
+            tester.close()
+        if not told:
+            return "a token is not told to who asks for it"
+        until = time.monotonic() + PATIENCE
+        while self._is_told(key):
+            if time.monotonic() > until:
+                return "a token is told although its session has ended"
+        return ""
+
+    def _is_told(self, key: str) -> bool:
+        """Asks which tokens there are of a key; tells whether there is one."""
+        seen, number = len(self._subscriber.inbox), self._subscriber.next_id()
+        self._subscriber.post(
+            Interest(mode=InterestMode.CURRENT, interest_id=number, tokens=1, key_suffix=key)
+        )
+        self._subscriber.fence()
+        came = [one.message for one in self._subscriber.inbox[seen:]]
+        return any(isinstance(one, Declare) and isinstance(one.body, DeclareToken) for one in came)
+
     def pace(self) -> float:
         """Returns seconds that a publication takes from one session to another."""
         return median(self.publish() for _ in range(EXCHANGES))
@@ -685,6 +773,17 @@ class Canary:
         except Unmet:
             return False
         return True
+
+
+def _vle(data: bytes) -> int:
+    """Returns the number at the beginning of bytes: seven bits in each, the last one without the highest bit."""
+    size = next((at for at, byte in enumerate(data, 1) if byte < 0x80), len(data))
+    return sum((byte & 0x7F) << 7 * at for at, byte in enumerate(data[:size]))
+
+
+def _is_close(batch: bytes) -> bool:
+    """Tells whether a batch begins with CLOSE; of a session with compression, behind its header."""
+    return (batch[1:2] if batch[:1] == b"\0" else batch[:1]) in {b"\x03", b"\x23", b"\x83", b"\xa3"}
 
 
 def _ends_within(pid: int, seconds: float) -> None:

@@ -4,7 +4,7 @@
 with ``@oracle`` in a module that is imported here.
 """
 
-from fuzz.oracles import alive, answers, differs, growth, timing
+from fuzz.oracles import alive, answers, differs, growth, silence, timing
 from fuzz.oracles.alive import PAUSE
 from fuzz.oracles.base import (
     BEAT_CASES,
@@ -45,5 +45,6 @@ __all__ = [
     "growth",
     "oracle",
     "place_of",
+    "silence",
     "timing",
 ]

@@ -143,6 +143,23 @@ def keys(patient: Patient, played: Played | None) -> Objection | None:
     return objection_of(patient, trouble, played, "keys")
 
 
+@oracle(
+    "tokens",
+    "a token of a session of ours is told to who asks, and no more once that session has ended",
+    When.ODD,
+    "a node that carries publications, and tells of tokens",
+)
+def tokens(patient: Patient, played: Played | None) -> Objection | None:
+    """Tokens come and go with their session."""
+    birds = patient.canary
+    trouble = birds.look_at_tokens() if birds is not None and birds.tokens else None
+    if trouble is None or trouble.wrong is Wrong.ENDED:
+        return None
+    if (Harm.DISTURBED, trouble.place) in patient.unjudged:
+        return None
+    return objection_of(patient, trouble, played, "tokens")
+
+
 def objection_of(
     patient: Patient, trouble: Trouble, played: Played | None = None, oracle: str = "canary"
 ) -> Objection | None:

@@ -40,3 +40,19 @@ def place_in(names: tuple[str, ...], refused: str) -> str:
     field = refused.partition(" at byte ")[0]
     field = re.sub(r"[\[(]?\d+[\])]?", "", field)
     return field or (names[-1] if names else "batch")
+
+
+@oracle(
+    "deaf",
+    "it answers, or ends, the session in which whole batches were sent",
+    When.ODD,
+    "a node that answers in sessions",
+)
+def deaf(patient: Patient, played: Played | None) -> Objection | None:
+    """The session of a case is answered or ended."""
+    if played is None or not played.deaf:
+        return None
+    detail = (
+        f"nothing is answered in a session for {patient.reply:g} s, and it is not ended; others are served"
+    )
+    return patient.aftermath() or Objection("deaf", Harm.DEAF, "", detail)

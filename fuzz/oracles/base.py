@@ -22,11 +22,13 @@ class Harm(StrEnum):
 
     ``crash``: the process ended. ``panic``: it said that something in it failed. ``gone``: nobody listens any more at
     the address of a node that is not ours. ``stall``: it lives but answers nothing. ``refusing``: it takes no new
-    sessions, or a link to it is no use. ``undue``: it ended a session that did nothing wrong. ``disturbed``: what
+    sessions, or a link to it is no use. ``deaf``: it serves all others, but answers nothing any
+    more in a session that it does not end. ``undue``: it ended a session that did nothing wrong. ``disturbed``: what
     others send through it is lost, late or changed. ``pause``: it answers nothing for a while, and then goes on.
     ``busy``: it computes although nothing is asked. ``growth``, ``leak``: it holds more and more memory, or
     descriptors, threads, child processes. ``slow``: it takes many times as long as at first. ``undecodable``: it said something that no strict
-    decoder takes. ``differs``: another node answers otherwise.
+    decoder takes. ``overdue``: what it owes to a link on which nothing is
+    said does not come: a word of its own, or the end of the link. ``differs``: another node answers otherwise.
     """
 
     CRASH = "crash"
@@ -34,6 +36,7 @@ class Harm(StrEnum):
     GONE = "gone"
     STALL = "stall"
     REFUSING = "refusing"
+    DEAF = "deaf"
     UNDUE = "undue"
     DISTURBED = "disturbed"
     PAUSE = "pause"
@@ -42,6 +45,7 @@ class Harm(StrEnum):
     LEAK = "leak"
     SLOW = "slow"
     UNDECODABLE = "undecodable"
+    OVERDUE = "overdue"
     DIFFERS = "differs"
 
 

@@ -24,17 +24,18 @@ from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
-from fuzz.player import Answer, Answers, Initiator, Pipe, Player, Trace
+from fuzz.player import Answer, Answers, Initiator, NotReached, Pipe, Player, Trace, run
 from fuzz.player.answers import OURS
+from fuzz.player.sessions import frame
 from fuzz.states import State
 from scapy_layers import extensions as ext
 from scapy_layers.batch import contents
-from scapy_layers.codes import Enc, NetworkId, QueryTarget, TransportId
+from scapy_layers.codes import Enc, InterestMode, NetworkId, QueryTarget, TransportId
 from scapy_layers.data import Put, Query, Reply
-from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber
+from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber, DeclareToken
 from scapy_layers.errors import WireError
 from scapy_layers.message import Message
-from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
+from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.primitives import Reader, write_vle
 from scapy_layers.transport import KeepAlive
 
@@ -111,6 +112,7 @@ class Wrong(StrEnum):
     ASTRAY = "publication for another key"
     UNREPLIED = "query does not arrive"
     NO_REPLY = "reply does not arrive"
+    UNENDED = "end of a query does not arrive"
     REPLY_CHANGED = "reply changed"
     REPLY_ASTRAY = "reply to another query"
     MUTE = "session not answered"
@@ -118,6 +120,8 @@ class Wrong(StrEnum):
     COMMON_SILENT = "publications for a common key do not arrive"
     COMMON_CHANGED = "publication for a common key changed"
     COMMON_TWICE = "publication for a common key twice"
+    UNTOLD = "token is not told"
+    STUCK = "token of a session that has ended is told"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +178,8 @@ class Canary:
         baseline: Latency of a fresh node in seconds, the median.
         recent: Seconds that the latest exchanges took.
         common: What goes through keys that cases use.
+        ends: So do the ends of queries.
+        tokens: Who asks is told of tokens, as far as was seen when the node was fresh.
         pipes: The links.
         trace: What went over them.
     """
@@ -221,6 +227,10 @@ class Canary:
         self.baseline = 0.0
         self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
         self.common = CommonKeys(rng)
+        self.ends = self.tokens = False
+        self._finished = 0
+        self._told = False
+        self._guests = 0
         self._number = 0
         self._seen = 0
         self._sent_at = 0.0
@@ -260,6 +270,8 @@ class Canary:
         if self.routes and self.asked:
             missing = self._published_on(COMMON)
             self.common.carried = tuple(key for key in COMMON if missing is not None and key not in missing)
+        if self.routes and self.asked and self.publisher.stream:
+            self.tokens = self._wrong_token() is None
         self._alone = False
         if not self.routes and not self.replies:
             # A node that carries nothing may be a small one, which takes few links.
@@ -281,6 +293,7 @@ class Canary:
                 self.replies = self._replied > 0
             if not self.routes and not self.replies:
                 break
+        self.ends = self.replies and self._hear(self._is_finished, self._usual(2 * ODD_AGE))
         self.baseline = sorted(self.recent)[len(self.recent) // 2] if self.recent else 0.0
 
     def close(self) -> None:
@@ -330,10 +343,18 @@ class Canary:
         if self.replies and self._replied >= self._query:
             self._query += 1
             self._query_at = now
-            head = self._request[:1] + write_vle(self._query % IDS + 1) + self._request[2:]
+            head = self._request[:1] + self._request_id + self._request[2:]
             messages.append(head + self._mark(b"q", self._query))
         if messages:
             self._say(self.publisher, *messages)
+
+    @property
+    def _request_id(self) -> bytes:
+        """The request id of the last query, as it stands on the wire."""
+        return write_vle(self._query % IDS + 1)
+
+    def _is_finished(self) -> bool:
+        return self._finished >= self._query
 
     def _mark(self, kind: bytes, number: int) -> bytes:
         return b"%b%b%012d" % (self._word, kind, number)
@@ -377,6 +398,9 @@ class Canary:
         for answer in pipe.take():
             if OURS in answer.batch:
                 self._take_common(pipe, answer.batch)
+            self._told |= "D_TOKEN" in answer.names
+            if pipe is self.publisher and any(one + self._request_id in answer.batch for one in _FINALS):
+                self._finished = self._query
             if answer.close is not None:
                 pipe.facts["close"] = answer.close
             elif self._word in answer.batch:
@@ -534,7 +558,17 @@ class Canary:
                 trouble = self.trouble() or self._overdue()
                 if trouble is not None:
                     return trouble
-        return self.trouble()
+        return self.trouble() or self._unended()
+
+    def _unended(self) -> Trouble | None:
+        """Returns that the node does not say that the last query is at its end, although it says so of others behind it."""
+        if not self.ends or self._hear(self._is_finished, self.odd_age):
+            return None
+        if not self.answers(self.publisher, self.first_share):
+            return self._of_end() or MUTE
+        if self._hear(self._is_finished, self.reply):
+            return None
+        return Trouble(Wrong.UNENDED, "", "the end of a query does not arrive behind its replies")
 
     def look_at_common(self) -> Trouble | None:
         """Publishes on keys that cases use, for which there are subscribers of ours for this moment."""
@@ -591,6 +625,54 @@ class Canary:
         # What comes twice is there by then.
         answered = self.answers(self.subscriber, self.first_share)
         return missing if answered else None
+
+    def look_at_tokens(self) -> Trouble | None:
+        """Declares a token in a session that ends: it is told to who asks, and no more behind that end."""
+        wrong = self._wrong_token()
+        if wrong is None:
+            return self.trouble()
+        if wrong is Wrong.MUTE:
+            return self._of_end() or MUTE
+        return Trouble(wrong, "", f"a {wrong} although sessions are answered")
+
+    def _wrong_token(self) -> Wrong | None:
+        """Returns what is wrong with a token of a session of ours that ends; None when nothing is."""
+        self._guests += 1
+        key = f"{self.key}/{self._guests}"
+        player = self._player
+        try:
+            guest = player.reach(State.OPEN, "guest")
+            player.say(guest, frame(Declare(body=DeclareToken(entity_id=1, key_suffix=key))), "token")
+            run(player.fenced(guest))
+        except NotReached:
+            # Whether new sessions are served is for others to say.
+            return None
+        else:
+            told = self._tells_token(key, wanted=True)
+        finally:
+            if "guest" in player.links:
+                player.links.pop("guest").close()
+        if told:
+            told = self._tells_token(key, wanted=False)
+            return Wrong.STUCK if told else None if told is False else Wrong.MUTE
+        return Wrong.MUTE if told is None else Wrong.UNTOLD
+
+    def _tells_token(self, key: str, *, wanted: bool) -> bool | None:
+        """Asks which tokens there are of a key, again where the answer is not the wanted one; None when none comes."""
+        interest = Interest(mode=InterestMode.CURRENT, interest_id=self._guests, tokens=1, key_suffix=key)
+        # A fresh node that does not tell at once is taken for one that never does.
+        until = time.perf_counter() + (self.reply if self.tokens or not wanted else 0.0)
+        pipe = self.subscriber
+        while True:
+            self._told = False
+            pipe.fences += 1
+            self._say(pipe, bytes(interest), self._question)
+            if not self._hear(lambda: pipe.finals >= pipe.fences, self.first_share):
+                return None
+            if self._told is wanted or time.perf_counter() >= until:
+                return self._told
+            # A node may take a moment to see the end of a link.
+            self._hear(lambda: False, PROMPT)
 
     def _settled(self) -> bool:
         return self._complete() or bool(self._wrong)
@@ -757,6 +839,9 @@ def _head(message: Message, blank: bytes) -> bytes:
     assert raw.endswith(blank)
     return raw[: -len(blank)]
 
+
+_FINALS = tuple(bytes([NetworkId.RESPONSE_FINAL | more]) for more in (0, _MORE))
+"""What the end of a query begins with, with extensions or without; behind it is the request id."""
 
 _KEEP_ALIVE = bytes(KeepAlive())
 _COMMON = frozenset(key.encode() for key in COMMON)

@@ -23,6 +23,7 @@ from fuzz.oracles.base import (
     ORACLES,
     ORDER,
     TREND_SECONDS,
+    Harm,
     Objection,
     Oracle,
     Spot,
@@ -34,6 +35,7 @@ from fuzz.oracles.machine import TURN, Turns, Watch, overslept
 from fuzz.oracles.pace import Pace
 from fuzz.oracles.rival import Rival
 from fuzz.oracles.service import Caller, Served
+from fuzz.oracles.vigil import Vigil
 from fuzz.oracles.vitals import Vitals
 from fuzz.oracles.ward import Ward
 from fuzz.player import Answers, NotReached, Played
@@ -98,6 +100,7 @@ class Patient:
         when: How thorough the look is that is being taken.
         canary: Sessions of ours; None when the node opens none.
         rival: The other node; None when there is none.
+        vigil: Links on which nothing is said; None when there are none, or datagrams, of which nobody sees an end.
         vitals: What the system knows of its process; None when it is not ours.
         notes: What cannot be judged, and why, by oracle.
         failures: Oracles that failed themselves and are not asked any more, and how.
@@ -129,6 +132,7 @@ class Patient:
         self.case: Case | None = None
         self.when = When.CASE
         self.canary: Canary | None = None
+        self.vigil: Vigil | None = None
         self.vitals: Vitals | None = None
         self.history: History | None = None
         self.exchange = Pace()
@@ -204,6 +208,7 @@ class Patient:
                 f"the node takes one session at a time, so nobody can look at it beside a case: {why}"
             )
         self._measure()
+        self._open_vigil()
         pid = node.pid
         if pid is None:
             self.notes["memory"] = self.notes["handles"] = self.notes["cpu"] = "the process is not ours"
@@ -214,6 +219,25 @@ class Patient:
         except OSError:
             return  # it is gone already: the first look says so
         self.vitals = vitals
+
+    def _open_vigil(self) -> None:
+        """Makes links on which nothing is said, where the node serves several sessions."""
+        birds = self.canary
+        if birds is None or not (birds.routes or birds.replies) or not birds.publisher.stream:
+            return
+        self.vigil = Vigil(self.node, self.reply, lambda place: (Harm.OVERDUE, place) in self.unjudged)
+        self.vigil.begin()
+
+    def owed(self, place: str) -> Objection | None:
+        """Waits for what is owed to a link on which nothing is said, from now on; returns an objection if it is overdue.
+
+        Args:
+            place: What is owed.
+        """
+        if self.vigil is None:
+            return None
+        self.vigil.wait(place, self.rest)
+        return self.words() or ORACLES["silence"].look(self, None)
 
     def _measure(self) -> None:
         """Learns how long a fresh node takes."""
@@ -252,6 +276,9 @@ class Patient:
     def close(self) -> None:
         """Ends what ``begin`` set up."""
         self.close_canary()
+        if self.vigil is not None:
+            self.vigil.close()
+            self.vigil = None
         self._caller = None
         self.vitals = None
         self.history = None

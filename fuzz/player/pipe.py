@@ -74,6 +74,8 @@ class Pipe:
         others: The links beside it, by name.
         facts: What states remember: the cookie, the node's ZenohID, its request ids ...
         finals: How many answers to fences came.
+        since: Position in the trace where it came into its state.
+        torn: Of what was sent only a part has left.
         late: Seconds for which nothing came before a fence was answered: the longest since somebody looked.
         rids: Ids of queries of the node that wait for our reply, as wire bytes; ``rid`` is each of them in turn.
         deaf: What comes is cut into batches and forgotten.
@@ -108,6 +110,8 @@ class Pipe:
         self.others: Mapping[str, Pipe] = {}
         self.facts: dict[str, Any] = {}
         self.finals = 0
+        self.since = 0
+        self.torn = False
         self.late = 0.0
         self.fences = 0
         self.sn = FIRST_SN
@@ -175,6 +179,7 @@ class Pipe:
                     self.sock.send(data)
             except TimeoutError:
                 # A node that does not read: what it does with that shows in what follows.
+                self.torn = True
                 return False
             except OSError as error:
                 if not self.stream:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 
+from conformance.observe import Direction
 from conformance.tester import Fencing, fresh_zid
 from fuzz.player.answers import FENCE_ID, Answer, Answers
 from fuzz.player.doors import Door, NoLink
@@ -69,6 +70,7 @@ class Played:
         links: Numbers of the links that were used.
         failure: The state was not reached: why. Nothing was learned then.
         by_itself: The node ended the link itself.
+        deaf: On one of the links the node answers nothing any more, though its session is not ended.
     """
 
     ending: Ending = Ending.SILENT
@@ -80,6 +82,7 @@ class Played:
     links: set[int] = field(default_factory=set)
     failure: str = ""
     by_itself: bool = False
+    deaf: bool = False
 
     @property
     def shape(self) -> str:
@@ -288,6 +291,8 @@ class Player:
             return
         wanted = self.fence(pipe)
         answered = yield from self._await(pipe, wanted, self.patience)
+        if not answered and wanted is not None and self._in_step(pipe, played):
+            answered = yield from self._ask_in_all_ways(pipe, played)
         if not answered and not pipe.ended:
             # The node ends its side once it has dealt with all that came before.
             pipe.finish()
@@ -310,6 +315,34 @@ class Player:
             played.ending = Ending.ACCEPTED
         else:
             played.ending = Ending.SILENT
+
+    def _in_step(self, pipe: Pipe, played: Played) -> bool:
+        """Tells whether a session is owed an answer: all that was sent on it are whole batches, and neither side ends it.
+
+        In a batch that is longer than what came of it a node waits for the rest, and takes our questions for that.
+        """
+        start = max(played.start, pipe.since)
+        if pipe.ended or pipe.finished or pipe.torn or not pipe.stream or self.trace.first > start:
+            return False
+        if any(answer.close is not None for answer in pipe.inbox):
+            return False
+        mine = (event for event in self.trace.since(start) if event.link == pipe.number)
+        return is_whole(b"".join(one.raw for one in mine if one.direction is Direction.SENT), pipe.prefix)
+
+    def _ask_in_all_ways(self, pipe: Pipe, played: Played) -> Task[bool]:
+        """Asks the node once more in a session, so that numbers that were spoiled do not matter; tells whether it answers."""
+        if (yield from self._await(pipe, pipe.fences, HEARING)) or not self._in_step(pipe, played):
+            return pipe.finals >= pipe.fences
+        assert pipe.state is not None
+        wanted = pipe.finals + 1
+        for question in questions_of(self.fencing, pipe.state, (pipe.sn, pipe.sn_be), pipe.sn_mask):
+            pipe.send(question.fill(pipe), AGAIN)
+        answered = yield from self._await(pipe, wanted, self.reply)
+        if not answered and self._in_step(pipe, played):
+            played.deaf = True
+        # Its numbers are no good any more.
+        pipe.finish()
+        return answered
 
     def _question(self, pipe: Pipe) -> Template | None:
         """Returns what asks the node on a link whether it is done; None when it cannot be asked there."""
@@ -435,6 +468,7 @@ class Player:
             yield from REACH[one](self, pipe)
             pipe.state = one
         pipe.take()
+        pipe.since = self.trace.end
 
     def expect(self, pipe: Pipe, name: str) -> Task[Answer]:
         """Waits for a message and takes what came up to it.
@@ -475,6 +509,21 @@ MOST_SENT = 10_000
 """So many stimuli of one case are kept for its row."""
 
 MOST_BYTEWISE = 4096
+
+AGAIN = "fence again"
+"""Note of a fence that is sent because the first one was not answered."""
+
+TURNS = 4
+"""A node takes what is less than half of all numbers ahead: of so many, evenly apart, it takes one at least."""
+
+
+def is_whole(data: bytes, prefix: int) -> bool:
+    """Tells whether bytes are batches, each with a length of ``prefix`` bytes in front, and nothing is left over."""
+    at = 0
+    while at < len(data):
+        at += prefix + int.from_bytes(data[at : at + prefix], "little")
+    return at == len(data)
+
 
 FRAME_BE = bytes(Frame(R=0, sn=0))[:1]
 """Header of a FRAME that may be dropped: a stimulus that spoils the numbers of the others does not stop a fence."""
@@ -517,6 +566,27 @@ def question_of(fencing: Fencing, state: State, *, stream: bool) -> Template | N
         return Template.of("size32", question)
     head = [b"\x00"] if state is State.COMPRESSED else []
     return Template.of(*(["size"] if stream else []), *head, FRAME_BE, "sn_be", question)
+
+
+def questions_of(fencing: Fencing, state: State, numbers: tuple[int, int], mask: int) -> Iterator[Template]:
+    """Yields fences with numbers of which one is behind the last one that the node has read, whatever that was.
+
+    Args:
+        fencing: How the node can be asked.
+        state: Where the link is.
+        numbers: Those that are due: reliable, best effort.
+        mask: The largest one.
+    """
+    if state is State.LOW_LATENCY:
+        yield Template.of("size32", fence_of(fencing))
+        return
+    ring = min(mask, MASKS[2])
+    for turn in range(TURNS):
+        for reliable, number in zip((1, 0), numbers, strict=True):
+            head = bytes(Frame(R=reliable, sn=(number + turn * (ring // TURNS)) & ring))
+            yield Template.of(
+                "size", *([b"\x00"] if state is State.COMPRESSED else []), head, fence_of(fencing)
+            )
 
 
 @cache

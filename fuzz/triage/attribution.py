@@ -59,6 +59,8 @@ class Attribution:
         until = min(deadline, time.monotonic() + ATTRIBUTE_SECONDS)
         if objection.harm in SLOW:
             return self._slow(objection, suspects, deadline)
+        if objection.harm is Harm.OVERDUE:
+            return self._overdue(objection, suspects, deadline)
         found = (
             self._first(objection, self._likeliest(suspects), until)
             or self._familiar(objection, [*before, *suspects], until)
@@ -188,6 +190,22 @@ class Attribution:
         # Some harm is a matter of luck.
         yield (last,), last.alone
         yield (last,), last.alone
+
+    def _overdue(self, objection: Objection, suspects: Group, until: float) -> tuple[Suspect, Tried] | None:
+        """The same for what takes seconds to be seen on a node that is well otherwise.
+
+        Most likely it needs no case at all; else it goes on behind the one that did it.
+        """
+        last = suspects[-1:]
+        shown = self._first(objection, iter([(last, last[0].alone)]), until)
+        if shown is None and len(suspects) > 1:
+            shown = self._first(objection, iter([(suspects, joined(suspects))]), until)
+            shown = shown and self._fewest(objection, shown, until)
+        if shown is None:
+            return None
+        one = shown[0][-1]
+        alone = self._first(objection, iter([((one,), one.alone)]), until) if len(shown[0]) > 1 else None
+        return one, (alone or shown)[1]
 
     def _slow(
         self, objection: Objection, suspects: Sequence[Suspect], deadline: float

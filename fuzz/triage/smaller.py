@@ -25,7 +25,7 @@ CONFIRM_SHARE, WAITED_SHARE = 0.15, 0.6
 LEAST_SHARE, WAITED_LEAST = 0.2, 0.5
 """Of that time, what has to be left to begin once more with the smallest that came again; where that takes long."""
 
-WAITED = frozenset({Harm.STALL, Harm.REFUSING, Harm.GONE})
+WAITED = frozenset({Harm.STALL, Harm.REFUSING, Harm.GONE, Harm.DEAF})
 """What takes seconds to be seen, in which hardly anything is done: several tries of it go side by side."""
 
 

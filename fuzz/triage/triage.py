@@ -48,7 +48,9 @@ from spark_reports.rows import utc_now
 COMPARE_SECONDS = 60.0
 """So long all of what two nodes answer differently may be tried again behind the campaign, on fresh nodes."""
 
-BORNE = frozenset({Harm.DISTURBED, Harm.UNDUE, Harm.PAUSE, Harm.SLOW, Harm.BUSY, Harm.UNDECODABLE})
+BORNE = frozenset(
+    {Harm.DISTURBED, Harm.UNDUE, Harm.PAUSE, Harm.SLOW, Harm.BUSY, Harm.UNDECODABLE, Harm.OVERDUE}
+)
 """With these a node goes on, and other harm shows all the same: where ordinary traffic is enough for one of them, it is
 not judged any more behind ``HITS`` hits."""
 
@@ -385,7 +387,8 @@ class Triage:
         culprit = None
         try:
             deadline = min(time.monotonic() + one.seconds, self._latest)
-            culprit = self._attribution.culprit(one.objection, one.suspects, deadline, one.before)
+            with self._lab.waiting_for(one.objection.harm, one.objection.place):
+                culprit = self._attribution.culprit(one.objection, one.suspects, deadline, one.before)
         finally:
             if culprit is None:
                 self._lab.rest()
@@ -397,9 +400,10 @@ class Triage:
         assert finding is not None
         assert finding.tried is not None
         try:
-            self._confirming.confirm(
-                finding, finding.tried, min(time.monotonic() + one.seconds, self._latest)
-            )
+            with self._lab.waiting_for(finding.harm, finding.place):
+                self._confirming.confirm(
+                    finding, finding.tried, min(time.monotonic() + one.seconds, self._latest)
+                )
         finally:
             self._lab.rest()
 
@@ -907,7 +911,8 @@ class Triage:
             # What is left might differ for another reason.
             return
         try:
-            minimise(self._lab, finding, seconds, stop)
+            with self._lab.waiting_for(finding.harm, finding.place):
+                minimise(self._lab, finding, seconds, stop)
         except HarnessError as error:
             finding.notes.append(f"It could not be made smaller: {error}")
         finally:

@@ -28,14 +28,15 @@ PANIC = (
 )
 
 Harm = Callable[[bytes], str]
-"""Takes a batch; returns ``die``, ``panic``, ``stall``, ``hiccup``, ``mumble`` or nothing."""
+"""Takes a batch; returns ``die``, ``panic``, ``stall``, ``hiccup``, ``mumble``, ``mute`` or nothing."""
 
 
 class Server:
     """Serves one port from a thread.
 
     ``stall``: nothing is answered any more. ``hiccup``: the next connection is never answered. ``mumble``:
-    the panic is written only when the next connection was let down, too.
+    the panic is written only when the next connection was let down, too. ``mute``: nothing is answered on this link any
+    more.
     """
 
     def __init__(self, harm: Harm, port: int = 0) -> None:
@@ -108,7 +109,7 @@ class Server:
             if sock in self._readers and not self._stalled and sock not in self._deaf:
                 self._take(sock, batch)
 
-    def _take(self, sock: socket.socket, batch: bytes) -> None:
+    def _take(self, sock: socket.socket, batch: bytes) -> None:  # noqa: C901  (one case each)
         match self._harm(batch):
             case "die":
                 self.dead = "the process died of SIGSEGV"
@@ -121,6 +122,9 @@ class Server:
                 self.said = PANIC
             case "stall":
                 self._stalled = True
+                return
+            case "mute":
+                self._deaf.add(sock)
                 return
             case "hiccup" | "mumble" as how:
                 self._let_down = 1

@@ -231,6 +231,48 @@ FAULTS: dict[str, Fault] = {
         ("undue", "disturbed"),
         in_session(declared(DeclareQueryable(entity_id=U32, key_suffix=KEY))),
     ),
+    "mumble": Fault(
+        "says KEEP_ALIVE no more behind the first token",
+        ("overdue",),
+        in_session(declared(DeclareToken(entity_id=1, key_suffix=KEY))),
+    ),
+    "keep": Fault(
+        "keeps links for ever that begin no session, behind the first alias",
+        ("overdue",),
+        in_session(declared(DeclareKeyExpr(key_id=1, key_suffix=KEY))),
+    ),
+    "faithful": Fault(
+        "keeps sessions for ever that are silent",
+        ("overdue",),
+        in_session(),
+    ),
+    "endless": Fault(
+        "does not tell the end of queries to which others reply behind a queryable with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareQueryable(entity_id=U32, key_suffix=KEY))),
+    ),
+    "cling": Fault(
+        "keeps what sessions declared behind their end, from the first token with a large id on",
+        ("disturbed",),
+        in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
+    ),
+    "forget": Fault(
+        "tells nobody of tokens any more behind a subscriber with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareSubscriber(entity_id=U32, key_suffix=KEY))),
+    ),
+    "mute": Fault(
+        "answers nothing any more in the session of a declaration with the highest NodeId",
+        ("deaf",),
+        in_session(
+            said(
+                Declare(
+                    extensions=[ext.NodeId(node_id=U16)],
+                    body=DeclareToken(entity_id=1, key_suffix=KEY),
+                )
+            )
+        ),
+    ),
     "undecodable": Fault(
         "answers an interest with the highest NodeId with a number that is cut",
         ("undecodable",),

@@ -159,6 +159,7 @@ class Link:
         self.declared: dict[str, dict[int, str]] = {kind: {} for kind in DECLARED.values()}
         self.pending: dict[int, Pending] = {}
         self.done: set[str] = set()
+        self.mute = False
         self.key_read = ""
         self.noted = 0
         self.readers: dict[int, Callable[[int, Cursor, bool], None]] = {
@@ -174,7 +175,7 @@ class Link:
     # Out ---------------------------------------------------------------------------------------------------
 
     def send(self, batch: bytes) -> None:
-        if not self.leaving:
+        if not self.leaving and not self.mute:
             self.out += len(batch).to_bytes(2, "little") + batch
             self.node.dirty.add(self)
 
@@ -422,7 +423,7 @@ class Link:
         number = cursor.vle(U32)
         self.note("RESPONSE_FINAL.request_id", number)
         self.extensions("RESPONSE_FINAL", header, cursor)
-        if fresh:
+        if fresh and not self.node.endless:
             self.node.answered(self.pending.pop(number, None))
 
     def oam(self, header: int, cursor: Cursor, fresh: bool = True) -> None:
@@ -590,6 +591,10 @@ class Node:
         dropped: Keys that are not carried any more.
         doubled: Keys of which everything is handed on twice.
         slow: Seconds added to each batch.
+        mumbling: No KEEP_ALIVE is said any more.
+        clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens;
+            ``endless``: of what others reply to no end is told.
+        patient: Links are kept that begin no session; ``faithful``: sessions that are silent are.
     """
 
     def __init__(
@@ -610,6 +615,8 @@ class Node:
         self.kinds: dict[str, dict[Link, dict[int, str]]] = {kind: {} for kind in DECLARED.values()}
         self.requests = 0
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
+        self.clinging = self.forgetful = self.endless = False
+        self.mumbling = self.patient = self.faithful = False
         self.dropped: set[str] = set()
         self.doubled: set[str] = set()
         self.slow = 0.0
@@ -668,7 +675,7 @@ class Node:
         if self.deaf:
             return
         for bit, (kind, what) in enumerate(DECLARED.items()):
-            if not options >> bit & 1 or what == "KEYEXPR" or self.dead:
+            if not options >> bit & 1 or what == "KEYEXPR" or self.dead or self.forgetful:
                 continue
             for other, keys in self.kinds[what].items():
                 for ident, key in keys.items():
@@ -710,8 +717,9 @@ class Node:
                 if now - link.leaving > LINGER_SECONDS:
                     self.end(link)
             elif now - link.heard > link.lease:
-                link.refuse(EXPIRED if link.stage == "open" else None)
-            elif link.stage == "open" and now - link.said >= KEEP_ALIVE:
+                if not (self.faithful if link.stage == "open" else self.patient):
+                    link.refuse(EXPIRED if link.stage == "open" else None)
+            elif link.stage == "open" and now - link.said >= KEEP_ALIVE and not self.mumbling:
                 link.send(b"\x04")
 
     def accept(self) -> None:
@@ -750,7 +758,7 @@ class Node:
 
     def forget(self, link: Link) -> None:
         """A session is over: its declarations are gone, and what it was asked is answered."""
-        for links in self.kinds.values():
+        for links in self.kinds.values() if not self.clinging else ():
             links.pop(link, None)
         waiting, link.pending = list(link.pending.values()), {}
         for pending in waiting:
@@ -877,6 +885,10 @@ def double(node: Node, link: Link) -> None:
     node.doubled.add(link.key_read)
 
 
+def mute(node: Node, link: Link) -> None:
+    link.mute = True
+
+
 def take_away(node: Node, link: Link) -> None:
     """The end of a subscriber ends those of others with the same key."""
     key = link.declared["SUBSCRIBER"].get(link.noted)
@@ -940,6 +952,13 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "doublekey": (Planted("PUT.size", at_least(255), double),),
     "takeaway": (Planted("U_SUBSCRIBER.id", always, take_away),),
     "undue": (Planted("D_QUERYABLE.id", at_least(U32), undue),),
+    "mumble": (Planted("D_TOKEN.id", always, turn("mumbling")),),
+    "keep": (Planted("D_KEYEXPR.id", always, turn("patient")),),
+    "faithful": (Planted("INIT.version", always, turn("faithful")),),
+    "endless": (Planted("D_QUERYABLE.id", at_least(1 << 16), turn("endless")),),
+    "cling": (Planted("D_TOKEN.id", at_least(1 << 16), turn("clinging")),),
+    "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
+    "mute": (Planted("DECLARE.3", at_least(U16), mute),),
     "undecodable": (Planted("INTEREST.3", at_least(U16), undecodable),),
     "sometimes": (Planted("U_TOKEN.id", at_least(U32), sometimes),),
     "exit0": (Planted("ERR.encoding", at_least(1 << 17), lambda node, link: os._exit(0)),),

@@ -494,6 +494,20 @@ def test_a_node_that_cannot_be_had_any_more_ends_it_with_all_recorded(tmp_path: 
         assert len(rows_in(tmp_path / "run")) == runner.summary.total > 0
 
 
+@pytest.mark.parametrize(("over", "said"), [(1000.0, True), (0.0, False)])
+def test_that_a_run_took_longer_than_it_was_to_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: float, *, said: bool
+) -> None:
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(seconds=1e6, cases=10)) as runner:
+
+        def look() -> None:
+            runner._began -= (1e6 + over) if said else 0
+
+        monkeypatch.setattr(runner, "_last_look", look)
+        notes = runner.run().notes
+    assert any(note.startswith("--time was passed by 100") for note in notes) is said
+
+
 def test_crashes_leave_no_cores() -> None:
     before = resource.getrlimit(resource.RLIMIT_CORE)
     try:

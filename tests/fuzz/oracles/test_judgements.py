@@ -327,12 +327,15 @@ def test_every_oracle_has_a_name_and_a_purpose() -> None:
         "ping",
         "canary",
         "keys",
+        "tokens",
         "stage",
         "undecodable",
+        "deaf",
         "differs",
         "memory",
         "handles",
         "cpu",
+        "silence",
         "time",
     ]
     assert all(oracle.purpose and not oracle.purpose.endswith(".") for oracle in ORACLES.values())

@@ -1,0 +1,197 @@
+"""Links of ours on which we say nothing more, and what a node owes them: a word now and then, or their end.
+
+A node that keeps them for ever ends with no room for others; one that says nothing in a session is taken for dead. What
+each is owed comes within seconds from a node that is well, so they are looked at only now and then.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+
+from conformance.nodes.base import Node
+from conformance.tester import Fencing
+from fuzz.oracles.service import way_to
+from fuzz.player import Initiator, NotReached, Player, Trace, run
+from fuzz.player.answers import vle
+from fuzz.player.player import template_of
+from fuzz.script import Template
+from fuzz.states import State
+from scapy_layers.transport import Open
+
+TRACE_BYTES = 1 << 14
+
+HALF_OPEN_SECONDS = 25.0
+"""Seconds that a link may stay open on which no session was begun; eclipse-zenoh ends it behind 10."""
+
+LEASE = 1
+"""Seconds of silence behind which a session of ours has to be ended."""
+
+LEASE_SECONDS = 8.0
+"""Seconds that it may stay open."""
+
+LONG_LEASE = 3600
+"""Seconds that a session of ours may be silent in which the node has to say something."""
+
+LOOK_SECONDS = 0.25
+"""Seconds between two looks while what is owed is waited for."""
+
+_SECONDS = 0x40
+"""Flag T of OPEN: the lease is in seconds."""
+
+
+_COOKIE = b"\xf7\xe7\x5bcookie of a link"
+
+
+@cache
+def _open(lease: int) -> Template:
+    return template_of(Open(lease=lease, T=1, initial_sn=1, cookie=_COOKIE))
+
+
+def _nothing(player: Player, name: str) -> None:
+    player.reach(State.CONNECTED, name)
+
+
+def _greeted(player: Player, name: str) -> None:
+    player.reach(State.INIT_ACKED, name)
+
+
+def _session(lease: int) -> Callable[[Player, str], None]:
+    def begin(player: Player, name: str) -> None:
+        pipe = player.reach(State.INIT_ACKED, name)
+        pipe.send(_open(lease).fill(pipe))
+        pipe.facts["lease"] = lease_of(run(player.expect(pipe, "OPEN")).batch)
+
+    return begin
+
+
+def lease_of(batch: bytes) -> float:
+    """Returns the seconds of the lease that an OPEN names."""
+    return vle(batch[1:]) / (1 if batch[0] & _SECONDS else 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class Owed:
+    """What is owed to one of the links.
+
+    Attributes:
+        begin: Makes the link.
+        seconds: So long it may take; None for the lease that the node names.
+        ends: The link has to end; else something has to come on it.
+        detail: What it means that this does not happen.
+    """
+
+    begin: Callable[[Player, str], None]
+    seconds: float | None
+    ends: bool
+    detail: str
+
+
+OWED: dict[str, Owed] = {
+    "KEEP_ALIVE": Owed(
+        _session(LONG_LEASE),
+        None,
+        False,
+        "nothing comes in a session for longer than the lease that the node named",
+    ),
+    "end of a silent session": Owed(
+        _session(LEASE),
+        LEASE_SECONDS,
+        True,
+        f"a session stays open that named a lease of {LEASE} s and is silent",
+    ),
+    "end of a link without INIT": Owed(
+        _nothing, HALF_OPEN_SECONDS, True, "a link stays open on which nothing was ever said"
+    ),
+    "end of a link without OPEN": Owed(
+        _greeted, HALF_OPEN_SECONDS, True, "a link stays open on which nothing was said but INIT"
+    ),
+}
+"""What is owed, by the words of a place."""
+
+
+HALF_OPEN = ("end of a link without INIT", "end of a link without OPEN")
+"""What one link waits for by turns: a node may take few of them."""
+
+
+class Vigil:
+    """Links on which nothing is said.
+
+    Args:
+        node: The node; it listens for streams.
+        reply: T1 in seconds.
+        unjudged: Tells of a place that it is not judged any more.
+    """
+
+    def __init__(self, node: Node, reply: float, unjudged: Callable[[str], bool]) -> None:
+        self._player = Player(
+            Initiator(way_to(node)), reply, Fencing(node.fence), random.Random(), Trace(TRACE_BYTES)
+        )
+        self._unjudged = unjudged
+        self._since: dict[str, float] = {}
+
+    def begin(self, *places: str) -> None:
+        """Makes links anew on which something is owed; one for each of the half-open ones by turns when none is named."""
+        self.close()
+        for place in places or (*(place for place in OWED if place not in HALF_OPEN), HALF_OPEN[0]):
+            self._begin(place)
+
+    def close(self) -> None:
+        """Ends the links."""
+        self._player.close()
+        self._since.clear()
+
+    def _begin(self, place: str) -> None:
+        self._since[place] = time.monotonic()
+        if self._unjudged(place):
+            return
+        # Whether new sessions are taken is for others to say.
+        with suppress(NotReached):
+            OWED[place].begin(self._player, place)
+
+    def look(self) -> str:
+        """Returns what is overdue, or nothing; what was given is owed anew from here on."""
+        overdue = ""
+        for place in list(self._since):
+            pipe = self._player.links.get(place)
+            if self.is_given(place):
+                if not OWED[place].ends and pipe is not None and not pipe.ended:
+                    self._since[place] = time.monotonic()
+                    continue
+                self._since.pop(place)
+                if pipe is not None:
+                    self._player.links.pop(place).close()
+                self._begin(HALF_OPEN[1 - HALF_OPEN.index(place)] if place in HALF_OPEN else place)
+            elif time.monotonic() - self._since[place] > self._seconds(place):
+                overdue = overdue or place
+        return overdue
+
+    def is_given(self, place: str) -> bool:
+        """Takes in what came; tells whether a link has got what it is owed, or has ended."""
+        pipe = self._player.links.get(place)
+        if pipe is None:
+            return True
+        pipe.receive()
+        came = pipe.take()
+        ended = bool(pipe.ended) or any(answer.close is not None for answer in came)
+        return ended or (bool(came) and not OWED[place].ends)
+
+    def _seconds(self, place: str) -> float:
+        fixed = OWED[place].seconds
+        return self._player.links[place].facts["lease"] if fixed is None else fixed
+
+    def wait(self, place: str, rest: Callable[[float], None]) -> None:
+        """Makes a link anew, and waits until what is owed there is given or overdue; ``look`` tells which.
+
+        Args:
+            place: What is owed.
+            rest: Lets some seconds pass.
+        """
+        self.begin(place)
+        until = self._since[place] + (self._seconds(place) if place in self._player.links else 0)
+        while time.monotonic() <= until and not self.is_given(place):
+            rest(LOOK_SECONDS)

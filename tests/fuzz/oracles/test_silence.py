@@ -1,0 +1,88 @@
+"""What is owed to links on which nothing is said, on the planted node; limits are shorter where it never comes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from conformance.config import RunConfig
+from conformance.nodes import node_of
+from fuzz import standalone
+from fuzz.lab import Lab, Tried
+from fuzz.oracles import Harm, When
+from fuzz.oracles.vigil import HALF_OPEN, OWED, lease_of
+from fuzz.regression import fails_on
+from fuzz.script import Script
+from scapy_layers.transport import Open
+from tests.fuzz.oracles.router import RouterNode, patient_of
+from tests.fuzz.planted import FAULTS, command
+
+END = "end of a silent session"
+
+
+def waited_for(folder: Path, place: str, *faults: str) -> Tried:
+    """Plays what sets off a fault, and waits for what is owed."""
+    config = RunConfig(node=command(*faults), run_dir=folder, run_id="planted", seed=1)
+    script = FAULTS[faults[0]].trigger if faults else Script(())
+    with Lab(config, node_of(config), seats=1) as lab, lab.waiting_for(Harm.OVERDUE, place):
+        return lab.play(script)
+
+
+@pytest.mark.parametrize(
+    ("fault", "place"), [("mumble", "KEEP_ALIVE"), ("faithful", END), *(("keep", one) for one in HALF_OPEN)]
+)
+def test_node_that_never_gives_what_it_owes_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, place: str
+) -> None:
+    monkeypatch.setitem(OWED, place, replace(OWED[place], seconds=0.5))
+    objection = waited_for(tmp_path, place, fault).objection
+    assert objection is not None
+    assert (objection.oracle, objection.harm, objection.place) == ("silence", Harm.OVERDUE, place)
+
+
+@pytest.mark.parametrize("place", ["KEEP_ALIVE", END])
+def test_node_that_is_well_gives_it(tmp_path: Path, place: str) -> None:
+    assert waited_for(tmp_path, place).objection is None
+
+
+def test_of_links_without_a_session_one_is_open_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RouterNode() as node, patient_of(node) as patient:
+        vigil = patient.vigil
+        assert vigil is not None
+        asked: list[str] = []
+
+        def is_given(place: str) -> bool:
+            asked.append(place)
+            return place in HALF_OPEN
+
+        monkeypatch.setattr(vigil, "is_given", is_given)
+        for _ in range(3):
+            assert vigil.look() == ""
+        assert [place for place in asked if place in HALF_OPEN] == [*HALF_OPEN, HALF_OPEN[0]]
+
+
+def test_what_is_not_judged_any_more_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OWED, END, replace(OWED[END], seconds=0.0))
+    with RouterNode() as node, patient_of(node) as patient:
+        seen = patient.examine(When.TREND, names=["silence"])
+        assert seen is not None
+        assert seen.place == END
+        patient.unjudged = {(Harm.OVERDUE, END)}
+        assert patient.vigil is not None
+        patient.vigil.begin()
+        assert patient.examine(When.TREND, names=["silence"]) is None
+
+
+def test_lease_is_read_in_its_unit() -> None:
+    assert lease_of(bytes(Open(A=1, T=1, lease=10, initial_sn=0))) == 10
+    assert lease_of(bytes(Open(A=1, T=0, lease=2500, initial_sn=0))) == 2.5
+
+
+def test_its_test_fails_until_it_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+    what = "the end of a session with a lease of 1 s"
+    monkeypatch.setattr(standalone, "OWED", {what: standalone.OWED[what]})
+    tried = Tried(Script(()))
+    assert fails_on(command("faithful"), "overdue", tried)
+    assert fails_on(command(), "overdue", tried) is False

@@ -1,0 +1,52 @@
+"""Tokens of sessions of ours and the ends of their queries, on the planted node."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from conformance.config import RunConfig
+from conformance.nodes import node_of
+from fuzz.lab import Lab
+from fuzz.oracles import Harm
+from fuzz.oracles.canary import Canary
+from fuzz.regression import fails_on
+from tests.fuzz.planted import FAULTS, command
+
+
+@pytest.mark.parametrize(
+    ("fault", "place"),
+    [
+        ("cling", "token of a session that has ended is told"),
+        ("forget", "token is not told"),
+        ("endless", "end of a query does not arrive"),
+    ],
+)
+def test_what_others_are_not_told_is_a_finding_whose_test_fails_until_it_is_mended(
+    tmp_path: Path, fault: str, place: str
+) -> None:
+    config = RunConfig(node=command(fault), run_dir=tmp_path, run_id="planted", seed=1)
+    with Lab(config, node_of(config), seats=1) as lab:
+        tried = lab.play(FAULTS[fault].trigger)
+    assert tried.objection is not None
+    assert (tried.objection.harm, tried.objection.place) == (Harm.DISTURBED, place)
+    assert fails_on(command(fault), "disturbed", tried)
+    assert fails_on(command(), "disturbed", tried) is False
+
+
+def test_end_of_a_query_is_found_with_extensions_and_without(tmp_path: Path) -> None:
+    for name in ("pypi", command()):
+        config = RunConfig(node=name, run_dir=tmp_path, run_id="real", seed=1)
+        with node_of(config) as node:
+            birds = Canary(node, config.reply, random.Random())
+            birds.open()
+            assert (birds.ends, birds.tokens) == (True, True)
+            birds.close()
+
+
+def test_node_that_is_well_tells_of_tokens_as_long_as_they_are_there(tmp_path: Path) -> None:
+    config = RunConfig(node=command(), run_dir=tmp_path, run_id="planted", seed=1)
+    with Lab(config, node_of(config), seats=1) as lab:
+        assert lab.play(FAULTS["cling"].trigger).objection is None

@@ -1,0 +1,93 @@
+"""Sessions in which nothing is answered any more, told from those in which that is no wonder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from conformance.config import Locator, RunConfig
+from conformance.nodes import node_of
+from conformance.tester import Fencing
+from fuzz.cases import reach, send
+from fuzz.lab import Lab
+from fuzz.oracles import Harm
+from fuzz.player import Ending, Initiator, Player
+from fuzz.player.pipe import FIRST_SN
+from fuzz.player.player import is_whole, questions_of
+from fuzz.regression import fails_on, flat
+from fuzz.script import Script, Step
+from fuzz.states import State
+from scapy_layers.primitives import Reader, write_vle
+from scapy_layers.transport import Frame, KeepAlive
+from tests.fuzz.fakes import Server
+from tests.fuzz.planted import FAULTS, command
+
+REPLY = 0.3
+MUTE = b"mute"
+BEST_EFFORT, RELIABLE = (bytes(Frame(R=reliable, sn=0))[:1] for reliable in (0, 1))
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    made = Server(lambda batch: "mute" if MUTE in batch else "")
+    yield made
+    made.close()
+
+
+def in_session(port: int, *steps: Step) -> tuple[Ending, bool]:
+    """Plays steps in a session; returns what became of them, and whether nothing was answered any more."""
+    player = Player(Initiator(Locator("tcp", "127.0.0.1", port)), REPLY)
+    played = player.play(Script((reach(State.OPEN, "a"), *steps)))
+    assert not played.failure
+    return played.ending, played.deaf
+
+
+def test_node_that_answers_nothing_behind_a_whole_batch_is_deaf(server: Server) -> None:
+    assert in_session(server.port, send("size", bytes(KeepAlive()), MUTE)) == (Ending.SILENT, True)
+    assert in_session(server.port, send("size", bytes(KeepAlive()))) == (Ending.ACCEPTED, False)
+
+
+@pytest.mark.parametrize("size", [1 << 8, (1 << 16) - 1])
+def test_node_that_waits_for_the_rest_of_a_batch_is_not_deaf(server: Server, size: int) -> None:
+    assert in_session(server.port, send(size.to_bytes(2, "little"), MUTE)) == (Ending.SILENT, False)
+
+
+def test_numbers_that_were_spoiled_make_nobody_deaf(tmp_path: Path) -> None:
+    config = RunConfig(node="ref", run_dir=tmp_path, run_id="run", seed=1)
+    ahead = write_vle(FIRST_SN + (1 << 26))
+    with node_of(config) as node:
+        spoiled = in_session(
+            node.locator.port, send("size", BEST_EFFORT, ahead), send("size", RELIABLE, ahead)
+        )
+    assert spoiled == (Ending.ACCEPTED, False)
+
+
+@pytest.mark.parametrize("last", [0, 1, 1 << 12, 1 << 27, (1 << 28) - 1])
+def test_of_the_numbers_asked_with_one_is_behind_the_last_one_read(last: int) -> None:
+    asked = [
+        Reader(question.fill({})[3:]).vle()
+        for question in questions_of(Fencing.QUERY, State.OPEN, (5, 7), (1 << 32) - 1)
+    ]
+    for lane in (asked[::2], asked[1::2]):
+        assert any(0 < (number - last) % (1 << 28) < 1 << 27 for number in lane)
+
+
+@pytest.mark.parametrize(
+    ("data", "whole"),
+    [(b"", True), (b"\0\0", True), (b"\x01\0a\x02\0bc", True), (b"\x02\0a", False), (b"\x01\0a\x01", False)],
+)
+def test_batches_are_whole_when_nothing_is_missing(data: bytes, *, whole: bool) -> None:
+    assert is_whole(data, 2) is whole
+
+
+def test_a_deaf_session_is_a_finding_whose_test_fails_until_it_is_mended(tmp_path: Path) -> None:
+    config = RunConfig(node=command("mute"), run_dir=tmp_path, run_id="planted", seed=1)
+    with Lab(config, node_of(config), seats=1) as lab:
+        tried = lab.play(FAULTS["mute"].trigger)
+    assert tried.objection is not None
+    assert (tried.objection.oracle, tried.objection.harm) == ("deaf", Harm.DEAF)
+    assert flat(tried)[-1]["again"]
+    assert fails_on(command("mute"), "deaf", tried)
+    assert fails_on(command(), "deaf", tried) is False
