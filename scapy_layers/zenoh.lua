@@ -7089,7 +7089,12 @@ local function renew_if_new(link, m, place)
   if m.name == "init" then
     -- One that has no answer yet is sent once more, or was captured twice.
     local repeated = talk.greeted == talk.said and (talk.asked[1] == m.zid or talk.asked[2] == m.zid)
-    return m.A == 0 and not repeated
+    -- One that was captured behind its answer: its sender has not begun, but the other one has answered.
+    local index = T.way.index
+    local answer = talk.inits[3 - index]
+    local late = answer and answer.ack and m.A == 0 and not talk.inits[index] and not talk.opened[index]
+    link.disordered = link.disordered or late
+    return m.A == 0 and not repeated and not late
   end
   local known = links.latest(link).zid1
   return m.name == "join" and link.multicast and known and known ~= m.zid

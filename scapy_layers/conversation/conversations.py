@@ -164,7 +164,7 @@ class Conversations:
         if talk.link.disordered:
             talk.session.disordered = True
         for message, errors in messages(raw) if damage is None else [(Unread(data=raw), [damage])]:
-            self._renew_if_new(talk, message, raw)
+            self._renew_if_new(talk, index, message, raw)
             talk.said += 1
             heard = Heard(unit.number, unit.time, unit.way, message, talk.session)
             heard.remarks += map(refusal, errors)
@@ -179,7 +179,7 @@ class Conversations:
             self._memory.drop(talk)
             self._give_up(talk.link)
 
-    def _renew_if_new(self, talk: Talk, message: Layer, raw: bytes) -> None:
+    def _renew_if_new(self, talk: Talk, index: int, message: Layer, raw: bytes) -> None:
         """Notices that another session begins on UDP, where no connection ends the one before."""
         if talk.link.tcp:
             return
@@ -187,6 +187,9 @@ class Conversations:
             talk.greeting = False
             return
         if not talk.said or message.version != PROTOCOL_VERSION or not identify.is_batch(raw):
+            return
+        if isinstance(message, Init) and _is_late(talk, index, message):
+            talk.link.disordered = True
             return
         again = isinstance(message, Init) and not message.A and not _is_repeated(talk, message)
         other = isinstance(message, Join) and talk.session.parties[0].zid not in {None, zid_of(message)}
@@ -224,6 +227,13 @@ class Conversations:
 def _is_repeated(talk: Talk, syn: Init) -> bool:
     """Tells whether an INIT is one that has no answer yet, sent once more or captured twice."""
     return talk.greeting and any(one and not one.A and one.zid == syn.zid for one in talk.inits)
+
+
+def _is_late(talk: Talk, index: int, syn: Init) -> bool:
+    """Tells whether an INIT was captured behind its answer: its sender has not begun, but the other one has answered."""
+    answer = talk.inits[1 - index]
+    begun = talk.inits[index] is not None or talk.opened[index]
+    return not syn.A and not begun and answer is not None and bool(answer.A)
 
 
 def _unpacked(talk: Talk, index: int, raw: bytes) -> tuple[bytes, WireError | None]:

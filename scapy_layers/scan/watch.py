@@ -447,7 +447,7 @@ class Watch:
         known = self.harmless and raw is packed and talk.session.lowlatency is not None
         if damage is None and not known and not talk.settled_for_good:
             for message in self.language.messages(raw):
-                self._renew_if_new(talk, message, raw)
+                self._renew_if_new(talk, index, message, raw)
                 talk.said += 1
                 self._take(talk, index, message)
                 refused = refused or message.refused > 0
@@ -479,7 +479,7 @@ class Watch:
         except WireError as error:
             return raw, error.within("batch")
 
-    def _renew_if_new(self, talk: Talk, message: Plain, raw: bytes) -> None:
+    def _renew_if_new(self, talk: Talk, index: int, message: Plain, raw: bytes) -> None:
         """Notices that another session begins on UDP, where no connection ends the one before."""
         if talk.link.tcp:
             return
@@ -489,6 +489,8 @@ class Watch:
         if not talk.said:
             return
         if message.fields.get("version", PROTOCOL_VERSION) != PROTOCOL_VERSION or not self.is_batch(raw):
+            return
+        if message.name == "INIT" and _is_late(talk, index, message):
             return
         again = message.name == "INIT" and not message.fields["A"] and not _is_repeated(talk, message)
         other = message.name == "JOIN" and talk.session.zids[0] not in {None, zid_text(message.fields["zid"])}
@@ -629,6 +631,13 @@ def _is_repeated(talk: Talk, syn: Plain) -> bool:
     """Tells whether an INIT is one that has no answer yet, sent once more or captured twice."""
     asked = (one for one in talk.inits if one and not one.fields["A"])
     return talk.greeting and any(one.fields["zid"] == syn.fields["zid"] for one in asked)
+
+
+def _is_late(talk: Talk, index: int, syn: Plain) -> bool:
+    """Tells whether an INIT was captured behind its answer, see ``conversation.Conversations``."""
+    answer = talk.inits[1 - index]
+    begun = talk.inits[index] is not None or talk.opened[index]
+    return not syn.fields["A"] and not begun and answer is not None and bool(answer.fields["A"])
 
 
 def _session(link: Link) -> Session:

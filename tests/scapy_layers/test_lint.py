@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scapy.layers.inet import TCP
+from scapy.layers.inet import TCP, UDP
 from scapy.utils import rdpcap, wrpcap
 
 from scapy_layers.__main__ import main
@@ -580,19 +580,28 @@ def disordered(stem: str, folder: Path) -> Path:
     """Writes a capture again in which what goes to the lower port was captured 3 ms late."""
     packets = list(rdpcap(str(PCAPS / f"{stem}.pcapng")))
     for packet in packets:
-        if TCP in packet and packet[TCP].dport < packet[TCP].sport:
+        carried = packet.getlayer(TCP) or packet.getlayer(UDP)
+        if carried is not None and carried.dport < carried.sport:
             packet.time += 0.003
     path = folder / "late.pcap"
     wrpcap(str(path), sorted(packets, key=lambda packet: packet.time))
     return path
 
 
-@pytest.mark.parametrize("stem", ["mixed", "routers"])
+@pytest.mark.parametrize("stem", ["mixed", "routers", "datagrams", "udp6"])
 def test_capture_that_is_out_of_order_does_not_say_that_a_question_was_never_asked(
     stem: str, tmp_path: Path
 ) -> None:
     path = disordered(stem, tmp_path)
     assert not {remark.kind for one in listen(read(path)) if isinstance(one, Heard) for remark in one.remarks}
+
+
+@pytest.mark.parametrize("stem", ["datagrams", "udp6"])
+def test_lint_accuses_nobody_where_datagrams_were_captured_out_of_order(
+    stem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lint", str(disordered(stem, tmp_path))]) == 0
+    assert "not told: packets" in capsys.readouterr().err
 
 
 def test_lint_tells_what_it_kept_back_of_a_capture_that_is_out_of_order(

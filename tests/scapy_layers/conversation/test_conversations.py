@@ -492,6 +492,16 @@ def test_close_said_again_on_udp_is_one_of_the_session_and_nothing_else_is(heade
     assert init.session is not first.session
 
 
+def test_init_that_was_captured_behind_its_answer_begins_no_other_session() -> None:
+    pair = Pair(tcp=False)
+    (answer,) = pair.answer(Init(A=1, whatami=0, zid=BOB, cookie=bytes(8)))
+    pair.answer(Open(A=1, lease=2500, initial_sn=20))
+    (init,) = pair.say(Init(whatami=2, zid=ALICE))
+    assert init.session is answer.session
+    assert (init.source_zid, init.target_zid) == (A, B)
+    assert pair.link.disordered
+
+
 def test_empty_key_is_not_an_unknown_one() -> None:
     err = Response(request_id=1, body=Err(data=b"Timeout"))
     pair = opened()
