@@ -11,6 +11,10 @@ from scapy_layers.framing import Framing
 Check: TypeAlias = Callable[[bytes], bool]
 """Tells whether bytes may be a batch."""
 
+DIALING_NS = 1_000_000_000
+"""So long behind the handshake of two nodes the other one may still connect as well, as it began to before, for the same
+session."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

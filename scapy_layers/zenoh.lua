@@ -6255,6 +6255,7 @@ local FINAL = 0 -- INTEREST: the mode that ends one
 local VERSION = 9
 local NETWORK_IDS = 0x19 -- the first one
 local SHORTEST_LEASE = 1
+local DIALING = 1 -- seconds behind a handshake in which the other node may still connect as well, for the same session
 
 local floor = math.floor
 
@@ -6484,7 +6485,7 @@ local function init()
   end
   local mine = offer(T.m)
   talk.inits[index] = mine
-  talk.began = talk.began or T.b.number
+  talk.began = talk.began or T.b.time
   links.change(T.link, T.place + 1, { ["zid" .. index] = T.m.zid })
   local other = talk.inits[3 - index]
   local ack = mine.ack and mine or other
@@ -6555,12 +6556,12 @@ local function cross()
   local mine, theirs = one .. " " .. tostring(starts[1]), other .. " " .. tostring(starts[2])
   local name = mine < theirs and mine .. " " .. theirs or theirs .. " " .. mine
   local known = openings[name]
-  if known and known.zid0 == other and is_alive(known, T.b.time) and T.talk.began <= known.opened then
+  if known and known.zid0 == other and is_alive(known, T.b.time) and T.talk.began - known.opened <= DIALING then
     known.multilink = true
     merge(known, one)
   else
     openings[name] = T.session
-    T.session.zid0, T.session.opened = one, T.b.number
+    T.session.zid0, T.session.opened = one, T.b.time
   end
 end
 

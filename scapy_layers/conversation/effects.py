@@ -63,7 +63,7 @@ def _init(turn: Turn) -> None:
     if _too_late(turn):
         return
     talk.inits[turn.way] = message
-    talk.began = turn.heard.number if talk.began is None else talk.began
+    talk.began = turn.heard.time if talk.began is None else talk.began
     turn.session.introduce(turn.side, message)
     other = talk.inits[1 - turn.way]
     ack = message if message.A else other
@@ -94,7 +94,7 @@ def _open(turn: Turn) -> None:
     if all(talk.opened) and session.multilink:
         turn.memory.unite(talk)
     elif all(talk.opened) and all(talk.inits):
-        turn.memory.cross(talk, turn.heard.number)
+        turn.memory.cross(talk, turn.heard.time)
 
 
 def _too_late(turn: Turn) -> bool:

@@ -14,6 +14,7 @@ from scapy_layers.conversation.fragments import Fragments
 from scapy_layers.conversation.identify import Claim
 from scapy_layers.conversation.limits import Limits
 from scapy_layers.conversation.session import Session, extension
+from scapy_layers.links import DIALING_NS
 from scapy_layers.stream import Endpoint, Framing, Link
 from scapy_layers.transport import Init
 
@@ -30,7 +31,7 @@ class Talk:
         session: What it belongs to.
         claim: How sure it is that it is Zenoh.
         flipped: Side 0 of the session is the second endpoint of the link.
-        began: The packet of the first INIT.
+        began: Time of the first INIT, in ns.
         inits: The INIT on each way.
         starts: The sequence numbers with which OPEN says that each way begins.
         opened: The ways on which OPEN was heard.
@@ -199,7 +200,7 @@ class Memory:
         if known is not talk.session:
             self._merge(talk, known)
 
-    def cross(self, talk: Talk, number: int) -> None:
+    def cross(self, talk: Talk, time: int) -> None:
         """Finds the session that a link from the other end has begun meanwhile.
 
         Two nodes that connect to each other at the same time have one session on both links, although they did not
@@ -207,7 +208,7 @@ class Memory:
 
         Args:
             talk: Its handshake is complete.
-            number: Of the packet that completed it.
+            time: In ns, of the packet that completed it.
         """
         session = talk.session
         ends = frozenset(zip(session.zids, talk.starts, strict=True))
@@ -215,11 +216,16 @@ class Memory:
             return
         known = self._openings.get(ends)
         crosses = known is not None and known.zids == session.zids[::-1]
-        if known is not None and crosses and talk.began is not None and talk.began <= known.opened:
+        if (
+            known is not None
+            and crosses
+            and talk.began is not None
+            and talk.began - known.opened <= DIALING_NS
+        ):
             known.multilink = True
             self._merge(talk, known)
         else:
-            session.opened, session.opening = number, ends
+            session.opened, session.opening = time, ends
             self._openings[ends] = session
 
     def _merge(self, talk: Talk, known: Session) -> None:

@@ -83,7 +83,7 @@ class Session:
         multilink: More links may join, or have joined.
         disordered: Answers may have been captured in front of what they answer.
         patch: Agreed patch version; from 1 on First and Drop of FRAGMENT count.
-        opened: The packet that completed its first handshake.
+        opened: Time of the packet that completed its first handshake, in ns.
         opening: Who the ends are, and with which numbers they begin.
     """
 

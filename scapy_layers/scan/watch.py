@@ -26,7 +26,7 @@ from scapy_layers.codes import (
 from scapy_layers.derive.columns.units import UnitKind
 from scapy_layers.errors import WireError
 from scapy_layers.framing import Framing, closes
-from scapy_layers.links import Batch, Datagram, Endpoint, Gap, Link, Unit, Way
+from scapy_layers.links import DIALING_NS, Batch, Datagram, Endpoint, Gap, Link, Unit, Way
 from scapy_layers.scan.plain import Language, Plain
 
 LINKS = 4096
@@ -147,7 +147,7 @@ class Talk:
         session: What it belongs to.
         sure: Its beginning was seen; else it is believed until batches cannot be read.
         flipped: Side 0 of the session is the second endpoint of the link.
-        began: The packet of the first INIT.
+        began: Time of the first INIT, in ns.
         inits: The INIT on each way.
         opened: The ways on which OPEN was heard.
         starts: The sequence numbers with which it says that each way begins.
@@ -539,7 +539,7 @@ class Watch:
         if all(talk.opened):
             return
         talk.inits[index] = message
-        talk.began = self.now >> _STAMP if talk.began is None else talk.began
+        talk.began = talk.last[1] if talk.began is None else talk.began
         session = talk.session
         session.introduce(index ^ talk.flipped, message)
         other = talk.inits[1 - index]
@@ -582,11 +582,16 @@ class Watch:
         ends = frozenset(zip(session.zids, talk.starts, strict=True))
         known = self._openings.get(ends)
         crosses = known is not None and known.zids == session.zids[::-1]
-        if known is not None and crosses and talk.began is not None and talk.began <= known.opened:
+        if (
+            known is not None
+            and crosses
+            and talk.began is not None
+            and talk.began - known.opened <= DIALING_NS
+        ):
             known.multilink = True
             self._merge(talk, known)
         else:
-            session.opened, session.opening = self.now >> _STAMP, ends
+            session.opened, session.opening = talk.last[1], ends
             self._openings[ends] = session
 
     def _merge(self, talk: Talk, known: Session) -> None:

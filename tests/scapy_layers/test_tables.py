@@ -186,9 +186,11 @@ def test_init_on_udp_that_was_captured_again_takes_nothing_back() -> None:
     assert (row["source_zid"], row["target_zid"], row["patch"]) == ("a1", None, None)
 
 
-@pytest.mark.parametrize(("at_once", "crossing"), [(True, True), (False, True), (True, False)])
+@pytest.mark.parametrize(
+    ("at_once", "crossing", "later"), [(True, True, 0), (False, True, 0), (False, True, 2), (True, False, 0)]
+)
 def test_connections_of_nodes_that_connect_to_each_other_at_once_are_several_of_one_session(
-    at_once: bool, crossing: bool
+    at_once: bool, crossing: bool, later: int
 ) -> None:
     a1, b2 = (
         [
@@ -209,8 +211,10 @@ def test_connections_of_nodes_that_connect_to_each_other_at_once_are_several_of_
     other = (50_001).to_bytes(2, "big")
     second = [one.replace((50_000).to_bytes(2, "big"), other) for one in second]
     both = [one for two in zip(first, second, strict=True) for one in two] if at_once else [*first, *second]
-    rows = of(written(timed(both)))["connections"]
-    united = at_once and crossing
+    packets = timed(both)
+    moved = [(time + later * 10**9, link, raw, size) for time, link, raw, size in packets[4:]]
+    rows = of(written([*packets[:4], *moved]))["connections"]
+    united = crossing and not later
     assert [(row["source_zid"], row["target_zid"], row["multilink"]) for row in rows] == [
         ("a1", "b2", united),
         ("b2", "a1", united) if crossing else ("a1", "b2", united),

@@ -832,7 +832,7 @@ def test_two_sessions_of_the_same_nodes_without_multilink_share_nothing() -> Non
 
 
 @pytest.mark.parametrize(
-    ("later", "sn", "united"), [(0, 20, True), (3, 20, True), (4, 20, False), (0, 21, False)]
+    ("later", "sn", "united"), [(0, 20, True), (4, 20, True), (5, 20, False), (0, 21, False)]
 )
 def test_nodes_that_connect_to_each_other_at_once_have_one_session(later: int, sn: int, united: bool) -> None:
     first = Pair()
