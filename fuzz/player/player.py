@@ -291,7 +291,8 @@ class Player:
             return
         wanted = self.fence(pipe)
         answered = yield from self._await(pipe, wanted, self.patience)
-        if not answered and wanted is not None and self._in_step(pipe, played):
+        lanes = pipe.state is not State.LOW_LATENCY
+        if not answered and wanted is not None and lanes and self._in_step(pipe, played):
             answered = yield from self._ask_in_all_ways(pipe, played)
         if not answered and not pipe.ended:
             # The node ends its side once it has dealt with all that came before.
@@ -577,9 +578,6 @@ def questions_of(fencing: Fencing, state: State, numbers: tuple[int, int], mask:
         numbers: Those that are due: reliable, best effort.
         mask: The largest one.
     """
-    if state is State.LOW_LATENCY:
-        yield Template.of("size32", fence_of(fencing))
-        return
     ring = min(mask, MASKS[2])
     for turn in range(TURNS):
         for reliable, number in zip((1, 0), numbers, strict=True):
