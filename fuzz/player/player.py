@@ -320,7 +320,8 @@ class Player:
     def _in_step(self, pipe: Pipe, played: Played) -> bool:
         """Tells whether a session is owed an answer: all that was sent on it are whole batches, and neither side ends it.
 
-        In a batch that is longer than what came of it a node waits for the rest, and takes our questions for that.
+        In a batch that is longer than what came of it a node waits for the rest, and takes our questions for that. Over
+        very much it may take its time.
         """
         start = max(played.start, pipe.since)
         if pipe.ended or pipe.finished or pipe.torn or not pipe.stream or self.trace.first > start:
@@ -328,7 +329,8 @@ class Player:
         if any(answer.close is not None for answer in pipe.inbox):
             return False
         mine = (event for event in self.trace.since(start) if event.link == pipe.number)
-        return is_whole(b"".join(one.raw for one in mine if one.direction is Direction.SENT), pipe.prefix)
+        sent = b"".join(one.raw for one in mine if one.direction is Direction.SENT)
+        return len(sent) <= MOST_OWED and is_whole(sent, pipe.prefix)
 
     def _ask_in_all_ways(self, pipe: Pipe, played: Played) -> Task[bool]:
         """Asks the node once more in a session, so that numbers that were spoiled do not matter; tells whether it answers."""
@@ -510,6 +512,9 @@ MOST_SENT = 10_000
 """So many stimuli of one case are kept for its row."""
 
 MOST_BYTEWISE = 4096
+
+MOST_OWED = 1 << 18
+"""Bytes behind which a node that is well answers within T1."""
 
 AGAIN = "fence again"
 """Note of a fence that is sent because the first one was not answered."""

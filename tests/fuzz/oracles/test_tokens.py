@@ -10,9 +10,10 @@ import pytest
 from conformance.config import RunConfig
 from conformance.nodes import node_of
 from fuzz.lab import Lab
-from fuzz.oracles import Harm
+from fuzz.oracles import Harm, Patient, When
 from fuzz.oracles.canary import Canary
 from fuzz.regression import fails_on
+from fuzz.stages import stage_for
 from tests.fuzz.planted import FAULTS, command
 
 
@@ -48,3 +49,23 @@ def test_node_that_is_well_tells_of_tokens_as_long_as_they_are_there(tmp_path: P
     config = RunConfig(node=command(), run_dir=tmp_path, run_id="planted", seed=1)
     with Lab(config, node_of(config), seats=1) as lab:
         assert lab.play(FAULTS["cling"].trigger).objection is None
+
+
+def test_in_a_campaign_tokens_are_looked_at_now_and_then_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Canary] = []
+
+    def look(self: Canary) -> None:
+        looks.append(self)
+
+    monkeypatch.setattr(Canary, "look_at_tokens", look)
+    config = RunConfig(node=command(), run_dir=tmp_path, run_id="planted", seed=1)
+    with node_of(config) as node:
+        patient = Patient(stage_for("", node, config), config.reply)
+        patient.begin()
+        for thorough in (False, False, True, True):
+            patient.thorough = thorough
+            assert patient.examine(When.ODD, names=["tokens"]) is None
+        patient.close()
+    assert len(looks) == 3
