@@ -542,7 +542,9 @@ class Lab:
 
     def _patient(self, stage: Ground) -> Patient:
         assert isinstance(stage, Stage)
-        return Patient(stage, self._reply, rng=random.Random(), unjudged=self.unjudged)
+        patient = Patient(stage, self._reply, rng=random.Random(), unjudged=self.unjudged)
+        patient.thorough = True
+        return patient
 
     @property
     def able(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 from fuzz.oracles.base import Harm, Objection, When, oracle
 from fuzz.oracles.canary import Trouble, Wrong
@@ -21,6 +22,9 @@ PAUSE = 0.5
 
 HELD_UP = 0.1
 """Seconds for a new session that show that it had to wait."""
+
+TOKENS_SECONDS = 10.0
+"""Seconds between two looks at tokens: one may wait for the node to see the end of a link."""
 
 BUSY_CALLS = 3
 """New sessions that are tried once more on a machine that is busy with others, each waiting twice as long as the one
@@ -152,7 +156,13 @@ def keys(patient: Patient, played: Played | None) -> Objection | None:
 def tokens(patient: Patient, played: Played | None) -> Objection | None:
     """Tokens come and go with their session."""
     birds = patient.canary
-    trouble = birds.look_at_tokens() if birds is not None and birds.tokens else None
+    now = time.perf_counter()
+    if birds is None or not birds.tokens:
+        return None
+    if not patient.thorough and now - patient.tokens_at < TOKENS_SECONDS:
+        return None
+    trouble = birds.look_at_tokens()
+    patient.tokens_at = now
     if trouble is None or trouble.wrong is Wrong.ENDED:
         return None
     if (Harm.DISTURBED, trouble.place) in patient.unjudged:

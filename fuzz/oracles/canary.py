@@ -112,7 +112,6 @@ class Wrong(StrEnum):
     ASTRAY = "publication for another key"
     UNREPLIED = "query does not arrive"
     NO_REPLY = "reply does not arrive"
-    UNENDED = "end of a query does not arrive"
     REPLY_CHANGED = "reply changed"
     REPLY_ASTRAY = "reply to another query"
     MUTE = "session not answered"
@@ -178,7 +177,6 @@ class Canary:
         baseline: Latency of a fresh node in seconds, the median.
         recent: Seconds that the latest exchanges took.
         common: What goes through keys that cases use.
-        ends: So do the ends of queries.
         tokens: Who asks is told of tokens, as far as was seen when the node was fresh.
         pipes: The links.
         trace: What went over them.
@@ -227,8 +225,7 @@ class Canary:
         self.baseline = 0.0
         self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
         self.common = CommonKeys(rng)
-        self.ends = self.tokens = False
-        self._finished = 0
+        self.tokens = False
         self._told = False
         self._guests = 0
         self._number = 0
@@ -293,7 +290,6 @@ class Canary:
                 self.replies = self._replied > 0
             if not self.routes and not self.replies:
                 break
-        self.ends = self.replies and self._hear(self._is_finished, self._usual(2 * ODD_AGE))
         self.baseline = sorted(self.recent)[len(self.recent) // 2] if self.recent else 0.0
 
     def close(self) -> None:
@@ -343,18 +339,10 @@ class Canary:
         if self.replies and self._replied >= self._query:
             self._query += 1
             self._query_at = now
-            head = self._request[:1] + self._request_id + self._request[2:]
+            head = self._request[:1] + write_vle(self._query % IDS + 1) + self._request[2:]
             messages.append(head + self._mark(b"q", self._query))
         if messages:
             self._say(self.publisher, *messages)
-
-    @property
-    def _request_id(self) -> bytes:
-        """The request id of the last query, as it stands on the wire."""
-        return write_vle(self._query % IDS + 1)
-
-    def _is_finished(self) -> bool:
-        return self._finished >= self._query
 
     def _mark(self, kind: bytes, number: int) -> bytes:
         return b"%b%b%012d" % (self._word, kind, number)
@@ -399,8 +387,6 @@ class Canary:
             if OURS in answer.batch:
                 self._take_common(pipe, answer.batch)
             self._told |= "D_TOKEN" in answer.names
-            if pipe is self.publisher and any(one + self._request_id in answer.batch for one in _FINALS):
-                self._finished = self._query
             if answer.close is not None:
                 pipe.facts["close"] = answer.close
             elif self._word in answer.batch:
@@ -558,17 +544,7 @@ class Canary:
                 trouble = self.trouble() or self._overdue()
                 if trouble is not None:
                     return trouble
-        return self.trouble() or self._unended()
-
-    def _unended(self) -> Trouble | None:
-        """Returns that the node does not say that the last query is at its end, although it says so of others behind it."""
-        if not self.ends or self._hear(self._is_finished, self.odd_age):
-            return None
-        if not self.answers(self.publisher, self.first_share):
-            return self._of_end() or MUTE
-        if self._hear(self._is_finished, self.reply):
-            return None
-        return Trouble(Wrong.UNENDED, "", "the end of a query does not arrive behind its replies")
+        return self.trouble()
 
     def look_at_common(self) -> Trouble | None:
         """Publishes on keys that cases use, for which there are subscribers of ours for this moment."""
@@ -839,9 +815,6 @@ def _head(message: Message, blank: bytes) -> bytes:
     assert raw.endswith(blank)
     return raw[: -len(blank)]
 
-
-_FINALS = tuple(bytes([NetworkId.RESPONSE_FINAL | more]) for more in (0, _MORE))
-"""What the end of a query begins with, with extensions or without; behind it is the request id."""
 
 _KEEP_ALIVE = bytes(KeepAlive())
 _COMMON = frozenset(key.encode() for key in COMMON)

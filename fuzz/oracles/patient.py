@@ -100,6 +100,8 @@ class Patient:
         when: How thorough the look is that is being taken.
         canary: Sessions of ours; None when the node opens none.
         rival: The other node; None when there is none.
+        thorough: Each look is to show what the case in front of it did, whatever it costs.
+        tokens_at: When tokens were looked at last, on ``time.perf_counter``.
         vigil: Links on which nothing is said; None when there are none, or datagrams, of which nobody sees an end.
         vitals: What the system knows of its process; None when it is not ours.
         notes: What cannot be judged, and why, by oracle.
@@ -133,6 +135,8 @@ class Patient:
         self.when = When.CASE
         self.canary: Canary | None = None
         self.vigil: Vigil | None = None
+        self.thorough = False
+        self.tokens_at = 0.0
         self.vitals: Vitals | None = None
         self.history: History | None = None
         self.exchange = Pace()

@@ -291,7 +291,8 @@ class Player:
             return
         wanted = self.fence(pipe)
         answered = yield from self._await(pipe, wanted, self.patience)
-        if not answered and wanted is not None and self._in_step(pipe, played):
+        lanes = pipe.state is not State.LOW_LATENCY
+        if not answered and wanted is not None and lanes and self._in_step(pipe, played):
             answered = yield from self._ask_in_all_ways(pipe, played)
         if not answered and not pipe.ended:
             # The node ends its side once it has dealt with all that came before.
@@ -319,7 +320,8 @@ class Player:
     def _in_step(self, pipe: Pipe, played: Played) -> bool:
         """Tells whether a session is owed an answer: all that was sent on it are whole batches, and neither side ends it.
 
-        In a batch that is longer than what came of it a node waits for the rest, and takes our questions for that.
+        In a batch that is longer than what came of it a node waits for the rest, and takes our questions for that. Over
+        very much it may take its time.
         """
         start = max(played.start, pipe.since)
         if pipe.ended or pipe.finished or pipe.torn or not pipe.stream or self.trace.first > start:
@@ -327,7 +329,8 @@ class Player:
         if any(answer.close is not None for answer in pipe.inbox):
             return False
         mine = (event for event in self.trace.since(start) if event.link == pipe.number)
-        return is_whole(b"".join(one.raw for one in mine if one.direction is Direction.SENT), pipe.prefix)
+        sent = b"".join(one.raw for one in mine if one.direction is Direction.SENT)
+        return len(sent) <= MOST_OWED and is_whole(sent, pipe.prefix)
 
     def _ask_in_all_ways(self, pipe: Pipe, played: Played) -> Task[bool]:
         """Asks the node once more in a session, so that numbers that were spoiled do not matter; tells whether it answers."""
@@ -510,6 +513,9 @@ MOST_SENT = 10_000
 
 MOST_BYTEWISE = 4096
 
+MOST_OWED = 1 << 18
+"""Bytes behind which a node that is well answers within T1."""
+
 AGAIN = "fence again"
 """Note of a fence that is sent because the first one was not answered."""
 
@@ -577,9 +583,6 @@ def questions_of(fencing: Fencing, state: State, numbers: tuple[int, int], mask:
         numbers: Those that are due: reliable, best effort.
         mask: The largest one.
     """
-    if state is State.LOW_LATENCY:
-        yield Template.of("size32", fence_of(fencing))
-        return
     ring = min(mask, MASKS[2])
     for turn in range(TURNS):
         for reliable, number in zip((1, 0), numbers, strict=True):

@@ -246,11 +246,6 @@ FAULTS: dict[str, Fault] = {
         ("overdue",),
         in_session(),
     ),
-    "endless": Fault(
-        "does not tell the end of queries to which others reply behind a queryable with a large id",
-        ("disturbed",),
-        in_session(declared(DeclareQueryable(entity_id=U32, key_suffix=KEY))),
-    ),
     "cling": Fault(
         "keeps what sessions declared behind their end, from the first token with a large id on",
         ("disturbed",),

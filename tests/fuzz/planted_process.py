@@ -423,7 +423,7 @@ class Link:
         number = cursor.vle(U32)
         self.note("RESPONSE_FINAL.request_id", number)
         self.extensions("RESPONSE_FINAL", header, cursor)
-        if fresh and not self.node.endless:
+        if fresh:
             self.node.answered(self.pending.pop(number, None))
 
     def oam(self, header: int, cursor: Cursor, fresh: bool = True) -> None:
@@ -592,8 +592,7 @@ class Node:
         doubled: Keys of which everything is handed on twice.
         slow: Seconds added to each batch.
         mumbling: No KEEP_ALIVE is said any more.
-        clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens;
-            ``endless``: of what others reply to no end is told.
+        clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens.
         patient: Links are kept that begin no session; ``faithful``: sessions that are silent are.
     """
 
@@ -615,7 +614,7 @@ class Node:
         self.kinds: dict[str, dict[Link, dict[int, str]]] = {kind: {} for kind in DECLARED.values()}
         self.requests = 0
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
-        self.clinging = self.forgetful = self.endless = False
+        self.clinging = self.forgetful = False
         self.mumbling = self.patient = self.faithful = False
         self.dropped: set[str] = set()
         self.doubled: set[str] = set()
@@ -955,7 +954,6 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "mumble": (Planted("D_TOKEN.id", always, turn("mumbling")),),
     "keep": (Planted("D_KEYEXPR.id", always, turn("patient")),),
     "faithful": (Planted("INIT.version", always, turn("faithful")),),
-    "endless": (Planted("D_QUERYABLE.id", at_least(1 << 16), turn("endless")),),
     "cling": (Planted("D_TOKEN.id", at_least(1 << 16), turn("clinging")),),
     "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
     "mute": (Planted("DECLARE.3", at_least(U16), mute),),

@@ -481,6 +481,7 @@ def test_canary_of_the_test_says_what_the_canary_of_the_oracles_says(tmp_path: P
         oracle.open()
         assert (oracle.routes, oracle.replies) == (True, True)
         assert oracle.look() is None
+        assert oracle.look_at_tokens() is None
         reader = BatchReader()
         theirs = said(
             batch
@@ -504,7 +505,7 @@ def test_canary_of_the_test_says_what_the_canary_of_the_oracles_says(tmp_path: P
         if seen.direction == "sent"
         for batch in [seen.raw[2:]]
     )
-    assert {name for name, *_ in theirs} == {"PUSH", "REQUEST", "RESPONSE", "DECLARE"}
+    assert {name for name, *_ in theirs} == {"PUSH", "REQUEST", "RESPONSE", "DECLARE", "INTEREST"}
     assert ours == theirs
     assert (standalone.FIRST_EXCHANGES, standalone.EXCHANGES) == (canary.FIRST_TRIES, canary.LOOKS)
     assert (standalone.COMMON, standalone.COMMON_TRIES) == (COMMON, canary.COMMON_TRIES)

@@ -1,4 +1,4 @@
-"""Tokens of sessions of ours and the ends of their queries, on the planted node."""
+"""Tokens of sessions of ours, on the planted node."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 from conformance.config import RunConfig
 from conformance.nodes import node_of
 from fuzz.lab import Lab
-from fuzz.oracles import Harm
+from fuzz.oracles import Harm, Patient, When
 from fuzz.oracles.canary import Canary
 from fuzz.regression import fails_on
+from fuzz.stages import stage_for
 from tests.fuzz.planted import FAULTS, command
 
 
@@ -21,7 +22,6 @@ from tests.fuzz.planted import FAULTS, command
     [
         ("cling", "token of a session that has ended is told"),
         ("forget", "token is not told"),
-        ("endless", "end of a query does not arrive"),
     ],
 )
 def test_what_others_are_not_told_is_a_finding_whose_test_fails_until_it_is_mended(
@@ -36,17 +36,36 @@ def test_what_others_are_not_told_is_a_finding_whose_test_fails_until_it_is_mend
     assert fails_on(command(), "disturbed", tried) is False
 
 
-def test_end_of_a_query_is_found_with_extensions_and_without(tmp_path: Path) -> None:
-    for name in ("pypi", command()):
-        config = RunConfig(node=name, run_dir=tmp_path, run_id="real", seed=1)
-        with node_of(config) as node:
-            birds = Canary(node, config.reply, random.Random())
-            birds.open()
-            assert (birds.ends, birds.tokens) == (True, True)
-            birds.close()
+def test_real_node_tells_of_tokens(tmp_path: Path) -> None:
+    config = RunConfig(node="pypi", run_dir=tmp_path, run_id="real", seed=1)
+    with node_of(config) as node:
+        birds = Canary(node, config.reply, random.Random())
+        birds.open()
+        assert birds.tokens
+        birds.close()
 
 
 def test_node_that_is_well_tells_of_tokens_as_long_as_they_are_there(tmp_path: Path) -> None:
     config = RunConfig(node=command(), run_dir=tmp_path, run_id="planted", seed=1)
     with Lab(config, node_of(config), seats=1) as lab:
         assert lab.play(FAULTS["cling"].trigger).objection is None
+
+
+def test_in_a_campaign_tokens_are_looked_at_now_and_then_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Canary] = []
+
+    def look(self: Canary) -> None:
+        looks.append(self)
+
+    monkeypatch.setattr(Canary, "look_at_tokens", look)
+    config = RunConfig(node=command(), run_dir=tmp_path, run_id="planted", seed=1)
+    with node_of(config) as node:
+        patient = Patient(stage_for("", node, config), config.reply)
+        patient.begin()
+        for thorough in (False, False, True, True):
+            patient.thorough = thorough
+            assert patient.examine(When.ODD, names=["tokens"]) is None
+        patient.close()
+    assert len(looks) == 3
