@@ -139,12 +139,7 @@ def keys(patient: Patient, played: Played | None) -> Objection | None:
     """Publications of ours for keys that cases use arrive."""
     birds = patient.canary
     trouble = birds.look_at_common() if birds is not None and birds.common.carried else None
-    if trouble is None or trouble.wrong is Wrong.ENDED:
-        # That is said by the oracle that looks at the sessions.
-        return None
-    if (Harm.DISTURBED, trouble.place) in patient.unjudged:
-        return None
-    return objection_of(patient, trouble, played, "keys")
+    return _besides(patient, trouble, played, "keys")
 
 
 @oracle(
@@ -161,13 +156,18 @@ def tokens(patient: Patient, played: Played | None) -> Objection | None:
         return None
     if not patient.thorough and now - patient.tokens_at < TOKENS_SECONDS:
         return None
-    trouble = birds.look_at_tokens()
+    trouble = birds.look_at_tokens(at_once=patient.thorough)
     patient.tokens_at = now
-    if trouble is None or trouble.wrong is Wrong.ENDED:
+    return _besides(patient, trouble, played, "tokens")
+
+
+def _besides(
+    patient: Patient, trouble: Trouble | None, played: Played | None, oracle: str
+) -> Objection | None:
+    """Returns what a look at more than sessions of ours found, unless it is that they end, which is said by ``canary``."""
+    if trouble is None or trouble.wrong is Wrong.ENDED or (Harm.DISTURBED, trouble.place) in patient.unjudged:
         return None
-    if (Harm.DISTURBED, trouble.place) in patient.unjudged:
-        return None
-    return objection_of(patient, trouble, played, "tokens")
+    return objection_of(patient, trouble, played, oracle)
 
 
 def objection_of(

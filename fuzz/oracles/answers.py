@@ -15,6 +15,7 @@ import re
 from fuzz.oracles.base import Harm, Objection, When, oracle
 from fuzz.oracles.patient import Patient
 from fuzz.player import Played
+from fuzz.player.player import DEAF_TIMES
 
 CARRIED = frozenset({"PUSH", "REQUEST", "RESPONSE", "DECLARE", "INTEREST", "OAM"})
 """Messages in which a node hands on what others said."""
@@ -52,7 +53,5 @@ def deaf(patient: Patient, played: Played | None) -> Objection | None:
     """The session of a case is answered or ended."""
     if played is None or not played.deaf:
         return None
-    detail = (
-        f"nothing is answered in a session for {patient.reply:g} s, and it is not ended; others are served"
-    )
+    detail = f"nothing is answered in a session for {DEAF_TIMES * patient.reply:g} s, and it is not ended; others are served"
     return patient.aftermath() or Objection("deaf", Harm.DEAF, "", detail)

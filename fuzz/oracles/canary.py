@@ -228,6 +228,9 @@ class Canary:
         self.tokens = False
         self._told = False
         self._guests = 0
+        self._ended = (
+            ""  # key of the token of the last session that has ended, if nobody has asked for it since
+        )
         self._number = 0
         self._seen = 0
         self._sent_at = 0.0
@@ -602,17 +605,24 @@ class Canary:
         answered = self.answers(self.subscriber, self.first_share)
         return missing if answered else None
 
-    def look_at_tokens(self) -> Trouble | None:
-        """Declares a token in a session that ends: it is told to who asks, and no more behind that end."""
-        wrong = self._wrong_token()
+    def look_at_tokens(self, *, at_once: bool = True) -> Trouble | None:
+        """Declares a token in a session that ends: it is told to who asks, and no more behind that end.
+
+        Args:
+            at_once: The latter is asked for now, where a node may take a moment to see the end; else by the next look.
+        """
+        wrong = self._wrong_token(at_once=at_once)
         if wrong is None:
             return self.trouble()
         if wrong is Wrong.MUTE:
             return self._of_end() or MUTE
         return Trouble(wrong, "", f"a {wrong} although sessions are answered")
 
-    def _wrong_token(self) -> Wrong | None:
+    def _wrong_token(self, *, at_once: bool = True) -> Wrong | None:
         """Returns what is wrong with a token of a session of ours that ends; None when nothing is."""
+        wrong = self._stuck_token()
+        if wrong is not None:
+            return wrong
         self._guests += 1
         key = f"{self.key}/{self._guests}"
         player = self._player
@@ -628,10 +638,16 @@ class Canary:
         finally:
             if "guest" in player.links:
                 player.links.pop("guest").close()
-        if told:
-            told = self._tells_token(key, wanted=False)
-            return Wrong.STUCK if told else None if told is False else Wrong.MUTE
-        return Wrong.MUTE if told is None else Wrong.UNTOLD
+        if not told:
+            return Wrong.MUTE if told is None else Wrong.UNTOLD
+        self._ended = key
+        return self._stuck_token() if at_once else None
+
+    def _stuck_token(self) -> Wrong | None:
+        """Returns what is wrong with the token of the last session that has ended; None when nothing is, or there is none."""
+        key, self._ended = self._ended, ""
+        told = self._tells_token(key, wanted=False) if key else False
+        return Wrong.STUCK if told else None if told is False else Wrong.MUTE
 
     def _tells_token(self, key: str, *, wanted: bool) -> bool | None:
         """Asks which tokens there are of a key, again where the answer is not the wanted one; None when none comes."""

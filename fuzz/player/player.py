@@ -340,7 +340,7 @@ class Player:
         wanted = pipe.finals + 1
         for question in questions_of(self.fencing, pipe.state, (pipe.sn, pipe.sn_be), pipe.sn_mask):
             pipe.send(question.fill(pipe), AGAIN)
-        answered = yield from self._await(pipe, wanted, self.reply)
+        answered = yield from self._await(pipe, wanted, DEAF_TIMES * self.reply)
         if not answered and self._in_step(pipe, played):
             played.deaf = True
         # Its numbers are no good any more.
@@ -515,6 +515,9 @@ MOST_BYTEWISE = 4096
 
 MOST_OWED = 1 << 18
 """Bytes behind which a node that is well answers within T1."""
+
+DEAF_TIMES = 3
+"""So many times T1 a session is waited for that answers nothing, before the node is said to be deaf there."""
 
 AGAIN = "fence again"
 """Note of a fence that is sent because the first one was not answered."""

@@ -11,7 +11,7 @@ from conformance.config import RunConfig
 from conformance.nodes import node_of
 from fuzz.lab import Lab
 from fuzz.oracles import Harm, Patient, When
-from fuzz.oracles.canary import Canary
+from fuzz.oracles.canary import Canary, Wrong
 from fuzz.regression import fails_on
 from fuzz.stages import stage_for
 from tests.fuzz.planted import FAULTS, command
@@ -54,10 +54,10 @@ def test_node_that_is_well_tells_of_tokens_as_long_as_they_are_there(tmp_path: P
 def test_in_a_campaign_tokens_are_looked_at_now_and_then_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[Canary] = []
+    looks: list[bool] = []
 
-    def look(self: Canary) -> None:
-        looks.append(self)
+    def look(self: Canary, *, at_once: bool) -> None:  # noqa: ARG001
+        looks.append(at_once)
 
     monkeypatch.setattr(Canary, "look_at_tokens", look)
     config = RunConfig(node=command(), run_dir=tmp_path, run_id="planted", seed=1)
@@ -68,4 +68,22 @@ def test_in_a_campaign_tokens_are_looked_at_now_and_then_only(
             patient.thorough = thorough
             assert patient.examine(When.ODD, names=["tokens"]) is None
         patient.close()
-    assert len(looks) == 3
+    assert looks == [False, True, True]
+
+
+@pytest.mark.parametrize(("fault", "wrong"), [("", None), ("cling", Wrong.STUCK)])
+def test_end_of_a_token_is_asked_for_by_the_next_look_where_it_does_not_matter(
+    tmp_path: Path, fault: str, wrong: Wrong | None
+) -> None:
+    config = RunConfig(node=command(fault), run_dir=tmp_path, run_id="planted", seed=1)
+    with node_of(config) as node:
+        birds = Canary(node, config.reply, random.Random())
+        birds.open()
+        assert birds.tokens
+        if fault:
+            player = stage_for("", node, config).player(random.Random())
+            player.play(FAULTS[fault].trigger)
+        assert birds.look_at_tokens(at_once=False) is None
+        trouble = birds.look_at_tokens(at_once=False)
+        assert (trouble and trouble.wrong) is wrong
+        birds.close()
