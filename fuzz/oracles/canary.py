@@ -24,7 +24,7 @@ from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
-from fuzz.player import Answer, Answers, Initiator, NotReached, Pipe, Player, Trace
+from fuzz.player import Answer, Answers, Initiator, NotReached, Pipe, Player, Trace, run
 from fuzz.player.answers import OURS
 from fuzz.player.sessions import frame
 from fuzz.states import State
@@ -629,7 +629,10 @@ class Canary:
         try:
             guest = player.reach(State.OPEN, "guest")
             player.say(guest, frame(Declare(body=DeclareToken(entity_id=1, key_suffix=key))), "token")
-            player.fence(guest)
+            if self.tokens:
+                player.fence(guest)
+            else:
+                run(player.fenced(guest))
             told = self._tells_token(key, wanted=True)
             guest.receive()
             if told is False and guest.finals < guest.fences:

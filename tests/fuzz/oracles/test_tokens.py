@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -38,11 +39,9 @@ def test_what_others_are_not_told_is_a_finding_whose_test_fails_until_it_is_mend
 
 def test_real_node_tells_of_tokens(tmp_path: Path) -> None:
     config = RunConfig(node="pypi", run_dir=tmp_path, run_id="real", seed=1)
-    with node_of(config) as node:
-        birds = Canary(node, config.reply, random.Random())
+    with node_of(config) as node, closing(Canary(node, config.reply, random.Random())) as birds:
         birds.open()
         assert birds.tokens
-        birds.close()
 
 
 def test_node_that_is_well_tells_of_tokens_as_long_as_they_are_there(tmp_path: Path) -> None:
@@ -76,8 +75,7 @@ def test_end_of_a_token_is_asked_for_by_the_next_look_where_it_does_not_matter(
     tmp_path: Path, fault: str, wrong: Wrong | None
 ) -> None:
     config = RunConfig(node=command(fault), run_dir=tmp_path, run_id="planted", seed=1)
-    with node_of(config) as node:
-        birds = Canary(node, config.reply, random.Random())
+    with node_of(config) as node, closing(Canary(node, config.reply, random.Random())) as birds:
         birds.open()
         assert birds.tokens
         if fault:
@@ -86,4 +84,3 @@ def test_end_of_a_token_is_asked_for_by_the_next_look_where_it_does_not_matter(
         assert birds.look_at_tokens(at_once=False) is None
         trouble = birds.look_at_tokens(at_once=False)
         assert (trouble and trouble.wrong) is wrong
-        birds.close()
