@@ -511,7 +511,9 @@ IN_ORDER = "-o", "tcp.reassemble_out_of_order:TRUE"
 """Else Wireshark shows a dissector nothing of what was acknowledged before it was captured."""
 
 
-@pytest.mark.parametrize("stem", ["compression", "lowlatency", "mixed", "query", "routers", "datagrams"])
+@pytest.mark.parametrize(
+    "stem", ["aggregation", "compression", "lowlatency", "mixed", "query", "routers", "datagrams"]
+)
 def test_capture_that_is_out_of_order_accuses_nobody(stem: str, tmp_path: Path) -> None:
     path = disordered(stem, tmp_path)
     assert experts(path) == experts(path, *IN_ORDER) == experts(path, *IN_ORDER, "-2") == []
