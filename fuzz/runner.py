@@ -389,14 +389,21 @@ class Runner:
         return Boo(make, self, self._database, self._web)
 
     def minimise(self) -> None:
-        """Makes the findings smaller that are not yet."""
+        """Looks into the findings that there was no time for, and makes those smaller that are not yet."""
 
-        def begin(number: int, count: int) -> None:
-            self.summary.findings = list(self._triage.findings.values())
-            self._tell(f"making findings smaller, {number} of {count}")
+        def begin(doing: str) -> Callable[[int, int], None]:
+            def tell(number: int, count: int) -> None:
+                self.summary.findings = list(self._triage.findings.values())
+                self._tell(f"{doing}, {number} of {count}")
+
+            return tell
 
         try:
-            self._triage.minimise_all(self._minimise, begin)
+            if self._minimise:
+                self._triage.catch_up(
+                    self._minimise, begin("looking into findings that there was no time for")
+                )
+            self._triage.minimise_all(self._minimise, begin("making findings smaller"))
         except KeyboardInterrupt:
             self.summary.interrupted = True
         self.summary.findings = list(self._triage.findings.values())

@@ -151,7 +151,8 @@ def add_run(commands: Any) -> None:
         metavar="TIME",
         type=spare_of,
         default=20.0,
-        help="for making each finding smaller, 0 for not at all (default: 20s)",
+        help="for making each finding smaller, and for trying it again behind the run where there was no time before; "
+        "0 for not at all (default: 20s)",
     )
     how.add_argument(
         "--corpus", metavar="DIR", type=Path, help="where messages with new answers are kept from run to run"

@@ -75,7 +75,7 @@ class Open:
         seconds: So long it may take.
         before: What was played in front of those, for when they show nothing.
         buckets: Those that the rows of the cases have behind which it was seen.
-        finding: What is being confirmed; None while the case that did it is looked for.
+        finding: What is being confirmed; None while the case that did it is looked for. In the end what it is taken for.
         job: What is under way; None while it waits.
         again: What else was met that looks the same.
         looked: How many of those were looked into, because what was seen first showed nothing.
@@ -158,6 +158,7 @@ class Triage:
         self._latest = math.inf
         self._small: Future[bool] | None = None
         self._large: list[Finding] = []
+        self._late: list[tuple[Open, Finding]] = []
         self._writing = threading.Lock()
         self._attribution = Attribution(lab, self.findings, self._over)
         self._confirming = Confirming(lab, self._over, self._save)
@@ -317,6 +318,28 @@ class Triage:
             self._thread = None
         self._latest = math.inf
 
+    def catch_up(self, seconds: float, begin: Callable[[int, int], None]) -> None:
+        """Looks into what there was no time for in ``finish``, behind the campaign.
+
+        Args:
+            seconds: For each.
+            begin: Is told the number of each before it is its turn, and how many there are.
+        """
+        late, self._late = self._late, []
+        for number, (one, finding) in enumerate(late, 1):
+            if self.findings.get(finding.bucket) is not finding or finding.confirmed[1]:
+                # Met again and looked into meanwhile.
+                continue
+            begin(number, len(late))
+            look = Open(finding, one.objection, one.suspects, seconds, one.before)
+            self._open.append(look)
+            self.finish(2 * seconds)
+            shown = look.finding
+            if shown is not None and shown is not finding and self._is_kept(finding):
+                # One hit of both is that which was looked into.
+                finding.hits -= 1
+                self._join(finding, shown, "that is what it is when it is tried again")
+
     def _collect_small(self) -> bool:
         """Takes in what was made smaller, and begins with the next; returns whether something became smaller."""
         if self._small is not None:
@@ -436,6 +459,8 @@ class Triage:
                 self._confirming.settle(finding, [])
             finding = self._joined_to_other(finding)
         self._close(one, finding)
+        if not finding.confirmed[1] and self._over(math.inf):
+            self._late.append((one, finding))
         smaller = self._minimising and finding.status == CONFIRMED and finding.minimised is None
         if smaller or self._to_compare(finding):
             self._large = [*self._large, finding] if finding not in self._large else self._large
@@ -458,6 +483,7 @@ class Triage:
     def _close(self, one: Open, finding: Finding) -> None:
         """Takes what was looked into for a finding: what else was met that looks the same, and what was left out."""
         self._open.remove(one)
+        one.finding = finding
         self._left_out.release(one.causes)
         self._enter(finding, one.objection)
         for objection, suspect in one.again:

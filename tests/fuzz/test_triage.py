@@ -387,6 +387,9 @@ def test_joined_suspects_share_the_links_that_they_shared() -> None:
 # Beside the campaign ---------------------------------------------------------------------------------
 
 
+SEGV = Objection("process", Harm.CRASH, "SIGSEGV", "the process died of SIGSEGV")
+
+
 class Slowly:
     """A fault that shows only once somebody lets it."""
 
@@ -485,6 +488,33 @@ def test_what_there_is_no_time_for_any_more_is_kept_as_it_was_seen(
         assert [finding.status for finding in made.findings.values()] == [status, FLAKY]
         kept = [Finding.load(folder) for folder in (run / "findings").iterdir()]
         assert {finding.bucket for finding in kept} == set(made.findings)
+
+
+@pytest.mark.parametrize("objection", [CRASH, SEGV, STALL])
+def test_what_there_was_no_time_for_is_looked_into_behind_the_campaign(
+    run: Path, objection: Objection
+) -> None:
+    fault = Slowly(on(b"bad", objection))
+    with triage_of(run, fault) as made:
+        # The first is under way when the time is over, the second waits.
+        made.take(panic("panicked at a/b.rs:9:1: no", "a/b.rs:9"), [suspect(99, b"good")], 30)
+        assert fault.begun.wait(30)
+        made.take(objection, [*others(50), suspect(51, b"bad", message="JOIN"), suspect(52, b"harmless")], 30)
+        fault.let.set()
+        made.finish(0)
+        seen = [finding for finding in made.findings.values() if finding.harm is objection.harm]
+        assert [(finding.confirmed, finding.hits) for finding in seen] == [((0, 0), 1)]
+        told: list[tuple[int, int]] = []
+        made.catch_up(30, lambda number, count: told.append((number, count)))
+        assert told == [(1, 2), (2, 2)]
+        (finding,) = [finding for finding in made.findings.values() if finding.harm is objection.harm]
+        assert (finding.status, finding.confirmed, finding.case, finding.hits) == (CONFIRMED, (3, 3), 51, 1)
+        kept = [Finding.load(folder) for folder in (run / "findings").iterdir()]
+        assert {finding.bucket for finding in kept} == set(made.findings)
+        # Rows that name it as it seemed lead to what it is.
+        assert seen[0].bucket in {finding.bucket, *finding.case_buckets}
+        made.catch_up(30, lambda number, count: told.append((number, count)))
+        assert len(told) == 2
 
 
 @pytest.mark.parametrize("fault", [on(b"bad", STALL), never])
@@ -819,8 +849,6 @@ def test_what_nobody_can_tell_and_looks_like_what_needs_no_message_is_counted_th
 
 
 # Without its message ---------------------------------------------------------------------------------
-
-SEGV = Objection("process", Harm.CRASH, "SIGSEGV", "the process died of SIGSEGV")
 
 
 def test_what_ordinary_traffic_brings_about_is_one_finding_and_laid_on_no_message(run: Path) -> None:
