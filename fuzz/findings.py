@@ -74,6 +74,7 @@ SPOILT = frozenset(
         Wrong.ASTRAY,
         Wrong.REPLY_CHANGED,
         Wrong.REPLY_ASTRAY,
+        Wrong.MISNUMBERED,
         Wrong.COMMON_CHANGED,
         Wrong.COMMON_TWICE,
     }

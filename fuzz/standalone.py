@@ -15,7 +15,7 @@ import socket
 import tempfile
 import time
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
@@ -24,6 +24,8 @@ from conformance.config import UNIX, Locator, RunConfig, prepare_run_dir
 from conformance.errors import HarnessError, LinkFailed, LocalError, NotApplicable, Unmet
 from conformance.link.tls import client_context
 from conformance.nodes import Node, node_of
+from conformance.observe import History
+from conformance.session.lanes import Consecutive
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
 from scapy_layers.codes import InterestMode, Kind, QueryTarget
@@ -539,7 +541,10 @@ class Replay:
             for _ in range(3):
                 self._testers.append(self.node.tester(PATIENCE))
                 ends.append(self._testers[-1].session())
-            return Canary(*ends, begin=lambda: self.node.tester(PATIENCE))
+            histories = [
+                (end.name, tester.history) for end, tester in zip(ends, self._testers[-3:], strict=True)
+            ]
+            return Canary(*ends, histories=histories, begin=lambda: self.node.tester(PATIENCE))
         except TROUBLE:
             return None
 
@@ -554,6 +559,7 @@ class Canary:
         publisher: Publishes and asks.
         subscriber: Subscribes and replies.
         idler: Asks for nothing.
+        histories: What went over their links, by the names of those.
         begin: Returns who opens one more session.
 
     Raises:
@@ -566,9 +572,11 @@ class Canary:
         subscriber: SessionEnd,
         idler: SessionEnd,
         *,
+        histories: Sequence[tuple[str, History]],
         begin: Callable[[], Tester],
     ) -> None:
         self._begin = begin
+        self._histories = histories
         self._guests = 0
         self._publisher, self._subscriber, self._idler = publisher, subscriber, idler
         self._sent: list[bytes] = []
@@ -614,6 +622,13 @@ class Canary:
                 else:
                     self._judge(bytes(getattr(push.body, "data", b"")))
 
+    def _count(self) -> None:
+        """Sees whether the numbers of what came follow one another."""
+        for link, history in self._histories:
+            said = (seen.message for seen in history.received(link) if seen.carrier is None)
+            if wrong := Consecutive().wrong(said):
+                self._note("numbers", f"the node leaves numbers out, or says them again: {wrong}")
+
     def _judge(self, data: bytes) -> None:
         """Tells whether a publication comes once, whole and in order.
 
@@ -639,6 +654,7 @@ class Canary:
 
     def bear(self) -> None:
         """Passes over what the node has spoilt up to now, from now on."""
+        self._count()
         self._borne |= set(self._spoilt)
         self._spoilt.clear()
 
@@ -693,6 +709,7 @@ class Canary:
             return f"what others send each other does not arrive any more: {error}"
         self._subscriber.wait(lambda: False, HEARING)
         self._hear()
+        self._count()
         return "; ".join(self._spoilt.values())
 
     def _arrives_on(self, key: str, *, overlapping: bool = False) -> bool:

@@ -6,7 +6,7 @@ A lane is a pair of channel (reliable or best-effort) and priority; each counts 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from conformance.errors import LocalError, RemoteError
@@ -310,10 +310,37 @@ class Inbox:
             return []
 
     def _lane_of(self, message: Frame | Fragment) -> LaneKey:
-        priority = int(Priority.DATA)
-        for extension in message.extensions or ():
-            if isinstance(extension, Lane):
-                priority = int(extension.priority)
+        reliable, priority = lane_of(message)
         if not self._policy.accepts_lane(priority, qos=self._agreed.qos):
             raise RemoteError(f"lane {priority} without QoS agreed")
-        return bool(message.value("R")), priority
+        return reliable, priority
+
+
+def lane_of(message: Frame | Fragment) -> LaneKey:
+    """Returns the lane of a FRAME or FRAGMENT."""
+    priority = int(Priority.DATA)
+    for extension in message.extensions or ():
+        if isinstance(extension, Lane):
+            priority = int(extension.priority)
+    return bool(message.value("R")), priority
+
+
+class Consecutive:
+    """Sees whether the numbers of each reliable lane follow one another, in a session over a stream, which loses none."""
+
+    def __init__(self) -> None:
+        self._last: dict[LaneKey, int] = {}
+
+    def wrong(self, messages: Iterable[Message]) -> str:
+        """Takes the transport messages that came next; returns which number is not the one due, or nothing."""
+        wrong = ""
+        for message in messages:
+            if not isinstance(message, Frame | Fragment):
+                continue
+            lane, sn = lane_of(message), int(message.sn)
+            last = self._last.get(lane) if lane[0] else None
+            self._last[lane] = sn
+            # Which resolution was agreed is not asked: behind the largest number of each comes 0.
+            if last is not None and sn != last + 1 and (sn or last not in sequence.LARGEST):
+                wrong = wrong or f"{message.name} {sn} comes behind {last} on a reliable lane"
+        return wrong

@@ -12,6 +12,9 @@ in the smaller range, which both accept.
 WRITTEN_BITS = (8, 16, 32, 64)
 """Bits by the page: what a node may send at most."""
 
+LARGEST = frozenset((1 << bits) - 1 for bits in USED_BITS + WRITTEN_BITS)
+"""Numbers behind which 0 may come."""
+
 
 def mask(resolution: int) -> int:
     """Returns the largest sequence number in use for a resolution code."""

@@ -102,7 +102,7 @@ def ping(patient: Patient, played: Played | None) -> Objection | None:
 
 @oracle(
     "canary",
-    "sessions of ours live on, and what they send each other arrives once, whole, in order and in time",
+    "sessions of ours live on, what they send each other arrives once, whole, in order and in time, numbered in turn",
     When.BEAT,
     "a node that carries publications",
 )

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from conformance.nodes.base import Node
+from conformance.session.lanes import Consecutive
 from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
@@ -116,6 +117,7 @@ class Wrong(StrEnum):
     REPLY_ASTRAY = "reply to another query"
     MUTE = "session not answered"
     ENDED = "session ended"
+    MISNUMBERED = "sequence number out of turn"
     COMMON_SILENT = "publications for a common key do not arrive"
     COMMON_CHANGED = "publication for a common key changed"
     COMMON_TWICE = "publication for a common key twice"
@@ -241,6 +243,8 @@ class Canary:
         self._queried = self._replied = 0
         self._query_at = 0.0
         self._wrong: deque[Trouble] = deque()
+        self._consecutive: dict[Pipe, Consecutive] = {}
+        self._uncounted: list[tuple[Pipe, bytes]] = []
         self._keep_at = 0.0
         self._said_at: dict[Pipe, float] = {}
         self._excused: dict[Pipe, float] = {}
@@ -309,6 +313,7 @@ class Canary:
             if now - self._said_at[pipe] >= KEEP_SECONDS:
                 self._write(pipe, _KEEP_ALIVE)
             self._take(pipe)
+        self._count()
 
     def neglected(self, pipe: Pipe) -> bool:
         """Tells whether we are silent, or were until a moment ago, for so long that a node may end the session."""
@@ -346,6 +351,8 @@ class Canary:
             messages.append(head + self._mark(b"q", self._query))
         if messages:
             self._say(self.publisher, *messages)
+        # Meanwhile the node is at work.
+        self._count()
 
     def _mark(self, kind: bytes, number: int) -> bytes:
         return b"%b%b%012d" % (self._word, kind, number)
@@ -387,6 +394,8 @@ class Canary:
         if not pipe.inbox:
             return
         for answer in pipe.take():
+            if pipe.stream:
+                self._uncounted.append((pipe, answer.batch))
             if OURS in answer.batch:
                 self._take_common(pipe, answer.batch)
             self._told |= "D_TOKEN" in answer.names
@@ -402,6 +411,14 @@ class Canary:
             self.common.take(batch)
         elif pipe is self.idler:
             self._note(Wrong.ASTRAY, "a session receives a publication for a key that it did not ask for")
+
+    def _count(self) -> None:
+        """Sees whether the numbers of what came follow one another."""
+        for pipe, batch in self._uncounted:
+            wrong = self._consecutive.setdefault(pipe, Consecutive()).wrong(contents(batch).messages)
+            if wrong:
+                self._note(Wrong.MISNUMBERED, f"the node leaves numbers out, or says them again: {wrong}")
+        self._uncounted.clear()
 
     def _find(self, pipe: Pipe, batch: bytes) -> None:
         """Finds what carries our word in a batch."""
@@ -775,15 +792,19 @@ class Canary:
         if not self.asked:
             return self._long_overdue()
         watch = Watch()
+        read_at = None
         # The second time for a reply of ours to a query that came only now.
         for _ in range(2):
+            replied = self._queried >= self._query
             for pipe in (self.publisher, self.subscriber, self.publisher):
                 if not self.answers(pipe, self.first_share):
                     return self._of_end() or MUTE
+            if replied and read_at is None:
+                read_at = time.perf_counter()
             # A node may hand on by another thread than the one that answers.
             if self._hear(self._settled, self.reply if watch.busy else 2 * self.odd_age):
                 return self._wrong.popleft() if self._wrong else None
-        return self._missed("although sessions are answered")
+        return self._missed("although sessions are answered", read_at)
 
     def _long_overdue(self) -> Trouble | None:
         """The same where sessions cannot be asked: only time tells, and more of it on a busy machine."""
@@ -794,7 +815,13 @@ class Canary:
             return self._wrong.popleft() if self._wrong else None
         return self._missed(f"in {self.patience:g} s")
 
-    def _missed(self, how: str) -> Trouble | None:
+    def _missed(self, how: str, read_at: float | None = None) -> Trouble | None:
+        """Returns what it means that something has not come.
+
+        Args:
+            how: How long it was waited for.
+            read_at: When the node had read our reply for sure; None for now.
+        """
         ended = self._of_end()
         if ended is not None:
             return ended
@@ -804,7 +831,7 @@ class Canary:
         if not lost:
             if queried < self._query:
                 return Trouble(Wrong.UNREPLIED, "", f"a query does not arrive at our queryable {how}")
-            if time.perf_counter() - self._query_at > WAITING_MS / 1000:
+            if (read_at or time.perf_counter()) - self._query_at > WAITING_MS / 1000:
                 # The node was at something else, and had to give the query up before it read our reply. One that
                 # loses replies loses the next one too.
                 return None

@@ -226,6 +226,11 @@ FAULTS: dict[str, Fault] = {
             declared(UndeclareSubscriber(entity_id=1)),
         ),
     ),
+    "skip": Fault(
+        "leaves out sequence numbers behind a subscriber with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareSubscriber(entity_id=U32, key_suffix=KEY))),
+    ),
     "undue": Fault(
         "closes the oldest session of another at the highest queryable id",
         ("undue", "disturbed"),

@@ -180,6 +180,8 @@ class Link:
             self.node.dirty.add(self)
 
     def next_sn(self) -> bytes:
+        if self.node.skipping and not self.sn % 4:
+            self.sn += 1
         number, self.sn = self.sn, self.sn + 1 & self.mask
         return vle(number)
 
@@ -590,6 +592,7 @@ class Node:
         losing: One publication in three is lost.
         dropped: Keys that are not carried any more.
         doubled: Keys of which everything is handed on twice.
+        skipping: One sequence number in four is left out.
         slow: Seconds added to each batch.
         mumbling: No KEEP_ALIVE is said any more.
         clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens.
@@ -614,7 +617,7 @@ class Node:
         self.kinds: dict[str, dict[Link, dict[int, str]]] = {kind: {} for kind in DECLARED.values()}
         self.requests = 0
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
-        self.clinging = self.forgetful = False
+        self.clinging = self.forgetful = self.skipping = False
         self.mumbling = self.patient = self.faithful = False
         self.dropped: set[str] = set()
         self.doubled: set[str] = set()
@@ -950,6 +953,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "dropkey": (Planted("DEL.timestamp", always, drop),),
     "doublekey": (Planted("PUT.size", at_least(255), double),),
     "takeaway": (Planted("U_SUBSCRIBER.id", always, take_away),),
+    "skip": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("skipping")),),
     "undue": (Planted("D_QUERYABLE.id", at_least(U32), undue),),
     "mumble": (Planted("D_TOKEN.id", always, turn("mumbling")),),
     "keep": (Planted("D_KEYEXPR.id", always, turn("patient")),),

@@ -572,6 +572,7 @@ def test_what_a_node_spoils_from_the_start_fails_the_regression_test_of_that(
 def test_publications_are_judged_as_the_oracles_do() -> None:
     made = object.__new__(standalone.Canary)
     made._sent, made._arrived, made._spoilt, made._borne = [b"w1", b"w2", b"w3"], set(), {}, set()
+    made._histories = []
     made._word = b"w"
     # The one without our word is somebody else's.
     for data in (b"w1", b"x", b"w3", b"w2", b"w2", b"xw"):
@@ -607,19 +608,20 @@ def test_a_publication_that_nobody_asked_for_fails_the_regression_test(
 
 
 @pytest.mark.parametrize(
-    ("fault", "place"),
+    ("fault", "oracle", "place"),
     [
-        ("dropkey", Wrong.COMMON_SILENT),
-        ("doublekey", Wrong.COMMON_TWICE),
-        ("takeaway", Wrong.COMMON_SILENT),
+        ("dropkey", "keys", Wrong.COMMON_SILENT),
+        ("doublekey", "keys", Wrong.COMMON_TWICE),
+        ("takeaway", "keys", Wrong.COMMON_SILENT),
+        ("skip", "canary", Wrong.MISNUMBERED),
     ],
 )
-def test_a_node_that_loses_a_single_key_is_told_and_fails_the_regression_test(
-    tmp_path: Path, fault: str, place: str
+def test_a_node_that_spoils_one_thing_for_others_is_told_and_fails_the_regression_test(
+    tmp_path: Path, fault: str, oracle: str, place: str
 ) -> None:
     tried = tried_on(tmp_path / "run", FAULTS[fault].trigger, fault)
     assert tried.objection is not None
-    assert (tried.objection.oracle, tried.objection.harm) == ("keys", Harm.DISTURBED)
+    assert (tried.objection.oracle, tried.objection.harm) == (oracle, Harm.DISTURBED)
     assert tried.objection.place == place
     assert fails_on(command(fault), "disturbed", tried) is True
     assert fails_on(command(), "disturbed", tried) is False
