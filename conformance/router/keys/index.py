@@ -96,8 +96,31 @@ class KeyIndex(Generic[T]):
             return found
         places = places_of(keyexpr)
         near = [*shelf.wild.near(places), *(shelf.plain.near(places) if wild else ())]
-        found += [key for key, sure in near if (sure and not verbatim) or intersects(key, keyexpr)]
-        return found
+        if verbatim:
+            return found + [key for key, _ in near if intersects(key, keyexpr)]
+        return found + [key for key, sure in near if sure or _meets(key, keyexpr)]
+
+
+def _meets(a: str, b: str) -> bool:
+    """Tells whether two valid keys without verbatim chunks intersect."""
+    if is_wild(a) and is_wild(b):
+        return intersects(a, b)
+    wide, plain = (a, b) if is_wild(a) else (b, a)
+    head, *middle = wide.split("**")
+    if not middle or "*" in head or any("*" in piece for piece in middle):
+        return intersects(a, b)
+    # With no wildcard but ``**`` it is the text between them that has to be found, each piece as far in front as it can.
+    *middle, tail = middle
+    text, tail = f"/{plain}/", f"{tail}/"
+    if not text.startswith(f"/{head}"):
+        return False
+    at = len(head)
+    for piece in middle:
+        found = text.find(piece, at)
+        if found < 0:
+            return False
+        at = found + len(piece) - 1
+    return text.endswith(tail) and at <= len(text) - len(tail)
 
 
 def is_wild(keyexpr: str) -> bool:

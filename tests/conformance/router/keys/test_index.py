@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conformance.router.keys import KeyIndex
+from conformance.router.keys.index import _meets
 from conformance.router.keys.wild import DEPTH
 from scapy_layers.keyexpr import canonical, intersects
 
@@ -65,6 +66,16 @@ def test_index_finds_what_intersects_among_deep_keys(stored: list[str], asked: l
         index.add(key, number)
     for key in asked:
         assert found(index, key) == sorted(other for other in stored if intersects(other, key))
+
+
+few = st.lists(st.sampled_from(["a", "ab", "**"]), min_size=1, max_size=6).map("/".join).map(canonical)
+"""With no wildcard but ``**``, which meet one another often."""
+
+
+@settings(max_examples=1000, deadline=None)
+@given(few, few)
+def test_texts_between_wildcards_are_found_as_chunks_are(a: str, b: str) -> None:
+    assert _meets(a, b) is intersects(a, b)
 
 
 @settings(max_examples=200, deadline=None)
