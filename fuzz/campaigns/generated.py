@@ -9,6 +9,7 @@ tests of those (``tests/agreement``).
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -26,9 +27,9 @@ EACH = 48
 """So many messages are drawn at once: it takes some tenths of a second."""
 
 CHUNKS = 24
-"""So many times are messages of a layer drawn in a run; the sources share them."""
+"""So many times are messages of a layer drawn in a run at most, only when they are due; the sources share them."""
 
-CASES = 400
+CASES = 80
 """A source takes other messages after so many cases."""
 
 SINGLES = 12
@@ -80,19 +81,19 @@ class Generated(Source):
 
     def cases(self, rng: random.Random) -> Iterator[Case]:
         """Yields some sequences."""
-        drawn = self._draw(rng)
+        drawn = self._draw(0)
         for _ in range(SINGLES):
             yield self._case(drawn, rng)
 
     def more(self, rng: random.Random) -> Iterator[Case]:
         """Yields sequences; every now and then of other messages."""
-        while True:
-            drawn = self._draw(rng)
+        for number in itertools.count():
+            drawn = self._draw(number)
             for _ in range(CASES):
                 yield self._case(drawn, rng)
 
-    def _draw(self, rng: random.Random) -> Drawn:
-        return _drawn(self._kind, self._seed * CHUNKS + int(rng.random() * CHUNKS))
+    def _draw(self, number: int) -> Drawn:
+        return _drawn(self._kind, self._seed * CHUNKS + number % CHUNKS)
 
     def _case(self, drawn: Drawn, rng: random.Random) -> Case:
         chosen = [
