@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 
@@ -149,9 +148,12 @@ class Vigil:
         self._since[place] = time.monotonic()
         if self._unjudged(place):
             return
-        # Whether new sessions are taken is for others to say.
-        with suppress(NotReached):
+        try:
             OWED[place].begin(self._player, place)
+        except NotReached:
+            # Whether new sessions are taken is for others to say; on what is left of this one something else is owed.
+            if place in self._player.links:
+                self._player.links.pop(place).close()
 
     def look(self) -> str:
         """Returns what is overdue, or nothing; what was given is owed anew from here on."""

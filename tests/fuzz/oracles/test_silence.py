@@ -13,6 +13,7 @@ from fuzz import standalone
 from fuzz.lab import Lab, Tried
 from fuzz.oracles import Harm, When
 from fuzz.oracles.vigil import HALF_OPEN, OWED, lease_of
+from fuzz.player import NotReached, Player
 from fuzz.regression import fails_on
 from fuzz.script import Script
 from scapy_layers.transport import Open
@@ -61,6 +62,26 @@ def test_of_links_without_a_session_one_is_open_by_turns(monkeypatch: pytest.Mon
         for _ in range(3):
             assert vigil.look() == ""
         assert [place for place in asked if place in HALF_OPEN] == [*HALF_OPEN, HALF_OPEN[0]]
+
+
+@pytest.mark.parametrize("place", OWED)
+def test_link_that_could_not_be_begun_is_owed_nothing(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    begin = OWED[place].begin
+
+    def broken(player: Player, name: str) -> None:
+        begin(player, name)
+        raise NotReached("expected OPEN, seen nothing in 1 s")
+
+    with RouterNode() as node, patient_of(node) as patient:
+        vigil = patient.vigil
+        assert vigil is not None
+        monkeypatch.setitem(OWED, place, replace(OWED[place], begin=broken, seconds=0.0))
+        vigil.begin(place)
+        assert vigil.look() == ""
+        monkeypatch.setitem(OWED, place, replace(OWED[place], begin=begin))
+        # It is begun anew.
+        assert vigil.look() == ""
+        assert vigil._player.links
 
 
 def test_what_is_not_judged_any_more_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
