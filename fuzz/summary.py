@@ -250,7 +250,7 @@ def _hits(row: FindingRow) -> str:
 
 def _confirmed(row: FindingRow) -> str:
     if not row.tries:
-        return "not tried again"
+        return "not tried again" if row.message else "which case did it is not known"
     return f"again on a fresh node {row.confirmed} of {row.tries} times"
 
 

@@ -57,6 +57,14 @@ def test_text_has_rates_coverage_findings_and_how_to_repeat() -> None:
     assert "2 restarts, the longest 0.70 s" in text
 
 
+@pytest.mark.parametrize(
+    ("message", "words"), [("PUSH", "; not tried again"), ("", "; which case did it is not known")]
+)
+def test_what_never_came_again_is_said_as_far_as_it_is_known(message: str, words: str) -> None:
+    seen = finding("crash SIGSEGV session", status="seen", message=message, confirmed=0, tries=0)
+    assert words in as_text(outcome(findings=[seen]), "runs/r")
+
+
 def test_what_the_dearest_oracles_cost_is_told_of_all_processes() -> None:
     one = outcome(
         lost=2.0,
