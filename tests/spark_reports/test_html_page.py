@@ -209,7 +209,7 @@ def test_every_part_of_a_report_is_on_the_page() -> None:
         "crash: INIT.lease: thread panicked at link 0",
         "reopened",
         "after 39 cases of that run",
-        "zenoh-fuzz replay runs/20260112T100000Z-000b/findings/crash-init.lease-thread-panicked-at-link-0",
+        "zenoh-fuzz replay findings/crash-init.lease-thread-panicked-at-link-0",
         "pytest conformance/suite/test_init.py::test_zn_init_000 --node pypi --seed 7",
         "40 % slower than the baseline (p 0.002)",
         "open-ack-lease",
