@@ -190,6 +190,14 @@ def test_page_names_the_first_release_that_differs(parts: SimpleNamespace) -> No
     assert "What releases show differently" not in html(parts.report())
 
 
+def test_that_nothing_changed_is_said_only_of_what_the_newest_run_got_to() -> None:
+    found = example_report(changes=(), findings=(), lost=(), trends=(), gates=(), flaky=())
+    cut = dataclasses.replace(found.runs[0], state="cut off")
+    words = "in what the newest runs got to, the same checks fail"
+    assert words not in html(found)
+    assert words in html(dataclasses.replace(found, runs=(cut, *found.runs[1:])))
+
+
 def test_command_that_is_copied_is_one_whole_line() -> None:
     change = example_report().changes[0]
     for command, shown in ((f"a\nb {'c' * 300}", f"a b {'c' * 300}"), ("d" * 700, None)):
