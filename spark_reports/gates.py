@@ -11,13 +11,13 @@ import re
 import tomllib
 import typing
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from spark_reports.errors import DataTrouble, GateFailed, WrongUse
-from spark_reports.folders import COMPLETE, CUT_OFF, DUPLICATE, FAILED, RUNNING, is_time
+from spark_reports.folders import COMPLETE, DUPLICATE, RUNNING, is_time
 from spark_reports.report import (
     NEW_FAILURE,
     NOT_RUN,
@@ -207,27 +207,25 @@ def _enough_runs(report: Report, gates: Gates) -> GateResult:
             f"; {_verb(unread)} newer than those and not judged{_such_as([run.run_id for run in unread])} "
             f"({unread[0].why}); repair {_them(unread)} or record the run again"
         )
-    state = {run.run_id: run.state for run in report.runs if run.state != DUPLICATE}
-    newest = [pair.candidate[0] for pair in report.sets.pairs if pair.candidate]
-    if broken := [run_id for run_id in newest if state.get(run_id, COMPLETE) in {CUT_OFF, FAILED, RUNNING}]:
-        going = {state[run_id] for run_id in broken} == {RUNNING}
+    if broken := report.not_whole:
+        going = set(broken.values()) == {RUNNING}
         again = f"report again when {_they(broken)} ended, or " if going else ""
         text += (
             f"; {_verb(broken)} the newest of {'its' if len(broken) == 1 else 'their'} kind and not whole"
-            f"{_such_as([f'{run_id} ({state[run_id]})' for run_id in broken])}; {again}record {_them(broken)} again"
+            f"{_such_as([f'{run_id} ({state})' for run_id, state in broken.items()])}; {again}record {_them(broken)} again"
         )
     return GateResult(name="runs", ok=whole >= gates.min_runs and not unread and not broken, text=text)
 
 
-def _them(runs: Sequence[object]) -> str:
+def _them(runs: Collection[object]) -> str:
     return "it" if len(runs) == 1 else "them"
 
 
-def _they(runs: Sequence[object]) -> str:
+def _they(runs: Collection[object]) -> str:
     return "it has" if len(runs) == 1 else "they have"
 
 
-def _verb(runs: Sequence[object]) -> str:
+def _verb(runs: Collection[object]) -> str:
     return "1 run is" if len(runs) == 1 else f"{len(runs)} runs are"
 
 

@@ -6,6 +6,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_reports.folders import CUT_OFF, DUPLICATE, FAILED, RUNNING
+
 REPORT_VERSION = 2
 """Version of ``report.json``; raised when a field goes away or changes its meaning."""
 
@@ -609,3 +611,10 @@ class Report:
     accounts: tuple[AccountLine, ...] = ()
     gates: tuple[GateResult, ...] = ()
     report_version: int = REPORT_VERSION
+
+    @property
+    def not_whole(self) -> Mapping[str, str]:
+        """The runs that are the newest of their key, are judged, and lack what they did not get to; each with its state."""
+        state = {run.run_id: run.state for run in self.runs if run.state != DUPLICATE}
+        newest = [pair.candidate[0] for pair in self.sets.pairs if pair.candidate]
+        return {one: state[one] for one in newest if state.get(one) in {CUT_OFF, FAILED, RUNNING}}

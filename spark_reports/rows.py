@@ -79,6 +79,12 @@ a process that ended), neither (not reproduced), nobody has looked yet (open).""
 COVERAGE_KINDS = ("pair", "edge", "extension", "strategy", "transition", "answer")
 """What CoverageRow counts."""
 
+PASSIVE = "passive/"
+"""Begins the ids of verdicts on what all tests together saw; the transport of one is that of the test that broke it."""
+
+FIRST_TRANSPORT = "tcp"
+"""What links ran over before rows said so: in version 1 there was no other."""
+
 BETTER = ("higher", "lower")
 """Which way a measured value is better."""
 
@@ -155,7 +161,8 @@ class VerdictRow:
         started_ns: Unix time in ns.
         capture: File below the run folder, or empty.
         repeat: The command that repeats this test alone.
-        transport: What links to the node ran over, ``tcp``, ``tls``, ...; empty in rows of version 1.
+        transport: What links to the node ran over, ``tcp``, ``tls``, ...; missing in rows of version 1. Of what all tests
+            together saw (``PASSIVE``) it is that of the test that broke it, or empty.
     """
 
     TABLE: ClassVar[str] = "verdicts"
@@ -436,8 +443,9 @@ AnyRow = RunRow | LineRow
 
 def later_fields(row_type: type) -> dict[str, Any]:
     """Returns the fields that rows of older versions lack, each with the value that stands for it."""
+    known = {"transport": FIRST_TRANSPORT} if row_type is VerdictRow else {}
     return {
-        field.name: field.default
+        field.name: known.get(field.name, field.default)
         for field in dataclasses.fields(row_type)
         if field.default is not dataclasses.MISSING and field.name != "rows_version"
     }

@@ -124,7 +124,11 @@ def _write(
     from spark_reports.gates import judged
     from spark_reports.pages import page, render
 
-    made = page.make_page(report if gates is None else judged(report, gates), page.places_of(runs, out))
+    made = page.make_page(
+        report if gates is None else judged(report, gates),
+        page.places_of(runs, out),
+        typed=page.typed_of(runs, Path.cwd()),
+    )
     return made, render.write_report(made, out)
 
 

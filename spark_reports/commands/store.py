@@ -198,7 +198,9 @@ def _retain(arguments: argparse.Namespace) -> int:
     )
     for commit in revised:
         print(_shown(f"{commit.run_id}: {', '.join(_dropped(before[commit.run_id], commit))}"))
-    say(f"{len(revised)} runs cut down; `compact` and `sweep` free the space")
+    say(
+        f"{len(revised)} run{'' if len(revised) == 1 else 's'} cut down; `compact` and `sweep` free the space"
+    )
     return 0
 
 

@@ -43,6 +43,8 @@ def words(report: Report) -> tuple[str, str]:
     ]
     if softer:
         return ", ".join(softer), MIXED
+    if report.not_whole or report.sets.unread:
+        return "newest run not whole" if report.not_whole else "newest run not judged", MIXED
     if not (report.cells or report.rates):
         return "nothing judged", NONE
     return "nothing new", GOOD

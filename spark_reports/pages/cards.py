@@ -24,6 +24,7 @@ from spark_reports.report import (
     DETERMINISTIC,
     NEW,
     REOPENED,
+    UNHELD,
     CheckChange,
     CoverageLine,
     Finding,
@@ -160,13 +161,14 @@ class TroubleCard:
 
 @dataclass(frozen=True, slots=True)
 class FindingCard:
-    """A bucket and its history."""
+    """A bucket and its history; ``where`` says in words what the command to repeat it leaves open."""
 
     finding: Finding
     anchor: str
     history: Markup
     link: str
     repeat: str
+    where: str
     is_open: bool
 
 
@@ -259,6 +261,14 @@ def places_of(runs: Mapping[str, Path], page: Path) -> dict[str, str]:
     """Returns where run folders are, as seen from the folder that the page is in, fit for a link."""
     # Names of folders are bytes, which need not be text.
     return {run_id: quote(os.fsencode(os.path.relpath(path, page))) for run_id, path in runs.items()}
+
+
+def typed_of(runs: Mapping[str, Path], here: Path) -> dict[str, str]:
+    """Returns what to type for each run folder: as seen from ``here`` if it is below, absolute elsewhere."""
+    return {
+        run_id: str(path.relative_to(here) if path.is_relative_to(here) else path)
+        for run_id, path in runs.items()
+    }
 
 
 def link(places: Mapping[str, str], run_id: str, path: str) -> str:
@@ -403,23 +413,39 @@ def anchor(number: int) -> str:
 
 
 def finding_cards(
-    report: Report, oldest_first: Sequence[str], places: Mapping[str, str], limits: Limits
+    report: Report,
+    oldest_first: Sequence[str],
+    places: Mapping[str, str],
+    typed: Mapping[str, str],
+    limits: Limits,
 ) -> list[FindingCard]:
-    """Returns the findings, as many as are shown; ``oldest_first`` are run ids."""
+    """Returns the findings, as many as are shown; ``oldest_first`` are run ids, ``typed`` is that of ``typed_of``."""
     cards = []
     for number, finding in enumerate(report.findings[: limits.findings]):
-        folder = f"runs/{finding.run_id}/findings/{slug(finding.bucket)}"
+        repeat, where = _replay(finding, typed.get(finding.run_id))
         cards.append(
             FindingCard(
                 finding,
                 anchor(number),
                 _history(finding, report.rates, oldest_first),
                 link(places, finding.run_id, finding.capture),
-                f"zenoh-fuzz replay {shlex.quote(visible(folder))}",
+                repeat,
+                where,
                 number < limits.unfolded and finding.status in FRESH,
             )
         )
     return cards
+
+
+def _replay(finding: Finding, folder: str | None) -> tuple[str, str]:
+    """Returns the command that plays a finding again, and what has to be known besides; either may be empty."""
+    if finding.confirmed == UNHELD:
+        return "", "No finding holds it, so nothing was kept that could be played again."
+    kept = f"findings/{slug(finding.bucket)}"
+    if folder is not None:
+        return f"zenoh-fuzz replay {shlex.quote(visible(f'{folder}/{kept}'))}", ""
+    where = "where it is, a store does not record; a report that is given the runs says it"
+    return f"zenoh-fuzz replay {shlex.quote(kept)}", f"In the folder of the run {finding.run_id}: {where}."
 
 
 def _history(finding: Finding, rates: Iterable[Rate], oldest_first: Sequence[str]) -> Markup:

@@ -36,6 +36,7 @@ from spark_reports.pages.cards import (
     run_view,
     trend_card,
     trouble_cards,
+    typed_of,
 )
 from spark_reports.pages.grid import ORDER, Grid, Version, make_grid
 from spark_reports.report import (
@@ -43,12 +44,14 @@ from spark_reports.report import (
     FASTER,
     FIXED,
     GONE,
+    NOT_RUN,
     SLOWER,
     UNCHANGED,
     Cell,
     CheckChange,
     Compared,
     Finding,
+    Lost,
     MutantLine,
     Report,
     RunLine,
@@ -65,6 +68,7 @@ __all__ = [
     "is_compared",
     "make_page",
     "places_of",
+    "typed_of",
     "verdict",
     "version_lines",
 ]
@@ -78,6 +82,12 @@ GLYPHS: Mapping[str, str] = {
     "inconclusive": "?",
 }
 """A sign for each outcome, so that nothing rests on colour alone."""
+
+_ENDS: Mapping[str, str] = {
+    folders.CUT_OFF: "the newest run is cut off",
+    folders.FAILED: "the newest run failed",
+    folders.RUNNING: "the newest run has no end",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +154,7 @@ class Page:
     ailing: Sequence[RunLine]
     report: Report
     places: Mapping[str, str]
+    typed: Mapping[str, str]
     limits: Limits
 
     @property
@@ -171,6 +182,7 @@ def make_page(
     places: Mapping[str, str] | None = None,
     limits: Limits | None = None,
     grid: Grid | None = None,
+    typed: Mapping[str, str] | None = None,
 ) -> Page:
     """Returns the page of a report.
 
@@ -180,8 +192,9 @@ def make_page(
             not there is named, without a link.
         limits: How much of it is shown.
         grid: That of a page of the same report, if there is one already.
+        typed: What to type for run folders, by run id, as ``typed_of`` returns them.
     """
-    places, limits = places or {}, limits or Limits()
+    places, limits, typed = places or {}, limits or Limits(), typed or {}
     versions = version_lines(report)
     started = {run.run_id: run.started_at for run in report.runs}
     troubles = trouble_cards(report.troubles, started, places)
@@ -194,7 +207,7 @@ def make_page(
     oldest_first = [run.run_id for run in reversed(counted)]
     headline, tone = verdict(report, versions)
     trends = [trend for trend in report.trends if trend.points]
-    findings = finding_cards(report, oldest_first, places, limits)
+    findings = finding_cards(report, oldest_first, places, typed, limits)
     statuses = _statuses(report)
     mutants = sorted(report.mutants, key=lambda line: (not line.alive, line.requirement))
     return Page(
@@ -240,6 +253,7 @@ def make_page(
         ailing=[run for run in report.runs if run.state != folders.COMPLETE or run.notes or run.bad],
         report=report,
         places=places,
+        typed=typed,
         limits=limits,
     )
 
@@ -270,8 +284,16 @@ def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
     """Returns the headline and its tone: ``bad``, ``mixed``, ``good`` or ``none``.
 
     With something to compare with, it speaks of what became worse on the nodes that were compared, and names the
-    others. Without, of the node version that was judged last and of the findings that are not gone.
+    others. Without, of the node version that was judged last and of the findings that are not gone. Where the newest
+    runs are not whole or were not judged, it says that not all can be told.
     """
+    headline, tone = _verdict(report, versions)
+    if unknown := _unknown(report):
+        return f"{headline}; {unknown}", "mixed" if tone in {"good", "none"} else tone
+    return headline, tone
+
+
+def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
     where = f" on {versions[0].label}" if versions else ""
     failed = any(not gate.ok for gate in report.gates)
     if not is_compared(report.sets):
@@ -283,7 +305,7 @@ def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
     alone = _alone(report.sets, fails_alone)
     broken = sum(change.is_news for change in report.changes)
     fresh = sum(finding.is_news for finding in report.findings)
-    lost = sum(one.kind == "requirement" for one in report.lost)
+    lost = sum(one.kind == "requirement" and not _may_come(one, report) for one in report.lost)
     slower = sum(trend.status == SLOWER for trend in report.trends)
     worse = [
         count(number, noun) for number, noun in ((broken, "new failure"), (fresh, "new finding")) if number
@@ -298,7 +320,28 @@ def verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]:
         return ", ".join(filter(None, weaker)) + where + alone, "bad" if failed else "mixed"
     still = f"; {count(fails, 'requirement')} still {'fails' if fails == 1 else 'fail'}" if fails else ""
     tone = "bad" if failed else "mixed" if fails or fails_alone else "good"
-    return f"Nothing became worse{where}{still}{alone}", tone
+    known = "Nothing worse was seen" if _unknown(report) else "Nothing became worse"
+    return f"{known}{where}{still}{alone}", tone
+
+
+def _may_come(lost: Lost, report: Report) -> bool:
+    """Tells whether no judged run has tried it because none of its key is whole."""
+    state = {run.run_id: run.state for run in report.runs if run.state != folders.DUPLICATE}
+    judged = [run_id for pair in report.sets.pairs if pair.key == lost.key for run_id in pair.candidate]
+    return lost.why == NOT_RUN and all(state.get(one) != folders.COMPLETE for one in judged)
+
+
+def _unknown(report: Report) -> str:
+    """Says why more may have become worse than can be told; empty if nothing speaks for it."""
+    words = []
+    if states := list(report.not_whole.values()):
+        run = _ENDS[states[0]] if len(states) == 1 else f"{len(states)} of the newest runs are not whole"
+        words.append(f"{run}: what {'it' if len(states) == 1 else 'they'} did not get to cannot be told")
+    if unread := len(report.sets.unread):
+        words.append(
+            f"{count(unread, 'run')} that may be newer {'was' if unread == 1 else 'were'} not judged"
+        )
+    return "; ".join(words)
 
 
 def _labels(pairs: Iterable[Compared]) -> list[str]:

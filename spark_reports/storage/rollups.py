@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from spark_reports.frames.findings import NO_BUCKET
 from spark_reports.frames.matrix import LEVELS, NO_REQUIREMENT, WORST_FIRST
+from spark_reports.rows import PASSIVE
 from spark_reports.storage.tables import SMALLEST, arrow_schema
 
 BINS_PER_DOUBLING = 8
@@ -135,7 +136,11 @@ def _checks_part(verdicts: pa.Table) -> pa.Table:
     short = {
         name: pc.utf8_slice_codeunits(verdicts.column(name), 0, LONGEST_SEEN) for name in ("seen", "reason")
     }
-    return pa.table({name: short.get(name, verdicts.column(name)) for name in names})
+    # It would be one check while it passes and another when it fails.
+    passive = pc.starts_with(verdicts.column("test"), PASSIVE)
+    transport = pc.if_else(passive, "", verdicts.column("transport"))
+    made = {**short, "transport": transport}
+    return pa.table({name: made.get(name, verdicts.column(name)) for name in names})
 
 
 def _joined(parts: Tables, _: Sequence[int]) -> pa.Table:

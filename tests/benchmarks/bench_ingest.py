@@ -1,4 +1,4 @@
-"""How fast run folders are taken into a store: ``python -m tests.benchmarks.bench_ingest --lines 2000000``.
+"""How fast run folders are taken into a store: ``python tests/benchmarks/bench_ingest.py --lines 2000000``.
 
 The lines are fuzz cases as ``zenoh-fuzz`` records them, some of them damaged. Two ways in turn, each in a process of its
 own with the profile of Spark that suits it:
@@ -22,6 +22,8 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf

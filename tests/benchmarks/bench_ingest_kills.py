@@ -1,4 +1,4 @@
-"""Whether rows are lost or doubled: ``python -m tests.benchmarks.bench_ingest_kills --kills 5``.
+"""Whether rows are lost or doubled: ``python tests/benchmarks/bench_ingest_kills.py --kills 5``.
 
 Two processes take in the same runs at the same time. Then some are started and killed (SIGKILL, the whole process
 group) at a moment of chance, each over runs that have grown meanwhile; one more goes through. In the end every run has
@@ -17,6 +17,8 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""What routing costs, message objects in and out, no sockets: ``python -m tests.benchmarks.bench_router [COUNT]``.
+"""What routing costs, message objects in and out, no sockets: ``python tests/benchmarks/bench_router.py [COUNT]``.
 
 Only the ratios mean something. COUNT is the size of the largest table, 100 000 unless said.
 """
@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from time import perf_counter
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from conformance.router import Face, Router
 from conformance.router.keys import KeyIndex

@@ -8,7 +8,7 @@ import pytest
 
 from spark_reports import report
 from spark_reports.pages import html_page
-from spark_reports.pages.cards import certainty, count, coverage_rows, link, places_of, slug
+from spark_reports.pages.cards import certainty, count, coverage_rows, link, places_of, slug, typed_of
 from spark_reports.pages.page import make_page
 from tests.spark_reports.hostile import HOSTILE
 from tests.spark_reports.reports import example_report
@@ -44,6 +44,35 @@ def test_equal_verdicts_of_several_versions_are_one_card(parts: SimpleNamespace)
 def test_folder_whose_name_is_no_text_has_a_link() -> None:
     odd = Path(os.fsdecode(b"/runs/bad\xff\xfe?"))
     assert places_of({"odd": odd}, Path("/out")) == {"odd": "../runs/bad%FF%FE%3F"}
+
+
+def test_finding_is_repeated_from_the_folder_that_the_run_was_taken_in_from(parts: SimpleNamespace) -> None:
+    runs = {"r1": Path("/work/my runs/r1"), "r2": Path("/elsewhere/r2")}
+    typed = typed_of(runs, Path("/work"))
+    assert typed == {"r1": "my runs/r1", "r2": "/elsewhere/r2"}
+    found = parts.report(
+        runs=tuple(parts.run(name) for name in ("r1", "r2", "r3", "r4")),
+        findings=(
+            parts.finding("a b", run_id="r1"),
+            parts.finding("a b", run_id="r2"),
+            parts.finding("a b", run_id="r3"),
+            parts.finding("a b", run_id="r1", confirmed=report.UNHELD),
+        ),
+    )
+    page = make_page(found, typed=typed)
+    assert [card.repeat for card in page.findings] == [
+        "zenoh-fuzz replay 'my runs/r1/findings/a-b'",
+        "zenoh-fuzz replay /elsewhere/r2/findings/a-b",
+        "zenoh-fuzz replay findings/a-b",
+        "",
+    ]
+    assert [card.where for card in page.findings[:2]] == ["", ""]
+    assert page.findings[2].where.startswith("In the folder of the run r3: ")
+    assert page.findings[3].where.startswith("No finding holds it")
+    html = html_page.html(page)
+    assert "zenoh-fuzz replay &#39;my runs/r1/findings/a-b&#39;" in html
+    assert page.findings[2].where in html
+    assert page.findings[3].where in html
 
 
 def test_places_of_requirements_are_short_and_there(parts: SimpleNamespace) -> None:

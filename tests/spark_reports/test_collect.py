@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports import collect as asking
 from spark_reports import report, rows
+from spark_reports.asking import Questions
 from spark_reports.collect import check_not_empty, collect, collect_differences, compare
 from spark_reports.engine.session import interpreting
 from spark_reports.engine.settings import INTERPRETED
@@ -26,6 +27,19 @@ Verdict = Callable[..., rows.VerdictRow]
 Case = Callable[..., rows.FuzzCaseRow]
 
 LAB = {"environment": "Linux 6.1", "configuration": "transport=tcp"}
+
+
+def ask_only(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Leaves all other questions unanswered: each takes Spark a moment."""
+    every = Questions.add
+
+    def add(self: Questions, name: str, *args: Any, **values: Any) -> None:
+        if name in names:
+            every(self, name, *args, **values)
+        else:
+            self.skip(name)
+
+    monkeypatch.setattr(Questions, "add", add)
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +184,11 @@ def test_findings_are_compared_with_those_of_earlier_runs(result: Report) -> Non
 
 
 def test_findings_are_those_that_the_fuzzer_lists(
-    spark: SparkSession, tmp_path: Path, make_run: MakeRun, case_row: Case
+    spark: SparkSession,
+    tmp_path: Path,
+    make_run: MakeRun,
+    case_row: Case,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     make_run("r1", 1, verdicts=None, cases=[case_row(1)], node_version="1.9.0", kind="fuzz", **LAB)
     met = [case_row(1, "crash DECLARE"), case_row(2, "stall INIT"), case_row(3, "crash PUSH")]
@@ -199,6 +217,7 @@ def test_findings_are_those_that_the_fuzzer_lists(
     store = Store(tmp_path / "store", durable=False)
     ingest(spark, store, find_run_folders([tmp_path / "runs"]))
     commits = store.commits()
+    ask_only(monkeypatch, asking._RATES, asking._FINDINGS, asking._FOUND, asking._TOLD)
     found = collect(open_views(spark, store, commits), commits, "previous", lambda _: None)
     assert {(one.bucket, one.status, one.confirmed, one.known) for one in found.findings} == {
         ("crash SUBSCRIBER", report.NEW, "confirmed", "known-one"),
@@ -225,22 +244,6 @@ def test_node_that_is_wrong_on_purpose_shows_what_tests_notice(result: Report) -
 
 
 def test_same_runs_give_the_same_bytes_however_they_are_opened(
-    opened: tuple[Views, list[Commit]], root: Path, result: Report
-) -> None:
-    views, commits = opened
-    asked: list[int] = []
-
-    def few(some: object) -> Views:
-        asked.append(len(some))  # type: ignore[arg-type]
-        return views
-
-    twice = [folder for folder in find_run_folders([root]) if folder.duplicate_of]
-    again = collect(views, commits[::-1], "previous", lambda _: None, duplicates=twice, open_few=few)
-    assert to_json(again) == to_json(result)
-    assert 0 < asked[0] < len(commits)
-
-
-def test_few_rows_are_asked_for_in_the_session_that_interprets_with_the_same_answers(
     spark: SparkSession,
     store: Store,
     opened: tuple[Views, list[Commit]],
@@ -248,8 +251,15 @@ def test_few_rows_are_asked_for_in_the_session_that_interprets_with_the_same_ans
     result: Report,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """In another order, in part in the session that interprets, and in part with the runs that are needed alone."""
     views, commits = opened
     opened_there: list[str] = []
+    asked: list[int] = []
+
+    def few(some: Sequence[Commit]) -> Views:
+        asked.append(len(some))
+        return views
+
     most = sum(commit.rows("case_outcomes") for commit in commits)
     assert most < sum(commit.rows("checks") for commit in commits)
     monkeypatch.setattr(asking, "INTERPRETED_ROWS", most)
@@ -265,8 +275,17 @@ def test_few_rows_are_asked_for_in_the_session_that_interprets_with_the_same_ans
             return whole(name)
 
         monkeypatch.setattr(interpreted, "frame", frame)
-        again = collect(views, commits, "previous", lambda _: None, duplicates=twice, interpreted=interpreted)
+        again = collect(
+            views,
+            commits[::-1],
+            "previous",
+            lambda _: None,
+            duplicates=twice,
+            open_few=few,
+            interpreted=interpreted,
+        )
     assert to_json(again) == to_json(result)
+    assert 0 < asked[0] < len(commits)
     assert "case_outcomes" in opened_there
     assert "checks" not in opened_there
     assert SparkSession.getActiveSession() is spark
@@ -293,6 +312,14 @@ def test_what_no_row_is_there_for_is_not_asked(
         lacking = [("checks", "reason", rows.STALE), ("checks", "outcome", "n/a")]
         monkeypatch.setattr(near, "lacks", lambda *what: what in lacking)
         said.clear()
+        ask_only(
+            monkeypatch,
+            asking._RATES,
+            asking._REQUIREMENTS,
+            asking._VERDICTS,
+            asking._REASONS,
+            asking._STALE,
+        )
         assert collect(views, commits, "previous", said.add, near=near).not_applicable == ()
         assert not said & {asking._REASONS, asking._STALE}
 
@@ -304,8 +331,11 @@ def test_what_one_stands_for_is_told_as_if_each_was_asked_for(
     make_run_in: MakeRun,
     verdict_row: Verdict,
     others: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As one of many new ones is new, all of them are, and each has its own row; so have those that are gone."""
+    if others <= 1:
+        ask_only(monkeypatch, asking._REQUIREMENTS, asking._CHANGES, asking._LOST)
 
     def passed(name: str, count: int) -> list[rows.VerdictRow]:
         return [verdict_row("pass", [f"ZN-{name}-{n}"], test=f"{name}{n}") for n in range(count)]
@@ -353,7 +383,11 @@ def test_turns_of_runs_follow_their_starts(spark: SparkSession, opened: tuple[Vi
 
 
 def test_each_requirement_and_what_names_none_has_its_versions(
-    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
+    spark: SparkSession,
+    tmp_path: Path,
+    make_run: MakeRun,
+    verdict_row: Verdict,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     names = {"a": ["ZN-A-001"], "b": ["ZN-B-001", "ZN-B-002"], "c": ["ZN-B-002"], "none": []}
 
@@ -366,6 +400,7 @@ def test_each_requirement_and_what_names_none_has_its_versions(
     make_run("new", 4, verdicts=verdicts("fail"), cases=None, **LAB)
     store = Store(tmp_path / "store", durable=False)
     ingest(spark, store, find_run_folders([tmp_path / "runs"]))
+    ask_only(monkeypatch, asking._REQUIREMENTS, asking._RELEASES, asking._FIRST_BAD)
     found = collect(open_views(spark, store), store.commits(), "previous", lambda _: None)
     told = ["(none)", "ZN-A-001", "ZN-B-001", "ZN-B-002"]
     assert sorted(one.requirement for one in found.differences) == told

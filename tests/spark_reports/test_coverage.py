@@ -1,3 +1,5 @@
+from collections.abc import Mapping
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -136,29 +138,35 @@ def test_pair_that_the_baseline_tried_and_the_candidate_did_not_is_lost(spark: S
     ]
 
 
-@pytest.mark.parametrize(
-    ("cases_c", "cases_b", "told"),
-    [
-        # One in ten cases tried it, so of 40 it should have been four.
-        (40, 9, True),
-        (20, 9, False),
-        # With so many cases each run of the baseline got to the last pairs, the candidate did not.
-        (40, 90, False),
-        # Nothing was reached at all.
-        (0, 9, True),
-    ],
-)
+SHORT: Mapping[tuple[int, int], bool] = {
+    # Cases of the candidate and of the baseline; whether the pair is lost.
+    # One in ten cases tried it, so of 40 it should have been four.
+    (40, 9): True,
+    (20, 9): False,
+    # With so many cases each run of the baseline got to the last pairs, the candidate did not.
+    (40, 90): False,
+    # Nothing was reached at all.
+    (0, 9): True,
+}
+
+
+@pytest.fixture(scope="module")
+def lost_of(spark: SparkSession) -> set[tuple[str, str]]:
+    """Returns key and name of what was lost, from one question for all; the key is the place in ``SHORT``."""
+    found, lines = [], []
+    for key, (cases_c, cases_b) in enumerate(SHORT):
+        found += [pair(f"b{key}", "open", "INIT", cases_b), pair(f"b{key}", "open", "OPEN", cases_b // 9)]
+        found += [pair(f"c{key}", "open", "INIT", cases_c), pair(f"c{key}", "open", "OPEN", 0)]
+        lines += [f"b{key} baseline 1.0 {key}", f"c{key} candidate 1.1 {key}"]
+    lost = coverage.lost_pairs(rollup(spark, "coverage", *found), compared(spark, *lines)).collect()
+    return {(row["key"], row["name"]) for row in lost}
+
+
+@pytest.mark.parametrize("cases", SHORT)
 def test_pair_that_short_campaigns_miss_by_chance_is_not_lost(
-    spark: SparkSession, cases_c: int, cases_b: int, told: bool
+    lost_of: set[tuple[str, str]], cases: tuple[int, int]
 ) -> None:
-    found = rollup(
-        spark,
-        "coverage",
-        *(pair("b", "open", "INIT", cases_b), pair("b", "open", "OPEN", cases_b // 9)),
-        *(pair("c", "open", "INIT", cases_c), pair("c", "open", "OPEN", 0)),
-    )
-    lost = coverage.lost_pairs(found, compared(spark, "b baseline", "c candidate")).collect()
-    assert ("OPEN in open" in {row["name"] for row in lost}) is told
+    assert ((str(list(SHORT).index(cases)), "OPEN in open") in lost_of) is SHORT[cases]
 
 
 def test_pair_that_only_some_runs_get_to_is_not_lost(spark: SparkSession) -> None:

@@ -162,13 +162,20 @@ def test_what_is_worse_depends_on_what_is_measured(
     assert row["change"] == pytest.approx(medians[0] / medians[1] - 1)
 
 
-@pytest.mark.parametrize("baseline", [10, 11, 40])
-def test_single_run_is_too_few_against_any_number(spark: SparkSession, baseline: int) -> None:
-    runs = ["c", *(f"b{place}" for place in range(baseline))]
-    lines = [f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in runs]
-    of_runs = {run_id: 900.0 if run_id == "c" else 100 + place for place, run_id in enumerate(runs)}
-    (row,) = drift.drifts(values(spark, of_runs), compared(spark, *lines)).collect()
-    assert (row["status"], row["p"]) == (drift.TOO_FEW, None)
+def test_single_run_is_too_few_against_any_number(spark: SparkSession) -> None:
+    lines: list[str] = []
+    of_runs: dict[str, float] = {}
+    for baseline in (10, 11, 40):
+        runs = [f"c{baseline}", *(f"b{baseline}-{place}" for place in range(baseline))]
+        lines += [
+            f"{run_id} {'baseline 1.0' if run_id[0] == 'b' else 'candidate 1.1'} {baseline}"
+            for run_id in runs
+        ]
+        of_runs |= {run_id: 900.0 if run_id[0] == "c" else 100 + place for place, run_id in enumerate(runs)}
+    told = drift.drifts(values(spark, of_runs), compared(spark, *lines)).collect()
+    assert {row["key"]: (row["status"], row["runs_b"], row["p"]) for row in told} == {
+        str(baseline): (drift.TOO_FEW, baseline, None) for baseline in (10, 11, 40)
+    }
 
 
 def test_few_runs_are_not_judged(spark: SparkSession) -> None:

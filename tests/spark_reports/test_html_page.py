@@ -190,6 +190,14 @@ def test_page_names_the_first_release_that_differs(parts: SimpleNamespace) -> No
     assert "What releases show differently" not in html(parts.report())
 
 
+def test_that_nothing_changed_is_said_only_of_what_the_newest_run_got_to() -> None:
+    found = example_report(changes=(), findings=(), lost=(), trends=(), gates=(), flaky=())
+    cut = dataclasses.replace(found.runs[0], state="cut off")
+    words = "in what the newest runs got to, the same checks fail"
+    assert words not in html(found)
+    assert words in html(dataclasses.replace(found, runs=(cut, *found.runs[1:])))
+
+
 def test_command_that_is_copied_is_one_whole_line() -> None:
     change = example_report().changes[0]
     for command, shown in ((f"a\nb {'c' * 300}", f"a b {'c' * 300}"), ("d" * 700, None)):
@@ -209,7 +217,7 @@ def test_every_part_of_a_report_is_on_the_page() -> None:
         "crash: INIT.lease: thread panicked at link 0",
         "reopened",
         "after 39 cases of that run",
-        "zenoh-fuzz replay runs/20260112T100000Z-000b/findings/crash-init.lease-thread-panicked-at-link-0",
+        "zenoh-fuzz replay findings/crash-init.lease-thread-panicked-at-link-0",
         "pytest conformance/suite/test_init.py::test_zn_init_000 --node pypi --seed 7",
         "40 % slower than the baseline (p 0.002)",
         "open-ack-lease",
@@ -254,11 +262,12 @@ def test_page_of_the_true_size_is_small() -> None:
 @pytest.mark.parametrize("text", ["", "y" * 3000])
 def test_crowded_page_shows_less_and_says_so(text: str) -> None:
     found = crowded() if not text else with_text(crowded(), text)
-    page = make_page(found)
+    page = make_page(found, typed={found.findings[0].run_id: "mine"})
     assert len(html_page._render(page).encode()) > html_page.MOST_BYTES
     made = html_page.html(page)
     assert len(made.encode()) <= html_page.MOST_BYTES
     assert "more in report.json" in made
+    assert "zenoh-fuzz replay mine/findings/" in made
     drawn = made.count('<article class="chart')
     assert f"{200 - drawn} measurements more in report.json" in made
     # What is new goes before what was there all along.

@@ -273,7 +273,7 @@ def test_rows_of_older_versions_are_read_with_what_stands_for_their_missing_fiel
     (commit,) = taken(spark, store, tmp_path / "runs").commits
     assert (commit.state, commit.run["environment"], commit.run["parent"]) == ("complete", "", "")
     (row,) = held(store, commit, "verdicts")
-    assert (row["transport"], row["rows_version"]) == ("", 1)
+    assert (row["transport"], row["rows_version"]) == ("tcp", 1)
 
 
 def test_findings_of_older_versions_say_of_no_bucket_that_they_hold_it(

@@ -46,13 +46,16 @@ def test_report_over_whole_and_cut_runs_is_written(
     lines = printed.out.splitlines()
     assert lines[-1] == str(out / "report.html")
     assert "2 runs, 2026-11-01 to 2026-11-02" in lines[0]
+    assert lines[0].endswith("; the newest run is cut off: what it did not get to cannot be told")
     assert "compared: 1 run on eclipse-zenoh router 1.10.2 with 1 run on 1.10.2" in lines
     assert "1 finding (0 new) in 1 fuzz case" in lines
     assert "\x1b" not in printed.out
     assert "warning: 1 run cut off" in printed.err
     assert "warning: 1 line not a row" in printed.err
     assert len(json.loads((out / "report.json").read_text())["runs"]) == 2
-    assert "ends in the middle of a line" in (out / "report.html").read_text()
+    page = (out / "report.html").read_text()
+    assert "ends in the middle of a line" in page
+    assert f"zenoh-fuzz replay {tmp_path}/runs/r1/findings/panic" in page
 
 
 @pytest.mark.usefixtures("spark")

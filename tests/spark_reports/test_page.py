@@ -143,6 +143,64 @@ def test_headline_counts_only_nodes_that_were_compared(
     )
 
 
+def ending(state: str, found: report.Report) -> report.Report:
+    """The report, whose newest run ended otherwise."""
+    newest = dataclasses.replace(found.runs[0], state=state)
+    return dataclasses.replace(found, runs=(newest, *found.runs[1:]))
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [
+        ("running", "the newest run has no end"),
+        ("cut off", "the newest run is cut off"),
+        ("failed", "the newest run failed"),
+    ],
+)
+def test_headline_over_a_run_that_is_not_whole_says_what_cannot_be_told(
+    state: str, said: str, parts: SimpleNamespace
+) -> None:
+    cells = (parts.cell(run_id=example_report().runs[0].run_id),)
+    page = make_page(ending(state, compared(cells=cells)))
+    assert page.headline == (
+        f"Nothing worse was seen on eclipse-zenoh router 1.3.0; {said}: what it did not get to cannot be told"
+    )
+    assert page.tone == "mixed"
+    page = make_page(ending(state, example_report()))
+    assert page.headline.startswith("1 new failure and 2 new findings on ")
+    assert page.headline.endswith("cannot be told")
+    assert page.tone == "bad"
+    alone = make_page(ending(state, compared(cells=cells, sets=report.SetInfo(pairs=(_alone(),)))))
+    assert alone.headline.startswith("1 requirement shown on ")
+    assert (alone.headline.endswith("cannot be told"), alone.tone) == (True, "mixed")
+
+
+def _alone() -> report.Compared:
+    (pair,) = example_report().sets.pairs
+    return dataclasses.replace(pair, baseline=())
+
+
+def test_requirement_that_a_run_without_end_did_not_get_to_is_not_called_lost() -> None:
+    found = compared(lost=example_report().lost)
+    (lost,) = (one for one in found.lost if one.kind == "requirement")
+    found = dataclasses.replace(found, lost=(dataclasses.replace(lost, why=report.NOT_RUN),))
+    (pair,) = found.sets.pairs
+    only = dataclasses.replace(pair, candidate=pair.candidate[:1])
+    found = dataclasses.replace(found, sets=dataclasses.replace(found.sets, pairs=(only,)))
+    assert make_page(found).headline.startswith("1 requirement no longer covered on ")
+    assert make_page(ending("running", found)).headline.startswith("Nothing worse was seen on ")
+    said = dataclasses.replace(found, lost=(dataclasses.replace(lost, why="n/a"),))
+    assert make_page(ending("running", said)).headline.startswith("1 requirement no longer covered on ")
+
+
+def test_run_that_was_not_judged_is_told_in_the_headline() -> None:
+    found = compared()
+    newer = report.NotComparable(run_id="newer", why="its run.json cannot be read")
+    page = make_page(dataclasses.replace(found, sets=dataclasses.replace(found.sets, unread=(newer,))))
+    assert page.headline.startswith("Nothing worse was seen on ")
+    assert page.headline.endswith("; 1 run that may be newer was not judged")
+
+
 def test_known_finding_is_no_news() -> None:
     findings = tuple(dataclasses.replace(finding, known="reported") for finding in example_report().findings)
     page = make_page(compared(findings=findings))

@@ -275,37 +275,51 @@ def test_flips_of_earlier_runs_of_the_judged_version_count(spark: SparkSession) 
     assert {row["test"]: row["flips_c"] for row in changes} == {"t": 1, "not run": 1}
 
 
-@pytest.mark.parametrize(
-    ("letters", "wanted"),
-    [
-        ("PPPPP PPPF", ("new failure", "deterministic")),
-        ("PPPP PPPF", ("new failure", "assumed")),
-        ("PPPPP PFPP", ("unchanged", "statistical")),
-        ("PFPFP PPPF", ("still failing", "statistical")),
-        ("iiiii PPPF", ("new failure", "assumed")),
-    ],
-)
-def test_failure_that_came_with_new_tests_is_new(
-    spark: SparkSession, letters: str, wanted: tuple[str, str]
-) -> None:
-    """Each run has a commit of its own, so that there are no flips."""
-    before, _, now = letters.partition(" ")
-    lines = [f"b{n} baseline 1.0@b{n}" for n in range(len(before))]
-    lines += [f"c{n} candidate 1.1@c{n}" for n in range(len(now))]
-    names = [line.split()[0] for line in lines]
-    found = [check(run_id, OUTCOMES[sign][0]) for run_id, sign in zip(names, before + now, strict=True)]
-    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
-    assert (row["status"], row["certainty"]) == wanted
+NEW_TESTS: Mapping[str, tuple[str, str]] = {
+    "PPPPP PPPF": ("new failure", "deterministic"),
+    "PPPP PPPF": ("new failure", "assumed"),
+    "PPPPP PFPP": ("unchanged", "statistical"),
+    "PFPFP PPPF": ("still failing", "statistical"),
+    "iiiii PPPF": ("new failure", "assumed"),
+}
+
+BOTH_WAYS = ("FPF", "FPP", "B")
 
 
-@pytest.mark.parametrize("now", ["FPF", "FPP", "B"])
+@pytest.fixture(scope="module")
+def apart(spark: SparkSession) -> dict[str, Row]:
+    """Returns what is said about histories that each have runs and a key of their own, from one question for all."""
+    lines, found = [], []
+    for letters in NEW_TESTS:
+        key = letters.replace(" ", "_")
+        before, _, now = letters.partition(" ")
+        for letter, signs in (("b", before), ("c", now)):
+            for place, sign in enumerate(signs):
+                # Each run has a commit of its own, so that there are no flips.
+                version = f"{'1.0' if letter == 'b' else '1.1'}@{letter}{place}"
+                lines.append(f"{key}{letter}{place} {ROLES[letter]} {version} {key}")
+                found.append(check(f"{key}{letter}{place}", OUTCOMES[sign][0]))
+    for key in BOTH_WAYS:
+        lines += [f"{key}h0 history 0.9 {key}", *(f"{key}b{n} baseline 1.0 {key}" for n in range(2))]
+        lines += [f"{key}c{n} candidate 1.1 {key}" for n in range(len(key))]
+        found += [check(f"{key}h0"), check(f"{key}b0", "inconclusive"), check(f"{key}b1", "n/a")]
+        found += [check(f"{key}c{n}", outcome) for n, sign in enumerate(key) for outcome in OUTCOMES[sign]]
+    changes = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
+    assert len(changes) == len(NEW_TESTS) + len(BOTH_WAYS)
+    return {row["key"]: row for row in changes}
+
+
+@pytest.mark.parametrize("letters", NEW_TESTS)
+def test_failure_that_came_with_new_tests_is_new(apart: Mapping[str, Row], letters: str) -> None:
+    row = apart[letters.replace(" ", "_")]
+    assert (row["status"], row["certainty"]) == NEW_TESTS[letters]
+
+
+@pytest.mark.parametrize("now", BOTH_WAYS)
 def test_check_that_ends_both_ways_is_flaky_behind_runs_that_could_not_say(
-    spark: SparkSession, now: str
+    apart: Mapping[str, Row], now: str
 ) -> None:
-    lines = ["h0 history 0.9", "b0 baseline", "b1 baseline", *(f"c{n} candidate" for n in range(len(now)))]
-    found = [check("h0"), check("b0", "inconclusive"), check("b1", "n/a")]
-    found += [check(f"c{n}", outcome) for n, sign in enumerate(now) for outcome in OUTCOMES[sign]]
-    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
+    row = apart[now]
     assert (row["status"], row["certainty"], row["p"]) == ("flaky", "statistical", None)
 
 

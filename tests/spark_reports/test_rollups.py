@@ -78,6 +78,16 @@ def test_checks_are_verdicts_without_their_long_texts(verdict_row: Row) -> None:
     assert (row["transport"], row["requirements"]) == ("tls", ["ZN-INIT-001"])
 
 
+def test_what_all_tests_saw_is_the_same_check_whichever_test_broke_it(verdict_row: Row) -> None:
+    from conformance.running.passing import FOLDER
+
+    tests = (f"{FOLDER}/ZN-MSG-001", "suite/test_a.py::test_a", f"{FOLDER}/ZN-MSG-001")
+    found = [
+        verdict_row(test=test, transport=over) for test, over in zip(tests, ("", "tls", "tcp"), strict=True)
+    ]
+    assert [row["transport"] for row in rolled("checks", *found)] == ["", "tls", ""]
+
+
 def test_cases_are_counted_by_what_they_were_and_how_they_ended(case_row: Row) -> None:
     found = rolled(
         "case_outcomes",

@@ -120,7 +120,7 @@ def test_row_of_an_older_version_is_read_with_what_stands_for_its_missing_fields
     del old["transport"]
     path.write_text(json.dumps(old) + "\n")
     (row,) = rows.read_rows(path).rows
-    assert (row["transport"], row["rows_version"]) == ("", 1)
+    assert (row["transport"], row["rows_version"]) == ("tcp", 1)
 
 
 def test_fuzz_case_of_version_2_is_read(tmp_path: Path, case_row: Callable[..., rows.FuzzCaseRow]) -> None:

@@ -1,5 +1,6 @@
 import argparse
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -103,18 +104,24 @@ def test_java_that_cannot_run_spark_is_one_line(tmp_path: Path, broken_java: Pat
 
 
 def test_java_that_cannot_write_its_address_is_not_waited_for(
-    broken_java: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, broken_java: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "_active", lambda: None)
     java = broken_java / "bin" / "java"
     # As on a disk that is full: the thread that should write has ended, others have not.
     told = "echo 'Exception in thread \"main\" java.io.IOException: No space left on device' >&2"
-    java.write_text(java.read_text().replace("exit 1", f"{told}\nexec sleep 600").replace("Error: no", "no"))
+    java.write_text(
+        java.read_text()
+        .replace("exit 1", f"echo $$ > '{tmp_path}/pid'\n{told}\nexec sleep 600")
+        .replace("Error: no", "no")
+    )
     with (
         pytest.raises(EngineFailed, match=r"IOException: No space left on device\. `zenoh-reports"),
         engine_session(parse(), environ={"JAVA_HOME": str(broken_java)}),
     ):
         pytest.fail("started")
+    # What stands for Java here is started by the script that looks for its command, and outlives it.
+    os.kill(int((tmp_path / "pid").read_text(encoding="ascii")), signal.SIGTERM)
 
 
 def test_what_fails_while_java_begins_ends_it(
