@@ -122,7 +122,7 @@ def units_of(  # noqa: C901  (one loop over packets, by the short way or the lon
                 ):
                     flow.number, flow.time = number, time
                     flow.expected = (seq + stop - at) & SEQUENCE
-                    if ack != flow.peer.expected and flags & _ACK:
+                    if ack != flow.peer.expected and at < stop and flags & _ACK:
                         flow.compare(ack)
                     if flow.lacking:
                         at, batches = reader.complete(flow, buffer, at, stop)

@@ -491,6 +491,7 @@ class Watch:
         if message.fields.get("version", PROTOCOL_VERSION) != PROTOCOL_VERSION or not self.is_batch(raw):
             return
         if message.name == "INIT" and _is_late(talk, index, message):
+            talk.link.disordered = True
             return
         again = message.name == "INIT" and not message.fields["A"] and not _is_repeated(talk, message)
         other = message.name == "JOIN" and talk.session.zids[0] not in {None, zid_text(message.fields["zid"])}
