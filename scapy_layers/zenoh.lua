@@ -808,6 +808,7 @@ function Z.entry.stream(tvb, pinfo, tree)
     at, more = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
     if at < 0 then
+      if more == 0 then return size end
       pinfo.desegment_offset, pinfo.desegment_len = 0, more
       return size
     end
@@ -890,6 +891,7 @@ function Z.entry.datagram(tvb, pinfo, tree)
   local raw = bytes_of(tvb, 0, size)
   local way = link_of(pinfo, tvb, size)
   if Z.links and Z.links.is_cut(size) then
+    if not current.visited then Z.links.missed(way, current.base, true) end
     add(root, CONTINUED, tvb(0, size))
     return size
   end
@@ -4313,6 +4315,7 @@ local function forget_all()
   ring, count = memory.ring(), 0
   latest = nil
   datagrams = { young = {}, old = {}, count = 0 }
+  links.disordered = false
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
@@ -4454,13 +4457,28 @@ local function position(tvb)
   return behind and behind - tvb:reported_len()
 end
 
+-- Takes note that answers may stand in front of what they answer. Of UDP that shows in handshakes only, so of others it is
+-- believed as soon as some link is like that.
+function links.disorder(link)
+  link.disordered, links.disordered = true, true
+end
+
+function links.is_disordered(link)
+  return link.disordered or (links.disordered and not link.tcp)
+end
+
+-- Were all bytes between two places read before? Where something was lost Wireshark hands on what comes once more.
+local function is_repeated(way, at, stop)
+  return way.next ~= nil and way.since <= at and stop <= way.next and way.next - at <= FAR
+end
+
 -- Takes note of an acknowledgement of what was not captured by then: answers may stand in front of what they answer.
 -- A FIN takes a number as well.
 local function compare(way)
   local link, other, ack = way.link, way.opposite, value(tcp_ack)
   local ahead = ack and ack - math.max(other.next or 1, other.due or 1) or 0
   if ahead > 1 and ahead <= FAR then
-    link.disordered = true
+    links.disorder(link)
   end
 end
 
@@ -4476,7 +4494,9 @@ function links.of(pinfo, tvb, visited, size)
   way.visited = visited
   if size and link.stream and not visited then
     local at = position(tvb)
-    if at then
+    if at and is_repeated(way, at, at + tvb:reported_len()) then
+      way.repeated = true
+    elseif at then
       local due = way.due
       -- What comes first begins at 1, with numbers that begin there.
       if way.next and way.next ~= at or not way.next and at > 1 and at <= FAR then
@@ -4484,7 +4504,9 @@ function links.of(pinfo, tvb, visited, size)
         -- Inside a batch that has begun, whose length tells where the next one begins?
         local inside = due and way.next < at and at <= due or false
         way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
+        way.since = at
       end
+      way.since = way.since or at
       way.next, way.due = at, way.passing and due or nil
       if not link.disordered then compare(way) end
     end
@@ -4532,7 +4554,7 @@ function links.message(way, number, size)
   local ack = value(tcp_ack)
   if ack and other.heard then
     link.ahead = ack > other.heard + 1 and ack - other.heard <= FAR
-    link.disordered = link.disordered or (other.has ~= nil and stop <= other.has)
+    if other.has and stop <= other.has then links.disorder(link) end
   end
   way.heard = math.max(way.heard or stop, stop)
   way.has = ack and math.max(way.has or ack, ack)
@@ -5408,6 +5430,7 @@ local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local LONGEST_INIT = 4096 -- what says that it is longer may be the frame of a WebSocket
 local HEAD = 32 -- bytes by which a buffer is known again
+local REPEATED = -1
 local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 }, ws = { "ws" }, unknown = { 2, 4, "ws" } }
 local FOUND = { [2] = "short", [4] = "long", ws = "ws" }
 
@@ -5487,13 +5510,20 @@ local function lacking(search, raw, at)
 end
 
 -- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when it is not known to
--- be Zenoh, so others may look at it; -1 when there are too few bytes to tell, and how many more are needed. `key` is a number of its own for each call
+-- be Zenoh, so others may look at it; -1 when there are too few bytes to tell, and how many more are needed, 0 where all of
+-- them were read before. `key` is a number of its own for each call
 -- of the dissector.
 function Z.sync(way, raw, key, visited)
   if visited then
     local skipped = way.skipped and way.skipped[key]
+    if skipped == REPEATED then return -1, 0 end
     if skipped == false or (way.foreign and key >= way.foreign) then return nil end
     return skipped or 0
+  end
+  if way.repeated then
+    way.repeated, way.skipped = nil, way.skipped or {}
+    way.skipped[key] = REPEATED
+    return -1, 0
   end
   if way.foreign then return nil end
   if way.passing then
@@ -6480,7 +6510,10 @@ end
 
 local function init()
   local talk, index = T.talk, T.way.index
-  if not T.first or too_late() then
+  if not T.first then return end
+  if T.m.A == 1 and talk.opened[3 - index] and not talk.inits[index] and not T.link.tcp then
+    links.disorder(T.link) -- the other one has answered it before
+  elseif too_late() then
     return
   end
   local mine = offer(T.m)
@@ -6570,6 +6603,7 @@ local function open()
   if not T.first or too_late() then
     return
   end
+  if T.m.A == 0 and talk.opened[3 - index] and not T.link.tcp then links.disorder(T.link) end -- it was answered before
   lanes.start(T.speaker.numbers, T.m.initial_sn, nil)
   session.lease = math.max(session.lease or 0, milliseconds(T.m) / 1000)
   T.speaker.complete = talk.inits[index] ~= nil
@@ -6747,7 +6781,7 @@ local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_query
 local function certain(party)
   local link = T.link
   return party.complete and not T.session.multilink and not T.session.lossy
-    and not (link.disordered or link.ahead or link.blind)
+    and not (links.is_disordered(link) or link.ahead or link.blind)
 end
 
 local function unknown_alias(owner, scope)
@@ -7094,7 +7128,7 @@ local function renew_if_new(link, m, place)
     local index = T.way.index
     local answer = talk.inits[3 - index]
     local late = answer and answer.ack and m.A == 0 and not talk.inits[index] and not talk.opened[index]
-    link.disordered = link.disordered or late
+    if late then links.disorder(link) end
     return m.A == 0 and not repeated and not late
   end
   local known = links.latest(link).zid1
@@ -8165,7 +8199,7 @@ end
 
 local function hear(b, m)
   local ext = m.ext
-  mute = b.again or b.link.disordered or b.link.ahead
+  mute = b.again or links.is_disordered(b.link) or b.link.ahead
   if not m.refused then
     local form = FORMS[m.name]
     if form then form(m, b) end

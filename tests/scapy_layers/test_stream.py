@@ -514,6 +514,15 @@ def test_acknowledged_segment_is_waited_for_no_longer_than_some_packets_or_a_sec
     assert batches(units([*few[:-2], *later(few[-2:], 1)])) == [*HANDSHAKE, PUTS[0], PUTS[2]]
 
 
+@pytest.mark.parametrize("answer", [INIT_ACK[:1] + b"\x08" + INIT_ACK[2:], b"\x03\x00", b"\x04"])
+def test_answer_to_init_that_is_another_message_or_has_a_fault_is_told(answer: bytes) -> None:
+    talk = Talk()
+    talk.syn()
+    talk.say(prefixed(INIT_SYN))
+    talk.say(prefixed(answer), back=True)
+    assert batches(units(talk.segments, plausible=is_batch)) == [INIT_SYN, answer]
+
+
 def written(segments: list[Segment]) -> bytes:
     """The capture of some segments."""
     return pcap(

@@ -760,6 +760,7 @@ function Z.entry.stream(tvb, pinfo, tree)
     at, more = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
     if at < 0 then
+      if more == 0 then return size end
       pinfo.desegment_offset, pinfo.desegment_len = 0, more
       return size
     end
@@ -842,6 +843,7 @@ function Z.entry.datagram(tvb, pinfo, tree)
   local raw = bytes_of(tvb, 0, size)
   local way = link_of(pinfo, tvb, size)
   if Z.links and Z.links.is_cut(size) then
+    if not current.visited then Z.links.missed(way, current.base, true) end
     add(root, CONTINUED, tvb(0, size))
     return size
   end

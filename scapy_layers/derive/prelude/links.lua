@@ -36,6 +36,7 @@ local function forget_all()
   ring, count = memory.ring(), 0
   latest = nil
   datagrams = { young = {}, old = {}, count = 0 }
+  links.disordered = false
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
@@ -177,13 +178,28 @@ local function position(tvb)
   return behind and behind - tvb:reported_len()
 end
 
+-- Takes note that answers may stand in front of what they answer. Of UDP that shows in handshakes only, so of others it is
+-- believed as soon as some link is like that.
+function links.disorder(link)
+  link.disordered, links.disordered = true, true
+end
+
+function links.is_disordered(link)
+  return link.disordered or (links.disordered and not link.tcp)
+end
+
+-- Were all bytes between two places read before? Where something was lost Wireshark hands on what comes once more.
+local function is_repeated(way, at, stop)
+  return way.next ~= nil and way.since <= at and stop <= way.next and way.next - at <= FAR
+end
+
 -- Takes note of an acknowledgement of what was not captured by then: answers may stand in front of what they answer.
 -- A FIN takes a number as well.
 local function compare(way)
   local link, other, ack = way.link, way.opposite, value(tcp_ack)
   local ahead = ack and ack - math.max(other.next or 1, other.due or 1) or 0
   if ahead > 1 and ahead <= FAR then
-    link.disordered = true
+    links.disorder(link)
   end
 end
 
@@ -199,7 +215,9 @@ function links.of(pinfo, tvb, visited, size)
   way.visited = visited
   if size and link.stream and not visited then
     local at = position(tvb)
-    if at then
+    if at and is_repeated(way, at, at + tvb:reported_len()) then
+      way.repeated = true
+    elseif at then
       local due = way.due
       -- What comes first begins at 1, with numbers that begin there.
       if way.next and way.next ~= at or not way.next and at > 1 and at <= FAR then
@@ -207,7 +225,9 @@ function links.of(pinfo, tvb, visited, size)
         -- Inside a batch that has begun, whose length tells where the next one begins?
         local inside = due and way.next < at and at <= due or false
         way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
+        way.since = at
       end
+      way.since = way.since or at
       way.next, way.due = at, way.passing and due or nil
       if not link.disordered then compare(way) end
     end
@@ -255,7 +275,7 @@ function links.message(way, number, size)
   local ack = value(tcp_ack)
   if ack and other.heard then
     link.ahead = ack > other.heard + 1 and ack - other.heard <= FAR
-    link.disordered = link.disordered or (other.has ~= nil and stop <= other.has)
+    if other.has and stop <= other.has then links.disorder(link) end
   end
   way.heard = math.max(way.heard or stop, stop)
   way.has = ack and math.max(way.has or ack, ack)

@@ -521,6 +521,15 @@ def test_capture_that_is_out_of_order_accuses_nobody(stem: str, tmp_path: Path) 
     assert experts(path, *IN_ORDER, "-2", where="") == []
 
 
+@pytest.mark.parametrize("higher", [False, True])
+@pytest.mark.parametrize("stem", ["udp6", "direct_datagrams", "packed_datagrams"])
+def test_datagrams_that_were_captured_out_of_order_accuse_nobody(
+    stem: str, higher: bool, tmp_path: Path
+) -> None:
+    path = disordered(stem, tmp_path, higher=higher)
+    assert experts(path) == experts(path, "-2", where="") == []
+
+
 @pytest.mark.parametrize("stem", ["dropped", "leases"])
 def test_real_traffic_that_is_read_again_says_the_same(stem: str) -> None:
     assert experts(PCAPS / f"{stem}.pcapng", "-2") == _real()[stem].result()

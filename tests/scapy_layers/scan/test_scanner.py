@@ -211,6 +211,16 @@ def test_link_in_mid_session_is_given_up_after_three_batches_that_cannot_be_read
         assert found.foreign == (nonsense >= 3)
 
 
+@pytest.mark.parametrize("stem", ["compression", "packed_websocket", "lowlatency"])
+def test_batches_behind_an_open_that_was_cut_off_are_as_agreed(stem: str) -> None:
+    given = packets((CAPTURES[0].parent / f"{stem}.pcapng").read_bytes())
+    whole = same(written(given))
+    asked = next(row for row in whole if row[4][:1] in {b"\x42", b"\x02"})
+    time, link, raw, size = given[asked[0] - 1]
+    cut = [*given[: asked[0] - 1], (time, link, raw[:80], size), *given[asked[0] :]]
+    assert [row for row in same(written(cut)) if row[0] != "gap"] == [row for row in whole if row != asked]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_damaged_capture_gives_what_is_heard(seed: int) -> None:
     rng = random.Random(seed)
