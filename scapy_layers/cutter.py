@@ -363,8 +363,9 @@ class Cutter:
     def _is_answer(self) -> bool:
         """Tells whether who was asked to INIT says something else in a packet, or with a fault: most often CLOSE."""
         place = short(self.buffer, 0)
-        known = self._way.opposite.framing in (Framing.SHORT, Framing.EITHER)
-        whole = known and place is not None and place.start < place.end == len(self.buffer)
+        if place is None or self._way.opposite.framing not in (Framing.SHORT, Framing.EITHER):
+            return False
+        whole = place.start < place.end == len(self.buffer)
         return whole and self._way.plausible(bytes(self.buffer[place.start :]))
 
     def _begins(self, batch: bytes) -> bool:

@@ -28,6 +28,7 @@ local tcp_lost = Field.new("tcp.analysis.lost_segment")
 local tcp_ack = Field.new("tcp.ack")
 local FAR = 16777216 -- bytes: what is further ahead is a number that begins anywhere
 local PT_TCP, PT_UDP = 2, 3
+local SETTLED = { "settled1", "settled2" }
 
 local by_ends, by_stream, ring, count, latest, datagrams
 
@@ -146,10 +147,16 @@ local function remember(link)
   end
 end
 
--- Returns the link of a packet that was read before; one that was forgotten cannot tell again what it said.
+-- Returns the link of a packet that was read before; one that was forgotten cannot tell again what it said, nor one that
+-- Wireshark did not hand on then, as it finds an upgrade to WebSocket that is out of order in the second pass only.
 local function find_again(pinfo)
   local ends = ends_of(pinfo)
-  return memory.at(by_ends[ends], pinfo.number * Z.PLACES) or new_link(ends, pinfo, nil)
+  local link = memory.at(by_ends[ends], pinfo.number * Z.PLACES)
+  if not link then
+    link = new_link(ends, pinfo, nil)
+    link.unheard = true
+  end
+  return link
 end
 
 local function find(pinfo)
@@ -233,6 +240,15 @@ function links.of(pinfo, tvb, visited, size)
     end
   end
   return way
+end
+
+-- Where one end has said OPEN, what the other one says that is no handshake comes behind its own: that was not handed on.
+function links.follow(way, place, raw)
+  local talk, index = way.link.talk, way.index
+  if #raw == 0 or not talk or talk.opened[index] or not talk.opened[3 - index] or links.latest(way.link)[SETTLED[index]] then return end
+  local first, second = byte(raw, 1, 2)
+  local id = first % 32
+  if id ~= 2 and not (id == 1 and second == 9) then links.missed(way, place, true) end
 end
 
 local udp_length, ip4_length, ip6_length = Field.new("udp.length"), Field.new("ip.len"), Field.new("ipv6.plen")
@@ -334,7 +350,6 @@ end
 -- Framing --------------------------------------------------------------------------------------------
 
 local FRAMINGS = { "framing1", "framing2" }
-local SETTLED = { "settled1", "settled2" }
 
 -- Returns "short", "long" or "either": what is known behind all that was read so far.
 function links.framing_of(way)
@@ -438,7 +453,7 @@ function links.unpack(way, place, raw)
     if not way.visited and now.compression == nil and not now.compressed and is_compressed(raw) then
       now = links.change(link, place, { compressed = true })
     end
-    packed = now.compressed
+    packed = now.compressed or (link.unheard and is_compressed(raw))
   else
     -- On UDP nothing tells that OPEN was lost.
     local settled = now[SETTLED[way.index]] or (not link.tcp and is_compressed(raw))

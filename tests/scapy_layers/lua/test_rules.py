@@ -518,7 +518,16 @@ def test_capture_that_is_out_of_order_accuses_nobody(stem: str, tmp_path: Path) 
     path = disordered(stem, tmp_path)
     assert experts(path) == experts(path, *IN_ORDER) == experts(path, *IN_ORDER, "-2") == []
     # The first of two passes has no fields, so nothing is acknowledged there.
-    assert experts(path, *IN_ORDER, "-2", where="") == []
+    assert experts(path, *IN_ORDER, "-2", where="") == experts(path, "-2", where="") == []
+
+
+@pytest.mark.parametrize("higher", [False, True])
+@pytest.mark.parametrize("stem", ["packed_websocket", "websocket"])
+def test_websocket_that_was_captured_out_of_order_accuses_nobody(
+    stem: str, higher: bool, tmp_path: Path
+) -> None:
+    path = disordered(stem, tmp_path, higher=higher)
+    assert experts(path, *IN_ORDER) == experts(path, *IN_ORDER, "-2", where="") == []
 
 
 @pytest.mark.parametrize("higher", [False, True])
