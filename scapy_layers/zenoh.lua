@@ -5865,9 +5865,16 @@ local function begin(lane, session, place, packet)
 end
 
 local function lost(lane, place, why)
-  local count = #lane.chain.packets
+  local count, missed = #lane.chain.packets, lane.chain.missed
   close(lane.chain, place - 1)
-  return string.format("a message of %d fragments is lost: %s", count, why)
+  return not missed and string.format("a message of %d fragments is lost: %s", count, why)
+end
+
+-- Takes note that something was not captured: messages that have begun may lack what is there.
+function fragments.miss(party)
+  for _, lane in pairs(party.lanes) do
+    if lane.chain then lane.chain.missed = true end
+  end
 end
 
 -- Takes note of a FRAME on a lane: returns a remark when an unfinished message there is lost.
@@ -6475,7 +6482,9 @@ function links.missed(way, place, hole)
   end
   local now, index = links.latest(link), way.index
   local session = now.session
-  doubt(session.parties[(index == 1) == not now.flipped and 0 or 1])
+  local party = session.parties[(index == 1) == not now.flipped and 0 or 1]
+  doubt(party)
+  fragments.miss(party)
   if hole and session.fsn and talk.opened[3 - index] then
     -- What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.
     links.change(link, place, { ["settled" .. index] = true })

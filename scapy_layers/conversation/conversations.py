@@ -153,6 +153,7 @@ class Conversations:
         """Takes note that messages were not heard."""
         index = int(not way.forward)
         talk.session.parties[index ^ talk.flipped].doubt()
+        self._memory.fragments.miss(talk.session.number, index ^ talk.flipped)
         talk.missed[index] = True
         if talk.session.fsn is not None and talk.opened[1 - index]:
             # What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.

@@ -190,7 +190,9 @@ function links.missed(way, place, hole)
   end
   local now, index = links.latest(link), way.index
   local session = now.session
-  doubt(session.parties[(index == 1) == not now.flipped and 0 or 1])
+  local party = session.parties[(index == 1) == not now.flipped and 0 or 1]
+  doubt(party)
+  fragments.miss(party)
   if hole and session.fsn and talk.opened[3 - index] then
     -- What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.
     links.change(link, place, { ["settled" .. index] = true })

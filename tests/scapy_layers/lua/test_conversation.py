@@ -444,6 +444,21 @@ def test_what_comes_once_more_with_an_acknowledgement_of_lost_bytes_is_told_once
     assert _keys(told) == ["b", "c"]
 
 
+@pytest.mark.parametrize(
+    "then", [frame(12, put("c")), Fragment(R=1, sn=12, extensions=[First()], data=b"\x1d")]
+)
+def test_message_in_fragments_of_which_the_capture_lacks_some_raises_no_alarm(
+    then: Frame | Fragment, tmp_path: Path
+) -> None:
+    talk = Talk()
+    talk.handshake(Patch(patch=1))
+    whole = bytes(put("a/b"))
+    talk.say(Fragment(R=1, M=1, sn=10, extensions=[First()], data=whole[:4]))
+    talk.lose(Fragment(R=1, sn=11, data=whole[4:]))
+    talk.say(then)
+    assert _experts(_of(tmp_path, talk)) == []
+
+
 def test_first_of_two_passes_without_fields_raises_no_alarm_for_what_is_lost(tmp_path: Path) -> None:
     talk = Talk()
     talk.handshake()
