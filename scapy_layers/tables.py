@@ -622,5 +622,5 @@ def _connection(talk: Talk) -> dict[str, Any]:
         "batches_backward": talk.batches[1],
         "bytes_forward": talk.bytes[0],
         "bytes_backward": talk.bytes[1],
-        "disordered": link.disordered,
+        "disordered": link.late,
     }

@@ -4465,10 +4465,10 @@ local function position(tvb)
   return behind and behind - tvb:reported_len()
 end
 
--- Takes note that answers may stand in front of what they answer. Of UDP that shows in handshakes only, so of others it is
--- believed as soon as some link is like that.
+-- Takes note that answers may stand in front of what they answer. Of UDP that shows in handshakes only, so of all such links
+-- it is believed as soon as one is like that.
 function links.disorder(link)
-  link.disordered, links.disordered = true, true
+  link.disordered, links.disordered = true, links.disordered or not link.tcp
 end
 
 function links.is_disordered(link)
@@ -9395,7 +9395,7 @@ local function requests()
       lines[index + 1] = line
     end
     if disordered then
-      remarks[#remarks + 1] = "Packets were captured out of order: answers in front of their queries are not counted."
+      remarks[#remarks + 1] = "Packets were captured out of order, or are missing: answers in front of their queries are not counted."
     end
     if strays > 0 then
       remarks[#remarks + 1] = whole(strays) .. " answers to queries that this capture does not have."

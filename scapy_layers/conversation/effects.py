@@ -61,7 +61,7 @@ def carried_by(frame: Frame) -> list[Carried]:
 def _init(turn: Turn) -> None:
     talk, message = turn.talk, turn.heard.message
     if message.A and talk.opened[1 - turn.way] and talk.inits[turn.way] is None and not talk.link.tcp:
-        talk.link.disordered = True  # the other one has answered it before
+        talk.link.disordered = talk.link.late = True  # the other one has answered it before
     elif _too_late(turn):
         return
     talk.inits[turn.way] = message
@@ -86,7 +86,7 @@ def _open(turn: Turn) -> None:
     if _too_late(turn):
         return
     if not turn.heard.message.A and talk.opened[1 - turn.way] and not talk.link.tcp:
-        talk.link.disordered = True  # it was answered before
+        talk.link.disordered = talk.link.late = True  # it was answered before
     session.open(turn.side, turn.heard.message)
     turn.speaker.complete = talk.inits[turn.way] is not None
     if session.multilink and turn.memory.midway:

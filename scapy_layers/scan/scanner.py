@@ -313,8 +313,10 @@ class Scanner:
         if found.refused:
             quick &= ~np.isin(pair, found.refused)
             data = data[quick[data]]
-        self._compare(known, parsed, begin, flow, data)
+        awaited = self._compare(known, parsed, begin, flow, data)
         self._commit(records, parsed, begin, known, quick, flow, found, pieces)
+        for one, ack in awaited:
+            one.wait_for(ack)
         return quick, stop
 
     def _first_bad(self, known: _Flows, fine: Mask, pair: Array, flow: Array, odd: Mask) -> tuple[Array, int]:
@@ -384,8 +386,13 @@ class Scanner:
         fine[order] = plain[order] & (seq[order] == expected)
         return fine
 
-    def _compare(self, known: _Flows, parsed: Headers, begin: int, flow: Array, data: Array) -> None:
-        """Takes note of acknowledgements of what was not captured by then, as ``_Flow.compare`` does.
+    def _compare(
+        self, known: _Flows, parsed: Headers, begin: int, flow: Array, data: Array
+    ) -> list[tuple[stream._Flow, int]]:
+        """Looks for acknowledgements of what was not captured by then, as ``_Flow.compare`` does.
+
+        Returns:
+            The flows of which something may still come, and up to which number.
 
         Args:
             known: What is known of the flows.
@@ -394,22 +401,25 @@ class Scanner:
             flow: Of each packet of the block.
             data: The packets that carry data of flows as expected, in order, counted in the block.
         """
+        awaited: list[tuple[stream._Flow, int]] = []
         count = len(known.flows)
         asked, second = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
         position = np.zeros(count, np.uint32)
         for index in _present(flow[data], count).tolist():
             one = known.flows[index]
             assert one is not None
-            link, peer = one.way.link, one.peer
+            peer = one.peer
             at = peer.expected if peer.expected >= 0 else peer.order.next
-            if at is None:
-                link.disordered = link.disordered or one.order.begun is not None
-            elif not link.disordered:
+            if one.way.link.late:
+                continue
+            if at is not None:
                 asked[index], second[index] = True, not one.way.forward
                 position[index] = (at + peer.order.finished) & SEQUENCE
+            elif one.order.begun is not None:
+                awaited.append((peer, int(parsed.ack[begin + data[flow[data] == index][-1]])))
         those = data[asked[flow[data]]]
         if not len(those):
-            return
+            return awaited
         those = those[np.argsort(known.pair[flow[those]], kind="stable")]
         of, packets, places = flow[those], begin + those, np.arange(len(those))
         back, pair = second[of], known.pair[of]
@@ -422,11 +432,16 @@ class Scanner:
         there = np.maximum.accumulate(np.where(back, -1, places))
         latest = np.where(back, there, np.maximum.accumulate(np.where(back, places, -1)))
         expected = np.where(latest >= first, behind[latest], position[of])
-        ahead = parsed.ack[packets] - expected
-        for index in np.unique(of[ahead - np.uint32(1) < FAR]).tolist():
+        early = np.flatnonzero(parsed.ack[packets] - expected - np.uint32(1) < FAR)
+        for index in np.unique(of[early]).tolist():
             one = known.flows[index]
             assert one is not None
-            one.way.link.disordered = True
+            own = early[of[early] == index]
+            if ((places > own[0]) & (pair == pair[own[0]]) & (back != back[own[0]])).any():
+                one.way.link.disordered = one.way.link.late = True
+            else:
+                awaited.append((one.peer, int(parsed.ack[packets[own[-1]]])))
+        return awaited
 
     def _batches(
         self, buffer: bytes, at: Array, stop: Array, flow: Array, data: Array, known: _Flows

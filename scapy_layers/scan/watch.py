@@ -494,7 +494,7 @@ class Watch:
         if message.fields.get("version", PROTOCOL_VERSION) != PROTOCOL_VERSION or not self.is_batch(raw):
             return
         if message.name == "INIT" and _is_late(talk, index, message):
-            talk.link.disordered = True
+            talk.link.disordered = talk.link.late = True
             return
         again = message.name == "INIT" and not message.fields["A"] and not _is_repeated(talk, message)
         other = message.name == "JOIN" and talk.session.zids[0] not in {None, zid_text(message.fields["zid"])}
@@ -542,7 +542,7 @@ class Watch:
 
     def _init(self, talk: Talk, index: int, message: Plain) -> None:
         if message.fields["A"] and talk.opened[1 - index] and talk.inits[index] is None and not talk.link.tcp:
-            talk.link.disordered = True  # the other one has answered it before
+            talk.link.disordered = talk.link.late = True  # the other one has answered it before
         elif all(talk.opened):
             return
         talk.inits[index] = message
@@ -565,7 +565,7 @@ class Watch:
         if all(talk.opened):
             return
         if not message.fields["A"] and talk.opened[1 - index] and not talk.link.tcp:
-            talk.link.disordered = True  # it was answered before
+            talk.link.disordered = talk.link.late = True  # it was answered before
         talk.starts[index] = message.fields["initial_sn"]
         talk.opened[index] = talk.settled[index] = True
         if message.fields["A"] and talk.missed[1 - index]:

@@ -185,10 +185,10 @@ local function position(tvb)
   return behind and behind - tvb:reported_len()
 end
 
--- Takes note that answers may stand in front of what they answer. Of UDP that shows in handshakes only, so of others it is
--- believed as soon as some link is like that.
+-- Takes note that answers may stand in front of what they answer. Of UDP that shows in handshakes only, so of all such links
+-- it is believed as soon as one is like that.
 function links.disorder(link)
-  link.disordered, links.disordered = true, true
+  link.disordered, links.disordered = true, links.disordered or not link.tcp
 end
 
 function links.is_disordered(link)

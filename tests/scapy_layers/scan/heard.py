@@ -30,12 +30,14 @@ class Found(NamedTuple):
     Attributes:
         rows: Units and gaps in their order.
         foreign: How many links are given up.
-        disordered: Numbers of the links that were captured out of order.
+        disordered: Numbers of the links that may have been captured out of order, or that lack something.
+        late: Of these that were.
     """
 
     rows: list[Row]
     foreign: int
     disordered: set[int]
+    late: set[int]
 
 
 class Listener(Conversations):
@@ -86,7 +88,12 @@ def slowly(data: bytes) -> Found:
             else:
                 raw = bytes(heard.message.original)
                 listener.rows.append((heard.number, heard.time, way.link.number, way.forward, raw, 1, None))
-    return Found(listener.rows, listener.foreign, {link.number for link in links if link.disordered})
+    return Found(
+        listener.rows,
+        listener.foreign,
+        {link.number for link in links if link.disordered},
+        {link.number for link in links if link.late},
+    )
 
 
 def _gap(gap: stream.Gap) -> Row:
@@ -128,11 +135,13 @@ def quickly(data: bytes, *, size: int = scan.SIZE, block: int = scanner.BLOCK) -
     """What ``scan`` finds."""
     state = scan.begin()
     disordered: set[int] = set()
+    late: set[int] = set()
 
     def chunks() -> Iterator[scan.Chunk]:
         try:
             for chunk in scan.chunks(io.BytesIO(data), size=size, state=state):
                 disordered.update(talk.link.number for talk in chunk.talks if talk.link.disordered)
+                late.update(talk.link.number for talk in chunk.talks if talk.link.late)
                 yield chunk
         except capture.CaptureError:
             return
@@ -141,7 +150,7 @@ def quickly(data: bytes, *, size: int = scan.SIZE, block: int = scanner.BLOCK) -
         patch.setattr(scanner, "BLOCK", block)
         patch.setattr(scanner, "_LEAST_BLOCK", min(block, 128))
         found = rows(chunks())
-    return Found(found, state.watch.foreign, disordered)
+    return Found(found, state.watch.foreign, disordered, late)
 
 
 def same(data: bytes, **how: int) -> list[Row]:
