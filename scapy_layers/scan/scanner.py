@@ -417,9 +417,13 @@ class Scanner:
                 position[index] = (at + peer.order.finished) & SEQUENCE
             elif one.order.begun is not None:
                 awaited.append((peer, int(parsed.ack[begin + data[flow[data] == index][-1]])))
-        those = data[asked[flow[data]]]
-        if not len(those):
+        # Where nothing is acknowledged but what came before the block, as of one that only listens, all is said.
+        of = flow[data]
+        new = (parsed.ack[begin + data] - position[of] - np.uint32(1) < FAR) & asked[of]
+        if not new.any():
             return awaited
+        asked &= (np.bincount(known.pair[of[new]], minlength=known.pairs) > 0)[known.pair]
+        those = data[asked[of]]
         those = those[np.argsort(known.pair[flow[those]], kind="stable")]
         of, packets, places = flow[those], begin + those, np.arange(len(those))
         back, pair = second[of], known.pair[of]
