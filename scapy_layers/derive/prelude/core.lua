@@ -828,8 +828,14 @@ function Z.entry.message(tvb, pinfo, tree)
   local root = open_tree(tree, tvb, size)
   if size > 0 then
     local way = link_of(pinfo, tvb)
+    local raw = bytes_of(tvb, 0, size)
+    if way and way.link.unheard and not Z.seek.is_batch(raw) then
+      -- Wireshark has cut it anywhere: it did not read the link in the first pass.
+      add(root, CONTINUED, tvb(0, size))
+      return size
+    end
     if way and not way.ws then Z.links.message(way, current.number, size) end
-    dissect_batch(pinfo, root, way, tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
+    dissect_batch(pinfo, root, way, tvb, raw, "batch", tvb, 0, 0)
   end
   return size
 end
