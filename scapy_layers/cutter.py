@@ -338,6 +338,8 @@ class Cutter:
         """Looks at the first bytes of a direction; False when there are too few to tell."""
         way, opposite = self._way, self._way.opposite
         framing, header = _first(self.buffer)
+        if framing is Framing.FOREIGN and self._is_answer():
+            framing = Framing.SHORT
         if framing is Framing.FOREIGN and self._is_expected() and not _OTHER.match(self.buffer):
             # What begins a session is damaged.
             self._opens = True
@@ -357,6 +359,14 @@ class Cutter:
         if framing is Framing.FOREIGN and opposite.framing is Framing.WEBSOCKET:
             opposite.framing = Framing.FOREIGN  # the upgrade was refused, or to something that cannot be read
         return True
+
+    def _is_answer(self) -> bool:
+        """Tells whether who was asked to INIT says something else in a packet, or with a fault: most often CLOSE."""
+        place = short(self.buffer, 0)
+        if place is None or self._way.opposite.framing not in (Framing.SHORT, Framing.EITHER):
+            return False
+        whole = place.start < place.end == len(self.buffer)
+        return whole and self._way.plausible(bytes(self.buffer[place.start :]))
 
     def _begins(self, batch: bytes) -> bool:
         """Looks at the first batch of a direction: to what an upgrade to WebSocket was, is not told before."""

@@ -56,10 +56,11 @@ class Link:
         second: The other one.
         ways: Both directions; the first one is from ``first`` to ``second``.
         disordered: One side acknowledged what was not captured by then: answers may stand in front of what they
-            answer.
+            answer, or that is lost.
+        late: That was captured later.
     """
 
-    __slots__ = ("disordered", "first", "number", "second", "tcp", "ways")
+    __slots__ = ("disordered", "first", "late", "number", "second", "tcp", "ways")
 
     def __init__(self, number: int, tcp: bool, first: Endpoint, second: Endpoint, check: Check) -> None:
         self.number = number
@@ -67,7 +68,7 @@ class Link:
         self.first = first
         self.second = second
         self.ways = Way(self, True, check), Way(self, False, check)
-        self.disordered = False
+        self.disordered = self.late = False
 
     def __repr__(self) -> str:
         return f"<Link {self.number} {self.first} {'TCP' if self.tcp else 'UDP'} {self.second}>"

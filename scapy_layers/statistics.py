@@ -183,7 +183,7 @@ class Statistics:
         row = self._links[self._capture, link.number]
         row.at(heard.time)
         row.link = link
-        if link.disordered and not row.disordered:
+        if link.late and not row.disordered:
             row.disordered = True
             self._disordered += 1
         if heard.source_zid:

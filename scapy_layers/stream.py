@@ -122,7 +122,7 @@ def units_of(  # noqa: C901  (one loop over packets, by the short way or the lon
                 ):
                     flow.number, flow.time = number, time
                     flow.expected = (seq + stop - at) & SEQUENCE
-                    if ack != flow.peer.expected and flags & _ACK:
+                    if ack != flow.peer.expected and at < stop and flags & _ACK:
                         flow.compare(ack)
                     if flow.lacking:
                         at, batches = reader.complete(flow, buffer, at, stop)
@@ -156,11 +156,13 @@ class _Flow:
         lacking: How many bytes complete the batch that has begun, while ``expected`` is set.
         number: Of the latest packet.
         time: Of the latest packet.
+        awaited: Up to here the other side has acknowledged what was not captured by then; None for nothing.
         ended: Nothing more is expected.
         lingers: The connection was reset, and is read on for a moment.
     """
 
     __slots__ = (
+        "awaited",
         "cutter",
         "ended",
         "expected",
@@ -180,6 +182,7 @@ class _Flow:
         self.cutter = Cutter(way, limits)
         self.expected = -1
         self.lacking = 0
+        self.awaited: int | None = None
         self.number = self.time = 0
         self.ended = self.lingers = False
 
@@ -191,14 +194,32 @@ class _Flow:
     def compare(self, ack: int) -> None:
         """Takes note of an acknowledgement of what was not captured by then."""
         peer, link = self.peer, self.way.link
-        if peer.way.framing is Framing.FOREIGN:
-            return  # nobody keeps count
+        if link.late or peer.way.framing is Framing.FOREIGN:
+            return  # of what is foreign nobody keeps count
         position = peer.expected if peer.expected >= 0 else peer.order.next
         if position is None:
-            # All of the other side was captured later than this: it accepted the connection.
-            link.disordered = link.disordered or self.order.begun is not None
-        elif 0 < ahead_of(position + peer.order.finished, ack) <= FAR:  # a FIN takes a number as well
-            link.disordered = True
+            # All of the other side was captured later than this, if at all: it accepted the connection.
+            ahead = self.order.begun is not None
+        else:
+            ahead = 0 < ahead_of(position + peer.order.finished, ack) <= FAR  # a FIN takes a number as well
+        if ahead:
+            behind = peer.order.behind
+            there = behind is not None and ahead_of(behind, ack) > 0
+            peer.wait_for(behind & SEQUENCE if there and behind is not None else ack)
+
+    def wait_for(self, ack: int) -> None:
+        """Takes note that what is in front of a number was not captured by now."""
+        self.way.link.disordered = True
+        self.disarm()
+        self.awaited = ack
+
+    def came(self, position: int) -> None:
+        """Takes note of new bytes from a position on, or that what is in front of it is given up."""
+        if self.awaited is not None:
+            ahead = ahead_of(position, self.awaited)
+            self.way.link.late = self.way.link.late or ahead > 0
+            if ahead <= 0 or self.way.link.late:
+                self.awaited = None
 
     def arm(self) -> None:
         """Lets the next segment take the short way, when all is in order."""
@@ -209,6 +230,7 @@ class _Flow:
             and (lacking := self.cutter.lacking) is not None
             and not self.ended
             and not self.lingers
+            and self.awaited is None
             and self.peer.order.waiting is None  # else acknowledgements have to be looked at
         ):
             assert order.next is not None
@@ -424,6 +446,8 @@ class Reader:
         """Cuts what comes into order."""
         before = flow.held
         for event in events:
+            if flow.awaited is not None and isinstance(event, Piece) and flow.order.next is not None:
+                flow.came(flow.order.next - len(event.data))
             yield from flow.cutter.take(event)
         if not flow.cutter.seeking:
             flow.order.settle()

@@ -75,6 +75,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             pa.field("batches_backward", pa.int64(), nullable=False),
             pa.field("bytes_forward", pa.int64(), nullable=False),
             pa.field("bytes_backward", pa.int64(), nullable=False),
+            pa.field("disordered", pa.bool_(), nullable=False),
         ]
     ),
     GAPS: pa.schema(
@@ -621,4 +622,5 @@ def _connection(talk: Talk) -> dict[str, Any]:
         "batches_backward": talk.batches[1],
         "bytes_forward": talk.bytes[0],
         "bytes_backward": talk.bytes[1],
+        "disordered": link.late,
     }

@@ -131,6 +131,11 @@ class Order:
         return self._early[self._early_at[0]].number if self._early_at else None
 
     @property
+    def behind(self) -> int | None:
+        """Where what is behind a hole begins."""
+        return self._early_at[0] if self._early_at else None
+
+    @property
     def finished(self) -> bool:
         """All bytes in front of the FIN are accounted for."""
         return self._fin is not None and self.next is not None and self.next >= self._fin

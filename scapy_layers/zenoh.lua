@@ -714,6 +714,7 @@ local function dissect_batch(pinfo, root, way, range, raw, kind, outer, at, pref
   b.item = item
   b.again = not b.visited and way and not way.link.tcp and Z.links.again(way, raw, b.time)
   if kind == "batch" and Z.links then
+    if not b.visited and way.link.tcp then Z.links.follow(way, b.place, raw) end
     local unpacked, why, wrong, field, at = Z.links.unpack(way, b.place, raw)
     if not unpacked then
       refuse(b, nil, wrong, "batch." .. field, at, why)
@@ -808,6 +809,7 @@ function Z.entry.stream(tvb, pinfo, tree)
     at, more = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
     if at < 0 then
+      if more == 0 then return size end
       pinfo.desegment_offset, pinfo.desegment_len = 0, more
       return size
     end
@@ -874,8 +876,14 @@ function Z.entry.message(tvb, pinfo, tree)
   local root = open_tree(tree, tvb, size)
   if size > 0 then
     local way = link_of(pinfo, tvb)
+    local raw = bytes_of(tvb, 0, size)
+    if way and way.link.unheard and not Z.seek.is_batch(raw) then
+      -- Wireshark has cut it anywhere: it did not read the link in the first pass.
+      add(root, CONTINUED, tvb(0, size))
+      return size
+    end
     if way and not way.ws then Z.links.message(way, current.number, size) end
-    dissect_batch(pinfo, root, way, tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
+    dissect_batch(pinfo, root, way, tvb, raw, "batch", tvb, 0, 0)
   end
   return size
 end
@@ -890,6 +898,7 @@ function Z.entry.datagram(tvb, pinfo, tree)
   local raw = bytes_of(tvb, 0, size)
   local way = link_of(pinfo, tvb, size)
   if Z.links and Z.links.is_cut(size) then
+    if not current.visited then Z.links.missed(way, current.base, true) end
     add(root, CONTINUED, tvb(0, size))
     return size
   end
@@ -4305,6 +4314,7 @@ local tcp_lost = Field.new("tcp.analysis.lost_segment")
 local tcp_ack = Field.new("tcp.ack")
 local FAR = 16777216 -- bytes: what is further ahead is a number that begins anywhere
 local PT_TCP, PT_UDP = 2, 3
+local SETTLED = { "settled1", "settled2" }
 
 local by_ends, by_stream, ring, count, latest, datagrams
 
@@ -4313,6 +4323,7 @@ local function forget_all()
   ring, count = memory.ring(), 0
   latest = nil
   datagrams = { young = {}, old = {}, count = 0 }
+  links.disordered = false
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
@@ -4422,10 +4433,16 @@ local function remember(link)
   end
 end
 
--- Returns the link of a packet that was read before; one that was forgotten cannot tell again what it said.
+-- Returns the link of a packet that was read before; one that was forgotten cannot tell again what it said, nor one that
+-- Wireshark did not hand on then, as it finds an upgrade to WebSocket that is out of order in the second pass only.
 local function find_again(pinfo)
   local ends = ends_of(pinfo)
-  return memory.at(by_ends[ends], pinfo.number * Z.PLACES) or new_link(ends, pinfo, nil)
+  local link = memory.at(by_ends[ends], pinfo.number * Z.PLACES)
+  if not link then
+    link = new_link(ends, pinfo, nil)
+    link.unheard = true
+  end
+  return link
 end
 
 local function find(pinfo)
@@ -4454,13 +4471,28 @@ local function position(tvb)
   return behind and behind - tvb:reported_len()
 end
 
+-- Takes note that answers may stand in front of what they answer. Of UDP that shows in handshakes only, so of all such links
+-- it is believed as soon as one is like that.
+function links.disorder(link)
+  link.disordered, links.disordered = true, links.disordered or not link.tcp
+end
+
+function links.is_disordered(link)
+  return link.disordered or (links.disordered and not link.tcp)
+end
+
+-- Were all bytes between two places read before? Where something was lost Wireshark hands on what comes once more.
+local function is_repeated(way, at, stop)
+  return way.next ~= nil and way.since <= at and stop <= way.next and way.next - at <= FAR
+end
+
 -- Takes note of an acknowledgement of what was not captured by then: answers may stand in front of what they answer.
 -- A FIN takes a number as well.
 local function compare(way)
   local link, other, ack = way.link, way.opposite, value(tcp_ack)
   local ahead = ack and ack - math.max(other.next or 1, other.due or 1) or 0
   if ahead > 1 and ahead <= FAR then
-    link.disordered = true
+    links.disorder(link)
   end
 end
 
@@ -4476,7 +4508,9 @@ function links.of(pinfo, tvb, visited, size)
   way.visited = visited
   if size and link.stream and not visited then
     local at = position(tvb)
-    if at then
+    if at and is_repeated(way, at, at + tvb:reported_len()) then
+      way.repeated = true
+    elseif at then
       local due = way.due
       -- What comes first begins at 1, with numbers that begin there.
       if way.next and way.next ~= at or not way.next and at > 1 and at <= FAR then
@@ -4484,12 +4518,23 @@ function links.of(pinfo, tvb, visited, size)
         -- Inside a batch that has begun, whose length tells where the next one begins?
         local inside = due and way.next < at and at <= due or false
         way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
+        way.since = at
       end
+      way.since = way.since or at
       way.next, way.due = at, way.passing and due or nil
       if not link.disordered then compare(way) end
     end
   end
   return way
+end
+
+-- Where one end has said OPEN, what the other one says that is no handshake comes behind its own: that was not handed on.
+function links.follow(way, place, raw)
+  local talk, index = way.link.talk, way.index
+  if #raw == 0 or not talk or talk.opened[index] or not talk.opened[3 - index] or links.latest(way.link)[SETTLED[index]] then return end
+  local first, second = byte(raw, 1, 2)
+  local id = first % 32
+  if id ~= 2 and not (id == 1 and second == 9) then links.missed(way, place, true) end
 end
 
 local udp_length, ip4_length, ip6_length = Field.new("udp.length"), Field.new("ip.len"), Field.new("ipv6.plen")
@@ -4532,7 +4577,7 @@ function links.message(way, number, size)
   local ack = value(tcp_ack)
   if ack and other.heard then
     link.ahead = ack > other.heard + 1 and ack - other.heard <= FAR
-    link.disordered = link.disordered or (other.has ~= nil and stop <= other.has)
+    if other.has and stop <= other.has then links.disorder(link) end
   end
   way.heard = math.max(way.heard or stop, stop)
   way.has = ack and math.max(way.has or ack, ack)
@@ -4591,7 +4636,6 @@ end
 -- Framing --------------------------------------------------------------------------------------------
 
 local FRAMINGS = { "framing1", "framing2" }
-local SETTLED = { "settled1", "settled2" }
 
 -- Returns "short", "long" or "either": what is known behind all that was read so far.
 function links.framing_of(way)
@@ -4695,7 +4739,7 @@ function links.unpack(way, place, raw)
     if not way.visited and now.compression == nil and not now.compressed and is_compressed(raw) then
       now = links.change(link, place, { compressed = true })
     end
-    packed = now.compressed
+    packed = now.compressed or (link.unheard and is_compressed(raw))
   else
     -- On UDP nothing tells that OPEN was lost.
     local settled = now[SETTLED[way.index]] or (not link.tcp and is_compressed(raw))
@@ -5408,6 +5452,7 @@ local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local LONGEST_INIT = 4096 -- what says that it is longer may be the frame of a WebSocket
 local HEAD = 32 -- bytes by which a buffer is known again
+local REPEATED = -1
 local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 }, ws = { "ws" }, unknown = { 2, 4, "ws" } }
 local FOUND = { [2] = "short", [4] = "long", ws = "ws" }
 
@@ -5487,13 +5532,20 @@ local function lacking(search, raw, at)
 end
 
 -- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when it is not known to
--- be Zenoh, so others may look at it; -1 when there are too few bytes to tell, and how many more are needed. `key` is a number of its own for each call
+-- be Zenoh, so others may look at it; -1 when there are too few bytes to tell, and how many more are needed, 0 where all of
+-- them were read before. `key` is a number of its own for each call
 -- of the dissector.
 function Z.sync(way, raw, key, visited)
   if visited then
     local skipped = way.skipped and way.skipped[key]
+    if skipped == REPEATED then return -1, 0 end
     if skipped == false or (way.foreign and key >= way.foreign) then return nil end
     return skipped or 0
+  end
+  if way.repeated then
+    way.repeated, way.skipped = nil, way.skipped or {}
+    way.skipped[key] = REPEATED
+    return -1, 0
   end
   if way.foreign then return nil end
   if way.passing then
@@ -5819,9 +5871,16 @@ local function begin(lane, session, place, packet)
 end
 
 local function lost(lane, place, why)
-  local count = #lane.chain.packets
+  local count, missed = #lane.chain.packets, lane.chain.missed
   close(lane.chain, place - 1)
-  return string.format("a message of %d fragments is lost: %s", count, why)
+  return not missed and string.format("a message of %d fragments is lost: %s", count, why)
+end
+
+-- Takes note that something was not captured: messages that have begun may lack what is there.
+function fragments.miss(party)
+  for _, lane in pairs(party.lanes) do
+    if lane.chain then lane.chain.missed = true end
+  end
 end
 
 -- Takes note of a FRAME on a lane: returns a remark when an unfinished message there is lost.
@@ -6429,7 +6488,9 @@ function links.missed(way, place, hole)
   end
   local now, index = links.latest(link), way.index
   local session = now.session
-  doubt(session.parties[(index == 1) == not now.flipped and 0 or 1])
+  local party = session.parties[(index == 1) == not now.flipped and 0 or 1]
+  doubt(party)
+  fragments.miss(party)
   if hole and session.fsn and talk.opened[3 - index] then
     -- What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.
     links.change(link, place, { ["settled" .. index] = true })
@@ -6480,7 +6541,10 @@ end
 
 local function init()
   local talk, index = T.talk, T.way.index
-  if not T.first or too_late() then
+  if not T.first then return end
+  if T.m.A == 1 and talk.opened[3 - index] and not talk.inits[index] and not T.link.tcp then
+    links.disorder(T.link) -- the other one has answered it before
+  elseif too_late() then
     return
   end
   local mine = offer(T.m)
@@ -6570,6 +6634,7 @@ local function open()
   if not T.first or too_late() then
     return
   end
+  if T.m.A == 0 and talk.opened[3 - index] and not T.link.tcp then links.disorder(T.link) end -- it was answered before
   lanes.start(T.speaker.numbers, T.m.initial_sn, nil)
   session.lease = math.max(session.lease or 0, milliseconds(T.m) / 1000)
   T.speaker.complete = talk.inits[index] ~= nil
@@ -6747,7 +6812,7 @@ local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_query
 local function certain(party)
   local link = T.link
   return party.complete and not T.session.multilink and not T.session.lossy
-    and not (link.disordered or link.ahead or link.blind)
+    and not (links.is_disordered(link) or link.ahead or link.blind)
 end
 
 local function unknown_alias(owner, scope)
@@ -7094,7 +7159,7 @@ local function renew_if_new(link, m, place)
     local index = T.way.index
     local answer = talk.inits[3 - index]
     local late = answer and answer.ack and m.A == 0 and not talk.inits[index] and not talk.opened[index]
-    link.disordered = link.disordered or late
+    if late then links.disorder(link) end
     return m.A == 0 and not repeated and not late
   end
   local known = links.latest(link).zid1
@@ -8165,7 +8230,7 @@ end
 
 local function hear(b, m)
   local ext = m.ext
-  mute = b.again or b.link.disordered or b.link.ahead
+  mute = b.again or links.is_disordered(b.link) or b.link.ahead
   if not m.refused then
     local form = FORMS[m.name]
     if form then form(m, b) end
@@ -9336,7 +9401,7 @@ local function requests()
       lines[index + 1] = line
     end
     if disordered then
-      remarks[#remarks + 1] = "Packets were captured out of order: answers in front of their queries are not counted."
+      remarks[#remarks + 1] = "Packets were captured out of order, or are missing: answers in front of their queries are not counted."
     end
     if strays > 0 then
       remarks[#remarks + 1] = whole(strays) .. " answers to queries that this capture does not have."

@@ -504,9 +504,10 @@ def sessions(connections: DataFrame, messages: DataFrame) -> DataFrame:
     Scouting is no session.
 
     Columns: ``capture session source_zid target_zid ends connections grouped lowlatency compression messages
-    first_ns last_ns``; ``ends`` are the addresses of the first connection.
+    first_ns last_ns disordered``; ``ends`` are the addresses of the first connection, ``disordered`` is how many of
+    the connections were captured out of order: answers may stand in front of what they answer.
     """
-    require(connections, "source", "sport", "lowlatency", "compression")
+    require(connections, "source", "sport", "lowlatency", "compression", "disordered")
     require(messages, "capture", "connection", "message", "time_ns")
     ends = sf.concat_ws(" -> ", _endpoint("source", "sport"), _endpoint("target", "dport"))
     first = sf.struct("source_zid", "target_zid", ends.alias("ends"))
@@ -517,6 +518,7 @@ def sessions(connections: DataFrame, messages: DataFrame) -> DataFrame:
         sf.bool_or("grouped").alias("grouped"),
         sf.bool_or("lowlatency").alias("lowlatency"),
         sf.bool_or("compression").alias("compression"),
+        sf.count_if("disordered").alias("disordered"),
     )
     heard = (
         messages.where("message not in ('scout', 'hello')")
@@ -550,6 +552,7 @@ def sessions(connections: DataFrame, messages: DataFrame) -> DataFrame:
         "messages",
         "first_ns",
         "last_ns",
+        "disordered",
     )
 
 

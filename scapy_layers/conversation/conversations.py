@@ -82,6 +82,8 @@ class Conversations:
         self._scouts = Scouts(self.limits)
         # TCP links that have shown nothing yet: batches that could not be read.
         self._strangers: OrderedDict[int, int] = OrderedDict()
+        # Some link of UDP was captured out of order: that shows in handshakes only, so it is believed of the others.
+        self._disordered = False
 
     @property
     def forgotten(self) -> dict[str, int]:
@@ -151,6 +153,8 @@ class Conversations:
         """Takes note that messages were not heard."""
         index = int(not way.forward)
         talk.session.parties[index ^ talk.flipped].doubt()
+        self._memory.fragments.miss(talk.session.number, index ^ talk.flipped)
+        talk.missed[index] = True
         if talk.session.fsn is not None and talk.opened[1 - index]:
             # What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.
             talk.settled[index] = True
@@ -161,7 +165,9 @@ class Conversations:
         index = int(not unit.way.forward)
         raw, damage = _unpacked(talk, index, unit.data)
         refused = False
-        if talk.link.disordered:
+        if not talk.link.tcp:
+            self._disordered = self._disordered or talk.link.disordered
+        if talk.link.disordered or (self._disordered and not talk.link.tcp):
             talk.session.disordered = True
         for message, errors in messages(raw) if damage is None else [(Unread(data=raw), [damage])]:
             self._renew_if_new(talk, index, message, raw)
@@ -189,7 +195,7 @@ class Conversations:
         if not talk.said or message.version != PROTOCOL_VERSION or not identify.is_batch(raw):
             return
         if isinstance(message, Init) and _is_late(talk, index, message):
-            talk.link.disordered = True
+            talk.link.disordered = talk.link.late = True
             return
         again = isinstance(message, Init) and not message.A and not _is_repeated(talk, message)
         other = isinstance(message, Join) and talk.session.parties[0].zid not in {None, zid_of(message)}

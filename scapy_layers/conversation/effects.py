@@ -60,7 +60,9 @@ def carried_by(frame: Frame) -> list[Carried]:
 
 def _init(turn: Turn) -> None:
     talk, message = turn.talk, turn.heard.message
-    if _too_late(turn):
+    if message.A and talk.opened[1 - turn.way] and talk.inits[turn.way] is None and not talk.link.tcp:
+        talk.link.disordered = talk.link.late = True  # the other one has answered it before
+    elif _too_late(turn):
         return
     talk.inits[turn.way] = message
     talk.began = turn.heard.time if talk.began is None else talk.began
@@ -83,12 +85,16 @@ def _open(turn: Turn) -> None:
     talk, session = turn.talk, turn.session
     if _too_late(turn):
         return
+    if not turn.heard.message.A and talk.opened[1 - turn.way] and not talk.link.tcp:
+        talk.link.disordered = talk.link.late = True  # it was answered before
     session.open(turn.side, turn.heard.message)
     turn.speaker.complete = talk.inits[turn.way] is not None
     if session.multilink and turn.memory.midway:
         # The link may join a session whose beginning was not captured.
         turn.speaker.doubt()
     talk.opened[turn.way] = talk.settled[turn.way] = True
+    if turn.heard.message.A and talk.missed[1 - turn.way]:
+        talk.settled[1 - turn.way] = True  # what it answers is among what is missing
     talk.starts[turn.way] = int(turn.heard.message.initial_sn)
     talk.switch()
     if all(talk.opened) and session.multilink:

@@ -61,6 +61,7 @@ class _Chain:
     pieces: list[int] = field(default_factory=list)
     size: int = 0
     cost: int = 0
+    missed: bool = False  # something of the sender was not captured since it began
 
 
 class Fragments:
@@ -123,6 +124,12 @@ class Fragments:
         self._ends[place] = sn
         return remark
 
+    def miss(self, session: int, side: int) -> None:
+        """Takes note that something that a side said was not captured: its messages may lack what is there."""
+        for lane in LANES:
+            if chain := self._chains.get(Place(session, side, lane)):
+                chain.missed = True
+
     def drop(self, session: int, sides: Iterable[int] = (0, 1)) -> None:
         """Forgets the lanes of a session."""
         for side in sides:
@@ -177,11 +184,13 @@ class Fragments:
             self.forgotten += 1
         return None
 
-    def _lost(self, place: Place, why: str) -> Remark:
+    def _lost(self, place: Place, why: str) -> Remark | None:
         """Throws an unfinished message away."""
-        count = len(self._chains[place].pieces)
+        count, missed = len(self._chains[place].pieces), self._chains[place].missed
         self._forget(place)
-        return Remark(RemarkKind.FRAGMENT, f"a message of {count} fragments is lost: {why}")
+        return (
+            None if missed else Remark(RemarkKind.FRAGMENT, f"a message of {count} fragments is lost: {why}")
+        )
 
     def _end(self, place: Place, sn: int) -> None:
         self._forget(place)

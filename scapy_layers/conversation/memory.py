@@ -36,6 +36,7 @@ class Talk:
         starts: The sequence numbers with which OPEN says that each way begins.
         opened: The ways on which OPEN was heard.
         settled: The ways on which batches are as agreed: what follows OPEN, heard or lost.
+        missed: The ways of which something is missing.
         ended: The ways that have ended, by the connection's end or, on UDP, by CLOSE.
         closed: The session is over, by CLOSE of both on UDP.
         compressed: Batches have a header byte, though no INIT was heard to say so: in a group, or in mid session.
@@ -53,6 +54,7 @@ class Talk:
     inits: list[Init | None] = field(default_factory=lambda: [None, None])
     opened: list[bool] = field(default_factory=lambda: [False, False])
     settled: list[bool] = field(default_factory=lambda: [False, False])
+    missed: list[bool] = field(default_factory=lambda: [False, False])
     ended: list[bool] = field(default_factory=lambda: [False, False])
     closed: bool = False
     compressed: bool = False
@@ -149,6 +151,7 @@ class Memory:
         talk.session = self._new_session(talk.link)
         talk.inits, talk.starts, talk.began = [None, None], [None, None], None
         talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
+        talk.missed = [False, False]
         talk.flipped = talk.compressed = talk.closed = False
         talk.greeting = True
 

@@ -13,8 +13,10 @@ from scapy_layers.scan.records import Array, Records
 Mask = NDArray[np.bool_]
 Words = NDArray[np.uint64]
 
-_SPECIAL = 0x07
-"""FIN, SYN, RST."""
+_SPECIAL = 0x17
+"""FIN, SYN, RST, ACK."""
+
+_ACK = 0x10
 
 _TCP, _UDP, _ICMP_6 = 6, 17, 58
 _IP, _IP_6 = 0x0800, 0x86DD
@@ -51,19 +53,20 @@ _HEADER = np.dtype(
             "target",
             "ports",
             "seq",
+            "ack",
             "words",
             "flags",
         ],
-        "formats": ["u1", ">u2", ">u2", "u1", "u4", "u4", "u4", ">u4", "u1", "u1"],
-        "offsets": [0, 2, 6, 9, 12, 16, 20, 24, 32, 33],
+        "formats": ["u1", ">u2", ">u2", "u1", "u4", "u4", "u4", ">u4", ">u4", "u1", "u1"],
+        "offsets": [0, 2, 6, 9, 12, 16, 20, 24, 28, 32, 33],
         "itemsize": _IP_HEADER + _TCP_HEADER,
     }
 )
 _HEADER_6 = np.dtype(
     {
-        "names": ["size", "next", "a", "b", "c", "d", "ports", "seq", "words", "flags"],
-        "formats": [">u2", "u1", "u8", "u8", "u8", "u8", "u4", ">u4", "u1", "u1"],
-        "offsets": [4, 6, 8, 16, 24, 32, 40, 44, 52, 53],
+        "names": ["size", "next", "a", "b", "c", "d", "ports", "seq", "ack", "words", "flags"],
+        "formats": [">u2", "u1", "u8", "u8", "u8", "u8", "u4", ">u4", ">u4", "u1", "u1"],
+        "offsets": [4, 6, 8, 16, 24, 32, 40, 44, 48, 52, 53],
         "itemsize": _IP_6_HEADER + _TCP_HEADER,
     }
 )
@@ -79,10 +82,11 @@ class Headers(NamedTuple):
     """What the packets of a piece of a file say; an item each.
 
     Attributes:
-        plain: A TCP segment without FIN, SYN, RST and without anything unusual in its headers, captured whole.
+        plain: A TCP segment with ACK, without FIN, SYN, RST and without anything unusual in its headers, captured whole.
         at: Where its payload begins in the buffer.
         stop: Behind its last byte.
         seq: Its sequence number.
+        ack: What it acknowledges.
         flow: The same number for packets of one flow, -1 where that is not known.
         keys: The ends of each flow as ``Segment.ends`` has them.
         odd: What may be TCP but cannot be told which flow it belongs to.
@@ -94,6 +98,7 @@ class Headers(NamedTuple):
     at: Array
     stop: Array
     seq: NDArray[np.uint32]
+    ack: NDArray[np.uint32]
     flow: Array
     keys: list[bytes]
     odd: Mask
@@ -116,11 +121,13 @@ def headers(records: Records) -> Headers:
         those = slice(None) if len(links) == 1 else np.flatnonzero(records.link == link)
         _link_layer(buffer, int(link), start, end, those, ip, version, odd)
     plain = np.zeros(count, np.bool_)
-    at, stop, seq = np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.uint32)
+    at, stop = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    seq, ack = np.zeros(count, np.uint32), np.zeros(count, np.uint32)
     known = np.zeros(count, np.bool_)
     width = 6 if (version == 6).any() else 3
     words = [np.zeros(count, np.uint64) for _ in range(width)]
-    parts = Headers(plain, at, stop, seq, np.full(count, -1, np.int64), [], odd, np.zeros(count, np.bool_))
+    flow, datagram = np.full(count, -1, np.int64), np.zeros(count, np.bool_)
+    parts = Headers(plain, at, stop, seq, ack, flow, [], odd, datagram)
     _version_4(buffer, ip, end, _where(version == 4), known, words, parts)
     if width > 3:
         _version_6(buffer, ip, end, np.flatnonzero(version == 6), known, words, parts)
@@ -192,10 +199,10 @@ def _version_4(
     size = header["words"]
     at = place + _IP_HEADER + (size >> 4).astype(np.int64) * 4
     stop = place + header["total"]
-    plain = keyed & (size >= 0x50) & (header["flags"] & _SPECIAL == 0) & (at <= stop) & (stop <= limit)
+    plain = keyed & (size >= 0x50) & (header["flags"] & _SPECIAL == _ACK) & (at <= stop) & (stop <= limit)
     known[those] = keyed
     out.plain[those], out.at[those], out.stop[those] = plain, at, stop
-    out.seq[those] = header["seq"]
+    out.seq[those], out.ack[those] = header["seq"], header["ack"]
     for word, name in zip(words, ("source", "target", "ports"), strict=False):
         word[those] = header[name]
     udp = long & (protocol == _UDP) & usual & (header["total"] > 0)
@@ -217,11 +224,11 @@ def _version_6(
     size = header["words"]
     at = place + _IP_6_HEADER + (size >> 4).astype(np.int64) * 4
     stop = place + _IP_6_HEADER + header["size"]
-    plain = keyed & (size >= 0x50) & (header["flags"] & _SPECIAL == 0) & (header["size"] > 0)
+    plain = keyed & (size >= 0x50) & (header["flags"] & _SPECIAL == _ACK) & (header["size"] > 0)
     plain &= (at <= stop) & (stop <= limit)
     known[those] = keyed
     out.plain[those], out.at[those], out.stop[those] = plain, at, stop
-    out.seq[those] = header["seq"]
+    out.seq[those], out.ack[those] = header["seq"], header["ack"]
     for word, name in zip(words, ("a", "b", "ports", "c", "d"), strict=False):
         word[those] = header[name]
     words[5][those] = 6

@@ -29,7 +29,7 @@ from scapy_layers.scan.headers import Headers, Mask, headers
 from scapy_layers.scan.pieces import Chunk, Many, Pieces
 from scapy_layers.scan.records import Array, Position, Records
 from scapy_layers.scan.watch import LINKS, MISSES, Talk, Watch
-from scapy_layers.tcp import PATIENCE, PIECE, SEQUENCE
+from scapy_layers.tcp import FAR, PATIENCE, PIECE, SEQUENCE
 
 BLOCK = 1 << 14
 """Packets that are looked at together, at most."""
@@ -225,7 +225,7 @@ class Scanner:
         reader, watch = self.reader, self.watch
         watch.at(number)
         if link == _ETHERNET and end - begin >= HEADERS.size:
-            kind, first, total, fragment, protocol, ends, seq, _, words, flags = HEADERS.unpack_from(
+            kind, first, total, fragment, protocol, ends, seq, ack, words, flags = HEADERS.unpack_from(
                 buffer, begin
             )
             flow = reader.tcp.get(ends)
@@ -244,6 +244,8 @@ class Scanner:
             ):
                 flow.number, flow.time = number, time
                 flow.expected = (seq + stop - at) & SEQUENCE
+                if ack != flow.peer.expected and at < stop and flags & stream._ACK:
+                    flow.compare(ack)
                 if flow.lacking:
                     at, batches = reader.complete(flow, buffer, at, stop)
                     for batch in batches:
@@ -310,7 +312,11 @@ class Scanner:
         found = self._batches(records.buffer, at, end, flow, data, known)
         if found.refused:
             quick &= ~np.isin(pair, found.refused)
+            data = data[quick[data]]
+        awaited = self._compare(known, parsed, begin, flow, data)
         self._commit(records, parsed, begin, known, quick, flow, found, pieces)
+        for one, ack in awaited:
+            one.wait_for(ack)
         return quick, stop
 
     def _first_bad(self, known: _Flows, fine: Mask, pair: Array, flow: Array, odd: Mask) -> tuple[Array, int]:
@@ -379,6 +385,67 @@ class Scanner:
         expected[begins] = known.expected[of[begins]]
         fine[order] = plain[order] & (seq[order] == expected)
         return fine
+
+    def _compare(
+        self, known: _Flows, parsed: Headers, begin: int, flow: Array, data: Array
+    ) -> list[tuple[stream._Flow, int]]:
+        """Looks for acknowledgements of what was not captured by then, as ``_Flow.compare`` does.
+
+        Returns:
+            The flows of which something may still come, and up to which number.
+
+        Args:
+            known: What is known of the flows.
+            parsed: The headers.
+            begin: The first packet of the block.
+            flow: Of each packet of the block.
+            data: The packets that carry data of flows as expected, in order, counted in the block.
+        """
+        awaited: list[tuple[stream._Flow, int]] = []
+        count = len(known.flows)
+        asked, second = np.zeros(count, np.bool_), np.zeros(count, np.bool_)
+        position = np.zeros(count, np.uint32)
+        for index in _present(flow[data], count).tolist():
+            one = known.flows[index]
+            assert one is not None
+            peer = one.peer
+            at = peer.expected if peer.expected >= 0 else peer.order.next
+            if one.way.link.late:
+                continue
+            if at is not None:
+                asked[index], second[index] = True, not one.way.forward
+                position[index] = (at + peer.order.finished) & SEQUENCE
+            elif one.order.begun is not None:
+                awaited.append((peer, int(parsed.ack[begin + data[flow[data] == index][-1]])))
+        # Where nothing is acknowledged but what came before the block, as of one that only listens, all is said.
+        of = flow[data]
+        new = (parsed.ack[begin + data] - position[of] - np.uint32(1) < FAR) & asked[of]
+        if not new.any():
+            return awaited
+        asked &= (np.bincount(known.pair[of[new]], minlength=known.pairs) > 0)[known.pair]
+        those = data[asked[of]]
+        those = those[np.argsort(known.pair[flow[those]], kind="stable")]
+        of, packets, places = flow[those], begin + those, np.arange(len(those))
+        back, pair = second[of], known.pair[of]
+        size = (parsed.stop[packets] - parsed.at[packets]).astype(np.uint32)
+        behind = parsed.seq[packets] + size
+        first = np.zeros(len(those), np.int64)
+        first[1:] = np.where(pair[1:] != pair[:-1], places[1:], 0)
+        first = np.maximum.accumulate(first)
+        # The latest packet of the other direction, if there is one of the same connection.
+        there = np.maximum.accumulate(np.where(back, -1, places))
+        latest = np.where(back, there, np.maximum.accumulate(np.where(back, places, -1)))
+        expected = np.where(latest >= first, behind[latest], position[of])
+        early = np.flatnonzero(parsed.ack[packets] - expected - np.uint32(1) < FAR)
+        for index in np.unique(of[early]).tolist():
+            one = known.flows[index]
+            assert one is not None
+            own = early[of[early] == index]
+            if ((places > own[0]) & (pair == pair[own[0]]) & (back != back[own[0]])).any():
+                one.way.link.disordered = one.way.link.late = True
+            else:
+                awaited.append((one.peer, int(parsed.ack[packets[own[-1]]])))
+        return awaited
 
     def _batches(
         self, buffer: bytes, at: Array, stop: Array, flow: Array, data: Array, known: _Flows

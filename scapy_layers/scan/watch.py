@@ -152,6 +152,7 @@ class Talk:
         opened: The ways on which OPEN was heard.
         starts: The sequence numbers with which it says that each way begins.
         settled: The ways on which batches are as agreed: what follows OPEN, heard or lost.
+        missed: The ways of which something is missing.
         ended: The ways that have ended.
         closed: The session is over, by CLOSE of both on UDP.
         compressed: Batches have a header byte, though no INIT was heard to say so.
@@ -174,6 +175,7 @@ class Talk:
     opened: list[bool] = field(default_factory=lambda: [False, False])
     starts: list[int | None] = field(default_factory=lambda: [None, None])
     settled: list[bool] = field(default_factory=lambda: [False, False])
+    missed: list[bool] = field(default_factory=lambda: [False, False])
     ended: list[bool] = field(default_factory=lambda: [False, False])
     closed: bool = False
     compressed: bool = False
@@ -434,6 +436,7 @@ class Watch:
 
     def _gap(self, talk: Talk, way: Way) -> None:
         index = int(not way.forward)
+        talk.missed[index] = True
         if talk.session.fsn is not None and talk.opened[1 - index]:
             talk.settled[index] = True
             talk.switch()
@@ -491,6 +494,7 @@ class Watch:
         if message.fields.get("version", PROTOCOL_VERSION) != PROTOCOL_VERSION or not self.is_batch(raw):
             return
         if message.name == "INIT" and _is_late(talk, index, message):
+            talk.link.disordered = talk.link.late = True
             return
         again = message.name == "INIT" and not message.fields["A"] and not _is_repeated(talk, message)
         other = message.name == "JOIN" and talk.session.zids[0] not in {None, zid_text(message.fields["zid"])}
@@ -499,6 +503,7 @@ class Watch:
             talk.session = _session(talk.link)
             talk.inits, talk.starts = [None, None], [None, None]
             talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
+            talk.missed = [False, False]
             talk.flipped = talk.compressed = talk.closed = False
             talk.greeting = True
 
@@ -536,7 +541,9 @@ class Watch:
         return session.lowlatency is not bare
 
     def _init(self, talk: Talk, index: int, message: Plain) -> None:
-        if all(talk.opened):
+        if message.fields["A"] and talk.opened[1 - index] and talk.inits[index] is None and not talk.link.tcp:
+            talk.link.disordered = talk.link.late = True  # the other one has answered it before
+        elif all(talk.opened):
             return
         talk.inits[index] = message
         talk.began = talk.last[1] if talk.began is None else talk.began
@@ -557,8 +564,12 @@ class Watch:
     def _open(self, talk: Talk, index: int, message: Plain) -> None:
         if all(talk.opened):
             return
+        if not message.fields["A"] and talk.opened[1 - index] and not talk.link.tcp:
+            talk.link.disordered = talk.link.late = True  # it was answered before
         talk.starts[index] = message.fields["initial_sn"]
         talk.opened[index] = talk.settled[index] = True
+        if message.fields["A"] and talk.missed[1 - index]:
+            talk.settled[1 - index] = True  # what it answers is among what is missing
         talk.switch()
         if all(talk.opened) and talk.session.multilink:
             self._unite(talk)

@@ -78,6 +78,8 @@ def make_page(traffic: Traffic) -> Page:
         for number, noun in ((traffic.lost, "gap"), (refused, "refused batch"), (damaged, "damaged capture"))
         if number
     ]
+    if traffic.disordered:
+        troubles.append(f"{count(traffic.disordered, 'link')} captured out of order")
     return Page(
         headline=", ".join(words),
         tone="bad" if damaged else "mixed" if troubles else "good",

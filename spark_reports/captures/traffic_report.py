@@ -181,6 +181,7 @@ class SessionLine:
     messages: int
     first_ns: int | None
     last_ns: int | None
+    disordered: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,6 +213,7 @@ class Traffic:
     Attributes:
         interval_ns: Width of a ``Bin``.
         lost: How many gaps there are, those included that have no line.
+        disordered: How many connections were captured out of order, those included whose session has no line.
         left_out: Names of tables that have more rows than are here.
     """
 
@@ -230,6 +232,7 @@ class Traffic:
     sessions: tuple[SessionLine, ...]
     gaps: tuple[GapLine, ...]
     lost: int
+    disordered: int
     errors: tuple[ErrorLine, ...]
     left_out: tuple[str, ...]
     traffic_version: int = TRAFFIC_VERSION
@@ -390,6 +393,8 @@ def collect(made: Frames, interval: float, say: Callable[[str], None], read: Seq
 
     say("sessions and gaps")
     sessions = fetch(made.sessions, sf.desc("messages"), "capture", "session", what="sessions", limit=ROWS)
+    late_links = sf.coalesce(sf.sum("disordered"), sf.lit(0)).alias("disordered")
+    (late,) = fetch(made.sessions.agg(late_links), "disordered")
     # A few for each capture, of which all are here as well.
     lost = fetch(traffic.gaps(made.gaps, by=("capture", "why")), sf.desc("gaps"), "capture", "why")
     if len(lost) > ROWS:
@@ -413,6 +418,7 @@ def collect(made: Frames, interval: float, say: Callable[[str], None], read: Seq
         sessions=tuple(_build(SessionLine, row) for row in sessions),
         gaps=tuple(_build(GapLine, row) for row in lost[:ROWS]),
         lost=sum(row["gaps"] for row in lost),
+        disordered=late["disordered"],
         errors=tuple(_build(ErrorLine, row) for row in errors),
         left_out=tuple(sorted(set(fetch.left_out) - {""})),
     )

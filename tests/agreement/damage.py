@@ -225,9 +225,12 @@ def mutated(found: list[Packet], random: Random) -> list[Packet]:
 
 
 def clipped(found: list[Packet], random: Random) -> list[Packet]:
-    """Some packets lack their last bytes; the header of IP says so, or not."""
+    """Some packets lack their last bytes; the header of IP says so, or not.
+
+    Nothing comes twice: what comes again in place of a shorter segment Wireshark does not hand on.
+    """
     changed = []
-    for index, one in enumerate(found):
+    for index, one in enumerate(_once(found)):
         size = len(one.raw) - one.payload
         if index > 5 and one.transport and size > 1 and random.random() < 0.2:
             kept = one._replace(raw=one.raw[: one.payload + random.randrange(1, size)])
@@ -235,6 +238,18 @@ def clipped(found: list[Packet], random: Random) -> list[Packet]:
         else:
             changed.append(one)
     return changed
+
+
+def _once(found: Sequence[Packet]) -> Iterator[Packet]:
+    """Leaves out what TCP sends again."""
+    sent: set[bytes] = set()
+    for one in found:
+        if one.protocol == _TCP and len(one.raw) > one.payload:
+            place = one.raw[_ETHERNET:][12:20] + one.raw[one.transport : one.transport + 8]
+            if place in sent:
+                continue
+            sent.add(place)
+        yield one
 
 
 def _honest(one: Packet) -> Packet:

@@ -576,23 +576,26 @@ def test_lint_of_a_broken_must_ends_with_1(capsys: pytest.CaptureFixture[str]) -
     assert (found["requirement"], found["level"], found["known"]) == ("ZN-KA-102", "MUST", None)
 
 
-def disordered(stem: str, folder: Path) -> Path:
-    """Writes a capture again in which what goes to the lower port was captured 3 ms late."""
+def disordered(stem: str, folder: Path, *, higher: bool = False) -> Path:
+    """Writes a capture again in which what goes to the lower port, or the higher one, was captured 3 ms late."""
     packets = list(rdpcap(str(PCAPS / f"{stem}.pcapng")))
     for packet in packets:
         carried = packet.getlayer(TCP) or packet.getlayer(UDP)
-        if carried is not None and carried.dport < carried.sport:
+        if carried is not None and (carried.dport > carried.sport) is higher:
             packet.time += 0.003
     path = folder / "late.pcap"
     wrpcap(str(path), sorted(packets, key=lambda packet: packet.time))
     return path
 
 
-@pytest.mark.parametrize("stem", ["mixed", "routers", "datagrams", "udp6"])
+@pytest.mark.parametrize("higher", [False, True])
+@pytest.mark.parametrize(
+    "stem", ["mixed", "routers", "datagrams", "udp6", "direct_datagrams", "packed_datagrams"]
+)
 def test_capture_that_is_out_of_order_does_not_say_that_a_question_was_never_asked(
-    stem: str, tmp_path: Path
+    stem: str, higher: bool, tmp_path: Path
 ) -> None:
-    path = disordered(stem, tmp_path)
+    path = disordered(stem, tmp_path, higher=higher)
     assert not {remark.kind for one in listen(read(path)) if isinstance(one, Heard) for remark in one.remarks}
 
 

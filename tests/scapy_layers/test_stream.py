@@ -514,6 +514,44 @@ def test_acknowledged_segment_is_waited_for_no_longer_than_some_packets_or_a_sec
     assert batches(units([*few[:-2], *later(few[-2:], 1)])) == [*HANDSHAKE, PUTS[0], PUTS[2]]
 
 
+@pytest.mark.parametrize("answer", [INIT_ACK[:1] + b"\x08" + INIT_ACK[2:], b"\x03\x00", b"\x04"])
+def test_answer_to_init_that_is_another_message_or_has_a_fault_is_told(answer: bytes) -> None:
+    talk = Talk()
+    talk.syn()
+    talk.say(prefixed(INIT_SYN))
+    talk.say(prefixed(answer), back=True)
+    assert batches(units(talk.segments, plausible=is_batch)) == [INIT_SYN, answer]
+
+
+def written(segments: list[Segment]) -> bytes:
+    """The capture of some segments."""
+    return pcap(
+        [
+            ethernet(
+                struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(one.data), 1, 0, 64, 6, 0)
+                + one.source
+                + one.target
+                + struct.pack(
+                    ">HHIIBBHHH", one.sport, one.dport, one.seq, one.ack, 0x50, one.flags, 512, 0, 0
+                )
+                + one.data
+            )
+            for one in segments
+        ]
+    )
+
+
+def test_acknowledgement_by_itself_in_front_of_its_bytes_is_no_answer_in_front_of_its_question() -> None:
+    talk = Talk().open()
+    for sn in range(10):
+        talk.say(prefixed(put(500 + sn)))
+        talk.acknowledge()
+    segments = talk.segments
+    segments[-2:] = segments[:-3:-1]
+    for found in (list(units(segments)), list(units_of(io.BytesIO(written(segments))))):
+        assert not any(unit.way.link.disordered for unit in found)
+
+
 @pytest.mark.parametrize("late", [1, 2])
 def test_connection_is_known_to_be_disordered_before_an_answer_that_was_captured_early(late: int) -> None:
     talk = Talk().open()
@@ -521,23 +559,13 @@ def test_connection_is_known_to_be_disordered_before_an_answer_that_was_captured
         talk.say(prefixed(put(500 + sn)))
         talk.acknowledge()
         talk.say(prefixed(put(700 + sn)), back=True)
-    packets = [
-        ethernet(
-            struct.pack(">BBHHHBBH", 0x45, 0, 40 + len(one.data), 1, 0, 64, 6, 0)
-            + one.source
-            + one.target
-            + struct.pack(">HHIIBBHHH", one.sport, one.dport, one.seq, one.ack, 0x50, one.flags, 512, 0, 0)
-            + one.data
-        )
-        for one in talk.segments
-    ]
-    orderly = list(units_of(io.BytesIO(pcap(packets))))
+    orderly = list(units_of(io.BytesIO(written(talk.segments))))
     assert batches(orderly)[4:7] == [put(500), put(700), put(501)]
     assert not any(unit.way.link.disordered for unit in orderly)
     question = next(at for at, one in enumerate(talk.segments) if one.data == prefixed(put(504)))
-    packets.insert(question + 2 * late, packets.pop(question))
+    talk.segments.insert(question + 2 * late, talk.segments.pop(question))
     told: dict[bytes, bool] = {}
-    for unit in units_of(io.BytesIO(pcap(packets))):
+    for unit in units_of(io.BytesIO(written(talk.segments))):
         if isinstance(unit, Batch):
             told[unit.data] = unit.way.link.disordered
     assert not told[put(703)]

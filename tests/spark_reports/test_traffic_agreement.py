@@ -19,9 +19,12 @@ from scapy_layers.statistics import Statistics
 from scapy_layers.stream import Gap, units
 from spark_reports import traffic
 from spark_reports.captures import traffic_report
+from tests.scapy_layers.test_lint import disordered
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 CAPTURES = sorted(PCAPS.glob("*.pcapng"))
+OUT_OF_ORDER = ("mixed", "udp6")
+"""Captures that are read once more, with the questions behind their answers."""
 
 Told = dict[str, Any]
 
@@ -40,11 +43,22 @@ class Passive:
 
 
 @pytest.fixture(scope="module")
-def passive() -> Passive:
+def captures(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    late = [
+        disordered(stem, tmp_path_factory.mktemp(stem)).rename(
+            tmp_path_factory.mktemp("late") / f"{stem}.pcap"
+        )
+        for stem in OUT_OF_ORDER
+    ]
+    return [*CAPTURES, *late]
+
+
+@pytest.fixture(scope="module")
+def passive(captures: list[Path]) -> Passive:
     messages: Counter[tuple[Any, ...]] = Counter()
     requests: Counter[tuple[Any, ...]] = Counter()
     statistics = Statistics()
-    for path in CAPTURES:
+    for path in captures:
         conversations = Conversations()
         asked: dict[int, Any] = {}
         statistics.begin()
@@ -99,9 +113,9 @@ def _says_key(message: Message) -> bool:
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession) -> Iterator[traffic_report.Frames]:
+def made(spark: SparkSession, captures: list[Path]) -> Iterator[traffic_report.Frames]:
     with ExitStack() as stack:
-        frames = traffic_report.frames(*traffic_report.read(spark, [str(path) for path in CAPTURES]))
+        frames = traffic_report.frames(*traffic_report.read(spark, [str(path) for path in captures]))
         yield stack.enter_context(frames)
 
 
@@ -175,6 +189,7 @@ def test_sums_over_all_captures_are_the_same(made: traffic_report.Frames, passiv
     assert {name: getattr(told.total, name) for name in numbers} == {
         name: statistics["keys"]["total"][name] for name in numbers
     }
+    assert told.disordered == statistics["disordered_links"] > 0
     gaps = statistics["gaps"]
     assert told.lost == sum(line.gaps for line in told.gaps) == gaps["count"]
     assert sum(line.missing_bytes for line in told.gaps) == gaps["missing_bytes"]

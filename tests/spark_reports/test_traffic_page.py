@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import re
 from html.parser import HTMLParser
@@ -98,12 +99,14 @@ def make(text: str = "robot/pose", **values: Any) -> Traffic:
                 messages=12,
                 first_ns=START,
                 last_ns=START + SECOND,
+                disordered=0,
             ),
         ),
         "gaps": (
             GapLine(capture=text, why=text, gaps=2, missing_bytes=10, of_unknown_size=1, skipped_bytes=5),
         ),
         "lost": 2,
+        "disordered": 0,
         "errors": (ErrorLine(error=text, count=1, capture=text, packet=3),),
         "left_out": ("keys",),
     }
@@ -163,6 +166,19 @@ def test_page_counts_what_it_does_not_list() -> None:
         ("Nodes", f"{len(page.traffic.nodes)}"),
         ("Sessions", f"{len(page.traffic.sessions)}"),
     ]
+
+
+def test_page_tells_of_links_that_were_captured_out_of_order() -> None:
+    report = make()
+    (session,) = report.sessions
+    words = "captured out of order"
+    assert words not in traffic_page.html(traffic_page.make_page(report))
+    late = make(disordered=2, sessions=(dataclasses.replace(session, disordered=2),))
+    page = traffic_page.make_page(late)
+    assert page.span.endswith("; 2 links captured out of order")
+    text = traffic_page.html(page)
+    assert f"{words}</span></td>" in text, "beside its session"
+    assert f"2 links {words}: where an answer" in text, "below the requests"
 
 
 def test_captures_without_times_or_events_have_a_page() -> None:

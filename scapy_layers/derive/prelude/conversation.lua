@@ -190,7 +190,9 @@ function links.missed(way, place, hole)
   end
   local now, index = links.latest(link), way.index
   local session = now.session
-  doubt(session.parties[(index == 1) == not now.flipped and 0 or 1])
+  local party = session.parties[(index == 1) == not now.flipped and 0 or 1]
+  doubt(party)
+  fragments.miss(party)
   if hole and session.fsn and talk.opened[3 - index] then
     -- What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.
     links.change(link, place, { ["settled" .. index] = true })
@@ -241,7 +243,10 @@ end
 
 local function init()
   local talk, index = T.talk, T.way.index
-  if not T.first or too_late() then
+  if not T.first then return end
+  if T.m.A == 1 and talk.opened[3 - index] and not talk.inits[index] and not T.link.tcp then
+    links.disorder(T.link) -- the other one has answered it before
+  elseif too_late() then
     return
   end
   local mine = offer(T.m)
@@ -331,6 +336,7 @@ local function open()
   if not T.first or too_late() then
     return
   end
+  if T.m.A == 0 and talk.opened[3 - index] and not T.link.tcp then links.disorder(T.link) end -- it was answered before
   lanes.start(T.speaker.numbers, T.m.initial_sn, nil)
   session.lease = math.max(session.lease or 0, milliseconds(T.m) / 1000)
   T.speaker.complete = talk.inits[index] ~= nil
@@ -508,7 +514,7 @@ local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_query
 local function certain(party)
   local link = T.link
   return party.complete and not T.session.multilink and not T.session.lossy
-    and not (link.disordered or link.ahead or link.blind)
+    and not (links.is_disordered(link) or link.ahead or link.blind)
 end
 
 local function unknown_alias(owner, scope)
@@ -855,7 +861,7 @@ local function renew_if_new(link, m, place)
     local index = T.way.index
     local answer = talk.inits[3 - index]
     local late = answer and answer.ack and m.A == 0 and not talk.inits[index] and not talk.opened[index]
-    link.disordered = link.disordered or late
+    if late then links.disorder(link) end
     return m.A == 0 and not repeated and not late
   end
   local known = links.latest(link).zid1

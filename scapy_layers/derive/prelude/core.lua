@@ -666,6 +666,7 @@ local function dissect_batch(pinfo, root, way, range, raw, kind, outer, at, pref
   b.item = item
   b.again = not b.visited and way and not way.link.tcp and Z.links.again(way, raw, b.time)
   if kind == "batch" and Z.links then
+    if not b.visited and way.link.tcp then Z.links.follow(way, b.place, raw) end
     local unpacked, why, wrong, field, at = Z.links.unpack(way, b.place, raw)
     if not unpacked then
       refuse(b, nil, wrong, "batch." .. field, at, why)
@@ -760,6 +761,7 @@ function Z.entry.stream(tvb, pinfo, tree)
     at, more = Z.sync(way, raw, current.base + current.call, current.visited)
     if not at then return 0 end
     if at < 0 then
+      if more == 0 then return size end
       pinfo.desegment_offset, pinfo.desegment_len = 0, more
       return size
     end
@@ -826,8 +828,14 @@ function Z.entry.message(tvb, pinfo, tree)
   local root = open_tree(tree, tvb, size)
   if size > 0 then
     local way = link_of(pinfo, tvb)
+    local raw = bytes_of(tvb, 0, size)
+    if way and way.link.unheard and not Z.seek.is_batch(raw) then
+      -- Wireshark has cut it anywhere: it did not read the link in the first pass.
+      add(root, CONTINUED, tvb(0, size))
+      return size
+    end
     if way and not way.ws then Z.links.message(way, current.number, size) end
-    dissect_batch(pinfo, root, way, tvb, bytes_of(tvb, 0, size), "batch", tvb, 0, 0)
+    dissect_batch(pinfo, root, way, tvb, raw, "batch", tvb, 0, 0)
   end
   return size
 end
@@ -842,6 +850,7 @@ function Z.entry.datagram(tvb, pinfo, tree)
   local raw = bytes_of(tvb, 0, size)
   local way = link_of(pinfo, tvb, size)
   if Z.links and Z.links.is_cut(size) then
+    if not current.visited then Z.links.missed(way, current.base, true) end
     add(root, CONTINUED, tvb(0, size))
     return size
   end

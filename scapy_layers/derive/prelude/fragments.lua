@@ -59,9 +59,16 @@ local function begin(lane, session, place, packet)
 end
 
 local function lost(lane, place, why)
-  local count = #lane.chain.packets
+  local count, missed = #lane.chain.packets, lane.chain.missed
   close(lane.chain, place - 1)
-  return string.format("a message of %d fragments is lost: %s", count, why)
+  return not missed and string.format("a message of %d fragments is lost: %s", count, why)
+end
+
+-- Takes note that something was not captured: messages that have begun may lack what is there.
+function fragments.miss(party)
+  for _, lane in pairs(party.lanes) do
+    if lane.chain then lane.chain.missed = true end
+  end
 end
 
 -- Takes note of a FRAME on a lane: returns a remark when an unfinished message there is lost.

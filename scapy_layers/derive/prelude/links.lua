@@ -28,6 +28,7 @@ local tcp_lost = Field.new("tcp.analysis.lost_segment")
 local tcp_ack = Field.new("tcp.ack")
 local FAR = 16777216 -- bytes: what is further ahead is a number that begins anywhere
 local PT_TCP, PT_UDP = 2, 3
+local SETTLED = { "settled1", "settled2" }
 
 local by_ends, by_stream, ring, count, latest, datagrams
 
@@ -36,6 +37,7 @@ local function forget_all()
   ring, count = memory.ring(), 0
   latest = nil
   datagrams = { young = {}, old = {}, count = 0 }
+  links.disordered = false
 end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
@@ -145,10 +147,16 @@ local function remember(link)
   end
 end
 
--- Returns the link of a packet that was read before; one that was forgotten cannot tell again what it said.
+-- Returns the link of a packet that was read before; one that was forgotten cannot tell again what it said, nor one that
+-- Wireshark did not hand on then, as it finds an upgrade to WebSocket that is out of order in the second pass only.
 local function find_again(pinfo)
   local ends = ends_of(pinfo)
-  return memory.at(by_ends[ends], pinfo.number * Z.PLACES) or new_link(ends, pinfo, nil)
+  local link = memory.at(by_ends[ends], pinfo.number * Z.PLACES)
+  if not link then
+    link = new_link(ends, pinfo, nil)
+    link.unheard = true
+  end
+  return link
 end
 
 local function find(pinfo)
@@ -177,13 +185,28 @@ local function position(tvb)
   return behind and behind - tvb:reported_len()
 end
 
+-- Takes note that answers may stand in front of what they answer. Of UDP that shows in handshakes only, so of all such links
+-- it is believed as soon as one is like that.
+function links.disorder(link)
+  link.disordered, links.disordered = true, links.disordered or not link.tcp
+end
+
+function links.is_disordered(link)
+  return link.disordered or (links.disordered and not link.tcp)
+end
+
+-- Were all bytes between two places read before? Where something was lost Wireshark hands on what comes once more.
+local function is_repeated(way, at, stop)
+  return way.next ~= nil and way.since <= at and stop <= way.next and way.next - at <= FAR
+end
+
 -- Takes note of an acknowledgement of what was not captured by then: answers may stand in front of what they answer.
 -- A FIN takes a number as well.
 local function compare(way)
   local link, other, ack = way.link, way.opposite, value(tcp_ack)
   local ahead = ack and ack - math.max(other.next or 1, other.due or 1) or 0
   if ahead > 1 and ahead <= FAR then
-    link.disordered = true
+    links.disorder(link)
   end
 end
 
@@ -199,7 +222,9 @@ function links.of(pinfo, tvb, visited, size)
   way.visited = visited
   if size and link.stream and not visited then
     local at = position(tvb)
-    if at then
+    if at and is_repeated(way, at, at + tvb:reported_len()) then
+      way.repeated = true
+    elseif at then
       local due = way.due
       -- What comes first begins at 1, with numbers that begin there.
       if way.next and way.next ~= at or not way.next and at > 1 and at <= FAR then
@@ -207,12 +232,23 @@ function links.of(pinfo, tvb, visited, size)
         -- Inside a batch that has begun, whose length tells where the next one begins?
         local inside = due and way.next < at and at <= due or false
         way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
+        way.since = at
       end
+      way.since = way.since or at
       way.next, way.due = at, way.passing and due or nil
       if not link.disordered then compare(way) end
     end
   end
   return way
+end
+
+-- Where one end has said OPEN, what the other one says that is no handshake comes behind its own: that was not handed on.
+function links.follow(way, place, raw)
+  local talk, index = way.link.talk, way.index
+  if #raw == 0 or not talk or talk.opened[index] or not talk.opened[3 - index] or links.latest(way.link)[SETTLED[index]] then return end
+  local first, second = byte(raw, 1, 2)
+  local id = first % 32
+  if id ~= 2 and not (id == 1 and second == 9) then links.missed(way, place, true) end
 end
 
 local udp_length, ip4_length, ip6_length = Field.new("udp.length"), Field.new("ip.len"), Field.new("ipv6.plen")
@@ -255,7 +291,7 @@ function links.message(way, number, size)
   local ack = value(tcp_ack)
   if ack and other.heard then
     link.ahead = ack > other.heard + 1 and ack - other.heard <= FAR
-    link.disordered = link.disordered or (other.has ~= nil and stop <= other.has)
+    if other.has and stop <= other.has then links.disorder(link) end
   end
   way.heard = math.max(way.heard or stop, stop)
   way.has = ack and math.max(way.has or ack, ack)
@@ -314,7 +350,6 @@ end
 -- Framing --------------------------------------------------------------------------------------------
 
 local FRAMINGS = { "framing1", "framing2" }
-local SETTLED = { "settled1", "settled2" }
 
 -- Returns "short", "long" or "either": what is known behind all that was read so far.
 function links.framing_of(way)
@@ -418,7 +453,7 @@ function links.unpack(way, place, raw)
     if not way.visited and now.compression == nil and not now.compressed and is_compressed(raw) then
       now = links.change(link, place, { compressed = true })
     end
-    packed = now.compressed
+    packed = now.compressed or (link.unheard and is_compressed(raw))
   else
     -- On UDP nothing tells that OPEN was lost.
     local settled = now[SETTLED[way.index]] or (not link.tcp and is_compressed(raw))

@@ -951,7 +951,7 @@ end
 
 local function hear(b, m)
   local ext = m.ext
-  mute = b.again or b.link.disordered or b.link.ahead
+  mute = b.again or links.is_disordered(b.link) or b.link.ahead
   if not m.refused then
     local form = FORMS[m.name]
     if form then form(m, b) end

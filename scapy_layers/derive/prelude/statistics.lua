@@ -490,7 +490,7 @@ local function requests()
       lines[index + 1] = line
     end
     if disordered then
-      remarks[#remarks + 1] = "Packets were captured out of order: answers in front of their queries are not counted."
+      remarks[#remarks + 1] = "Packets were captured out of order, or are missing: answers in front of their queries are not counted."
     end
     if strays > 0 then
       remarks[#remarks + 1] = whole(strays) .. " answers to queries that this capture does not have."

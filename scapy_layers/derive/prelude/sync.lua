@@ -9,6 +9,7 @@ local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local LONGEST_INIT = 4096 -- what says that it is longer may be the frame of a WebSocket
 local HEAD = 32 -- bytes by which a buffer is known again
+local REPEATED = -1
 local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 }, ws = { "ws" }, unknown = { 2, 4, "ws" } }
 local FOUND = { [2] = "short", [4] = "long", ws = "ws" }
 
@@ -88,13 +89,20 @@ local function lacking(search, raw, at)
 end
 
 -- Returns how many bytes in front of the first batch belong to none: all when none is found; nil when it is not known to
--- be Zenoh, so others may look at it; -1 when there are too few bytes to tell, and how many more are needed. `key` is a number of its own for each call
+-- be Zenoh, so others may look at it; -1 when there are too few bytes to tell, and how many more are needed, 0 where all of
+-- them were read before. `key` is a number of its own for each call
 -- of the dissector.
 function Z.sync(way, raw, key, visited)
   if visited then
     local skipped = way.skipped and way.skipped[key]
+    if skipped == REPEATED then return -1, 0 end
     if skipped == false or (way.foreign and key >= way.foreign) then return nil end
     return skipped or 0
+  end
+  if way.repeated then
+    way.repeated, way.skipped = nil, way.skipped or {}
+    way.skipped[key] = REPEATED
+    return -1, 0
   end
   if way.foreign then return nil end
   if way.passing then

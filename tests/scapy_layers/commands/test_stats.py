@@ -98,7 +98,7 @@ def test_links_that_were_captured_out_of_order_are_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     *before, asked, replied = Said().say(query(1, "q")).say(reply(1, "a"), back=True).packets()
-    for name, packets in (("x.pcap", [asked, replied]), ("y.pcap", [replied, asked])):
+    for name, packets in (("x.pcap", [asked, replied]), ("y.pcap", [replied, asked]), ("z.pcap", [replied])):
         path = tmp_path / name
         path.write_bytes(pcap([*before, *packets]))
         out_of_order = name == "y.pcap"

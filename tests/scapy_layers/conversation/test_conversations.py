@@ -550,6 +550,14 @@ def test_fragment_that_was_given_up_leaves_no_trace() -> None:
     assert (names(heard)[-1], heard[-1].pieces, kinds(heard)) == ("PUSH", (7, 8), [])
 
 
+@pytest.mark.parametrize("then", [frame(14, put("c")), fragment(14, b"\x1d", first=True), fragment(14, b"")])
+def test_message_in_fragments_of_which_the_capture_lacks_some_is_no_alarm(then: Message) -> None:
+    pair = opened(Patch(patch=1))
+    pair.say(fragment(10, bytes(put("a/b"))[:4], first=True))
+    pair.gap()
+    assert kinds(pair.say(then)) == []
+
+
 def test_chain_with_a_hole_is_lost() -> None:
     pair = opened(Patch(patch=1))
     whole = bytes(put("a/b"))

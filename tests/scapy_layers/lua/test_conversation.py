@@ -37,6 +37,7 @@ from scapy_layers.extensions import (
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 from tests.scapy_layers.lua.made import COOKIE, ZIDS, Anything, Talk, alias, frame, put, save
+from tests.scapy_layers.scan.heard import packets, written
 
 PCAPS = Path(__file__).parents[3] / "pcaps"
 CAPTURES = sorted(path.stem for path in PCAPS.glob("*.pcapng"))
@@ -415,6 +416,47 @@ def test_what_is_lost_from_the_capture_raises_no_alarm(tmp_path: Path) -> None:
     told = _of(tmp_path, talk)
     assert _experts(told) == []
     assert _keys(told) == [None, "a", None]
+
+
+@pytest.mark.parametrize("number", [10, 12, 23])
+def test_datagram_that_the_snap_length_cut_is_missing(number: int, tmp_path: Path) -> None:
+    given = packets((PCAPS / "packed_datagrams.pcapng").read_bytes())
+    time, link, raw, size = given[number - 1]
+    path = tmp_path / "x.pcap"
+    path.write_bytes(written([*given[: number - 1], (time, link, raw[:60], size), *given[number:]]))
+    pairs = _matched(tshark(path), heard(path))
+    _check_keys(pairs)
+    _check_remarks(pairs)
+
+
+@pytest.mark.parametrize("options", [(), ("-2", "-Y", "zenoh")])
+def test_what_comes_once_more_with_an_acknowledgement_of_lost_bytes_is_told_once(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.lose(frame(20, put("a")), back=True)
+    talk.say(frame(10, put("b")))
+    talk.packets.append(talk.packets[-1])
+    talk.say(frame(11, put("c")))
+    told = _of(tmp_path, talk, options=options)
+    assert _experts(told) == []
+    assert _keys(told) == ["b", "c"]
+
+
+@pytest.mark.parametrize(
+    "then", [frame(12, put("c")), Fragment(R=1, sn=12, extensions=[First()], data=b"\x1d")]
+)
+def test_message_in_fragments_of_which_the_capture_lacks_some_raises_no_alarm(
+    then: Frame | Fragment, tmp_path: Path
+) -> None:
+    talk = Talk()
+    talk.handshake(Patch(patch=1))
+    whole = bytes(put("a/b"))
+    talk.say(Fragment(R=1, M=1, sn=10, extensions=[First()], data=whole[:4]))
+    talk.lose(Fragment(R=1, sn=11, data=whole[4:]))
+    talk.say(then)
+    assert _experts(_of(tmp_path, talk)) == []
 
 
 def test_first_of_two_passes_without_fields_raises_no_alarm_for_what_is_lost(tmp_path: Path) -> None:

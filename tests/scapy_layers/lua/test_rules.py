@@ -518,7 +518,36 @@ def test_capture_that_is_out_of_order_accuses_nobody(stem: str, tmp_path: Path) 
     path = disordered(stem, tmp_path)
     assert experts(path) == experts(path, *IN_ORDER) == experts(path, *IN_ORDER, "-2") == []
     # The first of two passes has no fields, so nothing is acknowledged there.
+    assert experts(path, *IN_ORDER, "-2", where="") == experts(path, "-2", where="") == []
+
+
+@pytest.mark.parametrize("higher", [False, True])
+@pytest.mark.parametrize("stem", ["packed_websocket", "websocket"])
+def test_websocket_that_was_captured_out_of_order_accuses_nobody(
+    stem: str, higher: bool, tmp_path: Path
+) -> None:
+    path = disordered(stem, tmp_path, higher=higher)
+    assert experts(path, *IN_ORDER) == experts(path, *IN_ORDER, "-2", where="") == []
+
+
+def test_websocket_that_wireshark_reads_in_the_second_pass_only_accuses_nobody_of_what_is_cut_anywhere(
+    tmp_path: Path,
+) -> None:
+    path = disordered("websocket", tmp_path)
+    data = path.read_bytes()
+    cut = re.sub(rb"(\x82[\x02-\x7d])\x25", lambda found: found[1] + b"\x36", data)
+    assert cut != data
+    path.write_bytes(cut)
     assert experts(path, *IN_ORDER, "-2", where="") == []
+
+
+@pytest.mark.parametrize("higher", [False, True])
+@pytest.mark.parametrize("stem", ["udp6", "direct_datagrams", "packed_datagrams"])
+def test_datagrams_that_were_captured_out_of_order_accuse_nobody(
+    stem: str, higher: bool, tmp_path: Path
+) -> None:
+    path = disordered(stem, tmp_path, higher=higher)
+    assert experts(path) == experts(path, "-2", where="") == []
 
 
 @pytest.mark.parametrize("stem", ["dropped", "leases"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,6 +22,22 @@ Row = tuple[Any, ...]
 
 Packet = tuple[int, int, bytes, int]
 """Time in ns, link type, bytes, length on the wire."""
+
+
+class Found(NamedTuple):
+    """What is in a capture.
+
+    Attributes:
+        rows: Units and gaps in their order.
+        foreign: How many links are given up.
+        disordered: Numbers of the links that may have been captured out of order, or that lack something.
+        late: Of these that were.
+    """
+
+    rows: list[Row]
+    foreign: int
+    disordered: set[int]
+    late: set[int]
 
 
 class Listener(Conversations):
@@ -59,18 +75,25 @@ def segments(data: bytes) -> Iterator[Segment]:
         return
 
 
-def slowly(data: bytes) -> tuple[list[Row], int]:
-    """What a passive reader hears, and how many links it gives up."""
-    listener = Listener()
+def slowly(data: bytes) -> Found:
+    """What a passive reader hears."""
+    listener, links = Listener(), set()
     for unit in stream.units(segments(data), plausible=is_batch):
         if isinstance(unit, stream.Gap):
             listener.rows.append(_gap(unit))
         for heard in listener.hear(unit):
-            if heard.session is None:
-                way = heard.way
+            way = heard.way
+            if heard.session is not None:
+                links.add(way.link)
+            else:
                 raw = bytes(heard.message.original)
                 listener.rows.append((heard.number, heard.time, way.link.number, way.forward, raw, 1, None))
-    return listener.rows, listener.foreign
+    return Found(
+        listener.rows,
+        listener.foreign,
+        {link.number for link in links if link.disordered},
+        {link.number for link in links if link.late},
+    )
 
 
 def _gap(gap: stream.Gap) -> Row:
@@ -108,13 +131,18 @@ def rows(chunks: Iterable[scan.Chunk]) -> list[Row]:
     return found
 
 
-def quickly(data: bytes, *, size: int = scan.SIZE, block: int = scanner.BLOCK) -> tuple[list[Row], int]:
-    """What ``scan`` finds, and how many links it gives up."""
+def quickly(data: bytes, *, size: int = scan.SIZE, block: int = scanner.BLOCK) -> Found:
+    """What ``scan`` finds."""
     state = scan.begin()
+    disordered: set[int] = set()
+    late: set[int] = set()
 
     def chunks() -> Iterator[scan.Chunk]:
         try:
-            yield from scan.chunks(io.BytesIO(data), size=size, state=state)
+            for chunk in scan.chunks(io.BytesIO(data), size=size, state=state):
+                disordered.update(talk.link.number for talk in chunk.talks if talk.link.disordered)
+                late.update(talk.link.number for talk in chunk.talks if talk.link.late)
+                yield chunk
         except capture.CaptureError:
             return
 
@@ -122,17 +150,17 @@ def quickly(data: bytes, *, size: int = scan.SIZE, block: int = scanner.BLOCK) -
         patch.setattr(scanner, "BLOCK", block)
         patch.setattr(scanner, "_LEAST_BLOCK", min(block, 128))
         found = rows(chunks())
-    return found, state.watch.foreign
+    return Found(found, state.watch.foreign, disordered, late)
 
 
 def same(data: bytes, **how: int) -> list[Row]:
     """Checks that both find the same; returns it."""
     expected, found = slowly(data), quickly(data, **how)
-    for index, (one, other) in enumerate(zip(expected[0], found[0], strict=False)):
+    for index, (one, other) in enumerate(zip(expected.rows, found.rows, strict=False)):
         assert one == other, f"unit {index}"
-    assert len(expected[0]) == len(found[0])
-    assert expected[1] == found[1], "links given up"
-    return found[0]
+    assert len(expected.rows) == len(found.rows)
+    assert expected == found
+    return found.rows
 
 
 # Captures -------------------------------------------------------------------------------------------

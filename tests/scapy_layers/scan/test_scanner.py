@@ -20,7 +20,7 @@ from scapy_layers.capture import CaptureError
 from scapy_layers.scan import Split, scanner
 from scapy_layers.scan.plain import Language, Plain
 from scapy_layers.scan.scanner import Scanner
-from tests.benchmarks._common import frame, prefixed, put
+from tests.benchmarks._common import frame, handshake, prefixed, put
 from tests.scapy_layers.packets import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, RST, ethernet, ipv4, udp
 from tests.scapy_layers.scan.heard import (
     Packet,
@@ -164,6 +164,60 @@ def test_link_layer_makes_no_difference(
     assert (len(slow_packets) < 200) is together
 
 
+# Out of order --------------------------------------------------------------------------------------
+
+
+def conversation(port: int, turns: int) -> list[bytes]:
+    """Frames of two ends that say something in turns, each of which acknowledges what came before."""
+    frames, seq, back = handshake()
+    for sn in range(turns):
+        asked, answered = prefixed(put(sn)), prefixed(put(sn, b"yes"))
+        frames.append(frame(asked, seq, ack=back))
+        seq += len(asked)
+        frames.append(frame(answered, back, forward=False, ack=seq))
+        back += len(answered)
+    named = port.to_bytes(2, "big")
+    there = (7447).to_bytes(2, "big")
+    return [
+        each[:36] + named + each[38:] if each[34:36] == there else each[:34] + named + each[36:]
+        for each in frames
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_links_of_which_both_directions_lack_something_were_not_captured_out_of_order(seed: int) -> None:
+    rng = random.Random(seed)
+    frames = conversation(50_000, 300)
+    for _ in range(rng.randrange(1, 9)):
+        at = rng.randrange(20, len(frames) - 20)
+        del frames[at : at + rng.randrange(1, 9)]
+    data = written(timed(frames))
+    same(data)
+    found = quickly(data)
+    assert (found.disordered, found.late) == ({0}, set())
+
+
+def test_link_of_which_one_direction_was_captured_was_not_captured_out_of_order() -> None:
+    data = written(timed([each for each in conversation(50_000, 300) if each[36:38] == b"\x1d\x17"]))
+    same(data)
+    assert not quickly(data).late
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_links_that_were_captured_out_of_order_are_known(seed: int, slow_packets: list[int]) -> None:
+    rng = random.Random(seed)
+    talks = [conversation(50_000 + which, 200) for which in range(6)]
+    late = rng.sample(range(6), seed)
+    for which in late:
+        question = 6 + 2 * rng.randrange(100, 150)
+        talks[which].insert(question + 1, talks[which].pop(question))
+    frames = [each for turn in zip(*talks, strict=True) for each in turn]
+    data = written(timed(frames))
+    same(data)
+    assert quickly(data).late == set(late)
+    assert len(slow_packets) < len(frames) / 2
+
+
 # What goes wrong ----------------------------------------------------------------------------------
 
 
@@ -171,9 +225,19 @@ def test_link_in_mid_session_is_given_up_after_three_batches_that_cannot_be_read
     good, bad = many(PUTS[:300], 1), prefixed(b"\x25\x01\x3d\xff\xff")
     for nonsense in (2, 3, 4):
         frames = said([*good, *[bad] * nonsense, *good], opened=False)
-        found, foreign = quickly(written(timed(frames)))
-        assert (found, foreign) == slowly(written(timed(frames)))
-        assert foreign == (nonsense >= 3)
+        found = quickly(written(timed(frames)))
+        assert found == slowly(written(timed(frames)))
+        assert found.foreign == (nonsense >= 3)
+
+
+@pytest.mark.parametrize("stem", ["compression", "packed_websocket", "lowlatency"])
+def test_batches_behind_an_open_that_was_cut_off_are_as_agreed(stem: str) -> None:
+    given = packets((CAPTURES[0].parent / f"{stem}.pcapng").read_bytes())
+    whole = same(written(given))
+    asked = next(row for row in whole if row[4][:1] in {b"\x42", b"\x02"})
+    time, link, raw, size = given[asked[0] - 1]
+    cut = [*given[: asked[0] - 1], (time, link, raw[:80], size), *given[asked[0] :]]
+    assert [row for row in same(written(cut)) if row[0] != "gap"] == [row for row in whole if row != asked]
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -257,7 +321,7 @@ def test_memory_is_bounded_when_small_packets_hold_large_batches(monkeypatch: py
     monkeypatch.setattr(scanner, "MOST_EXTRA", 100_000)
     data = written(timed(said([prefixed(packed)] * 50, opened=False)))
     chunks = list(scan.chunks(io.BytesIO(data)))
-    assert rows(chunks) == slowly(data)[0]
+    assert rows(chunks) == slowly(data).rows
     assert max(len(chunk.units.data) for chunk in chunks) < 300_000
 
 
@@ -279,7 +343,7 @@ class Pipe(io.RawIOBase):
 
 def test_pipe_and_gzip_give_the_same_as_the_file() -> None:
     data = written(timed(said(many(PUTS, 2))))
-    expected = slowly(data)[0]
+    expected = slowly(data).rows
     source: BinaryIO = Pipe(data)  # type: ignore[assignment]
     assert rows(scan.chunks(source)) == expected
     assert rows(scan.chunks(io.BytesIO(gzip.compress(data)))) == expected
@@ -382,3 +446,12 @@ def test_datagrams_are_judged_together_and_sessions_follow_each_other(
     monkeypatch.setattr(Language, "messages", messages)
     assert quickly(written(timed(frames))) == expected
     assert len(read) < len(frames) / 2
+
+
+def test_datagrams_of_a_handshake_that_were_captured_out_of_order_are_known() -> None:
+    asked, answered = datagram(INIT_SYN), datagram(INIT_ACK, back=True)
+    rest = [datagram(OPEN_SYN), datagram(OPEN_ACK, back=True), *map(datagram, PUTS[:9])]
+    for frames, late in (([asked, answered, *rest], set()), ([answered, asked, *rest], {0})):
+        found = quickly(written(timed(frames)))
+        assert found == slowly(written(timed(frames)))
+        assert found.late == late
