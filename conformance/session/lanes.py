@@ -335,12 +335,17 @@ class Consecutive:
         """Takes the transport messages that came next; returns which number is not the one due, or nothing."""
         wrong = ""
         for message in messages:
-            if not isinstance(message, Frame | Fragment):
-                continue
-            lane, sn = lane_of(message), int(message.sn)
-            last = self._last.get(lane) if lane[0] else None
-            self._last[lane] = sn
-            # Which resolution was agreed is not asked: behind the largest number of each comes 0.
-            if last is not None and sn != last + 1 and (sn or last not in sequence.LARGEST):
-                wrong = wrong or f"{message.name} {sn} comes behind {last} on a reliable lane"
+            # Of one that is cut off, the number may be among what is missing.
+            if isinstance(message, Frame | Fragment) and "sn" in message.fields:
+                off = self.off(message.name, lane_of(message), int(message.sn))
+                wrong = wrong or off
         return wrong
+
+    def off(self, name: str, lane: LaneKey, sn: int) -> str:
+        """The same for a FRAME or FRAGMENT of which lane and number are known."""
+        last = self._last.get(lane) if lane[0] else None
+        self._last[lane] = sn
+        # Which resolution was agreed is not asked: behind the largest number of each comes 0.
+        if last is None or sn == last + 1 or (not sn and last in sequence.LARGEST):
+            return ""
+        return f"{name} {sn} comes behind {last} on a reliable lane"

@@ -19,14 +19,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from conformance.nodes.base import Node
-from conformance.session.lanes import Consecutive
+from conformance.session.lanes import Consecutive, LaneKey, lane_of
 from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
 from fuzz.player import Answer, Answers, Initiator, NotReached, Pipe, Player, Trace, run
-from fuzz.player.answers import OURS
+from fuzz.player.answers import OURS, vle
 from fuzz.player.sessions import frame
 from fuzz.states import State
 from scapy_layers import extensions as ext
@@ -37,8 +37,8 @@ from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber, Decla
 from scapy_layers.errors import WireError
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
-from scapy_layers.primitives import Reader, write_vle
-from scapy_layers.transport import KeepAlive
+from scapy_layers.primitives import VLE_BYTES, Reader, write_vle
+from scapy_layers.transport import Frame, KeepAlive
 
 TRACE_BYTES = 1 << 18
 """So much of what the canary said is remembered."""
@@ -93,6 +93,9 @@ STEP = 0.02
 
 SLOW_TIMES = 4
 """A node that takes long when it is fresh is waited for so many times as long, wherever that is more."""
+
+LONGEST_FORM, MOST_FORMS = 256, 256
+"""Bytes of a FRAME that are compared with those that came before, and how many of these are remembered."""
 
 URGENT = ext.QoS(D=1, E=1)
 """What the canary sends may not be dropped and does not wait for company."""
@@ -245,6 +248,7 @@ class Canary:
         self._wrong: deque[Trouble] = deque()
         self._consecutive: dict[Pipe, Consecutive] = {}
         self._uncounted: list[tuple[Pipe, bytes]] = []
+        self._forms: dict[tuple[bytes, int], LaneKey] = {}
         self._keep_at = 0.0
         self._said_at: dict[Pipe, float] = {}
         self._excused: dict[Pipe, float] = {}
@@ -415,10 +419,39 @@ class Canary:
     def _count(self) -> None:
         """Sees whether the numbers of what came follow one another."""
         for pipe, batch in self._uncounted:
-            wrong = self._consecutive.setdefault(pipe, Consecutive()).wrong(contents(batch).messages)
+            numbers = self._consecutive.setdefault(pipe, Consecutive())
+            framed = self._framed(batch)
+            wrong = (
+                numbers.wrong(contents(batch).messages) if framed is None else numbers.off("FRAME", *framed)
+            )
             if wrong:
                 self._note(Wrong.MISNUMBERED, f"the node leaves numbers out, or says them again: {wrong}")
         self._uncounted.clear()
+
+    def _framed(self, batch: bytes) -> tuple[LaneKey, int] | None:
+        """Returns lane and number of a batch that is one FRAME as one before, what we have sent in it aside; else None.
+
+        To take each apart would cost as much as all else that a beat does.
+        """
+        if not batch or batch[0] & _ID != TransportId.FRAME:
+            return None
+        behind = 1
+        while behind < len(batch) and batch[behind] & _MORE:
+            behind += 1
+        if behind == len(batch) or behind > VLE_BYTES:
+            return None
+        at = batch.find(self._word)
+        rest = len(batch) - at if at >= 0 else 0
+        form = batch[:1] + batch[behind + 1 : at if at >= 0 else len(batch)]
+        if len(form) > LONGEST_FORM or rest not in (0, WORD + 1 + DIGITS, self._payload_size):
+            return None
+        lane = self._forms.get((form, rest))
+        if lane is None:
+            messages = contents(batch).messages
+            if len(messages) != 1 or not isinstance(messages[0], Frame) or len(self._forms) >= MOST_FORMS:
+                return None
+            lane = self._forms[form, rest] = lane_of(messages[0])
+        return lane, vle(batch[1 : behind + 1])
 
     def _find(self, pipe: Pipe, batch: bytes) -> None:
         """Finds what carries our word in a batch."""

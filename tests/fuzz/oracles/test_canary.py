@@ -23,8 +23,12 @@ from fuzz.oracles.service import FRAME_R
 from fuzz.player import Played, run
 from fuzz.script import Template
 from fuzz.states import State
+from scapy_layers.codes import Priority
 from scapy_layers.data import Put
-from scapy_layers.network import Push
+from scapy_layers.extensions import Lane
+from scapy_layers.message import Message
+from scapy_layers.network import Push, ResponseFinal
+from scapy_layers.transport import Frame
 from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
 
 
@@ -281,6 +285,46 @@ def test_a_node_that_lets_everybody_wait_for_long_is_late(
     late = patient.canary.later()
     assert late
     assert late.wrong is Wrong.LATE
+
+
+@pytest.mark.parametrize("reliable", [True, False])
+def test_numbers_are_followed_in_batches_of_any_form(patient: Patient, reliable: bool) -> None:
+    birds = patient.canary
+    assert birds
+    final = ResponseFinal(request_id=5)
+
+    def put(number: int) -> Push:
+        return Push(key_suffix=birds.key, body=Put(data=birds._payload(b"p", number)))
+
+    def batch(*numbers: int, inside: Message) -> bytes:
+        return b"".join(bytes(Frame(R=int(reliable), sn=sn, messages=[inside])) for sn in numbers)
+
+    urgent = bytes(Frame(R=1, sn=3, extensions=[Lane(priority=Priority.REAL_TIME)], messages=[final]))
+    in_turn = [
+        batch(7, inside=final),
+        batch(8, inside=put(1)),
+        batch(9, 10, inside=final),
+        batch(11, 12, inside=put(2)),
+        urgent,
+        batch(13, inside=put(3)),
+        b"",
+        b"\x25",
+        b"\x25\xff\xff",
+        bytes(Frame(R=int(reliable), sn=14, messages=[put(4), final])),
+        # As long as that one.
+        batch(15, inside=put(5)) + bytes(Frame(R=int(reliable), sn=16)),
+        batch(17, inside=final),
+    ]
+    pipe = birds.idler
+    birds._consecutive.clear()
+    birds._uncounted = [(pipe, one) for one in in_turn]
+    birds._count()
+    assert not birds._wrong
+    for late in (batch(19, inside=final), batch(21, inside=put(6)), batch(22, 24, inside=put(7))):
+        birds._uncounted = [(pipe, late)]
+        birds._count()
+        assert [trouble.wrong for trouble in birds._wrong] == [Wrong.MISNUMBERED] * reliable, late
+        birds._wrong.clear()
 
 
 @pytest.mark.parametrize("busy", [False, True])
