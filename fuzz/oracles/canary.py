@@ -447,8 +447,10 @@ class Canary:
             return None
         lane = self._forms.get((form, rest))
         if lane is None:
+            if len(self._forms) >= MOST_FORMS:
+                return None
             messages = contents(batch).messages
-            if len(messages) != 1 or not isinstance(messages[0], Frame) or len(self._forms) >= MOST_FORMS:
+            if len(messages) != 1 or not isinstance(messages[0], Frame):
                 return None
             lane = self._forms[form, rest] = lane_of(messages[0])
         return lane, vle(batch[1 : behind + 1])
@@ -747,6 +749,7 @@ class Canary:
 
     def trouble(self) -> Trouble | None:
         """Returns what is wrong; looks for what is overdue."""
+        self._count()
         ended = self._of_end()
         if ended is not None:
             return ended

@@ -322,7 +322,7 @@ class Triage:
         """Looks into what there was no time for in ``finish``, behind the campaign.
 
         Args:
-            seconds: For each.
+            seconds: For each, to find the case that did it, and as many to see it again.
             begin: Is told the number of each before it is its turn, and how many there are.
         """
         late, self._late = self._late, []

@@ -47,8 +47,8 @@ def test_folder_whose_name_is_no_text_has_a_link() -> None:
 
 
 def test_finding_is_repeated_from_the_folder_that_the_run_was_taken_in_from(parts: SimpleNamespace) -> None:
-    runs = {"r1": Path("/work/my runs/r1"), "r2": Path("/elsewhere/r2")}
-    typed = typed_of(runs, Path("/work"))
+    runs = {"r1": Path("/here/my runs/r1"), "r2": Path("/elsewhere/r2")}
+    typed = typed_of(runs, Path("/here"))
     assert typed == {"r1": "my runs/r1", "r2": "/elsewhere/r2"}
     found = parts.report(
         runs=tuple(parts.run(name) for name in ("r1", "r2", "r3", "r4")),
