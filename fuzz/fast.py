@@ -11,7 +11,7 @@ from typing import Protocol
 
 from fuzz.plan import Numbered
 from fuzz.player import NotReached, Played, Player, Wait
-from fuzz.script import Do, Step
+from fuzz.script import Step
 from fuzz.states import FACTS, State
 
 LANES = 6
@@ -282,14 +282,3 @@ def _lives(player: Player) -> bool:
     """Tells whether the next case may follow on the same link."""
     pipe = player.links.get("a")
     return pipe is not None and not pipe.ended and not pipe.finished and len(player.links) == 1
-
-
-def prefix_of(ran: Ran, recent: Iterator[Ran]) -> tuple[Step, ...]:
-    """Returns what brought the link of a case where it was: its state, then the cases before it.
-
-    Args:
-        ran: The case.
-        recent: Cases that were played before it, in order.
-    """
-    before = [step for other in recent if other.lane == ran.lane and other is not ran for step in other.steps]
-    return (Step(Do.REACH, "a", ran.state), *before)

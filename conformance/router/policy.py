@@ -199,10 +199,6 @@ class RouterPolicy:
         """Aliases of one face; ids have 16 bits."""
         return 1 << 16
 
-    def most_alias_bytes(self) -> int:
-        """Characters of a key that an alias may stand for: what an alias of an alias adds up to."""
-        return 0xFFFF
-
     def most_alias_characters(self) -> int:
         """Characters of all aliases of one face together."""
         return 16 << 20

@@ -253,10 +253,6 @@ class Session:
             self._last_sent = now
         return units
 
-    def messages_to_send(self, now: float) -> list[list[Message]]:
-        """Returns what is queued, a list of messages for each batch, and forgets it."""
-        return [unit.messages for unit in self.units_to_send(now)]
-
     def batches_to_send(self, now: float) -> list[bytes]:
         """Returns what is queued as bytes of batches, without length prefixes, and forgets it."""
         return [unit.wrap(unit.raw) for unit in self.units_to_send(now)]

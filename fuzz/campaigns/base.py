@@ -35,7 +35,6 @@ class Campaign:
         weight: Its share of the time of ``run all``, against the others'.
         oracles: Names of oracles on top of the usual ones; see ``fuzz.oracles``.
         without: Names of oracles that do not apply: what it sends brings about what they object to.
-        most_a_second: Cases a second at most; None for no limit.
         repeats: It sends what others send, where it does not belong: of lies they all have, theirs come first.
     """
 
@@ -45,7 +44,6 @@ class Campaign:
     weight: float = 1.0
     oracles: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
-    most_a_second: float | None = None
     repeats: bool = False
 
     @cached_property

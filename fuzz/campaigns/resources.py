@@ -73,9 +73,6 @@ LONG_KEY = 8_000
 HALF_OPEN = 60
 """Links that stay half open: fewer than the hundred that nodes admit, so that new links are not refused with reason."""
 
-MOST_A_SECOND = 20.0
-"""Nodes free what a link held with a delay; more of it a second would pile up without any fault of theirs."""
-
 UNTIL_DONE = (act(Do.SETTLE),)
 """Ends cases: with thousands of messages a node that is well is not done at once."""
 
@@ -638,5 +635,4 @@ CAMPAIGN = Campaign(
     "thousands of declarations, aliases, interests, pending queries, links and fragments, large keys and payloads",
     _sources,
     weight=0.5,
-    most_a_second=MOST_A_SECOND,
 )
