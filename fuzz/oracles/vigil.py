@@ -36,6 +36,9 @@ LEASE_SECONDS = 8.0
 LONG_LEASE = 3600
 """Seconds that a session of ours may be silent in which the node has to say something."""
 
+READING_SECONDS = 5.0
+"""Seconds in which what a node has sent on such a link meanwhile is read to its end before anything is overdue."""
+
 LOOK_SECONDS = 0.25
 """Seconds between two looks while what is owed is waited for."""
 
@@ -160,7 +163,8 @@ class Vigil:
         overdue = ""
         for place in list(self._since):
             pipe = self._player.links.get(place)
-            if self.is_given(place):
+            is_due = time.monotonic() - self._since[place] > self._seconds(place)
+            if self.is_given(place) or (is_due and self._comes(place)):
                 if not OWED[place].ends and pipe is not None and not pipe.ended:
                     self._since[place] = time.monotonic()
                     continue
@@ -168,7 +172,7 @@ class Vigil:
                 if pipe is not None:
                     self._player.links.pop(place).close()
                 self._begin(HALF_OPEN[1 - HALF_OPEN.index(place)] if place in HALF_OPEN else place)
-            elif time.monotonic() - self._since[place] > self._seconds(place):
+            elif is_due:
                 overdue = overdue or place
         return overdue
 
@@ -182,7 +186,19 @@ class Vigil:
         ended = bool(pipe.ended) or any(answer.close is not None for answer in came)
         return ended or (bool(came) and not OWED[place].ends)
 
+    def _comes(self, place: str) -> bool:
+        """Reads on, where more waits than was taken in: what a link is owed may stand behind much that nobody has read."""
+        pipe = self._player.links[place]
+        until = time.monotonic() + READING_SECONDS
+        while time.monotonic() < until and pipe.wait(self._player.reply):
+            if self.is_given(place):
+                return True
+        return False
+
     def _seconds(self, place: str) -> float:
+        """Returns how long it may take; nothing where there is no link."""
+        if place not in self._player.links:
+            return 0.0
         fixed = OWED[place].seconds
         return self._player.links[place].facts["lease"] if fixed is None else fixed
 
@@ -194,6 +210,6 @@ class Vigil:
             rest: Lets some seconds pass.
         """
         self.begin(place)
-        until = self._since[place] + (self._seconds(place) if place in self._player.links else 0)
+        until = self._since[place] + self._seconds(place)
         while time.monotonic() <= until and not self.is_given(place):
             rest(LOOK_SECONDS)

@@ -16,6 +16,7 @@ from fuzz.oracles.vigil import HALF_OPEN, OWED, lease_of
 from fuzz.player import NotReached, Player
 from fuzz.regression import fails_on
 from fuzz.script import Script
+from scapy_layers.network import ResponseFinal
 from scapy_layers.transport import Open
 from tests.fuzz.oracles.router import RouterNode, patient_of
 from tests.fuzz.planted import FAULTS, command
@@ -82,6 +83,25 @@ def test_link_that_could_not_be_begun_is_owed_nothing(monkeypatch: pytest.Monkey
         # It is begun anew.
         assert vigil.look() == ""
         assert vigil._player.links
+
+
+def test_what_is_owed_may_stand_behind_what_nobody_has_read_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(OWED, END, replace(OWED[END], seconds=0.0))
+    with RouterNode() as node, patient_of(node) as patient:
+        vigil = patient.vigil
+        assert vigil is not None
+        vigil.begin(END)
+        pipe = vigil._player.links[END]
+        for number in range(3):
+            node.router.say(-1, ResponseFinal(request_id=number))
+        node.router.end(-1, reason=2)
+
+        def receive_a_few_bytes() -> None:
+            pipe._take(pipe.sock.recv(8))
+
+        monkeypatch.setattr(pipe, "receive", receive_a_few_bytes)
+        assert vigil.look() == ""
+        assert vigil._player.links[END] is not pipe
 
 
 def test_what_is_not_judged_any_more_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
