@@ -718,10 +718,11 @@ def _truth(finding: Finding) -> str:
                     "It was seen three times on fresh links of nodes that had been used before; on fresh nodes it was not "
                     "tried again."
                 )
+            often = many(finding.before + finding.hits, "case")
             what = {
                 Harm.CRASH: "The process ended, which is beyond doubt",
                 Harm.PANIC: "The process said that it failed, which is beyond doubt",
-            }.get(finding.harm, f"It was seen in {finding.before + finding.hits} cases and is beyond doubt")
+            }.get(finding.harm, f"It was seen in {often} and is beyond doubt")
             again = (
                 f"it did not come again reliably ({hits} of {tries} fresh nodes)"
                 if tries
