@@ -271,8 +271,7 @@ def _beside(order: Order, job: int) -> Iterator[Node | None]:
         return
     node = node_of(other(order), f"also-{job}")
     try:
-        node.start()
-        node.ask(order.config.reply)
+        awake(node, order.config.reply)
         yield node
     finally:
         node.stop()
@@ -468,14 +467,24 @@ def _worked(order: Order, job: int, pipe: Connection, interrupts: Interrupts) ->
     node = node_of(order.config, f"fuzz-{job}")
     progress = _Telling(pipe, interrupts)
     try:
-        node.start()
-        node.ask(order.config.reply)
+        awake(node, order.config.reply)
         pipe.send(NodeFacts.of(node))
         if pipe.recv() != GO:
             raise KeyboardInterrupt
         return play(order, job, node, progress)
     finally:
         node.stop()
+
+
+def awake(node: Node, reply: float) -> None:
+    """Starts a node and learns who it is; one that only connects is started when there is somebody to connect to.
+
+    Raises:
+        NodeDidNotStart: It does not come up.
+    """
+    if node.listens:
+        node.start()
+        node.ask(reply)
 
 
 class _Telling(Progress):

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 from conformance.config import RunConfig
-from conformance.errors import NotApplicable
+from conformance.errors import HarnessError, NotApplicable
 from conformance.nodes.base import Node
 from fuzz.boo import Boo
 from fuzz.campaigns.base import Campaign, Setting
@@ -70,6 +70,9 @@ PROBE_SECONDS = 4.0
 
 ATTEMPTS = 5
 """So often in a row a state may not be reached although the node is well; then that is said."""
+
+LISTENS = "takes links"
+"""What a node does for the states that need nothing else."""
 
 FAIR = 0.2
 """Of the time a stage may have so much while cases of others wait; more only if it has more of the cases."""
@@ -321,13 +324,18 @@ class Runner:
         """Runs until the budget is spent, the cases are, or somebody presses Ctrl-C.
 
         Raises:
-            HarnessError: The node is not to be had any more; all cases so far are recorded.
+            HarnessError: The node is not to be had any more, or does nothing of what the cases need; all cases so far
+                are recorded.
         """
         self._began = time.monotonic()
         try:
             while not self._spent():
                 batch = self._batch()
                 if not batch and not any(scene.waiting for scene in self._scenes.values()):
+                    if not self._playable:
+                        raise HarnessError(
+                            "no case can be played on this node; what it would have to do stands above"
+                        )
                     break
                 began = time.monotonic()
                 self._play(batch)
@@ -422,6 +430,13 @@ class Runner:
         self.summary.stopped = self._recorder.full
         return bool(self.summary.stopped)
 
+    @property
+    def _playable(self) -> bool:
+        """Some of the cases can be played on this node."""
+        return any(
+            FACTS[state].needs not in self._refused for plan in self._plans for state in plan.campaign.states
+        )
+
     def _overtime(self) -> str:
         """Returns in words that the run took longer than it was to; nothing when it did not, or not much."""
         if self._budget.seconds is None:
@@ -446,6 +461,8 @@ class Runner:
         if self._budget.cases is not None:
             most = min(most, self._budget.cases - self.summary.total)
         fairness = self._fairness
+        if not self._playable:
+            return []
         batch = [one for one in fairness.due() if self._applies(one)] if fairness else []
         seen = len(batch)
         for one in self._cases:
@@ -538,7 +555,9 @@ class Runner:
             stage.start()
         except NotApplicable as error:
             self._refused[needs] = str(error)
-            self.summary.notes.append(f"left out: states that need a node that {needs}: {_without(error)}")
+            self.summary.notes.append(
+                f"left out: states that need a node that {needs or LISTENS}: {_without(error)}"
+            )
             return None
         scene = self._scenes[needs] = _Scene(self, stage, self._beside(needs))
         scene.begin()
@@ -553,7 +572,7 @@ class Runner:
             stage.start()
         except NotApplicable as error:
             self.summary.notes.append(
-                f"not compared: states that need a node that {needs}: {_without(error)}"
+                f"not compared: states that need a node that {needs or LISTENS}: {_without(error)}"
             )
             return None
         return stage

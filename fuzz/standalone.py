@@ -261,7 +261,11 @@ class Replay:
         self._seeker: tuple[str, int] | None = None
         self._late = self._silent = 0.0
         self._deaf = False
+        base = node_of(run)
         if needs == "connects":
+            if not base.configured:
+                # A command says one place at most, and nothing else.
+                changes, links = {}, 1
             self._doors += [socket.create_server(("127.0.0.1", 0)) for _ in range(links)]
             ports = [door.getsockname()[1] for door in self._doors]
             changes["connect/endpoints"] = [f"tcp/127.0.0.1:{port}" for port in ports]
@@ -272,7 +276,6 @@ class Replay:
             )
             changes["listen/endpoints"] = ["tcp/127.0.0.1:0", self._group]
         try:
-            base = node_of(run)
             named = {path.replace("/", "__"): value for path, value in changes.items()}
             self.node: Node = base.variant(**named) if named else base
         except NotApplicable as error:
@@ -280,6 +283,9 @@ class Replay:
             raise unittest.SkipTest(f"{node}: {error}") from None
 
     def __enter__(self) -> Self:
+        if not self.node.listens:
+            self.node.launch()
+            return self
         self.node.start()
         if not self.node.owned:
             self.node.ask(PATIENCE)
@@ -422,8 +428,7 @@ class Replay:
     def _open(self, name: str, how: str) -> Link:
         if how == "accept":
             door = self._door_of.setdefault(name, self._doors[len(self._door_of) % len(self._doors)])
-            door.settimeout(10 * PATIENCE)
-            return Link(door.accept()[0])
+            return Link(self._accepted(door))
         if how == "connect":
             return _connected(self.node)
         if self._needs == "joins":
@@ -435,6 +440,17 @@ class Replay:
         # It asks more and more seldom, from the same place: to wait once is enough.
         self._seeker = self._seeker or _overheard(self.node.scouting)
         return _datagrams(Locator("udp", *self._seeker))
+
+    def _accepted(self, door: socket.socket) -> socket.socket:
+        """Returns the next link that the node makes; one that has left with its link is started again."""
+        until = time.monotonic() + 10 * PATIENCE
+        while not select.select([door], [], [], 0.05)[0]:
+            if self.node.death() or time.monotonic() > until:
+                raise TimeoutError("the node makes no link")
+            if self.node.has_left():
+                self.node.kill()
+                self.node.launch()
+        return door.accept()[0]
 
     # Looking ---------------------------------------------------------------------------------------
 

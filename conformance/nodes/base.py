@@ -24,6 +24,7 @@ class Node(ABC):
         impl: Implementation, ``unknown`` when it cannot be told.
         version: Its version, ``unknown`` likewise.
         owned: We started it, so that it may be configured, harmed and restarted.
+        listens: It takes links; else it only makes some, to us.
         configured: We know its configuration, because it is ours.
         starts: How often it was started.
         whatami: Its role, once it was asked; empty before.
@@ -38,6 +39,7 @@ class Node(ABC):
     impl: str = "unknown"
     version: str = "unknown"
     owned: bool = False
+    listens: bool = True
     configured: bool = False
     starts: int = 0
     whatami: str = ""
@@ -98,6 +100,10 @@ class Node(ABC):
     @abstractmethod
     def death(self) -> str:
         """Returns how the process ended, or nothing while it lives or is not ours."""
+
+    def has_left(self) -> bool:
+        """Tells whether the process has ended in order, as one that only connects may when its link ends."""
+        return False
 
     def awaited_death(self) -> str:
         """Returns the same of a process that may be about to end."""

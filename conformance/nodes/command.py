@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shlex
 import shutil
@@ -18,6 +19,7 @@ from conformance.nodes.child import STOP_SECONDS, ChildNode, last_line, private_
 from conformance.nodes.foreign import ForeignNode, heard
 from conformance.nodes.places import reached, settled
 from conformance.profiles import GENERAL, Profile
+from conformance.tester import Tester
 
 PAUSE_SECONDS = 0.02
 """Between two attempts to reach a node that does not listen yet; it ends at once when the process does."""
@@ -25,6 +27,14 @@ PAUSE_SECONDS = 0.02
 SCRIPT = Path(__file__).with_name("command_process.py")
 
 EXAMPLE = "cmd:'my-node --listen {locator}'"
+
+CONNECT = "{connect}"
+
+WITH_CONNECT = re.compile(r"\[\[((?:(?!\]\]).)*?\{connect\}.*?)\]\]")
+"""Part of a command that is there only when the node shall connect to us."""
+
+CONNECTING = {"mode", "connect__endpoints", "scouting__multicast__enabled"}
+"""What can be wanted of a node that connects: it does that, in its role, and looks for nobody else."""
 
 TLS_WORDS = ("tls_ca", "tls_certificate", "tls_key")
 
@@ -38,7 +48,9 @@ class CommandNode(ForeignNode, ChildNode):
     - ``{tls}``, ``{udp}``, ``{ws}``, ``{unixsock-stream}``, ``{tcp}``: a locator of this transport, for runs with
       several,
     - ``{tls_ca}``, ``{tls_certificate}``, ``{tls_key}``: files,
-    - ``{scouting}``: group and port at which it shall hear SCOUTs, on the interface ``lo``.
+    - ``{scouting}``: group and port at which it shall hear SCOUTs, on the interface ``lo``,
+    - ``{connect}``: where it shall connect to us, ``tcp/127.0.0.1:PORT``. What stands in ``[[ ]]`` around it is left
+      out when it shall connect to nobody; a command that says nothing else is that of a node that only connects.
 
     Args:
         logs: Folder for what the node writes.
@@ -72,13 +84,22 @@ class CommandNode(ForeignNode, ChildNode):
         self.profile = profile
         self.impl, self.version = profile.impl, profile.version
         self._text = command
-        self._words = _words(command)
+        self._endpoint = ""
+        self._words = _words(WITH_CONNECT.sub(r"\1", command))
         self._main = transports[0]
         self._asked = [proto for proto in PROTOCOLS if f"{{{proto}}}" in command]
-        if not self._asked and "{locator}" not in command and "{port}" not in command:
+        self.listens = bool(self._asked) or "{locator}" in command or "{port}" in command
+        if not self.listens:
+            self.whatami = "client"
+        if not self.listens and CONNECT not in command:
             raise UsageError(
                 f"--node cmd:{command}: the command does not say where to listen; write {{locator}} where it shall "
-                f"stand, as in {EXAMPLE}"
+                f"stand, as in {EXAMPLE}, or {CONNECT} for a node that only connects"
+            )
+        if self.listens and CONNECT in WITH_CONNECT.sub("", command):
+            raise UsageError(
+                f"--node cmd:{command}: a node that listens connects to us only now and then; write [[ ]] around what "
+                f"says so, as in cmd:'my-node --listen {{locator}} [[--connect {CONNECT}]]'"
             )
         if "tls" in (self._main, *self._asked) and tls is None:
             raise UsageError(f"--node cmd:{command}: a run over TLS is needed; add --transports tls")
@@ -120,6 +141,19 @@ class CommandNode(ForeignNode, ChildNode):
         """Starts the process; it is ready when it says something on a link."""
         self._run()
 
+    def tester(self, reply: float, rng: random.Random | None = None) -> Tester:
+        """See Node.
+
+        Raises:
+            NotApplicable: It takes no links.
+        """
+        if not self.listens:
+            raise NotApplicable(f"{self.title} only connects: it takes no links")
+        return super().tester(reply, rng)
+
+    def _canary(self, reply: float) -> str:
+        return super()._canary(reply) if self.listens else ""
+
     def _unready(self) -> str:
         """Returns why no session can be opened yet, or nothing."""
         self.fence = "none"
@@ -128,21 +162,31 @@ class CommandNode(ForeignNode, ChildNode):
     def _run(self) -> Path:
         log = self._next_log()
         filled, locators = self._filled()
-        self._reached(locators)
-        self.scouting = (
-            Locator.parse(f"udp/{self._group}#iface=lo") if self._group else heard(self.locator, self.profile)
-        )
+        if self.listens:
+            self._reached(locators)
+            self.scouting = heard(self.locator, self.profile)
+        if self._group:
+            self.scouting = Locator.parse(f"udp/{self._group}#iface=lo")
         with log.with_suffix(".stdout").open("wb") as out:
             self._launch([sys.executable, str(SCRIPT), str(os.getpid()), *filled], log, out)
         return log
 
     def _filled(self) -> tuple[list[str], dict[str, Locator]]:
-        """Returns the words of the command with all that is known filled in, and where the node shall listen."""
+        """Returns the words of the command with all that is known filled in, and where the node shall listen.
+
+        Raises:
+            NodeDidNotStart: It only connects, and there is nobody to connect to.
+        """
+        if not self.listens and not self._endpoint:
+            raise NodeDidNotStart(
+                f"{self.title} only connects, and takes no links; {{locator}} in the command says where to listen"
+            )
         places = {where.partition("/")[0]: settled(where) for where in self._places.endpoints(PROTOCOLS)}
         main = Locator.parse(places[self._main])
         used = {self._main} if {"{locator}", "{port}"} & set(re.findall(r"\{\w+\}", self._text)) else set()
         used |= set(self._asked)
         values = {"locator": str(main), "port": str(main.port), "scouting": self._group, **places}
+        values["connect"] = self._endpoint
         if self.tls is not None:
             files = (self.tls.ca, self.tls.certificate, self.tls.key)
             values.update(zip(TLS_WORDS, map(str, files), strict=True))
@@ -151,22 +195,36 @@ class CommandNode(ForeignNode, ChildNode):
             # Other words in braces are the node's own, like JSON.
             return values.get(match[1], match[0])
 
-        words = [re.sub(r"\{([a-z_-]+)\}", fill, word) for word in self._words]
+        text = WITH_CONNECT.sub(r"\1" if self._endpoint else "", self._text)
+        words = [re.sub(r"\{([a-z_-]+)\}", fill, word) for word in _words(text)]
         return words, reached([places[proto] for proto in PROTOCOLS if proto in used])
 
     # The process, with all that it starts itself -------------------------------------------------------
 
     def death(self) -> str:
-        """Returns the exit code or signal of a process that ended by itself."""
+        """Returns the exit code or signal of a process that ended by itself; nothing of one that has left."""
         if self._process is None:
             return "the process is not running"
-        # It is not reaped here, so that its group keeps its number until the group is ended.
-        found = os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        if found is None:
+        found = self._exit()
+        if found is None or self.has_left():
             return ""
         if found.si_code == os.CLD_EXITED:
             return f"the process ended with exit code {found.si_status}"
         return f"the process died of {signal.Signals(found.si_status).name}"
+
+    def has_left(self) -> bool:
+        """See Node."""
+        if self.listens:
+            return False
+        found = self._exit()
+        return found is not None and found.si_code == os.CLD_EXITED
+
+    def _exit(self) -> os.waitid_result | None:
+        """Returns how the process ended, if it has."""
+        if self._process is None:
+            return None
+        # It is not reaped here, so that its group keeps its number until the group is ended.
+        return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     def stop(self) -> None:
         """Ends the process and whatever it started: SIGTERM, then SIGKILL."""
@@ -185,12 +243,22 @@ class CommandNode(ForeignNode, ChildNode):
     def variant(self, **config: Any) -> CommandNode:
         """Returns another node of the same command, not started yet.
 
+        Args:
+            config: Nothing, or where it shall connect, and what goes with that (``CONNECTING``).
+
         Raises:
-            NotApplicable: A configuration is wanted, and nobody knows how the command takes one.
+            NotApplicable: Another configuration is wanted, and nobody knows how the command takes one.
         """
-        if config:
+        endpoints = config.get("connect__endpoints", [])
+        if endpoints and CONNECT not in self._text:
+            raise NotApplicable(f"needs a node that connects to us; {CONNECT} in the command says where")
+        if config and not (endpoints and config.keys() <= CONNECTING):
             raise NotApplicable("needs a node that is started with a configuration of its own")
-        return CommandNode(
+        if len(endpoints) > 1:
+            raise NotApplicable("needs a node that connects to several places at once")
+        if config.get("mode", self._role) != self._role:
+            raise NotApplicable(f"needs a node that can be made a {config['mode']}")
+        made = CommandNode(
             self._logs,
             self._text,
             self.profile,
@@ -198,6 +266,13 @@ class CommandNode(ForeignNode, ChildNode):
             transports=self._places.asked,
             tls=self.tls,
         )
+        made._endpoint = next(iter(endpoints), "")
+        return made
+
+    @property
+    def _role(self) -> str:
+        """What a node is taken for that connects to us: whoever takes no links is a client."""
+        return "peer" if self.listens else "client"
 
 
 def _words(command: str) -> list[str]:

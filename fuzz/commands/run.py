@@ -90,7 +90,7 @@ def add_run(commands: Any) -> None:
     what.add_argument(
         "--node",
         help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447 (or udp/..., "
-        "unixsock-stream/...), ref, or cmd:'COMMAND {locator}'",
+        "unixsock-stream/...), ref, cmd:'COMMAND {locator}', or cmd:'COMMAND {connect}' for one that only connects",
     )
     what.add_argument(
         "--profile",
@@ -634,7 +634,7 @@ class _Run:
 
     def _play(self, node: Any, progress: Progress, interrupts: Interrupts) -> Outcome:
         from conformance.recorder import NodeFacts
-        from fuzz.jobs import play, side_by_side, whole
+        from fuzz.jobs import awake, play, side_by_side, whole
 
         def told(summary: Summary) -> None:
             self._begun = True
@@ -644,14 +644,15 @@ class _Run:
         if order.jobs > 1:
             return whole(side_by_side(order, progress, self._served, interrupts), order.jobs)
         try:
-            node.start()
-            node.ask(order.config.reply)
-            self._served(NodeFacts.of(node), str(node.locator))
+            awake(node, order.config.reply)
+            self._served(
+                NodeFacts.of(node), f" at {node.locator}" if node.listens else " that connects to us"
+            )
             return play(order, 0, node, told)
         finally:
             node.stop()
 
-    def _served(self, facts: NodeFacts, locator: str = "") -> None:
+    def _served(self, facts: NodeFacts, where: str = "") -> None:
         """Begins the record, now that a node serves."""
         from conformance.recorder import open_run
         from fuzz.resume import share
@@ -662,7 +663,7 @@ class _Run:
         self._row = open_run(order.config, facts, "fuzz", self._typed, order.judging)
         share(order.config.run_dir, order.campaigns, order.jobs)
         self._facts = facts
-        where = f" at {locator}" if locator else f", {order.jobs} of them"
+        where = where or f", {order.jobs} of them"
         names = (
             f"{len(order.campaigns)} campaigns" if len(order.campaigns) > 3 else ", ".join(order.campaigns)
         )
@@ -733,7 +734,7 @@ class _TargetRun(_Run):
                 buckets = tuple((row.bucket, row.fails) for row in outcome.findings)
                 progress.show(Glance(outcome.seconds, outcome.total, states, pairs, buckets))
 
-        self._served(NodeFacts(f"zenoh-harness {node}", installed_version() or "unknown", "", ""), "home")
+        self._served(NodeFacts(f"zenoh-harness {node}", installed_version() or "unknown", "", ""), " at home")
         run_target(
             node,
             order.config,

@@ -213,9 +213,16 @@ class Patient:
             )
         self._measure()
         self._open_vigil()
-        pid = node.pid
-        if pid is None:
+        if node.pid is None:
             self.notes["memory"] = self.notes["handles"] = self.notes["cpu"] = "the process is not ours"
+            return
+        self._weigh()
+
+    def _weigh(self) -> None:
+        """Begins to measure the process."""
+        pid = self.node.pid
+        self.vitals = self.history = None
+        if pid is None:
             return
         vitals = Vitals(pid)
         try:
@@ -432,6 +439,10 @@ class Patient:
         if when is not When.CASE:
             self._looked(when)
         self.case, self.when = case, when
+        if self.node.has_left():
+            self.vitals = self.history = None
+        elif self.node.pid != (self.vitals.pid if self.vitals is not None else None):
+            self._weigh()
         if when is When.TREND:
             self._sample()
         clock = time.perf_counter
@@ -459,6 +470,8 @@ class Patient:
         try:
             objection = one.look(self, played)
         except Exception as error:  # noqa: BLE001  (the campaign goes on without this oracle, and says so)
+            if self._leaves():
+                return None
             why = str(error) if isinstance(error, HarnessError) else repr(error)
             self.failures[one.name] = why
             self._plans.clear()
@@ -466,6 +479,13 @@ class Patient:
         if objection is not None and (objection.harm, objection.place) in self.unjudged:
             return None
         return objection
+
+    def _leaves(self) -> bool:
+        """Waits a moment for the exit of a node that may leave, of which nothing could be seen any more."""
+        if not self.node.listens:
+            with _Exit(self.node.pid) as exited:
+                exited.wait(AFTERMATH)
+        return self.node.has_left()
 
     def _sample(self) -> None:
         if self.vitals is None or self.history is None:

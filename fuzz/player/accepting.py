@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import socket
 import time
+from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
 
@@ -27,6 +28,9 @@ LOOPBACK = "127.0.0.1"
 PAUSE_SECONDS = 6.0
 """So long a node may pause before it tries again, when it cannot be told to be quick."""
 
+LOOK_SECONDS = 0.02
+"""Seconds between two looks whether a node has left that is to make a link."""
+
 COOKIE = bytes(range(0xC0, 0xD0))
 """Of our InitAck."""
 
@@ -39,6 +43,7 @@ class Acceptor(Door):
     """Listens for links of a node that connects to us.
 
     Attributes:
+        call: Called while there is no link, to start a node again that has left.
         locator: Where; the system chose the port.
         patient: The node pauses between two links, so that one that waits is taken, however old.
         ended: How it ended; empty while it listens.
@@ -50,6 +55,7 @@ class Acceptor(Door):
         self.locator = Locator("tcp", LOOPBACK, self._listener.getsockname()[1])
         self.ended = ""
         self.patient = False
+        self.call: Callable[[], None] = lambda: None
 
     def fileno(self) -> int:
         """The file descriptor."""
@@ -78,9 +84,10 @@ class Acceptor(Door):
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 ends = Endpoints(made.getsockname()[:2], made.getpeername()[:2], "tcp", accepted=True)
                 return made, ends
+            self.call()
             if time.perf_counter() >= deadline:
                 raise NoLink(f"the node makes no link to {self.locator} in {max(seconds, PAUSE_SECONDS):g} s")
-            yield Wait(self, deadline)
+            yield Wait(self, min(deadline, time.perf_counter() + LOOK_SECONDS))
 
     def _next(self) -> socket.socket | None:
         """Returns a link that waits to be taken; those that the node gave up are dropped."""

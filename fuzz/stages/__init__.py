@@ -22,6 +22,8 @@ Make = Callable[[Node, RunConfig, Mapping[str, Any]], Stage]
 
 def _given(node: Node, config: RunConfig, where: Mapping[str, Any]) -> Stage:
     """The node itself, or one like it with a configuration of its own."""
+    if not node.listens:
+        raise NotApplicable("its command does not say where it listens")
     return Stage(variant(node, where) if where else node, config)
 
 

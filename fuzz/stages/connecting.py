@@ -43,7 +43,8 @@ READY = "fuzz/ready"
 class Connecting(Stage):
     """A node that makes links to us; one whose link has ended makes the next at once.
 
-    A peer connects to several listeners at once, if it can. A client has one session, and takes none of others.
+    A peer connects to several listeners at once, if it can. A client, or whoever takes no links, has one session, and
+    takes none of others.
 
     Args:
         node: Of the kind.
@@ -62,8 +63,13 @@ class Connecting(Stage):
         self._acceptors: list[Acceptor] = []
         self._quick = False
         self._watch: Player | None = None
-        self.serves = where.get("mode") != CLIENT
-        super().__init__(self._configured(LANES if self.serves else 1), config)
+        self.serves = node.listens and where.get("mode") != CLIENT
+        try:
+            made = self._configured(LANES if self.serves else 1)
+        except NotApplicable:
+            # It may connect to one at least.
+            made = self._configured(1)
+        super().__init__(made, config)
 
     def _configured(self, lanes: int) -> Node:
         """Returns the node that connects to so many listeners, and to one more that shows whether it does."""
@@ -72,12 +78,12 @@ class Connecting(Stage):
         self._acceptors = [Acceptor() for _ in range(lanes + 1 if lanes > 1 else 1)]
         self._turn: Iterator[Acceptor] = itertools.cycle(self._acceptors[:lanes])
         wanted = {
-            "mode": "peer",
+            "mode": "peer" if self.serves else CLIENT,
             "connect/endpoints": [str(each.locator) for each in self._acceptors],
             "scouting/multicast/enabled": False,
-            **({} if self.serves else {"app/publish": [READY]}),
             **self._where,
         }
+        wishes = WISHES if self.serves else {**WISHES, "app/publish": [READY]}
         pause = SLOW_MS if lanes == 1 and self.serves else 1
         retry = {"period_init_ms": pause, "period_max_ms": pause, "period_increase_factor": 1}
         with suppress(NotApplicable):
@@ -85,8 +91,9 @@ class Connecting(Stage):
             self._quick = True
         for acceptor in self._acceptors:
             acceptor.patient = not self._quick
+            acceptor.call = self._call_back
         try:
-            return variant(self._kind, wanted, {**WISHES, RETRY: retry})
+            return variant(self._kind, wanted, {**wishes, RETRY: retry})
         except NotApplicable:
             self._close()
             raise
@@ -113,14 +120,20 @@ class Connecting(Stage):
             pipe = player.reach(State.ACCEPTED)
         except NotReached as error:
             raise NodeDidNotStart(f"the client does not connect to us: {error}") from None
-        # One that loses its session earlier takes long to come back.
-        deadline = time.perf_counter() + self.config.reply
+        # One that loses its session earlier takes long to come back; of what others do nobody knows.
+        deadline = time.perf_counter() + (self.config.reply if self.node.configured else 0.0)
         while (
             not any("INTEREST" in shape for shape in player.answers.shapes) and time.perf_counter() < deadline
         ):
             pipe.wait(deadline - time.perf_counter())
             pipe.receive()
         player.leave()
+
+    def _call_back(self) -> None:
+        """Starts a node again that has left because its link has ended."""
+        if self.node.has_left():
+            self.node.kill()
+            self.node.launch()
 
     def check(self) -> None:
         """See Stage."""
@@ -152,11 +165,12 @@ class Connecting(Stage):
         alone = len(self._acceptors) == 1
         if alone and any(not pipe.ended for one in self._players for pipe in one.links.values()):
             return ""
-        if not self._quick:
+        if not self._quick and not alone:
             return self._watched(reply)
         player = Player(self._acceptors[-1], reply)
         try:
-            player.reach(State.INIT_RECEIVED)
+            # Behind a session even a node that pauses longer and longer is soon back.
+            player.reach(State.INIT_RECEIVED if self._quick else State.ACCEPTED)
         except NotReached as error:
             return f"the node does not connect to us: {error}"
         else:
@@ -190,5 +204,5 @@ class Connecting(Stage):
         self._close()
 
     def _close(self) -> None:
-        for acceptor in self._acceptors:
-            acceptor.close()
+        while self._acceptors:
+            self._acceptors.pop().close()

@@ -7,6 +7,7 @@ import re
 import select
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,10 +19,16 @@ from conformance.config import PROTOCOLS, RunConfig
 from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
 from conformance.nodes import command, node_of
 from conformance.nodes.command import SCRIPT, CommandNode
+from scapy_layers.batch import prefixed
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+from scapy_layers.transport import Frame
 from tests.conformance.test_nodes_transports import hello_of
 
 PYTHON = shlex.quote(sys.executable)
 REFNODE = f"{PYTHON} -m conformance.refnode --listen {{locator}}"
+CLIENT = f"{PYTHON} {shlex.quote(str(Path(__file__).parents[1] / 'fuzz' / 'client_process.py'))}"
+FATAL = prefixed(bytes(Frame(sn=1, messages=[Push(key_suffix="more than nine", body=Put())])))
 REPLY = 5.0
 
 
@@ -90,6 +97,7 @@ BAD = {
     "true": "does not say where to listen",
     "true '{locator}": "no closing quotation",
     "true {tls}": "add --transports tls",
+    "true {locator} {connect}": "write [[ ]] around what says so",
 }
 
 
@@ -97,6 +105,56 @@ BAD = {
 def test_command_that_makes_no_sense_is_one_line(tmp_path: Path, text: str) -> None:
     with pytest.raises(UsageError, match=re.escape(BAD[text])):
         made(text, tmp_path)
+
+
+def test_what_makes_a_node_connect_is_left_out_of_one_that_connects_to_nobody(tmp_path: Path) -> None:
+    node = made("true -l {locator} [[-e {connect}]] '[[\"x\"]]'", tmp_path)
+    assert node._filled()[0][2:] != []
+    assert node._filled()[0][3:] == ['[["x"]]']
+    connected = node.variant(connect__endpoints=["tcp/127.0.0.1:7"], mode="peer")
+    assert connected._filled()[0][3:] == ["-e", "tcp/127.0.0.1:7", '[["x"]]']
+    assert node.listens
+    assert connected.variant()._filled()[0][3:] == ['[["x"]]']
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [
+        ({"connect__endpoints": ["tcp/127.0.0.1:7", "tcp/127.0.0.1:8"]}, "several places at once"),
+        ({"connect__endpoints": ["tcp/127.0.0.1:7"], "mode": "peer"}, "can be made a peer"),
+        ({"connect__endpoints": ["tcp/127.0.0.1:7"], "transport__unicast__lowlatency": True}, "of its own"),
+        ({"mode": "client"}, "of its own"),
+    ],
+)
+def test_node_of_a_command_connects_and_nothing_else(
+    config: dict[str, object], why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(NotApplicable, match=why):
+        made("true {connect}", tmp_path).variant(**config)
+    with pytest.raises(NotApplicable, match=r"connects to us|of its own"):
+        made("true {locator}", tmp_path).variant(**config)
+
+
+def test_node_that_only_connects_may_leave_but_not_die(tmp_path: Path) -> None:
+    node = made(f"{CLIENT} {{connect}} 9", tmp_path)
+    assert (node.listens, node.whatami) == (False, "client")
+    with pytest.raises(NodeDidNotStart, match="only connects, and takes no links"):
+        node.start()
+    with pytest.raises(NotApplicable, match="takes no links"):
+        node.tester(REPLY)
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        door.settimeout(REPLY)
+        connected = node.variant(connect__endpoints=[f"tcp/127.0.0.1:{door.getsockname()[1]}"])
+        for said, left, death in ((b"", True, ""), (FATAL, False, "the process died of SIGABRT")):
+            connected.launch()
+            link, _ = door.accept()
+            with link:
+                link.sendall(said)
+                link.shutdown(socket.SHUT_WR)
+                connected._ended(REPLY)
+            assert (connected.has_left(), connected.death()) == (left, death)
+            assert connected.problem(REPLY) == death
+            connected.kill()
 
 
 def test_command_that_ends_at_once_says_so_with_its_last_words(tmp_path: Path) -> None:

@@ -271,6 +271,29 @@ def test_mistake_in_known_findings_is_exit_2_before_anything_starts(
     assert list(elsewhere.iterdir()) == []
 
 
+def test_node_that_does_nothing_of_what_cases_need_is_exit_3(
+    elsewhere: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = f"cmd:{shlex.quote(sys.executable)} -c 0 {{connect}}"
+    assert run(node, elsewhere / "run", "--time", "60s", cases=0) == 3
+    seen = capsys.readouterr()
+    assert "states that need a node that takes links: its command does not say where it listens" in seen.out
+    assert "no case can be played on this node" in seen.err
+
+
+def test_client_is_fuzzed_and_its_finding_repeats_without_the_fuzzer(elsewhere: Path) -> None:
+    client = shlex.join([sys.executable, str(ROOT / "tests" / "fuzz" / "client_process.py")])
+    campaigns.CAMPAIGNS["pushes"] = Campaign("pushes", "lies about PUSH", small((State.ACCEPTED, "PUSH")))
+    assert run(f"cmd:{client} {{connect}} 99", elsewhere / "run", "--minimise", "0", cases=10) == 1
+    *_, found = read_rows(elsewhere / "run" / FINDINGS).rows
+    assert (found["oracle"], found["status"]) == ("process", "confirmed")
+    (test,) = (elsewhere / "run" / FOLDER).glob("*/test_finding.py")
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
+    done = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "the process died of SIGABRT" in done.stdout
+    assert "1 failed" in done.stdout
+
+
 def test_fewer_cases_than_processes_are_played_and_gone_on_with(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "fuzz", "run", "session", "--node", "ref", "--jobs", "2"]
     for cases in ("1", "4"):

@@ -1,6 +1,8 @@
 """Stages: every state is reached on a real node, again after a restart; nodes that cannot say why."""
 
 import gc
+import shlex
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +13,23 @@ from conformance.errors import NodeDidNotStart, NotApplicable
 from conformance.nodes import Node, node_of
 from conformance.nodes.attach import AttachedNode
 from fuzz.cases import reach, send
+from fuzz.oracles import Harm, Patient, When
 from fuzz.player import Ending
 from fuzz.player.sessions import ASSISTANT
 from fuzz.script import Script
 from fuzz.stages import STAGES, Connecting, stage_for
 from fuzz.stages.base import Stage, variant
 from fuzz.states import FACTS, State
+from scapy_layers.data import Put
+from scapy_layers.network import Push
 from scapy_layers.primitives import zid_to_text
 from scapy_layers.scouting import Scout
-from scapy_layers.transport import KeepAlive
+from scapy_layers.transport import Close, Frame, KeepAlive
 from tests.fuzz.fakes import FakeNode
 from tests.fuzz.player.callers import ZID, Hearer
 
 NEEDS = sorted(STAGES)
+CLIENT = shlex.join([sys.executable, str(Path(__file__).parents[1] / "client_process.py")])
 
 
 def config_of(folder: Path, node: str = "pypi") -> RunConfig:
@@ -98,6 +104,49 @@ def test_client_connects_to_us(tmp_path: Path) -> None:
             player.play(Script((reach(State.OPEN_RECEIVED, "a"), send("size", b"\x1f")))).ending
             is Ending.CLOSED
         )
+    finally:
+        stage.stop()
+
+
+def test_client_of_a_command_is_started_again_whenever_it_has_left(tmp_path: Path) -> None:
+    config = config_of(tmp_path, f"cmd:{CLIENT} {{connect}} 9")
+    with pytest.raises(NotApplicable, match="does not say where it listens"):
+        stage_for("", node_of(config), config)
+    stage = stage_for("connects", node_of(config), config)
+    assert (stage.serves, stage.lanes) == (False, 1)
+    stage.start()
+    try:
+        player, patient = stage.player(), Patient(stage, config.reply)
+        patient.begin()
+        first = stage.node.starts
+        for _ in range(2):
+            played = player.play(Script((reach(State.ACCEPTED, "a"), send("size", bytes(Close())))))
+            assert not played.failure
+            assert patient.examine(When.TREND, played) is None
+            assert not patient.failures
+        assert stage.node.starts > first
+        push = Frame(sn=1, messages=[Push(key_suffix="more than nine", body=Put())])
+        played = player.play(Script((reach(State.ACCEPTED, "a"), send("size", bytes(push)))))
+        objection = patient.examine(When.TREND, played)
+        assert objection is not None
+        assert (objection.harm, objection.place) == (Harm.CRASH, "SIGABRT")
+        patient.close()
+    finally:
+        stage.stop()
+
+
+def test_peer_of_a_command_connects_to_one_listener(tmp_path: Path) -> None:
+    words = f"{shlex.quote(sys.executable)} -m conformance.refnode --mode peer"
+    config = config_of(tmp_path, f"cmd:{words} --listen {{locator}} [[--connect {{connect}}]]")
+    stage = stage_for("connects", node_of(config), config)
+    assert (stage.serves, stage.lanes) == (True, 1)
+    stage.start()
+    try:
+        assert stage.trouble(config.reply) == ""
+        # Nobody but the player holds the one link.
+        assert not stage.player().play(Script((reach(State.ACCEPTED, "a"),))).failure
+        # A player is there.
+        assert stage.trouble(config.reply) == ""
     finally:
         stage.stop()
 
