@@ -261,7 +261,7 @@ class Player:
         pipe.heard = len(pipe.inbox)
         for answer in pipe.inbox:
             if "INIT" in answer.names:
-                pipe.sn_mask = _mask(answer.batch) or pipe.sn_mask
+                pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
             elif "OPEN" in answer.names and pipe.state in (State.CONNECTED, State.INIT_ACKED):
                 pipe.state = State.OPEN
             elif "OPEN" in answer.names and pipe.state is State.INIT_RECEIVED:
@@ -550,8 +550,8 @@ def filled(template: Template, pipe: Pipe) -> bytes:
         raise NotReached(f"there is no value {error}") from None
 
 
-def _mask(batch: bytes) -> int:
-    """Returns the largest sequence number that an InitAck grants; 0 when it names no resolution."""
+def mask_of(batch: bytes) -> int:
+    """Returns the largest sequence number that an INIT grants or proposes; 0 when it names no resolution."""
     if len(batch) < 4 or not batch[0] & _SIZES:
         return 0
     at = 3 + (batch[2] >> 4) + 1
@@ -641,7 +641,14 @@ def _init(goal: State) -> Template:
 
 @cache
 def _open() -> Template:
-    return template_of(Open(lease=60, T=1, initial_sn=FIRST_SN, cookie=_COOKIE))
+    return first_number(template_of(Open(lease=60, T=1, initial_sn=0, cookie=_COOKIE)))
+
+
+def first_number(opening: Template) -> Template:
+    """Returns an OPEN with a lease of one byte and the number 0 with that of the link instead."""
+    prefix, head, *rest = opening.pieces
+    assert isinstance(head, bytes)
+    return Template.of(prefix, head[:2], f"from {FIRST_SN}", head[3:], *rest)
 
 
 @reach(State.CONNECTED)
@@ -655,6 +662,7 @@ def _init_acked(player: Player, pipe: Pipe) -> Task[None]:
     pipe.send(_init(pipe.facts["goal"]).fill(pipe))
     answer = yield from player.expect(pipe, "INIT")
     pipe.facts["agreed"] = answer.shape
+    pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
     pipe.values["cookie"] = write_vle(len(answer.live)) + answer.live
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,3 +93,12 @@ def test_a_deaf_session_is_a_finding_whose_test_fails_until_it_is_mended(tmp_pat
     assert flat(tried)[-1]["again"]
     assert fails_on(command("mute"), "deaf", tried)
     assert fails_on(command(), "deaf", tried) is False
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_numbers_of_ours_stay_in_the_range_that_a_node_has_agreed_to(tmp_path: Path, bits: int) -> None:
+    command = f"cmd:{shlex.quote(sys.executable)} -m conformance.refnode --listen {{locator}} --fsn {bits}"
+    config = RunConfig(node=command, run_dir=tmp_path, run_id="run", seed=1)
+    with node_of(config) as node:
+        many = send("size", RELIABLE, "sn", times=200)
+        assert in_session(node.locator.port, many) == (Ending.ACCEPTED, False)
