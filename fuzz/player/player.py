@@ -262,6 +262,7 @@ class Player:
         for answer in pipe.inbox:
             if "INIT" in answer.names:
                 pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
+                pipe.facts["cramped"] = _is_cramped(answer.batch)
             elif "OPEN" in answer.names and pipe.state in (State.CONNECTED, State.INIT_ACKED):
                 pipe.state = State.OPEN
             elif "OPEN" in answer.names and pipe.state is State.INIT_RECEIVED:
@@ -321,10 +322,12 @@ class Player:
         """Tells whether a session is owed an answer: all that was sent on it are whole batches, and neither side ends it.
 
         In a batch that is longer than what came of it a node waits for the rest, and takes our questions for that. Over
-        very much it may take its time.
+        very much it may take its time. Into a batch of the size that was agreed an answer has to fit.
         """
         start = max(played.start, pipe.since)
         if pipe.ended or pipe.finished or pipe.torn or not pipe.stream or self.trace.first > start:
+            return False
+        if pipe.facts.get("cramped"):
             return False
         if any(answer.close is not None for answer in pipe.inbox):
             return False
@@ -557,6 +560,17 @@ def mask_of(batch: bytes) -> int:
     at = 3 + (batch[2] >> 4) + 1
     return MASKS[batch[at] & 3] if at < len(batch) else 0
 
+
+def _is_cramped(batch: bytes) -> bool:
+    """Tells whether an InitAck grants batches into which no answer fits."""
+    if len(batch) < 4 or not batch[0] & _SIZES:
+        return False
+    at = 3 + (batch[2] >> 4) + 2
+    return int.from_bytes(batch[at : at + 2], "little") < CRAMPED
+
+
+CRAMPED = 32
+"""Bytes of a batch in which a node has room for an answer with all that may be around it."""
 
 _SIZES = 0x40
 """Flag S of INIT."""
