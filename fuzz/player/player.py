@@ -13,6 +13,7 @@ from conformance.observe import Direction
 from conformance.tester import Fencing, fresh_zid
 from fuzz.player.answers import FENCE_ID, Answer, Answers
 from fuzz.player.doors import Door, NoLink
+from fuzz.player.fitting import CRAMPED, fitted, room_of
 from fuzz.player.pipe import FIRST_SN, Pipe
 from fuzz.player.tasks import GivenUp, Task, Wait, run
 from fuzz.player.trace import Trace
@@ -241,6 +242,8 @@ class Player:
             if len(played.sent) < MOST_SENT:
                 played.sent.append(data)
             bytewise = step.bytewise and len(data) <= MOST_BYTEWISE
+            if pipe.stream:
+                data = fitted(data, pipe)
             # A fence follows behind the last step: both leave in one segment. Of several links another one is asked first.
             follows = last and pipe.turn == step.times - 1 and len(self.links) == 1
             more = follows and self._question(pipe) is not None
@@ -262,7 +265,7 @@ class Player:
         for answer in pipe.inbox:
             if "INIT" in answer.names:
                 pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
-                pipe.facts["cramped"] = _is_cramped(answer.batch)
+                pipe.facts["room"] = room_of(answer.batch)
             elif "OPEN" in answer.names and pipe.state in (State.CONNECTED, State.INIT_ACKED):
                 pipe.state = State.OPEN
             elif "OPEN" in answer.names and pipe.state is State.INIT_RECEIVED:
@@ -327,7 +330,7 @@ class Player:
         start = max(played.start, pipe.since)
         if pipe.ended or pipe.finished or pipe.torn or not pipe.stream or self.trace.first > start:
             return False
-        if pipe.facts.get("cramped"):
+        if 0 < pipe.facts.get("room", 0) < CRAMPED:
             return False
         if any(answer.close is not None for answer in pipe.inbox):
             return False
@@ -561,17 +564,6 @@ def mask_of(batch: bytes) -> int:
     return MASKS[batch[at] & 3] if at < len(batch) else 0
 
 
-def _is_cramped(batch: bytes) -> bool:
-    """Tells whether an InitAck grants batches into which no answer fits."""
-    if len(batch) < 4 or not batch[0] & _SIZES:
-        return False
-    at = 3 + (batch[2] >> 4) + 2
-    return int.from_bytes(batch[at : at + 2], "little") < CRAMPED
-
-
-CRAMPED = 32
-"""Bytes of a batch in which a node has room for an answer with all that may be around it."""
-
 _SIZES = 0x40
 """Flag S of INIT."""
 
@@ -677,6 +669,7 @@ def _init_acked(player: Player, pipe: Pipe) -> Task[None]:
     answer = yield from player.expect(pipe, "INIT")
     pipe.facts["agreed"] = answer.shape
     pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
+    pipe.facts["room"] = room_of(answer.batch)
     pipe.values["cookie"] = write_vle(len(answer.live)) + answer.live
 
 
