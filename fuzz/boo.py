@@ -92,6 +92,8 @@ class Boo:
         self._rest = list(left)
         return not self._rest
 
+    one_by_one = True
+
     def abandon(self) -> list[Numbered]:
         """Closes all links; returns what was being played."""
         self.player.close()

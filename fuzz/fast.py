@@ -104,9 +104,13 @@ class Fast:
         make: Makes one more player.
         judge: Is told of every case.
         lanes: Links side by side.
+
+    Attributes:
+        one_by_one: No case is played beside another: the node takes few links.
     """
 
     name = "fast"
+    one_by_one = False
 
     def __init__(self, make: Callable[[], Player], judge: Judge, lanes: int = LANES) -> None:
         self._make = make
@@ -225,7 +229,7 @@ class Fast:
         steps = numbered.case.steps
         heavy = sum([step.times for step in steps]) > HEAVY
         running = [other.ran for other in self._lanes if other.ran is not None]
-        if running and (heavy or any(ran.heavy for ran in running)):
+        if running and (heavy or self.one_by_one or any(ran.heavy for ran in running)):
             self._alone = numbered
             return False
         self._alone = None

@@ -11,6 +11,7 @@ from functools import cache
 
 from fuzz.cases import send
 from fuzz.player import template_of
+from fuzz.player.fitting import NODE_BATCH
 from fuzz.player.pipe import FIRST_SN
 from fuzz.script import SIZE, Do, Step, Template
 from fuzz.states import State
@@ -36,9 +37,6 @@ from scapy_layers.transport import Close, Fragment, Frame, Init, Join, KeepAlive
 
 Number = int | str
 """A sequence number, or the name of a live one."""
-
-NODE_BATCH = 49_152
-"""Largest batch of the nodes that we know, the two bytes of its length included."""
 
 ZID_MARK = b"\xf6\xe7\x5bzid of a link"
 COOKIE_MARK = b"\xf7\xe7\x5bcookie of a link"

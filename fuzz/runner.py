@@ -189,6 +189,7 @@ class _Scene:
         self.trace = Trace()
         self._answers = runner.answers
         self.failed: Counter[str] = Counter()
+        self.reached: set[str] = set()
         self.patient = Patient(
             stage, runner.config.reply, rng=random.Random(), also=also, unjudged=runner.unjudged
         )
@@ -210,6 +211,10 @@ class _Scene:
     def _lately(self) -> list[Played]:
         """Returns what became of the cases that the node may still have to do with."""
         return [ran.played for ran in (*islice(reversed(self.recent), LATELY), *self.engine.in_flight)]
+
+    def never_reaches(self, state: str) -> bool:
+        """Tells whether the node was often to come into a state, and never did."""
+        return state not in self.reached and self.failed[state] >= ATTEMPTS
 
     def is_for(self, state: str) -> bool:
         """Tells whether cases of a state are played here."""
@@ -483,6 +488,9 @@ class Runner:
         needs = FACTS[one.case.state].needs
         if needs in self._refused:
             return False
+        scene = self._scenes.get(needs)
+        if scene is not None and not self._in_order and scene.never_reaches(str(one.case.state)):
+            return False
         if self._triage.leaves_out(one.case):
             self.summary.left_out += 1
             self.summary.coverage.leave_out(one.case)
@@ -526,7 +534,7 @@ class Runner:
             objection = self._seen()
             self._running = scene.engine.in_flight
             left = [*scene.engine.abandon(), *scene.engine.waiting(), *todo]
-            if objection is not None:
+            if objection is not None and not self._was_full(scene, objection):
                 played = self._trouble(scene, objection)
                 left = [one for one in left if one is not played and self._applies(one)]
                 left = [one for one in left if not self._put_off(one)]
@@ -612,6 +620,8 @@ class Runner:
         if played.failure and objection is None:
             self.summary.inconclusive += 1
             self._give_up(scene, ran)
+        elif not played.failure:
+            scene.reached.add(str(ran.state))
         # What it is laid on in the end stands in the finding, and with it what it seems to be now.
         bucket = bucket_of(objection, case, ran.state) if objection is not None else ""
         if bucket:
@@ -709,9 +719,31 @@ class Runner:
         state = str(ran.state)
         scene.failed[state] += 1
         if scene.failed[state] == ATTEMPTS:
-            self.summary.notes.append(f"the node does not come into the state {state}: {ran.played.failure}")
+            rest = "; no more was tried in it" if scene.never_reaches(state) and not self._in_order else ""
+            self.summary.notes.append(
+                f"the node does not come into the state {state}: {ran.played.failure}{rest}"
+            )
 
     # Harm --------------------------------------------------------------------------------------------
+
+    def _was_full(self, scene: _Scene, objection: Objection) -> bool:
+        """Tells whether a node that refused a new session takes one now that all links of cases are closed.
+
+        It was full of them, which a node with a small table may be: from then on one case at a time is played.
+        """
+        if objection.harm is not Harm.REFUSING:
+            return False
+        deadline = time.monotonic() + scene.patient.reply
+        while (now := scene.patient.examine(When.ODD)) is not None:
+            if now.harm is not Harm.REFUSING or time.monotonic() >= deadline:
+                return False
+        if not scene.engine.one_by_one:
+            self.summary.notes.append(
+                f"the node takes few links: it refused a new session ({objection.place}) while cases had theirs; from "
+                "then on there was one case at a time"
+            )
+        scene.engine.one_by_one = True
+        return True
 
     def _trouble(self, scene: _Scene, objection: Objection) -> Numbered | None:
         """Looks into a finding, and gets the node going again.

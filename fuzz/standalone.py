@@ -84,15 +84,18 @@ HANDLES = ("descriptors", "threads", "children")
 BUSY_SHARE = 0.5
 """So much of a processor is not used by a node that is asked nothing."""
 
-GREETING = "{size}0109f2{zid}"
+GREETING, KEPT = "{size}0109f2{zid}", "{size}04"
 OWED: dict[str, tuple[tuple[str, ...], float | None]] = {
     "KEEP_ALIVE": ((GREETING, "{size}42901c01{cookie}"), None),
     "the end of a session with a lease of 1 s": ((GREETING, "{size}420101{cookie}"), 8.0),
     "the end of a link without INIT": ((), 25.0),
     "the end of a link without OPEN": ((GREETING,), 25.0),
 }
-"""What links are owed on which nothing more is said; what is said on them first; in how many seconds, or the lease that
+"""What links are owed on which nothing more is said but KEEP_ALIVE; what is said on them first; in how many seconds, or the lease that
 the node names."""
+
+MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF, (1 << 63) - 1)
+"""Largest sequence number, by the two bits of a resolution."""
 
 PLACE = re.compile(r"\{([a-z_]+(?:32)?)(?:\[(\d+):(\d+)\])?\}|\{([0-9a-f]{2}) x (\d+)\}")
 
@@ -108,6 +111,9 @@ def vle(value: int) -> bytes:
 
 class Link:
     """One link to the node."""
+
+    mask = 0xFFFFFFFF
+    """Largest sequence number, once an InitAck has said so."""
 
     def __init__(self, sock: socket.socket, peer: Any = None) -> None:
         self.sock = sock
@@ -138,7 +144,7 @@ class Link:
             elif name in {"count", "digits"}:
                 data += vle(self.turn + 1) if name == "count" else b"%06d" % ((self.turn + 1) % 1_000_000)
             elif name in self.numbers:
-                data += vle(self.numbers[name] & 0xFFFFFFFF)
+                data += vle(self.numbers[name] & self.mask)
                 self.numbers[name] += 1
             else:
                 value = self.values[name]
@@ -208,11 +214,14 @@ class Link:
             self.receive(left)
 
     def learn(self) -> None:
-        """Takes the cookie out of the first InitAck: header, version, role and sizes, ZenohID, resolutions, cookie."""
+        """Takes cookie and resolution out of the first InitAck: header, version, role and sizes, ZenohID, sizes, cookie."""
         batch = next((batch for batch in self.received if batch[:1] and batch[0] & 0x3F == 0x21), None)
         if batch is None:
             return
-        at = 3 + (batch[2] >> 4) + 1 + (3 if batch[0] & 0x40 else 0)
+        at = 3 + (batch[2] >> 4) + 1
+        if batch[0] & 0x40:
+            self.mask = MASKS[batch[at] & 3]
+            at += 3
         begin, size, shift = at, 0, 0
         while True:
             size |= (batch[at] & 0x7F) << shift
@@ -513,6 +522,8 @@ class Replay:
             links[what] = link, lease if seconds is None else seconds, len(link.received)
         while links:
             for what, (link, seconds, seen) in list(links.items()):
+                if what == "KEEP_ALIVE" and not link.ended:
+                    link.send(link.fill(KEPT))
                 link.receive(0.05)
                 came = link.received[seen:]
                 if link.ended or any(map(_is_close, came)) or (came and what == "KEEP_ALIVE"):

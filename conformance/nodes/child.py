@@ -17,7 +17,7 @@ from conformance.config import REPLY_SECONDS, START_SECONDS, Locator, Tls
 from conformance.errors import NodeDidNotStart
 from conformance.nodes.base import Node
 from conformance.nodes.places import Places
-from conformance.nodes.traces import goes_on, lines_of, told
+from conformance.nodes.traces import goes_on, lines_of, reports, told
 
 DEFAULT_SCOUTING = "224.0.0.224:7446"
 """Group and port of SCOUT where nothing else is configured."""
@@ -43,6 +43,9 @@ STOP_SECONDS = 2.0
 
 TRACE_SECONDS, TRACE_STEP = 0.1, 0.002
 """How long the rest of a trace is waited for, which is written line by line; and between two looks."""
+
+REPORT_SECONDS = 5.0
+"""How long that of a sanitizer is waited for, at most."""
 
 DYING_SECONDS = 0.3
 """How long a process that has complained, or serves no more, may take to end by itself."""
@@ -287,8 +290,8 @@ class ChildNode(Node):
     def _more_of(self, said: bytes) -> bytes:
         """Returns what a process writes that has begun to say where it failed; waits a moment for that."""
         assert self._stderr is not None
-        more, deadline = b"", time.monotonic() + TRACE_SECONDS
         said = said[-TAIL:]
+        more, deadline = b"", time.monotonic() + (REPORT_SECONDS if reports(said) else TRACE_SECONDS)
         while goes_on(said + more) and time.monotonic() < deadline:
             ended = self._ended(TRACE_STEP)
             more += os.read(self._stderr.fileno(), CHUNK)

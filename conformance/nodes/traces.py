@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -16,7 +17,16 @@ _PYTHON_FRAME = re.compile(r'^\s+File "')
 _GO = re.compile(r"^(?:panic|fatal error): ")
 _GO_FRAME = re.compile(r"^\s+\S+\.go:\d+")
 _C = re.compile(r"[A-Z][a-z]+Sanitizer: ")
-_C_SUMMARY = re.compile(r"^SUMMARY: ")
+_C_SUMMARY = re.compile(r"^SUMMARY: \w+Sanitizer: [A-Za-z][\w-]+ ")
+_C_FRAME = re.compile(
+    r"^\s+#\d+ 0x[0-9a-f]+ in (?P<name>.+?) (?P<file>\S+:\d+(?::\d+)?|\(\S+\))(?: \(BuildId: \w+\))?$"
+)
+_C_LIBRARY = re.compile(
+    r"libsanitizer/|sanitizer_common|compiler-rt/|sysdeps/|^\.\./|^\(\S*/lib[^/]*\.so|/include/c\+\+/"
+)
+_C_INTERCEPTED = re.compile(
+    r"^(?:__interceptor_|__asan_|__sanitizer_|operator (?:new|delete))|^(?:mem|str)[a-z]+$"
+)
 
 
 def lines_of(said: bytes) -> list[str]:
@@ -39,6 +49,8 @@ def told(lines: Sequence[str], at: int) -> str:
     elif _GO.search(lines[at]):
         frames = [line for line in lines[at:] if _GO_FRAME.search(line) and not LIBRARY.search(line)]
         found = [lines[at], *frames[:1]]
+    elif _C_SUMMARY.search(lines[at]):
+        found = [_own_summary(lines, at)]
     else:
         # Two lines tell more than one: a panic says where, then why.
         found = [*lines[at : at + 2]]
@@ -53,8 +65,32 @@ def goes_on(said: bytes) -> bool:
             return True
         if _GO.search(line) and not any(_GO_FRAME.search(behind) for behind in lines[at:]):
             return True
+    return _reports(lines)
+
+
+def reports(said: bytes) -> bool:
+    """Tells whether a sanitizer is about to say where it was: it looks up files and lines first, which takes it long."""
+    return _reports(lines_of(said))
+
+
+def _reports(lines: Sequence[str]) -> bool:
     starts = [at for at, line in enumerate(lines) if _C.search(line)]
-    return bool(starts) and not any(_C_SUMMARY.search(line) for line in lines[starts[-1] :])
+    return bool(starts) and not any(line.startswith("SUMMARY: ") for line in lines[starts[-1] :])
+
+
+def _own_summary(lines: Sequence[str], at: int) -> str:
+    """Returns the last line of a sanitizer's report, with the first place that is the process's own.
+
+    What it names itself may be a function of the C library that everybody calls, or its own stand-in for one.
+    """
+    summary = _C_SUMMARY.search(lines[at])
+    assert summary is not None
+    started = next((index for index in range(at - 1, -1, -1) if _C.search(lines[index])), at)
+    for line in itertools.takewhile(str.strip, lines[started + 1 : at]):
+        frame = _C_FRAME.search(line)
+        if frame and not _C_LIBRARY.search(frame["file"]) and not _C_INTERCEPTED.search(frame["name"]):
+            return f"{summary[0]}{frame['file']} in {frame['name']}"
+    return lines[at]
 
 
 def _end_of_frames(lines: Sequence[str], at: int) -> int:

@@ -71,7 +71,8 @@ class Outcomes:
             raised = error
         judged = judge(raised)
         if pending_key not in item.stash:
-            _look_after(judged, run.problem() or harmed(item))
+            made: list[Tester] = item.stash.get(testers_key, [])
+            _look_after(judged, run.problem(made) or harmed(item))
         compare(
             judged,
             ids,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -11,7 +12,7 @@ from conformance.deviations import Deviations
 from conformance.errors import HarnessError
 from conformance.nodes import Node
 from conformance.running.options import Settings
-from conformance.tester import Tester
+from conformance.tester import Tester, is_refusal
 
 PATIENCE = 3
 """How often in a row a node that is not ours may fail to answer before it counts as lost."""
@@ -62,14 +63,25 @@ class Run:
         except HarnessError as error:
             self.lost = str(error)
 
-    def problem(self) -> str:
+    def problem(self, testers: Sequence[Tester] = ()) -> str:
         """Looks whether the node is well; returns why it is not, or nothing.
 
         A node of ours is started again. One that is not ours is given up when it has failed several times.
+
+        Args:
+            testers: Those of the test. A node that refuses one more session may have no more than they hold: it is
+                asked again with their links closed.
         """
         if self.lost or self.settings.config.trust_node:
             return self.lost
-        found = self.node.problem(self.settings.config.reply)
+        reply = self.settings.config.reply
+        found = self.node.problem(reply)
+        if testers and is_refusal(found):
+            for tester in testers:
+                tester.close()
+            deadline = time.monotonic() + reply
+            while is_refusal(found) and time.monotonic() < deadline:
+                found = self.node.problem(reply)
         if not found:
             self.unwell = 0
             return ""

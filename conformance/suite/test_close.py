@@ -199,7 +199,7 @@ def test_only_what_the_lost_session_alone_declared_is_undeclared(tester: Tester,
     declare(first, "subscribers", told.at("shared"))
     declare(second, "subscribers", told.at("shared"))
     declare(first, "subscribers", told.at("own"))
-    told.until("D_SUBSCRIBER own")
+    said = told.until("D_SUBSCRIBER own")
     if goodbye:
         first.send(Close())
     else:
@@ -207,7 +207,9 @@ def test_only_what_the_lost_session_alone_declared_is_undeclared(tester: Tester,
     before = told.until("U_SUBSCRIBER own")
     declare(second, "subscribers", told.at("control"))
     before += told.until("D_SUBSCRIBER control")
-    check("U_SUBSCRIBER shared" not in before, "U_SUBSCRIBER of its own key only", listed(before))
+    # A node may tell of each of the two by an id of its own, and takes one of them back then.
+    left = said.count("D_SUBSCRIBER shared") - before.count("U_SUBSCRIBER shared")
+    check(left > 0, "U_SUBSCRIBER of its own key only", listed(before))
     second.close()
     told.until("U_SUBSCRIBER shared")
 

@@ -32,6 +32,9 @@ from scapy_layers.extensions import NodeId, QoS, QueryableInfo, Timestamp
 from scapy_layers.message import Extension
 from scapy_layers.network import Declare
 
+MANY_ALIASES = 40
+"""Aliases of one session; more of them than a table of a small round size has."""
+
 KINDS = pytest.mark.parametrize("kind", DECLARATIONS)
 
 
@@ -73,6 +76,21 @@ def test_interest_id_is_there_only_in_answers(tester: Tester) -> None:
     declare(other, "tokens", told.at("new"))
     update = told.end.expect(Declare)
     check(not update.I, "later updates without an interest id", "with one")
+
+
+@req("ZN-DCL-101")
+@KINDS
+def test_id_that_was_not_declared_takes_nothing_back(tester: Tester, kind: str) -> None:
+    made, gone = names(kind)
+    told = watcher(tester)
+    told.ask()
+    first, second = tester.session(), tester.session()
+    declare(first, kind, told.at("a"))
+    declare(second, kind, told.at("b"))
+    undeclare(second, kind, 4_000_000)
+    declare(second, kind, told.at("control"))
+    before = told.until(f"{made} control")
+    check(not any(word.startswith(gone) for word in before), f"no {gone}", listed(before))
 
 
 @req("ZN-DCL-003")
@@ -247,6 +265,19 @@ def test_alias_may_rest_on_another_alias(tester: Tester) -> None:
     both.pub.post(Declare(body=DeclareKeyExpr(key_id=8, key_scope=7, key_suffix="/b")))
     both.pub.post(undropped(M=1, key_scope=8, body=Put(data=b"2")))
     both.expect("PUT a/b=2")
+
+
+@req("ZN-DCL-102")
+def test_many_aliases_are_told_apart(tester: Tester) -> None:
+    both = pair(tester)
+    numbers = range(1, MANY_ALIASES + 1)
+    for number in numbers:
+        both.pub.declare_alias(number, both.at(f"a{number}"))
+    for number in numbers:
+        both.pub.post(undropped(M=1, key_scope=number, body=Put(data=b"1")))
+    seen = [both.words(push) for push in both.delivered()]
+    missing = [word for word in (f"PUT a{number}=1" for number in numbers) if seen.count(word) != 1]
+    check(not missing, f"{MANY_ALIASES} values, each under a key of its own", f"not so {listed(missing)}")
 
 
 @req("ZN-DCL-103")

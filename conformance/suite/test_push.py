@@ -28,6 +28,9 @@ from scapy_layers.network import Push
 from scapy_layers.transport import Frame
 
 ALIAS = 7
+
+SMALL_LENGTHS = 300
+"""Lengths of payloads that are tried one by one."""
 """ExprId of an alias of ours."""
 
 STAMP = {"timestamp": 0x65_00_00_00_80_00_00_00, "timestamp_id": b"\x0a\x0b"}
@@ -80,6 +83,13 @@ def test_suffix_is_there_only_when_n(tester: Tester) -> None:
         undropped(M=1, key_scope=ALIAS, key_suffix="/b", body=Put(data=b"2")),
     )
     both.expect("PUT full=0", "PUT a=1", "PUT a/b=2")
+
+
+@req("ZN-PUSH-003", "ZN-DCL-102")
+def test_empty_suffix_adds_nothing_to_an_alias(tester: Tester) -> None:
+    both = aliased(tester)
+    both.pub.post(undropped(N=1, M=1, key_scope=ALIAS, key_suffix="", body=Put(data=b"1")))
+    both.expect("PUT a=1")
 
 
 @req("ZN-PUSH-004")
@@ -294,6 +304,16 @@ def test_payload_of_any_length_is_delivered(tester: Tester, size: int) -> None:
     pushes = both.delivered()
     check([both.sub.key(push) for push in pushes] == [both.at("before"), both.at("a")], "both", "not both")
     check(bytes(pushes[1].body.data) == value, f"{size} bytes as they were published", "others")
+
+
+@req("ZN-PUT-005")
+def test_payloads_of_all_small_lengths_are_delivered(tester: Tester) -> None:
+    both = pair(tester)
+    for size in range(SMALL_LENGTHS):
+        both.put("a", bytes(size), extensions=[QoS(D=1)])
+    came = [len(push.body.data) for push in both.delivered()]
+    missing = [str(size) for size in range(SMALL_LENGTHS) if came.count(size) != 1]
+    check(not missing, f"each length below {SMALL_LENGTHS} once", f"not so {listed(missing)}")
 
 
 @req("ZN-DEL-001")

@@ -61,6 +61,20 @@ def test_reply_to_nothing_goes_nowhere(tester: Tester) -> None:
     check(seen == ["RESPONSE"], "the reply to the query only", listed(seen))
 
 
+@req("ZN-RSP-003")
+def test_reply_of_a_session_that_was_not_asked_goes_nowhere(tester: Tester) -> None:
+    both = inquiry(tester)
+    number, request = both.asked()
+    other = tester.session()
+    asked = request.request_id
+    other.post(Response(request_id=asked, key_suffix=both.at("a"), body=Reply(body=Put(data=b"stray"))))
+    other.post(ResponseFinal(request_id=asked))
+    settle(other)
+    both.reply(request, Put(data=b"1"))
+    both.finish(request)
+    both.expect(number, "PUT a=1")
+
+
 @req("ZN-RSP-005")
 @pytest.mark.parametrize(
     "chain", [[], [QoS(D=1)], [STAMP], [RESPONDER]], ids=["none", "QoS", "Timestamp", "ResponderId"]

@@ -6,7 +6,7 @@ do as plain data, ``play`` does it, ``journal`` writes it down.
 """
 
 from conformance.tester.bending import Bend, Bent
-from conformance.tester.canary import trouble, why_not_well
+from conformance.tester.canary import is_refusal, trouble, why_not_well
 from conformance.tester.ends import End
 from conformance.tester.group import GroupEnd
 from conformance.tester.listener import ListenerEnd
@@ -33,6 +33,7 @@ __all__ = [
     "Tester",
     "TesterPolicy",
     "fresh_zid",
+    "is_refusal",
     "play",
     "trouble",
     "why_not_well",

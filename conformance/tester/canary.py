@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 
 from conformance.config import REPLY_SECONDS, Locator
 from conformance.errors import HarnessError, LinkFailed, LocalError, NotApplicable, Unmet
@@ -16,6 +17,15 @@ def why_not_well(locator: Locator, reply: float = REPLY_SECONDS) -> str:
     A TCP accept, and even an OpenAck, prove nothing: the ping is what shows that the node serves.
     """
     return trouble(Tester(locator, random.Random(), reply))
+
+
+UNSERVED = "a fresh session fails: "
+
+
+def is_refusal(trouble: str) -> bool:
+    """Tells whether a node that is not well has said so, by CLOSE or the end of the link, before a session was open."""
+    before = re.match(rf"{UNSERVED}expected (?:INIT|OPEN)\b.*, seen (?!nothing)", trouble)
+    return before is not None
 
 
 def trouble(tester: Tester) -> str:
@@ -31,7 +41,7 @@ def trouble(tester: Tester) -> str:
     except LinkFailed as error:
         return str(error)
     except (Unmet, LocalError, HarnessError) as error:
-        return f"a fresh session fails: {error}"
+        return f"{UNSERVED}{error}"
     finally:
         tester.close()
     return ""

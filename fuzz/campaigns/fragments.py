@@ -15,7 +15,6 @@ from fuzz.campaigns.base import Campaign, Setting
 from fuzz.cases import Case, Edge, Fixed, Source, reach, send
 from fuzz.lying import Lying
 from fuzz.phrases import (
-    NODE_BATCH,
     Pieces,
     act,
     as_fragment,
@@ -35,6 +34,7 @@ from fuzz.phrases import (
     token,
     undeclare,
 )
+from fuzz.player.fitting import NODE_BATCH
 from fuzz.script import SIZE, Do, Step
 from fuzz.sequences import ENDS, Drawn, Made, given
 from fuzz.states import State

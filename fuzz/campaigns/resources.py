@@ -14,7 +14,6 @@ from fuzz.campaigns.base import Campaign, Setting
 from fuzz.cases import Source, reach
 from fuzz.phrases import (
     DIGITS,
-    NODE_BATCH,
     Pieces,
     act,
     answering,
@@ -42,6 +41,7 @@ from fuzz.phrases import (
     token,
     undeclare,
 )
+from fuzz.player.fitting import NODE_BATCH
 from fuzz.script import Do, Step
 from fuzz.sequences import ENDS, Drawn, Made, given
 from fuzz.states import State

@@ -80,7 +80,10 @@ def _lanes() -> Iterator[Source]:
         message = Frame(
             R=1, sn=1 << 20, extensions=[ext.Lane(priority=lane)], messages=[message_of(Push, Wish())]
         )
-        yield Lying(f"FRAME on lane {lane.name}", State.OPEN, message, {"FRAME.sn": "sn"}, ("PUSH",))
+        # What is inside is for others: a node without lanes reads no further than to the priority.
+        yield Lying(
+            f"FRAME on lane {lane.name}", State.OPEN, message, {"FRAME.sn": "sn"}, ("PUSH", "PUT", "DEL")
+        )
 
 
 def _misplaced() -> Iterator[tuple[str, list[Step]]]:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 from fuzz.cases import Fixed, reach
 from fuzz.phrases import (
-    NODE_BATCH,
     act,
     answering,
     as_frame,
@@ -28,6 +27,7 @@ from fuzz.phrases import (
     token,
     undeclare,
 )
+from fuzz.player.fitting import NODE_BATCH
 from fuzz.script import Do, Step
 from fuzz.sequences import ENDS, Made, flat
 from fuzz.states import State

@@ -281,6 +281,9 @@ class Canary:
         if self.routes and self.asked and self.publisher.stream:
             self.tokens = self._wrong_token() is None
         self._alone = False
+        if not self.routes:
+            # What it publishes of its own, to all that are there, is its business.
+            self._wrong = deque(trouble for trouble in self._wrong if trouble.wrong is not Wrong.ASTRAY)
         if not self.routes and not self.replies:
             # A node that carries nothing may be a small one, which takes few links.
             self._player.links.pop("idler").close()
@@ -543,6 +546,8 @@ class Canary:
 
     def _note(self, wrong: Wrong, detail: str) -> None:
         """Remembers what is wrong until somebody asks; the same only once."""
+        if wrong is Wrong.ASTRAY and not self.routes:
+            return
         trouble = Trouble(wrong, "", detail)
         if (Harm.DISTURBED, trouble.place) in self._unjudged:
             return

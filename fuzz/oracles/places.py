@@ -37,6 +37,13 @@ _OTHERS = (
         re.compile(r"SUMMARY: \w+Sanitizer: \S+ (\S+\.\w+):(\d+)"),
         re.compile(r"SUMMARY: \w+Sanitizer: ([\w-]+)"),
     ),
+    # Built without lines: the program and its function.
+    _Way(
+        re.compile(
+            r"SUMMARY: \w+Sanitizer: \S+ \((\S+)\+0x[0-9a-f]+\)(?: \(BuildId: \w+\))? in ([A-Za-z_]\w*)"
+        ),
+        re.compile(r"SUMMARY: \w+Sanitizer: ([\w-]+)"),
+    ),
     _Way(
         re.compile(r"(\S+\.\w+):(\d+):\d+: runtime error: "),
         re.compile(r"\w:\d+:\d+: runtime error: ([^;]*)"),
@@ -75,7 +82,9 @@ def place_of(said: str) -> str:
 
 def in_file(place: str) -> bool:
     """Tells whether a place is one in a file; those of a standard library say nothing, everybody calls it."""
-    found = re.search(r"(\S+)\.\w+:\d+", place)
+    found = re.search(r"(\S+)\.\w+:\d+|(?:^| )[^\s:]+:[A-Za-z_]\w*$", place)
+    if found and found[1] is None:
+        return True
     return found is not None and ("/" not in found[1] or found[1].partition("/")[0] not in LIBRARIES)
 
 

@@ -20,7 +20,7 @@ from fuzz.player.answers import vle
 from fuzz.player.player import template_of
 from fuzz.script import Template
 from fuzz.states import State
-from scapy_layers.transport import Open
+from scapy_layers.transport import KeepAlive, Open
 
 TRACE_BYTES = 1 << 14
 
@@ -41,6 +41,11 @@ READING_SECONDS = 5.0
 
 LOOK_SECONDS = 0.25
 """Seconds between two looks while what is owed is waited for."""
+
+KEPT_SECONDS = 1.0
+"""Seconds between two KEEP_ALIVE of ours where the node has to say something, at least."""
+
+_KEEP_ALIVE = Template.of("size", bytes(KeepAlive()))
 
 _SECONDS = 0x40
 """Flag T of OPEN: the lease is in seconds."""
@@ -181,6 +186,11 @@ class Vigil:
         pipe = self._player.links.get(place)
         if pipe is None:
             return True
+        now = time.monotonic()
+        if not OWED[place].ends and not pipe.ended and now - pipe.facts.get("kept", 0.0) >= KEPT_SECONDS:
+            # A node that takes the smaller of both leases ends a session that is silent for its own.
+            pipe.facts["kept"] = now
+            pipe.send(_KEEP_ALIVE.fill(pipe))
         pipe.receive()
         came = pipe.take()
         ended = bool(pipe.ended) or any(answer.close is not None for answer in came)

@@ -12,8 +12,8 @@ from typing import cast
 from conformance.config import CONNECT_SECONDS, Locator
 from conformance.observe import Endpoints
 from fuzz.player.doors import Door, NoLink
-from fuzz.player.pipe import FIRST_SN, Pipe
-from fuzz.player.player import NotReached, Player, reach, template_of
+from fuzz.player.pipe import Pipe
+from fuzz.player.player import NotReached, Player, first_number, mask_of, reach, template_of
 from fuzz.player.tasks import Task, Wait, run
 from fuzz.script import Template
 from fuzz.states import State
@@ -128,6 +128,7 @@ def _is(sock: socket.socket, events: int, seconds: float) -> bool:
 def _init_received(player: Player, pipe: Pipe) -> Task[None]:
     answer = yield from player.expect(pipe, "INIT")
     pipe.facts["init"] = answer.batch
+    pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
 
 
 @reach(State.OPEN_RECEIVED)
@@ -144,7 +145,7 @@ def _accepted(player: Player, pipe: Pipe) -> Task[None]:
     yield from player.fenced(pipe)
 
 
-OPEN_ACK = template_of(Open(A=1, T=1, lease=60, initial_sn=FIRST_SN))
+OPEN_ACK = first_number(template_of(Open(A=1, T=1, lease=60, initial_sn=0)))
 
 
 @lru_cache(maxsize=64)

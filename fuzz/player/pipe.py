@@ -29,7 +29,8 @@ SMALL = 4096
 """Bytes of a small batch: an answer to a fence, a CLOSE."""
 
 FIRST_SN = 1_000_000
-"""First sequence number of our sessions: its VLE form has three bytes, and so have the next million."""
+"""First sequence number of our sessions: its VLE form has three bytes, and so have the next million. Where the node has
+agreed to less than 32 bits, what is left of it in those."""
 
 EARLY: dict[str, bytes] = {"cookie": write_vle(16) + bytes(16), "rid": write_vle(1)}
 """What stands for values that the node has not said yet."""
@@ -153,7 +154,7 @@ class Pipe:
             return b"%06d" % ((self.turn + 1) % 1_000_000)
         if name.startswith("from ") and name[5:].isdecimal():
             self.sn = self.sn_be = int(name[5:])
-            return write_vle(self.sn)
+            return write_vle(self.sn & self.sn_mask)
         raise KeyError(name)
 
     def learn(self, answer: Answer) -> None:

@@ -13,6 +13,7 @@ from conformance.observe import Direction
 from conformance.tester import Fencing, fresh_zid
 from fuzz.player.answers import FENCE_ID, Answer, Answers
 from fuzz.player.doors import Door, NoLink
+from fuzz.player.fitting import CRAMPED, fitted, room_of
 from fuzz.player.pipe import FIRST_SN, Pipe
 from fuzz.player.tasks import GivenUp, Task, Wait, run
 from fuzz.player.trace import Trace
@@ -241,6 +242,8 @@ class Player:
             if len(played.sent) < MOST_SENT:
                 played.sent.append(data)
             bytewise = step.bytewise and len(data) <= MOST_BYTEWISE
+            if pipe.stream:
+                data = fitted(data, pipe)
             # A fence follows behind the last step: both leave in one segment. Of several links another one is asked first.
             follows = last and pipe.turn == step.times - 1 and len(self.links) == 1
             more = follows and self._question(pipe) is not None
@@ -261,7 +264,8 @@ class Player:
         pipe.heard = len(pipe.inbox)
         for answer in pipe.inbox:
             if "INIT" in answer.names:
-                pipe.sn_mask = _mask(answer.batch) or pipe.sn_mask
+                pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
+                pipe.facts["room"] = room_of(answer.batch)
             elif "OPEN" in answer.names and pipe.state in (State.CONNECTED, State.INIT_ACKED):
                 pipe.state = State.OPEN
             elif "OPEN" in answer.names and pipe.state is State.INIT_RECEIVED:
@@ -321,10 +325,12 @@ class Player:
         """Tells whether a session is owed an answer: all that was sent on it are whole batches, and neither side ends it.
 
         In a batch that is longer than what came of it a node waits for the rest, and takes our questions for that. Over
-        very much it may take its time.
+        very much it may take its time. Into a batch of the size that was agreed an answer has to fit.
         """
         start = max(played.start, pipe.since)
         if pipe.ended or pipe.finished or pipe.torn or not pipe.stream or self.trace.first > start:
+            return False
+        if 0 < pipe.facts.get("room", 0) < CRAMPED:
             return False
         if any(answer.close is not None for answer in pipe.inbox):
             return False
@@ -550,8 +556,8 @@ def filled(template: Template, pipe: Pipe) -> bytes:
         raise NotReached(f"there is no value {error}") from None
 
 
-def _mask(batch: bytes) -> int:
-    """Returns the largest sequence number that an InitAck grants; 0 when it names no resolution."""
+def mask_of(batch: bytes) -> int:
+    """Returns the largest sequence number that an INIT grants or proposes; 0 when it names no resolution."""
     if len(batch) < 4 or not batch[0] & _SIZES:
         return 0
     at = 3 + (batch[2] >> 4) + 1
@@ -641,7 +647,14 @@ def _init(goal: State) -> Template:
 
 @cache
 def _open() -> Template:
-    return template_of(Open(lease=60, T=1, initial_sn=FIRST_SN, cookie=_COOKIE))
+    return first_number(template_of(Open(lease=60, T=1, initial_sn=0, cookie=_COOKIE)))
+
+
+def first_number(opening: Template) -> Template:
+    """Returns an OPEN with a lease of one byte and the number 0 with that of the link instead."""
+    prefix, head, *rest = opening.pieces
+    assert isinstance(head, bytes)
+    return Template.of(prefix, head[:2], f"from {FIRST_SN}", head[3:], *rest)
 
 
 @reach(State.CONNECTED)
@@ -655,6 +668,8 @@ def _init_acked(player: Player, pipe: Pipe) -> Task[None]:
     pipe.send(_init(pipe.facts["goal"]).fill(pipe))
     answer = yield from player.expect(pipe, "INIT")
     pipe.facts["agreed"] = answer.shape
+    pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
+    pipe.facts["room"] = room_of(answer.batch)
     pipe.values["cookie"] = write_vle(len(answer.live)) + answer.live
 
 

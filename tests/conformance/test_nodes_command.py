@@ -11,14 +11,16 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conformance.config import PROTOCOLS, RunConfig
 from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
-from conformance.nodes import command, node_of
+from conformance.nodes import child, command, node_of
 from conformance.nodes.command import SCRIPT, CommandNode
+from conformance.nodes.traces import goes_on
 from scapy_layers.batch import prefixed
 from scapy_layers.data import Put
 from scapy_layers.network import Push
@@ -217,6 +219,43 @@ def test_complaints_on_standard_error_are_reported(tmp_path: Path) -> None:
     assert all(line in said for line in lines)
     assert node.death() == "the process ended with exit code 0"
     node.stop()
+
+
+def test_report_of_a_sanitizer_is_waited_for_until_it_says_where(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    text = f"""
+import sys
+print("==1==ERROR: AddressSanitizer: heap-use-after-free", file=sys.stderr, flush=True)
+open({str(gate)!r}).read()
+print("SUMMARY: AddressSanitizer: heap-use-after-free /build/a.c:7 in f", file=sys.stderr)
+"""
+    node = made(f"{program(tmp_path, text)} {{port}}", tmp_path)
+    node.launch()
+    log = next(tmp_path.rglob("*.stderr"))
+    assert awaited(lambda: b"ERROR" in log.read_bytes())
+    known = goes_on
+
+    def asked(said: bytes) -> bool:
+        if gate.exists():
+            gate.open("w").close()
+            gate.unlink()
+        return known(said)
+
+    monkeypatch.setattr(child, "goes_on", asked)
+    monkeypatch.setattr(child, "TRACE_SECONDS", 0.0)
+    assert "a.c:7 in f" in node.complaints()
+    node.stop()
+
+
+def awaited(condition: Callable[[], bool]) -> bool:
+    """Waits until a condition holds; tells whether it does."""
+    deadline = time.monotonic() + REPLY
+    while not condition() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return condition()
 
 
 def test_of_a_process_that_says_very_much_the_beginning_and_the_end_are_looked_through(

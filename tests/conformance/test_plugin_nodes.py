@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -253,3 +255,26 @@ def test_node_for_one_test_that_complains_fails_that_test(tmp_path: Path) -> Non
     (row,) = [row for row in verdicts(tmp_path / "run") if "::" in row["test"]]
     assert (row["outcome"], row["expected"]) == ("fail", "the node stays well")
     assert "something in it failed" in row["seen"]
+
+
+FULL = """
+from conformance.plugin import req
+
+@req("ZN-INIT-001")
+def test_all_sessions(tester):
+    for _ in range(2):
+        tester.session().fence()
+
+@req("ZN-INIT-001")
+def test_behind(tester):
+    tester.session().fence()
+"""
+
+
+def test_node_that_has_no_more_sessions_than_a_test_holds_is_well(tmp_path: Path) -> None:
+    command = (
+        f"cmd:{shlex.quote(sys.executable)} -m conformance.refnode --listen {{locator}} --max-sessions 2"
+    )
+    done = run_own(FULL, tmp_path, "--node", command)
+    assert done.returncode == 0, done.stdout
+    assert outcomes(tmp_path / "run") == {"test_all_sessions": "pass", "test_behind": "pass"}

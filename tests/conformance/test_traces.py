@@ -67,3 +67,28 @@ def test_a_trace_goes_on_until_its_place_is_known(said: str) -> None:
     assert goes_on(first.encode())
     assert not goes_on(said.encode())
     assert not goes_on(RUST.encode())
+
+
+INTERCEPTED = """==7==ERROR: AddressSanitizer: stack-buffer-overflow on address 0x7ffc15e1882c
+WRITE of size 611 at 0x7ffc15e1882c thread T0
+    #0 0x7f3f68848060 in __interceptor_memcpy ../../../../src/libsanitizer/sanitizer_common/sanitizer_common_interceptors.inc:827
+    #1 0x55a486bbf62b in read_key {own}
+    #2 0x7f3f68645249 in __libc_start_call_main ../sysdeps/nptl/libc_start_call_main.h:58
+
+Address 0x7ffc15e1882c is located in stack of thread T0 at offset 348 in frame
+    #0 0x55a486bbf431 in elsewhere /build/src/codec/other.c:246
+SUMMARY: AddressSanitizer: stack-buffer-overflow ../../../../src/libsanitizer/sanitizer_common/sanitizer_common_interceptors.inc:827 in __interceptor_memcpy
+"""
+
+
+@pytest.mark.parametrize("own", ["/build/src/codec/key.c:251:9", "(/build/node+0x262b)"])
+def test_what_a_sanitizer_saw_in_the_c_library_is_told_by_the_place_that_called_it(own: str) -> None:
+    lines = INTERCEPTED.format(own=own).splitlines()
+    assert told(lines, len(lines) - 1) == (
+        f"SUMMARY: AddressSanitizer: stack-buffer-overflow {own} in read_key"
+    )
+
+
+def test_what_a_sanitizer_saw_nowhere_else_is_told_as_it_says() -> None:
+    lines = [line for line in INTERCEPTED.splitlines() if "read_key" not in line]
+    assert told(lines, len(lines) - 1) == lines[-1]

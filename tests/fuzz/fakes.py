@@ -148,7 +148,8 @@ class Server:
             return [Close(reason=2)]
         match message:
             case Init() if not message.value("A"):
-                return [Init(A=1, whatami=WhatAmI.ROUTER, zid=ZID, cookie=COOKIE)]
+                size = message.batch_size if message.value("S") else 65_535
+                return [Init(A=1, whatami=WhatAmI.ROUTER, zid=ZID, batch_size=size, cookie=COOKIE)]
             case Open() if not message.value("A"):
                 return [Open(A=1, initial_sn=0) if message.cookie == COOKIE else Close(reason=2)]
             case Frame():

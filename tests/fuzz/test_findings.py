@@ -53,7 +53,7 @@ from fuzz.player import Answer, Ending, Played
 from fuzz.player.pipe import EARLY
 from fuzz.regression import LATE, _source, fails_on, flat, placed, shortened
 from fuzz.script import Do, Script, Step, Template
-from fuzz.standalone import TRIES, Link, Replay, _datagrams, vle
+from fuzz.standalone import MASKS, TRIES, Link, Replay, _datagrams, vle
 from fuzz.states import State
 from fuzz.triage import Triage
 from scapy_layers.batch import BatchReader, contents, prefixed
@@ -897,3 +897,15 @@ def test_shrink_leaves_a_finding_alone_that_shows_as_another_one(
         "it does not come again; what is seen is another one, crash SIGABRT: the process died"
     )
     assert (other.path / FINDING).read_bytes() == before
+
+
+@pytest.mark.parametrize("bits", [0, 1, 2])
+def test_numbers_of_a_test_stay_in_the_range_that_a_node_has_agreed_to(bits: int) -> None:
+    mine, other = socket.socketpair()
+    with mine, other:
+        link = Link(mine)
+        link.received.append(bytes(Init(A=1, S=1, zid=b"\x0a" * 16, fsn=bits, cookie=b"cookie")))
+        link.learn()
+    assert link.values["cookie"] == b"\x06cookie"
+    link.numbers["sn"] = MASKS[bits] + 1
+    assert link.fill("{sn}") == b"\x00"

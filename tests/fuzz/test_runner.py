@@ -1,6 +1,7 @@
 """The runner: every case judged and recorded once, harm looked into, the campaign goes on behind it."""
 
 import contextlib
+import itertools
 import json
 import math
 import resource
@@ -515,3 +516,43 @@ def test_crashes_leave_no_cores() -> None:
         assert resource.getrlimit(resource.RLIMIT_CORE)[0] == 0
     finally:
         resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+@pytest.mark.parametrize("well", [True, False])
+def test_a_node_that_takes_sessions_again_without_those_of_cases_was_full(tmp_path: Path, well: bool) -> None:
+    refused = Objection("ping", Harm.REFUSING, "INIT: CLOSE MAX_SESSIONS", "a fresh session fails")
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
+        runner.run()
+        scene = runner._scenes[""]
+        scene.patient.reply = 0.01
+        looks = iter([refused, None] if well else itertools.repeat(refused))
+        scene.patient.examine = lambda *_, **__: next(looks)  # type: ignore[method-assign]
+        assert runner._was_full(scene, refused) == well
+        assert scene.engine.one_by_one == well
+    assert any("takes few links" in note for note in runner.summary.notes) == well
+
+
+def test_a_node_that_was_only_full_is_not_started_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Objection("ping", Harm.REFUSING, "INIT: CLOSE MAX_SESSIONS", "a fresh session fails")
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
+        looks = iter([refused])
+        monkeypatch.setattr(Patient, "examine", lambda *_, **__: next(looks, None))
+        summary = runner.run()
+    assert (summary.total, summary.restarts, summary.findings) == (20, 0, [])
+
+
+def test_in_a_state_that_is_never_reached_no_more_is_tried(tmp_path: Path) -> None:
+    applies = []
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(seconds=1e6)) as runner:
+        scene = runner._scene("")
+        assert scene is not None
+        vain = cast("Case", SimpleNamespace(state=State.PENDING, plan=None, source=None, causes=()))
+        runner._triage.leaves_out = lambda _: False  # type: ignore[method-assign,assignment]
+        for reached in (set(), {State.PENDING}):
+            scene.reached = {str(state) for state in reached}
+            for failed in (module.ATTEMPTS - 1, module.ATTEMPTS):
+                scene.failed[State.PENDING] = failed
+                applies.append(runner._applies(Numbered(PUSHES, 1, vain)))
+    assert applies == [True, False, True, True]

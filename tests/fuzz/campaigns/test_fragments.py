@@ -13,8 +13,9 @@ from fuzz.campaigns.base import Setting
 from fuzz.campaigns.fragments import CAMPAIGN, FULL, LONG_CHAIN, Fragmented
 from fuzz.campaigns.messages import KINDS
 from fuzz.cases import Case, Source, reach
-from fuzz.phrases import NODE_BATCH, act, chain, frame, listen, network_messages, push, subscriber
+from fuzz.phrases import act, chain, frame, listen, network_messages, push, subscriber
 from fuzz.player import Ending, Initiator, Player
+from fuzz.player.fitting import NODE_BATCH
 from fuzz.player.pipe import FIRST_SN
 from fuzz.script import Do, Script, Step
 from fuzz.states import State

@@ -19,7 +19,8 @@ from fuzz.campaigns.resources import (
     held,
 )
 from fuzz.cases import Case
-from fuzz.phrases import NODE_BATCH, in_few_batches
+from fuzz.phrases import in_few_batches
+from fuzz.player.fitting import NODE_BATCH
 from fuzz.player.pipe import FIRST_SN
 from fuzz.script import Do, Script, Step
 from scapy_layers.batch import contents

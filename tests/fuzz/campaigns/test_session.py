@@ -74,3 +74,10 @@ def test_the_seed_decides() -> None:
     few = SOURCES[::40]
     assert said(few, 5) == said(few, 5) == said(list(CAMPAIGN.make(Setting(1)))[::40], 5)
     assert said(few, 5) != said(few, 5, seed=2)
+
+
+def test_on_lanes_only_the_frame_lies() -> None:
+    lanes = [source for source in SOURCES if source.name.startswith("FRAME on lane")]
+    assert len(lanes) == 8
+    for source in lanes:
+        assert {edge.field.partition(".")[0] for edge in source.edges()} <= {"batch", "FRAME"}

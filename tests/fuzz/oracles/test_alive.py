@@ -420,6 +420,10 @@ def test_look_that_took_long_is_not_due_again_at_once(
             "message.c:512",
         ),
         ("/build/src/core.c:61:22: runtime error: shift exponent 70 is too large", "core.c:61"),
+        (
+            "SUMMARY: AddressSanitizer: heap-use-after-free (/build/node+0x26b) (BuildId: 0ab) in read_key",
+            "node:read_key",
+        ),
         ("node: codec.c:93: read_vle: Assertion `len <= 9' failed.", "codec.c:93"),
         ("something else", ""),
     ],

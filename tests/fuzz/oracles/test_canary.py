@@ -389,3 +389,10 @@ def test_node_that_takes_one_session_at_a_time_is_not_judged(node: RouterNode) -
     node.router.without.add("beside")
     with pytest.raises(Inconclusive, match="one session at a time"), patient_of(node):
         pass
+
+
+def test_what_a_node_that_carries_nothing_publishes_of_its_own_disturbs_nobody(node: RouterNode) -> None:
+    node.router.without |= {"routes", "queries"}
+    with patient_of(node) as patient:
+        router_of(patient).say(1, Push(key_suffix="somebody/else", body=Put(data=b"x")))
+        assert patient.examine(When.ODD) is None

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
+import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -16,9 +20,11 @@ from fuzz.oracles.vigil import HALF_OPEN, OWED, lease_of
 from fuzz.player import NotReached, Player
 from fuzz.regression import fails_on
 from fuzz.script import Script
+from scapy_layers.batch import prefixed
+from scapy_layers.message import Message
 from scapy_layers.network import ResponseFinal
-from scapy_layers.transport import Open
-from tests.fuzz.oracles.router import RouterNode, patient_of
+from scapy_layers.transport import KeepAlive, Open
+from tests.fuzz.oracles.router import RouterNode, Session, patient_of
 from tests.fuzz.planted import FAULTS, command
 
 END = "end of a silent session"
@@ -127,3 +133,30 @@ def test_its_test_fails_until_it_is_mended(monkeypatch: pytest.MonkeyPatch) -> N
     tried = Tried(Script(()))
     assert fails_on(command("faithful"), "overdue", tried)
     assert fails_on(command(), "overdue", tried) is False
+
+
+def test_session_in_which_the_node_has_to_speak_is_kept_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RouterNode() as node, patient_of(node) as patient:
+        vigil = patient.vigil
+        assert vigil is not None
+        heard = threading.Event()
+        take = node.router._take
+
+        def taken(session: Session, message: Message) -> None:
+            if isinstance(message, KeepAlive):
+                heard.set()
+            take(session, message)
+
+        monkeypatch.setattr(node.router, "_take", taken)
+        assert vigil.look() == ""
+        assert heard.wait(5)
+
+
+def test_its_test_keeps_that_session_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    mine, other = socket.socketpair()
+    monkeypatch.setattr(standalone, "OWED", {"KEEP_ALIVE": ((), 0.0)})
+    monkeypatch.setattr(standalone, "_connected", lambda _: standalone.Link(mine))
+    with mine, other:
+        replay = cast("standalone.Replay", SimpleNamespace(node=None, _all=[]))
+        assert "KEEP_ALIVE does not come" in standalone.Replay._overdue(replay)
+        assert other.recv(1 << 10).startswith(prefixed(bytes(KeepAlive())))

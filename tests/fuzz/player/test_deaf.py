@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from conformance.tester import Fencing
 from fuzz.cases import reach, send
 from fuzz.lab import Lab
 from fuzz.oracles import Harm
+from fuzz.phrases import init, listen, opening
 from fuzz.player import Ending, Initiator, Player
 from fuzz.player.pipe import FIRST_SN
 from fuzz.player.player import is_whole, questions_of
@@ -91,3 +94,22 @@ def test_a_deaf_session_is_a_finding_whose_test_fails_until_it_is_mended(tmp_pat
     assert flat(tried)[-1]["again"]
     assert fails_on(command("mute"), "deaf", tried)
     assert fails_on(command(), "deaf", tried) is False
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+def test_numbers_of_ours_stay_in_the_range_that_a_node_has_agreed_to(tmp_path: Path, bits: int) -> None:
+    command = f"cmd:{shlex.quote(sys.executable)} -m conformance.refnode --listen {{locator}} --fsn {bits}"
+    config = RunConfig(node=command, run_dir=tmp_path, run_id="run", seed=1)
+    with node_of(config) as node:
+        many = send("size", RELIABLE, "sn", times=200)
+        assert in_session(node.locator.port, many) == (Ending.ACCEPTED, False)
+
+
+@pytest.mark.parametrize(("size", "deaf"), [(0, False), (31, False), (32, True)])
+def test_node_that_has_agreed_to_batches_without_room_for_an_answer_is_not_deaf(
+    server: Server, size: int, deaf: bool
+) -> None:
+    player = Player(Initiator(Locator("tcp", "127.0.0.1", server.port)), REPLY)
+    steps = (init(batch_size=size), listen(), opening(), listen(), send("size", bytes(KeepAlive()), MUTE))
+    played = player.play(Script((reach(State.CONNECTED, "a"), *steps)))
+    assert (played.failure, played.deaf) == ("", deaf)

@@ -1,0 +1,65 @@
+"""Large messages for nodes that have agreed to small batches."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from fuzz.player import Trace
+from fuzz.player.answers import Answers
+from fuzz.player.fitting import NODE_BATCH, fitted, room_of
+from fuzz.player.pipe import Pipe
+from scapy_layers.batch import BatchReader, contents, prefixed
+from scapy_layers.data import Put
+from scapy_layers.network import Push
+from scapy_layers.transport import Frame, Init
+from tests.fuzz.campaigns.test_state import ENDS
+
+
+@pytest.fixture
+def pipe() -> Iterator[Pipe]:
+    mine, other = socket.socketpair()
+    with mine, other:
+        yield Pipe(mine, ENDS, Trace(), Answers(), bytes(16))
+
+
+def framed(size: int, pipe: Pipe) -> bytes:
+    """Returns a batch of so many bytes, with the number that is due."""
+    before = pipe.sn
+    _ = pipe["sn"]
+    made = Frame(R=1, sn=before, messages=[Push(key_suffix="a/b", body=Put(data=b""))])
+    return prefixed(
+        bytes(
+            Frame(
+                R=1,
+                sn=before,
+                messages=[Push(key_suffix="a/b", body=Put(data=bytes(size - len(bytes(made)) - 4)))],
+            )
+        )
+    )
+
+
+def test_large_message_goes_in_fragments_of_the_agreed_size(pipe: Pipe) -> None:
+    pipe.facts["room"] = room_of(bytes(Init(A=1, S=1, zid=b"\x01" * 9, batch_size=2048, cookie=b"")))
+    first = pipe.sn
+    whole = framed(20_000, pipe)
+    batches = list(BatchReader().feed(fitted(whole, pipe)))
+    parts = [contents(batch).messages[0] for batch in batches]
+    assert max(map(len, batches)) <= 2048 - 2
+    assert [part.sn for part in parts] == list(range(first, first + len(parts)))
+    assert pipe.sn == first + len(parts)
+    assert [part.M for part in parts] == [1] * (len(parts) - 1) + [0]
+    assert whole.endswith(b"".join(bytes(part.data) for part in parts))
+
+
+@pytest.mark.parametrize(("room", "size"), [(0, 20_000), (2048, 2000), (31, 20_000), (2048, NODE_BATCH + 2)])
+def test_what_fits_or_is_to_be_too_large_stays_whole(pipe: Pipe, room: int, size: int) -> None:
+    pipe.facts["room"] = room
+    data = framed(size, pipe)
+    assert fitted(data, pipe) == data
+
+
+def test_length_that_lies_stays_a_lie(pipe: Pipe) -> None:
+    pipe.facts["room"] = 2048
+    data = b"\x01\x00" + framed(20_000, pipe)[2:]
+    assert fitted(data, pipe) == data
