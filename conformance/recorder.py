@@ -19,13 +19,16 @@ from conformance.config import RunConfig
 from conformance.environment import configuration, environment, harness_commit, parent
 from conformance.errors import UsageError
 from conformance.observe import Direction, Endpoints, History, Observation
-from spark_reports.rows import RUN, ObservationRow, RowsError, RunRow, read_run, utc_now, write_run
+from spark_reports.rows import ALL, RUN, ObservationRow, RowsError, RunRow, read_run, utc_now, write_run
 
 LINKTYPE_RAW = 101
 """Packets begin with an IPv4 or IPv6 header."""
 
 SEGMENT = 60_000
 """Most bytes of a batch in one packet of a capture."""
+
+SUITE_RUN = "conformance"
+"""Kind of a run of the suite."""
 
 TCP, UDP = 6, 17
 CHECKSUM_AT = {TCP: 16, UDP: 6}
@@ -283,6 +286,7 @@ def open_run(
     kind: str,
     command: str,
     options: Mapping[str, object] | None = None,
+    selection: str = "",
 ) -> RunRow:
     """Writes ``run.json`` for a run that begins, or that another tool began in the same folder.
 
@@ -294,6 +298,7 @@ def open_run(
         kind: ``conformance`` or ``fuzz``.
         command: What was typed.
         options: Those that change what is judged, as ``environment.configuration`` takes them.
+        selection: Which tests of the suite were asked for, as ``RunRow`` has it; empty if this is no run of it.
 
     Raises:
         UsageError: The folder holds a run that cannot be read, or one against another node.
@@ -319,6 +324,7 @@ def open_run(
         configuration=configuration(options or {}),
         harness_commit=harness_commit(),
         parent=parent(),
+        selection=selection,
     )
     if (folder / RUN).exists():
         try:
@@ -342,9 +348,18 @@ def open_run(
             command=f"{before.command}; {command}" if command != before.command else command,
             configuration=configuration(options or {}, before.configuration),
             parent=row.parent or before.parent,
+            selection=_both_selections(before, row),
         )
     write_run(folder, row)
     return row
+
+
+def _both_selections(before: RunRow, row: RunRow) -> str:
+    """Returns what two tools in one folder selected; what one of them does not know, nobody knows."""
+    known = [one.selection for one in (before, row) if SUITE_RUN in one.kind.split("+")]
+    if ALL in known:
+        return ALL
+    return "; ".join(dict.fromkeys(known)) if all(known) else ""
 
 
 def close_run(config: RunConfig, row: RunRow, *, failed: bool = False) -> None:

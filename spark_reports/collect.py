@@ -656,6 +656,7 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
                 baseline=tuple(run.run_id for run in baseline),
                 candidate_version=_versions(candidate),
                 baseline_version=_versions(baseline),
+                selected_only=runs[0].selected_only,
             )
         )
     with_both = [pair for pair in pairs if pair.baseline]

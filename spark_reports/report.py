@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_reports.folders import CUT_OFF, DUPLICATE, FAILED, RUNNING
+from spark_reports.rows import is_partial
 
 REPORT_VERSION = 2
 """Version of ``report.json``; raised when a field goes away or changes its meaning."""
@@ -72,6 +73,12 @@ class RunLine:
     harness_commit: str = ""
     parent: str = ""
     attempt: int = 1
+    selection: str = ""
+
+    @property
+    def is_partial(self) -> bool:
+        """Tells whether it left tests of the suite out on purpose."""
+        return is_partial(self.selection)
 
     @property
     def is_wrong(self) -> bool:
@@ -217,6 +224,7 @@ class Compared:
         candidate: Run ids, newest first; ``baseline`` likewise, empty where there is nothing to compare with.
         candidate_version: Versions of the node in the candidate runs, joined by a comma; ``baseline_version``
             likewise.
+        selected_only: All candidate runs left tests of the suite out on purpose.
     """
 
     key: str
@@ -225,6 +233,7 @@ class Compared:
     baseline: tuple[str, ...]
     candidate_version: str
     baseline_version: str
+    selected_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,6 +280,7 @@ STILL_FAILING = "still failing"
 FLAKY = "flaky"
 NA_EVERYWHERE = "n/a everywhere"
 NOT_RUN = "not run"
+NOT_SELECTED = "not selected"
 NEW_CHECK = "new check"
 UNCHANGED = "unchanged"
 NOT_COMPARABLE = "not comparable"
@@ -284,6 +294,7 @@ CHECK_STATUSES = (
     FIXED,
     NEW_CHECK,
     NA_EVERYWHERE,
+    NOT_SELECTED,
     UNCHANGED,
 )
 """What can be said of a check, most urgent first; what each means: docs/reports.md."""

@@ -34,12 +34,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, ClassVar, Self
 
-ROWS_VERSION = 5
+ROWS_VERSION = 6
 """Raised with every change of a row type; readers accept every version up to their own.
 
 1: the first. 2: ``VerdictRow.transport``. 3: ``FuzzCaseRow.engine`` and all behind it, ``sent_hex`` with lengths
 in front; FindingRow, CoverageRow. 4: ``RunRow.environment`` and all behind it; BenchmarkRow. 5:
-``FindingRow.case_buckets``.
+``FindingRow.case_buckets``. 6: ``RunRow.selection``.
 """
 
 VERDICTS = "verdicts.jsonl"
@@ -57,6 +57,9 @@ LONGEST_LINE = 16 << 20
 
 CASE_BUCKETS_SINCE = 5
 """Rows of findings of this version and later say which buckets of cases they hold."""
+
+ALL = "all"
+"""``RunRow.selection`` of a run of the suite that left no test out."""
 
 OUTCOMES = ("pass", "fail", "warning", "deviation", "n/a", "inconclusive")
 """Outcomes of a conformance test; what each means: README, section on outcomes."""
@@ -117,6 +120,8 @@ class RunRow:
         harness_commit: Commit of this package where it runs from a checkout, with ``+`` behind it when files differ
             from that commit; empty otherwise.
         parent: Run id of the matrix or job that started this run; empty without one.
+        selection: Which tests of the suite were asked for: ``ALL``, or the options that left some out on purpose. Empty
+            where that is not known: in rows before version 6, and where nothing ran the suite.
     """
 
     TABLE: ClassVar[str] = "runs"
@@ -140,6 +145,7 @@ class RunRow:
     configuration: str = ""
     harness_commit: str = ""
     parent: str = ""
+    selection: str = ""
     rows_version: int = ROWS_VERSION
 
 
@@ -439,6 +445,11 @@ type_of_file: Mapping[str, type[LineRow]] = {
 """Which rows each ``.jsonl`` file of a run holds."""
 
 AnyRow = RunRow | LineRow
+
+
+def is_partial(selection: str) -> bool:
+    """Tells of a ``RunRow.selection`` whether tests were left out on purpose."""
+    return selection not in {"", ALL}
 
 
 def later_fields(row_type: type) -> dict[str, Any]:

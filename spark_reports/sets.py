@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.frames.versions import Version, parse_version
+from spark_reports.rows import is_partial
 
 CANDIDATE = "candidate"
 BASELINE = "baseline"
@@ -26,7 +27,7 @@ VERSION = "version"
 SCHEMA = (
     "run_id string, set string, key string, others bigint, age int, started_at string, node_impl string, "
     "node_whatami string, node_version string, place int, harness string, mutant string, is_judged boolean, "
-    "has_candidate boolean, has_baseline boolean"
+    "has_candidate boolean, has_baseline boolean, selected_only boolean"
 )
 
 
@@ -62,6 +63,7 @@ class RunOfSet:
             none; empty for others.
         is_judged: Whether the candidate is of the same version, or the run is one of it.
         has_candidate: Whether a run of the key is one; so is ``has_baseline``.
+        selected_only: Whether all runs of the candidate of the key left tests of the suite out on purpose.
     """
 
     run_id: str
@@ -79,6 +81,7 @@ class RunOfSet:
     is_judged: bool = False
     has_candidate: bool = False
     has_baseline: bool = False
+    selected_only: bool = False
 
 
 def baseline_of(text: str, run_ids: Collection[str]) -> Baseline:
@@ -95,7 +98,7 @@ def resolve(runs: Iterable[Mapping[str, Any]], baseline: Baseline) -> list[RunOf
     run whose run.json cannot be read is left out.
 
     Args:
-        runs: Runs, as ``rows.RunRow`` has them.
+        runs: Runs, as ``rows.RunRow`` has them; records of versions that knew no selection lack it.
         baseline: What they are compared with.
     """
     known = [run for run in runs if run["started_at"]]
@@ -128,9 +131,12 @@ def resolve(runs: Iterable[Mapping[str, Any]], baseline: Baseline) -> list[RunOf
         _split(mine, baseline)
         roles = {run.set for run in mine}
         versions = {run.place for run in mine if run.set == CANDIDATE}
+        judged = [run for one, run in zip(mine, newest_first, strict=True) if one.set == CANDIDATE]
+        selected_only = bool(judged) and all(is_partial(run.get("selection", "")) for run in judged)
         for one in mine:
             one.is_judged = one.place in versions
             one.has_candidate, one.has_baseline = CANDIDATE in roles, BASELINE in roles
+            one.selected_only = selected_only
         found += mine
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from conformance.config import PROTOCOLS, RunConfig
 from conformance.errors import UsageError
 from conformance.profiles import Profile, load_profile
 from conformance.requirements import LEVELS, requirements
-from spark_reports.rows import new_run_id
+from spark_reports.rows import ALL, new_run_id
 
 CAPTURES_KEPT = ("all", "failed", "none")
 """Of which tests captures are kept; rows are always written."""
@@ -41,6 +42,7 @@ class Settings:
         proof: What a campaign of mutants found, to be shown on the page.
         narrowed: The user left tests out.
         partial: The user asked for certain tests or requirements only.
+        selecting: The words that left tests out; empty if none did.
     """
 
     config: RunConfig
@@ -53,6 +55,11 @@ class Settings:
     proof: Path | None
     narrowed: bool
     partial: bool
+    selecting: str
+
+    def selection(self, *, all_files: bool) -> str:
+        """Returns which tests were asked for, for the row of the run."""
+        return self.selecting or (ALL if all_files and not self.narrowed else "some files")
 
     @property
     def judging(self) -> dict[str, object]:
@@ -239,7 +246,7 @@ def _read(config: pytest.Config) -> Settings:
         or option("--req")
         or option("--level")
         or getattr(config.option, "lf", False)
-        or any("::" in word or word.endswith(".py") for word in config.args)
+        or any(map(_is_of_file, config.args))
     )
     return Settings(
         config=RunConfig(
@@ -264,7 +271,41 @@ def _read(config: pytest.Config) -> Settings:
         narrowed=partial
         or bool(option("markexpr") or option("deselect") or option("ignore") or option("ignore_glob")),
         partial=partial,
+        selecting=_selecting(config),
     )
+
+
+def _selecting(config: pytest.Config) -> str:
+    """Returns what the user typed to leave tests out; of paths the end, which says it on any machine."""
+    option = config.getoption
+    words = []
+    for name, values in (
+        ("--req", wanted_requirements(config)),
+        ("--level", option("--level")),
+        ("-k", [option("keyword")]),
+        ("-m", [option("markexpr")]),
+        ("--deselect", option("deselect") or []),
+        ("--ignore", option("ignore") or []),
+        ("--ignore-glob", option("ignore_glob") or []),
+    ):
+        for value in filter(None, values):
+            words += [name, _end(value) if name in _PATHS else value]
+    if getattr(config.option, "lf", False):
+        words.append("--lf")
+    words += [_end(word) for word in config.args if _is_of_file(word)]
+    return shlex.join(words)
+
+
+_PATHS = ("--deselect", "--ignore", "--ignore-glob")
+
+
+def _is_of_file(word: str) -> bool:
+    return "::" in word or word.endswith(".py")
+
+
+def _end(path: str) -> str:
+    name, colons, test = path.partition("::")
+    return f"{name.rstrip('/').rpartition('/')[2]}{colons}{test}"
 
 
 def _profile(config: pytest.Config) -> Profile:

@@ -18,7 +18,7 @@ from conformance.errors import UsageError
 from conformance.nodes.releases import RELEASES
 from conformance.page.facts import DECIDED, Facts
 from conformance.page.writing import PAGE, write_all
-from conformance.recorder import NodeFacts, close_run, open_run
+from conformance.recorder import SUITE_RUN, NodeFacts, close_run, open_run
 from conformance.running.options import Settings, settings_of, wanted_requirements
 from conformance.running.passing import FOLDER, Passing, row_of
 from conformance.running.shown import Shown
@@ -74,8 +74,8 @@ class Recorder:
         if result is None:
             return
         if self._row is None:
-            self._begin(NodeFacts(**result["node"]))
             self._whole = result["whole"]
+            self._begin(NodeFacts(**result["node"]))
         verdict = result["verdict"]
         row = VerdictRow(**{**verdict, "requirements": tuple(verdict["requirements"])})
         self._write(row, result["observations"])
@@ -110,7 +110,14 @@ class Recorder:
         try:
             command = shlex.join(["pytest", *words])
             settings = self._settings
-            self._row = open_run(settings.config, facts, "conformance", command, settings.judging)
+            self._row = open_run(
+                settings.config,
+                facts,
+                SUITE_RUN,
+                command,
+                settings.judging,
+                settings.selection(all_files=self._whole),
+            )
             self._verdicts = RowWriter(folder / VERDICTS)
             self._observations = RowWriter(folder / OBSERVATIONS)
         except (OSError, RowsError, UsageError) as error:

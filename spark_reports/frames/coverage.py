@@ -67,31 +67,40 @@ def lost_requirements(requirements: DataFrame, sets: DataFrame, checks: DataFram
             one could judge it; it may be left out where nothing is inconclusive.
 
     Columns: ``key kind name level last_run why``; the kind is ``requirement``, ``why`` is what the newest candidate
-    run says instead: ``n/a``, ``inconclusive`` or ``not run``.
+    run says instead: ``n/a``, ``inconclusive`` or ``not run``. Where all candidate runs left tests out on purpose, a
+    requirement is lost only if they have as many tests of it as ``last_run``.
     """
-    require(requirements, "run_id", "requirement", "level", "outcome")
+    require(requirements, "run_id", "requirement", "level", "outcome", "tests")
     both = _compared(sets)
     judged = ~sf.col("outcome").isin(*_SAYS_NOTHING)
+    judged_before = judged & _is(BASELINE)
     newest = sf.struct(-sf.col("age"), "run_id")
-    of_runs = requirements.select("run_id", "requirement", "level", "outcome")
+    of_runs = requirements.select("run_id", "requirement", "level", "outcome", "tests")
     if checks is not None:
         require(checks, "run_id", "requirements", "outcome")
         named = checks.where(judged).select(
             "run_id", sf.explode_outer("requirements").alias("requirement"), "outcome"
         )
+        # What strictness a requirement has, and how many tests, its own row says.
         requirement = sf.coalesce("requirement", sf.lit(NO_REQUIREMENT))
-        # What strictness a requirement has, its own row says.
-        level = sf.lit(None).cast("string")
-        of_runs = of_runs.unionByName(named.withColumns({"requirement": requirement, "level": level}))
+        of_its_own = {"level": sf.lit(None).cast("string"), "tests": sf.lit(None).cast("long")}
+        of_runs = of_runs.unionByName(named.withColumns({"requirement": requirement, **of_its_own}))
     return (
         of_runs.join(sf.broadcast(both), "run_id")
         .groupBy("key", "requirement")
         .agg(
             # The level is that of the tests that name it, which may change; the newest run knows best.
             sf.max_by("level", sf.when(sf.col("level").isNotNull(), newest)).alias("level"),
-            sf.max(sf.when(judged & _is(BASELINE), newest))["run_id"].alias("last_run"),
+            sf.max(sf.when(judged_before, newest))["run_id"].alias("last_run"),
             sf.max(sf.when(judged & _is(CANDIDATE), True)).alias("kept"),
             sf.max_by("outcome", sf.when(_is(CANDIDATE), newest)).alias("says"),
+            sf.max_by("tests", sf.when(judged_before & sf.col("tests").isNotNull(), newest)).alias("tests_b"),
+            sf.max(sf.when(_is(CANDIDATE), sf.col("tests"))).alias("tests_c"),
+            sf.first("selected_only").alias("selected_only"),
+        )
+        .where(
+            ~sf.col("selected_only")
+            | (sf.coalesce("tests_c", sf.lit(0)) >= sf.coalesce("tests_b", sf.lit(1)))
         )
         .where(sf.col("level").isin(*STRICT) & sf.col("last_run").isNotNull() & sf.col("kept").isNull())
         .select(
@@ -183,10 +192,10 @@ def _sums() -> tuple[Column, Column]:
 
 def _compared(sets: DataFrame) -> DataFrame:
     """Returns the runs of keys that have both a candidate and a baseline."""
-    require(sets, "run_id", "set", "key", "age", "mutant", "has_candidate", "has_baseline")
+    require(sets, "run_id", "set", "key", "age", "mutant", "has_candidate", "has_baseline", "selected_only")
     wanted = sf.col("set").isin(CANDIDATE, BASELINE) & (sf.col("mutant") == "")
     return sets.where(wanted & sf.col("has_candidate") & sf.col("has_baseline")).select(
-        "run_id", "key", "set", "age"
+        "run_id", "key", "set", "age", "selected_only"
     )
 
 

@@ -21,6 +21,7 @@ STILL_FAILING = "still failing"
 FLAKY = "flaky"
 NA_EVERYWHERE = "n/a everywhere"
 NOT_RUN = "not run"
+NOT_SELECTED = "not selected"
 NEW_CHECK = "new check"
 UNCHANGED = "unchanged"
 NOT_COMPARABLE = "not comparable"
@@ -45,7 +46,8 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
     history``.
 
     - ``status``: new failure, fixed, still failing, flaky, n/a everywhere, not run (judged in the baseline and not in
-      the candidate), new check (judged in the candidate and not in the baseline), unchanged, not comparable (runs of
+      the candidate), not selected (the same, where all runs of the candidate left tests out on purpose and have no
+      verdict on it), new check (judged in the candidate and not in the baseline), unchanged, not comparable (runs of
       this node differ in environment or configuration from those they would be compared with). Where the baseline has
       a check and no run of it could judge it, a failure of the newest candidate run is told by the newest earlier run
       that could, also one of an older version: still failing if it failed in it, otherwise a new failure.
@@ -122,7 +124,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
     require(checks, "run_id", "test", "transport", "level", "requirements", "outcome")
     require(checks, "seen", "reason", "capture", "repeat")
     require(sets, "run_id", "set", "key", "others", "age", "place", "harness", "mutant")
-    require(sets, "is_judged", "has_candidate", "has_baseline")
+    require(sets, "is_judged", "has_candidate", "has_baseline", "selected_only")
     of_run = sets.where(
         f"mutant = '' AND (set <> 'history' OR age < {RECENT})"
         # Of a key with a baseline and no candidate there is nothing to tell.
@@ -138,6 +140,7 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             "is_judged",
             "has_candidate",
             "has_baseline",
+            "selected_only",
             "-age AS at",
         ),
         "set IN ('candidate', 'not comparable') AS ours",
@@ -162,7 +165,10 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             sf.expr(f"max_by(outcome, if(set = '{BASELINE}', {_NEWEST}, NULL)) AS outcome_b"),
             sf.expr(f"max_by(struct({_TOLD}), {_IMPORTANCE}) AS told"),
             sf.expr("max(if(is_judged, place, NULL)) AS place_c"),
-            *(sf.first(name).alias(name) for name in ("others", "has_candidate", "has_baseline")),
+            *(
+                sf.first(name).alias(name)
+                for name in ("others", "has_candidate", "has_baseline", "selected_only")
+            ),
         )
         .where("asked")
         .selectExpr(
@@ -295,7 +301,8 @@ _STATUS = """CASE
     WHEN applied = 0 THEN 'n/a everywhere'
     WHEN NOT has_baseline AND flips > 0 AND failed_c > 0 THEN 'flaky'
     WHEN NOT has_baseline AND others > 0 THEN 'not comparable'
-    WHEN runs_c = 0 THEN if(runs_b = 0, 'n/a everywhere', 'not run')
+    WHEN runs_c = 0 AND runs_b = 0 THEN 'n/a everywhere'
+    WHEN runs_c = 0 THEN if(selected_only AND outcome_c IS NULL, 'not selected', 'not run')
     WHEN blind THEN if(coalesce(failed_before, false), 'still failing', 'new failure')
     WHEN unjudged AND flips_c > 0 AND failed_c > 0 THEN 'flaky'
     WHEN runs_b = 0 THEN 'new check'

@@ -40,8 +40,10 @@ from spark_reports.report import (
 )
 from spark_reports.rows import FUZZ_VERDICTS, VERDICTS
 
+REQUIREMENT = "requirement"
+
 COVERED: Mapping[str, str] = {
-    "requirement": "Requirements",
+    REQUIREMENT: "Requirements",
     "state": "States",
     "message": "Messages",
     "pair": "Messages in states",
@@ -476,7 +478,8 @@ def found_curves(points: Iterable[FoundPoint]) -> list[FoundCurve]:
 def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[RunLine]) -> list[CoverageRow]:
     """Returns how much of each kind was tried on each node, in the order of ``COVERED``.
 
-    What was tried on nodes that break a rule on purpose says something only where there are no others.
+    What was tried on nodes that break a rule on purpose says something only where there are no others; so do runs that
+    left tests out on purpose of the requirements.
     """
     real = [run for run in oldest_first if not run.is_wrong] or oldest_first
     node_of = _nodes(real)
@@ -490,7 +493,10 @@ def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[RunLine]
     for (kind, node), of_run in sorted(
         kinds.items(), key=lambda item: (places.get(item[0][0], len(places)), item[0])
     ):
-        mine = [of_run[run.run_id] for run in real if run.run_id in of_run]
+        asked = [run for run in real if run.run_id in of_run]
+        if kind == REQUIREMENT:
+            asked = [run for run in asked if not run.is_partial] or asked
+        mine = [of_run[run.run_id] for run in asked]
         newest, label = mine[-1], COVERED.get(kind, kind)
         shares = [
             svg.Value(line.tried / line.planned if line.planned else float(line.tried))

@@ -4,7 +4,7 @@ Rows that look the same share one symbol, so a thousand requirements on sixty ve
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -88,7 +88,8 @@ class Area:
     """The requirements of one area, and how many of them showed what on the version that was judged last.
 
     Attributes:
-        requirements: How many there are; ``counts`` are of them, those that have no row included.
+        requirements: How many there are; ``counts`` are of them, those that have no row included. Where tests were left
+            out on purpose on that version, how many were selected.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Grid:
         left_out: Number of versions that have no column.
         rows_left_out: Number of requirements that have no row.
         legend: An outcome and its shape.
+        selected: Names of the columns in which an empty cell may be one that was not selected.
     """
 
     columns: Sequence[Version]
@@ -121,15 +123,19 @@ class Grid:
     left_out: int
     rows_left_out: int
     legend: Sequence[tuple[str, Markup]]
+    selected: Sequence[str]
 
 
-def make_grid(cells: Iterable[Cell], judged_first: Sequence[Version]) -> Grid:
+def make_grid(
+    cells: Iterable[Cell], judged_first: Sequence[Version], selected: Collection[Version] = ()
+) -> Grid:
     """Returns the grid.
 
     Args:
         cells: Outcomes.
         judged_first: Versions, the one that counts now in front. Those that have no place are dropped from
             the end.
+        selected: Those on which tests were left out on purpose in every run.
     """
     by_requirement: dict[str, dict[Version, Cell]] = {}
     for cell in cells:
@@ -149,6 +155,7 @@ def make_grid(cells: Iterable[Cell], judged_first: Sequence[Version]) -> Grid:
         shown = shown[: max(1, min(len(shown) - 1, len(shown) * MAX_BYTES // size))]
         places, symbols = _symbols(kept.values(), shown)
     columns = [place for place in places if place is not None]
+    left_out = bool(judged_first) and judged_first[0] in selected
     several = len({impl for impl, _ in columns}) > 1
     areas: dict[str, list[Row]] = {name: [] for name in of_area}
     for requirement, mine in kept.items():
@@ -158,7 +165,7 @@ def make_grid(cells: Iterable[Cell], judged_first: Sequence[Version]) -> Grid:
                 requirement.rpartition("-")[2] or requirement,
                 outcomes[requirement],
                 symbols[_outcomes(mine, places)][0],
-                _title(requirement, mine, columns, several),
+                _title(requirement, mine, columns, several, selected),
             )
         )
     known = list(AREAS)
@@ -167,7 +174,13 @@ def make_grid(cells: Iterable[Cell], judged_first: Sequence[Version]) -> Grid:
         columns=columns,
         ends=(_label(columns[0], several), _label(columns[-1], several)) if columns else ("", ""),
         areas=[
-            Area(name, AREAS.get(name, name), _counts(of_area[name]), areas[name], len(of_area[name]))
+            Area(
+                name,
+                AREAS.get(name, name),
+                _counts(of_area[name]),
+                areas[name],
+                len([outcome for outcome in of_area[name] if outcome or not left_out]),
+            )
             for name in order
         ],
         symbols=list(symbols.values()),
@@ -175,6 +188,7 @@ def make_grid(cells: Iterable[Cell], judged_first: Sequence[Version]) -> Grid:
         left_out=len(judged_first) - len(shown),
         rows_left_out=len(by_requirement) - len(kept),
         legend=[(name, svg.strip([name])) for name in ORDER],
+        selected=[_label(key, several) for key in columns if key in selected],
     )
 
 
@@ -218,16 +232,27 @@ def _counts(outcomes: Sequence[str]) -> dict[str, int]:
     return {outcome: outcomes.count(outcome) for outcome in ORDER if outcome in outcomes}
 
 
-def _title(requirement: str, cells: Mapping[Version, Cell], columns: Sequence[Version], several: bool) -> str:
+def _title(
+    requirement: str,
+    cells: Mapping[Version, Cell],
+    columns: Sequence[Version],
+    several: bool,
+    selected: Collection[Version],
+) -> str:
     """Says what a row shows: ``ZN-INIT-003 MUST: pass 1.0.4 to 1.8.0, fail 1.9.0``."""
-    tried = [(key, cells[key].outcome) for key in columns if key in cells]
+    shown = [(key, cells[key].outcome) for key in columns if key in cells]
+    tried = [
+        (key, cells[key].outcome if key in cells else "not selected on")
+        for key in columns
+        if key in cells or key in selected
+    ]
     level = next(iter(cells.values())).level
     told = []
     for (impl, outcome), group in groupby(tried, key=lambda item: (item[0][0], item[1])):
         versions = [key[1] for key, _ in group]
         ends = versions[0] if len(versions) == 1 else f"{versions[0]} to {versions[-1]}"
         told.append(f"{outcome} {f'{impl} ' if several else ''}{ends}")
-    newest = cells[tried[-1][0]].other if tried else ()
+    newest = cells[shown[-1][0]].other if shown else ()
     other = f"; other runs of it: {', '.join(newest)}" if newest else ""
     if len(told) > 6:
         told = [*told[:2], f"{len(told) - 5} changes", *told[-3:]]

@@ -15,6 +15,7 @@ from spark_reports.report import (
     NEW_FAILURE,
     NOT_COMPARABLE,
     NOT_RUN,
+    NOT_SELECTED,
     CheckChange,
     Finding,
     GateResult,
@@ -24,7 +25,7 @@ from spark_reports.report import (
 LIMIT = 2_000
 """Characters of a text that are kept."""
 
-_SKIPPED = {NEW_FAILURE, FLAKY, NOT_RUN, NA_EVERYWHERE, NOT_COMPARABLE}
+_SKIPPED = {NEW_FAILURE, FLAKY, NOT_RUN, NOT_SELECTED, NA_EVERYWHERE, NOT_COMPARABLE}
 
 
 def junit(report: Report) -> str:

@@ -45,6 +45,7 @@ from spark_reports.report import (
     FIXED,
     GONE,
     NOT_RUN,
+    NOT_SELECTED,
     SLOWER,
     UNCHANGED,
     Cell,
@@ -57,6 +58,7 @@ from spark_reports.report import (
     RunLine,
     SetInfo,
 )
+from spark_reports.rows import VERDICTS
 
 __all__ = [
     "GLYPHS",
@@ -117,7 +119,7 @@ class Page:
 
     Attributes:
         new: Findings that are new, and their anchors; empty where the page has no place for one.
-        others: Checks that changed, neither new failures nor fixed.
+        others: Checks that changed, neither new failures nor fixed; those that were not selected are only counted.
         anchors: Where the verdict on a requirement stands, by requirement.
         killed: How many faulty nodes were noticed, and how many there are.
         limits: How many of each kind have a picture or a card; the rest is counted.
@@ -162,7 +164,9 @@ class Page:
         """What was compared, where most changed first: new failures, then measurements, then all else."""
         news = Counter(change.key for change in self.report.changes if change.is_news)
         drifted = Counter(trend.key for trend in self.report.trends if trend.status in {SLOWER, FASTER})
-        others = Counter(change.key for change in self.report.changes if change.status != UNCHANGED)
+        others = Counter(
+            change.key for change in self.report.changes if change.status not in {NOT_SELECTED, UNCHANGED}
+        )
         pairs = [pair for pair in self.report.sets.pairs if pair.baseline]
         return sorted(pairs, key=lambda pair: (-news[pair.key], -drifted[pair.key], -others[pair.key]))
 
@@ -224,7 +228,7 @@ def make_page(
         others=[
             change
             for change in report.changes
-            if not change.is_news and change.status not in {FIXED, UNCHANGED}
+            if not change.is_news and change.status not in {FIXED, NOT_SELECTED, UNCHANGED}
         ],
         new=[
             (finding, anchor(number) if number < limits.findings else "")
@@ -232,7 +236,9 @@ def make_page(
             if finding.is_news
         ],
         gone=_gone(report),
-        grid=make_grid(report.cells, [line.key for line in versions]) if grid is None else grid,
+        grid=make_grid(report.cells, [line.key for line in versions], _selected(report))
+        if grid is None
+        else grid,
         anchors=anchors,
         troubles=troubles,
         flaky=[flaky_row(flaky, started, places) for flaky in report.flaky[: limits.flaky]],
@@ -337,11 +343,23 @@ def _unknown(report: Report) -> str:
     if states := list(report.not_whole.values()):
         run = _ENDS[states[0]] if len(states) == 1 else f"{len(states)} of the newest runs are not whole"
         words.append(f"{run}: what {'it' if len(states) == 1 else 'they'} did not get to cannot be told")
+    if any(pair.selected_only for pair in report.sets.pairs):
+        several = len(report.sets.pairs) > 1
+        words.append(
+            f"{'some of the newest runs have' if several else 'the newest run has'} only the tests that were asked for"
+        )
     if unread := len(report.sets.unread):
         words.append(
             f"{count(unread, 'run')} that may be newer {'was' if unread == 1 else 'were'} not judged"
         )
     return "; ".join(words)
+
+
+def _selected(report: Report) -> set[Version]:
+    """Returns the versions on which every run of the suite left tests out on purpose."""
+    runs = [run for run in report.runs if run.rows.get(VERDICTS) and run.state != folders.DUPLICATE]
+    whole = {(run.node_impl, run.node_version) for run in runs if not run.is_partial}
+    return {(run.node_impl, run.node_version) for run in runs} - whole
 
 
 def _labels(pairs: Iterable[Compared]) -> list[str]:

@@ -11,6 +11,7 @@ from spark_reports.report import (
     NA_EVERYWHERE,
     NEW_CHECK,
     NOT_COMPARABLE,
+    NOT_SELECTED,
     UNCHANGED,
     CheckChange,
     Finding,
@@ -18,7 +19,13 @@ from spark_reports.report import (
     Trend,
 )
 
-_QUIET = {UNCHANGED: "unchanged", NEW_CHECK: "new", NA_EVERYWHERE: "n/a everywhere", NOT_COMPARABLE: ""}
+_QUIET = {
+    UNCHANGED: "unchanged",
+    NOT_SELECTED: "not selected",
+    NEW_CHECK: "new",
+    NA_EVERYWHERE: "n/a everywhere",
+    NOT_COMPARABLE: "",
+}
 
 LIMIT = 60_000
 """Bytes; platforms that show such summaries cut them off at about a million."""

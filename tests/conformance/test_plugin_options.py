@@ -9,7 +9,7 @@ import pytest
 from conformance.nodes.ref import RefNode
 from conformance.passive import CHECKERS
 from conformance.requirements import requirements
-from spark_reports.rows import OBSERVATIONS, read_rows
+from spark_reports.rows import OBSERVATIONS, read_rows, read_run
 from tests.conformance._runs import ROOT, outcomes, run, run_own, verdicts
 
 TESTS = """
@@ -54,6 +54,23 @@ def test_words_of_requirements_select(words: list[str], expected: set[str], tmp_
     listed = run_own(TESTS, tmp_path, *words, "--collect-only", "-q")
     found = {line.partition("::")[2] for line in listed.stdout.splitlines() if "::" in line}
     assert found == expected, listed.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "selection"),
+    [
+        (["--req", "zn-init", "-m", "not slow"], "--req ZN-INIT -m 'not slow'"),
+        (["{folder}/test_own.py::test_first_one"], "test_own.py::test_first_one"),
+        (["-n", "2", "-k", "first", "--level", "must"], "--level MUST -k first"),
+        (["--deselect", "test_own.py::test_third_one"], "--deselect test_own.py::test_third_one"),
+        # These are not all files of the suite.
+        ([], "some files"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_run_says_what_was_selected(words: list[str], selection: str, tmp_path: Path) -> None:
+    run_own(TESTS, tmp_path, "--node", "ref", *(word.format(folder=tmp_path) for word in words))
+    assert read_run(tmp_path / "run").selection == selection
 
 
 def test_listing_names_requirements_and_their_tests_and_starts_nothing(tmp_path: Path) -> None:

@@ -234,6 +234,25 @@ def test_second_tool_in_the_same_folder_is_added_to_the_run(tmp_path: Path) -> N
     assert run.ended_at is not None
 
 
+@pytest.mark.parametrize(
+    ("runs", "selection"),
+    [
+        ([("conformance", "-k close"), ("conformance", "-m slow"), ("fuzz", "")], "-k close; -m slow"),
+        ([("conformance", "-k close"), ("conformance", "all")], "all"),
+        ([("fuzz", ""), ("conformance", "-k close")], "-k close"),
+        # A row before version 6 does not say it, and may have been whole.
+        ([("conformance", ""), ("conformance", "-k close")], ""),
+    ],
+)
+def test_run_says_what_was_selected_in_its_folder(
+    tmp_path: Path, runs: list[tuple[str, str]], selection: str
+) -> None:
+    for kind, selected in runs:
+        row = open_run(settings(tmp_path), FACTS, kind, "x", selection=selected)
+        close_run(settings(tmp_path), row)
+    assert read_run(tmp_path).selection == selection
+
+
 def test_damaged_run_folder_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("{")
     with pytest.raises(UsageError, match="choose another --run-dir"):

@@ -24,7 +24,9 @@ def rollup(spark: SparkSession, name: str, *rows: Mapping[str, Any]) -> DataFram
     ).coalesce(1)
 
 
-def compared(spark: SparkSession, *lines: str, others: int = 0, mutant: str = "") -> DataFrame:
+def compared(
+    spark: SparkSession, *lines: str, others: int = 0, mutant: str = "", selected_only: bool = False
+) -> DataFrame:
     """Makes what ``sets.resolve`` returns, of "run set version key" with the oldest run first.
 
     The version is 1.0 for a baseline and 1.1 for others unless it is given; the harness stands behind a version after
@@ -51,6 +53,7 @@ def compared(spark: SparkSession, *lines: str, others: int = 0, mutant: str = ""
                 (key, version) in versions,
                 "candidate" in keys[key],
                 "baseline" in keys[key],
+                selected_only,
             ),
         )
         for run_id, role, key, day, version, harness in parsed

@@ -280,6 +280,21 @@ def test_paper_has_no_tools_and_nothing_beside_it(tab: chromium.Tab, page: Path)
     assert tab.paper().startswith(b"%PDF-")
 
 
+def test_paper_shows_what_is_folded(tab: chromium.Tab, page: Path) -> None:
+    tab.size(718, 1000)
+    tab.open(page)
+    shut = (
+        "[...document.querySelectorAll('details:not([open]) > .body')]"
+        ".filter(body => !body.checkVisibility({contentVisibilityProperty: true})).length"
+    )
+    assert tab.run(shut) > 0
+    tab.media(kind="print")
+    assert tab.run(shut) == 0
+    # A long text is not cut where paper cannot be scrolled.
+    cut = "[...document.querySelectorAll('.pair > div')].filter(e => e.scrollHeight > e.clientHeight + 1).length"
+    assert tab.run(cut) == 0
+
+
 def test_traffic_page_loads_without_a_complaint(tab: chromium.Tab, tmp_path: Path) -> None:
     path = tmp_path / "traffic.html"
     path.write_text(traffic_page.html(traffic_page.make_page(make_traffic(PWNED))), encoding="utf-8")

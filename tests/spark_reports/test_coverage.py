@@ -47,6 +47,25 @@ def test_coverage_is_what_was_tried_of_what_is_planned(spark: SparkSession) -> N
     }
 
 
+def test_requirement_of_tests_that_were_not_selected_is_not_lost(spark: SparkSession) -> None:
+    runs = compared(spark, "b0 baseline", "c1 candidate", selected_only=True)
+    signs = {
+        # Outcome and number of tests of b0 and c1.
+        "left out": (("pass", 2), None),
+        "one of two selected": (("pass", 2), ("n/a", 1)),
+        "all selected": (("pass", 2), ("n/a", 2)),
+    }
+    found = [
+        {"run_id": run_id, "requirement": name, "level": "MUST", "outcome": sign[0], "tests": sign[1]}
+        for name, both in signs.items()
+        for run_id, sign in zip(("b0", "c1"), both, strict=True)
+        if sign
+    ]
+    requirements = rollup(spark, "requirements", *found)
+    told = coverage.lost_requirements(requirements, runs).collect()
+    assert [(row["name"], row["why"]) for row in told] == [("all selected", "n/a")]
+
+
 def test_must_that_no_candidate_run_judges_is_lost(spark: SparkSession) -> None:
     runs = compared(
         spark,

@@ -35,6 +35,23 @@ def test_requirement_that_a_version_never_tried_is_left_open(parts: SimpleNamesp
     assert "M0 7h1" in shapes
 
 
+def test_requirement_that_was_not_selected_is_not_counted(parts: SimpleNamespace) -> None:
+    cells = [
+        parts.cell("fail", "ZN-INIT-001", node_version="1.9.0", other=("pass",)),
+        parts.cell("pass", "ZN-INIT-002", node_version="1.9.0"),
+        parts.cell("pass", "ZN-INIT-002"),
+    ]
+    made = make_grid(cells, [NEW, OLD], {NEW})
+    (area,) = made.areas
+    assert [row.title for row in area.rows] == [
+        "ZN-INIT-001 MUST: fail 1.9.0, not selected on 1.10.2; other runs of it: pass",
+        "ZN-INIT-002 MUST: pass 1.9.0 to 1.10.2",
+    ]
+    assert (area.counts, area.requirements) == ({"pass": 1}, 1)
+    assert made.selected == ["1.10.2"]
+    assert make_grid(cells, [NEW, OLD], {OLD}).areas[0].requirements == 2
+
+
 def test_implementations_stand_apart(parts: SimpleNamespace) -> None:
     cells = [parts.cell(), parts.cell("fail", node_impl="zenoh-pico", node_version="1.0")]
     made = make_grid(cells, [NEW, ("zenoh-pico", "1.0")])

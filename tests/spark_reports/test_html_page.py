@@ -190,6 +190,15 @@ def test_page_names_the_first_release_that_differs(parts: SimpleNamespace) -> No
     assert "What releases show differently" not in html(parts.report())
 
 
+def test_runs_of_some_tests_are_not_said_to_be_as_before() -> None:
+    words = "among the tests that were asked for, the same checks fail"
+    found = example_report()
+    unselected = tuple(one for one in found.changes if one.status == report.NOT_SELECTED)
+    quiet = dataclasses.replace(found, findings=(), changes=())
+    assert words not in Elements(html(quiet)).text
+    assert words in Elements(html(dataclasses.replace(quiet, changes=unselected))).text
+
+
 def test_that_nothing_changed_is_said_only_of_what_the_newest_run_got_to() -> None:
     found = example_report(changes=(), findings=(), lost=(), trends=(), gates=(), flaky=())
     cut = dataclasses.replace(found.runs[0], state="cut off")

@@ -33,6 +33,7 @@ def test_only_new_failures_fail_and_what_rests_on_chance_is_skipped() -> None:
         report.FIXED: "passed",
         report.NEW_CHECK: "passed",
         report.NA_EVERYWHERE: "skipped",
+        report.NOT_SELECTED: "skipped",
     }
 
 
@@ -78,14 +79,14 @@ def test_what_the_gate_of_findings_does_not_count_fails_nowhere() -> None:
 def test_suites_count_their_cases_and_what_is_unchanged() -> None:
     checks = suites(example_report())["checks"]
     assert {name: checks.get(name) for name in ("tests", "failures", "skipped", "errors")} == {
-        "tests": "8",
+        "tests": "9",
         "failures": "1",
-        "skipped": "4",
+        "skipped": "5",
         "errors": "0",
     }
     unchanged = checks.find("properties/property")
     assert unchanged is not None
-    assert unchanged.attrib == {"name": "unchanged", "value": "112"}
+    assert unchanged.attrib == {"name": "unchanged", "value": "111"}
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "x" * 100_000, "\x0b\ufffe"])

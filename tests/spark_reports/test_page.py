@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from spark_reports import report
+from spark_reports.pages import badge
 from spark_reports.pages.grid import ORDER
 from spark_reports.pages.page import GLYPHS, make_page
 from spark_reports.rows import OUTCOMES
@@ -115,7 +116,7 @@ def test_headline_of_a_comparison_says_what_became_worse() -> None:
     ],
 )
 def test_headline_counts_only_nodes_that_were_compared(
-    outcome: str, change: dict[str, str], said: str, tone: str
+    outcome: str, change: dict[str, Any], said: str, tone: str
 ) -> None:
     example = compared()
     (pair,) = example.sets.pairs
@@ -193,6 +194,46 @@ def test_requirement_that_a_run_without_end_did_not_get_to_is_not_called_lost() 
     assert make_page(ending("running", said)).headline.startswith("1 requirement no longer covered on ")
 
 
+def test_headline_over_selected_tests_says_that_they_are_not_all() -> None:
+    found = compared()
+    (pair,) = found.sets.pairs
+    selected = dataclasses.replace(found.sets, pairs=(dataclasses.replace(pair, selected_only=True),))
+    found = dataclasses.replace(found, sets=selected)
+    page = make_page(found)
+    assert page.headline.startswith("Nothing worse was seen on ")
+    assert page.headline.endswith("; the newest run has only the tests that were asked for")
+    assert page.tone == "mixed"
+    assert badge.words(found)[0] == "nothing new in some tests"
+
+
+def test_run_of_selected_tests_says_nothing_of_how_many_requirements_are_covered() -> None:
+    found = example_report()
+    newest, *earlier = found.runs
+    lines = [
+        report.CoverageLine(run_id=run.run_id, kind="requirement", tried=tried, planned=9, cases=9)
+        for run, tried in ((newest, 2), (earlier[0], 8))
+    ]
+
+    def tried(selection: str) -> int:
+        runs = (dataclasses.replace(newest, selection=selection), *earlier)
+        page = make_page(dataclasses.replace(found, runs=runs, coverage=tuple(lines)))
+        return page.coverage[0].line.tried
+
+    assert [tried(text) for text in ("", "all", "-k close")] == [2, 2, 8]
+
+
+def test_version_is_of_selected_tests_if_every_run_of_it_is(parts: SimpleNamespace) -> None:
+    def selected(*selections: str) -> list[str]:
+        runs = tuple(
+            parts.run(f"r{day}", day, selection=text, rows={"verdicts.jsonl": 1})
+            for day, text in enumerate(selections, 1)
+        )
+        return list(make_page(parts.report(runs=runs, cells=(parts.cell(run_id="r1"),))).grid.selected)
+
+    assert selected("-k close", "-m slow") == ["1.10.2"]
+    assert selected("-k close", "all") == selected("") == []
+
+
 def test_run_that_was_not_judged_is_told_in_the_headline() -> None:
     found = compared()
     newer = report.NotComparable(run_id="newer", why="its run.json cannot be read")
@@ -252,7 +293,8 @@ def test_finding_that_was_gone_before_the_baseline_is_no_change_of_today() -> No
 def test_every_check_is_counted_once() -> None:
     page = make_page(example_report(checks=120))
     assert sum(page.statuses.values()) == len(page.report.changes) + page.report.unchanged
-    assert len(page.fresh) + len(page.fixed) + len(page.others) == len(page.report.changes)
+    others = page.statuses[report.NOT_SELECTED]
+    assert len(page.fresh) + len(page.fixed) + len(page.others) + others == len(page.report.changes)
 
 
 def test_version_that_is_judged_stands_first_though_its_baseline_ran_later() -> None:

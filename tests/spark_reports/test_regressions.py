@@ -107,6 +107,30 @@ def test_history_has_its_status(changes: Mapping[str, Row], test: str) -> None:
     assert (changes[test]["status"], changes[test]["certainty"]) == HISTORIES[test][2:]
 
 
+def test_what_no_run_of_a_selection_has_was_not_selected(spark: SparkSession) -> None:
+    runs = compared(spark, "b0 baseline", "b1 baseline", "c0 candidate", selected_only=True)
+    found = [
+        {"run_id": run_id, "test": test, "outcome": outcome, "transport": "tcp"}
+        for test, outcomes in {
+            "left out": ("pass", "pass", ""),
+            "left out and failed": ("fail", "fail", ""),
+            "cannot say": ("pass", "pass", "n/a"),
+            "never said": ("n/a", "n/a", ""),
+            "breaks": ("pass", "pass", "fail"),
+        }.items()
+        for run_id, outcome in zip(("b0", "b1", "c0"), outcomes, strict=True)
+        if outcome
+    ]
+    told = regressions.check_changes(rollup(spark, "checks", *found), runs).collect()
+    assert {row["test"]: row["status"] for row in told} == {
+        "left out": "not selected",
+        "left out and failed": "not selected",
+        "cannot say": "not run",
+        "never said": "n/a everywhere",
+        "breaks": "new failure",
+    }
+
+
 def test_every_check_is_told_once_and_every_status_is_ours(changes: Mapping[str, Row]) -> None:
     assert set(changes) == set(HISTORIES)
     assert {row["key"] for row in changes.values()} == {KEY}

@@ -99,6 +99,28 @@ def test_earlier_runs_of_an_only_version_are_of_the_judged_one(run_row: Run) -> 
     ]
 
 
+def test_candidate_is_a_selection_if_every_run_of_it_left_tests_out(run_row: Run) -> None:
+    def selected(*selections: str) -> bool:
+        before = run_row("before", 1, node_version="1.9.0", selection="-k first")
+        newest = [
+            run_row(f"r{day}", day, node_version="1.10.0", selection=text)
+            for day, text in enumerate(selections, 2)
+        ]
+        found = {
+            run.run_id: run.selected_only for run in sets.resolve(made(before, *newest), sets.Baseline())
+        }
+        assert len(set(found.values())) == 1
+        return found["before"]
+
+    assert selected("-k close", "--req ZN-INIT")
+    assert not selected("-k close", rows.ALL)
+    # Older rows do not say it, and older records do not have it.
+    assert not selected("")
+    (known,) = made(run_row("old", 1))
+    old = {name: value for name, value in known.items() if name != "selection"}
+    assert [run.selected_only for run in sets.resolve([old], sets.Baseline())] == [False]
+
+
 def test_versions_that_are_none_come_in_the_order_in_which_they_were_met(run_row: Run) -> None:
     runs = made(
         run_row("r1", 1, node_version="fbaa"),

@@ -39,7 +39,7 @@ def test_change_is_a_row_with_both_sides() -> None:
     text = text_of(example_report())
     assert "| new failure | ZN\\-INIT\\-000 | suite/test\\_init" in text
     assert "| 0 of 3 | 3 of 3 | CLOSE" in text
-    assert "114 other checks: 1 new, 1 n/a everywhere, 112 unchanged." in text
+    assert "114 other checks: 1 new, 1 n/a everywhere, 1 not selected, 111 unchanged." in text
     assert "1 run not comparable" in text
 
 
