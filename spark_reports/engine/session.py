@@ -363,7 +363,8 @@ def _fresh_session(
     gateway: Any = None
     try:
         meanwhile()
-        # Packages are imported while Java begins.
+        # Packages are imported while Java begins; the last one with the first argument that Java is given, and pandas with it.
+        import pyspark.testing.utils  # noqa: F401
         from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
         from pyspark.errors import PySparkException

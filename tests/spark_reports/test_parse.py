@@ -154,8 +154,14 @@ def test_line_that_is_no_row_is_kept_apart_with_its_number_and_text(
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"rows_version": rows.ROWS_VERSION + 1}, "rows_version 6 is newer than this reader (5)"),
-        ({"rows_version": 10**90}, f"rows_version 1{'0' * 39}… is newer than this reader (5)"),
+        (
+            {"rows_version": rows.ROWS_VERSION + 1},
+            f"rows_version {rows.ROWS_VERSION + 1} is newer than this reader ({rows.ROWS_VERSION})",
+        ),
+        (
+            {"rows_version": 10**90},
+            f"rows_version 1{'0' * 39}… is newer than this reader ({rows.ROWS_VERSION})",
+        ),
         ({"rows_version": 0}, "rows_version 0 was never written"),
         ({"rows_version": "4"}, "rows_version is no whole number"),
         ({"rows_version": True}, "rows_version is no whole number"),
