@@ -505,9 +505,11 @@ def sessions(connections: DataFrame, messages: DataFrame) -> DataFrame:
 
     Columns: ``capture session source_zid target_zid ends connections grouped lowlatency compression messages
     first_ns last_ns disordered``; ``ends`` are the addresses of the first connection, ``disordered`` is how many of
-    the connections were captured out of order: answers may stand in front of what they answer.
+    the connections were captured out of order: answers may stand in front of what they answer. It is null for a
+    table ``connections`` that was saved before it said so.
     """
-    require(connections, "source", "sport", "lowlatency", "compression", "disordered")
+    require(connections, "source", "sport", "lowlatency", "compression")
+    late = sf.col("disordered") if "disordered" in connections.columns else sf.lit(None)
     require(messages, "capture", "connection", "message", "time_ns")
     ends = sf.concat_ws(" -> ", _endpoint("source", "sport"), _endpoint("target", "dport"))
     first = sf.struct("source_zid", "target_zid", ends.alias("ends"))
@@ -518,7 +520,7 @@ def sessions(connections: DataFrame, messages: DataFrame) -> DataFrame:
         sf.bool_or("grouped").alias("grouped"),
         sf.bool_or("lowlatency").alias("lowlatency"),
         sf.bool_or("compression").alias("compression"),
-        sf.count_if("disordered").alias("disordered"),
+        sf.sum(late.cast("long")).alias("disordered"),
     )
     heard = (
         messages.where("message not in ('scout', 'hello')")

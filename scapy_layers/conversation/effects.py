@@ -88,7 +88,8 @@ def _open(turn: Turn) -> None:
     if not turn.heard.message.A and talk.opened[1 - turn.way] and not talk.link.tcp:
         talk.link.disordered = talk.link.late = True  # it was answered before
     session.open(turn.side, turn.heard.message)
-    turn.speaker.complete = talk.inits[turn.way] is not None
+    # In low latency nothing tells of datagrams that are lost.
+    turn.speaker.complete = talk.inits[turn.way] is not None and (talk.link.tcp or not session.lowlatency)
     if session.multilink and turn.memory.midway:
         # The link may join a session whose beginning was not captured.
         turn.speaker.doubt()
@@ -192,6 +193,11 @@ def _number(turn: Turn, part: Part) -> Place | None:
 def _missed(turn: Turn, remark: Remark | None) -> None:
     """Adds a remark, if there is one, that says that something of the sender was not heard."""
     if remark:
+        on_the_way = {RemarkKind.GAP, RemarkKind.OLD}
+        if not turn.speaker.complete:
+            on_the_way.add(RemarkKind.FRAGMENT)
+        if not turn.talk.link.tcp and remark.kind in on_the_way:
+            remark = remark._replace(kind=RemarkKind.UNORDERED)
         turn.heard.remarks.append(remark)
         turn.speaker.complete = False
 

@@ -26,6 +26,8 @@ class RemarkKind(StrEnum):
     """A sequence number comes again; receivers drop the message."""
     OLD = "old"
     """A sequence number lies behind what came before; receivers drop the message."""
+    UNORDERED = "unordered"
+    """What ``gap``, ``old`` and ``fragment`` are where datagrams may be lost or overtake each other: nobody's fault."""
     LANE = "lane"
     """A priority lane in a session that has not agreed on QoS."""
     FRAGMENT = "fragment"

@@ -271,7 +271,7 @@ class Scene:
     @property
     def unbroken(self) -> bool:
         """It is ``whole``, and no sequence number is missing in front of this message either."""
-        missing = {RemarkKind.GAP, RemarkKind.LOSS}
+        missing = {RemarkKind.GAP, RemarkKind.LOSS, RemarkKind.UNORDERED}
         return self.whole and missing.isdisjoint(remark.kind for remark in self.heard.remarks)
 
     @property

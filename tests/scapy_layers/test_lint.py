@@ -588,6 +588,37 @@ def disordered(stem: str, folder: Path, *, higher: bool = False) -> Path:
     return path
 
 
+def overtaken(stem: str, folder: Path) -> Path:
+    """Writes a capture again in which datagrams of one direction overtook each other, here and there."""
+    packets = list(rdpcap(str(PCAPS / f"{stem}.pcapng")))
+    at, swapped = 12, 0
+    while at + 1 < len(packets):
+        one, other = packets[at : at + 2]
+        if (
+            UDP in one
+            and UDP in other
+            and one[UDP].sport == other[UDP].sport
+            and one[UDP].dport == other[UDP].dport
+        ):
+            packets[at : at + 2] = [other, one]
+            one.time, other.time = other.time, one.time
+            swapped += 1
+            at += 4
+        at += 1
+    assert swapped
+    path = folder / "overtaken.pcap"
+    wrpcap(str(path), packets)
+    return path
+
+
+@pytest.mark.parametrize("stem", ["direct_datagrams", "packed_datagrams"])
+def test_datagrams_that_overtake_each_other_break_no_rule(
+    stem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["lint", str(overtaken(stem, tmp_path))]) == 0
+    assert " must " not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("higher", [False, True])
 @pytest.mark.parametrize(
     "stem", ["mixed", "routers", "datagrams", "udp6", "direct_datagrams", "packed_datagrams"]

@@ -352,3 +352,21 @@ def test_links_belong_together_as_sessions_and_rooms(spark: SparkSession) -> Non
     assert [row.grouped for row in groups] == [True, True, True, False, False]
     assert groups[0].room == groups[1].room
     assert len({row.room for row in groups}) == 4
+
+
+# Sessions -----------------------------------------------------------------------------------------
+
+
+def test_sessions_of_a_table_that_does_not_know_disorder_say_so(spark: SparkSession, messages: Make) -> None:
+    columns = (
+        f"{CONNECTION}, source string, sport int, lowlatency boolean, compression boolean, disordered boolean"
+    )
+    standard = {"capture": "a", "target": "b", "dport": 7447, "source": "a", "multicast": False}
+    rows = [standard | {"connection": number, "disordered": number == 1} for number in range(2)]
+    connections = frame_of(spark, columns, rows)
+    heard = messages({"a": [push(0), push(0, connection=1)]})
+    found = traffic.sessions(connections, heard).orderBy("session")
+    saved_before = traffic.sessions(connections.drop("disordered"), heard).orderBy("session")
+    assert [row.disordered for row in found.collect()] == [0, 1]
+    assert [row.disordered for row in saved_before.collect()] == [None, None]
+    assert saved_before.schema["disordered"].dataType == found.schema["disordered"].dataType

@@ -48,6 +48,7 @@ Z.expert("gap", "Sequence numbers are missing on a reliable lane", "SEQUENCE", "
 Z.expert("loss", "Sequence numbers are missing on a best-effort lane", "SEQUENCE", "NOTE")
 Z.expert("duplicate", "A sequence number comes again", "SEQUENCE", "WARN")
 Z.expert("old", "A sequence number lies behind what came before", "SEQUENCE", "WARN")
+Z.expert("unordered", "Datagrams do not follow each other: lost, or out of order", "SEQUENCE", "NOTE")
 Z.expert("lane", "A priority lane without QoS", "PROTOCOL", "WARN")
 Z.expert("fragment", "Fragments that make no message", "SEQUENCE", "WARN")
 Z.expert("alias", "An alias that is not declared, or declared anew", "PROTOCOL", "WARN")
@@ -163,6 +164,9 @@ end
 -- Adds a remark, if there is one, that says that something of the sender was not heard.
 local function missed(kind, text)
   if text then
+    if not T.link.tcp and (kind == "gap" or kind == "old" or (kind == "fragment" and not T.speaker.complete)) then
+      kind = "unordered" -- on the way, where nobody knows whose fault it is
+    end
     note(kind, text)
     T.speaker.complete = false
   end
@@ -339,7 +343,8 @@ local function open()
   if T.m.A == 0 and talk.opened[3 - index] and not T.link.tcp then links.disorder(T.link) end -- it was answered before
   lanes.start(T.speaker.numbers, T.m.initial_sn, nil)
   session.lease = math.max(session.lease or 0, milliseconds(T.m) / 1000)
-  T.speaker.complete = talk.inits[index] ~= nil
+  -- In low latency nothing tells of datagrams that are lost.
+  T.speaker.complete = talk.inits[index] ~= nil and (T.link.tcp or not links.latest(T.link).lowlatency)
   if session.multilink and midway > 0 then
     -- The link may join a session whose beginning was not captured.
     doubt(T.speaker)

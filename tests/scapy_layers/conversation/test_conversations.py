@@ -919,7 +919,7 @@ def test_lanes_of_a_join_have_numbers_of_their_own() -> None:
     assert join.session is not None
     assert join.session.qos
     assert not kinds([*alice.say(frame(3, lane=3)), *alice.say(frame(103, lane=3, reliable=False))])
-    assert kinds(alice.say(frame(9, lane=7))) == [RemarkKind.GAP]
+    assert kinds(alice.say(frame(9, lane=7))) == [RemarkKind.UNORDERED]
 
 
 def test_senders_of_a_group_count_apart_and_answer_each_other() -> None:

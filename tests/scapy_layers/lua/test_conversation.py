@@ -54,6 +54,7 @@ EXPERTS = [
     "loss",
     "duplicate",
     "old",
+    "unordered",
     "lane",
     "fragment",
     "alias",

@@ -47,6 +47,7 @@ from tests.scapy_layers.test_lint import (
     link,
     opened,
     ordinary,
+    overtaken,
     request,
     router,
     scouting,
@@ -548,6 +549,17 @@ def test_datagrams_that_were_captured_out_of_order_accuse_nobody(
 ) -> None:
     path = disordered(stem, tmp_path, higher=higher)
     assert experts(path) == experts(path, "-2", where="") == []
+
+
+@pytest.mark.parametrize(
+    ("stem", "kinds"), [("direct_datagrams", set()), ("packed_datagrams", {"unordered"})]
+)
+def test_datagrams_that_overtake_each_other_are_no_fault(stem: str, kinds: set[str], tmp_path: Path) -> None:
+    path = overtaken(stem, tmp_path)
+    said = experts(path)
+    assert {one.name for one in said} == kinds
+    assert {one.severity for one in said} <= {"note"}
+    assert experts(path, "-2") == said
 
 
 @pytest.mark.parametrize("stem", ["dropped", "leases"])
