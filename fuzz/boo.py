@@ -49,10 +49,12 @@ class Boo:
         web: Port of boofuzz's own page on loopback; None for none.
 
     Attributes:
+        one_by_one: No case is played beside another.
         results: What boofuzz shows of cases that did harm, by their numbers.
     """
 
     name = "boofuzz"
+    one_by_one = True
 
     def __init__(
         self,
@@ -91,8 +93,6 @@ class Boo:
             loop.fuzz()
         self._rest = list(left)
         return not self._rest
-
-    one_by_one = True
 
     def abandon(self) -> list[Numbered]:
         """Closes all links; returns what was being played."""

@@ -438,9 +438,15 @@ class Runner:
     @property
     def _playable(self) -> bool:
         """Some of the cases can be played on this node."""
-        return any(
-            FACTS[state].needs not in self._refused for plan in self._plans for state in plan.campaign.states
-        )
+        return any(self._is_had(state) for plan in self._plans for state in plan.campaign.states)
+
+    def _is_had(self, state: State) -> bool:
+        """Tells whether the node comes into a state, as far as anybody knows."""
+        needs = FACTS[state].needs
+        if needs in self._refused:
+            return False
+        scene = self._scenes.get(needs)
+        return scene is None or self._in_order or not scene.never_reaches(state)
 
     def _overtime(self) -> str:
         """Returns in words that the run took longer than it was to; nothing when it did not, or not much."""
@@ -485,11 +491,7 @@ class Runner:
 
     def _applies(self, one: Numbered) -> bool:
         """Tells whether a case can be played, and shall be."""
-        needs = FACTS[one.case.state].needs
-        if needs in self._refused:
-            return False
-        scene = self._scenes.get(needs)
-        if scene is not None and not self._in_order and scene.never_reaches(str(one.case.state)):
+        if not self._is_had(one.case.state):
             return False
         if self._triage.leaves_out(one.case):
             self.summary.left_out += 1

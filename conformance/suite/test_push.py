@@ -28,10 +28,10 @@ from scapy_layers.network import Push
 from scapy_layers.transport import Frame
 
 ALIAS = 7
+"""ExprId of an alias of ours."""
 
 SMALL_LENGTHS = 300
 """Lengths of payloads that are tried one by one."""
-"""ExprId of an alias of ours."""
 
 STAMP = {"timestamp": 0x65_00_00_00_80_00_00_00, "timestamp_id": b"\x0a\x0b"}
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import pytest
 from scapy.layers.inet import IP
 from scapy.utils import RawPcapNgReader
 
 from conformance.config import RunConfig
-from conformance.errors import NodeDidNotStart, NotApplicable
+from conformance.errors import HarnessError, NodeDidNotStart, NotApplicable
 from conformance.nodes import Node
 from fuzz import runner as module
 from fuzz.campaigns.base import Campaign, Setting
@@ -29,7 +29,7 @@ from fuzz.lying import Lying
 from fuzz.oracles import Harm, Objection, Patient, When
 from fuzz.oracles.patient import hurried
 from fuzz.plan import Done, Numbered
-from fuzz.player import Ending
+from fuzz.player import Ending, NotReached, Player
 from fuzz.recorder import Recorder
 from fuzz.runner import Budget, Runner, Summary, forget_cores
 from fuzz.stages import Stage
@@ -556,3 +556,20 @@ def test_in_a_state_that_is_never_reached_no_more_is_tried(tmp_path: Path) -> No
                 scene.failed[State.PENDING] = failed
                 applies.append(runner._applies(Numbered(PUSHES, 1, vain)))
     assert applies == [True, False, True, True]
+
+
+def test_run_ends_when_the_node_comes_into_none_of_the_states(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def reaching(_: Player, state: State) -> NoReturn:
+        raise NotReached(f"the link does not come into {state}")
+
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(seconds=1e6)) as runner:
+        scene = runner._scene("")
+        assert scene is not None
+        monkeypatch.setattr(Player, "reaching", reaching)
+        scene.patient.examine = lambda *_, **__: None  # type: ignore[method-assign]
+        with pytest.raises(HarnessError, match="no case can be played on this node"):
+            runner.run()
+        assert runner.summary.inconclusive >= module.ATTEMPTS
+        assert any("does not come into the state open" in note for note in runner.summary.notes)
