@@ -36,6 +36,9 @@ WITH_CONNECT = re.compile(r"\[\[((?:(?!\]\]).)*?\{connect\}.*?)\]\]")
 CONNECTING = {"mode", "connect__endpoints", "scouting__multicast__enabled"}
 """What can be wanted of a node that connects: it does that, in its role, and looks for nobody else."""
 
+DIED = 128
+"""Exit codes from here on are those of a shell whose child has died of a signal."""
+
 TLS_WORDS = ("tls_ca", "tls_certificate", "tls_key")
 
 
@@ -164,9 +167,10 @@ class CommandNode(ForeignNode, ChildNode):
         filled, locators = self._filled()
         if self.listens:
             self._reached(locators)
-            self.scouting = heard(self.locator, self.profile)
         if self._group:
             self.scouting = Locator.parse(f"udp/{self._group}#iface=lo")
+        elif self.listens:
+            self.scouting = heard(self.locator, self.profile)
         with log.with_suffix(".stdout").open("wb") as out:
             self._launch([sys.executable, str(SCRIPT), str(os.getpid()), *filled], log, out)
         return log
@@ -217,7 +221,7 @@ class CommandNode(ForeignNode, ChildNode):
         if self.listens:
             return False
         found = self._exit()
-        return found is not None and found.si_code == os.CLD_EXITED
+        return found is not None and found.si_code == os.CLD_EXITED and found.si_status < DIED
 
     def _exit(self) -> os.waitid_result | None:
         """Returns how the process ended, if it has."""

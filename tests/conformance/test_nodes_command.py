@@ -159,6 +159,16 @@ def test_node_that_only_connects_may_leave_but_not_die(tmp_path: Path) -> None:
             connected.kill()
 
 
+@pytest.mark.parametrize(("code", "left"), [(0, True), (1, True), (127, True), (134, False)])
+def test_shell_whose_child_has_died_has_not_left(code: int, left: bool, tmp_path: Path) -> None:
+    node = made(f"sh -c 'exit {code}' {{connect}}", tmp_path).variant(connect__endpoints=["tcp/127.0.0.1:7"])
+    node.launch()
+    node._ended(REPLY)
+    assert node.has_left() == left
+    assert node.death() == ("" if left else f"the process ended with exit code {code}")
+    node.kill()
+
+
 def test_command_that_ends_at_once_says_so_with_its_last_words(tmp_path: Path) -> None:
     node = made("sh -c 'echo first >&2; echo no such option >&2; exit 3' {locator}", tmp_path)
     with pytest.raises(NodeDidNotStart, match=r"ended with exit code 3 \(no such option\)$"):
