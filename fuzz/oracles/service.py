@@ -169,7 +169,11 @@ class Caller:
             return ""
         finally:
             player.close()
-        return why if self.call(reply).well else ""
+        # Our links have ended; the node may not have seen it yet.
+        deadline = time.perf_counter() + reply
+        while not (well := self.call(reply).well) and time.perf_counter() < deadline:
+            pass
+        return why if well else ""
 
     def _served(self, pipe: Pipe, seconds: float) -> bool:
         """Asks the node in a session whether it is done; tells whether it answers in time."""

@@ -19,8 +19,8 @@ from fuzz.oracles.canary import (
     Wrong,
 )
 from fuzz.oracles.common import COMMON
-from fuzz.oracles.service import FRAME_R
-from fuzz.player import Played, run
+from fuzz.oracles.service import FRAME_R, Caller, Served, Step
+from fuzz.player import Answers, Played, run
 from fuzz.script import Template
 from fuzz.states import State
 from scapy_layers.codes import Priority
@@ -389,6 +389,17 @@ def test_node_that_takes_one_session_at_a_time_is_not_judged(node: RouterNode) -
     node.router.without.add("beside")
     with pytest.raises(Inconclusive, match="one session at a time"), patient_of(node):
         pass
+
+
+def test_node_that_sees_late_that_its_session_has_ended_takes_one_at_a_time(
+    node: RouterNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.router.without.add("beside")
+    caller = Caller(node, REPLY, Answers())
+    call, refused = caller.call, Served(Step.OPEN, why="it has not seen the end of the last one")
+    looks = iter([refused])
+    monkeypatch.setattr(caller, "call", lambda reply: next(looks, None) or call(reply))
+    assert caller.crowded(REPLY)
 
 
 def test_what_a_node_that_carries_nothing_publishes_of_its_own_disturbs_nobody(node: RouterNode) -> None:
