@@ -24,6 +24,7 @@ from conformance.running.passing import FOLDER, Passing, row_of
 from conformance.running.shown import Shown
 from conformance.verdicts import Judged, compare, short
 from spark_reports.rows import (
+    ALL,
     OBSERVATIONS,
     VERDICTS,
     ObservationRow,
@@ -171,6 +172,11 @@ class Recorder:
             return
         ended = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
         lost = self._shown.lost
+        if session.shouldfail:
+            # What came behind the last failure that was wanted (-x, --maxfail) was not asked for.
+            row, words = self._row, f"--maxfail {self._config.getoption('maxfail')}"
+            before = "" if row.selection == ALL else row.selection
+            self._row = dataclasses.replace(row, selection=f"{before} {words}".strip())
         try:
             if ended:
                 self._verdicts.close()
