@@ -56,7 +56,7 @@ def timestamp() -> list[AnyField]:
 
     Spec: Wire Primitives, Timestamp.
     """
-    return [Vle("timestamp", 64), ZidField("timestamp_id")]
+    return [Vle("timestamp", 64, ntp64=True), ZidField("timestamp_id")]
 
 
 def encoding() -> list[AnyField]:

@@ -21,7 +21,7 @@ from scapy.volatile import RandBin, RandNum
 
 from scapy_layers import shape
 from scapy_layers.codes import DataId, DeclarationId, Kind, NetworkId, ScoutingId, TransportId
-from scapy_layers.primitives import Counted, CountedList, WideInt, zid_from_text, zid_to_text
+from scapy_layers.primitives import Counted, CountedList, WideInt, iso, ntp64_ns, zid_from_text, zid_to_text
 
 KIND_OF_IDS: dict[shape.Names, Kind] = {
     ScoutingId: Kind.SCOUTING,
@@ -76,8 +76,10 @@ class NumberField(ZenohField):
         return x
 
     def i2repr(self, pkt: Packet | None, x: Any) -> str:
-        """Shows the number, with the name of the value and the width of an over-long form."""
+        """Shows the number, with the time or the name that it stands for and the width of an over-long form."""
         text = str(int(x)) if isinstance(x, int) else repr(x)
+        if isinstance(x, int) and isinstance(self.shape, shape.Vle) and self.shape.ntp64:
+            text += f" ({iso(ntp64_ns(x))})"
         if self.names and isinstance(x, int):
             try:
                 name = self.names(x).name
@@ -323,10 +325,11 @@ def Vle(
     default: int = 0,
     enforced: bool = False,
     allowed: Iterable[int] | None = None,
+    ntp64: bool = False,
 ) -> ZenohField:
     """A VLE integer; arguments as in shape.Vle."""
     fixed = tuple(int(value) for value in allowed) if allowed is not None else None
-    described = shape.Vle(name, z, enforced, default, names, fixed)
+    described = shape.Vle(name, z, enforced, default, names, fixed, ntp64)
     return NumberField(name, default, described, (1 << 64) - 1, names)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Self
 
 from scapy_layers.errors import BadValue, Truncated
@@ -208,6 +209,17 @@ def write_count(value: bytes | list[object]) -> bytes:
     said = value.said if isinstance(value, Counted | CountedList) else None
     width = value.width if isinstance(value, Counted | CountedList) else None
     return write_vle(len(value) if said is None else said, width)
+
+
+def ntp64_ns(time: int) -> int:
+    """Returns a time of the wire (seconds since 1970 << 32 | fraction) in ns, rounded down."""
+    return (time >> 32) * 10**9 + ((time & 0xFFFFFFFF) * 10**9 >> 32)
+
+
+def iso(ns: int) -> str:
+    """Returns a time in ns since 1970 as ISO 8601, UTC, to the nanosecond."""
+    seconds, rest = divmod(ns, 10**9)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 
 
 def zid_to_text(wire: bytes) -> str:

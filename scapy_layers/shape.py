@@ -98,6 +98,7 @@ class Vle:
         default: What is sent unless given.
         names: Names of the values.
         allowed: Values that a decoder accepts; None for all.
+        ntp64: It is a time, ``primitives.ntp64_ns``.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Vle:
     default: int = 0
     names: Names | None = None
     allowed: tuple[int, ...] | None = None
+    ntp64: bool = False
 
 
 @dataclass(frozen=True, slots=True)

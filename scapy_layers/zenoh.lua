@@ -220,6 +220,11 @@ function Z.add_vle(item, field, range, at, stop, lo, hi)
   end
 end
 
+-- Adds the time that a VLE integer stands for: seconds since 1970, and below them the fraction.
+function Z.add_ntp64(item, field, range, at, stop, lo, hi)
+  set_generated(add(item, field, range(at, stop - at), NSTime.new(hi, floor(lo * 1e9 / HIGH))))
+end
+
 -- Reads an integer of fixed size, low byte first.
 function Z.le(raw, at, size, signed)
   local lo, hi = 0, 0
@@ -1214,6 +1219,10 @@ Z.syntax("err.schema", "err_schema", "bytes", "schema")
 Z.syntax("err.data", "err_data", "bytes", "data")
 Z.syntax("unknown_extension.z64", "unknown_extension_z64", "uint64", "z64", base.DEC)
 Z.syntax("unknown_extension.data", "unknown_extension_data", "bytes", "data")
+Z.syntax("put.timestamp_time", "put_timestamp_time", "absolute_time", "time", base.UTC)
+Z.syntax("del.timestamp_time", "del_timestamp_time", "absolute_time", "time", base.UTC)
+Z.syntax("timestamp.timestamp_time", "timestamp_timestamp_time", "absolute_time", "time", base.UTC)
+Z.syntax("stamp.timestamp_time", "stamp_timestamp_time", "absolute_time", "time", base.UTC)
 Z.syntax("unknown_extension", "unknown_extension", "none", "unknown extension")
 Z.syntax("scout", "scout", "none", "SCOUT")
 Z.syntax("hello", "hello", "none", "HELLO")
@@ -1280,7 +1289,8 @@ Z.syntax("query_body", "query_body", "none", "QueryBody")
 
 local byte, sub, find, floor = string.byte, string.sub, string.find, math.floor
 local F, messages, none = Z.fields, Z.messages, {}
-local vle, number, wide, bits_of, add_vle, le, zid = Z.vle, Z.number, Z.wide, Z.bits_of, Z.add_vle, Z.le, Z.zid
+local vle, number, wide, bits_of, add_vle, add_ntp64 = Z.vle, Z.number, Z.wide, Z.bits_of, Z.add_vle, Z.add_ntp64
+local le, zid = Z.le, Z.zid
 local shown, is_utf8, note, fail, cut = Z.shown, Z.is_utf8, Z.refuse, Z.fail, Z.cut
 local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
 local chain, region, body, messages_of = Z.chain, Z.region, Z.body, Z.messages_of
@@ -2460,6 +2470,7 @@ R.put = function(b, m, at, stop)
     if not lo then return cut(b, m, "timestamp", at) end
     m.timestamp = hi == 0 and lo or number(lo, hi)
     if item then add_vle(item, F.put_timestamp, range, at, n, lo, hi) end
+    if item then add_ntp64(item, F.put_timestamp_time, range, at, n, lo, hi) end
     at = n
     lo, hi, start = vle(raw, at, stop)
     if not lo then return cut(b, m, "timestamp_id", at) end
@@ -2572,6 +2583,7 @@ R.del = function(b, m, at, stop)
     if not lo then return cut(b, m, "timestamp", at) end
     m.timestamp = hi == 0 and lo or number(lo, hi)
     if item then add_vle(item, F.del_timestamp, range, at, n, lo, hi) end
+    if item then add_ntp64(item, F.del_timestamp_time, range, at, n, lo, hi) end
     at = n
     lo, hi, start = vle(raw, at, stop)
     if not lo then return cut(b, m, "timestamp_id", at) end
@@ -3200,6 +3212,7 @@ I.timestamp_33.read = function(b, m, at, stop)
   if not lo then return cut(b, m, "timestamp", at) end
   m.timestamp = hi == 0 and lo or number(lo, hi)
   if item then add_vle(item, F.timestamp_timestamp, range, at, n, lo, hi) end
+  if item then add_ntp64(item, F.timestamp_timestamp_time, range, at, n, lo, hi) end
   at = n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "timestamp_id", at) end
@@ -3311,6 +3324,7 @@ I.stamp_37.read = function(b, m, at, stop)
   if not lo then return cut(b, m, "timestamp", at) end
   m.timestamp = hi == 0 and lo or number(lo, hi)
   if item then add_vle(item, F.stamp_timestamp, range, at, n, lo, hi) end
+  if item then add_ntp64(item, F.stamp_timestamp_time, range, at, n, lo, hi) end
   at = n
   lo, hi, start = vle(raw, at, stop)
   if not lo then return cut(b, m, "timestamp_id", at) end

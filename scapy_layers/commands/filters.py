@@ -278,12 +278,6 @@ def _stamp(option: str, text: str) -> int:
     return (past.days * 86_400 + past.seconds) * NS + past.microseconds * 1000
 
 
-def iso(time: int) -> str:
-    """Returns a time in ns as ISO 8601, UTC, to the nanosecond."""
-    seconds, rest = divmod(time, NS)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
-
-
 def _meet(pattern: str, key: str) -> bool:
     from scapy_layers.errors import BadValue
     from scapy_layers.keyexpr import intersects

@@ -6,9 +6,10 @@ import argparse
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from scapy_layers.commands.filters import Filters, add_filters, iso
+from scapy_layers.commands.filters import Filters, add_filters
 from scapy_layers.commands.sources import Source, Sources, add_sources
 from scapy_layers.commands.terminal import Colour, Piece, Screen, Subparsers, add_command, at_least
+from scapy_layers.primitives import iso
 
 if TYPE_CHECKING:
     from scapy_layers.capture import Segment

@@ -216,6 +216,13 @@ class _Syntax:
                     arguments.append(f"0x{named.bits:02x}")
             key = f"{named.layer}_{named.name}"
             yield f'Z.syntax("{named.layer}.{named.name}", "{key}", "{maker}", {", ".join(arguments)})'
+        for key in dict.fromkeys(
+            f"{names.layer_name(layer)}.{one.name}"
+            for layer in (*self._messages.values(), *self._inner)
+            for one in shape.walk(layer.fields)
+            if isinstance(one, shape.Vle) and one.ntp64
+        ):
+            yield f'Z.syntax("{key}_time", "{key.replace(".", "_")}_time", "absolute_time", "time", base.UTC)'
         labels = {names.UNKNOWN_EXTENSION: "unknown extension"}
         for layer in (*self._messages.values(), *self._inner):
             labels.setdefault(names.layer_name(layer), layer.name)
@@ -529,6 +536,10 @@ def _vle(out: _Lines, described: shape.Vle, place: _Place) -> None:
     out(
         f"if {place.item} then add_vle({place.item}, F.{place.layer}_{described.name}, range, at, n, lo, hi) end"
     )
+    if described.ntp64:
+        out(
+            f"if {place.item} then add_ntp64({place.item}, F.{place.layer}_{described.name}_time, range, at, n, lo, hi) end"
+        )
     if described.enforced and described.z < 64:
         out(
             f'if {_above(described.z)} then note(b, m, "Overlong", {path}, at, "more than {described.z} bits") end'
@@ -592,7 +603,8 @@ def _bytes(out: _Lines, described: shape.CountedBytes | shape.Rest, place: _Plac
 _LOCALS = """
 local byte, sub, find, floor = string.byte, string.sub, string.find, math.floor
 local F, messages, none = Z.fields, Z.messages, {}
-local vle, number, wide, bits_of, add_vle, le, zid = Z.vle, Z.number, Z.wide, Z.bits_of, Z.add_vle, Z.le, Z.zid
+local vle, number, wide, bits_of, add_vle, add_ntp64 = Z.vle, Z.number, Z.wide, Z.bits_of, Z.add_vle, Z.add_ntp64
+local le, zid = Z.le, Z.zid
 local shown, is_utf8, note, fail, cut = Z.shown, Z.is_utf8, Z.refuse, Z.fail, Z.cut
 local add, add_le, set_len = TreeItem.add, TreeItem.add_le, TreeItem.set_len
 local chain, region, body, messages_of = Z.chain, Z.region, Z.body, Z.messages_of

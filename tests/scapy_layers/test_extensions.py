@@ -7,8 +7,9 @@ import pytest
 from scapy_layers import shape
 from scapy_layers.catalogue import decode, shapes
 from scapy_layers.codes import Kind
+from scapy_layers.data import Put
 from scapy_layers.errors import BadValue, Overlong, Truncated, UnknownMandatoryExtension
-from scapy_layers.extensions import QoS, QoSLink, TimestampStack, WireExpr
+from scapy_layers.extensions import QoS, QoSLink, Timestamp, TimestampStack, WireExpr
 from scapy_layers.fields import Vle
 from scapy_layers.message import Extension, Extensions, UnknownExtension, extension
 from scapy_layers.network import Push
@@ -96,6 +97,13 @@ def test_bits_of_a_number_are_read_each() -> None:
     assert (qos.F, qos.E, qos.D, qos.priority, qos.reserved6) == (1, 1, 1, 6, 1)
     assert bytes(QoS(F=1, E=1, priority=7)).hex() == "2137"
     assert QoS(raw("21" + "ff" * 9)).reserved6 == (1 << 58) - 1
+
+
+def test_timestamp_is_shown_as_the_time_that_it_stands_for() -> None:
+    shown = Timestamp(timestamp=(1_795_750_764 << 32) + 0xFFFFFFFF, timestamp_id=b"\xbb").show(dump=True)
+    assert "(2026-11-27T03:39:24.999999999Z)" in shown
+    assert "(1970-01-01T00:00:00.500000000Z)" in Put(T=1, timestamp=1 << 31).show(dump=True)
+    assert "(2106-02-07T06:28:15.999999999Z)" in Put(T=1, timestamp=(1 << 64) - 1).show(dump=True)
 
 
 def test_stack_of_timestamps() -> None:

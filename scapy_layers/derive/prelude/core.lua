@@ -172,6 +172,11 @@ function Z.add_vle(item, field, range, at, stop, lo, hi)
   end
 end
 
+-- Adds the time that a VLE integer stands for: seconds since 1970, and below them the fraction.
+function Z.add_ntp64(item, field, range, at, stop, lo, hi)
+  set_generated(add(item, field, range(at, stop - at), NSTime.new(hi, floor(lo * 1e9 / HIGH))))
+end
+
 -- Reads an integer of fixed size, low byte first.
 function Z.le(raw, at, size, signed)
   local lo, hi = 0, 0

@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 
 from scapy_layers.codes import Encoding
 from scapy_layers.data import Del, Err, Put, Query, Reply
-from scapy_layers.extensions import DelAttachment, PutAttachment, QueryAttachment, QueryBody
+from scapy_layers.declarations import DeclareFinal
+from scapy_layers.extensions import DelAttachment, PutAttachment, QueryAttachment, QueryBody, Timestamp
 from scapy_layers.keyexpr import canonical, intersects
 from scapy_layers.message import Message
-from scapy_layers.network import Request, Response
+from scapy_layers.network import Declare, Request, Response
 from scapy_layers.transport import Fragment
 from tests.scapy_layers.lua.parts import VERSIONS, Runtime, part, runtime
 from tests.scapy_layers.lua.wire import (
@@ -348,6 +349,24 @@ def test_attachment_of_rmw_zenoh_has_typed_fields(tmp_path: Path) -> None:
         assert number == "7"
         assert "22:13:20.123456789" in time
         assert gid.replace(":", "") == GID.hex()
+
+
+def test_timestamp_is_shown_as_the_time_that_it_stands_for(tmp_path: Path) -> None:
+    now = 1_795_750_764 << 32
+    put = Put(T=1, timestamp=now + 0xFFFFFFFF, timestamp_id=b"\xbb", data=b"x")
+    talk = (
+        Talk()
+        .open()
+        .frame(
+            push("a", put), Declare(extensions=[Timestamp(timestamp=now + 0x89705F41)], body=DeclareFinal())
+        )
+    )
+    path = talk.save(tmp_path / "t.pcap")
+    (found,) = fields(path, "zenoh.put.timestamp_time", "zenoh.timestamp.timestamp_time", where="zenoh.put")
+    assert "03:39:24.999999999" in found[0]
+    assert "03:39:24.536870911" in found[1]
+    assert count(path, 'zenoh.put.timestamp_time > "2026-11-27 03:39:24.9"') == 1
+    assert count(path, 'zenoh.timestamp.timestamp_time > "2026-11-27 03:39:24.9"') == 0
 
 
 def test_sequence_number_and_time_may_be_negative(tmp_path: Path) -> None:
