@@ -57,6 +57,7 @@ from spark_reports.report import (
     Report,
     RunLine,
     SetInfo,
+    Trend,
 )
 from spark_reports.rows import VERDICTS
 
@@ -90,6 +91,9 @@ _ENDS: Mapping[str, str] = {
     folders.FAILED: "the newest run failed",
     folders.RUNNING: "the newest run has no end",
 }
+
+MOST_NAMED = 2
+"""More nodes than that are counted in the headline, not named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,29 +309,42 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
     if not is_compared(report.sets):
         headline, tone = _state(report, versions[0].counts if versions else {}, where)
         return headline, "bad" if failed else tone
-    judged = _labels(pair for pair in report.sets.pairs if pair.baseline)
-    where = f" on {judged[0]}" if len(judged) == 1 else f" on {len(judged)} nodes"
     fails, fails_alone = _fails(report)
     alone = _alone(report.sets, fails_alone)
-    broken = sum(change.is_news for change in report.changes)
-    fresh = sum(finding.is_news for finding in report.findings)
-    lost = sum(one.kind == "requirement" and not _may_come(one, report) for one in report.lost)
-    slower = sum(trend.status == SLOWER for trend in report.trends)
+    broken = [change for change in report.changes if change.is_news]
+    fresh = [finding for finding in report.findings if finding.is_news]
+    lost = [one for one in report.lost if one.kind == "requirement" and not _may_come(one, report)]
+    slower = [trend for trend in report.trends if trend.status == SLOWER]
     worse = [
-        count(number, noun) for number, noun in ((broken, "new failure"), (fresh, "new finding")) if number
+        count(len(ones), noun) for ones, noun in ((broken, "new failure"), (fresh, "new finding")) if ones
     ]
     if worse:
-        return " and ".join(worse) + where + alone, "bad"
+        return " and ".join(worse) + _on(report.sets, broken, fresh) + alone, "bad"
     weaker = [
-        f"{count(lost, 'requirement')} no longer covered" if lost else "",
-        f"{count(slower, 'measurement')} slower" if slower else "",
+        f"{count(len(lost), 'requirement')} no longer covered" if lost else "",
+        f"{count(len(slower), 'measurement')} slower" if slower else "",
     ]
     if any(weaker):
+        where = _on(report.sets, (*lost, *slower))
         return ", ".join(filter(None, weaker)) + where + alone, "bad" if failed else "mixed"
+    where = _on(report.sets)
     still = f"; {count(fails, 'requirement')} still {'fails' if fails == 1 else 'fail'}" if fails else ""
     tone = "bad" if failed else "mixed" if fails or fails_alone else "good"
     known = "Nothing worse was seen" if _unknown(report) else "Nothing became worse"
     return f"{known}{where}{still}{alone}", tone
+
+
+def _on(sets: SetInfo, worse: Sequence[CheckChange | Lost | Trend] = (), met: Sequence[Finding] = ()) -> str:
+    """Returns on which nodes something became worse, or else which were compared; of many, how many."""
+    keys = {one.key for one in worse}
+    runs = {run_id for finding in met for run_id in finding.by_run}
+    compared = _labels(pair for pair in sets.pairs if pair.baseline)
+    found = _labels(pair for pair in sets.pairs if pair.key in keys or not runs.isdisjoint(pair.candidate))
+    named = found or compared
+    if len(named) <= MOST_NAMED:
+        return f" on {' and '.join(named)}"
+    some = f" of {len(compared)}" if len(named) < len(compared) else ""
+    return f" on {len(named)}{some} nodes"
 
 
 def _may_come(lost: Lost, report: Report) -> bool:

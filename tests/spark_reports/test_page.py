@@ -316,8 +316,28 @@ def test_version_that_is_judged_stands_first_though_its_baseline_ran_later() -> 
     assert page.trends[0].value == judged[-1] != points[-1].value
 
 
-def test_several_nodes_are_counted_in_the_headline() -> None:
+def test_headline_names_two_nodes_and_counts_more_of_them() -> None:
     (pair,) = example_report().sets.pairs
-    other = dataclasses.replace(pair, key="other", node="zenoh-pico client")
-    page = make_page(compared(sets=report.SetInfo(pairs=(pair, other))))
-    assert page.headline.startswith("Nothing became worse on 2 nodes")
+    pairs = tuple(
+        dataclasses.replace(pair, key=name, node=f"{name} client", candidate=(name,)) for name in "abcd"
+    )
+
+    def headline(pairs: tuple[report.Compared, ...], **worse: Any) -> str:
+        return make_page(compared(sets=report.SetInfo(pairs=pairs), **worse)).headline
+
+    assert headline(pairs[:2]).startswith("Nothing became worse on a client 1.3.0 and b client 1.3.0")
+    assert headline(pairs).startswith("Nothing became worse on 4 nodes")
+    broken = next(change for change in example_report().changes if change.is_news)
+    changes = tuple(dataclasses.replace(broken, key=name) for name in "bcd")
+    assert headline(pairs, changes=changes[:1]) == "1 new failure on b client 1.3.0"
+    assert headline(pairs, changes=changes) == "3 new failures on 3 of 4 nodes"
+    met = next(finding for finding in example_report().findings if finding.is_news)
+    met = dataclasses.replace(met, by_run={"d": 1})
+    assert headline(pairs, findings=(met,)) == "1 new finding on d client 1.3.0"
+    assert headline(pairs, changes=changes[:1], findings=(met,)) == (
+        "1 new failure and 1 new finding on b client 1.3.0 and d client 1.3.0"
+    )
+    slower = next(trend for trend in example_report().trends if trend.status == report.SLOWER)
+    assert headline(pairs, trends=(dataclasses.replace(slower, key="c"),)) == (
+        "1 measurement slower on c client 1.3.0"
+    )
