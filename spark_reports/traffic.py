@@ -46,6 +46,16 @@ NS = 1_000_000_000
 
 _AT = ("capture", "connection", "forward", "batch", "pieces", "offset")
 _REFERENCE = ("key_scope", "key_suffix", "mapping")
+KEY_COLUMNS = ",".join(("message", "body", "key_id", *_AT, *_REFERENCE))
+"""What ``columns`` says where only keys are of interest; with ``count`` alike messages come as one then.
+
+::
+
+    counted = captures.option("columns", traffic.KEY_COLUMNS).option("count", "true").load(...).cache()
+    keyed = traffic.keys(counted, traffic.aliases(counted))
+    keyed.groupBy("keyexpr").agg(sf.sum("count"))
+"""
+
 _EXCHANGED = ("request", "response", "response_final")
 
 

@@ -28,7 +28,10 @@ Options:
 ``count``
     ``true``: rows that are alike leave Python as one, with a further column ``count``, which says how many they
     are: ``groupBy("key_scope", "key_suffix").agg(sum("count"))`` is what ``agg(count("*"))`` would be, at a
-    fraction of the cost. Rows with a list or struct in a wanted column cannot be counted.
+    fraction of the cost. Rows with a list or struct in a wanted column cannot be counted. Of ``messages`` with
+    ``batch``, ``pieces`` and ``offset`` those count as one that are alike but for these, with the place of the first,
+    as long as no number of a key is declared or taken back between them: what ``traffic.keys`` says of it holds for
+    all.
 ``pushdown``
     ``true``: filters on ``message``, ``body``, ``capture``, ``connection``, ``packet``, ``time`` and ``time_ns`` are
     applied before rows leave Python; on ``capture`` before a file is opened, on ``message`` and ``body`` before
@@ -80,6 +83,10 @@ TASKS = 16
 _COUNT = pa.field("count", pa.int64())
 
 _ADDRESSES = ("source", "target", "source_zid", "target_zid")
+
+_PLACE = ("batch", "pieces", "offset")
+
+_ALIASING = ("d_keyexpr", "u_keyexpr")
 
 
 @dataclass(frozen=True)
@@ -303,13 +310,13 @@ class CaptureReader(DataSourceReader):
         """
         assert isinstance(partition, Task)
         for path, split in partition.parts:
-            for batch in self._read(path, split):
+            rows: _Rows = _Messages(self, path) if self.options.table == MESSAGES else _Table(self, path)
+            for batch in self._read(rows, path, split):
                 kept = self.bounds.apply(batch)
                 if kept.num_rows:
-                    yield _counted(kept, self.schema) if self.options.count else kept
+                    yield _counted(kept, self.schema, rows.turns) if self.options.count else kept
 
-    def _read(self, path: str, split: scan.Split | None) -> Iterator[pa.RecordBatch]:
-        rows: _Rows = _Messages(self, path) if self.options.table == MESSAGES else _Table(self, path)
+    def _read(self, rows: "_Rows", path: str, split: scan.Split | None) -> Iterator[pa.RecordBatch]:
         columns = rows.columns
         if columns and self.options.mode == FAILFAST:
             columns = columns | {ERRORS: sorted({"kind", "found", "packet", *columns.get(ERRORS, ())})}
@@ -367,10 +374,13 @@ class _Rows(Protocol):
     Attributes:
         columns: Which columns of which tables are needed.
         needs_ends: Who is at the ends of connections is needed as well.
+        turns: Batches in which numbers of keys change, in order, of what was read together; None if rows count as one
+            only where they have the same place.
     """
 
     columns: dict[str, list[str]]
     needs_ends: bool
+    turns: np.ndarray | None
 
     def meet(self, talks: Iterable[scan.Talk]) -> None:
         """Takes note of connections."""
@@ -386,6 +396,7 @@ class _Table:
     """Rows of a table of ``scapy_layers.tables``."""
 
     needs_ends = False
+    turns: np.ndarray | None = None
 
     def __init__(self, reader: CaptureReader, path: str) -> None:
         self._name = reader.options.table
@@ -427,6 +438,11 @@ class _Messages:
         self.columns = {table: messages.fields_for(table, names) for table in needed}
         if self._errors:
             self.columns[ERRORS] = messages.fields_for(ERRORS, names)
+        self.turns: np.ndarray | None = None
+        if reader.options.count and set(_PLACE).issubset(names):
+            self.turns = np.zeros(0, np.int64)
+            for table in _ALIASING:
+                self.columns.setdefault(table, ["batch"])
 
     def _has_body(self, message: str) -> bool:
         return self._bodies is None or any(body in self._bodies for body in messages.BODIES.get(message, ()))
@@ -435,6 +451,9 @@ class _Messages:
         self._links.meet(talks)
 
     def take(self, found: messages.Tables) -> Iterator[pa.RecordBatch]:
+        if self.turns is not None:
+            batches = [found[table].column("batch").to_numpy() for table in _ALIASING if table in found]
+            self.turns = np.sort(np.concatenate([self.turns[:0], *batches]))
         for name in self._wanted:
             if name in found and found[name].num_rows:
                 part = messages.Part(name, found)
@@ -495,15 +514,31 @@ class _Links:
         return self._texts[name].take(pa.array(self._codes[connections] + ~forward))
 
 
-def _counted(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Makes one row of rows that are alike, with their number."""
-    table = pa.Table.from_batches([rows])
-    names = rows.schema.names
-    alike = table.group_by(names, use_threads=False).aggregate([([], "count_all")])
-    columns = {**dict(zip(names, alike.select(names).columns, strict=True)), _COUNT.name: alike["count_all"]}
-    return pa.RecordBatch.from_arrays(
-        [columns[column.name].combine_chunks() for column in schema], schema=schema
+def _counted(rows: pa.RecordBatch, schema: pa.Schema, turns: np.ndarray | None) -> pa.RecordBatch:
+    """Makes one row of rows that are alike, with their number; with turns, those between two of them have one place."""
+    names = [name for name in rows.schema.names if turns is None or name not in _PLACE]
+    table = pa.table([rows.column(name) for name in names], names)
+    if turns is not None:
+        table = table.append_column("turn", pa.array(_turn(rows.column("batch"), turns)))
+    alike = (
+        table.append_column("row", pa.array(np.arange(rows.num_rows)))
+        .group_by(table.schema.names, use_threads=False)
+        .aggregate([("row", "min"), ([], "count_all")])
     )
+    first = rows.take(alike["row_min"].combine_chunks())
+    columns = {
+        **dict(zip(first.schema.names, first.columns, strict=True)),
+        _COUNT.name: alike["count_all"].combine_chunks(),
+    }
+    return pa.RecordBatch.from_arrays([columns[column.name] for column in schema], schema=schema)
+
+
+def _turn(batches: pa.Array, turns: np.ndarray) -> np.ndarray:
+    """Returns a number for each message: the same for those between two turns, one of its own in a batch with one."""
+    mine = pc.fill_null(batches, -1).to_numpy(zero_copy_only=False)
+    behind = np.searchsorted(turns, mine, side="right")
+    within = np.searchsorted(turns, mine) != behind
+    return np.where(within, len(turns) + 1 + np.arange(len(mine)), behind)
 
 
 def _batch(

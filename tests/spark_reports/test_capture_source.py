@@ -16,6 +16,10 @@ from pyspark.sql.datasource import EqualTo, In
 from pyspark.sql.types import StringType, StructField, StructType
 
 from scapy_layers import tables
+from scapy_layers.data import Put
+from scapy_layers.declarations import DeclareKeyExpr, UndeclareKeyExpr
+from scapy_layers.network import Declare, Push
+from scapy_layers.transport import Frame
 from spark_reports import traffic
 from spark_reports.captures import messages
 from spark_reports.captures.capture_source import CaptureReader, CaptureSource, FilteredReader, Options, find
@@ -327,6 +331,48 @@ def test_spark_counts_alike_rows_as_it_counts_rows(spark: SparkSession, tmp_path
     assert {tuple(row) for row in counted.groupBy(*by).agg(sf.sum("count")).collect()} == apart
     assert counted.count() < sum(row[-1] for row in apart)
     assert any(row[-1] > 1 for row in apart)
+
+
+def test_alike_messages_count_as_one_only_between_two_changes_of_numbers(tmp_path: Path) -> None:
+    """A number stands for another key every 1000 messages; once in the midst of a batch."""
+    path = tmp_path / "aliases.pcap"
+    kinds = 24
+
+    def batches() -> Iterator[bytes]:
+        for kind in range(kinds):
+            declared = Declare(body=DeclareKeyExpr(key_id=1, key_suffix=f"key/{kind}"))
+            undeclared = Declare(body=UndeclareKeyExpr(key_id=1))
+            said = Push(key_scope=1, N=1, M=1, key_suffix="/x" * 20, body=Put(data=b"x"))
+            yield bytes(Frame(R=1, sn=1, messages=[declared, said]))
+            yield from [bytes(Frame(R=1, sn=1, messages=[said]))] * 1000
+            yield bytes(Frame(R=1, sn=1, messages=[said, undeclared, said]))
+
+    def frames() -> Iterator[bytes]:
+        opening, seq, back = handshake()
+        yield from opening
+        for batch in batches():
+            data = prefixed(batch)
+            yield frame(data, seq, ack=back)
+            seq += len(data)
+
+    pcap(path, frames())
+    columns = "connection,forward,batch,pieces,offset,message,body,key_scope,key_suffix,mapping"
+    for split in (1 << 20, 1 << 30):
+        reader = reader_of(path, columns=columns, count="true", split=str(split), message="push")
+        found = rows_of(reader)
+        assert sum(row["count"] for row in found) == kinds * 1003
+        many = [row["count"] for row in found if row["count"] > 1]
+        assert sum(many) == kinds * 1000
+        assert len(many) >= kinds
+        assert len(found) == len(many) + 3 * kinds
+        # Where one of them stands is where the first of them does.
+        apart = rows_of(reader_of(path, columns=columns, split=str(split), message="push"))
+        places = {place(row) for row in apart}
+        assert all(place(row) in places for row in found)
+        whole = [batch for row in found if row["count"] > 1 for batch in (row["batch"],)]
+        assert len(set(whole)) == len(whole)
+    # Without all of the place, it is a column like others.
+    assert len(rows_of(reader_of(path, columns="batch", count="true", message="push"))) == kinds * 1002
 
 
 def test_error_in_an_option_is_told_by_spark(spark: SparkSession) -> None:

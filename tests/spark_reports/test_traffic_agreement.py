@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from scapy_layers import capture, names
 from scapy_layers.codes import Kind
@@ -151,6 +152,22 @@ def test_messages_of_every_capture_are_the_same(made: traffic_report.Frames, pas
     )
     assert sorted((passive.messages - found).items(), key=str)[:5] == []
     assert sorted((found - passive.messages).items(), key=str)[:5] == []
+
+
+def test_alike_messages_that_count_as_one_have_the_same_keys(
+    spark: SparkSession, made: traffic_report.Frames, captures: list[Path]
+) -> None:
+    names = [str(path) for path in captures]
+    source = spark.read.format("zenoh")
+    links = traffic.links(source.option("table", "connections").load(names))
+    source = spark.read.format("zenoh").option("count", "true").option("columns", traffic.KEY_COLUMNS)
+    counted = source.load(names).cache()
+    by = ("capture", "message", "body", "keyexpr")
+    keyed = traffic.keys(counted, traffic.aliases(counted, links)).groupBy(*by).agg(sf.sum("count"))
+    apart = made.keyed.groupBy(*by).count()
+    assert Counter(map(tuple, keyed.collect())) == Counter(map(tuple, apart.collect()))
+    assert counted.count() < made.keyed.count()
+    counted.unpersist()
 
 
 def test_requests_of_every_capture_are_the_same(made: traffic_report.Frames, passive: Passive) -> None:
