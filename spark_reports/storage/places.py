@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
@@ -165,8 +166,7 @@ class LocalPlace:
                 _sync(path)
             return
         # Side by side the file system writes its journal once for all of them instead of once for each.
-        with ThreadPoolExecutor(_THREADS) as pool:
-            list(pool.map(_sync, paths))
+        list(_waiting().map(_sync, paths))
 
     def make(self, folder: str) -> None:
         """Makes a folder."""
@@ -286,6 +286,15 @@ class RemotePlace:
 
     def _path(self, path: str) -> str:
         return f"{self._root}/{path}" if path else self._root
+
+
+@cache
+def _waiting() -> ThreadPoolExecutor:
+    """Returns the threads that wait for the disk: to start one takes as long as to write a small file."""
+    return ThreadPoolExecutor(_THREADS, thread_name_prefix="sync")
+
+
+os.register_at_fork(after_in_child=_waiting.cache_clear)
 
 
 def _sync(path: Path) -> None:
