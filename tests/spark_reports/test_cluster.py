@@ -253,7 +253,8 @@ def filling(cluster: Cluster, runs: Path) -> Job:
     """Fills a store with the workers of the cluster, and writes the report ``of-cluster`` beside it."""
     store, out = cluster.folder / "store", cluster.folder / "of-cluster"
     build = (sys.executable, "-m", "spark_reports", "build", runs, "--store", store, "--out", out)
-    return cluster.begin(*build, "--master", cluster.url, *cluster.conf())
+    driver = ("--conf", f"spark.driver.extraJavaOptions={' '.join(cluster.options)}")
+    return cluster.begin(*build, "--master", cluster.url, *cluster.conf(), *driver)
 
 
 @pytest.fixture(scope="module")
