@@ -86,13 +86,19 @@ class Questions:
     ) -> "pa.Table":
         self._say(name)
         frame = make()
-        found = frame.limit(limit + 1).toArrow()
+        found = _answer(frame.limit(limit + 1))
         if found.num_rows > limit:
             self.left_out.add(name)
             # Only now is an order worth its price: which rows are shown must not depend on chance.
             ties = (column for column in frame.columns if column not in first)
-            found = frame.orderBy(*first, *ties).limit(limit).toArrow()
+            found = _answer(frame.orderBy(*first, *ties).limit(limit))
         return found
+
+
+def _answer(frame: DataFrame) -> "pa.Table":
+    # Over Connect toArrow asks for the schema first, for which the server analyses everything once more.
+    at_once = getattr(frame, "_to_table", None)
+    return frame.toArrow() if at_once is None else at_once()[0]
 
 
 def _plain(value: Any) -> Any:
