@@ -36,8 +36,8 @@ class Baseline:
     """What the candidate is compared with.
 
     Attributes:
-        kind: ``previous``: the newest earlier version of the same key, or the earlier runs of the same version where
-            there is but one. ``run`` and ``version``: that one.
+        kind: ``previous``: the newest earlier version of the same key, of those with runs of all tests if the newest has
+            one, or the earlier runs of the same version where there is but one. ``run`` and ``version``: that one.
         name: The run id or the version; empty for ``previous``.
     """
 
@@ -128,7 +128,8 @@ def resolve(runs: Iterable[Mapping[str, Any]], baseline: Baseline) -> list[RunOf
             )
             for age, run in enumerate(newest_first)
         ]
-        _split(mine, baseline)
+        partial = {run["run_id"] for run in newest_first if is_partial(run.get("selection", ""))}
+        _split(mine, baseline, partial)
         roles = {run.set for run in mine}
         versions = {run.place for run in mine if run.set == CANDIDATE}
         judged = [run for one, run in zip(mine, newest_first, strict=True) if one.set == CANDIDATE]
@@ -150,16 +151,10 @@ def frame(spark: SparkSession, runs: Sequence[RunOfSet]) -> DataFrame:
     return spark.createDataFrame(pa.table(columns), SCHEMA)
 
 
-def _split(runs: Sequence[RunOfSet], baseline: Baseline) -> None:
-    """Gives the runs of a key their roles."""
-    newest = max(run.place for run in runs)
+def _split(runs: Sequence[RunOfSet], baseline: Baseline, partial: Collection[str]) -> None:
+    """Gives the runs of a key their roles; some of them are of some tests only."""
     if baseline.kind == PREVIOUS:
-        for run in runs:
-            behind = run.age if newest == 1 else newest - run.place
-            if behind == 0:
-                run.set = CANDIDATE
-            elif newest == 1 or behind == 1:
-                run.set = BASELINE
+        _compare_newest(runs, partial)
         return
     asked = [run for run in runs if _is_asked(run, baseline)]
     if not asked:
@@ -176,6 +171,19 @@ def _split(runs: Sequence[RunOfSet], baseline: Baseline) -> None:
     for run in others[:1] if last is None else later:
         if last is None or run.place == last:
             run.set = CANDIDATE
+
+
+def _compare_newest(runs: Sequence[RunOfSet], partial: Collection[str]) -> None:
+    """Compares the newest version with the one before it, or the newest run of the only one with the others."""
+    newest = max(run.place for run in runs)
+    whole = {run.place for run in runs if run.run_id not in partial}
+    # What a version was not asked can be no news of the next one that was.
+    before = max(whole - {newest} if newest in whole else (), default=newest - 1)
+    for run in runs:
+        if run.place == newest and (newest > 1 or run.age == 0):
+            run.set = CANDIDATE
+        elif newest == 1 or run.place == before:
+            run.set = BASELINE
 
 
 def _is_asked(run: RunOfSet, baseline: Baseline) -> bool:

@@ -121,6 +121,30 @@ def test_candidate_is_a_selection_if_every_run_of_it_left_tests_out(run_row: Run
     assert [run.selected_only for run in sets.resolve([old], sets.Baseline())] == [False]
 
 
+@pytest.mark.parametrize(
+    ("selections", "baseline"),
+    [
+        (("", "-k open", ""), {"r1"}),
+        (("-k open", "", ""), {"r2"}),
+        (("-k open", "-k open", ""), {"r2"}),
+        (("", "-k open", "-k open"), {"r2"}),
+        (("", "-k open", rows.ALL), {"r1"}),
+    ],
+)
+def test_version_with_runs_of_some_tests_only_is_passed_over(
+    run_row: Run, selections: tuple[str, ...], baseline: set[str]
+) -> None:
+    runs = made(
+        *(
+            run_row(f"r{number}", number, node_version=f"1.{number}.0", selection=text)
+            for number, text in enumerate(selections, 1)
+        )
+    )
+    told = roles(runs)
+    assert {name for name, role in told.items() if role == "baseline"} == baseline
+    assert told["r3"] == "candidate"
+
+
 def test_versions_that_are_none_come_in_the_order_in_which_they_were_met(run_row: Run) -> None:
     runs = made(
         run_row("r1", 1, node_version="fbaa"),
