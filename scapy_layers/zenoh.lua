@@ -4326,6 +4326,7 @@ local tcp_next = Field.new("tcp.nxtseq")
 local tcp_length = Field.new("tcp.len")
 local tcp_lost = Field.new("tcp.analysis.lost_segment")
 local tcp_ack = Field.new("tcp.ack")
+local tls = Field.new("tls")
 local FAR = 16777216 -- bytes: what is further ahead is a number that begins anywhere
 local PT_TCP, PT_UDP = 2, 3
 local SETTLED = { "settled1", "settled2" }
@@ -4481,7 +4482,7 @@ end
 
 -- Where in its direction the bytes that came begin, captured or not; nil where that cannot be said (reassembled, decrypted).
 local function position(tvb)
-  local behind = offset_of(tvb) > 0 and value(tcp_next)
+  local behind = offset_of(tvb) > 0 and not tls() and value(tcp_next)
   return behind and behind - tvb:reported_len()
 end
 
@@ -5695,6 +5696,11 @@ function lanes.doubt(numbers)
   numbers.epoch = numbers.epoch + 1
 end
 
+-- Is a number that with which a lane begins, and was nothing in front of it not seen?
+function lanes.is_first(numbers, lane, sn)
+  return numbers.first_epoch == numbers.epoch and sn ~= nil and sn == (numbers.first and numbers.first[lane] or numbers.default)
+end
+
 function lanes.name(lane)
   local priority = (lane - lane % 2) / 2
   return tostring(Z.enums.Priority[priority] or priority) .. (lane % 2 == 1 and " reliable" or " best effort")
@@ -5783,8 +5789,9 @@ end
 -- Judges the number of the next FRAME or FRAGMENT of a lane.
 --   fragment: a piece of a message; begins, ends: it says that it begins with one, it ends with one or gives one up
 --   reorder: messages may overtake each other unharmed, on several links
+--   lossy: messages may be lost on the way; inside: it says that it does not begin with one
 -- Returns whether receivers take it, and what is wrong: the kind of remark and its text.
-function lanes.take(numbers, lane, sn, fragment, begins, ends, reorder)
+function lanes.take(numbers, lane, sn, fragment, begins, ends, reorder, lossy, inside)
   local mask = numbers.mask
   if mask and mask ~= "large" and (type(sn) ~= "number" or sn > mask) then
     return false, "range", "sequence number " .. tostring(sn) .. ", the agreed resolution ends at " .. mask
@@ -5804,7 +5811,13 @@ function lanes.take(numbers, lane, sn, fragment, begins, ends, reorder)
     return true
   end
   -- Real nodes take one number more than they send for a message in fragments, finished or given up.
-  local in_vain = was_fragment and (was_end or begins)
+  local in_vain
+  if lossy then
+    -- Where a message in fragments has to begin or to end, and does not, that was lost.
+    in_vain = was_fragment and was_end and not inside
+  else
+    in_vain = was_fragment and (was_end or begins)
+  end
   if follows(sn, at.last, mask) or (in_vain and follows_next(sn, at.last, mask)) then
     if sn == 0 and not mask and at.last > 0 then
       -- It wrapped, which tells the resolution.
@@ -5900,7 +5913,7 @@ end
 -- Takes note of a FRAME on a lane: returns a remark when an unfinished message there is lost.
 function fragments.interrupt(lane, sn, place)
   local why = lane.chain and lost(lane, place, "a FRAME of the same lane")
-  lane.ended = sn
+  lane.ended, lane.in_fragments = sn, false
   return why
 end
 
@@ -5919,22 +5932,24 @@ local function broken_by(lane, m, first, patch, mask)
 end
 
 -- May a fragment that does not say so begin a message?
-local function may_begin(lane, sn, mask, complete)
+local function may_begin(lane, sn, mask, opens)
   if lane.ended == nil then
-    return complete
+    return opens
   end
-  return lanes.follows(sn, lane.ended, mask) or lanes.follows_next(sn, lane.ended, mask)
+  -- Real nodes take one number more than they send for a message in fragments.
+  return lanes.follows(sn, lane.ended, mask) or (lane.in_fragments and lanes.follows_next(sn, lane.ended, mask))
 end
 
 local function finish(lane, sn)
-  lane.ended = sn
+  lane.ended, lane.in_fragments = sn, true
 end
 
 -- Takes the next fragment of a lane, when it is read for the first time.
 --   patch: agreed version; below 1 First and Drop do not count, when nil they count where they stand
 --   complete: all of the sender was heard so far, so the beginning of the message as well
+--   opens: it is the first on its lane that its sender has said
 -- Returns the bytes of the message when it is complete; a remark about fragments that make none and its kind.
-function fragments.take(lane, session, m, place, packet, patch, mask, complete)
+function fragments.take(lane, session, m, place, packet, patch, mask, complete, opens)
   local sn, more = m.sn, m.M == 1
   if type(sn) ~= "number" then
     return nil
@@ -5954,14 +5969,13 @@ function fragments.take(lane, session, m, place, packet, patch, mask, complete)
   local chain = lane.chain
   if not chain then
     local named = marks and first
-    if not named and ((patch or 0) > 0 or not may_begin(lane, sn, mask, complete)) then
-      if not remark then
-        if not more then
-          finish(lane, sn)
-        end
-        remark = complete and "a fragment of a message that never began" or nil
+    if not named and ((patch or 0) > 0 or not may_begin(lane, sn, mask, opens)) then
+      -- Can nothing be between it and what ended?
+      local sure = complete or (lane.ended ~= nil and lanes.follows(sn, lane.ended, mask))
+      if not more then
+        finish(lane, sn)
       end
-      return nil, remark, "fragment"
+      return nil, remark or (sure and "a fragment of a message that never began" or nil), "fragment"
     end
     chain = begin(lane, session, place, packet)
   end
@@ -6473,10 +6487,20 @@ local function doubt(party)
   lanes.doubt(party.numbers)
 end
 
+-- May fragments have been lost on the way? A number is missing here, or none says where it begins.
+local function may_lack_some()
+  local session = T.session
+  if session.multilink or (session.patch or 0) == 0 then return true end
+  for _, remark in ipairs(T.remarks or {}) do
+    if remark[1] == "loss" or remark[1] == "unordered" then return true end
+  end
+  return false
+end
+
 -- Adds a remark, if there is one, that says that something of the sender was not heard.
 local function missed(kind, text)
   if text then
-    if not T.link.tcp and (kind == "gap" or kind == "old" or (kind == "fragment" and not T.speaker.complete)) then
+    if not T.link.tcp and (kind == "gap" or kind == "old" or (kind == "fragment" and may_lack_some())) then
       kind = "unordered" -- on the way, where nobody knows whose fault it is
     end
     note(kind, text)
@@ -6754,7 +6778,8 @@ local function number(fragment, begins, ends)
         session.qos = true
       end
     end
-    local fresh, kind, text = lanes.take(T.speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink)
+    local fresh, kind, text = lanes.take(T.speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink,
+      not T.link.tcp, fragment and not begins and (session.patch or 0) > 0)
     missed(kind, text)
     if not fresh then
       ignore(true)
@@ -6776,8 +6801,10 @@ local function fragment()
   local lane = number(true, first, drop or m.M ~= 1)
   m.lane_of_fragments, m.whole = lane, nil
   if lane and T.first then
+    local opens = T.talk.inits[T.way.index] ~= nil
+      and lanes.is_first(speaker.numbers, m.priority_number * 2 + m.R, m.sn)
     local whole, remark, kind = fragments.take(lane, session, m, T.place, T.b.number, session.patch,
-      speaker.numbers.mask, speaker.complete)
+      speaker.numbers.mask, speaker.complete, opens)
     missed(kind, remark)
     if whole and (whole:byte() or 0) % 32 < NETWORK_IDS then
       missed("fragment", "the fragments make no network message")

@@ -153,13 +153,19 @@ def _fragment(turn: Turn) -> list[Carried]:
     heard, fragment = turn.heard, turn.heard.message
     first = extension(fragment, extensions.First) is not None
     drop = extension(fragment, extensions.Drop) is not None
-    place = _number(turn, Part(fragment=True, begins=first, ends=drop or not fragment.M))
+    inside = bool(turn.session.patch) and not first
+    place = _number(turn, Part(fragment=True, begins=first, ends=drop or not fragment.M, inside=inside))
     if place is None:
         return []
     piece = Piece(heard.number, fragment.sn, fragment.data, more=bool(fragment.M), first=first, drop=drop)
     speaker = turn.speaker
     whole, remark = turn.memory.fragments.take(
-        place, piece, patch=turn.session.patch, mask=speaker.numbers.mask, complete=speaker.complete
+        place,
+        piece,
+        patch=turn.session.patch,
+        mask=speaker.numbers.mask,
+        complete=speaker.complete,
+        opens=turn.talk.inits[turn.way] is not None and speaker.numbers.is_first(place.lane, fragment.sn),
     )
     _missed(turn, remark)
     if whole is None:
@@ -184,7 +190,8 @@ def _number(turn: Turn, part: Part) -> Place | None:
         elif session.qos is None:
             session.qos = True
     reorder = turn.memory.limits.reorder if session.multilink else 0
-    taken = turn.speaker.numbers.take(lane, fields["sn"], part, reorder=reorder)
+    lossy = not turn.talk.link.tcp
+    taken = turn.speaker.numbers.take(lane, fields["sn"], part, reorder=reorder, lossy=lossy)
     _missed(turn, taken.remark)
     heard.ignored = not taken.fresh
     return Place(session.number, turn.side, lane) if taken.fresh else None
@@ -193,13 +200,20 @@ def _number(turn: Turn, part: Part) -> Place | None:
 def _missed(turn: Turn, remark: Remark | None) -> None:
     """Adds a remark, if there is one, that says that something of the sender was not heard."""
     if remark:
-        on_the_way = {RemarkKind.GAP, RemarkKind.OLD}
-        if not turn.speaker.complete:
-            on_the_way.add(RemarkKind.FRAGMENT)
-        if not turn.talk.link.tcp and remark.kind in on_the_way:
+        if not turn.talk.link.tcp and (
+            remark.kind in {RemarkKind.GAP, RemarkKind.OLD}
+            or (remark.kind is RemarkKind.FRAGMENT and _may_lack_some(turn))
+        ):
             remark = remark._replace(kind=RemarkKind.UNORDERED)
         turn.heard.remarks.append(remark)
         turn.speaker.complete = False
+
+
+def _may_lack_some(turn: Turn) -> bool:
+    """Tells whether fragments may have been lost on the way: a number is missing here, or none says where it begins."""
+    if turn.session.multilink or not turn.session.patch:
+        return True
+    return any(one.kind in {RemarkKind.LOSS, RemarkKind.UNORDERED} for one in turn.heard.remarks)
 
 
 # Requests and interests ---------------------------------------------------------------------------

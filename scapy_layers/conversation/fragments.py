@@ -78,11 +78,12 @@ class Fragments:
         self._all = limits.fragments
         self._most = min(limits.message, limits.fragments)
         self._chains: OrderedDict[Place, _Chain] = OrderedDict()
-        # The last number of what ended on a lane: behind it a message begins, whatever the patch version.
-        self._ends: dict[Place, int] = {}
+        # The last number of what ended on a lane, and whether it was in fragments: behind it a message begins,
+        # whatever the patch version.
+        self._ends: dict[Place, tuple[int, bool]] = {}
 
     def take(
-        self, place: Place, piece: Piece, *, patch: int | None, mask: int | None, complete: bool
+        self, place: Place, piece: Piece, *, patch: int | None, mask: int | None, complete: bool, opens: bool
     ) -> tuple[Whole | None, Remark | None]:
         """Takes the next fragment of a lane.
 
@@ -93,6 +94,7 @@ class Fragments:
                 they stand.
             mask: Largest sequence number, None when it is not known.
             complete: All of the sender was heard so far, so the beginning of the message as well.
+            opens: It is the first on its lane that its sender has said.
 
         Returns:
             The message when it is complete, and a remark about fragments that make none.
@@ -106,8 +108,9 @@ class Fragments:
             return None, remark
         if place not in self._chains:
             named = marks and piece.first
-            if not named and (patch or not self._may_begin(place, piece, mask, complete)):
-                return None, remark or self._astray(place, piece, complete)
+            if not named and (patch or not self._may_begin(place, piece, mask, opens)):
+                astray = self._astray(place, piece, mask, complete)
+                return None, remark or astray
             self._chains[place] = _Chain()
         if over := self._grow(place, piece):
             return None, over
@@ -121,7 +124,7 @@ class Fragments:
     def interrupt(self, place: Place, sn: int) -> Remark | None:
         """Takes note of a FRAME on a lane: an unfinished message there is lost."""
         remark = self._lost(place, "a FRAME of the same lane") if place in self._chains else None
-        self._ends[place] = sn
+        self._ends[place] = sn, False
         return remark
 
     def miss(self, session: int, side: int) -> None:
@@ -152,16 +155,24 @@ class Fragments:
             return "its first fragment is empty"
         return ""
 
-    def _may_begin(self, place: Place, piece: Piece, mask: int | None, complete: bool) -> bool:
+    def _may_begin(self, place: Place, piece: Piece, mask: int | None, opens: bool) -> bool:
         """Tells whether a fragment that does not say so begins a message."""
-        end = self._ends.get(place)
-        return complete if end is None else piece.sn in following(end, mask) | next_but_one(end, mask)
+        if place not in self._ends:
+            return opens
+        end, in_fragments = self._ends[place]
+        # Real nodes take one number more than they send for a message in fragments.
+        return self._is_next(place, piece, mask) or (in_fragments and piece.sn in next_but_one(end, mask))
 
-    def _astray(self, place: Place, piece: Piece, complete: bool) -> Remark | None:
+    def _is_next(self, place: Place, piece: Piece, mask: int | None) -> bool:
+        """Tells whether nothing can be between a fragment and what ended on its lane."""
+        return place in self._ends and piece.sn in following(self._ends[place][0], mask)
+
+    def _astray(self, place: Place, piece: Piece, mask: int | None, complete: bool) -> Remark | None:
         """Passes over a fragment of a message whose beginning is not there."""
+        sure = complete or self._is_next(place, piece, mask)
         if not piece.more:
             self._end(place, piece.sn)
-        if not complete:
+        if not sure:
             return None
         return Remark(RemarkKind.FRAGMENT, "a fragment of a message that never began")
 
@@ -194,7 +205,7 @@ class Fragments:
 
     def _end(self, place: Place, sn: int) -> None:
         self._forget(place)
-        self._ends[place] = sn
+        self._ends[place] = sn, True
 
     def _forget(self, place: Place) -> None:
         chain = self._chains.pop(place, None)

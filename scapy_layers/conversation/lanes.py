@@ -35,11 +35,13 @@ class Part(NamedTuple):
         fragment: A piece of one, else whole ones.
         begins: It says that it begins with a message.
         ends: It ends with one, or gives one up.
+        inside: It says that it does not begin with one.
     """
 
     fragment: bool
     begins: bool
     ends: bool
+    inside: bool = False
 
 
 WHOLE = Part(fragment=False, begins=True, ends=True)
@@ -89,11 +91,17 @@ class Numbers:
         self._first = dict(lanes or {})
         self._first_epoch = self._epoch
 
+    def is_first(self, lane: Lane, sn: int) -> bool:
+        """Tells whether a number is that with which a lane begins, and nothing in front of it went unheard."""
+        return self._first_epoch == self._epoch and self._first.get(lane, self._default_first) == sn
+
     def doubt(self) -> None:
         """Notes that messages were not seen: the next number of every lane is taken as it is."""
         self._epoch += 1
 
-    def take(self, lane: Lane, sn: int, part: Part = WHOLE, *, reorder: int = 0) -> Taken:
+    def take(
+        self, lane: Lane, sn: int, part: Part = WHOLE, *, reorder: int = 0, lossy: bool = False
+    ) -> Taken:
         """Judges the number of the next FRAME or FRAGMENT of a lane.
 
         Args:
@@ -101,6 +109,7 @@ class Numbers:
             sn: Its number.
             part: What it holds.
             reorder: Numbers by which messages may overtake each other unharmed: 0 on one stream.
+            lossy: Messages may be lost on the way: where one that begins or ends in fragments has to be, it was.
         """
         if self.mask is not None and sn > self.mask:
             text = f"sequence number {sn}, the agreed resolution ends at {self.mask}"
@@ -112,7 +121,9 @@ class Numbers:
             at.missing.clear()
             return _FRESH
         # Real nodes take one number more than they send for a message in fragments, finished or given up.
-        in_vain = before.fragment and (before.ends or part.begins)
+        in_vain = before.fragment and (
+            before.ends and not part.inside if lossy else before.ends or part.begins
+        )
         if sn in following(at.last, self.mask) or (in_vain and sn in next_but_one(at.last, self.mask)):
             if sn == 0 and self.mask is None and at.last > 0:
                 # It wrapped, which tells the resolution.

@@ -83,13 +83,16 @@ class Reassembly:
         self.held = 0
         self.doubts = set(doubts)
         self._chains: dict[Lane, _Chain] = {}
-        # The last number of what ended on a lane: behind it a message begins.
-        self._ends: dict[Lane, int] = {}
+        # The last number of what ended on a lane, and whether it was in fragments: behind it a message begins.
+        self._ends: dict[Lane, tuple[int, bool]] = {}
+        # Connections of which not all was looked at: where their lanes stand is not known.
+        self._passed: set[int] = set()
         # Lanes on which the next number counts as it is: what came in front of it was not heard.
         self._unsure: set[Lane] = set()
 
     def replay(self, carried: Iterable[Carried], talks: Mapping[int, Talk], language: Language) -> None:
         """Takes the fragments in front of a part of a capture."""
+        self._passed.update(talks)
         for connection, forward, data in carried:
             message = language.read(Kind.TRANSPORT, TransportId.FRAGMENT, Reader(data))
             if message is None or message.refused:
@@ -116,6 +119,7 @@ class Reassembly:
 
     def passed(self, connections: Collection[int]) -> None:
         """Takes note that the FRAMEs of some connections were not looked at: where lanes stand is not known."""
+        self._passed.update(connections)
         for lane in [lane for lane in self._ends if lane[0] in connections]:
             del self._ends[lane]
 
@@ -124,6 +128,7 @@ class Reassembly:
         for lane in [lane for lane in self._chains if lane[0] == connection]:
             self._drop(lane)
         self.passed((connection,))
+        self._passed.remove(connection)
         self._unsure = {lane for lane in self._unsure if lane[0] != connection}
 
     def take(self, part: Part, talk: Talk | None) -> Whole | None:
@@ -136,7 +141,7 @@ class Reassembly:
         if self._is_ignored(part, bits, talk):
             return None
         if part.data is None:
-            self._end(lane, sn)
+            self._end(lane, sn, in_fragments=False)
             return None
         if chain is not None and (
             (part.first and patch != 0) or not _follows(sn, chain.last, bits) or (patch and not chain.size)
@@ -172,7 +177,7 @@ class Reassembly:
 
     def _last(self, lane: Lane, bits: int | None, talk: Talk | None) -> int | None:
         """Returns the number in front of the next message of a lane; None when that is not known."""
-        end = self._ends.get(lane)
+        end = self._ends[lane][0] if lane in self._ends else None
         if end is not None or talk is None or bits is None or lane[:2] in self.doubts:
             return end
         start = talk.starts[int(not lane[1])]
@@ -180,13 +185,15 @@ class Reassembly:
 
     def _may_begin(self, lane: Lane, sn: int, bits: int | None, talk: Talk | None) -> bool:
         """Tells whether a fragment that does not say so begins a message."""
-        end = self._ends.get(lane)
-        if end is not None:
+        if lane in self._ends:
+            end, in_fragments = self._ends[lane]
             # Real nodes take one number more than they send for a message in fragments.
-            return _follows(sn, end, bits) or any(_follows(sn, one, bits) for one in _after(end, bits))
+            later = _after(end, bits) if in_fragments else ()
+            return _follows(sn, end, bits) or any(_follows(sn, one, bits) for one in later)
         index = int(not lane[1])
-        heard = talk is not None and talk.opened[index] and talk.inits[index] is not None
-        return heard and lane[:2] not in self.doubts
+        if talk is None or not talk.opened[index] or talk.inits[index] is None or lane[:2] in self.doubts:
+            return False
+        return lane[0] in self._passed or talk.starts[index] == sn
 
     def _grow(self, lane: Lane, chain: _Chain, part: Part) -> None:
         assert part.data is not None
@@ -200,9 +207,9 @@ class Reassembly:
         while self.held > ALL:
             self._drop(next(iter(self._chains)))
 
-    def _end(self, lane: Lane, sn: int) -> None:
+    def _end(self, lane: Lane, sn: int, *, in_fragments: bool = True) -> None:
         self._drop(lane)
-        self._ends[lane] = sn
+        self._ends[lane] = sn, in_fragments
 
     def _drop(self, lane: Lane) -> None:
         chain = self._chains.pop(lane, None)

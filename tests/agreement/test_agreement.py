@@ -24,6 +24,7 @@ from scapy_layers.tshark import is_there
 from tests.agreement import generate
 from tests.agreement.joined import joined, lossy
 from tests.robustness.tshark import capture_of
+from tests.scapy_layers.lua.made import lossy_datagrams, save
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 
@@ -90,6 +91,14 @@ def test_capture_with_lost_segments_is_read_alike(name: str, seed: int, size: in
     path.write_bytes(lossy(whole, size, 0.03, seed))
     read = read_capture(path)
     assert sum(unit.kind is UnitKind.BATCH for unit in read.units) > 10
+    assert_agreement(read)
+
+
+@pytest.mark.parametrize("patch", [0, 1])
+@pytest.mark.parametrize("vain", [0, 1])
+def test_datagrams_with_fragments_that_are_lost_are_read_alike(patch: int, vain: int, tmp_path: Path) -> None:
+    read = read_capture(save(tmp_path / "made.pcap", *lossy_datagrams(patch, vain)))
+    assert sum(unit.kind is UnitKind.NETWORK for unit in read.units) > 10
     assert_agreement(read)
 
 

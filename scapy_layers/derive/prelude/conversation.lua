@@ -161,10 +161,20 @@ local function doubt(party)
   lanes.doubt(party.numbers)
 end
 
+-- May fragments have been lost on the way? A number is missing here, or none says where it begins.
+local function may_lack_some()
+  local session = T.session
+  if session.multilink or (session.patch or 0) == 0 then return true end
+  for _, remark in ipairs(T.remarks or {}) do
+    if remark[1] == "loss" or remark[1] == "unordered" then return true end
+  end
+  return false
+end
+
 -- Adds a remark, if there is one, that says that something of the sender was not heard.
 local function missed(kind, text)
   if text then
-    if not T.link.tcp and (kind == "gap" or kind == "old" or (kind == "fragment" and not T.speaker.complete)) then
+    if not T.link.tcp and (kind == "gap" or kind == "old" or (kind == "fragment" and may_lack_some())) then
       kind = "unordered" -- on the way, where nobody knows whose fault it is
     end
     note(kind, text)
@@ -442,7 +452,8 @@ local function number(fragment, begins, ends)
         session.qos = true
       end
     end
-    local fresh, kind, text = lanes.take(T.speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink)
+    local fresh, kind, text = lanes.take(T.speaker.numbers, name, m.sn, fragment, begins, ends, session.multilink,
+      not T.link.tcp, fragment and not begins and (session.patch or 0) > 0)
     missed(kind, text)
     if not fresh then
       ignore(true)
@@ -464,8 +475,10 @@ local function fragment()
   local lane = number(true, first, drop or m.M ~= 1)
   m.lane_of_fragments, m.whole = lane, nil
   if lane and T.first then
+    local opens = T.talk.inits[T.way.index] ~= nil
+      and lanes.is_first(speaker.numbers, m.priority_number * 2 + m.R, m.sn)
     local whole, remark, kind = fragments.take(lane, session, m, T.place, T.b.number, session.patch,
-      speaker.numbers.mask, speaker.complete)
+      speaker.numbers.mask, speaker.complete, opens)
     missed(kind, remark)
     if whole and (whole:byte() or 0) % 32 < NETWORK_IDS then
       missed("fragment", "the fragments make no network message")

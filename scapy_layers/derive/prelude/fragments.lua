@@ -74,7 +74,7 @@ end
 -- Takes note of a FRAME on a lane: returns a remark when an unfinished message there is lost.
 function fragments.interrupt(lane, sn, place)
   local why = lane.chain and lost(lane, place, "a FRAME of the same lane")
-  lane.ended = sn
+  lane.ended, lane.in_fragments = sn, false
   return why
 end
 
@@ -93,22 +93,24 @@ local function broken_by(lane, m, first, patch, mask)
 end
 
 -- May a fragment that does not say so begin a message?
-local function may_begin(lane, sn, mask, complete)
+local function may_begin(lane, sn, mask, opens)
   if lane.ended == nil then
-    return complete
+    return opens
   end
-  return lanes.follows(sn, lane.ended, mask) or lanes.follows_next(sn, lane.ended, mask)
+  -- Real nodes take one number more than they send for a message in fragments.
+  return lanes.follows(sn, lane.ended, mask) or (lane.in_fragments and lanes.follows_next(sn, lane.ended, mask))
 end
 
 local function finish(lane, sn)
-  lane.ended = sn
+  lane.ended, lane.in_fragments = sn, true
 end
 
 -- Takes the next fragment of a lane, when it is read for the first time.
 --   patch: agreed version; below 1 First and Drop do not count, when nil they count where they stand
 --   complete: all of the sender was heard so far, so the beginning of the message as well
+--   opens: it is the first on its lane that its sender has said
 -- Returns the bytes of the message when it is complete; a remark about fragments that make none and its kind.
-function fragments.take(lane, session, m, place, packet, patch, mask, complete)
+function fragments.take(lane, session, m, place, packet, patch, mask, complete, opens)
   local sn, more = m.sn, m.M == 1
   if type(sn) ~= "number" then
     return nil
@@ -128,14 +130,13 @@ function fragments.take(lane, session, m, place, packet, patch, mask, complete)
   local chain = lane.chain
   if not chain then
     local named = marks and first
-    if not named and ((patch or 0) > 0 or not may_begin(lane, sn, mask, complete)) then
-      if not remark then
-        if not more then
-          finish(lane, sn)
-        end
-        remark = complete and "a fragment of a message that never began" or nil
+    if not named and ((patch or 0) > 0 or not may_begin(lane, sn, mask, opens)) then
+      -- Can nothing be between it and what ended?
+      local sure = complete or (lane.ended ~= nil and lanes.follows(sn, lane.ended, mask))
+      if not more then
+        finish(lane, sn)
       end
-      return nil, remark, "fragment"
+      return nil, remark or (sure and "a fragment of a message that never began" or nil), "fragment"
     end
     chain = begin(lane, session, place, packet)
   end

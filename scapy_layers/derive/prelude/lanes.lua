@@ -66,6 +66,11 @@ function lanes.doubt(numbers)
   numbers.epoch = numbers.epoch + 1
 end
 
+-- Is a number that with which a lane begins, and was nothing in front of it not seen?
+function lanes.is_first(numbers, lane, sn)
+  return numbers.first_epoch == numbers.epoch and sn ~= nil and sn == (numbers.first and numbers.first[lane] or numbers.default)
+end
+
 function lanes.name(lane)
   local priority = (lane - lane % 2) / 2
   return tostring(Z.enums.Priority[priority] or priority) .. (lane % 2 == 1 and " reliable" or " best effort")
@@ -154,8 +159,9 @@ end
 -- Judges the number of the next FRAME or FRAGMENT of a lane.
 --   fragment: a piece of a message; begins, ends: it says that it begins with one, it ends with one or gives one up
 --   reorder: messages may overtake each other unharmed, on several links
+--   lossy: messages may be lost on the way; inside: it says that it does not begin with one
 -- Returns whether receivers take it, and what is wrong: the kind of remark and its text.
-function lanes.take(numbers, lane, sn, fragment, begins, ends, reorder)
+function lanes.take(numbers, lane, sn, fragment, begins, ends, reorder, lossy, inside)
   local mask = numbers.mask
   if mask and mask ~= "large" and (type(sn) ~= "number" or sn > mask) then
     return false, "range", "sequence number " .. tostring(sn) .. ", the agreed resolution ends at " .. mask
@@ -175,7 +181,13 @@ function lanes.take(numbers, lane, sn, fragment, begins, ends, reorder)
     return true
   end
   -- Real nodes take one number more than they send for a message in fragments, finished or given up.
-  local in_vain = was_fragment and (was_end or begins)
+  local in_vain
+  if lossy then
+    -- Where a message in fragments has to begin or to end, and does not, that was lost.
+    in_vain = was_fragment and was_end and not inside
+  else
+    in_vain = was_fragment and (was_end or begins)
+  end
   if follows(sn, at.last, mask) or (in_vain and follows_next(sn, at.last, mask)) then
     if sn == 0 and not mask and at.last > 0 then
       -- It wrapped, which tells the resolution.

@@ -26,6 +26,7 @@ local tcp_next = Field.new("tcp.nxtseq")
 local tcp_length = Field.new("tcp.len")
 local tcp_lost = Field.new("tcp.analysis.lost_segment")
 local tcp_ack = Field.new("tcp.ack")
+local tls = Field.new("tls")
 local FAR = 16777216 -- bytes: what is further ahead is a number that begins anywhere
 local PT_TCP, PT_UDP = 2, 3
 local SETTLED = { "settled1", "settled2" }
@@ -181,7 +182,7 @@ end
 
 -- Where in its direction the bytes that came begin, captured or not; nil where that cannot be said (reassembled, decrypted).
 local function position(tvb)
-  local behind = offset_of(tvb) > 0 and value(tcp_next)
+  local behind = offset_of(tvb) > 0 and not tls() and value(tcp_next)
   return behind and behind - tvb:reported_len()
 end
 

@@ -566,6 +566,43 @@ def test_chain_with_a_hole_is_lost() -> None:
     assert (names(heard), kinds(heard)) == (["FRAGMENT"], [RemarkKind.GAP, RemarkKind.FRAGMENT])
 
 
+def datagrams(*extensions: Extension) -> Pair:
+    pair = Pair(tcp=False)
+    assert not kinds(pair.handshake(*extensions))
+    return pair
+
+
+@pytest.mark.parametrize("patch", [0, 1])
+def test_datagram_of_a_fragment_that_is_lost_is_the_fault_of_nobody(patch: int) -> None:
+    whole = bytes(put("a/b"))
+    said = [
+        fragment(10, whole[:4], first=bool(patch)),
+        fragment(11, whole[4:], more=False),
+        frame(12, put("c")),
+        fragment(13, whole[:4], first=bool(patch)),
+        fragment(14, whole[4:6]),
+        fragment(15, whole[6:], more=False),
+        fragment(16, whole[:4], first=bool(patch)),
+        fragment(17, whole[4:], more=False),
+        frame(18, put("c")),
+    ]
+    for lost in range(len(said)):
+        pair = datagrams(Patch(patch=patch))
+        heard = [one for index, message in enumerate(said) if index != lost for one in pair.say(message)]
+        assert set(kinds(heard)) <= {RemarkKind.UNORDERED}, lost
+
+
+def test_what_a_sender_leaves_undone_behind_a_lost_datagram_is_its_fault() -> None:
+    pair = datagrams(Patch(patch=1))
+    pair.say(frame(10, put("a")))
+    assert kinds(pair.say(frame(12, put("a")))) == [RemarkKind.UNORDERED]
+    assert kinds(pair.say(fragment(13, b"\x1d", first=True))) == []
+    assert kinds(pair.say(fragment(14, b"\x1d", first=True))) == [RemarkKind.FRAGMENT]
+    assert kinds(pair.say(frame(15, put("a")))) == [RemarkKind.FRAGMENT]
+    assert kinds(pair.say(fragment(16, b"\x1d", more=False))) == [RemarkKind.FRAGMENT]
+    assert kinds(pair.say(fragment(17, b"\x04", more=False, first=True))) == [RemarkKind.FRAGMENT]
+
+
 def test_fragments_that_make_no_message_are_told() -> None:
     pair = opened(Patch(patch=1))
     assert kinds(pair.say(fragment(10, b"\x04", more=False, first=True))) == [RemarkKind.FRAGMENT]

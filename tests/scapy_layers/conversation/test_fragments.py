@@ -32,7 +32,9 @@ class Receiver:
         piece = Piece(self.packet, sn, data, more="." not in marks, first="F" in marks, drop="D" in marks)
         place = Place(0, 0, lane)
         mask = MASK if self.complete else None
-        whole, remark = self.fragments.take(place, piece, patch=self.patch, mask=mask, complete=self.complete)
+        whole, remark = self.fragments.take(
+            place, piece, patch=self.patch, mask=mask, complete=self.complete, opens=self.complete
+        )
         if whole:
             self.messages.append(whole.data)
             self.pieces.append(whole.pieces)
@@ -123,6 +125,16 @@ def test_message_behind_a_frame_may_begin_without_first() -> None:
     assert receiver.messages == [b"ab"]
 
 
+def test_number_is_left_out_behind_fragments_only() -> None:
+    assert Receiver(0).take(5, b"end", ".").take(7, b"a", ".").messages == [b"end", b"a"]
+    assert Receiver(0).frame(5).take(7, b"a", ".").messages == []
+
+
+def test_message_behind_one_that_lacks_a_piece_may_begin_without_first() -> None:
+    receiver = Receiver(0).frame(5).take(6, b"a").take(8, b"c", ".").take(9, b"d").take(10, b"e", ".")
+    assert receiver.messages == [b"de"]
+
+
 def test_fragment_far_behind_what_was_heard_last_begins_nothing() -> None:
     receiver = (
         Receiver(0, complete=False).frame(5).take(50, b"middle").take(51, b"end", ".").take(52, b"a", ".")
@@ -150,11 +162,11 @@ def test_oldest_message_goes_when_there_are_too_many() -> None:
     fragments = Fragments(Limits(message=10_000, fragments=10_000))
     for session in range(50):
         piece = Piece(session, 1, bytes(1000), more=True, first=True, drop=False)
-        fragments.take(Place(session, 0, LANE), piece, patch=1, mask=MASK, complete=True)
+        fragments.take(Place(session, 0, LANE), piece, patch=1, mask=MASK, complete=True, opens=True)
         assert fragments.held <= 10_000
     assert fragments.forgotten == 41
     last = Piece(60, 2, b"x", more=False, first=False, drop=False)
-    whole, _ = fragments.take(Place(49, 0, LANE), last, patch=1, mask=MASK, complete=True)
+    whole, _ = fragments.take(Place(49, 0, LANE), last, patch=1, mask=MASK, complete=True, opens=True)
     assert whole is not None
     assert len(whole.data) == 1001
 

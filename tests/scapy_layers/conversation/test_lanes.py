@@ -118,6 +118,26 @@ def test_number_taken_in_vain_for_a_message_in_fragments_is_no_gap(
         assert kind(numbers, first + 3 & 0x7F, after) is RemarkKind.GAP
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (LAST, WHOLE, None),
+        (LAST, FIRST, None),
+        (LAST, MIDDLE, None),
+        (LAST, MIDDLE._replace(inside=True), RemarkKind.GAP),
+        (MIDDLE, FIRST, RemarkKind.GAP),
+        (MIDDLE, WHOLE, RemarkKind.GAP),
+    ],
+)
+def test_number_of_what_was_lost_on_the_way_is_not_taken_in_vain(
+    before: Part, after: Part, expected: RemarkKind | None
+) -> None:
+    numbers = started(first=0)
+    numbers.take(RELIABLE, 0, before, lossy=True)
+    remark = numbers.take(RELIABLE, 2, after, lossy=True).remark
+    assert (remark and remark.kind) is expected
+
+
 @given(
     st.sampled_from(MASKS),
     st.integers(0, 1 << 32),

@@ -112,6 +112,24 @@ class Talk:
         self.packed = self.prefix == 2 and any(isinstance(one, Compression) for one in own)
 
 
+class Datagrams(Talk):
+    """What two nodes say over UDP."""
+
+    def say(self, *messages: Message | bytes, back: bool = False) -> None:
+        """One batch in a datagram of its own."""
+        self.raw(b"".join(map(bytes, messages)), back=back)
+
+    def raw(self, data: bytes, *, back: bool = False, flags: int = 0) -> None:
+        """A datagram; none for what TCP begins with."""
+        if flags:
+            return
+        ends = (7447, self._port) if back else (self._port, 7447)
+        here, there = bytes([10, 0, 0, 1 + back]), bytes([10, 0, 0, 2 - back])
+        udp = struct.pack(">HHHH", *ends, 8 + len(data), 0)
+        ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0, 28 + len(data), 1, 0, 64, 17, 0, here, there)
+        self.packets.append(bytes(12) + b"\x08\0" + ip + udp + data)
+
+
 def save(path: Path, *talks: Talk, step: int = 1) -> Path:
     """Writes what was said as a pcap, so many milliseconds between packets."""
     parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1)]
@@ -142,6 +160,47 @@ def alias(number: int, key: str, scope: int = 0) -> Declare:
 
 
 # Anything -----------------------------------------------------------------------------------------
+
+
+def lossy_datagrams(patch: int, vain: int) -> list[Talk]:
+    """Sessions over UDP with messages in fragments, of which datagrams are lost.
+
+    Args:
+        patch: What the sessions agree on.
+        vain: How many numbers their senders leave out behind a message in fragments. One of ten they do not end.
+    """
+    random = Random(patch * 2 + vain)
+    talks: list[Talk] = []
+    for port in range(50_000, 50_020):
+        talk, sn = Datagrams(port), 10
+        talk.handshake(Patch(patch=patch))
+        for _ in range(12):
+            said: list[Message] = [frame(sn, put("c"))]
+            if random.random() < 0.6:
+                said = _in_fragments(sn, put("a/b" * random.randint(1, 5)), random.choice([3, 5, 9]), patch)
+                sn += vain
+                if random.random() < 0.1:
+                    del said[-1]
+            sn += len(said)
+            for one in said:
+                (talk.lose if random.random() < 0.08 else talk.say)(one)
+        talks.append(talk)
+    return talks
+
+
+def _in_fragments(sn: int, message: Message, size: int, patch: int) -> list[Message]:
+    whole = bytes(message)
+    parts = [whole[at : at + size] for at in range(0, len(whole), size)]
+    return [
+        Fragment(
+            R=1,
+            M=int(index < len(parts) - 1),
+            sn=sn + index,
+            extensions=[First()] if patch and not index else [],
+            data=part,
+        )
+        for index, part in enumerate(parts)
+    ]
 
 
 class Anything:

@@ -36,7 +36,17 @@ from scapy_layers.extensions import (
 )
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
-from tests.scapy_layers.lua.made import COOKIE, ZIDS, Anything, Talk, alias, frame, put, save
+from tests.scapy_layers.lua.made import (
+    COOKIE,
+    ZIDS,
+    Anything,
+    Talk,
+    alias,
+    frame,
+    lossy_datagrams,
+    put,
+    save,
+)
 from tests.scapy_layers.scan.heard import packets, written
 
 PCAPS = Path(__file__).parents[3] / "pcaps"
@@ -458,6 +468,20 @@ def test_message_in_fragments_of_which_the_capture_lacks_some_raises_no_alarm(
     talk.lose(Fragment(R=1, sn=11, data=whole[4:]))
     talk.say(then)
     assert _experts(_of(tmp_path, talk)) == []
+
+
+@pytest.mark.parametrize("patch", [0, 1])
+@pytest.mark.parametrize("vain", [0, 1])
+def test_datagrams_with_fragments_that_are_lost_are_taken_as_the_layers_take_them(
+    patch: int, vain: int, tmp_path: Path
+) -> None:
+    made = save(tmp_path / "made.pcap", *lossy_datagrams(patch, vain))
+    pairs = _matched(tshark(made, "-2", "-Y", "zenoh"), heard(made))
+    _check_remarks(pairs)
+    _check_fragments(pairs)
+    said = {kind for told, _ in pairs for kind in told.experts}
+    assert "unordered" in said
+    assert ("fragment" in said) == (patch == 1 and vain == 0)
 
 
 def test_first_of_two_passes_without_fields_raises_no_alarm_for_what_is_lost(tmp_path: Path) -> None:

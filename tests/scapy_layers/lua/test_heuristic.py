@@ -531,3 +531,24 @@ def test_batches_inside_tls_are_read_with_the_keys(tmp_path: Path, certificate: 
     assert values(path, "zenoh.push.key_suffix", options=with_keys) == ["demo/a"]
     assert count(path, "zenoh.init && tls", *with_keys) == 2
     assert values(path, "zenoh.push.key_suffix", options=("-2", *with_keys)) == ["demo/a"]
+
+
+@needs_tshark
+@pytest.mark.parametrize("passes", [(), ("-2",)], ids=["one pass", "two passes"])
+def test_batch_behind_one_that_began_in_another_record_follows_it(
+    tmp_path: Path, certificate: Path, passes: tuple[str, ...]
+) -> None:
+    keys = tmp_path / "keys.log"
+    link = Ciphered(Talk(), certificate, keys)
+    link.say(prefixed(SYN))
+    link.say(prefixed(ACK), back=True)
+    link.say(prefixed(Open(lease=10_000, initial_sn=1, cookie=b"cookie--")))
+    link.say(prefixed(Open(A=1, lease=10_000, initial_sn=1)), back=True)
+    first, other = (prefixed(Frame(R=1, sn=sn, messages=[PUT])) for sn in (1, 3))
+    link.say(first[:10])
+    link.say(first[10:] + other)
+    path = link.talk.save(tmp_path / "t.pcap")
+    options = ("-o", f"tls.keylog_file:{keys}", *passes)
+    assert count(path, "zenoh.push", *options) == 1
+    # Nothing is missing in front of the other one that could have had number 2.
+    assert count(path, "zenoh.expert.gap", *options) == 1

@@ -282,7 +282,7 @@ def finished(version: str) -> Runtime:
         lane, other = { chains = Z.memory.history() }, { chains = Z.memory.history() }
         function take(lane, sn, more, place, data, first)
           local m = { sn = sn, M = more and 1 or 0, data = data, ext = { first = first and {} or nil } }
-          return Z.fragments.take(lane, {}, m, place, place, 1, 127, true)
+          return Z.fragments.take(lane, {}, m, place, place, 1, 127, true, true)
         end
         function again(lane, place, data)
           local chain = Z.fragments.at(lane, place)
