@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import select
+import signal
 import socket
 import tempfile
 import time
@@ -83,6 +84,12 @@ HANDLES = ("descriptors", "threads", "children")
 
 BUSY_SHARE = 0.5
 """So much of a processor is not used by a node that is asked nothing."""
+
+ENDING_SECONDS = 10.0
+"""So long a process may take to end that is asked to: a sanitizer looks through all of its memory first."""
+
+FATAL = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
+"""What a process dies of by its own fault; a shell ends with 128 and the number."""
 
 GREETING, KEPT = "{size}0109f2{zid}", "{size}04"
 OWED: dict[str, tuple[tuple[str, ...], float | None]] = {
@@ -474,6 +481,8 @@ class Replay:
             return self._more(harm, before)
         if harm == "overdue":
             return self.node.death() or self.node.problem(PATIENCE) or self._overdue()
+        if harm == "unclean":
+            return self._unclean()
         # A node that dies stops serving first, and may take its time to die; or it dies of what others send now.
         began = time.monotonic()
         lost = canary.lost(common=harm == "disturbed") if canary else ""
@@ -531,6 +540,21 @@ class Replay:
                 elif time.monotonic() - began > seconds:
                     return f"{what} does not come in {seconds:g} s on a link on which nothing is said"
         return ""
+
+    def _unclean(self) -> str:
+        """Asks the process to end; returns what it dies of by its own fault, and what it says has failed, or nothing."""
+        if self.node.pid is None:
+            raise unittest.SkipTest("needs a node that is started for it")
+        if died := self.node.death():
+            return died
+        self.node.complaints()
+        self.node.dismiss()
+        _ends_within(self.node.pid, ENDING_SECONDS)
+        death = self.node.death()
+        codes = [f"exit code {128 + signal.Signals[name]}" for name in FATAL]
+        fatal = death if death.endswith((*FATAL, *codes)) else ""
+        said = self.node.complaints()
+        return "asked to end: " + "; ".join(filter(None, [fatal, said])) if fatal or said else ""
 
     def _more(self, harm: str, before: dict[str, float]) -> str:
         now = self._figures()

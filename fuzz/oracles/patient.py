@@ -76,6 +76,9 @@ SMALLEST = 8
 AWAKE, OVERSLEPT = 8, 0.02
 """So many naps show whether the machine is busy: when one of them takes so many seconds longer than asked."""
 
+ENDING = "its end"
+"""What is owed by a process that is asked to end; see ``Patient.owed``."""
+
 REST_STEP = 0.5
 """Seconds between two looks at the sessions of ours while the node is left alone."""
 
@@ -243,12 +246,23 @@ class Patient:
         """Waits for what is owed to a link on which nothing is said, from now on; returns an objection if it is overdue.
 
         Args:
-            place: What is owed.
+            place: What is owed; ``ENDING`` asks the process to end.
         """
+        if place == ENDING:
+            return self.ending()
         if self.vigil is None:
             return None
         self.vigil.wait(place, self.rest)
         return self.words() or ORACLES["silence"].look(self, None)
+
+    def ending(self) -> Objection | None:
+        """Asks the process to end, and looks how it does that; it is no use behind this."""
+        return ORACLES["ending"].look(self, None)
+
+    def ended_within(self, seconds: float) -> bool:
+        """Waits for the exit of the process; tells whether it came."""
+        with _Exit(self.node.pid) as exited:
+            return exited.wait(seconds)
 
     def _measure(self) -> None:
         """Learns how long a fresh node takes."""

@@ -284,6 +284,11 @@ FAULTS: dict[str, Fault] = {
             )
         ),
     ),
+    "farewell": Fault(
+        "aborts when it is asked to end, behind the end of a queryable with a high id",
+        ("unclean",),
+        in_session(declared(UndeclareQueryable(entity_id=U16))),
+    ),
     "sometimes": Fault(
         "aborts at the end of the highest token, one time in three",
         ("crash",),

@@ -891,6 +891,10 @@ def mute(node: Node, link: Link) -> None:
     link.mute = True
 
 
+def farewell(node: Node, link: Link) -> None:
+    signal.signal(signal.SIGTERM, lambda number, frame: os.abort())
+
+
 def take_away(node: Node, link: Link) -> None:
     """The end of a subscriber ends those of others with the same key."""
     key = link.declared["SUBSCRIBER"].get(link.noted)
@@ -962,6 +966,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
     "mute": (Planted("DECLARE.3", at_least(U16), mute),),
     "undecodable": (Planted("INTEREST.3", at_least(U16), undecodable),),
+    "farewell": (Planted("U_QUERYABLE.id", at_least(U16), farewell),),
     "sometimes": (Planted("U_TOKEN.id", at_least(U32), sometimes),),
     "exit0": (Planted("ERR.encoding", at_least(1 << 17), lambda node, link: os._exit(0)),),
 }
