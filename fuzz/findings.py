@@ -75,6 +75,7 @@ SPOILT = frozenset(
         Wrong.REPLY_CHANGED,
         Wrong.REPLY_ASTRAY,
         Wrong.MISNUMBERED,
+        Wrong.UNASKED,
         Wrong.COMMON_CHANGED,
         Wrong.COMMON_TWICE,
     }

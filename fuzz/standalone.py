@@ -25,7 +25,7 @@ from conformance.config import UNIX, Locator, RunConfig, prepare_run_dir
 from conformance.errors import HarnessError, LinkFailed, LocalError, NotApplicable, Unmet
 from conformance.link.tls import client_context
 from conformance.nodes import Node, node_of
-from conformance.observe import History
+from conformance.observe import Direction, History
 from conformance.session.lanes import Consecutive
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
@@ -674,8 +674,21 @@ class Canary:
                     self._judge(bytes(getattr(push.body, "data", b"")))
 
     def _count(self) -> None:
-        """Sees whether the numbers of what came follow one another."""
+        """Sees whether the numbers of what came follow one another, and whether it was asked for."""
         for link, history in self._histories:
+            sent = (
+                one for one in history.observations if (one.link, one.direction) == (link, Direction.SENT)
+            )
+            asked = {
+                inside.request_id
+                for one in sent
+                for message in one.contents.messages
+                for inside in getattr(message, "messages", None) or ()
+                if isinstance(inside, Request)
+            }
+            came = (seen.message for seen in history.received(link))
+            if any(isinstance(one, Response | ResponseFinal) and one.request_id not in asked for one in came):
+                self._note("unasked", "a session receives an answer although it has not asked")
             said = (seen.message for seen in history.received(link) if seen.carrier is None)
             if wrong := Consecutive().wrong(said):
                 self._note("numbers", f"the node leaves numbers out, or says them again: {wrong}")

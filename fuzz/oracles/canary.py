@@ -121,6 +121,7 @@ class Wrong(StrEnum):
     MUTE = "session not answered"
     ENDED = "session ended"
     MISNUMBERED = "sequence number out of turn"
+    UNASKED = "answer to a query of another session"
     COMMON_SILENT = "publications for a common key do not arrive"
     COMMON_CHANGED = "publication for a common key changed"
     COMMON_TWICE = "publication for a common key twice"
@@ -412,6 +413,11 @@ class Canary:
                 self._find(pipe, answer.batch)
             elif "PUSH" in answer.names and pipe is not self.publisher:
                 self._stray(pipe, answer)
+            elif pipe is not self.publisher and _ANSWERS.intersection(answer.names) and not answer.fence:
+                self._note(Wrong.UNASKED, "a session receives an answer although it has not asked")
+        if pipe.finals > pipe.fences:
+            pipe.fences = pipe.finals
+            self._note(Wrong.UNASKED, "a session receives more answers than it has asked questions")
 
     def _take_common(self, pipe: Pipe, batch: bytes) -> None:
         if pipe is self.subscriber:
@@ -907,6 +913,7 @@ def _head(message: Message, blank: bytes) -> bytes:
 
 
 _KEEP_ALIVE = bytes(KeepAlive())
+_ANSWERS = frozenset({"RESPONSE", "RESPONSE_FINAL"})
 _COMMON = frozenset(key.encode() for key in COMMON)
 
 

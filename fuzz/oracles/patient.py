@@ -519,6 +519,7 @@ class Patient:
                 one
                 for one in ORACLES.values()
                 if ORDER.index(one.when) <= reach
+                and one.when is not When.END
                 and (names is None or one.name in names)
                 and one.name not in self.failures
             ]

@@ -21,6 +21,7 @@ from fuzz.oracles.canary import (
 from fuzz.oracles.common import COMMON
 from fuzz.oracles.service import FRAME_R, Caller, Served, Step
 from fuzz.player import Answers, Played, run
+from fuzz.player.answers import FENCE_ID
 from fuzz.script import Template
 from fuzz.states import State
 from scapy_layers.codes import Priority
@@ -122,6 +123,12 @@ def test_what_is_not_judged_any_more_hides_nothing_else(node: RouterNode, name: 
         assert patient.canary._number >= before + LEAST_LOOKS
         node.router.without.add("replies")
         assert objection(patient).place == Wrong.NO_REPLY
+
+
+@pytest.mark.parametrize(("session", "number"), [(0, FENCE_ID), (1, FENCE_ID), (1, 7), (2, FENCE_ID), (2, 7)])
+def test_an_answer_to_a_query_of_another_session_is_told(patient: Patient, session: int, number: int) -> None:
+    router_of(patient).say(session, ResponseFinal(request_id=number))
+    assert objection(patient).place == Wrong.UNASKED
 
 
 SPOILT_KEY: dict[str, tuple[Callable[[Router], None], Wrong]] = {
