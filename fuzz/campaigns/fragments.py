@@ -28,6 +28,7 @@ from fuzz.phrases import (
     link_state,
     listen,
     network_messages,
+    noise,
     push,
     query,
     subscriber,
@@ -364,9 +365,9 @@ def _long() -> Made:
         def make() -> list[Step]:
             head = bytes(push(data=b"x" * size))[:64]
             return [
-                _part(head + bytes(FULL - 64), first=first, more=True, **how),
+                _part(head + noise(FULL - 64), first=first, more=True, **how),
                 batch(
-                    as_fragment(bytes(FULL), more=True, **how),
+                    as_fragment(noise(FULL), more=True, **how),
                     times=max(1, size // FULL - 1),
                     note=f"{size >> 20} MB of fragments",
                 ),
@@ -393,9 +394,9 @@ def _long() -> Made:
                 step
                 for lane in range(8)
                 for step in (
-                    _part(bytes(1000), first=True, more=True, lane=lane),
+                    _part(noise(1000), first=True, more=True, lane=lane),
                     batch(
-                        as_fragment(bytes(FULL), more=True, lane=lane),
+                        as_fragment(noise(FULL), more=True, lane=lane),
                         times=LONG_CHAIN // 8 // FULL,
                         note="half a MB of fragments",
                     ),
@@ -412,10 +413,10 @@ def _long() -> Made:
                 _part(bytes(push())[4:]),
             ],
             "very many chains without a last": lambda: [
-                batch(as_fragment(bytes(1000), first=True, more=True), times=2000, note="first fragments")
+                batch(as_fragment(noise(1000), first=True, more=True), times=2000, note="first fragments")
             ],
             "very many fragments without a first": lambda: [
-                batch(as_fragment(bytes(1000), more=True), times=2000, note="fragments"),
+                batch(as_fragment(noise(1000), more=True), times=2000, note="fragments"),
                 _part(),
             ],
             "a long message to another session": lambda: [

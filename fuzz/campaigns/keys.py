@@ -58,6 +58,9 @@ TIMES = (1, 2, 5, 10, 20, 40, 100, 400)
 LONG_KEY = 1000
 """Bytes beyond which a key is long."""
 
+MIDDLING = 600
+"""Bytes of a key of which two, one behind the other, still fit into what small nodes take."""
+
 MOST_KEY = 60_000
 """Bytes of a key; with what stands around it, it fits into a batch that nodes take."""
 
@@ -251,6 +254,7 @@ def _suffixes(build: Build) -> Iterator[Variant]:
         b"/@a",
         b"#",
         b"\xff",
+        b"/" + b"a" * MIDDLING,
         b"/" + b"a" * 40_000,
     ):
         for mapping in (0, 1):
@@ -307,6 +311,7 @@ def _stories() -> Mapping[str, Sequence[Message]]:
         "with an empty key": [declare(DeclareKeyExpr(key_id=20, N=1, key_suffix=""))],
         "without a key": [declare(DeclareKeyExpr(key_id=20))],
         "with a slash at the end": [keyexpr(20, "fuzz/")],
+        "with a middling key": [keyexpr(20, "fuzz/" + "a" * MIDDLING)],
         "with a long key": [keyexpr(20, "fuzz/" + "a" * 30_000)],
     }
 
@@ -314,7 +319,7 @@ def _stories() -> Mapping[str, Sequence[Message]]:
 def _aliases(build: Build) -> Iterator[Variant]:
     for story, messages in _stories().items():
         for mapping, (key, named) in product(
-            (1, 0), ((b"", False), (b"", True), (b"/x", True), (b"*", True))
+            (1, 0), ((b"", False), (b"", True), (b"/x", True), (b"*", True), (b"/" + b"a" * MIDDLING, True))
         ):
             sort = f"alias declared {story}, as one of {_whose(mapping)}"
             words = f"{sort}, suffix '{shown(key)}'" if named else sort

@@ -27,6 +27,9 @@ from scapy_layers.primitives import VLE_BYTES, VLE_MAX, Reader, vle_size, write_
 LONG = 20_000
 """Bytes of what is long on purpose: two of them still fit into a batch and into what nodes accept of one."""
 
+MIDDLING = 1200
+"""Bytes of what is longer than most buffers, and still fits into the batches of small nodes with all that is around it."""
+
 BYTE = 8
 
 SMALL_ENUM = 4
@@ -795,7 +798,7 @@ def _body_lies(size: int) -> Iterator[Lie]:
 
 def _content_lies(write: Callable[[bytes], bytes]) -> Iterator[Lie]:
     """Other bytes behind a true count."""
-    for size in (0, 1, 255, 256, LONG):
+    for size in (0, 1, 64, 255, 256, MIDDLING, LONG):
         yield _fixed("content", f"{size} bytes ff", write(b"\xff" * size))
     yield Lie("content", "16 bytes 00", lambda _: write(bytes(16)))
     yield Lie("content", "the last byte is gone", lambda data: write(data[:-1]))

@@ -253,6 +253,14 @@ def test_count_lies_leave_the_bytes_behind_it() -> None:
     assert only(request, "PUT.data", "count in nine bytes") == b"\x01\x85" + b"\x80" * 7 + b"\x00hello"
 
 
+def test_content_lies_are_short_long_and_between() -> None:
+    request = request_of("r", Put(data=b"hello"), prefixed=False)
+    sizes = {len(rendered(request, mutations)) for mutations in lies_of(request, "PUT.data", "bytes ff")}
+    assert {2, 66, 258, 259} < sizes
+    assert any(1024 < size < 1400 for size in sizes)
+    assert max(sizes) > 16_384
+
+
 def test_vle_lies_have_edges_of_width_and_of_type_and_broken_forms() -> None:
     request = request_of("r", ResponseFinal(request_id=5), prefixed=False)
     sent = {rendered(request, mutations)[1:] for mutations in lies_of(request, "RESPONSE_FINAL.request_id")}

@@ -61,6 +61,14 @@ def test_an_alias_is_used_after_each_of_its_stories() -> None:
     assert (chained.key_id, chained.key_scope) == (20, 21)
 
 
+def test_alias_and_suffix_are_both_of_a_size_that_small_nodes_take() -> None:
+    words = "alias declared with a middling key, as one of ours, suffix"
+    (case,) = (case for name, case in cases("aliases of PUSH").items() if name.startswith(f"{words} '/aaa"))
+    alias, use = network(case, 0).body.key_suffix, network(case, 1).key_suffix
+    assert min(len(alias), len(use)) > 512
+    assert max(len(filled(sent)) for sent in sends(case)) < 1024
+
+
 def test_aliases_go_up_to_numbers_that_do_not_exist() -> None:
     raw = filled(sends(cases("aliases of REQUEST")["alias 65536, unknown"])[0])
     assert contents(raw[2:]).error
