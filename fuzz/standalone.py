@@ -629,6 +629,7 @@ class Canary:
         self._begin = begin
         self._histories = histories
         self._guests = 0
+        self._left = ""
         self._publisher, self._subscriber, self._idler = publisher, subscriber, idler
         self._sent: list[bytes] = []
         self._arrived: set[int] = set()
@@ -767,7 +768,8 @@ class Canary:
             for key in self._common if common else ():
                 if not self._arrives_on(key, overlapping=True):
                     return f"what others publish for {key} does not arrive any more"
-            if common and self._tokens and (wrong := self._wrong_token()):
+            # What one session leaves behind shows in the next one.
+            if common and self._tokens and (wrong := self._wrong_token() or self._wrong_token()):
                 return wrong
         except TROUBLE as error:
             return f"what others send each other does not arrive any more: {error}"
@@ -813,14 +815,21 @@ class Canary:
         return [one for one in data if self._word in one]
 
     def _wrong_token(self) -> str:
-        """Returns what is wrong with a token of a session that ends, or nothing."""
+        """Returns what is wrong with what a session declares that ends, or nothing."""
         self._guests += 1
-        tester, key = self._begin(), f"{self._key}/{self._guests}"
+        tester, key, left = self._begin(), f"{self._key}/{self._guests}", self._left
         try:
             guest = tester.session()
+            if left:
+                self._publisher.put(left, b"left")
+                self._publisher.fence()
             guest.post(Declare(body=DeclareToken(entity_id=1, key_suffix=key)))
+            guest.declare_subscriber(key)
+            self._left = key
             guest.fence()
             told = self._is_told(key)
+            if any(isinstance(seen.message, Push) for seen in guest.inbox):
+                return "a new session receives what one that has ended had asked for"
         finally:
             tester.close()
         if not told:

@@ -46,6 +46,9 @@ from scapy_layers.transport import Close, KeepAlive, TransportOam
 LONG_CHAIN = 4 << 20
 """Bytes of the longest chains. A node may take a GiB; what it does with much shows in some MB."""
 
+LITTLE = 1000
+"""Payload of a FRAGMENT that comes near to any limit of a chain before it is beyond it."""
+
 FULL = NODE_BATCH - 2 - 16
 """Payload of a FRAGMENT that fills a batch: the length and the header stand in front."""
 
@@ -401,6 +404,15 @@ def _long() -> Made:
                         note="half a MB of fragments",
                     ),
                 )
+            ],
+            "some MB in small fragments": lambda: [
+                _part(noise(LITTLE), first=True, more=True),
+                batch(
+                    as_fragment(noise(LITTLE), more=True),
+                    times=LONG_CHAIN // LITTLE,
+                    note=f"fragments of {LITTLE} bytes",
+                ),
+                _part(),
             ],
             "very many fragments of one byte": lambda: [
                 _part(small, first=True, more=True),

@@ -144,7 +144,7 @@ def keys(patient: Patient, played: Played | None) -> Objection | None:
 
 @oracle(
     "tokens",
-    "a token of a session of ours is told to who asks, and no more once that session has ended",
+    "a token of a session of ours is told to who asks, and neither it nor a subscriber outlives that session",
     When.ODD,
     "a node that carries publications, and tells of tokens",
 )

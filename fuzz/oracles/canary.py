@@ -127,6 +127,7 @@ class Wrong(StrEnum):
     COMMON_TWICE = "publication for a common key twice"
     UNTOLD = "token is not told"
     STUCK = "token of a session that has ended is told"
+    INHERITED = "publication for a session that has ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +238,7 @@ class Canary:
         self._ended = (
             ""  # key of the token of the last session that has ended, if nobody has asked for it since
         )
+        self._left = ""  # key of the subscriber of the last one
         self._number = 0
         self._seen = 0
         self._sent_at = 0.0
@@ -669,20 +671,26 @@ class Canary:
         return missing if answered else None
 
     def look_at_tokens(self, *, at_once: bool = True) -> Trouble | None:
-        """Declares a token in a session that ends: it is told to who asks, and no more behind that end.
+        """Declares a token and a subscriber in a session that ends: both are known to the node, and no more behind that end.
 
         Args:
             at_once: The latter is asked for now, where a node may take a moment to see the end; else by the next look.
         """
         wrong = self._wrong_token(at_once=at_once)
+        if wrong is None and at_once:
+            # What one leaves behind shows in the next one.
+            wrong = self._wrong_token()
         if wrong is None:
             return self.trouble()
         if wrong is Wrong.MUTE:
             return self._of_end() or MUTE
-        return Trouble(wrong, "", f"a {wrong} although sessions are answered")
+        detail = f"a {wrong} although sessions are answered"
+        if wrong is Wrong.INHERITED:
+            detail = "a new session receives what one that has ended had asked for"
+        return Trouble(wrong, "", detail)
 
     def _wrong_token(self, *, at_once: bool = True) -> Wrong | None:
-        """Returns what is wrong with a token of a session of ours that ends; None when nothing is."""
+        """Returns what is wrong with what a session of ours declares that ends; None when nothing is."""
         wrong = self._stuck_token()
         if wrong is not None:
             return wrong
@@ -691,14 +699,11 @@ class Canary:
         player = self._player
         try:
             guest = player.reach(State.OPEN, "guest")
-            player.say(guest, frame(Declare(body=DeclareToken(entity_id=1, key_suffix=key))), "token")
-            if self.tokens:
-                player.fence(guest)
-            else:
-                run(player.fenced(guest))
+            self._declare_as(guest, key)
             told = self._tells_token(key, wanted=True)
             guest.receive()
-            if told is False and guest.finals < guest.fences:
+            inherits = any("PUSH" in answer.names for answer in guest.inbox)
+            if told is False and guest.finals < guest.fences and not inherits:
                 # A node that has connected to us may ask us first, before it says that it is done.
                 return None
         except NotReached:
@@ -707,10 +712,26 @@ class Canary:
         finally:
             if "guest" in player.links:
                 player.links.pop("guest").close()
-        if not told:
-            return Wrong.MUTE if told is None else Wrong.UNTOLD
+        if inherits or not told:
+            return Wrong.INHERITED if inherits else Wrong.MUTE if told is None else Wrong.UNTOLD
         self._ended = key
         return self._stuck_token() if at_once else None
+
+    def _declare_as(self, guest: Pipe, key: str) -> None:
+        """Declares a token and a subscriber in a new session; what the last one has subscribed to is published before."""
+        if self._left:
+            self._say(self.publisher, bytes(Push(key_suffix=self._left, body=Put(data=b"left"))))
+            self.answers(self.publisher, self.first_share)
+        player, self._left = self._player, key
+        for body in (
+            DeclareToken(entity_id=1, key_suffix=key),
+            DeclareSubscriber(entity_id=1, key_suffix=key),
+        ):
+            player.say(guest, frame(Declare(body=body)), str(body.name))
+        if self.tokens:
+            player.fence(guest)
+        else:
+            run(player.fenced(guest))
 
     def _stuck_token(self) -> Wrong | None:
         """Returns what is wrong with the token of the last session that has ended; None when nothing is, or there is none."""

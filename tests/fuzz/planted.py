@@ -256,6 +256,11 @@ FAULTS: dict[str, Fault] = {
         ("disturbed",),
         in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
     ),
+    "inherit": Fault(
+        "gives the subscribers of a session that has ended to the next one, from the first with a large id on",
+        ("disturbed",),
+        in_session(declared(DeclareSubscriber(entity_id=U32, key_suffix=KEY))),
+    ),
     "forget": Fault(
         "tells nobody of tokens any more behind a subscriber with a large id",
         ("disturbed",),
