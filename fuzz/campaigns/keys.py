@@ -11,8 +11,9 @@ from itertools import product
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.campaigns.messages import Wish, extensions_of, kind_of, message_of
 from fuzz.campaigns.placing import placed
-from fuzz.cases import Case, Cause, Source
+from fuzz.cases import Case, Cause, Source, reach
 from fuzz.phrases import (
+    act,
     as_frame,
     batch,
     declare,
@@ -26,7 +27,7 @@ from fuzz.phrases import (
     token,
     undeclare,
 )
-from fuzz.script import Step
+from fuzz.script import Do, Step
 from fuzz.sequences import Drawn, Made
 from fuzz.states import State
 from scapy_layers import shape
@@ -376,7 +377,10 @@ def _text(key: bytes) -> str:
 
 
 def _pair(kind: str, first: bytes, second: bytes) -> Sequence[Step]:
-    """Declares one key, uses another that is to be matched with it, takes the first back."""
+    """Declares one key, uses another that is to be matched with it, takes the first back.
+
+    In two sessions: a node need not match what a session says with what it has said itself.
+    """
     one, other = _text(first), _text(second)
     match kind:
         case "D_SUBSCRIBER":
@@ -399,8 +403,15 @@ def _pair(kind: str, first: bytes, second: bytes) -> Sequence[Step]:
                 subscriber(ENTITY, other),
                 undeclare(UndeclareSubscriber, ENTITY),
             )
-    steps = [frame(said, note=f"'{shown(first)}'"), frame(use, note=f"'{shown(second)}'"), frame(back)]
-    return [*steps, frame(interest(3000, 0))] if kind == "INTEREST" else steps
+    steps = [
+        reach(State.OPEN, "b"),
+        frame(said, link="b", note=f"'{shown(first)}'"),
+        act(Do.SETTLE, "b"),
+        frame(use, note=f"'{shown(second)}'"),
+    ]
+    if kind == "INTEREST":
+        return [*steps, frame(back), frame(interest(3000, 0), link="b")]
+    return [*steps, frame(back, link="b")]
 
 
 def _drawn_pair(kind: str, rng: random.Random) -> Drawn:

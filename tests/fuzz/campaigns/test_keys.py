@@ -3,6 +3,8 @@
 import random
 from itertools import islice
 
+import pytest
+
 from fuzz.campaigns import Setting
 from fuzz.campaigns.keys import CAMPAIGN, TIMES, expression, places
 from fuzz.cases import Case
@@ -82,6 +84,13 @@ def test_hard_patterns_grow_and_stay_within_a_batch() -> None:
     assert first.count("**") == 5
     assert any(words.startswith("$* between the same letters, 400") for words in hard)
     assert len(hard) > 10 * len(TIMES)
+
+
+@pytest.mark.parametrize("kind", ["D_SUBSCRIBER", "D_QUERYABLE", "D_TOKEN", "INTEREST"])
+def test_keys_that_are_to_be_matched_come_from_two_sessions(kind: str) -> None:
+    for case in cases(f"matching {kind}").values():
+        said, use, *_ = sends(case)
+        assert (said.link, use.link) == ("b", "a")
 
 
 def test_the_grammar_makes_right_and_wrong_ones() -> None:
