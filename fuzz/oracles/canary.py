@@ -38,7 +38,7 @@ from scapy_layers.errors import WireError
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.primitives import VLE_BYTES, Reader, write_vle
-from scapy_layers.transport import Frame, KeepAlive
+from scapy_layers.transport import Fragment, Frame, KeepAlive
 
 TRACE_BYTES = 1 << 18
 """So much of what the canary said is remembered."""
@@ -108,6 +108,7 @@ class Wrong(StrEnum):
     """What can be wrong with the canary: the words of a place."""
 
     LOST = "publication lost"
+    UNJOINED = "publication in fragments lost"
     SILENT = "publications do not arrive"
     LATE = "long without an answer"
     CHANGED = "publication changed"
@@ -180,6 +181,8 @@ class Canary:
     Attributes:
         routes: Publications arrive, as far as was seen when the node was fresh.
         replies: So do queries and replies.
+        joins: Publications arrive that go in two fragments, of which the second is sent when the next look is taken: what
+            cases do meanwhile is no part of them.
         asked: The node answers fences.
         baseline: Latency of a fresh node in seconds, the median.
         recent: Seconds that the latest exchanges took.
@@ -228,7 +231,7 @@ class Canary:
         self.subscriber: Pipe
         self.idler: Pipe
         self.pipes: list[Pipe] = []
-        self.routes = self.replies = self.asked = False
+        self.routes = self.replies = self.asked = self.joins = False
         self.baseline = 0.0
         self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
         self.common = CommonKeys(rng)
@@ -242,6 +245,9 @@ class Canary:
         self._number = 0
         self._seen = 0
         self._sent_at = 0.0
+        self._begun = self._whole = self._joined = 0
+        self._joined_at = 0.0
+        self._rest = b""
         self._missing: set[int] = set()
         self._alone = True
         self._foreign = 0
@@ -278,6 +284,8 @@ class Canary:
             self._say(self.subscriber, bytes(Declare(body=body)))
         self.asked = self.answers(self.subscriber, self.reply) and self.answers(self.publisher, self.reply)
         self._measure()
+        if self.routes and self.publisher.stream:
+            self._try_fragments()
         if self.routes and self.asked:
             missing = self._published_on(COMMON)
             self.common.carried = tuple(key for key in COMMON if missing is not None and key not in missing)
@@ -308,6 +316,14 @@ class Canary:
             if not self.routes and not self.replies:
                 break
         self.baseline = sorted(self.recent)[len(self.recent) // 2] if self.recent else 0.0
+
+    def _try_fragments(self) -> None:
+        """Sees whether publications arrive that go in fragments; behind it one is begun."""
+        self.joins = True
+        for _ in range(2):
+            self._send()
+            self._hear(self._complete, self._usual(2 * ODD_AGE))
+        self.joins = self._joined == self._whole > 0
 
     def close(self) -> None:
         """Ends the sessions."""
@@ -346,23 +362,52 @@ class Canary:
     def _say(self, pipe: Pipe, *messages: bytes) -> None:
         self._write(pipe, *(b"".join((FRAME_R, pipe["sn"], message)) for message in messages))
 
-    def _send(self) -> None:
-        """Publishes the next number and asks the next query, unless those before are still under way."""
-        messages = []
-        now = time.perf_counter()
+    def _send(self, *, apart: bool = False) -> None:
+        """Publishes the next number and asks the next query, unless those before are still under way.
+
+        Args:
+            apart: The publication goes in two fragments, where the node joins them.
+        """
+        messages: list[bytes] = []
+        batches: list[bytes] = []
+        pipe, now = self.publisher, time.perf_counter()
         if self.routes and self._seen >= self._number:
             self._number += 1
             self._sent_at = now
-            messages.append(self._push + self._payload(b"p", self._number))
+            push = self._push + self._payload(b"p", self._number)
+            if apart and self.joins:
+                half = len(push) // 2
+                batches.append(FIRST_R[0] + pipe["sn"] + FIRST_R[1] + push[:half])
+                batches.append(LAST_R + pipe["sn"] + push[half:])
+            else:
+                messages.append(push)
         if self.replies and self._replied >= self._query:
             self._query += 1
             self._query_at = now
             head = self._request[:1] + write_vle(self._query % IDS + 1) + self._request[2:]
             messages.append(head + self._mark(b"q", self._query))
-        if messages:
-            self._say(self.publisher, *messages)
+        batches += (b"".join((FRAME_R, pipe["sn"], message)) for message in messages)
+        batches += self._parts()
+        if batches:
+            self._write(pipe, *batches)
         # Meanwhile the node is at work.
         self._count()
+
+    def _parts(self) -> list[bytes]:
+        """Returns what ends the publication that was begun in fragments, and begins the next one."""
+        pipe, parts = self.publisher, []
+        if self._joined < self._whole:
+            return []
+        if self._rest:
+            parts.append(LAST_BE + pipe["sn_be"] + self._rest)
+            self._rest, self._whole, self._joined_at = b"", self._begun, time.perf_counter()
+        if self.joins:
+            self._begun += 1
+            push = self._push + self._payload(b"f", self._begun)
+            half = len(push) // 2
+            parts.append(FIRST_BE[0] + pipe["sn_be"] + FIRST_BE[1] + push[:half])
+            self._rest = push[half:]
+        return parts
 
     def _mark(self, kind: bytes, number: int) -> bytes:
         return b"%b%b%012d" % (self._word, kind, number)
@@ -373,8 +418,10 @@ class Canary:
     # Hearing -----------------------------------------------------------------------------------------
 
     def _complete(self) -> bool:
-        return (self._seen >= self._number or not self.routes) and (
-            self._replied >= self._query or not self.replies
+        return (
+            (self._seen >= self._number or not self.routes)
+            and (self._replied >= self._query or not self.replies)
+            and (self._joined >= self._whole or not self.joins)
         )
 
     def _hear(self, done: Callable[[], bool], seconds: float, watch: Watch | None = None) -> bool:
@@ -477,8 +524,10 @@ class Canary:
                 self._serve(batch, number)
                 self._queried = max(self._queried, number)
             else:
-                whole = kind in {b"p", b"r"} and self._is_whole(batch, at, kind, number)
-                if kind == b"r" or pipe is self.publisher:
+                whole = kind in {b"p", b"r", b"f"} and self._is_whole(batch, at, kind, number)
+                if kind == b"f" and whole and pipe is self.subscriber:
+                    self._came_joined(number)
+                elif kind == b"r" or pipe is self.publisher:
                     self._came_back(number, _id_of(batch, NetworkId.RESPONSE), whole=whole)
                 else:
                     self._arrived(number, whole=whole)
@@ -505,6 +554,11 @@ class Canary:
             self._note(Wrong.REORDERED, f"publication {number} arrives behind {self._seen}")
         elif whole and sent:
             self._note(Wrong.TWICE, f"publication {number} arrives again, behind {self._seen}")
+
+    def _came_joined(self, number: int) -> None:
+        if number <= self._joined:
+            self._note(Wrong.TWICE, f"publication {number} in fragments arrives again")
+        self._joined = max(self._joined, number)
 
     def _came_back(self, number: int, request: int | None, *, whole: bool) -> None:
         if not whole or not 0 < number <= self._query:
@@ -607,7 +661,7 @@ class Canary:
         for number in range(LOOKS):
             if number >= LEAST_LOOKS and time.perf_counter() - began > LOOK_SECONDS:
                 break
-            self._send()
+            self._send(apart=bool(number % 2))
             if not self._hear(self._settled, self.odd_age) or not self._complete():
                 trouble = self.trouble() or self._overdue()
                 if trouble is not None:
@@ -791,6 +845,7 @@ class Canary:
         overdue = (self.routes and self._seen < self._number and now - self._sent_at > self.odd_age) or (
             self.replies and self._replied < self._query and now - self._query_at > self.odd_age
         )
+        overdue |= self.joins and self._joined < self._whole and now - self._joined_at > self.odd_age
         return self._overdue() if overdue else None
 
     @property
@@ -894,6 +949,11 @@ class Canary:
         if ended is not None:
             return ended
         lost, replied = self._seen < self._number, self._replied
+        unjoined = self.joins and self._joined < self._whole
+        if unjoined and not lost:
+            self._joined = self._whole
+            detail = f"a publication in two fragments does not arrive {how}, another one that is whole does"
+            return Trouble(Wrong.UNJOINED, "", detail)
         queried = self._queried
         self._replied = max(self._replied, self._query)
         if not lost:
@@ -932,6 +992,15 @@ def _head(message: Message, blank: bytes) -> bytes:
     assert raw.endswith(blank)
     return raw[: -len(blank)]
 
+
+def _begun(reliable: int) -> tuple[bytes, bytes]:
+    """Returns what stands in front of the number of a first FRAGMENT, and behind it."""
+    raw = bytes(Fragment(R=reliable, M=1, sn=0, extensions=[ext.First()]))
+    return raw[:1], raw[2:]
+
+
+FIRST_R, FIRST_BE = _begun(1), _begun(0)
+LAST_R, LAST_BE = (bytes(Fragment(R=reliable, sn=0))[:1] for reliable in (1, 0))
 
 _KEEP_ALIVE = bytes(KeepAlive())
 _ANSWERS = frozenset({"RESPONSE", "RESPONSE_FINAL"})

@@ -125,6 +125,23 @@ def test_what_is_not_judged_any_more_hides_nothing_else(node: RouterNode, name: 
         assert objection(patient).place == Wrong.NO_REPLY
 
 
+def test_publication_of_which_a_part_is_forgotten_meanwhile_is_told(patient: Patient) -> None:
+    assert patient.canary
+    assert patient.canary.joins
+    assert patient.examine(When.ODD) is None
+    router_of(patient).forgets = True
+    assert objection(patient).place == Wrong.UNJOINED
+
+
+def test_node_that_joins_no_fragments_is_not_asked_to(node: RouterNode) -> None:
+    node.router.without.add("joining")
+    with patient_of(node) as patient:
+        assert patient.canary
+        assert (patient.canary.routes, patient.canary.joins) == (True, False)
+        for when in When:
+            assert patient.examine(when) is None
+
+
 @pytest.mark.parametrize(("session", "number"), [(0, FENCE_ID), (1, FENCE_ID), (1, 7), (2, FENCE_ID), (2, 7)])
 def test_an_answer_to_a_query_of_another_session_is_told(patient: Patient, session: int, number: int) -> None:
     router_of(patient).say(session, ResponseFinal(request_id=number))
