@@ -32,8 +32,9 @@ from scapy_layers.batch import contents
 from scapy_layers.codes import InterestMode, Kind, QueryTarget
 from scapy_layers.data import Put, Query, Reply
 from scapy_layers.declarations import DeclareToken, UndeclareSubscriber
-from scapy_layers.extensions import QoS, Target, Timeout
+from scapy_layers.extensions import First, QoS, Target, Timeout
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
+from scapy_layers.transport import Fragment
 
 PATIENCE = 1.0
 """Seconds that an answer may take."""
@@ -630,6 +631,8 @@ class Canary:
         self._histories = histories
         self._guests = 0
         self._left = ""
+        self._parted = self._rest = b""
+        self._whole = False
         self._publisher, self._subscriber, self._idler = publisher, subscriber, idler
         self._sent: list[bytes] = []
         self._arrived: set[int] = set()
@@ -647,9 +650,13 @@ class Canary:
             self.publish()
             self._replies = self._replies and self._carries_queries()
         self._common = [key for key in COMMON if self._arrives_on(key)]
-        self._tokens = False
+        self._tokens = self._joins = False
         with contextlib.suppress(*TROUBLE):
             self._tokens = not self._wrong_token()
+        with contextlib.suppress(*TROUBLE):
+            self._begin_in_parts()
+            self._joins = self._end_in_parts()
+            self._begin_in_parts()
 
     def publish(self) -> float:
         """Publishes something and waits until it arrives; returns how many seconds that took."""
@@ -661,6 +668,27 @@ class Canary:
             self._subscriber.expect(Push)
             self._hear()
         return time.perf_counter() - began
+
+    def _begin_in_parts(self) -> None:
+        """Sends the first of two fragments of a publication; what is played now is no part of it."""
+        self._parted, self._whole = self._data(b"f"), False
+        raw = bytes(Push(key_suffix=self._key, extensions=[QoS(D=1, E=1)], body=Put(data=self._parted)))
+        self._rest = raw[len(raw) // 2 :]
+        self._send_part(raw[: len(raw) // 2], M=1, extensions=[First()])
+
+    def _end_in_parts(self) -> bool:
+        """Sends the second one; tells whether the publication arrives."""
+        self._send_part(self._rest)
+        self._publisher.fence()
+        return self._subscriber.wait(self._is_whole, PATIENCE)
+
+    def _is_whole(self) -> bool:
+        self._hear()
+        return self._whole
+
+    def _send_part(self, data: bytes, **fields: Any) -> None:
+        number = self._publisher.session.take_sn(reliable=False)
+        self._publisher.send(Fragment(R=0, sn=number, data=data, **fields))
 
     def _hear(self) -> None:
         """Takes in all publications that came, and what is wrong with them."""
@@ -700,6 +728,9 @@ class Canary:
         Without our word it is one that a stimulus sent by an alias of the node, or one of ours of which nothing is left:
         then ours does not come.
         """
+        if data == self._parted:
+            self._whole = True
+            return
         last = max(self._arrived, default=0)
         number = self._sent.index(data) + 1 if data in self._sent else 0
         if not number and self._word not in data:
@@ -761,6 +792,8 @@ class Canary:
             common: Keys that were carried at first are looked at, too.
         """
         try:
+            if self._joins and not self._end_in_parts():
+                return "what others publish in two fragments does not arrive any more"
             for _ in range(EXCHANGES):
                 self.publish()
                 if self._replies:

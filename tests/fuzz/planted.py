@@ -37,7 +37,7 @@ from scapy_layers.network import (
     ResponseFinal,
 )
 from scapy_layers.primitives import write_vle
-from scapy_layers.transport import Frame, Init, Open
+from scapy_layers.transport import Fragment, Frame, Init, Open
 
 PROCESS = Path(__file__).with_name("planted_process.py")
 
@@ -46,6 +46,7 @@ COMMON = "fuzz/k"
 """One that the oracles look at."""
 U16, U32 = (1 << 16) - 1, (1 << 32) - 1
 FRAME = bytes(Frame(R=1, sn=0))[:1]
+FRAGMENT = bytes(Fragment(M=1, sn=0))[:1]
 ZID = b"\xf6\xe7\x5bzid of a link"
 COOKIE = b"\xf7\xe7\x5bcookie"
 
@@ -225,6 +226,11 @@ FAULTS: dict[str, Fault] = {
             declared(DeclareSubscriber(entity_id=1, key_suffix=COMMON)),
             declared(UndeclareSubscriber(entity_id=1)),
         ),
+    ),
+    "mingle": Fault(
+        "puts a byte into what other sessions have begun in fragments, behind each larger fragment",
+        ("disturbed", "undue"),
+        Script((reach(State.OPEN, "a"), send("size", FRAGMENT, "sn_be", bytes(200)))),
     ),
     "skip": Fault(
         "leaves out sequence numbers behind a subscriber with a large id",

@@ -898,6 +898,13 @@ def mute(node: Node, link: Link) -> None:
     link.mute = True
 
 
+def mingle(node: Node, link: Link) -> None:
+    """Something gets into what other sessions have begun in fragments."""
+    for other in node.links.values():
+        for whole in other.fragments.values() if other is not link else ():
+            whole.extend(b"x")
+
+
 def farewell(node: Node, link: Link) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: os.abort())
 
@@ -964,6 +971,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "dropkey": (Planted("DEL.timestamp", always, drop),),
     "doublekey": (Planted("PUT.size", at_least(255), double),),
     "takeaway": (Planted("U_SUBSCRIBER.id", always, take_away),),
+    "mingle": (Planted("FRAGMENT.size", at_least(200), mingle),),
     "skip": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("skipping")),),
     "undue": (Planted("D_QUERYABLE.id", at_least(U32), undue),),
     "mumble": (Planted("D_TOKEN.id", always, turn("mumbling")),),

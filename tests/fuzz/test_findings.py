@@ -632,6 +632,7 @@ def test_a_publication_that_nobody_asked_for_fails_the_regression_test(
         ("doublekey", "keys", Wrong.COMMON_TWICE),
         ("takeaway", "keys", Wrong.COMMON_SILENT),
         ("skip", "canary", Wrong.MISNUMBERED),
+        ("mingle", "canary", Wrong.UNJOINED),
     ],
 )
 def test_a_node_that_spoils_one_thing_for_others_is_told_and_fails_the_regression_test(
