@@ -135,6 +135,7 @@ class Link:
         self.heard = 0
         self.ended = False
         self.paused = False
+        self.silent = 0.0
         self._buffer = b""
         sock.settimeout(PATIENCE)
 
@@ -438,9 +439,10 @@ class Replay:
             answered = link.wait(lambda batch: bool(answer) and answer in batch, PATIENCE, before)
         took = time.monotonic() - began
         if answered:
-            self._late = max(self._late, took)
+            self._late = max(self._late, took, link.silent)
+            link.silent = 0.0
         else:
-            self._silent = took
+            self._silent = link.silent = took
 
     def _open(self, name: str, how: str) -> Link:
         if how == "accept":
@@ -679,7 +681,7 @@ class Canary:
     def _end_in_parts(self) -> bool:
         """Sends the second one; tells whether the publication arrives."""
         self._send_part(self._rest)
-        self._publisher.fence()
+        self._idler.fence()
         return self._subscriber.wait(self._is_whole, PATIENCE)
 
     def _is_whole(self) -> bool:
@@ -687,8 +689,8 @@ class Canary:
         return self._whole
 
     def _send_part(self, data: bytes, **fields: Any) -> None:
-        number = self._publisher.session.take_sn(reliable=False)
-        self._publisher.send(Fragment(R=0, sn=number, data=data, **fields))
+        number = self._idler.session.take_sn()
+        self._idler.send(Fragment(R=1, sn=number, data=data, **fields))
 
     def _hear(self) -> None:
         """Takes in all publications that came, and what is wrong with them."""

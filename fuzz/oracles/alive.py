@@ -73,7 +73,9 @@ def paused(patient: Patient, played: Played | None, seconds: float, what: str) -
         seconds: How long it took.
         what: What came.
     """
-    if seconds < PAUSE or seconds < patient.fair(played) or patient.busy:
+    # Much that was sent is no reason to stop reading.
+    reads = played is None or not played.torn
+    if seconds < PAUSE or (reads and seconds < patient.fair(played)) or patient.busy:
         return None
     detail = f"{what} took {seconds:.1f} s; {patient.usual * 1e3:.1f} ms when the node was fresh"
     return patient.aftermath() or Objection("pause", Harm.PAUSE, "", detail)

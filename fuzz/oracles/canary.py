@@ -26,7 +26,7 @@ from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
 from fuzz.player import Answer, Answers, Initiator, NotReached, Pipe, Player, Trace, run
-from fuzz.player.answers import OURS, vle
+from fuzz.player.answers import FENCE_ID, OURS, vle
 from fuzz.player.sessions import frame
 from fuzz.states import State
 from scapy_layers import extensions as ext
@@ -324,6 +324,10 @@ class Canary:
             self._send()
             self._hear(self._complete, self._usual(2 * ODD_AGE))
         self.joins = self._joined == self._whole > 0
+        if self.joins:
+            # Never ended: what goes in fragments on the other lane of the session is no part of it.
+            pipe = self.publisher
+            self._write(pipe, FIRST_BE[0] + pipe["sn_be"] + FIRST_BE[1] + self._push)
 
     def close(self) -> None:
         """Ends the sessions."""
@@ -387,25 +391,26 @@ class Canary:
             head = self._request[:1] + write_vle(self._query % IDS + 1) + self._request[2:]
             messages.append(head + self._mark(b"q", self._query))
         batches += (b"".join((FRAME_R, pipe["sn"], message)) for message in messages)
-        batches += self._parts()
         if batches:
             self._write(pipe, *batches)
+        if parts := self._parts():
+            self._write(self.idler, *parts)
         # Meanwhile the node is at work.
         self._count()
 
     def _parts(self) -> list[bytes]:
         """Returns what ends the publication that was begun in fragments, and begins the next one."""
-        pipe, parts = self.publisher, []
+        pipe, parts = self.idler, []
         if self._joined < self._whole:
             return []
         if self._rest:
-            parts.append(LAST_BE + pipe["sn_be"] + self._rest)
+            parts.append(LAST_R + pipe["sn"] + self._rest)
             self._rest, self._whole, self._joined_at = b"", self._begun, time.perf_counter()
         if self.joins:
             self._begun += 1
             push = self._push + self._payload(b"f", self._begun)
             half = len(push) // 2
-            parts.append(FIRST_BE[0] + pipe["sn_be"] + FIRST_BE[1] + push[:half])
+            parts.append(FIRST_R[0] + pipe["sn"] + FIRST_R[1] + push[:half])
             self._rest = push[half:]
         return parts
 
@@ -428,23 +433,27 @@ class Canary:
         """Takes in what comes until a condition holds, a session ends, or time has passed."""
         deadline = time.perf_counter() + seconds
         poll = select.poll()
-        for pipe in (self.publisher, self.subscriber):
+        for pipe in self.pipes:
             if not pipe.ended:
                 poll.register(pipe.fileno(), select.POLLIN)
         while True:
             now = time.perf_counter()
             if now >= deadline or self.publisher.ended or self.subscriber.ended:
-                self._take(self.subscriber)
-                self._take(self.publisher)
+                self._take_all()
                 return done()
             asked = min(STEP, deadline - now)
             ready = poll.poll(asked * 1000)
             if watch is not None and not ready:
                 watch.woken(time.perf_counter() - now - asked - 0.001)
-            self._take(self.subscriber)
-            self._take(self.publisher)
+            self._take_all()
             if done():
                 return True
+
+    def _take_all(self) -> None:
+        for pipe in (self.subscriber, self.publisher):
+            self._take(pipe)
+        if self.joins:
+            self._take(self.idler)
 
     def _take(self, pipe: Pipe) -> None:
         pipe.receive()
@@ -462,7 +471,11 @@ class Canary:
                 self._find(pipe, answer.batch)
             elif "PUSH" in answer.names and pipe is not self.publisher:
                 self._stray(pipe, answer)
-            elif pipe is not self.publisher and _ANSWERS.intersection(answer.names) and not answer.fence:
+            elif (
+                pipe is not self.publisher
+                and _ANSWERS.intersection(answer.names)
+                and _to_others(answer.batch)
+            ):
                 self._note(Wrong.UNASKED, "a session receives an answer although it has not asked")
         if pipe.finals > pipe.fences:
             pipe.fences = pipe.finals
@@ -525,8 +538,8 @@ class Canary:
                 self._queried = max(self._queried, number)
             else:
                 whole = kind in {b"p", b"r", b"f"} and self._is_whole(batch, at, kind, number)
-                if kind == b"f" and whole and pipe is self.subscriber:
-                    self._came_joined(number)
+                if kind == b"f" and pipe is self.subscriber:
+                    self._came_joined(number, whole=whole)
                 elif kind == b"r" or pipe is self.publisher:
                     self._came_back(number, _id_of(batch, NetworkId.RESPONSE), whole=whole)
                 else:
@@ -555,10 +568,15 @@ class Canary:
         elif whole and sent:
             self._note(Wrong.TWICE, f"publication {number} arrives again, behind {self._seen}")
 
-    def _came_joined(self, number: int) -> None:
-        if number <= self._joined:
+    def _came_joined(self, number: int, *, whole: bool) -> None:
+        if not whole:
+            self._note(
+                Wrong.CHANGED, f"a publication in fragments arrives changed, the last one is {self._whole}"
+            )
+        elif number <= self._joined:
             self._note(Wrong.TWICE, f"publication {number} in fragments arrives again")
-        self._joined = max(self._joined, number)
+        # A changed one is not lost as well.
+        self._joined = max(self._joined, min(number, self._whole))
 
     def _came_back(self, number: int, request: int | None, *, whole: bool) -> None:
         if not whole or not 0 < number <= self._query:
@@ -919,7 +937,8 @@ class Canary:
         # The second time for a reply of ours to a query that came only now.
         for _ in range(2):
             replied = self._queried >= self._query
-            for pipe in (self.publisher, self.subscriber, self.publisher):
+            senders = [self.publisher, self.idler] if self.joins else [self.publisher]
+            for pipe in (*senders, self.subscriber, self.publisher):
                 if not self.answers(pipe, self.first_share):
                     return self._of_end() or MUTE
             if replied and read_at is None:
@@ -993,6 +1012,15 @@ def _head(message: Message, blank: bytes) -> bytes:
     return raw[: -len(blank)]
 
 
+def _to_others(batch: bytes) -> bool:
+    """Tells whether there is an answer in a batch that is none to a fence; others may reply to those that they are handed."""
+    return any(
+        isinstance(inside, Response | ResponseFinal) and inside.request_id != FENCE_ID
+        for message in contents(batch).messages
+        for inside in getattr(message, "messages", None) or ()
+    )
+
+
 def _begun(reliable: int) -> tuple[bytes, bytes]:
     """Returns what stands in front of the number of a first FRAGMENT, and behind it."""
     raw = bytes(Fragment(R=reliable, M=1, sn=0, extensions=[ext.First()]))
@@ -1000,7 +1028,7 @@ def _begun(reliable: int) -> tuple[bytes, bytes]:
 
 
 FIRST_R, FIRST_BE = _begun(1), _begun(0)
-LAST_R, LAST_BE = (bytes(Fragment(R=reliable, sn=0))[:1] for reliable in (1, 0))
+LAST_R = bytes(Fragment(R=1, sn=0))[:1]
 
 _KEEP_ALIVE = bytes(KeepAlive())
 _ANSWERS = frozenset({"RESPONSE", "RESPONSE_FINAL"})

@@ -40,6 +40,9 @@ from fuzz.oracles.vitals import Vitals
 from fuzz.oracles.ward import Ward
 from fuzz.player import Answers, NotReached, Played
 from fuzz.player.doors import NoLink
+from scapy_layers.batch import PREFIX, contents
+from scapy_layers.data import Put
+from scapy_layers.network import Push
 
 WORDS = ("process", "stderr")
 """Oracles that look at what the process shows of itself."""
@@ -73,6 +76,12 @@ in what was sent."""
 SMALLEST = 8
 """Bytes of a small message."""
 
+LARGE = 1024
+"""Bytes of a batch of which it is worth to see how much is payload."""
+
+COPIED = 4096
+"""Bytes that any node hands on in the time of an exchange."""
+
 AWAKE, OVERSLEPT = 8, 0.02
 """So many naps show whether the machine is busy: when one of them takes so many seconds longer than asked."""
 
@@ -86,6 +95,20 @@ REST_STEP = 0.5
 def hurried(reply: float) -> float:
     """Returns what an answer may take when T1 is ``reply``, and there is a hurry."""
     return max(HURRY * reply, min(SHORTEST, reply))
+
+
+def messages_in(data: bytes) -> float:
+    """Returns how many messages may be in what was sent, at most: payloads are none, however large they are."""
+    payload = 0
+    if len(data) >= LARGE:
+        inside = (
+            one
+            for message in contents(data[PREFIX:]).messages
+            for one in getattr(message, "messages", None) or ()
+        )
+        bodies = (one.body for one in inside if isinstance(one, Push))
+        payload = sum(len(body.data or b"") for body in bodies if isinstance(body, Put))
+    return (len(data) - payload) / SMALLEST
 
 
 class Patient:
@@ -183,8 +206,8 @@ class Patient:
             played: The case that was just played.
         """
         cases = {id(one): one for one in (*self.lately(), played) if one is not None}
-        sent = sum(len(data) for one in cases.values() for data in one.sent)
-        return self.usual * (FAIR + FAIR_EACH * sent / SMALLEST)
+        sent = [data for one in cases.values() for data in one.sent]
+        return self.usual * (FAIR + FAIR_EACH * sum(map(messages_in, sent)) + sum(map(len, sent)) / COPIED)
 
     @property
     def node(self) -> Node:
