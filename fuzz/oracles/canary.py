@@ -1,7 +1,7 @@
 """Sessions of ours that live through the whole run, and what they send each other through the node.
 
 A publisher and a subscriber, numbered publications whose every byte follows from the number, queries that the
-subscriber replies to, and a session that says nothing. Keys begin with a verbatim chunk and hold a random word, so
+subscriber replies to, and a session that publishes in fragments, or says nothing where the node joins none. Keys begin with a verbatim chunk and hold a random word, so
 that no wild card of a stimulus matches them and no stimulus names them. There is no Scapy on the way: messages are
 rendered once, and found again by a random word in them.
 
@@ -878,7 +878,7 @@ class Canary:
             return None
         reason = pipe.facts.get("close")
         how = "end of the link" if reason is None else close_words(reason)
-        name = {self.publisher: "publisher", self.subscriber: "subscriber"}.get(pipe, "silent session")
+        name = {self.publisher: "publisher", self.subscriber: "subscriber"}.get(pipe, "third session")
         detail = f"the node ends the session of our {name}, which did nothing wrong ({how})"
         return Trouble(Wrong.ENDED, how, detail)
 
