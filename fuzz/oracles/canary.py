@@ -1,9 +1,9 @@
 """Sessions of ours that live through the whole run, and what they send each other through the node.
 
 A publisher and a subscriber, numbered publications whose every byte follows from the number, queries that the
-subscriber replies to, and a session that publishes in fragments, or says nothing where the node joins none. Keys begin with a verbatim chunk and hold a random word, so
-that no wild card of a stimulus matches them and no stimulus names them. There is no Scapy on the way: messages are
-rendered once, and found again by a random word in them.
+subscriber replies to, and a session that publishes in fragments, or says nothing where the node joins none. Keys begin
+with a verbatim chunk and hold a random word, so that no wild card of a stimulus matches them and no stimulus names them.
+There is no Scapy on the way: messages are rendered once, and found again by a random word in them.
 
 For a moment of each thorough look there are subscribers of the keys that cases use, too: see ``common``.
 """
