@@ -937,7 +937,11 @@ class Canary:
         # The second time for a reply of ours to a query that came only now.
         for _ in range(2):
             replied = self._queried >= self._query
-            senders = [self.publisher, self.idler] if self.joins else [self.publisher]
+            senders = [self.publisher]
+            if self.joins:
+                # A question ends what was begun in fragments: it is begun anew.
+                self._rest, self._begun = b"", self._whole
+                senders.append(self.idler)
             for pipe in (*senders, self.subscriber, self.publisher):
                 if not self.answers(pipe, self.first_share):
                     return self._of_end() or MUTE

@@ -152,6 +152,7 @@ class Router:
             case Open():
                 self._send(session, Open(A=1, initial_sn=0))
             case Frame():
+                session.parts.pop(int(message.R), None)
                 for inside in message.messages:
                     self._handle(session, inside)
             case Fragment() if "joining" not in self.without:

@@ -133,6 +133,16 @@ def test_publication_of_which_a_part_is_forgotten_meanwhile_is_told(patient: Pat
     assert objection(patient).place == Wrong.UNJOINED
 
 
+def test_question_of_ours_is_not_in_the_midst_of_what_was_begun_in_fragments(patient: Patient) -> None:
+    assert patient.canary
+    assert patient.canary.joins
+    router_of(patient).lose = 1
+    patient.canary._send()
+    patient.canary._overdue()
+    for _ in range(3):
+        assert patient.examine(When.ODD) is None
+
+
 def test_node_that_joins_no_fragments_is_not_asked_to(node: RouterNode) -> None:
     node.router.without.add("joining")
     with patient_of(node) as patient:
