@@ -591,7 +591,7 @@ def test_publications_are_judged_as_the_oracles_do() -> None:
     made = object.__new__(standalone.Canary)
     made._sent, made._arrived, made._spoilt, made._borne = [b"w1", b"w2", b"w3"], set(), {}, set()
     made._histories = []
-    made._word = b"w"
+    made._word, made._parted = b"w", b""
     # The one without our word is somebody else's.
     for data in (b"w1", b"x", b"w3", b"w2", b"w2", b"xw"):
         made._judge(data)
