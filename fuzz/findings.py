@@ -61,7 +61,7 @@ come into their states."""
 CERTAIN = frozenset({Harm.CRASH, Harm.PANIC})
 """What is true when it was seen once, and ends the process or what goes on in it."""
 
-ACTED = frozenset({Harm.UNDUE, Harm.GONE, Harm.UNDECODABLE, Harm.OVERDUE, Harm.DIFFERS})
+ACTED = frozenset({Harm.UNDUE, Harm.GONE, Harm.UNDECODABLE, Harm.OVERDUE, Harm.UNCLEAN, Harm.DIFFERS})
 """What the node did, and did not only fail to do in time: however busy the machine is, it is true as well. Two nodes
 that differ were seen to do so three times, on fresh links; what is overdue was waited for many times as long as a node
 that is well takes."""
@@ -75,6 +75,7 @@ SPOILT = frozenset(
         Wrong.REPLY_CHANGED,
         Wrong.REPLY_ASTRAY,
         Wrong.MISNUMBERED,
+        Wrong.UNASKED,
         Wrong.COMMON_CHANGED,
         Wrong.COMMON_TWICE,
     }
@@ -643,6 +644,7 @@ _PURPOSE = {
     Harm.SLOW: "it takes many times as long as at first",
     Harm.UNDECODABLE: "it said something that no strict decoder takes",
     Harm.OVERDUE: "it owes something to a link on which nothing is said, and does not give it",
+    Harm.UNCLEAN: "asked to end, it dies of something else, or says that something in it failed",
     Harm.DIFFERS: "another node answers otherwise",
 }
 

@@ -25,7 +25,7 @@ from conformance.observe import Endpoints
 from fuzz.cases import Case
 from fuzz.oracles import Harm, Objection, Patient, Spot, When
 from fuzz.oracles.growth import NAMES, leak
-from fuzz.oracles.patient import FAIR
+from fuzz.oracles.patient import ENDING, FAIR
 from fuzz.oracles.rival import difference
 from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Handles, Vitals
@@ -110,7 +110,7 @@ class Nurse(Protocol):
         """Tells whether the process has ended, or said that something in it failed."""
 
     def owed(self, place: str) -> Objection | None:
-        """Waits for what is owed to a link on which nothing is said; returns an objection if it does not come."""
+        """Waits for what is owed, to a link on which nothing is said or in the end; returns an objection to it."""
 
     def close(self) -> None:
         """Ends the sessions of the canary."""
@@ -415,6 +415,8 @@ class Seat:
                 break
         if tried.objection is None:
             self._look_later(tried, case, linger)
+        if self.owed == ENDING:
+            self.state = "harmed"
         if tried.objection is not None:
             self.state = "harmed"
             if rounds > 1 and tried.objection.harm in SLOW:
@@ -760,9 +762,9 @@ class Lab:
             raise NoFreshNode(f"no fresh node for a try: {error}") from None
 
     @contextmanager
-    def waiting_for(self, harm: Harm, place: str) -> Iterator[None]:
-        """Waits behind each try for what nodes owe to silent links, where that is what is to be seen."""
-        self.owed = place if harm is Harm.OVERDUE else ""
+    def waiting_for(self, harm: Harm | None, place: str) -> Iterator[None]:
+        """Waits behind each try for what nodes owe to silent links, or for their end, where that is what is to be seen."""
+        self.owed = place if harm is Harm.OVERDUE else ENDING if harm is Harm.UNCLEAN else ""
         try:
             yield
         finally:

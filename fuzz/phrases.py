@@ -178,6 +178,11 @@ def linked(state: State, *links: str) -> list[Step]:
     return [Step(Do.REACH, link, state) for link in links]
 
 
+def noise(size: int) -> bytes:
+    """Returns so many bytes. They are no zeros: a count or a pointer that is written over with them shows."""
+    return b"\xa5" * size
+
+
 # Handshakes ----------------------------------------------------------------------------------------------
 
 

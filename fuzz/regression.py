@@ -25,7 +25,7 @@ from fuzz.player.history import batch_of
 from fuzz.player.player import AGAIN
 from fuzz.script import PREFIXES, SIZE, Do, Step, lies_about
 from fuzz.states import State
-from scapy_layers.batch import LONG_PREFIX, PREFIX
+from scapy_layers.batch import LONG_PREFIX, PREFIX, BatchReader, prefixed
 from scapy_layers.codes import TransportId
 from scapy_layers.primitives import write_vle
 
@@ -180,16 +180,31 @@ def placed(raw: bytes, values: Mapping[str, bytes], *, stream: bool = True) -> s
 def _sent(step: Step, part: Part, events: list[Event], sn: tuple[int, int], tried: Tried) -> list[FlatStep]:
     """Returns how something is sent again: with places for what a link knows, else as it was sent."""
     names = {piece.partition("|")[0] for piece in step.data.pieces if isinstance(piece, str)}
-    if names <= {*PREFIXES, *COUNTED, *TURNS, *part.values}:
-        return [_send(step, part.values, sn)]
-    # Ids of queries, and what other links know: nobody knows them behind it.
     stream = is_stream(tried, part.link)
-    steps: list[FlatStep] = [
-        {"do": "send", "link": step.link, "data": placed(event.raw, part.values, stream=stream)}
+    sent = [
+        event.raw
         for event in events
         if event.direction is Direction.SENT and event.note not in {"fence", AGAIN}
     ]
+    apart = _taken_apart(step, sent) if stream else []
+    if not apart and names <= {*PREFIXES, *COUNTED, *TURNS, *part.values}:
+        return [_send(step, part.values, sn)]
+    # Ids of queries, what other links know, how much fits into a batch: nobody knows them behind it.
+    steps: list[FlatStep] = [
+        {"do": "send", "link": step.link, "data": placed(raw, part.values, stream=stream)}
+        for raw in apart or sent
+    ]
     return [*steps, {"do": "numbers", "link": step.link, "sn": part.sn[0], "sn_be": part.sn[1]}]
+
+
+def _taken_apart(step: Step, sent: list[bytes]) -> list[bytes]:
+    """Returns the batches of a step that went in several, as the node takes smaller ones; nothing when each went in one."""
+    if SIZE not in step.data.pieces[:1]:
+        return []
+    batches = [[prefixed(one) for one in BatchReader().feed(raw)] for raw in sent]
+    if all(len(parts) == 1 for parts in batches) or [b"".join(parts) for parts in batches] != sent:
+        return []
+    return [batch for parts in batches for batch in parts]
 
 
 def _send(step: Step, values: Mapping[str, bytes], sn: tuple[int, int]) -> FlatStep:

@@ -346,6 +346,7 @@ class Runner:
                 self._play(batch)
                 self._turn = time.monotonic() - began
             self._last_look()
+            self._see_end()
             self._tell("looking into what was found last" if self._triage.open else "")
             began = time.monotonic()
             self._triage.finish(min(LAST_TRIAGE, LEAST_TRIAGE * max(1, self._triage.open)))
@@ -877,6 +878,24 @@ class Runner:
                 objection = scene.patient.examine(When.TREND)
                 if objection is not None:
                     self._trouble(scene, objection)
+
+    def _see_end(self) -> None:
+        """Asks the nodes to end, as their users would, and sees how they do that."""
+        for scene in self._scenes.values():
+            node = scene.stage.node
+            if not scene.recent or node.pid is None or node.death():
+                # It was just started, or is another stage's too.
+                continue
+            began = time.monotonic()
+            objection = scene.patient.ending()
+            if objection is not None:
+                self._triage.take(objection, self._suspects(scene), self._triage_seconds())
+                self._learn()
+            elif not (node.death() or node.has_left()):
+                self.summary.notes.append(
+                    f"the node does not end within {time.monotonic() - began:.0f} s of SIGTERM: it is killed"
+                )
+            self._lose(began)
 
 
 def _without(error: NotApplicable) -> str:

@@ -11,6 +11,7 @@ import os
 import re
 import secrets
 import select
+import signal
 import socket
 import tempfile
 import time
@@ -24,15 +25,16 @@ from conformance.config import UNIX, Locator, RunConfig, prepare_run_dir
 from conformance.errors import HarnessError, LinkFailed, LocalError, NotApplicable, Unmet
 from conformance.link.tls import client_context
 from conformance.nodes import Node, node_of
-from conformance.observe import History
+from conformance.observe import Direction, History
 from conformance.session.lanes import Consecutive
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
 from scapy_layers.codes import InterestMode, Kind, QueryTarget
 from scapy_layers.data import Put, Query, Reply
 from scapy_layers.declarations import DeclareToken, UndeclareSubscriber
-from scapy_layers.extensions import QoS, Target, Timeout
+from scapy_layers.extensions import First, QoS, Target, Timeout
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
+from scapy_layers.transport import Fragment
 
 PATIENCE = 1.0
 """Seconds that an answer may take."""
@@ -84,6 +86,12 @@ HANDLES = ("descriptors", "threads", "children")
 BUSY_SHARE = 0.5
 """So much of a processor is not used by a node that is asked nothing."""
 
+ENDING_SECONDS = 10.0
+"""So long a process may take to end that is asked to: a sanitizer looks through all of its memory first."""
+
+FATAL = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
+"""What a process dies of by its own fault; a shell ends with 128 and the number."""
+
 GREETING, KEPT = "{size}0109f2{zid}", "{size}04"
 OWED: dict[str, tuple[tuple[str, ...], float | None]] = {
     "KEEP_ALIVE": ((GREETING, "{size}42901c01{cookie}"), None),
@@ -127,6 +135,7 @@ class Link:
         self.heard = 0
         self.ended = False
         self.paused = False
+        self.silent = 0.0
         self._buffer = b""
         sock.settimeout(PATIENCE)
 
@@ -430,9 +439,10 @@ class Replay:
             answered = link.wait(lambda batch: bool(answer) and answer in batch, PATIENCE, before)
         took = time.monotonic() - began
         if answered:
-            self._late = max(self._late, took)
+            self._late = max(self._late, took, link.silent)
+            link.silent = 0.0
         else:
-            self._silent = took
+            self._silent = link.silent = took
 
     def _open(self, name: str, how: str) -> Link:
         if how == "accept":
@@ -474,6 +484,8 @@ class Replay:
             return self._more(harm, before)
         if harm == "overdue":
             return self.node.death() or self.node.problem(PATIENCE) or self._overdue()
+        if harm == "unclean":
+            return self._unclean()
         # A node that dies stops serving first, and may take its time to die; or it dies of what others send now.
         began = time.monotonic()
         lost = canary.lost(common=harm == "disturbed") if canary else ""
@@ -531,6 +543,21 @@ class Replay:
                 elif time.monotonic() - began > seconds:
                     return f"{what} does not come in {seconds:g} s on a link on which nothing is said"
         return ""
+
+    def _unclean(self) -> str:
+        """Asks the process to end; returns what it dies of by its own fault, and what it says has failed, or nothing."""
+        if self.node.pid is None:
+            raise unittest.SkipTest("needs a node that is started for it")
+        if died := self.node.death():
+            return died
+        self.node.complaints()
+        self.node.dismiss()
+        _ends_within(self.node.pid, ENDING_SECONDS)
+        death = self.node.death()
+        codes = [f"exit code {128 + signal.Signals[name]}" for name in FATAL]
+        fatal = death if death.endswith((*FATAL, *codes)) else ""
+        said = self.node.complaints()
+        return "asked to end: " + "; ".join(filter(None, [fatal, said])) if fatal or said else ""
 
     def _more(self, harm: str, before: dict[str, float]) -> str:
         now = self._figures()
@@ -605,6 +632,9 @@ class Canary:
         self._begin = begin
         self._histories = histories
         self._guests = 0
+        self._left = ""
+        self._parted = self._rest = b""
+        self._whole = False
         self._publisher, self._subscriber, self._idler = publisher, subscriber, idler
         self._sent: list[bytes] = []
         self._arrived: set[int] = set()
@@ -622,9 +652,13 @@ class Canary:
             self.publish()
             self._replies = self._replies and self._carries_queries()
         self._common = [key for key in COMMON if self._arrives_on(key)]
-        self._tokens = False
+        self._tokens = self._joins = False
         with contextlib.suppress(*TROUBLE):
             self._tokens = not self._wrong_token()
+        with contextlib.suppress(*TROUBLE):
+            self._begin_in_parts()
+            self._joins = self._end_in_parts()
+            self._begin_in_parts()
 
     def publish(self) -> float:
         """Publishes something and waits until it arrives; returns how many seconds that took."""
@@ -636,6 +670,27 @@ class Canary:
             self._subscriber.expect(Push)
             self._hear()
         return time.perf_counter() - began
+
+    def _begin_in_parts(self) -> None:
+        """Sends the first of two fragments of a publication; what is played now is no part of it."""
+        self._parted, self._whole = self._data(b"f"), False
+        raw = bytes(Push(key_suffix=self._key, extensions=[QoS(D=1, E=1)], body=Put(data=self._parted)))
+        self._rest = raw[len(raw) // 2 :]
+        self._send_part(raw[: len(raw) // 2], M=1, extensions=[First()])
+
+    def _end_in_parts(self) -> bool:
+        """Sends the second one; tells whether the publication arrives."""
+        self._send_part(self._rest)
+        self._idler.fence()
+        with contextlib.suppress(Unmet):
+            while not self._whole:
+                self._subscriber.expect(Push)
+                self._hear()
+        return self._whole
+
+    def _send_part(self, data: bytes, **fields: Any) -> None:
+        number = self._idler.session.take_sn()
+        self._idler.send(Fragment(R=1, sn=number, data=data, **fields))
 
     def _hear(self) -> None:
         """Takes in all publications that came, and what is wrong with them."""
@@ -650,8 +705,21 @@ class Canary:
                     self._judge(bytes(getattr(push.body, "data", b"")))
 
     def _count(self) -> None:
-        """Sees whether the numbers of what came follow one another."""
+        """Sees whether the numbers of what came follow one another, and whether it was asked for."""
         for link, history in self._histories:
+            sent = (
+                one for one in history.observations if (one.link, one.direction) == (link, Direction.SENT)
+            )
+            asked = {
+                inside.request_id
+                for one in sent
+                for message in one.contents.messages
+                for inside in getattr(message, "messages", None) or ()
+                if isinstance(inside, Request)
+            }
+            came = (seen.message for seen in history.received(link))
+            if any(isinstance(one, Response | ResponseFinal) and one.request_id not in asked for one in came):
+                self._note("unasked", "a session receives an answer although it has not asked")
             said = (seen.message for seen in history.received(link) if seen.carrier is None)
             if wrong := Consecutive().wrong(said):
                 self._note("numbers", f"the node leaves numbers out, or says them again: {wrong}")
@@ -662,6 +730,12 @@ class Canary:
         Without our word it is one that a stimulus sent by an alias of the node, or one of ours of which nothing is left:
         then ours does not come.
         """
+        if self._parted and self._word + b"f" in data:
+            # A changed one is not lost as well.
+            self._whole = True
+            if data != self._parted:
+                self._note("changed", f"a publication in fragments arrives changed: {data.hex()}")
+            return
         last = max(self._arrived, default=0)
         number = self._sent.index(data) + 1 if data in self._sent else 0
         if not number and self._word not in data:
@@ -723,6 +797,8 @@ class Canary:
             common: Keys that were carried at first are looked at, too.
         """
         try:
+            if self._joins and not self._end_in_parts():
+                return "what others publish in two fragments does not arrive any more"
             for _ in range(EXCHANGES):
                 self.publish()
                 if self._replies:
@@ -730,7 +806,8 @@ class Canary:
             for key in self._common if common else ():
                 if not self._arrives_on(key, overlapping=True):
                     return f"what others publish for {key} does not arrive any more"
-            if common and self._tokens and (wrong := self._wrong_token()):
+            # What one session leaves behind shows in the next one.
+            if common and self._tokens and (wrong := self._wrong_token() or self._wrong_token()):
                 return wrong
         except TROUBLE as error:
             return f"what others send each other does not arrive any more: {error}"
@@ -776,14 +853,21 @@ class Canary:
         return [one for one in data if self._word in one]
 
     def _wrong_token(self) -> str:
-        """Returns what is wrong with a token of a session that ends, or nothing."""
+        """Returns what is wrong with what a session declares that ends, or nothing."""
         self._guests += 1
-        tester, key = self._begin(), f"{self._key}/{self._guests}"
+        tester, key, left = self._begin(), f"{self._key}/{self._guests}", self._left
         try:
             guest = tester.session()
+            if left:
+                self._publisher.post(Push(key_suffix=left, body=Put(data=b"left")))
+                self._publisher.fence()
             guest.post(Declare(body=DeclareToken(entity_id=1, key_suffix=key)))
+            guest.declare_subscriber(key)
+            self._left = key
             guest.fence()
             told = self._is_told(key)
+            if any(isinstance(seen.message, Push) for seen in guest.inbox):
+                return "a new session receives what one that has ended had asked for"
         finally:
             tester.close()
         if not told:

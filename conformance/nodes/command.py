@@ -237,6 +237,11 @@ class CommandNode(ForeignNode, ChildNode):
             self._ended(STOP_SECONDS)
         self.kill()
 
+    def dismiss(self) -> None:
+        """Asks the process and whatever it started to end (SIGTERM), and does not wait until they have."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGTERM)
+
     def kill(self) -> None:
         """Ends the process and whatever it started with SIGKILL."""
         if self._process is not None:

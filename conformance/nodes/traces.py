@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 LIBRARY = re.compile(r"/lib/python[\d.]+/|/src/runtime/|<frozen ")
 """Files that everybody calls: what failed is in front of them."""
@@ -18,6 +18,7 @@ _GO = re.compile(r"^(?:panic|fatal error): ")
 _GO_FRAME = re.compile(r"^\s+\S+\.go:\d+")
 _C = re.compile(r"[A-Z][a-z]+Sanitizer: ")
 _C_SUMMARY = re.compile(r"^SUMMARY: \w+Sanitizer: [A-Za-z][\w-]+ ")
+_C_LEAKED = re.compile(r"^SUMMARY: \w+Sanitizer: \d+ byte\(s\) leaked ")
 _C_FRAME = re.compile(
     r"^\s+#\d+ 0x[0-9a-f]+ in (?P<name>.+?) (?P<file>\S+:\d+(?::\d+)?|\(\S+\))(?: \(BuildId: \w+\))?$"
 )
@@ -51,6 +52,8 @@ def told(lines: Sequence[str], at: int) -> str:
         found = [lines[at], *frames[:1]]
     elif _C_SUMMARY.search(lines[at]):
         found = [_own_summary(lines, at)]
+    elif _C_LEAKED.search(lines[at]):
+        found = [_leak_summary(lines, at)]
     else:
         # Two lines tell more than one: a panic says where, then why.
         found = [*lines[at : at + 2]]
@@ -86,11 +89,25 @@ def _own_summary(lines: Sequence[str], at: int) -> str:
     summary = _C_SUMMARY.search(lines[at])
     assert summary is not None
     started = next((index for index in range(at - 1, -1, -1) if _C.search(lines[index])), at)
-    for line in itertools.takewhile(str.strip, lines[started + 1 : at]):
+    place = _own_place(itertools.takewhile(str.strip, lines[started + 1 : at]))
+    return f"{summary[0]}{place}" if place else lines[at]
+
+
+def _leak_summary(lines: Sequence[str], at: int) -> str:
+    """Returns the last line of a report of what was never freed, with the place where the most of it was taken."""
+    started = next((index for index in range(at - 1, -1, -1) if _C.search(lines[index])), at)
+    place = _own_place(lines[started + 1 : at])
+    name, _, rest = lines[at].removeprefix("SUMMARY: ").partition(": ")
+    return f"SUMMARY: {name}: leak {place}: {rest}" if place else lines[at]
+
+
+def _own_place(lines: Iterable[str]) -> str:
+    """Returns the first place of a trace that is the process's own, with its function; nothing when there is none."""
+    for line in lines:
         frame = _C_FRAME.search(line)
         if frame and not _C_LIBRARY.search(frame["file"]) and not _C_INTERCEPTED.search(frame["name"]):
-            return f"{summary[0]}{frame['file']} in {frame['name']}"
-    return lines[at]
+            return f"{frame['file']} in {frame['name']}"
+    return ""
 
 
 def _end_of_frames(lines: Sequence[str], at: int) -> int:

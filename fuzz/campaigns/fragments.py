@@ -28,6 +28,7 @@ from fuzz.phrases import (
     link_state,
     listen,
     network_messages,
+    noise,
     push,
     query,
     subscriber,
@@ -44,6 +45,9 @@ from scapy_layers.transport import Close, KeepAlive, TransportOam
 
 LONG_CHAIN = 4 << 20
 """Bytes of the longest chains. A node may take a GiB; what it does with much shows in some MB."""
+
+LITTLE = 1000
+"""Payload of a FRAGMENT that comes near to any limit of a chain before it is beyond it."""
 
 FULL = NODE_BATCH - 2 - 16
 """Payload of a FRAGMENT that fills a batch: the length and the header stand in front."""
@@ -364,9 +368,9 @@ def _long() -> Made:
         def make() -> list[Step]:
             head = bytes(push(data=b"x" * size))[:64]
             return [
-                _part(head + bytes(FULL - 64), first=first, more=True, **how),
+                _part(head + noise(FULL - 64), first=first, more=True, **how),
                 batch(
-                    as_fragment(bytes(FULL), more=True, **how),
+                    as_fragment(noise(FULL), more=True, **how),
                     times=max(1, size // FULL - 1),
                     note=f"{size >> 20} MB of fragments",
                 ),
@@ -393,13 +397,22 @@ def _long() -> Made:
                 step
                 for lane in range(8)
                 for step in (
-                    _part(bytes(1000), first=True, more=True, lane=lane),
+                    _part(noise(1000), first=True, more=True, lane=lane),
                     batch(
-                        as_fragment(bytes(FULL), more=True, lane=lane),
+                        as_fragment(noise(FULL), more=True, lane=lane),
                         times=LONG_CHAIN // 8 // FULL,
                         note="half a MB of fragments",
                     ),
                 )
+            ],
+            "some MB in small fragments": lambda: [
+                _part(noise(LITTLE), first=True, more=True),
+                batch(
+                    as_fragment(noise(LITTLE), more=True),
+                    times=LONG_CHAIN // LITTLE,
+                    note=f"fragments of {LITTLE} bytes",
+                ),
+                _part(),
             ],
             "very many fragments of one byte": lambda: [
                 _part(small, first=True, more=True),
@@ -412,10 +425,10 @@ def _long() -> Made:
                 _part(bytes(push())[4:]),
             ],
             "very many chains without a last": lambda: [
-                batch(as_fragment(bytes(1000), first=True, more=True), times=2000, note="first fragments")
+                batch(as_fragment(noise(1000), first=True, more=True), times=2000, note="first fragments")
             ],
             "very many fragments without a first": lambda: [
-                batch(as_fragment(bytes(1000), more=True), times=2000, note="fragments"),
+                batch(as_fragment(noise(1000), more=True), times=2000, note="fragments"),
                 _part(),
             ],
             "a long message to another session": lambda: [

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.campaigns.messages import KINDS, main_forms
 from fuzz.campaigns.placing import Stated
-from fuzz.cases import Source, send
-from fuzz.phrases import as_fragment, as_frame, batch, closing, frame, init, opening, push
+from fuzz.cases import Source, reach, send
+from fuzz.phrases import act, as_fragment, as_frame, batch, closing, frame, init, opening, push
 from fuzz.script import SIZE, SIZE32, Do, Step
 from fuzz.sequences import Drawn, Made
 from fuzz.states import State
@@ -59,6 +60,7 @@ def make(setting: Setting) -> Iterator[Source]:  # noqa: ARG001  (every campaign
         yield Made(
             f"pieces in {state}", state, "batch", dict(_pieces()), "pieces", _cut_anywhere, alone=False
         )
+    yield Made("links that stop in the middle", State.OPEN, "batch", dict(_stopped()), "pieces")
     yield Made("pieces of a handshake", State.CONNECTED, "INIT", dict(_handshakes()), "pieces")
     yield from _low_latency()
     yield from _compression()
@@ -129,6 +131,20 @@ def _pieces() -> Iterator[Variant]:
     yield "the largest batch that nodes take", lambda: [frame(push(data=bytes(49_000)))]
     yield "a large batch in two segments", lambda: _halves(frame(push(data=bytes(40_000))))
     yield "a KEEP_ALIVE behind a FRAME", lambda: [batch(as_frame(push()), KeepAlive(), as_frame(push()))]
+
+
+def _stopped() -> Iterator[Variant]:
+    """Another link says the beginning of a batch, and nothing more; meanwhile the node is asked on this one."""
+    for state in (State.CONNECTED, State.INIT_ACKED, State.OPEN):
+        for words, said in {
+            "half a length": b"\x20",
+            "a length": b"\x20\x00",
+            "a length and half of the batch": b"\x20\x00" + bytes(KeepAlive()) * 16,
+        }.items():
+            yield (
+                f"{words} on another link in {state}",
+                partial(list, (reach(state, "b"), send(said, link="b", note=words), act(Do.SETTLE))),
+            )
 
 
 def _bytewise(step: Step) -> Step:

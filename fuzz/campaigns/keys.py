@@ -11,8 +11,9 @@ from itertools import product
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.campaigns.messages import Wish, extensions_of, kind_of, message_of
 from fuzz.campaigns.placing import placed
-from fuzz.cases import Case, Cause, Source
+from fuzz.cases import Case, Cause, Source, reach
 from fuzz.phrases import (
+    act,
     as_frame,
     batch,
     declare,
@@ -26,7 +27,7 @@ from fuzz.phrases import (
     token,
     undeclare,
 )
-from fuzz.script import Step
+from fuzz.script import Do, Step
 from fuzz.sequences import Drawn, Made
 from fuzz.states import State
 from scapy_layers import shape
@@ -57,6 +58,9 @@ TIMES = (1, 2, 5, 10, 20, 40, 100, 400)
 
 LONG_KEY = 1000
 """Bytes beyond which a key is long."""
+
+MIDDLING = 600
+"""Bytes of a key of which two, one behind the other, still fit into what small nodes take."""
 
 MOST_KEY = 60_000
 """Bytes of a key; with what stands around it, it fits into a batch that nodes take."""
@@ -251,6 +255,7 @@ def _suffixes(build: Build) -> Iterator[Variant]:
         b"/@a",
         b"#",
         b"\xff",
+        b"/" + b"a" * MIDDLING,
         b"/" + b"a" * 40_000,
     ):
         for mapping in (0, 1):
@@ -307,6 +312,7 @@ def _stories() -> Mapping[str, Sequence[Message]]:
         "with an empty key": [declare(DeclareKeyExpr(key_id=20, N=1, key_suffix=""))],
         "without a key": [declare(DeclareKeyExpr(key_id=20))],
         "with a slash at the end": [keyexpr(20, "fuzz/")],
+        "with a middling key": [keyexpr(20, "fuzz/" + "a" * MIDDLING)],
         "with a long key": [keyexpr(20, "fuzz/" + "a" * 30_000)],
     }
 
@@ -314,7 +320,7 @@ def _stories() -> Mapping[str, Sequence[Message]]:
 def _aliases(build: Build) -> Iterator[Variant]:
     for story, messages in _stories().items():
         for mapping, (key, named) in product(
-            (1, 0), ((b"", False), (b"", True), (b"/x", True), (b"*", True))
+            (1, 0), ((b"", False), (b"", True), (b"/x", True), (b"*", True), (b"/" + b"a" * MIDDLING, True))
         ):
             sort = f"alias declared {story}, as one of {_whose(mapping)}"
             words = f"{sort}, suffix '{shown(key)}'" if named else sort
@@ -371,7 +377,10 @@ def _text(key: bytes) -> str:
 
 
 def _pair(kind: str, first: bytes, second: bytes) -> Sequence[Step]:
-    """Declares one key, uses another that is to be matched with it, takes the first back."""
+    """Declares one key, uses another that is to be matched with it, takes the first back.
+
+    In two sessions: a node need not match what a session says with what it has said itself.
+    """
     one, other = _text(first), _text(second)
     match kind:
         case "D_SUBSCRIBER":
@@ -394,8 +403,15 @@ def _pair(kind: str, first: bytes, second: bytes) -> Sequence[Step]:
                 subscriber(ENTITY, other),
                 undeclare(UndeclareSubscriber, ENTITY),
             )
-    steps = [frame(said, note=f"'{shown(first)}'"), frame(use, note=f"'{shown(second)}'"), frame(back)]
-    return [*steps, frame(interest(3000, 0))] if kind == "INTEREST" else steps
+    steps = [
+        reach(State.OPEN, "b"),
+        frame(said, link="b", note=f"'{shown(first)}'"),
+        act(Do.SETTLE, "b"),
+        frame(use, note=f"'{shown(second)}'"),
+    ]
+    if kind == "INTEREST":
+        return [*steps, frame(back), frame(interest(3000, 0), link="b")]
+    return [*steps, frame(back, link="b")]
 
 
 def _drawn_pair(kind: str, rng: random.Random) -> Drawn:

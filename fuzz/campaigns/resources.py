@@ -32,6 +32,7 @@ from fuzz.phrases import (
     link_state,
     linked,
     listen,
+    noise,
     numbered,
     push,
     query,
@@ -285,7 +286,7 @@ def _pending() -> Made:
                 frame(query(5, "fuzz/**")),
                 listen("b"),
                 _often(
-                    answering(reply(key="fuzz/k", data=bytes(40_000)), link="b", note="REPLY of 40 kB"), 100
+                    answering(reply(key="fuzz/k", data=noise(40_000)), link="b", note="REPLY of 40 kB"), 100
                 ),
                 answering(final(), link="b", note="RESPONSE_FINAL"),
                 listen(),
@@ -296,7 +297,7 @@ def _pending() -> Made:
                 listen("b"),
                 act(Do.PAUSE),
                 _often(
-                    answering(reply(key="fuzz/k", data=bytes(40_000)), link="b", note="REPLY of 40 kB"), 150
+                    answering(reply(key="fuzz/k", data=noise(40_000)), link="b", note="REPLY of 40 kB"), 150
                 ),
                 act(Do.RESET),
             ],
@@ -328,19 +329,19 @@ def _payloads() -> Made:
     times = MOST_BYTES // 2 // large
     attached = Push(
         key_suffix="fuzz/k",
-        body=Put(extensions=[ext.PutAttachment(attachment=bytes(large - 100))], data=b"x"),
+        body=Put(extensions=[ext.PutAttachment(attachment=noise(large - 100))], data=b"x"),
     )
-    schema = Push(key_suffix="fuzz/k", body=Put(encoding=4, schema=bytes(255), data=bytes(10_000)))
+    schema = Push(key_suffix="fuzz/k", body=Put(encoding=4, schema=noise(255), data=noise(10_000)))
     heard = [reach(State.OPEN, "b"), frame(subscriber(1, "fuzz/**"), link="b"), act(Do.SETTLE, "b")]
     return Made(
         "large payloads",
         State.OPEN,
         "PUSH",
         {
-            "that nobody hears": lambda: [_often(frame(push(data=bytes(large))), times)],
+            "that nobody hears": lambda: [_often(frame(push(data=noise(large))), times)],
             "to another session": lambda: [
                 *heard,
-                _often(frame(push(data=bytes(large), block=True)), times),
+                _often(frame(push(data=noise(large), block=True)), times),
                 listen("b"),
             ],
             "to ten sessions": lambda: [
@@ -353,7 +354,7 @@ def _payloads() -> Made:
                         act(Do.SETTLE, name),
                     )
                 ],
-                _often(frame(push(data=bytes(large))), times // 4),
+                _often(frame(push(data=noise(large))), times // 4),
             ],
             "with large attachments": lambda: [*heard, _often(frame(attached), times), listen("b")],
             "with large schemas": lambda: [*heard, _often(frame(schema), times), listen("b")],
@@ -366,7 +367,7 @@ def _payloads() -> Made:
                         Request(
                             request_id=1,
                             key_suffix="fuzz/q",
-                            body=Query(extensions=[ext.QueryBody(encoding=4, data=bytes(large - 100))]),
+                            body=Query(extensions=[ext.QueryBody(encoding=4, data=noise(large - 100))]),
                         )
                     ),
                     50,
@@ -396,7 +397,7 @@ def _unfinished() -> Made:
             for step in (
                 batch(_opening(lane, reliable), link=link, note=f"first fragment on lane {lane}"),
                 batch(
-                    as_fragment(bytes(part), more=True, lane=lane, reliable=reliable),
+                    as_fragment(noise(part), more=True, lane=lane, reliable=reliable),
                     link=link,
                     times=max(1, size // 16 // part),
                     note="fragments",

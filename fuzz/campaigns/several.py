@@ -344,6 +344,10 @@ def slow() -> Made:
             *behind,
         ]
 
+    def beside() -> list[Step]:
+        """A third session asks, while the node has more for one than that reads."""
+        return [reach(State.OPEN, "c"), *flooded(False, act(Do.SETTLE, "c"))()]
+
     def asked(*behind: Step) -> Callable[[], list[Step]]:
         return lambda: [
             reach(State.OPEN, "b"),
@@ -362,6 +366,7 @@ def slow() -> Made:
             "a subscriber, publications that may be dropped": flooded(False),
             "a subscriber, publications that may not be dropped": flooded(True),
             **{f"a subscriber that does not read, then: {how}": flooded(False, act(how)) for how in ENDS},
+            "a subscriber that does not read, while a third session asks": beside,
             "a subscriber that reads again": flooded(False, act(Do.RESUME), frame(push(), link="b")),
             "a subscriber that says CLOSE and does not read": flooded(False, closing()),
             **{

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fuzz.findings import Finding
     from fuzz.lab import Lab, Tried
+    from fuzz.oracles import Harm
     from fuzz.script import Script
 
 WELL, HARMED, USAGE, FAILED = 0, 1, 2, 3
@@ -165,7 +166,8 @@ def replay(options: argparse.Namespace, _: list[str]) -> int:
             if also:
                 tried = lab.compare(loaded.script)
             else:
-                tried = lab.play(loaded.script, rounds=loaded.rounds, linger=linger_of(loaded.waited))
+                with lab.waiting_for(loaded.harm, loaded.place):
+                    tried = lab.play(loaded.script, rounds=loaded.rounds, linger=linger_of(loaded.waited))
             harmed += tried.objection is not None
             reached += not tried.played.failure
             _print(f"{number} of {options.times}: {_words(tried, alike=bool(also))}")
@@ -186,8 +188,13 @@ class _Loaded:
     node: str = ""
     rounds: int = 1
     waited: float = 0.0
-    two: bool = False
     also: str = ""
+    harm: Harm | None = None
+    place: str = ""
+
+    @property
+    def two(self) -> bool:
+        return self.harm == "differs"
 
 
 def _load(what: Path, *, first: bool = False) -> _Loaded:
@@ -198,14 +205,14 @@ def _load(what: Path, *, first: bool = False) -> _Loaded:
         ScriptError: It is a file without a script.
     """
     from fuzz.findings import Finding, NoFinding
-    from fuzz.oracles import Harm
     from fuzz.script import Script, ScriptError
 
     if what.is_dir():
         finding = Finding.load(what)
         script = finding.first if first else finding.script
-        two = finding.harm is Harm.DIFFERS
-        return _Loaded(script, finding.node, finding.rounds, finding.waited, two, finding.also)
+        loaded = _Loaded(script, finding.node, finding.rounds, finding.waited, finding.also)
+        loaded.harm, loaded.place = finding.harm, finding.place
+        return loaded
     try:
         return _Loaded(Script.from_json(json.loads(what.read_text(encoding="utf-8"))))
     except OSError as error:
@@ -274,7 +281,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
             "what two nodes answer differently is not made smaller: it might differ for another reason"
         )
     before = finding.script.sends, finding.script.size
-    with _lab(options, finding.node) as lab:
+    with _lab(options, finding.node) as lab, lab.waiting_for(finding.harm, finding.place):
         tried = lab.play(finding.script, rounds=finding.rounds, linger=linger_of(finding.waited))
         if not comes_again(finding, tried):
             other = f"; what is seen is another one, {_words(tried)}" if tried.objection is not None else ""

@@ -4,9 +4,10 @@
 with ``@oracle`` in a module that is imported here.
 """
 
-from fuzz.oracles import alive, answers, differs, growth, silence, timing
+from fuzz.oracles import alive, answers, differs, ending, growth, silence, timing
 from fuzz.oracles.alive import PAUSE
 from fuzz.oracles.base import (
+    AWAITED,
     BEAT_CASES,
     BEAT_SECONDS,
     DEADLY,
@@ -25,6 +26,7 @@ from fuzz.oracles.patient import Patient
 from fuzz.oracles.places import place_of
 
 __all__ = [
+    "AWAITED",
     "BEAT_CASES",
     "BEAT_SECONDS",
     "DEADLY",
@@ -42,6 +44,7 @@ __all__ = [
     "alive",
     "answers",
     "differs",
+    "ending",
     "growth",
     "oracle",
     "place_of",

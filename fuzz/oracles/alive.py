@@ -73,7 +73,9 @@ def paused(patient: Patient, played: Played | None, seconds: float, what: str) -
         seconds: How long it took.
         what: What came.
     """
-    if seconds < PAUSE or seconds < patient.fair(played) or patient.busy:
+    # Much that was sent is no reason to stop reading.
+    reads = played is None or not played.torn
+    if seconds < PAUSE or (reads and seconds < patient.fair(played)) or patient.busy:
         return None
     detail = f"{what} took {seconds:.1f} s; {patient.usual * 1e3:.1f} ms when the node was fresh"
     return patient.aftermath() or Objection("pause", Harm.PAUSE, "", detail)
@@ -144,7 +146,7 @@ def keys(patient: Patient, played: Played | None) -> Objection | None:
 
 @oracle(
     "tokens",
-    "a token of a session of ours is told to who asks, and no more once that session has ended",
+    "a token of a session of ours is told to who asks, and neither it nor a subscriber outlives that session",
     When.ODD,
     "a node that carries publications, and tells of tokens",
 )

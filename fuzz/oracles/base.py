@@ -28,7 +28,8 @@ class Harm(StrEnum):
     ``busy``: it computes although nothing is asked. ``growth``, ``leak``: it holds more and more memory, or
     descriptors, threads, child processes. ``slow``: it takes many times as long as at first. ``undecodable``: it said something that no strict
     decoder takes. ``overdue``: what it owes to a link on which nothing is
-    said does not come: a word of its own, or the end of the link. ``differs``: another node answers otherwise.
+    said does not come: a word of its own, or the end of the link. ``unclean``: asked to end, the process dies of
+    something else, or says that something in it failed. ``differs``: another node answers otherwise.
     """
 
     CRASH = "crash"
@@ -46,8 +47,12 @@ class Harm(StrEnum):
     SLOW = "slow"
     UNDECODABLE = "undecodable"
     OVERDUE = "overdue"
+    UNCLEAN = "unclean"
     DIFFERS = "differs"
 
+
+AWAITED = frozenset({Harm.OVERDUE, Harm.UNCLEAN})
+"""What is mostly waited for, behind all that was played: a look takes seconds, or the process with it."""
 
 DEADLY = frozenset({Harm.CRASH, Harm.PANIC})
 """What the process shows of itself; nobody has to wait for an answer to know it."""
@@ -83,13 +88,15 @@ class When(StrEnum):
     """How often an oracle is asked; each of them includes those in front of it.
 
     ``case``: after every case; takes microseconds. ``beat``: every BEAT_CASES cases or BEAT_SECONDS. ``odd``: every
-    ODD_SECONDS, and whenever something looks odd. ``trend``: every TREND_SECONDS; judges a window of time.
+    ODD_SECONDS, and whenever something looks odd. ``trend``: every TREND_SECONDS; judges a window of time. ``end``: once,
+    when the process is to end; see ``Patient.ending``.
     """
 
     CASE = "case"
     BEAT = "beat"
     ODD = "odd"
     TREND = "trend"
+    END = "end"
 
 
 ORDER = tuple(When)

@@ -1,9 +1,9 @@
 """Sessions of ours that live through the whole run, and what they send each other through the node.
 
 A publisher and a subscriber, numbered publications whose every byte follows from the number, queries that the
-subscriber replies to, and a session that says nothing. Keys begin with a verbatim chunk and hold a random word, so
-that no wild card of a stimulus matches them and no stimulus names them. There is no Scapy on the way: messages are
-rendered once, and found again by a random word in them.
+subscriber replies to, and a session that publishes in fragments, or says nothing where the node joins none. Keys begin
+with a verbatim chunk and hold a random word, so that no wild card of a stimulus matches them and no stimulus names them.
+There is no Scapy on the way: messages are rendered once, and found again by a random word in them.
 
 For a moment of each thorough look there are subscribers of the keys that cases use, too: see ``common``.
 """
@@ -26,7 +26,7 @@ from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
 from fuzz.player import Answer, Answers, Initiator, NotReached, Pipe, Player, Trace, run
-from fuzz.player.answers import OURS, vle
+from fuzz.player.answers import FENCE_ID, OURS, vle
 from fuzz.player.sessions import frame
 from fuzz.states import State
 from scapy_layers import extensions as ext
@@ -38,7 +38,7 @@ from scapy_layers.errors import WireError
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.primitives import VLE_BYTES, Reader, write_vle
-from scapy_layers.transport import Frame, KeepAlive
+from scapy_layers.transport import Fragment, Frame, KeepAlive
 
 TRACE_BYTES = 1 << 18
 """So much of what the canary said is remembered."""
@@ -108,6 +108,7 @@ class Wrong(StrEnum):
     """What can be wrong with the canary: the words of a place."""
 
     LOST = "publication lost"
+    UNJOINED = "publication in fragments lost"
     SILENT = "publications do not arrive"
     LATE = "long without an answer"
     CHANGED = "publication changed"
@@ -121,11 +122,13 @@ class Wrong(StrEnum):
     MUTE = "session not answered"
     ENDED = "session ended"
     MISNUMBERED = "sequence number out of turn"
+    UNASKED = "answer to a query of another session"
     COMMON_SILENT = "publications for a common key do not arrive"
     COMMON_CHANGED = "publication for a common key changed"
     COMMON_TWICE = "publication for a common key twice"
     UNTOLD = "token is not told"
     STUCK = "token of a session that has ended is told"
+    INHERITED = "publication for a session that has ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,8 @@ class Canary:
     Attributes:
         routes: Publications arrive, as far as was seen when the node was fresh.
         replies: So do queries and replies.
+        joins: Publications arrive that go in two fragments, of which the second is sent when the next look is taken: what
+            cases do meanwhile is no part of them.
         asked: The node answers fences.
         baseline: Latency of a fresh node in seconds, the median.
         recent: Seconds that the latest exchanges took.
@@ -226,7 +231,7 @@ class Canary:
         self.subscriber: Pipe
         self.idler: Pipe
         self.pipes: list[Pipe] = []
-        self.routes = self.replies = self.asked = False
+        self.routes = self.replies = self.asked = self.joins = False
         self.baseline = 0.0
         self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
         self.common = CommonKeys(rng)
@@ -236,9 +241,13 @@ class Canary:
         self._ended = (
             ""  # key of the token of the last session that has ended, if nobody has asked for it since
         )
+        self._left = ""  # key of the subscriber of the last one
         self._number = 0
         self._seen = 0
         self._sent_at = 0.0
+        self._begun = self._whole = self._joined = 0
+        self._joined_at = 0.0
+        self._rest = b""
         self._missing: set[int] = set()
         self._alone = True
         self._foreign = 0
@@ -275,6 +284,8 @@ class Canary:
             self._say(self.subscriber, bytes(Declare(body=body)))
         self.asked = self.answers(self.subscriber, self.reply) and self.answers(self.publisher, self.reply)
         self._measure()
+        if self.routes and self.publisher.stream:
+            self._try_fragments()
         if self.routes and self.asked:
             missing = self._published_on(COMMON)
             self.common.carried = tuple(key for key in COMMON if missing is not None and key not in missing)
@@ -305,6 +316,18 @@ class Canary:
             if not self.routes and not self.replies:
                 break
         self.baseline = sorted(self.recent)[len(self.recent) // 2] if self.recent else 0.0
+
+    def _try_fragments(self) -> None:
+        """Sees whether publications arrive that go in fragments; behind it one is begun."""
+        self.joins = True
+        for _ in range(2):
+            self._send()
+            self._hear(self._complete, self._usual(2 * ODD_AGE))
+        self.joins = self._joined == self._whole > 0
+        if self.joins:
+            # Never ended: what goes in fragments on the other lane of the session is no part of it.
+            pipe = self.publisher
+            self._write(pipe, FIRST_BE[0] + pipe["sn_be"] + FIRST_BE[1] + self._push)
 
     def close(self) -> None:
         """Ends the sessions."""
@@ -343,23 +366,53 @@ class Canary:
     def _say(self, pipe: Pipe, *messages: bytes) -> None:
         self._write(pipe, *(b"".join((FRAME_R, pipe["sn"], message)) for message in messages))
 
-    def _send(self) -> None:
-        """Publishes the next number and asks the next query, unless those before are still under way."""
-        messages = []
-        now = time.perf_counter()
+    def _send(self, *, apart: bool = False) -> None:
+        """Publishes the next number and asks the next query, unless those before are still under way.
+
+        Args:
+            apart: The publication goes in two fragments, where the node joins them.
+        """
+        messages: list[bytes] = []
+        batches: list[bytes] = []
+        pipe, now = self.publisher, time.perf_counter()
         if self.routes and self._seen >= self._number:
             self._number += 1
             self._sent_at = now
-            messages.append(self._push + self._payload(b"p", self._number))
+            push = self._push + self._payload(b"p", self._number)
+            if apart and self.joins:
+                half = len(push) // 2
+                batches.append(FIRST_R[0] + pipe["sn"] + FIRST_R[1] + push[:half])
+                batches.append(LAST_R + pipe["sn"] + push[half:])
+            else:
+                messages.append(push)
         if self.replies and self._replied >= self._query:
             self._query += 1
             self._query_at = now
             head = self._request[:1] + write_vle(self._query % IDS + 1) + self._request[2:]
             messages.append(head + self._mark(b"q", self._query))
-        if messages:
-            self._say(self.publisher, *messages)
+        batches += (b"".join((FRAME_R, pipe["sn"], message)) for message in messages)
+        if batches:
+            self._write(pipe, *batches)
+        if parts := self._parts():
+            self._write(self.idler, *parts)
         # Meanwhile the node is at work.
         self._count()
+
+    def _parts(self) -> list[bytes]:
+        """Returns what ends the publication that was begun in fragments, and begins the next one."""
+        pipe, parts = self.idler, []
+        if self._joined < self._whole:
+            return []
+        if self._rest:
+            parts.append(LAST_R + pipe["sn"] + self._rest)
+            self._rest, self._whole, self._joined_at = b"", self._begun, time.perf_counter()
+        if self.joins:
+            self._begun += 1
+            push = self._push + self._payload(b"f", self._begun)
+            half = len(push) // 2
+            parts.append(FIRST_R[0] + pipe["sn"] + FIRST_R[1] + push[:half])
+            self._rest = push[half:]
+        return parts
 
     def _mark(self, kind: bytes, number: int) -> bytes:
         return b"%b%b%012d" % (self._word, kind, number)
@@ -370,31 +423,37 @@ class Canary:
     # Hearing -----------------------------------------------------------------------------------------
 
     def _complete(self) -> bool:
-        return (self._seen >= self._number or not self.routes) and (
-            self._replied >= self._query or not self.replies
+        return (
+            (self._seen >= self._number or not self.routes)
+            and (self._replied >= self._query or not self.replies)
+            and (self._joined >= self._whole or not self.joins)
         )
 
     def _hear(self, done: Callable[[], bool], seconds: float, watch: Watch | None = None) -> bool:
         """Takes in what comes until a condition holds, a session ends, or time has passed."""
         deadline = time.perf_counter() + seconds
         poll = select.poll()
-        for pipe in (self.publisher, self.subscriber):
+        for pipe in self.pipes:
             if not pipe.ended:
                 poll.register(pipe.fileno(), select.POLLIN)
         while True:
             now = time.perf_counter()
             if now >= deadline or self.publisher.ended or self.subscriber.ended:
-                self._take(self.subscriber)
-                self._take(self.publisher)
+                self._take_all()
                 return done()
             asked = min(STEP, deadline - now)
             ready = poll.poll(asked * 1000)
             if watch is not None and not ready:
                 watch.woken(time.perf_counter() - now - asked - 0.001)
-            self._take(self.subscriber)
-            self._take(self.publisher)
+            self._take_all()
             if done():
                 return True
+
+    def _take_all(self) -> None:
+        for pipe in (self.subscriber, self.publisher):
+            self._take(pipe)
+        if self.joins:
+            self._take(self.idler)
 
     def _take(self, pipe: Pipe) -> None:
         pipe.receive()
@@ -412,6 +471,15 @@ class Canary:
                 self._find(pipe, answer.batch)
             elif "PUSH" in answer.names and pipe is not self.publisher:
                 self._stray(pipe, answer)
+            elif (
+                pipe is not self.publisher
+                and _ANSWERS.intersection(answer.names)
+                and _to_others(answer.batch)
+            ):
+                self._note(Wrong.UNASKED, "a session receives an answer although it has not asked")
+        if pipe.finals > pipe.fences:
+            pipe.fences = pipe.finals
+            self._note(Wrong.UNASKED, "a session receives more answers than it has asked questions")
 
     def _take_common(self, pipe: Pipe, batch: bytes) -> None:
         if pipe is self.subscriber:
@@ -469,8 +537,10 @@ class Canary:
                 self._serve(batch, number)
                 self._queried = max(self._queried, number)
             else:
-                whole = kind in {b"p", b"r"} and self._is_whole(batch, at, kind, number)
-                if kind == b"r" or pipe is self.publisher:
+                whole = kind in {b"p", b"r", b"f"} and self._is_whole(batch, at, kind, number)
+                if kind == b"f" and pipe is self.subscriber:
+                    self._came_joined(number, whole=whole)
+                elif kind == b"r" or pipe is self.publisher:
                     self._came_back(number, _id_of(batch, NetworkId.RESPONSE), whole=whole)
                 else:
                     self._arrived(number, whole=whole)
@@ -497,6 +567,16 @@ class Canary:
             self._note(Wrong.REORDERED, f"publication {number} arrives behind {self._seen}")
         elif whole and sent:
             self._note(Wrong.TWICE, f"publication {number} arrives again, behind {self._seen}")
+
+    def _came_joined(self, number: int, *, whole: bool) -> None:
+        if not whole:
+            self._note(
+                Wrong.CHANGED, f"a publication in fragments arrives changed, the last one is {self._whole}"
+            )
+        elif number <= self._joined:
+            self._note(Wrong.TWICE, f"publication {number} in fragments arrives again")
+        # A changed one is not lost as well.
+        self._joined = max(self._joined, min(number, self._whole))
 
     def _came_back(self, number: int, request: int | None, *, whole: bool) -> None:
         if not whole or not 0 < number <= self._query:
@@ -599,7 +679,7 @@ class Canary:
         for number in range(LOOKS):
             if number >= LEAST_LOOKS and time.perf_counter() - began > LOOK_SECONDS:
                 break
-            self._send()
+            self._send(apart=bool(number % 2))
             if not self._hear(self._settled, self.odd_age) or not self._complete():
                 trouble = self.trouble() or self._overdue()
                 if trouble is not None:
@@ -663,20 +743,26 @@ class Canary:
         return missing if answered else None
 
     def look_at_tokens(self, *, at_once: bool = True) -> Trouble | None:
-        """Declares a token in a session that ends: it is told to who asks, and no more behind that end.
+        """Declares a token and a subscriber in a session that ends: both are known to the node, and no more behind that end.
 
         Args:
             at_once: The latter is asked for now, where a node may take a moment to see the end; else by the next look.
         """
         wrong = self._wrong_token(at_once=at_once)
+        if wrong is None and at_once:
+            # What one leaves behind shows in the next one.
+            wrong = self._wrong_token()
         if wrong is None:
             return self.trouble()
         if wrong is Wrong.MUTE:
             return self._of_end() or MUTE
-        return Trouble(wrong, "", f"a {wrong} although sessions are answered")
+        detail = f"a {wrong} although sessions are answered"
+        if wrong is Wrong.INHERITED:
+            detail = "a new session receives what one that has ended had asked for"
+        return Trouble(wrong, "", detail)
 
     def _wrong_token(self, *, at_once: bool = True) -> Wrong | None:
-        """Returns what is wrong with a token of a session of ours that ends; None when nothing is."""
+        """Returns what is wrong with what a session of ours declares that ends; None when nothing is."""
         wrong = self._stuck_token()
         if wrong is not None:
             return wrong
@@ -685,14 +771,11 @@ class Canary:
         player = self._player
         try:
             guest = player.reach(State.OPEN, "guest")
-            player.say(guest, frame(Declare(body=DeclareToken(entity_id=1, key_suffix=key))), "token")
-            if self.tokens:
-                player.fence(guest)
-            else:
-                run(player.fenced(guest))
+            self._declare_as(guest, key)
             told = self._tells_token(key, wanted=True)
             guest.receive()
-            if told is False and guest.finals < guest.fences:
+            inherits = any("PUSH" in answer.names for answer in guest.inbox)
+            if told is False and guest.finals < guest.fences and not inherits:
                 # A node that has connected to us may ask us first, before it says that it is done.
                 return None
         except NotReached:
@@ -701,10 +784,26 @@ class Canary:
         finally:
             if "guest" in player.links:
                 player.links.pop("guest").close()
-        if not told:
-            return Wrong.MUTE if told is None else Wrong.UNTOLD
+        if inherits or not told:
+            return Wrong.INHERITED if inherits else Wrong.MUTE if told is None else Wrong.UNTOLD
         self._ended = key
         return self._stuck_token() if at_once else None
+
+    def _declare_as(self, guest: Pipe, key: str) -> None:
+        """Declares a token and a subscriber in a new session; what the last one has subscribed to is published before."""
+        if self._left:
+            self._say(self.publisher, bytes(Push(key_suffix=self._left, body=Put(data=b"left"))))
+            self.answers(self.publisher, self.first_share)
+        player, self._left = self._player, key
+        for body in (
+            DeclareToken(entity_id=1, key_suffix=key),
+            DeclareSubscriber(entity_id=1, key_suffix=key),
+        ):
+            player.say(guest, frame(Declare(body=body)), str(body.name))
+        if self.tokens:
+            player.fence(guest)
+        else:
+            run(player.fenced(guest))
 
     def _stuck_token(self) -> Wrong | None:
         """Returns what is wrong with the token of the last session that has ended; None when nothing is, or there is none."""
@@ -764,6 +863,7 @@ class Canary:
         overdue = (self.routes and self._seen < self._number and now - self._sent_at > self.odd_age) or (
             self.replies and self._replied < self._query and now - self._query_at > self.odd_age
         )
+        overdue |= self.joins and self._joined < self._whole and now - self._joined_at > self.odd_age
         return self._overdue() if overdue else None
 
     @property
@@ -778,7 +878,7 @@ class Canary:
             return None
         reason = pipe.facts.get("close")
         how = "end of the link" if reason is None else close_words(reason)
-        name = {self.publisher: "publisher", self.subscriber: "subscriber"}.get(pipe, "silent session")
+        name = {self.publisher: "publisher", self.subscriber: "subscriber"}.get(pipe, "third session")
         detail = f"the node ends the session of our {name}, which did nothing wrong ({how})"
         return Trouble(Wrong.ENDED, how, detail)
 
@@ -837,7 +937,12 @@ class Canary:
         # The second time for a reply of ours to a query that came only now.
         for _ in range(2):
             replied = self._queried >= self._query
-            for pipe in (self.publisher, self.subscriber, self.publisher):
+            senders = [self.publisher]
+            if self.joins:
+                # A question ends what was begun in fragments: it is begun anew.
+                self._rest, self._begun = b"", self._whole
+                senders.append(self.idler)
+            for pipe in (*senders, self.subscriber, self.publisher):
                 if not self.answers(pipe, self.first_share):
                     return self._of_end() or MUTE
             if replied and read_at is None:
@@ -867,6 +972,11 @@ class Canary:
         if ended is not None:
             return ended
         lost, replied = self._seen < self._number, self._replied
+        unjoined = self.joins and self._joined < self._whole
+        if unjoined and not lost:
+            self._joined = self._whole
+            detail = f"a publication in two fragments does not arrive {how}, another one that is whole does"
+            return Trouble(Wrong.UNJOINED, "", detail)
         queried = self._queried
         self._replied = max(self._replied, self._query)
         if not lost:
@@ -906,7 +1016,26 @@ def _head(message: Message, blank: bytes) -> bytes:
     return raw[: -len(blank)]
 
 
+def _to_others(batch: bytes) -> bool:
+    """Tells whether there is an answer in a batch that is none to a fence; others may reply to those that they are handed."""
+    return any(
+        isinstance(inside, Response | ResponseFinal) and inside.request_id != FENCE_ID
+        for message in contents(batch).messages
+        for inside in getattr(message, "messages", None) or ()
+    )
+
+
+def _begun(reliable: int) -> tuple[bytes, bytes]:
+    """Returns what stands in front of the number of a first FRAGMENT, and behind it."""
+    raw = bytes(Fragment(R=reliable, M=1, sn=0, extensions=[ext.First()]))
+    return raw[:1], raw[2:]
+
+
+FIRST_R, FIRST_BE = _begun(1), _begun(0)
+LAST_R = bytes(Fragment(R=1, sn=0))[:1]
+
 _KEEP_ALIVE = bytes(KeepAlive())
+_ANSWERS = frozenset({"RESPONSE", "RESPONSE_FINAL"})
 _COMMON = frozenset(key.encode() for key in COMMON)
 
 

@@ -40,6 +40,9 @@ from fuzz.oracles.vitals import Vitals
 from fuzz.oracles.ward import Ward
 from fuzz.player import Answers, NotReached, Played
 from fuzz.player.doors import NoLink
+from scapy_layers.batch import PREFIX, contents
+from scapy_layers.data import Put
+from scapy_layers.network import Push
 
 WORDS = ("process", "stderr")
 """Oracles that look at what the process shows of itself."""
@@ -73,8 +76,17 @@ in what was sent."""
 SMALLEST = 8
 """Bytes of a small message."""
 
+LARGE = 1024
+"""Bytes of a batch of which it is worth to see how much is payload."""
+
+COPIED = 4096
+"""Bytes that any node hands on in the time of an exchange."""
+
 AWAKE, OVERSLEPT = 8, 0.02
 """So many naps show whether the machine is busy: when one of them takes so many seconds longer than asked."""
+
+ENDING = "its end"
+"""What is owed by a process that is asked to end; see ``Patient.owed``."""
 
 REST_STEP = 0.5
 """Seconds between two looks at the sessions of ours while the node is left alone."""
@@ -83,6 +95,20 @@ REST_STEP = 0.5
 def hurried(reply: float) -> float:
     """Returns what an answer may take when T1 is ``reply``, and there is a hurry."""
     return max(HURRY * reply, min(SHORTEST, reply))
+
+
+def messages_in(data: bytes) -> float:
+    """Returns how many messages may be in what was sent, at most: payloads are none, however large they are."""
+    payload = 0
+    if len(data) >= LARGE:
+        inside = (
+            one
+            for message in contents(data[PREFIX:]).messages
+            for one in getattr(message, "messages", None) or ()
+        )
+        bodies = (one.body for one in inside if isinstance(one, Push))
+        payload = sum(len(body.data or b"") for body in bodies if isinstance(body, Put))
+    return (len(data) - payload) / SMALLEST
 
 
 class Patient:
@@ -180,8 +206,8 @@ class Patient:
             played: The case that was just played.
         """
         cases = {id(one): one for one in (*self.lately(), played) if one is not None}
-        sent = sum(len(data) for one in cases.values() for data in one.sent)
-        return self.usual * (FAIR + FAIR_EACH * sent / SMALLEST)
+        sent = [data for one in cases.values() for data in one.sent]
+        return self.usual * (FAIR + FAIR_EACH * sum(map(messages_in, sent)) + sum(map(len, sent)) / COPIED)
 
     @property
     def node(self) -> Node:
@@ -243,12 +269,23 @@ class Patient:
         """Waits for what is owed to a link on which nothing is said, from now on; returns an objection if it is overdue.
 
         Args:
-            place: What is owed.
+            place: What is owed; ``ENDING`` asks the process to end.
         """
+        if place == ENDING:
+            return self.ending()
         if self.vigil is None:
             return None
         self.vigil.wait(place, self.rest)
         return self.words() or ORACLES["silence"].look(self, None)
+
+    def ending(self) -> Objection | None:
+        """Asks the process to end, and looks how it does that; it is no use behind this."""
+        return ORACLES["ending"].look(self, None)
+
+    def ended_within(self, seconds: float) -> bool:
+        """Waits for the exit of the process; tells whether it came."""
+        with _Exit(self.node.pid) as exited:
+            return exited.wait(seconds)
 
     def _measure(self) -> None:
         """Learns how long a fresh node takes."""
@@ -505,6 +542,7 @@ class Patient:
                 one
                 for one in ORACLES.values()
                 if ORDER.index(one.when) <= reach
+                and one.when is not When.END
                 and (names is None or one.name in names)
                 and one.name not in self.failures
             ]

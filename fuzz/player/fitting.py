@@ -5,7 +5,9 @@ from __future__ import annotations
 from fuzz.player.pipe import Pipe
 from scapy_layers import extensions as ext
 from scapy_layers.batch import PREFIX, prefixed
-from scapy_layers.codes import NetworkId
+from scapy_layers.catalogue import decode
+from scapy_layers.codes import Kind, NetworkId, TransportId
+from scapy_layers.errors import WireError
 from scapy_layers.primitives import Reader, write_vle
 from scapy_layers.transport import Fragment, Frame
 
@@ -22,6 +24,8 @@ LARGE = frozenset({NetworkId.PUSH, NetworkId.REQUEST, NetworkId.RESPONSE})
 _SIZES = 0x40
 """Flag S of INIT."""
 
+_ID = 0x1F
+
 
 def room_of(batch: bytes) -> int:
     """Returns the bytes of a batch that an InitAck grants, at least 1; 0 when it names no size."""
@@ -32,7 +36,7 @@ def room_of(batch: bytes) -> int:
 
 
 def fitted(data: bytes, pipe: Pipe) -> bytes:
-    """Returns a batch with a large message as FRAGMENTs, where the node has agreed to smaller batches.
+    """Returns a batch with a large message, or a large FRAGMENT, as FRAGMENTs, where the node has agreed to smaller ones.
 
     What is on purpose as large as ``NODE_BATCH``, or larger, stays whole, and so does what lies about its length.
     """
@@ -40,16 +44,41 @@ def fitted(data: bytes, pipe: Pipe) -> bytes:
     if room < CRAMPED or not room - PREFIX < size < NODE_BATCH - PREFIX or data != prefixed(data[PREFIX:]):
         return data
     reader = Reader(data, PREFIX)
-    reliable = FRAMES.get(reader.u8())
+    header = reader.u8()
+    if header & _ID == TransportId.FRAGMENT:
+        return _smaller(data, pipe, room)
+    reliable = FRAMES.get(header)
     if reliable is None:
         return data
     number = reader.vle()
     message = reader.rest()
-    if not message or message[0] & 0x1F not in LARGE:
+    if not message or message[0] & _ID not in LARGE:
         return data
-    each = room - PREFIX - len(write_vle(pipe.sn_mask)) - 2
+    return _in_fragments(Fragment(R=reliable, sn=number, extensions=[ext.First()], data=message), pipe, room)
+
+
+def _smaller(data: bytes, pipe: Pipe, room: int) -> bytes:
+    """Returns a batch that begins with a FRAGMENT, which fills it, as several of them."""
+    try:
+        whole = decode(data[PREFIX:], Kind.TRANSPORT)
+    except WireError:
+        return data
+    assert isinstance(whole, Fragment)
+    return _in_fragments(whole, pipe, room)
+
+
+def _in_fragments(whole: Fragment, pipe: Pipe, room: int) -> bytes:
+    """Returns a FRAGMENT as so many that fit; what it says of its chain stays true."""
+    chain = list(whole.extensions or ())
+    behind = [one.copy() for one in chain if not isinstance(one, ext.First | ext.Drop)]
+    for one in behind:
+        # Which is the last one is another matter now.
+        one.Z = None
+    around = 1 + len(write_vle(pipe.sn_mask)) + sum(len(bytes(one)) for one in chain)
+    each = max(1, room - PREFIX - around)
+    message, number = bytes(whole.data), int(whole.sn)
     parts = [message[at : at + each] for at in range(0, len(message), each)]
-    if reliable:
+    if whole.R:
         pipe.sn += len(parts) - 1
     else:
         pipe.sn_be += len(parts) - 1
@@ -57,10 +86,10 @@ def fitted(data: bytes, pipe: Pipe) -> bytes:
         prefixed(
             bytes(
                 Fragment(
-                    R=reliable,
-                    M=part is not parts[-1],
+                    R=whole.R,
+                    M=int(bool(whole.M) or part is not parts[-1]),
                     sn=number + index & pipe.sn_mask,
-                    extensions=None if index else [ext.First()],
+                    extensions=(behind if index else chain) or None,
                     data=part,
                 )
             )

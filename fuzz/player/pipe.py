@@ -78,6 +78,7 @@ class Pipe:
         since: Position in the trace where it came into its state.
         torn: Of what was sent only a part has left.
         late: Seconds for which nothing came before a fence was answered: the longest since somebody looked.
+        silent: The same for those that were given up; a pause if it is answered later.
         rids: Ids of queries of the node that wait for our reply, as wire bytes; ``rid`` is each of them in turn.
         deaf: What comes is cut into batches and forgotten.
         farewell: What is sent before it is closed; of datagrams, where an end says nothing. Sessions over
@@ -113,6 +114,7 @@ class Pipe:
         self.finals = 0
         self.since = 0
         self.torn = False
+        self.silent = 0.0
         self.late = 0.0
         self.fences = 0
         self.sn = FIRST_SN

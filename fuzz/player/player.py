@@ -71,6 +71,7 @@ class Played:
         links: Numbers of the links that were used.
         failure: The state was not reached: why. Nothing was learned then.
         by_itself: The node ended the link itself.
+        torn: The node stopped to read what was sent.
         deaf: On one of the links the node answers nothing any more, though its session is not ended.
     """
 
@@ -84,6 +85,7 @@ class Played:
     failure: str = ""
     by_itself: bool = False
     deaf: bool = False
+    torn: bool = False
 
     @property
     def shape(self) -> str:
@@ -248,6 +250,7 @@ class Player:
             follows = last and pipe.turn == step.times - 1 and len(self.links) == 1
             more = follows and self._question(pipe) is not None
             if not pipe.send(data, step.note, bytewise=bytewise, more=more):
+                played.torn |= pipe.torn
                 break
             if step.times > 1:
                 pipe.receive()
@@ -306,7 +309,9 @@ class Player:
             # Nobody looks at what the node says there, but it must not have to wait for us.
             helper.receive()
         inbox = pipe.take()
-        played.late, pipe.late = max(played.late, pipe.late), 0.0
+        if answered:
+            pipe.late = max(pipe.late, pipe.silent)
+        played.late, pipe.late, pipe.silent = max(played.late, pipe.late), 0.0, 0.0
         reason = next((answer.close for answer in inbox if answer.close is not None), None)
         played.by_itself |= bool(pipe.ended) and not pipe.by_us and not pipe.finished
         played.answers += [answer for answer in inbox if not answer.fence]
@@ -415,6 +420,8 @@ class Player:
             if wanted is None and any(not answer.close for answer in pipe.inbox) and not pipe.finished:
                 return True
             if time.perf_counter() >= deadline:
+                if wanted is not None:
+                    pipe.silent = max(pipe.silent, quiet)
                 return False
             quiet += yield Wait(pipe, deadline)
 

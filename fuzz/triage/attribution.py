@@ -9,7 +9,7 @@ from functools import partial
 from fuzz.audience import attended
 from fuzz.findings import CERTAIN, PROVEN, Finding, without_line
 from fuzz.lab import LINGER, LONGEST_LINGER, ROUNDS, SLOW, TWICE, Lab, Tried, linger_of
-from fuzz.oracles import DEADLY, Harm, Objection, When
+from fuzz.oracles import AWAITED, DEADLY, Harm, Objection, When
 from fuzz.script import Script
 from fuzz.triage.confirming import SLOW_SECONDS
 from fuzz.triage.signature import akin, is_placed
@@ -59,8 +59,8 @@ class Attribution:
         until = min(deadline, time.monotonic() + ATTRIBUTE_SECONDS)
         if objection.harm in SLOW:
             return self._slow(objection, suspects, deadline)
-        if objection.harm is Harm.OVERDUE:
-            return self._overdue(objection, suspects, deadline)
+        if objection.harm in AWAITED:
+            return self._waited(objection, suspects, deadline)
         found = (
             self._first(objection, self._likeliest(suspects), until)
             or self._familiar(objection, [*before, *suspects], until)
@@ -191,8 +191,8 @@ class Attribution:
         yield (last,), last.alone
         yield (last,), last.alone
 
-    def _overdue(self, objection: Objection, suspects: Group, until: float) -> tuple[Suspect, Tried] | None:
-        """The same for what takes seconds to be seen on a node that is well otherwise.
+    def _waited(self, objection: Objection, suspects: Group, until: float) -> tuple[Suspect, Tried] | None:
+        """The same for what is waited for on a node that is well otherwise.
 
         Most likely it needs no case at all; else it goes on behind the one that did it.
         """
@@ -200,7 +200,7 @@ class Attribution:
         shown = self._first(objection, iter([(last, last[0].alone)]), until)
         if shown is None and len(suspects) > 1:
             shown = self._first(objection, iter([(suspects, joined(suspects))]), until)
-            shown = shown and self._fewest(objection, shown, until)
+            shown = shown and self._fewest(objection, shown, until, at_once=True)
         if shown is None:
             return None
         one = shown[0][-1]

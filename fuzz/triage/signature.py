@@ -78,7 +78,7 @@ def akin(seen: Objection, now: Objection) -> bool:
 def same(wanted: Objection, now: Objection) -> bool:
     """Tells whether an objection is to the very same fault."""
     if is_placed(wanted):
-        return now.harm in DEADLY and spot(wanted) == spot(now)
+        return (now.harm in DEADLY or now.harm is wanted.harm) and spot(wanted) == spot(now)
     return (now.harm is wanted.harm and without_line(now.place) == without_line(wanted.place)) or (
         now.harm in SERVING and wanted.harm in SERVING
     )

@@ -708,7 +708,8 @@ class Triage:
         there = self._needing_nothing(objection)
         if there is not None:
             return self._taken_for(there, guess, objection)
-        if (len(suspects) > 1 or objection.harm in DEADLY) and not is_placed(objection):
+        of_place = is_placed(objection) and objection.harm is not Harm.UNCLEAN
+        if (len(suspects) > 1 or objection.harm in DEADLY) and not of_place:
             there = self._unlaid(guess, objection)
             if there is not None:
                 return there

@@ -27,6 +27,12 @@ from scapy_layers.primitives import VLE_BYTES, VLE_MAX, Reader, vle_size, write_
 LONG = 20_000
 """Bytes of what is long on purpose: two of them still fit into a batch and into what nodes accept of one."""
 
+MIDDLING = 1200
+"""Bytes of what is longer than most buffers, and still fits into the batches of small nodes with all that is around it."""
+
+BACK = ((1 << 32) - 1024, (1 << 64) - 1024)
+"""Lengths that lead back in front of the batch where they are added to an address of 32 or 64 bits."""
+
 BYTE = 8
 
 SMALL_ENUM = 4
@@ -757,7 +763,19 @@ def _count_lies(z: int) -> Iterator[Lie]:
     yield Lie("count", "count says one less", lambda data: write_vle(max(0, len(data) - 1)) + data)
     yield Lie("count", "count says one more", lambda data: write_vle(len(data) + 1) + data)
     for said in sorted(
-        {127, 128, 255, 256, (1 << 16) - 1, 1 << 16, (1 << min(z, 63)) - 1, (1 << 32) - 1, 1 << 63, VLE_MAX}
+        {
+            127,
+            128,
+            255,
+            256,
+            (1 << 16) - 1,
+            1 << 16,
+            (1 << min(z, 63)) - 1,
+            (1 << 32) - 1,
+            1 << 63,
+            *BACK,
+            VLE_MAX,
+        }
     ):
         yield Lie("count", f"count says {said}", _counting(said))
     for lie in _vle_forms():
@@ -774,7 +792,7 @@ def _length_lies() -> Iterator[Lie]:
     yield _fixed("length", "length says 0", b"\x00")
     yield Lie("length", "length says one less", lambda size: write_vle(max(0, size - 1)))
     yield Lie("length", "length says one more", lambda size: write_vle(size + 1))
-    for said in (127, 128, 255, 1 << 16, (1 << 31) - 1, (1 << 32) - 1, 1 << 32, 1 << 63, VLE_MAX):
+    for said in (127, 128, 255, 1 << 16, (1 << 31) - 1, (1 << 32) - 1, 1 << 32, 1 << 63, *BACK, VLE_MAX):
         yield _fixed("length", f"length says {said}", write_vle(said))
     yield from _vle_forms()
 
@@ -795,7 +813,7 @@ def _body_lies(size: int) -> Iterator[Lie]:
 
 def _content_lies(write: Callable[[bytes], bytes]) -> Iterator[Lie]:
     """Other bytes behind a true count."""
-    for size in (0, 1, 255, 256, LONG):
+    for size in (0, 1, 64, 255, 256, MIDDLING, LONG):
         yield _fixed("content", f"{size} bytes ff", write(b"\xff" * size))
     yield Lie("content", "16 bytes 00", lambda _: write(bytes(16)))
     yield Lie("content", "the last byte is gone", lambda data: write(data[:-1]))

@@ -89,6 +89,27 @@ def test_what_a_sanitizer_saw_in_the_c_library_is_told_by_the_place_that_called_
     )
 
 
+LEAKED = """
+=================================================================
+==7==ERROR: LeakSanitizer: detected memory leaks
+
+Direct leak of 8192 byte(s) in 1 object(s) allocated from:
+    #0 0x7fa6ea4b89cf in __interceptor_malloc ../../../../src/libsanitizer/asan/asan_malloc_linux.cpp:69
+    #1 0x5583d60541e3 in accept_session /build/src/node/session.c:481
+
+SUMMARY: AddressSanitizer: 8192 byte(s) leaked in 1 allocation(s).
+"""
+
+
+def test_what_was_never_freed_is_told_by_the_place_where_the_most_of_it_was_taken() -> None:
+    lines = LEAKED.splitlines()
+    assert told(lines, len(lines) - 1) == (
+        "SUMMARY: AddressSanitizer: leak /build/src/node/session.c:481 in accept_session: 8192 byte(s) leaked in 1 "
+        "allocation(s)."
+    )
+    assert told(lines[-1:], 0) == lines[-1]
+
+
 def test_what_a_sanitizer_saw_nowhere_else_is_told_as_it_says() -> None:
     lines = [line for line in INTERCEPTED.splitlines() if "read_key" not in line]
     assert told(lines, len(lines) - 1) == lines[-1]

@@ -37,7 +37,7 @@ from scapy_layers.network import (
     ResponseFinal,
 )
 from scapy_layers.primitives import write_vle
-from scapy_layers.transport import Frame, Init, Open
+from scapy_layers.transport import Fragment, Frame, Init, Open
 
 PROCESS = Path(__file__).with_name("planted_process.py")
 
@@ -46,6 +46,7 @@ COMMON = "fuzz/k"
 """One that the oracles look at."""
 U16, U32 = (1 << 16) - 1, (1 << 32) - 1
 FRAME = bytes(Frame(R=1, sn=0))[:1]
+FRAGMENT = bytes(Fragment(M=1, sn=0))[:1]
 ZID = b"\xf6\xe7\x5bzid of a link"
 COOKIE = b"\xf7\xe7\x5bcookie"
 
@@ -226,6 +227,11 @@ FAULTS: dict[str, Fault] = {
             declared(UndeclareSubscriber(entity_id=1)),
         ),
     ),
+    "mingle": Fault(
+        "puts a byte into what other sessions have begun in fragments, behind each larger fragment",
+        ("disturbed", "undue"),
+        Script((reach(State.OPEN, "a"), send("size", FRAGMENT, "sn_be", bytes(200)))),
+    ),
     "skip": Fault(
         "leaves out sequence numbers behind a subscriber with a large id",
         ("disturbed",),
@@ -256,6 +262,11 @@ FAULTS: dict[str, Fault] = {
         ("disturbed",),
         in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
     ),
+    "inherit": Fault(
+        "gives the subscribers of a session that has ended to the next one, from the first with a large id on",
+        ("disturbed",),
+        in_session(declared(DeclareSubscriber(entity_id=U32, key_suffix=KEY))),
+    ),
     "forget": Fault(
         "tells nobody of tokens any more behind a subscriber with a large id",
         ("disturbed",),
@@ -283,6 +294,11 @@ FAULTS: dict[str, Fault] = {
                 )
             )
         ),
+    ),
+    "farewell": Fault(
+        "aborts when it is asked to end, behind the end of a queryable with a high id",
+        ("unclean",),
+        in_session(declared(UndeclareQueryable(entity_id=U16))),
     ),
     "sometimes": Fault(
         "aborts at the end of the highest token, one time in three",

@@ -338,6 +338,9 @@ class Link:
             raise Refused("a cookie that was never given")
         self.lease = max(0.001, min(3600.0, lease if header & 0x40 else lease / 1000))
         self.stage = "open"
+        if self.node.legacy:
+            self.declared["SUBSCRIBER"], self.node.legacy = self.node.legacy, {}
+            self.node.kinds["SUBSCRIBER"][self] = self.declared["SUBSCRIBER"]
         self.send(b"\x62" + vle(int(LEASE)) + vle(self.sn))
 
     # Frames --------------------------------------------------------------------------------------------------
@@ -596,6 +599,7 @@ class Node:
         slow: Seconds added to each batch.
         mumbling: No KEEP_ALIVE is said any more.
         clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens.
+        inheriting: Subscribers of a session that has ended are those of the next one: ``legacy``.
         patient: Links are kept that begin no session; ``faithful``: sessions that are silent are.
     """
 
@@ -618,7 +622,8 @@ class Node:
         self.requests = 0
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
         self.clinging = self.forgetful = self.skipping = False
-        self.mumbling = self.patient = self.faithful = False
+        self.mumbling = self.patient = self.faithful = self.inheriting = False
+        self.legacy: dict[int, str] = {}
         self.dropped: set[str] = set()
         self.doubled: set[str] = set()
         self.slow = 0.0
@@ -760,6 +765,8 @@ class Node:
 
     def forget(self, link: Link) -> None:
         """A session is over: its declarations are gone, and what it was asked is answered."""
+        if self.inheriting:
+            self.legacy = dict(link.declared["SUBSCRIBER"])
         for links in self.kinds.values() if not self.clinging else ():
             links.pop(link, None)
         waiting, link.pending = list(link.pending.values()), {}
@@ -891,6 +898,17 @@ def mute(node: Node, link: Link) -> None:
     link.mute = True
 
 
+def mingle(node: Node, link: Link) -> None:
+    """Something gets into what other sessions have begun in fragments."""
+    for other in node.links.values():
+        for whole in other.fragments.values() if other is not link else ():
+            whole.extend(b"x")
+
+
+def farewell(node: Node, link: Link) -> None:
+    signal.signal(signal.SIGTERM, lambda number, frame: os.abort())
+
+
 def take_away(node: Node, link: Link) -> None:
     """The end of a subscriber ends those of others with the same key."""
     key = link.declared["SUBSCRIBER"].get(link.noted)
@@ -953,15 +971,18 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "dropkey": (Planted("DEL.timestamp", always, drop),),
     "doublekey": (Planted("PUT.size", at_least(255), double),),
     "takeaway": (Planted("U_SUBSCRIBER.id", always, take_away),),
+    "mingle": (Planted("FRAGMENT.size", at_least(200), mingle),),
     "skip": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("skipping")),),
     "undue": (Planted("D_QUERYABLE.id", at_least(U32), undue),),
     "mumble": (Planted("D_TOKEN.id", always, turn("mumbling")),),
     "keep": (Planted("D_KEYEXPR.id", always, turn("patient")),),
     "faithful": (Planted("INIT.version", always, turn("faithful")),),
     "cling": (Planted("D_TOKEN.id", at_least(1 << 16), turn("clinging")),),
+    "inherit": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("inheriting")),),
     "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
     "mute": (Planted("DECLARE.3", at_least(U16), mute),),
     "undecodable": (Planted("INTEREST.3", at_least(U16), undecodable),),
+    "farewell": (Planted("U_QUERYABLE.id", at_least(U16), farewell),),
     "sometimes": (Planted("U_TOKEN.id", at_least(U32), sometimes),),
     "exit0": (Planted("ERR.encoding", at_least(1 << 17), lambda node, link: os._exit(0)),),
 }

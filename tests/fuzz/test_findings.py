@@ -377,6 +377,24 @@ def test_how_a_state_is_reached_is_written_out(tmp_path: Path) -> None:
     assert "{sn_be}" in flattened[7]["data"]
 
 
+def test_what_went_in_fragments_goes_in_the_same_fragments(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.player.player.room_of", lambda _: 2048)
+    push = bytes(Push(key_suffix="a", body=Put(data=bytes(5000))))
+    steps = (reach(State.OPEN, "a"), send("size", bytes(Frame(R=1, sn=0))[:1], "sn", push, times=2))
+    flattened = flat(tried_on(tmp_path / "run", Script(steps)))
+    with socket.socket() as sock:
+        link = Link(sock)
+        sent = [link.fill(step["data"]) for step in flattened if step["do"] == "send"][2:]
+    parts = [contents(data[2:]).messages[0] for data in sent]
+    assert [(part.name, part.M) for part in parts] == [("FRAGMENT", 1), ("FRAGMENT", 1), ("FRAGMENT", 0)] * 2
+    assert b"".join(bytes(part.data) for part in parts) == push * 2
+    assert flattened[-2]["do"] == "numbers"
+    with Replay(command(), {}, "", 1, tmp_path / "replay") as replay:
+        assert replay.play("stall", flattened, 1, LATE) == ""
+
+
 def test_a_link_that_is_only_waited_for_in_the_middle_goes_on(tmp_path: Path) -> None:
     push = bytes(Push(key_suffix="a", body=Put(data=b"x")))
     waits = Step(Do.SETTLE, "a")
@@ -573,7 +591,7 @@ def test_publications_are_judged_as_the_oracles_do() -> None:
     made = object.__new__(standalone.Canary)
     made._sent, made._arrived, made._spoilt, made._borne = [b"w1", b"w2", b"w3"], set(), {}, set()
     made._histories = []
-    made._word = b"w"
+    made._word, made._parted = b"w", b""
     # The one without our word is somebody else's.
     for data in (b"w1", b"x", b"w3", b"w2", b"w2", b"xw"):
         made._judge(data)
@@ -614,6 +632,7 @@ def test_a_publication_that_nobody_asked_for_fails_the_regression_test(
         ("doublekey", "keys", Wrong.COMMON_TWICE),
         ("takeaway", "keys", Wrong.COMMON_SILENT),
         ("skip", "canary", Wrong.MISNUMBERED),
+        ("mingle", "canary", Wrong.UNJOINED),
     ],
 )
 def test_a_node_that_spoils_one_thing_for_others_is_told_and_fails_the_regression_test(

@@ -19,7 +19,7 @@ from scapy_layers.derive.requests import BitsLie, Block, Leaf, Lie, every_lie, f
 from scapy_layers.errors import WireError
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, NetworkOam, Push, Request, Response, ResponseFinal
-from scapy_layers.primitives import WideInt
+from scapy_layers.primitives import WideInt, write_vle
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.transport import Close, Fragment, Frame, Init, Join, KeepAlive, Open, TransportOam
 
@@ -249,8 +249,18 @@ def test_count_lies_leave_the_bytes_behind_it() -> None:
     request = request_of("r", Put(data=b"hello"), prefixed=False)
     assert only(request, "PUT.data", "one less") == b"\x01\x04hello"
     assert only(request, "PUT.data", "one more") == b"\x01\x06hello"
+    for said in ((1 << 32) - 1024, (1 << 64) - 1024):
+        assert only(request, "PUT.data", f"says {said}") == b"\x01" + write_vle(said) + b"hello"
     assert only(request, "PUT.data", f"says {(1 << 64) - 1}") == b"\x01" + b"\xff" * 9 + b"hello"
     assert only(request, "PUT.data", "count in nine bytes") == b"\x01\x85" + b"\x80" * 7 + b"\x00hello"
+
+
+def test_content_lies_are_short_long_and_between() -> None:
+    request = request_of("r", Put(data=b"hello"), prefixed=False)
+    sizes = {len(rendered(request, mutations)) for mutations in lies_of(request, "PUT.data", "bytes ff")}
+    assert {2, 66, 258, 259} < sizes
+    assert any(1024 < size < 1400 for size in sizes)
+    assert max(sizes) > 16_384
 
 
 def test_vle_lies_have_edges_of_width_and_of_type_and_broken_forms() -> None:

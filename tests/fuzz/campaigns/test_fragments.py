@@ -170,3 +170,9 @@ def test_real_node_puts_chains_together(tmp_path: Path) -> None:
             assert ("PUSH" in played.names) is expected, words
     finally:
         node.stop()
+
+
+def test_a_long_chain_comes_near_to_any_limit_before_it_is_beyond_it() -> None:
+    steps = cases("long chains")["some MB in small fragments"].steps
+    assert max(len(bytes(one)) for one in fragments(steps)) < 1100
+    assert sum(step.times for step in steps) * 1000 > LONG_CHAIN

@@ -3,6 +3,8 @@
 import random
 from itertools import islice
 
+import pytest
+
 from fuzz.campaigns import Setting
 from fuzz.campaigns.keys import CAMPAIGN, TIMES, expression, places
 from fuzz.cases import Case
@@ -61,6 +63,14 @@ def test_an_alias_is_used_after_each_of_its_stories() -> None:
     assert (chained.key_id, chained.key_scope) == (20, 21)
 
 
+def test_alias_and_suffix_are_both_of_a_size_that_small_nodes_take() -> None:
+    words = "alias declared with a middling key, as one of ours, suffix"
+    (case,) = (case for name, case in cases("aliases of PUSH").items() if name.startswith(f"{words} '/aaa"))
+    alias, use = network(case, 0).body.key_suffix, network(case, 1).key_suffix
+    assert min(len(alias), len(use)) > 512
+    assert max(len(filled(sent)) for sent in sends(case)) < 1024
+
+
 def test_aliases_go_up_to_numbers_that_do_not_exist() -> None:
     raw = filled(sends(cases("aliases of REQUEST")["alias 65536, unknown"])[0])
     assert contents(raw[2:]).error
@@ -74,6 +84,13 @@ def test_hard_patterns_grow_and_stay_within_a_batch() -> None:
     assert first.count("**") == 5
     assert any(words.startswith("$* between the same letters, 400") for words in hard)
     assert len(hard) > 10 * len(TIMES)
+
+
+@pytest.mark.parametrize("kind", ["D_SUBSCRIBER", "D_QUERYABLE", "D_TOKEN", "INTEREST"])
+def test_keys_that_are_to_be_matched_come_from_two_sessions(kind: str) -> None:
+    for case in cases(f"matching {kind}").values():
+        said, use, *_ = sends(case)
+        assert (said.link, use.link) == ("b", "a")
 
 
 def test_the_grammar_makes_right_and_wrong_ones() -> None:

@@ -16,11 +16,13 @@ from conformance.nodes.base import Node
 from fuzz.oracles import Patient, Spot
 from fuzz.player import Initiator, Player
 from scapy_layers.batch import BatchReader, contents, prefixed
-from scapy_layers.codes import WhatAmI
+from scapy_layers.catalogue import decode
+from scapy_layers.codes import Kind, WhatAmI
 from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber, UndeclareSubscriber
+from scapy_layers.errors import WireError
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
-from scapy_layers.transport import Close, Frame, Init, Open
+from scapy_layers.transport import Close, Fragment, Frame, Init, Open
 
 REPLY = 0.3
 """T1 of these tests, in seconds."""
@@ -34,6 +36,7 @@ class Session:
     reader: BatchReader = field(default_factory=BatchReader)
     keys: dict[tuple[str, int], str] = field(default_factory=dict)
     sn: int = 0
+    parts: dict[int, list[bytes]] = field(default_factory=dict)
 
 
 class Router:
@@ -52,6 +55,7 @@ class Router:
         lose: Loses the next publications, so many.
         shift: Added to the request id of replies.
         delay: Seconds it takes over each batch.
+        forgets: What was begun in fragments is forgotten, in all sessions.
     """
 
     def __init__(self) -> None:
@@ -60,6 +64,7 @@ class Router:
         self.lose = self.replace = self.shift = 0
         self.dropped = self.double = self.altered = ""
         self.delay = 0.0
+        self.forgets = False
         self.sessions: list[Session] = []
         self._held: list[bytes] = []
         self._pending: dict[int, tuple[Session, int]] = {}
@@ -147,8 +152,21 @@ class Router:
             case Open():
                 self._send(session, Open(A=1, initial_sn=0))
             case Frame():
+                session.parts.pop(int(message.R), None)
                 for inside in message.messages:
                     self._handle(session, inside)
+            case Fragment() if "joining" not in self.without:
+                self._join(session, message)
+
+    def _join(self, session: Session, fragment: Fragment) -> None:
+        if self.forgets:
+            session.parts.clear()
+        parts = session.parts.setdefault(int(fragment.R), [])
+        parts.append(bytes(fragment.data))
+        if not fragment.M:
+            whole = b"".join(session.parts.pop(int(fragment.R)))
+            with contextlib.suppress(WireError):
+                self._handle(session, decode(whole, Kind.NETWORK))
 
     def _handle(self, session: Session, message: Message) -> None:
         match message:

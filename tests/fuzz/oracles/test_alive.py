@@ -13,7 +13,9 @@ from fuzz.oracles.patient import AFTERMATH, SURVIVED, hurried
 from fuzz.oracles.places import in_file
 from fuzz.oracles.service import question_of
 from fuzz.player import Ending, Played
-from scapy_layers.batch import contents
+from scapy_layers.batch import contents, prefixed
+from scapy_layers.data import Put
+from scapy_layers.network import Push
 from scapy_layers.transport import Frame
 from tests.fuzz.oracles.router import REPLY, RouterNode, RouterStage, patient_of
 
@@ -183,6 +185,19 @@ def test_much_that_was_sent_may_take_its_time(patient: Patient) -> None:
     assert patient.examine(When.CASE, Played(late=2.0, sent=little)) is None
     patient.lately = lambda: [busy, busy]
     assert patient.examine(When.CASE, Played(late=3.2, sent=little))
+
+
+def test_a_large_payload_is_one_message(patient: Patient) -> None:
+    patient.exchange.baseline[:] = [0.0001] * 9
+    payload = prefixed(bytes(Frame(R=1, sn=1, messages=[Push(key_suffix="a", body=Put(data=bytes(40_000)))])))
+    assert patient.examine(When.CASE, Played(late=1.0, sent=[payload] * 200))
+    assert patient.examine(When.CASE, Played(late=1.0, sent=[prefixed(bytes(40_000))] * 200)) is None
+
+
+def test_much_that_was_sent_is_no_reason_to_stop_reading(patient: Patient) -> None:
+    much = [bytes(1000)] * 10_000
+    assert patient.examine(When.CASE, Played(late=1.0, sent=much)) is None
+    assert patient.examine(When.CASE, Played(late=1.0, sent=much, torn=True))
 
 
 def test_a_node_that_always_takes_its_time_does_not_pause(patient: Patient) -> None:

@@ -21,13 +21,14 @@ from fuzz.oracles.canary import (
 from fuzz.oracles.common import COMMON
 from fuzz.oracles.service import FRAME_R, Caller, Served, Step
 from fuzz.player import Answers, Played, run
+from fuzz.player.answers import FENCE_ID
 from fuzz.script import Template
 from fuzz.states import State
 from scapy_layers.codes import Priority
-from scapy_layers.data import Put
+from scapy_layers.data import Put, Reply
 from scapy_layers.extensions import Lane
 from scapy_layers.message import Message
-from scapy_layers.network import Push, ResponseFinal
+from scapy_layers.network import Push, Response, ResponseFinal
 from scapy_layers.transport import Frame
 from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
 
@@ -124,6 +125,44 @@ def test_what_is_not_judged_any_more_hides_nothing_else(node: RouterNode, name: 
         assert objection(patient).place == Wrong.NO_REPLY
 
 
+def test_publication_of_which_a_part_is_forgotten_meanwhile_is_told(patient: Patient) -> None:
+    assert patient.canary
+    assert patient.canary.joins
+    assert patient.examine(When.ODD) is None
+    router_of(patient).forgets = True
+    assert objection(patient).place == Wrong.UNJOINED
+
+
+def test_question_of_ours_is_not_in_the_midst_of_what_was_begun_in_fragments(patient: Patient) -> None:
+    assert patient.canary
+    assert patient.canary.joins
+    router_of(patient).lose = 1
+    patient.canary._send()
+    patient.canary._overdue()
+    for _ in range(3):
+        assert patient.examine(When.ODD) is None
+
+
+def test_node_that_joins_no_fragments_is_not_asked_to(node: RouterNode) -> None:
+    node.router.without.add("joining")
+    with patient_of(node) as patient:
+        assert patient.canary
+        assert (patient.canary.routes, patient.canary.joins) == (True, False)
+        for when in When:
+            assert patient.examine(when) is None
+
+
+def test_reply_to_a_question_of_ours_that_others_were_handed_is_no_fault(patient: Patient) -> None:
+    router_of(patient).say(1, Response(request_id=FENCE_ID, body=Reply(body=Put(data=b"x"))))
+    assert patient.examine(When.ODD) is None
+
+
+@pytest.mark.parametrize(("session", "number"), [(0, FENCE_ID), (1, FENCE_ID), (1, 7), (2, FENCE_ID), (2, 7)])
+def test_an_answer_to_a_query_of_another_session_is_told(patient: Patient, session: int, number: int) -> None:
+    router_of(patient).say(session, ResponseFinal(request_id=number))
+    assert objection(patient).place == Wrong.UNASKED
+
+
 SPOILT_KEY: dict[str, tuple[Callable[[Router], None], Wrong]] = {
     "dropped": (lambda router: setattr(router, "dropped", COMMON[1]), Wrong.COMMON_SILENT),
     "taken away": (lambda router: router.without.add("others"), Wrong.COMMON_SILENT),
@@ -211,6 +250,7 @@ def test_a_changed_publication_is_not_lost_as_well(patient: Patient) -> None:
 def test_publications_out_of_order_are_told_from_lost_ones(patient: Patient) -> None:
     router_of(patient).swap = True
     assert patient.canary
+    patient.canary.joins, patient.canary._rest = False, b""
     patient.canary._send()
     patient.canary._seen = patient.canary._number  # as if the first had come: the next one is sent
     patient.canary._seen -= 1

@@ -332,6 +332,7 @@ def test_every_oracle_has_a_name_and_a_purpose() -> None:
         "undecodable",
         "deaf",
         "differs",
+        "ending",
         "memory",
         "handles",
         "cpu",

@@ -22,6 +22,7 @@ from tests.fuzz.planted import FAULTS, command
     ("fault", "place"),
     [
         ("cling", "token of a session that has ended is told"),
+        ("inherit", "publication for a session that has ended"),
         ("forget", "token is not told"),
     ],
 )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import shlex
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from conformance.config import Locator, RunConfig
 from conformance.nodes import node_of
 from conformance.tester import Fencing
+from fuzz.campaigns import CAMPAIGNS, Setting
 from fuzz.cases import reach, send
 from fuzz.lab import Lab
 from fuzz.oracles import Harm
@@ -20,12 +23,12 @@ from fuzz.player import Ending, Initiator, Player
 from fuzz.player.pipe import FIRST_SN
 from fuzz.player.player import is_whole, questions_of
 from fuzz.regression import fails_on, flat
-from fuzz.script import Script, Step
+from fuzz.script import Do, Script, Step
 from fuzz.states import State
 from scapy_layers.primitives import Reader, write_vle
 from scapy_layers.transport import Frame, KeepAlive
 from tests.fuzz.fakes import Server
-from tests.fuzz.planted import FAULTS, command
+from tests.fuzz.planted import FAULTS, command, planted
 
 REPLY = 0.3
 MUTE = b"mute"
@@ -113,3 +116,28 @@ def test_node_that_has_agreed_to_batches_without_room_for_an_answer_is_not_deaf(
     steps = (init(batch_size=size), listen(), opening(), listen(), send("size", bytes(KeepAlive()), MUTE))
     played = player.play(Script((reach(State.CONNECTED, "a"), *steps)))
     assert (played.failure, played.deaf) == ("", deaf)
+
+
+def test_question_that_was_given_up_and_is_answered_later_tells_how_long_the_node_was_silent(
+    tmp_path: Path,
+) -> None:
+    token = FAULTS["freeze"].trigger.steps[-1]
+    script = Script(
+        (reach(State.OPEN, "a"), reach(State.OPEN, "b"), replace(token, link="b"), Step(Do.SETTLE, "a"))
+    )
+    with planted(tmp_path, "freeze") as node:
+        played = Player(Initiator(node.locator), 2.0).play(script)
+    assert played.late > 1.0
+    assert not played.torn
+
+
+@pytest.mark.parametrize("source", ["links that stop in the middle", "peers that do not read"])
+def test_node_is_asked_on_one_link_while_it_could_wait_for_another(source: str) -> None:
+    made = [one for campaign in ("framing", "state") for one in CAMPAIGNS[campaign].make(Setting(1))]
+    (found,) = (one for one in made if one.name == source)
+    asked = [
+        case.steps[-1].link
+        for case in found.cases(random.Random(1))
+        if case.steps[-1].do is Do.SETTLE and case.steps[-1].link != case.steps[-2].link
+    ]
+    assert asked

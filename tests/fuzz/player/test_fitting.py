@@ -9,10 +9,12 @@ from fuzz.player import Trace
 from fuzz.player.answers import Answers
 from fuzz.player.fitting import NODE_BATCH, fitted, room_of
 from fuzz.player.pipe import Pipe
+from scapy_layers import extensions as ext
 from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.data import Put
+from scapy_layers.extensions import Extension
 from scapy_layers.network import Push
-from scapy_layers.transport import Frame, Init
+from scapy_layers.transport import Fragment, Frame, Init
 from tests.fuzz.campaigns.test_state import ENDS
 
 
@@ -50,6 +52,29 @@ def test_large_message_goes_in_fragments_of_the_agreed_size(pipe: Pipe) -> None:
     assert pipe.sn == first + len(parts)
     assert [part.M for part in parts] == [1] * (len(parts) - 1) + [0]
     assert whole.endswith(b"".join(bytes(part.data) for part in parts))
+
+
+@pytest.mark.parametrize(
+    ("more", "chain"),
+    [(1, [ext.Lane(priority=1), ext.First()]), (1, [ext.Lane(priority=1)]), (0, []), (1, [ext.Drop()])],
+)
+def test_large_fragment_goes_in_several_that_stand_for_it(
+    pipe: Pipe, more: int, chain: list[Extension]
+) -> None:
+    pipe.facts["room"] = 2048
+    first, data = pipe.sn, bytes(range(250)) * 40
+    _ = pipe["sn"]
+    whole = Fragment(R=1, M=more, sn=first, extensions=list(chain), data=data)
+    batches = list(BatchReader().feed(fitted(prefixed(bytes(whole)), pipe)))
+    parts = [contents(batch).messages[0] for batch in batches]
+    assert max(map(len, batches)) <= 2048 - 2
+    assert [part.sn for part in parts] == list(range(first, first + len(parts)))
+    assert pipe.sn == first + len(parts)
+    assert [part.M for part in parts] == [1] * (len(parts) - 1) + [more]
+    assert b"".join(bytes(part.data) for part in parts) == data
+    told = [[type(one) for one in part.extensions or ()] for part in parts]
+    assert told[0] == [type(one) for one in chain]
+    assert set(map(tuple, told[1:])) == {tuple(type(one) for one in chain if isinstance(one, ext.Lane))}
 
 
 @pytest.mark.parametrize(("room", "size"), [(0, 20_000), (2048, 2000), (31, 20_000), (2048, NODE_BATCH + 2)])
