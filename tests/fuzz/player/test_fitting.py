@@ -12,7 +12,7 @@ from fuzz.player.pipe import Pipe
 from scapy_layers import extensions as ext
 from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.data import Put
-from scapy_layers.extensions import Extension
+from scapy_layers.message import Extension
 from scapy_layers.network import Push
 from scapy_layers.transport import Fragment, Frame, Init
 from tests.fuzz.campaigns.test_state import ENDS
