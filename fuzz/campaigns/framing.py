@@ -143,7 +143,11 @@ def _stopped() -> Iterator[Variant]:
         }.items():
             yield (
                 f"{words} on another link in {state}",
-                partial(list, (reach(state, "b"), send(said, link="b", note=words), act(Do.SETTLE))),
+                partial(
+                    list,
+                    # The end of the other link is behind the question: a node that waited for it answers then.
+                    (reach(state, "b"), send(said, link="b", note=words), act(Do.SETTLE), act(Do.CLOSE, "b")),
+                ),
             )
 
 

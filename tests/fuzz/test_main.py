@@ -284,7 +284,9 @@ def test_node_that_does_nothing_of_what_cases_need_is_exit_3(
 def test_client_is_fuzzed_and_its_finding_repeats_without_the_fuzzer(elsewhere: Path) -> None:
     client = shlex.join([sys.executable, str(ROOT / "tests" / "fuzz" / "client_process.py")])
     campaigns.CAMPAIGNS["pushes"] = Campaign("pushes", "lies about PUSH", small((State.ACCEPTED, "PUSH")))
-    assert run(f"cmd:{client} {{connect}} 99", elsewhere / "run", "--minimise", "0", cases=10) == 1
+    # The fourth case says that its key is longer than anything.
+    words_ = ["--minimise", "0", "--seed", "38"]
+    assert run(f"cmd:{client} {{connect}} 99", elsewhere / "run", *words_, cases=10) == 1
     *_, found = read_rows(elsewhere / "run" / FINDINGS).rows
     assert (found["oracle"], found["status"]) == ("process", "confirmed")
     (test,) = (elsewhere / "run" / FOLDER).glob("*/test_finding.py")
