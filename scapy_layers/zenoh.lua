@@ -6854,10 +6854,10 @@ local DECLARES = { d_keyexpr = "keyexpr", d_subscriber = "subscriber", d_queryab
 local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_queryable = "queryable", u_token = "token" }
 
 -- Would a declaration have been heard, had there been one? With several links it may come on another one, later; so it may
--- where packets were captured out of order.
+-- where packets were captured out of order. Of datagrams that are lost only the next one of the same lane and sender tells.
 local function certain(party)
   local link = T.link
-  return party.complete and not T.session.multilink and not T.session.lossy
+  return party.complete and link.tcp and not T.session.multilink and not T.session.lossy
     and not (links.is_disordered(link) or link.ahead or link.blind)
 end
 

@@ -92,8 +92,7 @@ class Aliases:
 
     def _unknown(self, session: Session, owner: int, number: int) -> Remark | None:
         """Returns a remark if the declaration must have been heard, had there been one."""
-        # With several links the declaration may come on another one, a little later; so it may where it is captured later.
         certain = session.parties[owner].complete and self.table.lossless(session.number)
-        if not certain or session.multilink or session.disordered:
+        if not certain or not session.in_order:
             return None
         return Remark(RemarkKind.ALIAS, f"alias {number} is not declared")

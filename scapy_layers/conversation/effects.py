@@ -273,9 +273,8 @@ def _check_asked(turn: Turn) -> None:
 
 
 def _remembers_all(turn: Turn) -> bool:
-    """Tells whether what is open must be known: it may come a little later on another link, or be captured later."""
-    session = turn.session
-    return not session.multilink and not session.disordered and turn.memory.exchanges.lossless(session)
+    """Tells whether what is open must be known."""
+    return turn.session.in_order and turn.memory.exchanges.lossless(turn.session)
 
 
 # Declarations -------------------------------------------------------------------------------------

@@ -110,6 +110,15 @@ class Session:
             self.room = self.number
 
     @property
+    def in_order(self) -> bool:
+        """What comes behind something shows that nothing is missing in front of it.
+
+        On several links it may come on another one, a little later, or be captured later; of datagrams that are lost
+        only the next one of the same lane and sender tells.
+        """
+        return not self.multilink and not self.disordered and all(link.tcp for link in self.links)
+
+    @property
     def zids(self) -> tuple[str | None, str | None]:
         """The ZenohIDs of both ends."""
         return self.parties[0].zid, self.parties[1].zid

@@ -63,7 +63,9 @@ def _unasked(scene: Scene) -> Iterator[Break]:
         return
     if (scene.session.number, scene.receiver, number) in scene.memory.withdrawn:
         return
-    if parties[1].complete and scene.link.whole[1 - scene.side] and scene.link.live:
+    # A datagram with the interest may have been lost; only the next one of its lane will tell.
+    heard = parties[1].complete and scene.link.whole[1 - scene.side] and scene.heard.way.link.tcp
+    if heard and scene.link.live:
         yield Break(f"an answer to interest {int(number)}, which is not open")
 
 

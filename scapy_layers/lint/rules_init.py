@@ -95,8 +95,8 @@ def _early(scene: Scene) -> Iterator[Break]:
         return
     if not all(link.whole) or link.closed != [None, None]:
         return
-    if not scene.heard.way.link.tcp and link.ack is None and scene.side != link.initiator:
-        # It may not have noticed yet that the session before is over.
+    if not scene.heard.way.link.tcp:
+        # A datagram of the handshake may be lost, or the session before not known to be over.
         return
     # The acceptor is free to send behind its OpenAck, the initiator once it has that.
     if link.open_ack is None:

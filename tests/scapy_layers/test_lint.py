@@ -619,6 +619,23 @@ def test_datagrams_that_overtake_each_other_break_no_rule(
     assert " must " not in capsys.readouterr().out
 
 
+def thinned(stem: str, folder: Path, lost: int) -> Path:
+    """Writes a capture again without one of its packets, counted from 0."""
+    packets = list(rdpcap(str(PCAPS / f"{stem}.pcapng")))
+    path = folder / f"thinned_{stem}_{lost}.pcap"
+    wrpcap(str(path), packets[:lost] + packets[lost + 1 :])
+    return path
+
+
+@pytest.mark.parametrize("stem", ["datagrams", "udp6", "packed_datagrams", "direct_datagrams"])
+def test_datagram_that_is_lost_breaks_no_rule(
+    stem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for lost in range(8, len(rdpcap(str(PCAPS / f"{stem}.pcapng")))):
+        main(["lint", str(thinned(stem, tmp_path, lost))])
+        assert "  must  " not in capsys.readouterr().out, lost
+
+
 @pytest.mark.parametrize("higher", [False, True])
 @pytest.mark.parametrize(
     "stem", ["mixed", "routers", "datagrams", "udp6", "direct_datagrams", "packed_datagrams"]

@@ -51,6 +51,7 @@ from tests.scapy_layers.test_lint import (
     request,
     router,
     scouting,
+    thinned,
 )
 
 LUA = Path(os.environ.get("ZENOH_LUA", OUTPUT))
@@ -560,6 +561,12 @@ def test_datagrams_that_overtake_each_other_are_no_fault(stem: str, kinds: set[s
     assert {one.name for one in said} == kinds
     assert {one.severity for one in said} <= {"note"}
     assert experts(path, "-2") == said
+
+
+@pytest.mark.parametrize(("stem", "lost"), [("udp6", 30), ("packed_datagrams", 28)])
+def test_datagram_with_a_question_that_is_lost_is_no_fault(stem: str, lost: int, tmp_path: Path) -> None:
+    path = thinned(stem, tmp_path, lost)
+    assert {one.severity for one in experts(path)} <= {"note"}
 
 
 @pytest.mark.parametrize("stem", ["dropped", "leases"])
