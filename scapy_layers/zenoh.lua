@@ -6854,16 +6854,22 @@ local DECLARES = { d_keyexpr = "keyexpr", d_subscriber = "subscriber", d_queryab
 local UNDECLARES = { u_keyexpr = "keyexpr", u_subscriber = "subscriber", u_queryable = "queryable", u_token = "token" }
 
 -- Would a declaration have been heard, had there been one? With several links it may come on another one, later; so it may
--- where packets were captured out of order. Of datagrams that are lost only the next one of the same lane and sender tells.
+-- where packets were captured out of order.
 local function certain(party)
   local link = T.link
-  return party.complete and link.tcp and not T.session.multilink and not T.session.lossy
+  return party.complete and not T.session.multilink and not T.session.lossy
     and not (links.is_disordered(link) or link.ahead or link.blind)
+end
+
+-- Says that a message refers to what was not heard. Where a datagram may be lost that is nobody's fault: only the next one
+-- of the same lane and sender would tell.
+local function unheard(kind, text)
+  note(T.link.tcp and kind or "unordered", text)
 end
 
 local function unknown_alias(owner, scope)
   if T.first and certain(T.session.parties[owner]) then
-    note("alias", string.format("alias %d is not declared", scope))
+    unheard("alias", string.format("alias %d is not declared", scope))
   end
 end
 
@@ -6960,7 +6966,7 @@ local function show_request(exchange)
       show(m.item, FIELDS.response_time, NSTime.new(seconds, floor((time - seconds) * 1e9 + 0.5)))
     end
   elseif T.first and certain(T.listener) then
-    note("request", string.format("no open request has the id %d", m.request_id))
+    unheard("request", string.format("no open request has the id %d", m.request_id))
   end
 end
 
@@ -7147,7 +7153,7 @@ local function declare()
       m.keyexpr = m.exchange and m.exchange.keyexpr
     end
     if T.first and not (known or named) and certain(T.speaker) then
-      note("declaration", string.format("%s of %s, which is not declared", body.name:upper(), tostring(body.entity_id)))
+      unheard("declaration", string.format("%s of %s, which is not declared", body.name:upper(), tostring(body.entity_id)))
     end
   end
 end

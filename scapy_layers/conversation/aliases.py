@@ -95,4 +95,4 @@ class Aliases:
         certain = session.parties[owner].complete and self.table.lossless(session.number)
         if not certain or not session.in_order:
             return None
-        return Remark(RemarkKind.ALIAS, f"alias {number} is not declared")
+        return session.unheard(RemarkKind.ALIAS, f"alias {number} is not declared")

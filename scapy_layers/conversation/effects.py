@@ -269,7 +269,7 @@ def _check_asked(turn: Turn) -> None:
     """Adds a remark to an answer to nothing, if the request must have been heard, had there been one."""
     if turn.heard.exchange is None and turn.listener.complete and _remembers_all(turn):
         text = f"no open request has the id {turn.heard.message.request_id}"
-        turn.heard.remark(RemarkKind.REQUEST, text)
+        turn.heard.remarks.append(turn.session.unheard(RemarkKind.REQUEST, text))
 
 
 def _remembers_all(turn: Turn) -> bool:
@@ -319,7 +319,8 @@ def _no_entity(turn: Turn) -> None:
     known = _undeclared(turn, body.entity_id)
     heard.keyexpr = heard.keyexpr or (heard.exchange.keyexpr if heard.exchange else None)
     if not (known or named) and turn.speaker.complete and _remembers_all(turn):
-        heard.remark(RemarkKind.DECLARATION, f"{body.name} of {body.entity_id}, which is not declared")
+        text = f"{body.name} of {body.entity_id}, which is not declared"
+        heard.remarks.append(turn.session.unheard(RemarkKind.DECLARATION, text))
 
 
 def _final(turn: Turn) -> None:

@@ -27,7 +27,8 @@ class RemarkKind(StrEnum):
     OLD = "old"
     """A sequence number lies behind what came before; receivers drop the message."""
     UNORDERED = "unordered"
-    """What ``gap``, ``old`` and ``fragment`` are where datagrams may be lost or overtake each other: nobody's fault."""
+    """What ``gap``, ``old`` and ``fragment`` are where datagrams may be lost or overtake each other, and what refers to
+    something that may have been lost: nobody's fault."""
     LANE = "lane"
     """A priority lane in a session that has not agreed on QoS."""
     FRAGMENT = "fragment"

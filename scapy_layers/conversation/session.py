@@ -9,7 +9,7 @@ from typing import TypeVar
 from scapy_layers import extensions
 from scapy_layers.codes import DEFAULT_BATCH_SIZE, Priority, Resolution, WhatAmI
 from scapy_layers.conversation.lanes import MASKS, Numbers
-from scapy_layers.conversation.remarks import Lane
+from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
 from scapy_layers.message import Extension, Layer
 from scapy_layers.stream import Link
 from scapy_layers.transport import Init, Join, Open
@@ -111,12 +111,16 @@ class Session:
 
     @property
     def in_order(self) -> bool:
-        """What comes behind something shows that nothing is missing in front of it.
+        """What refers to something comes behind it: on several links that may come a little later, or be captured later."""
+        return not self.multilink and not self.disordered
 
-        On several links it may come on another one, a little later, or be captured later; of datagrams that are lost
-        only the next one of the same lane and sender tells.
+    def unheard(self, kind: RemarkKind, text: str) -> Remark:
+        """Returns the remark that a message refers to what was not heard.
+
+        Where a datagram may be lost that is nobody's fault: only the next one of the same lane and sender would tell.
         """
-        return not self.multilink and not self.disordered and all(link.tcp for link in self.links)
+        lossy = not all(link.tcp for link in self.links)
+        return Remark(RemarkKind.UNORDERED if lossy else kind, text)
 
     @property
     def zids(self) -> tuple[str | None, str | None]:
