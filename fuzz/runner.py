@@ -886,6 +886,7 @@ class Runner:
             if not scene.recent or node.pid is None or node.death():
                 # It was just started, or is another stage's too.
                 continue
+            self._tell("seeing how the node ends")
             began = time.monotonic()
             objection = scene.patient.ending()
             if objection is not None:
