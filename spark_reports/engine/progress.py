@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from pyspark import StatusTracker
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 EVERY_S = 0.3
 """How often Spark is asked."""
@@ -124,8 +124,8 @@ def shown(
         yield
 
 
-def is_connect(spark: "SparkSession") -> bool:
-    """Whether a session talks to a Spark Connect server."""
+def is_connect(spark: "SparkSession | DataFrame") -> bool:
+    """Whether a session, or that of a frame, talks to a Spark Connect server."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 

@@ -22,7 +22,7 @@ def require(frame: DataFrame, *names: str) -> None:
     Raises:
         MissingColumns: Some are missing.
     """
-    if is_connect(frame.sparkSession):
+    if is_connect(frame):
         return
     missing = [name for name in names if name not in frame.columns]
     if missing:
