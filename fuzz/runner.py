@@ -888,6 +888,8 @@ class Runner:
                 continue
             self._tell("seeing how the node ends")
             began = time.monotonic()
+            # eclipse-zenoh waits 10 s for links on which no session was begun.
+            scene.stage.withdraw()
             objection = scene.patient.ending()
             if objection is not None:
                 self._triage.take(objection, self._suspects(scene), self._triage_seconds())

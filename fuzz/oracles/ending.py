@@ -33,6 +33,9 @@ def ending(patient: Patient, played: Played | None) -> Objection | None:  # noqa
     patient.forget()
     patient.said()
     patient.forget()
+    if patient.vigil is not None:
+        # A node may wait for links on which no session was begun.
+        patient.vigil.close()
     node.dismiss()
     patient.ended_within(SECONDS)
     death, said = node.death(), patient.said()

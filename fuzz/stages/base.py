@@ -153,6 +153,9 @@ class Stage:
         self._players.add(player)
         return player
 
+    def withdraw(self) -> None:
+        """Takes back the doors of ours: no link that nobody answers holds up a node that is asked to end. It cannot restart."""
+
     def _leave(self) -> None:
         for player in self._players:
             player.leave()

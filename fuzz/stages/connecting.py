@@ -196,6 +196,10 @@ class Connecting(Stage):
                 return ""
         return why
 
+    def withdraw(self) -> None:
+        """See Stage."""
+        self._close()
+
     def stop(self) -> None:
         """See Stage."""
         if self._watch is not None:

@@ -22,7 +22,7 @@ from fuzz.script import Script
 from fuzz.stages import stage_for
 from fuzz.states import State
 from fuzz.triage.signature import same
-from spark_reports.rows import FINDINGS
+from spark_reports.rows import FINDINGS, FUZZ_CASES
 from tests.benchmarks._fuzz import rows
 from tests.fuzz.planted import FAULTS, command
 
@@ -114,3 +114,14 @@ def test_campaign_asks_the_node_to_end_and_lays_what_it_sees_on_a_case(
     *_, row = rows(tmp_path / "run" / FINDINGS)
     assert (row["harm"], row["status"], row["message"]) == ("unclean", "confirmed", "U_QUERYABLE")
     assert main(["replay", str(tmp_path / "run" / row["folder"])]) == 1
+
+
+def test_real_node_is_not_held_up_by_links_on_which_no_session_was_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fuzz.oracles.ending.SECONDS", 5.0)
+    words = ["--node", "pypi", "--cases", "60", "--seed", "1", "--run-dir", str(tmp_path / "run")]
+    assert main(["run", "valid", *words]) == 0
+    shown = capsys.readouterr().out
+    assert "accepted" in (tmp_path / "run" / FUZZ_CASES).read_text()
+    assert "does not end" not in shown
