@@ -528,6 +528,7 @@ class Runner:
             if self._fairness:
                 self._fairness.begin()
         self._turn_ends = began + seconds
+        scene.patient.resume()
         while left and not self.rests() and not self._spent():
             todo = iter(left)
             self._objection = None
@@ -541,6 +542,7 @@ class Runner:
                 played = self._trouble(scene, objection)
                 left = [one for one in left if one is not played and self._applies(one)]
                 left = [one for one in left if not self._put_off(one)]
+        scene.patient.pause()
         scene.seconds += time.monotonic() - began
         scene.played += self.summary.total - before
         return left

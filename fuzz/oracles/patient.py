@@ -182,6 +182,7 @@ class Patient:
         self._plans: dict[tuple[When, tuple[str, ...] | None], list[Oracle]] = {}
         self._beat_cases = 0
         self._beat_at = self._odd_at = self._trend_at = 0.0
+        self._paused_at: float | None = None
         self._took: dict[When, float] = {}
         self._watch = Watch()
 
@@ -451,6 +452,17 @@ class Patient:
         if self._beat_cases >= BEAT_CASES or now - self._beat_at >= self._apart(When.BEAT, BEAT_SECONDS):
             return When.BEAT
         return When.CASE
+
+    def pause(self) -> None:
+        """Others have their turn: no case is played here for a while."""
+        self._paused_at = time.perf_counter()
+
+    def resume(self) -> None:
+        """Cases are played here again; the while in which there were none makes no thorough look due."""
+        if self._paused_at is not None:
+            away, self._paused_at = time.perf_counter() - self._paused_at, None
+            self._odd_at += away
+            self._trend_at += away
 
     def _apart(self, when: When, seconds: float) -> float:
         """Returns seconds between two looks that are as thorough."""

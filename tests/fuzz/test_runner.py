@@ -382,6 +382,16 @@ class Turns:
         return sum(turn.get(needs, 0) for turn in self.played) * self._seconds[needs]
 
 
+def test_the_turn_of_a_stage_is_told_to_its_oracles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    for name in ("pause", "resume"):
+        monkeypatch.setattr(Patient, name, lambda _, name=name: told.append(name))
+    summary = run(FakeNode(), tmp_path / "run", 40)
+    assert summary.total == 40
+    assert told
+    assert told == ["resume", "pause"] * (len(told) // 2)
+
+
 def test_a_stage_that_takes_long_gets_its_share_and_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -384,6 +384,26 @@ def test_a_look_is_due_by_cases_and_by_time(patient: Patient, monkeypatch: pytes
         assert patient.due() is when
 
 
+def test_time_in_which_no_case_is_played_makes_no_thorough_look_due(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [time.perf_counter()]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    patient.begin()
+    for away in (0.0, 100.0, 200.0):
+        patient.pause()
+        now[0] += away
+        patient.resume()
+        now[0] += 0.06
+        assert patient.due() is When.BEAT
+        patient._looked(When.BEAT)
+    for seconds, when in ((2.0, When.ODD), (3.0, When.TREND)):
+        now[0] += seconds
+        assert patient.due() is when
+    patient.resume()
+    assert patient.due() is When.TREND
+
+
 def test_look_that_took_long_is_not_due_again_at_once(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
