@@ -182,6 +182,7 @@ class Patient:
         self._plans: dict[tuple[When, tuple[str, ...] | None], list[Oracle]] = {}
         self._beat_cases = 0
         self._beat_at = self._odd_at = self._trend_at = 0.0
+        self._sampled_at = 0.0
         self._paused_at: float | None = None
         self._took: dict[When, float] = {}
         self._watch = Watch()
@@ -458,11 +459,18 @@ class Patient:
         self._paused_at = time.perf_counter()
 
     def resume(self) -> None:
-        """Cases are played here again; the while in which there were none makes no thorough look due."""
-        if self._paused_at is not None:
-            away, self._paused_at = time.perf_counter() - self._paused_at, None
-            self._odd_at += away
-            self._trend_at += away
+        """Cases are played here again; the while in which there were none makes no thorough look due.
+
+        The process is measured as often as ever, which costs nothing: whether it grows shows in time, and not in turns.
+        """
+        if self._paused_at is None:
+            return
+        now = time.perf_counter()
+        away, self._paused_at = now - self._paused_at, None
+        self._odd_at += away
+        self._trend_at += away
+        if now - self._sampled_at >= TREND_SECONDS:
+            self._sample()
 
     def _apart(self, when: When, seconds: float) -> float:
         """Returns seconds between two looks that are as thorough."""
@@ -537,6 +545,7 @@ class Patient:
         return self.node.has_left()
 
     def _sample(self) -> None:
+        self._sampled_at = time.perf_counter()
         if self.vitals is None or self.history is None:
             return
         try:

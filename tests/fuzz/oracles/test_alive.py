@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -402,6 +403,21 @@ def test_time_in_which_no_case_is_played_makes_no_thorough_look_due(
         assert patient.due() is when
     patient.resume()
     assert patient.due() is When.TREND
+
+
+def test_process_is_measured_between_turns_as_often_as_in_them(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [time.perf_counter()]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    patient.begin()
+    taken: list[int] = []
+    monkeypatch.setattr(patient, "history", SimpleNamespace(add=lambda _, cases: taken.append(cases)))
+    for away in (5.0, 4.0, 1.5):
+        patient.pause()
+        now[0] += away
+        patient.resume()
+    assert len(taken) == 2
 
 
 def test_look_that_took_long_is_not_due_again_at_once(
