@@ -24,15 +24,17 @@ from conformance.nodes.base import Node
 from conformance.observe import Endpoints
 from fuzz.cases import Case
 from fuzz.oracles import Harm, Objection, Patient, Spot, When
+from fuzz.oracles.common import COMMON, declared, undeclared
 from fuzz.oracles.growth import NAMES, leak
 from fuzz.oracles.patient import ENDING, FAIR
 from fuzz.oracles.rival import difference
+from fuzz.oracles.service import FRAME_R
 from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Handles, Vitals
 from fuzz.player import Answers, Event, NotReached, Played, Player, Trace, run
 from fuzz.player.doors import NoLink
 from fuzz.player.tasks import GivenUp
-from fuzz.script import Do, Script
+from fuzz.script import Do, Script, Template
 from fuzz.stages import Stage, stage_for
 from fuzz.states import FACTS, State
 
@@ -66,6 +68,9 @@ PLENTY = 4
 
 PACE = 9
 """So many answers are timed."""
+
+DECLARATIONS = Template.of("size", FRAME_R, "sn", declared(COMMON), undeclared(len(COMMON)))
+"""What is said before each: it may be declarations that take long, and not answers."""
 
 SLOWER, SLOWER_SECONDS = 4.0, 0.004
 """So many times as long as before, and so many seconds longer, is slow."""
@@ -440,13 +445,14 @@ class Seat:
             tried.objection = self._patient.owed(self.owed)
 
     def _pace(self) -> float:
-        """Returns seconds that an answer takes in a session; 0 when there is none."""
+        """Returns seconds that declarations and an answer behind them take in a session; 0 when there is none."""
         player = self.stage.player(random.Random(), answers=self._answers)
         times = []
         try:
             for _ in range(PACE):
                 pipe = player.reach(State.OPEN)
                 began = time.perf_counter()
+                player.say(pipe, DECLARATIONS, "D_SUBSCRIBER")
                 run(player.settle(pipe, Played()))
                 times.append(time.perf_counter() - began)
         except NotReached:

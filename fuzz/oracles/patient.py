@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from statistics import median
 from typing import Self
 
@@ -57,7 +58,7 @@ AFTERMATH_STEP = 0.005
 """Seconds between two looks at its last words, which cannot be awaited; its exit can."""
 
 CALLED = 7
-"""New sessions that show how long one takes when the node is fresh."""
+"""New sessions, and declarations, that show how long one takes when the node is fresh."""
 
 HURRY, SHORTEST = 0.25, 0.25
 """Of T1, and in seconds: what an answer may take where stalls are waited out again and again to find what does it."""
@@ -135,6 +136,7 @@ class Patient:
         history: What was measured of it since it was started.
         exchange: How long an exchange of the canary takes.
         opening: How long a new session takes.
+        declaring: How long it takes to declare subscribers and to publish to them.
         called: Seconds that the latest new session took, if it was served.
         spent: Seconds that each oracle took for looks at a node that was well.
         looks: How many those were.
@@ -167,6 +169,7 @@ class Patient:
         self.history: History | None = None
         self.exchange = Pace()
         self.opening = Pace()
+        self.declaring = Pace()
         self.called: float | None = None
         self.notes: dict[str, str] = {}
         self.failures: dict[str, str] = {}
@@ -292,12 +295,8 @@ class Patient:
     def _measure(self) -> None:
         """Learns how long a fresh node takes."""
         self.exchange = Pace(list(self.canary.recent) if self.canary is not None else [])
-        self.opening = Pace()
-        for _ in range(CALLED):
-            seconds = self.timed_call()
-            if seconds is None:
-                break
-            self.opening.baseline.append(seconds)
+        self.opening = _paced(self.timed_call)
+        self.declaring = Pace() if self.canary is None else _paced(self.canary.timed_common)
 
     def open_canary(self) -> None:
         """Opens the sessions of the canary; notes why when that fails."""
@@ -576,6 +575,12 @@ class Patient:
             self._odd_at = now
         if when is When.TREND:
             self._trend_at = now
+
+
+def _paced(measure: Callable[[], float | None]) -> Pace:
+    """Returns how long something takes on a fresh node, measured until it fails."""
+    seconds = iter(measure, None)
+    return Pace(list(islice(seconds, CALLED)))
 
 
 class _Exit:

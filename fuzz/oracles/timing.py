@@ -1,4 +1,4 @@
-"""How long answers take, now and when the node was fresh."""
+"""How long answers and declarations take, now and when the node was fresh."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ from fuzz.player import Played
 
 @oracle(
     "time",
-    "answers take about as long as when the node was fresh",
+    "answers, new sessions and declarations take about as long as when the node was fresh",
     When.ODD,
     "a node that answers in sessions",
 )
 def timing(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001  (called like the others)
-    """Answers take about as long as when the node was fresh."""
+    """Answers, new sessions and declarations take about as long as when the node was fresh."""
     birds = patient.canary
     looks: list[tuple[str, Pace, Sequence[float], Callable[[], float | None]]] = []
     if birds is not None:
         looks.append(("exchange", patient.exchange, birds.recent, birds.timed))
+        declared = [birds.common.took] if birds.common.took is not None else []
+        looks.append(("declaration", patient.declaring, declared, birds.timed_common))
     taken = [patient.called] if patient.called is not None else []
     looks.append(("new session", patient.opening, taken, patient.timed_call))
     for what, pace, recent, measure in looks:

@@ -7,13 +7,15 @@ from dataclasses import replace
 from functools import partial
 from operator import eq
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from conformance.errors import NotApplicable
 from conformance.nodes import node_of
 from fuzz.cases import reach, send
-from fuzz.lab import Lab, NoFreshNode, Scales, needs_of
+from fuzz.lab import Lab, NoFreshNode, Scales, Seat, needs_of
 from fuzz.oracles import Harm, Objection
 from fuzz.oracles.vitals import Handles
 from fuzz.player import Played
@@ -24,6 +26,7 @@ from scapy_layers.network import Push
 from scapy_layers.transport import Frame, Init
 from tests.fuzz.fakes import FakeNode
 from tests.fuzz.hospital import CRASH, STALL, SickNode, behind, config_in, lab_of, on, suspect
+from tests.fuzz.oracles.router import REPLY, RouterNode, RouterStage
 from tests.fuzz.planted import FAULTS
 
 SOON = 30.0
@@ -251,3 +254,11 @@ def test_both_nodes_are_sent_the_same_zenoh_ids(folder: Path) -> None:
             assert lab.compare(script).objection is None
     # Whoever waits for a node to start calls it, too.
     assert len(ours & theirs) == 2
+
+
+def test_slow_declarations_make_the_pace_slow_where_something_is_played_in_rounds() -> None:
+    with RouterNode() as node:
+        stage = SimpleNamespace(player=lambda rng, answers: RouterStage(node).player(rng))  # noqa: ARG005
+        seat = Seat(cast("Any", stage), cast("Any", None), REPLY)
+        node.router.ponder = 0.05
+        assert seat._pace() > node.router.ponder

@@ -54,7 +54,7 @@ class Router:
         swap: Holds back one publication until the next one.
         lose: Loses the next publications, so many.
         shift: Added to the request id of replies.
-        delay: Seconds it takes over each batch.
+        delay: Seconds it takes over each batch; ``ponder``: over each declaration of a subscriber.
         forgets: What was begun in fragments is forgotten, in all sessions.
     """
 
@@ -63,7 +63,7 @@ class Router:
         self.alter = self.twice = self.swap = False
         self.lose = self.replace = self.shift = 0
         self.dropped = self.double = self.altered = ""
-        self.delay = 0.0
+        self.delay = self.ponder = 0.0
         self.forgets = False
         self.sessions: list[Session] = []
         self._held: list[bytes] = []
@@ -171,6 +171,7 @@ class Router:
     def _handle(self, session: Session, message: Message) -> None:
         match message:
             case Declare() if isinstance(message.body, DeclareSubscriber | DeclareQueryable):
+                time.sleep(self.ponder)
                 key = bytes(message.body.value("key_suffix")).decode()
                 session.keys[str(message.body.name), int(message.body.entity_id)] = key
             case Declare() if isinstance(message.body, UndeclareSubscriber):

@@ -13,6 +13,7 @@ from fuzz.cases import Case, Cause, Fixed, reach, send
 from fuzz.oracles import ORACLES, Harm, Objection, Patient, When
 from fuzz.oracles.machine import Watch
 from fuzz.oracles.pace import AGAIN, IN_A_ROW, LEAST, Pace, is_slow
+from fuzz.oracles.patient import CALLED
 from fuzz.oracles.rival import MOST_ALIKE, Rival
 from fuzz.player import Answers, Ending, Played, Player
 from fuzz.script import Script, Step
@@ -82,6 +83,23 @@ def test_a_node_that_becomes_slow_is_told(node: RouterNode, monkeypatch: pytest.
     last = seen[-1]
     assert last
     assert (last.oracle, last.harm, last.place) == ("time", Harm.SLOW, "")
+
+
+def test_a_node_in_which_only_declarations_become_slow_is_told(
+    node: RouterNode, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.oracles.pace.AGAIN", 2)
+    with patient_of(node) as patient:
+        assert len(patient.declaring.baseline) == CALLED
+        patient.declaring.baseline = FRESH
+        node.router.ponder = 0.008
+        seen = [patient.examine(When.ODD) for _ in range(IN_A_ROW)]
+        assert not patient.failures
+    assert seen[:-1] == [None] * (IN_A_ROW - 1)
+    last = seen[-1]
+    assert last
+    assert (last.oracle, last.harm, last.place) == ("time", Harm.SLOW, "")
+    assert last.detail.startswith("declaration: ")
 
 
 # Answers ---------------------------------------------------------------------------------------------
