@@ -51,7 +51,8 @@ def place_in(names: tuple[str, ...], refused: str) -> str:
 )
 def deaf(patient: Patient, played: Played | None) -> Objection | None:
     """The session of a case is answered or ended."""
-    if played is None or not played.deaf:
+    if played is None or not played.deaf or patient.is_at_work():
+        # One that is still at it, over very many messages or on a busy machine, may answer yet.
         return None
     detail = f"nothing is answered in a session for {DEAF_TIMES * patient.reply:g} s, and it is not ended; others are served"
     return patient.aftermath() or Objection("deaf", Harm.DEAF, "", detail)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from fuzz.oracles.base import Harm, Objection, When, oracle
-from fuzz.oracles.patient import Patient
+from fuzz.oracles.patient import REST, RESTING, Patient
 from fuzz.oracles.vitals import Handles
 from fuzz.player import Played
 
@@ -16,14 +16,8 @@ THREADS_MOST, THREADS_EACH = 1000, 8
 """The same for threads and children together: so many more than at first, and so many more for each descriptor, as a node
 may have some for each link."""
 
-REST = 0.03
-"""Seconds in which nothing is asked, to see whether the node comes to rest."""
-
 SPIN = 0.2
 """Share of one processor that a node without work does not take; one that spins gets no more on a busy machine."""
-
-RESTING = 0.05
-"""Share of one processor at which it has come to rest."""
 
 RESTLESS_SECONDS = 3.0
 """So long a node may go on computing over what it was asked before."""

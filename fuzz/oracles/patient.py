@@ -86,6 +86,12 @@ COPIED = 4096
 AWAKE, OVERSLEPT = 8, 0.02
 """So many naps show whether the machine is busy: when one of them takes so many seconds longer than asked."""
 
+REST = 0.03
+"""Seconds in which nothing is asked, to see whether the node comes to rest."""
+
+RESTING = 0.05
+"""Share of one processor at which it has come to rest."""
+
 ENDING = "its end"
 """What is owed by a process that is asked to end; see ``Patient.owed``."""
 
@@ -404,6 +410,17 @@ class Patient:
                 if exited.wait(min(left, REST_STEP)):
                     return
                 self.keep()
+
+    def is_at_work(self) -> bool:
+        """Tells whether the process computes over a moment in which it is asked nothing; not where nobody can know."""
+        if self.vitals is None:
+            return False
+        try:
+            at, before = time.perf_counter(), self.vitals.cpu()
+            self.rest(REST)
+            return self.vitals.cpu() - before >= RESTING * (time.perf_counter() - at)
+        except OSError:
+            return False
 
     def words(self) -> Objection | None:
         """Returns what the process itself shows by now: that it has ended, or that it said that something failed."""

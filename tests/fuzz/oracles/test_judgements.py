@@ -1,10 +1,13 @@
 """Pace, answers, another node: oracles that compare."""
 
+import itertools
 import math
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -100,6 +103,16 @@ def test_a_node_in_which_only_declarations_become_slow_is_told(
     assert last
     assert (last.oracle, last.harm, last.place) == ("time", Harm.SLOW, "")
     assert last.detail.startswith("declaration: ")
+
+
+@pytest.mark.parametrize("works", [True, False, None])
+def test_a_session_is_deaf_where_the_process_has_come_to_rest(works: bool | None) -> None:
+    spent = itertools.count() if works else itertools.repeat(0)
+    with RouterNode() as node:
+        patient = Patient(RouterStage(node), REPLY)
+        patient.vitals = None if works is None else cast("Any", SimpleNamespace(cpu=lambda: next(spent)))
+        objection = ORACLES["deaf"].look(patient, Played(deaf=True))
+    assert (objection is None) is bool(works)
 
 
 # Answers ---------------------------------------------------------------------------------------------
