@@ -688,12 +688,10 @@ class Canary:
 
     def look_at_common(self) -> Trouble | None:
         """Publishes on keys that cases use, for which there are subscribers of ours for this moment."""
-        began = time.perf_counter()
         missing = self._published_on(self.common.carried, overlapping=True)
         if missing is None:
             return self._of_end() or MUTE
         common = self.common
-        common.took = time.perf_counter() - began
         lost = "do not arrive although sessions are answered and other keys are carried"
         wrong: list[tuple[Wrong, Wrong, Collection[str], str]] = [
             (Wrong.COMMON_SILENT, Wrong.SILENT, missing, lost),
@@ -744,11 +742,9 @@ class Canary:
         answered = self.answers(self.subscriber, self.first_share)
         return missing if answered else None
 
-    def timed_common(self) -> float | None:
-        """The same; returns how long it took, None when something is wrong or nothing is carried."""
-        began = time.perf_counter()
-        missing = self._published_on(self.common.carried, overlapping=True)
-        return time.perf_counter() - began if self.common.carried and missing == () else None
+    def carries_common(self) -> bool:
+        """The same; tells whether all arrives."""
+        return bool(self.common.carried) and self._published_on(self.common.carried, overlapping=True) == ()
 
     def look_at_tokens(self, *, at_once: bool = True) -> Trouble | None:
         """Declares a token and a subscriber in a session that ends: both are known to the node, and no more behind that end.

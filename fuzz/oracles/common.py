@@ -35,14 +35,12 @@ class CommonKeys:
         carried: Those that the node carried when it was fresh.
         changed: Keys of which something came changed, since ``begin``.
         twice: Keys of which something came twice.
-        took: Seconds that the latest look took: to declare subscribers, to publish, and to take them back.
     """
 
     def __init__(self, rng: random.Random) -> None:
         self.carried: tuple[str, ...] = ()
         self.changed: set[str] = set()
         self.twice: set[str] = set()
-        self.took: float | None = None
         self._number = rng.randrange(10 ** (DIGITS - 1))
         self._sent: dict[int, str] = {}
         self._arrived: set[int] = set()

@@ -14,6 +14,9 @@ TIMES = 8
 LEAST = 0.01
 """Seconds; what takes less is not slow, whatever it took at first."""
 
+LEAST_EFFORT = 0.003
+"""The same for seconds of processor time, in which nobody waits."""
+
 AGAIN = 9
 """Measurements of an immediate second look, with nothing else under way."""
 
@@ -21,22 +24,23 @@ IN_A_ROW = 3
 """So many thorough looks in a row must find it slow."""
 
 
-def is_slow(baseline: Sequence[float], now: Sequence[float]) -> bool:
+def is_slow(baseline: Sequence[float], now: Sequence[float], least: float = LEAST) -> bool:
     """Tells whether a node takes many times as long as at first.
 
     Args:
         baseline: Seconds it took when it was fresh.
         now: Seconds it takes now.
+        least: What takes less is not slow.
     """
-    return bool(baseline) and bool(now) and median(now) > limit(baseline)
+    return bool(baseline) and bool(now) and median(now) > limit(baseline, least)
 
 
-def limit(baseline: Sequence[float]) -> float:
+def limit(baseline: Sequence[float], least: float = LEAST) -> float:
     """Returns the seconds above which a node is slow.
 
     Of what it took when it was fresh, the lower quartile is looked at: what nothing else disturbed.
     """
-    return max(LEAST, TIMES * sorted(baseline)[len(baseline) // 4])
+    return max(least, TIMES * sorted(baseline)[len(baseline) // 4])
 
 
 @dataclass(slots=True)
@@ -45,10 +49,12 @@ class Pace:
 
     Attributes:
         baseline: Seconds on a fresh node.
+        least: What takes less is not slow, in seconds.
         slow: How many thorough looks in a row found it slow.
     """
 
     baseline: list[float] = field(default_factory=list)
+    least: float = LEAST
     slow: int = 0
 
     def judge(self, recent: Sequence[float], measure: Callable[[], float | None]) -> list[float]:
@@ -58,7 +64,7 @@ class Pace:
             recent: What it took just now.
             measure: Measures once more; None when that failed.
         """
-        if not is_slow(self.baseline, recent):
+        if not is_slow(self.baseline, recent, self.least):
             self.slow = 0
             return []
         again, late = [], []
@@ -69,7 +75,7 @@ class Pace:
             again.append(seconds)
             late.append(overslept())
         # On a busy machine most take long, but not all; and we ourselves are woken late.
-        if len(again) < AGAIN or min(again) <= max(limit(self.baseline), TIMES * median(late)):
+        if len(again) < AGAIN or min(again) <= max(limit(self.baseline, self.least), TIMES * median(late)):
             self.slow = 0
             return []
         self.slow += 1

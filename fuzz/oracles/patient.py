@@ -33,7 +33,7 @@ from fuzz.oracles.base import (
 from fuzz.oracles.canary import Canary
 from fuzz.oracles.history import History
 from fuzz.oracles.machine import TURN, Turns, Watch, overslept
-from fuzz.oracles.pace import Pace
+from fuzz.oracles.pace import LEAST_EFFORT, Pace
 from fuzz.oracles.rival import Rival
 from fuzz.oracles.service import Caller, Served
 from fuzz.oracles.vigil import Vigil
@@ -142,7 +142,7 @@ class Patient:
         history: What was measured of it since it was started.
         exchange: How long an exchange of the canary takes.
         opening: How long a new session takes.
-        declaring: How long it takes to declare subscribers and to publish to them.
+        declaring: How much processor time it takes to declare subscribers and to publish to them.
         called: Seconds that the latest new session took, if it was served.
         spent: Seconds that each oracle took for looks at a node that was well.
         looks: How many those were.
@@ -175,7 +175,7 @@ class Patient:
         self.history: History | None = None
         self.exchange = Pace()
         self.opening = Pace()
-        self.declaring = Pace()
+        self.declaring = Pace(least=LEAST_EFFORT)
         self.called: float | None = None
         self.notes: dict[str, str] = {}
         self.failures: dict[str, str] = {}
@@ -250,10 +250,12 @@ class Patient:
             )
         self._measure()
         self._open_vigil()
+        self.declaring = Pace(least=LEAST_EFFORT)
         if node.pid is None:
             self.notes["memory"] = self.notes["handles"] = self.notes["cpu"] = "the process is not ours"
             return
         self._weigh()
+        self.declaring.baseline = _measured(self.effort)
 
     def _weigh(self) -> None:
         """Begins to measure the process."""
@@ -301,8 +303,7 @@ class Patient:
     def _measure(self) -> None:
         """Learns how long a fresh node takes."""
         self.exchange = Pace(list(self.canary.recent) if self.canary is not None else [])
-        self.opening = _paced(self.timed_call)
-        self.declaring = Pace() if self.canary is None else _paced(self.canary.timed_common)
+        self.opening = Pace(_measured(self.timed_call))
 
     def open_canary(self) -> None:
         """Opens the sessions of the canary; notes why when that fails."""
@@ -401,6 +402,20 @@ class Patient:
         """Opens a new session; returns how long that took, None when it was not served."""
         served = self.call()
         return served.seconds if served is not None and served.well else None
+
+    def effort(self) -> float | None:
+        """Declares subscribers and publishes to them; returns the seconds of processor time that the process takes meanwhile.
+
+        None where nobody can know. Unlike the time that passes it does not depend on what else the machine does.
+        """
+        if self.canary is None or self.vitals is None:
+            return None
+        try:
+            before = self.vitals.cpu()
+            carried = self.canary.carries_common()
+            return self.vitals.cpu() - before if carried else None
+        except OSError:
+            return None
 
     def rest(self, seconds: float) -> None:
         """Lets time pass in which the node is asked nothing; ends at once when its process does."""
@@ -594,10 +609,9 @@ class Patient:
             self._trend_at = now
 
 
-def _paced(measure: Callable[[], float | None]) -> Pace:
-    """Returns how long something takes on a fresh node, measured until it fails."""
-    seconds = iter(measure, None)
-    return Pace(list(islice(seconds, CALLED)))
+def _measured(measure: Callable[[], float | None]) -> list[float]:
+    """Returns what something takes on a fresh node, as far as it does not fail."""
+    return list(islice(iter(measure, None), CALLED))
 
 
 class _Exit:

@@ -13,20 +13,22 @@ from fuzz.player import Played
 
 @oracle(
     "time",
-    "answers, new sessions and declarations take about as long as when the node was fresh",
+    "answers take about as long as when the node was fresh, declarations as much processor time",
     When.ODD,
     "a node that answers in sessions",
 )
 def timing(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001  (called like the others)
-    """Answers, new sessions and declarations take about as long as when the node was fresh."""
+    """Answers take about as long as when the node was fresh, declarations as much processor time."""
     birds = patient.canary
     looks: list[tuple[str, Pace, Sequence[float], Callable[[], float | None]]] = []
     if birds is not None:
         looks.append(("exchange", patient.exchange, birds.recent, birds.timed))
-        declared = [birds.common.took] if birds.common.took is not None else []
-        looks.append(("declaration", patient.declaring, declared, birds.timed_common))
     taken = [patient.called] if patient.called is not None else []
     looks.append(("new session", patient.opening, taken, patient.timed_call))
+    if patient.declaring.baseline:
+        spent = patient.effort()
+        taken = [spent] if spent is not None else []
+        looks.append(("declaration, processor time", patient.declaring, taken, patient.effort))
     for what, pace, recent, measure in looks:
         now = pace.judge(recent, measure)
         if now:

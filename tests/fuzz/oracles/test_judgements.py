@@ -14,8 +14,10 @@ import pytest
 from conformance.nodes.base import Node
 from fuzz.cases import Case, Cause, Fixed, reach, send
 from fuzz.oracles import ORACLES, Harm, Objection, Patient, When
+from fuzz.oracles.canary import Canary
+from fuzz.oracles.common import COMMON
 from fuzz.oracles.machine import Watch
-from fuzz.oracles.pace import AGAIN, IN_A_ROW, LEAST, Pace, is_slow
+from fuzz.oracles.pace import AGAIN, IN_A_ROW, LEAST, TIMES, Pace, is_slow
 from fuzz.oracles.patient import CALLED
 from fuzz.oracles.rival import MOST_ALIKE, Rival
 from fuzz.player import Answers, Ending, Played, Player
@@ -88,21 +90,41 @@ def test_a_node_that_becomes_slow_is_told(node: RouterNode, monkeypatch: pytest.
     assert (last.oracle, last.harm, last.place) == ("time", Harm.SLOW, "")
 
 
-def test_a_node_in_which_only_declarations_become_slow_is_told(
+def test_a_node_to_which_declarations_become_more_and_more_work_is_told(
     node: RouterNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fuzz.oracles.pace.AGAIN", 2)
+    clock, work = [0.0], 0.001
+
+    def carries(_: Canary) -> bool:
+        clock[0] += work
+        return True
+
     with patient_of(node) as patient:
         assert len(patient.declaring.baseline) == CALLED
-        patient.declaring.baseline = FRESH
-        node.router.ponder = 0.008
+        monkeypatch.setattr(Canary, "carries_common", carries)
+        monkeypatch.setattr(patient, "vitals", SimpleNamespace(pid=node.pid, cpu=lambda: clock[0]))
+        patient.declaring.baseline = [patient.effort() or 0.0]
+        work = TIMES * 0.0009
+        assert patient.examine(When.ODD) is None
+        assert patient.declaring.slow == 0
+        work = TIMES * 0.0011
         seen = [patient.examine(When.ODD) for _ in range(IN_A_ROW)]
         assert not patient.failures
     assert seen[:-1] == [None] * (IN_A_ROW - 1)
     last = seen[-1]
     assert last
     assert (last.oracle, last.harm, last.place) == ("time", Harm.SLOW, "")
-    assert last.detail.startswith("declaration: ")
+    assert last.detail.startswith("declaration")
+
+
+def test_effort_is_known_where_all_is_carried(node: RouterNode) -> None:
+    with patient_of(node) as patient:
+        assert patient.effort()
+        node.router.dropped = COMMON[0]
+        assert patient.effort() is None
+        patient.vitals = None
+        assert patient.effort() is None
 
 
 @pytest.mark.parametrize("works", [True, False, None])
