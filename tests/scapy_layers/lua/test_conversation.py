@@ -36,6 +36,7 @@ from scapy_layers.extensions import (
 )
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
+from tests.agreement import damage
 from tests.scapy_layers.lua.made import (
     COOKIE,
     ZIDS,
@@ -575,6 +576,18 @@ def test_low_latency_is_followed_whatever_was_captured_of_the_handshake(
     assert _keys(told) == [f"{long}/{end}" for end in "abc"]
     assert [one.name for one in told][-2:] == ["zenoh.close", "zenoh.close"]
     assert _experts(told) == []
+
+
+def test_low_latency_is_followed_where_the_first_answer_was_captured_in_two_pieces_out_of_order(
+    tmp_path: Path,
+) -> None:
+    talk = Talk()
+    talk.handshake(LowLatency())
+    answer = damage.packet(talk.packets[3])
+    talk.packets[3:4] = [damage.piece(answer, 9, 99).raw, damage.piece(answer, 0, 9).raw]
+    talk.say(put("a"))
+    told = _of(tmp_path, talk, options=("-o", "tcp.reassemble_out_of_order:TRUE"))
+    assert [one.name for one in told] == [*["zenoh.init"] * 2, *["zenoh.open"] * 2, "zenoh.push"]
 
 
 @pytest.mark.parametrize("size", [1_448, 47_616])
