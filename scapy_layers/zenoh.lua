@@ -923,7 +923,7 @@ function Z.is_scouting(raw, pinfo)
   end
   -- What reads as the extensions of a SCOUT without a zid, though it has none, may be the zid of an INIT.
   local header, _, packed = byte(raw, 1, 3)
-  local alike = header == 0x81 and packed % 16 < 4 and Z.strict(raw, "batch", true)
+  local alike = header >= 0x80 and header % 32 == 1 and packed % 16 < 4 and Z.strict(raw, "batch", true)
   return there or not alike or Z.links ~= nil and Z.links.is_group(pinfo.dst)
 end
 end

@@ -338,14 +338,16 @@ def test_udp_session_is_recognised_by_its_init(tmp_path: Path) -> None:
 
 
 @needs_tshark
+@pytest.mark.parametrize("sizes", [0, 1])
 @pytest.mark.parametrize(
     ("port", "to", "name"),
     [(7447, ANSWERER, "init"), (9000, ANSWERER, "init"), (7446, ANSWERER, "scout"), (7447, GROUP, "scout")],
 )
 def test_init_whose_zid_reads_as_extensions_of_a_scout_is_one_where_nobody_scouts(
-    port: int, to: str, name: str, tmp_path: Path
+    port: int, to: str, name: str, sizes: int, tmp_path: Path
 ) -> None:
-    either = Init(version=9, whatami=2, zid=b"\xa1\x01", extensions=[Patch(patch=1)])
+    zid = b"\xc1\x05\x01" if sizes else b"\xa1\x01"
+    either = Init(S=sizes, version=9, whatami=2, zid=zid, extensions=[Patch(patch=1)])
     path = save(tmp_path / "t.pcap", [datagram(either, to=to, dport=port)])
     assert values(path, f"zenoh.{name}.version") == ["9"]
     heard = [one.message.name for one in listen(capture.read(path)) if isinstance(one, Heard)]
