@@ -449,6 +449,18 @@ def test_capture_with_answers_in_front_of_questions_accuses_nobody() -> None:
         ]
 
 
+@pytest.mark.parametrize("late", ["InitAck", "OpenSyn"])
+def test_handshake_over_udp_that_was_captured_out_of_order_breaks_nothing(late: str) -> None:
+    story = opened(
+        Init(zid=CLIENT, extensions=[Patch(patch=1)]),
+        Init(A=1, zid=ROUTER, whatami=WhatAmI.ROUTER, cookie=b"cook", extensions=[Patch(patch=1)]),
+        on=Story(link(tcp=False)),
+    )
+    moved = story.units.pop(1 if late == "InitAck" else 2)
+    story.units.append(moved)
+    assert broken(story) == set()
+
+
 def test_message_that_is_said_again_later_is_no_copy() -> None:
     story = opened(
         Init(zid=CLIENT, extensions=[LowLatency()]),
