@@ -234,11 +234,9 @@ def _response(turn: Turn) -> None:
         # A final that travels in another lane may overtake what it follows.
         heard.exchange = exchanges.answer_late(turn.session, _asked(turn), heard.number, heard.time)
         if heard.exchange:
-            text = f"behind the RESPONSE_FINAL of packet {heard.exchange.ended}"
+            kind, text = RemarkKind.REQUEST, f"behind the RESPONSE_FINAL of packet {heard.exchange.ended}"
             # In low latency nothing numbers datagrams, which the final may have overtaken.
-            numbered = heard.lane is not None
-            kind = RemarkKind.REQUEST
-            heard.remarks.append(Remark(kind, text) if numbered else turn.session.unheard(kind, text))
+            heard.remarks.append(Remark(kind, text) if heard.lane else turn.session.unheard(kind, text))
     _check_asked(turn)
 
 

@@ -23,8 +23,7 @@ TELLING = (Push, Request, Response)
 """Network messages that say enough: a key and a body that fit to the byte."""
 
 _IN_PROGRESS = {TransportId.FRAME, *(message.id for message in TELLING)}
-"""What may carry them; in low latency nothing does."""
-
+"""What a datagram in mid session may begin with: in low latency nothing carries them."""
 
 _VERSION = bytes([PROTOCOL_VERSION])
 
