@@ -916,9 +916,15 @@ end
 
 -- INIT and OPEN have the ids of SCOUT and HELLO: only what is scouting to the last byte is, or what went to its port.
 function Z.is_scouting(raw, pinfo)
-  if Z.strict(raw, "scouting", true) then return true end
   local ports = Z.scouting_ports or { [7446] = true }
-  return (ports[pinfo.dst_port] or ports[pinfo.src_port]) and not Z.strict(raw, "batch", true) or false
+  local there = ports[pinfo.dst_port] or ports[pinfo.src_port]
+  if not Z.strict(raw, "scouting", true) then
+    return there and not Z.strict(raw, "batch", true) or false
+  end
+  -- What reads as the extensions of a SCOUT without a zid, though it has none, may be the zid of an INIT.
+  local header, _, packed = byte(raw, 1, 3)
+  local alike = header >= 0x80 and header % 32 == 1 and packed % 16 < 4 and Z.strict(raw, "batch", true)
+  return there or not alike or Z.links ~= nil and Z.links.is_group(pinfo.dst)
 end
 end
 
@@ -4538,6 +4544,9 @@ function links.of(pinfo, tvb, visited, size)
       way.since = way.since or at
       way.next, way.due = at, way.passing and due or nil
       if not link.disordered then compare(way) end
+    elseif not way.next and not tls() then
+      -- Wireshark has put the first bytes in order before it handed them on.
+      way.next, way.since = 1, 1
     end
   end
   return way
@@ -6110,14 +6119,15 @@ end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
 
--- Takes D_KEYEXPR of one end. An alias that is in use stays as it is, as in real nodes: then returns a remark.
-function aliases.declare(session, side, number, key, place)
+-- Takes D_KEYEXPR of one end. An alias that is in use stays as it is, as in real nodes: then returns a remark. With `lossy`
+-- what took it back may not have been heard.
+function aliases.declare(session, side, number, key, place, lossy)
   local known = memory.find(known_aliases, session.aliases[side], number, place)
   if known and not known.to then
-    if known.keyexpr ~= key then
+    if known.keyexpr == key then return nil end
+    if not lossy then
       return string.format("alias %d is in use for %q, which stays", number, known.keyexpr)
     end
-    return nil
   end
   memory.keep(known_aliases, session.aliases[side], number,
     { from = place + 1, keyexpr = key, session = session, cost = RECORD + #key })
@@ -6482,6 +6492,13 @@ local function ignore(by_number)
   T.remarks.ignored, T.remarks.by_number = true, by_number
 end
 
+local function has_remark(kind)
+  for _, remark in ipairs(T.remarks or {}) do
+    if remark[1] == kind then return true end
+  end
+  return false
+end
+
 local function doubt(party)
   party.complete = false
   lanes.doubt(party.numbers)
@@ -6491,10 +6508,7 @@ end
 local function may_lack_some()
   local session = T.session
   if session.multilink or (session.patch or 0) == 0 then return true end
-  for _, remark in ipairs(T.remarks or {}) do
-    if remark[1] == "loss" or remark[1] == "unordered" then return true end
-  end
-  return false
+  return has_remark("loss") or has_remark("unordered")
 end
 
 -- Adds a remark, if there is one, that says that something of the sender was not heard.
@@ -6944,8 +6958,8 @@ end
 local function request()
   local id = T.m.request_id
   local before = ask(asks(), "query", memory.name(id))
-  if before and not T.session.multicast then
-    note("request", string.format("request id %d is in use since packet %d", id, before.asked))
+  if before and not T.session.multicast and certain(T.listener) then
+    unheard("request", string.format("request id %d is in use since packet %d", id, before.asked))
   end
   local exchange = T.m.exchange
   show_answers(exchange)
@@ -6976,7 +6990,9 @@ local function response()
     exchanges.answer(exchange, T.b.number)
     if not is_open then
       -- A final that travels in another lane may overtake what it follows.
-      note("request", "behind the RESPONSE_FINAL of packet " .. exchange.ended)
+      -- In low latency nothing numbers datagrams, which the final may have overtaken.
+      local say = T.m.priority_number and note or unheard
+      say("request", "behind the RESPONSE_FINAL of packet " .. exchange.ended)
     end
   end
   show_request(exchange)
@@ -7046,8 +7062,8 @@ local function declared(kind, id)
     end
     return
   end
-  if T.first and is_open then
-    note("declaration", string.format("%s %s was %q since packet %d", m.body.name:upper(), tostring(id),
+  if T.first and is_open and certain(T.speaker) then
+    unheard("declaration", string.format("%s %s was %q since packet %d", m.body.name:upper(), tostring(id),
       tostring(known.keyexpr), known.asked))
   end
   ask(owner, kind, name)
@@ -7117,9 +7133,10 @@ local function declare()
     if m.keyexpr then
       local remark
       if T.first then
-        remark = aliases.declare(T.session, T.side, body.key_id, m.keyexpr, T.place)
+        remark = aliases.declare(T.session, T.side, body.key_id, m.keyexpr, T.place,
+          not (T.link.tcp and certain(T.speaker)))
       else
-        remark = T.remarks
+        remark = has_remark("alias")
       end
       if not remark then
         declared(kind, body.key_id)

@@ -244,7 +244,10 @@ def keys(messages: DataFrame, aliases: DataFrame) -> DataFrame:
 
 
 def _lifetimes(table: pa.Table) -> pa.Table:
-    """Goes through the declarations of one session in order, as ``scapy_layers.conversation.aliases`` does."""
+    """Goes through the declarations of one session in order, as ``scapy_layers.conversation.aliases`` does.
+
+    What takes an alias back may not be in the capture, so one that is declared anew has its new key.
+    """
     found: list[dict[str, Any]] = []
     in_use: dict[tuple[bool, int], dict[str, Any]] = {}
     for row in sorted(table.to_pylist(), key=_in_order):
@@ -260,10 +263,13 @@ def _lifetimes(table: pa.Table) -> pa.Table:
             if built_on is None or built_on["until_own"] is not None:
                 continue
             key = f"{built_on['alias']}{key}"
-        # An alias that is in use stays as it is, as in real nodes.
-        if len(key) > LONGEST_KEY or (known is not None and known["until_own"] is None):
+        if len(key) > LONGEST_KEY:
             continue
         if known is not None:
+            if known["until_own"] is None:
+                if known["alias"] == key:
+                    continue
+                known["until_own"] = row["place"]
             known["until"] = row["place"]
         in_use[name] = {
             "capture": row["capture"],

@@ -60,12 +60,16 @@ class Aliases:
         self.table: Table[tuple[int, int], _Alias] = Table(limits.aliases)
 
     def declare(self, session: Session, side: int, number: int, key: str) -> Remark | None:
-        """Takes D_KEYEXPR of one end. An alias that is in use stays as it is, as in real nodes."""
+        """Takes D_KEYEXPR of one end.
+
+        An alias that is in use stays as it is, as in real nodes, unless what took it back may not have been heard.
+        """
         known = self.table.get(session.number, (side, number))
         if known and not known.retired:
             if known.key == key:
                 return None
-            return Remark(RemarkKind.ALIAS, f"alias {number} is in use for {known.key!r}, which stays")
+            if session.certain(side) and not session.lossy:
+                return Remark(RemarkKind.ALIAS, f"alias {number} is in use for {known.key!r}, which stays")
         self.table.put(session.number, (side, number), _Alias(key), len(key))
         return None
 
@@ -92,7 +96,6 @@ class Aliases:
 
     def _unknown(self, session: Session, owner: int, number: int) -> Remark | None:
         """Returns a remark if the declaration must have been heard, had there been one."""
-        certain = session.parties[owner].complete and self.table.lossless(session.number)
-        if not certain or not session.in_order:
+        if not session.certain(owner) or not self.table.lossless(session.number):
             return None
         return session.unheard(RemarkKind.ALIAS, f"alias {number} is not declared")

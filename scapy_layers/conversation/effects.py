@@ -222,8 +222,9 @@ def _may_lack_some(turn: Turn) -> bool:
 def _request(turn: Turn) -> None:
     number = turn.heard.message.request_id
     before = _ask(turn, "query", number)
-    if before and not turn.session.multicast:
-        turn.heard.remark(RemarkKind.REQUEST, f"request id {number} is in use since packet {before.asked}")
+    if before and not turn.session.multicast and turn.session.certain(1 - turn.side):
+        text = f"request id {number} is in use since packet {before.asked}"
+        turn.heard.remarks.append(turn.session.unheard(RemarkKind.REQUEST, text))
 
 
 def _response(turn: Turn) -> None:
@@ -233,7 +234,9 @@ def _response(turn: Turn) -> None:
         # A final that travels in another lane may overtake what it follows.
         heard.exchange = exchanges.answer_late(turn.session, _asked(turn), heard.number, heard.time)
         if heard.exchange:
-            heard.remark(RemarkKind.REQUEST, f"behind the RESPONSE_FINAL of packet {heard.exchange.ended}")
+            kind, text = RemarkKind.REQUEST, f"behind the RESPONSE_FINAL of packet {heard.exchange.ended}"
+            # In low latency nothing numbers datagrams, which the final may have overtaken.
+            heard.remarks.append(Remark(kind, text) if heard.lane else turn.session.unheard(kind, text))
     _check_asked(turn)
 
 
@@ -267,14 +270,14 @@ def _asked(turn: Turn) -> Key:
 
 def _check_asked(turn: Turn) -> None:
     """Adds a remark to an answer to nothing, if the request must have been heard, had there been one."""
-    if turn.heard.exchange is None and turn.listener.complete and _remembers_all(turn):
+    if turn.heard.exchange is None and _remembers_all(turn, 1 - turn.side):
         text = f"no open request has the id {turn.heard.message.request_id}"
         turn.heard.remarks.append(turn.session.unheard(RemarkKind.REQUEST, text))
 
 
-def _remembers_all(turn: Turn) -> bool:
-    """Tells whether what is open must be known."""
-    return turn.session.in_order and turn.memory.exchanges.lossless(turn.session)
+def _remembers_all(turn: Turn, side: int) -> bool:
+    """Tells whether what one end has open must be known."""
+    return turn.session.certain(side) and turn.memory.exchanges.lossless(turn.session)
 
 
 # Declarations -------------------------------------------------------------------------------------
@@ -318,7 +321,7 @@ def _no_entity(turn: Turn) -> None:
     named = bool(heard.keyexpr)
     known = _undeclared(turn, body.entity_id)
     heard.keyexpr = heard.keyexpr or (heard.exchange.keyexpr if heard.exchange else None)
-    if not (known or named) and turn.speaker.complete and _remembers_all(turn):
+    if not (known or named) and _remembers_all(turn, turn.side):
         text = f"{body.name} of {body.entity_id}, which is not declared"
         heard.remarks.append(turn.session.unheard(RemarkKind.DECLARATION, text))
 
@@ -341,9 +344,9 @@ def _declared(turn: Turn, number: int) -> None:
     if known and known.keyexpr == heard.keyexpr:
         heard.exchange = exchanges.answer(turn.session, key, heard.number, heard.time)
         return
-    if known:
+    if known and turn.session.certain(turn.side):
         text = f"{heard.message.body.name} {number} was {known.keyexpr!r} since packet {known.asked}"
-        heard.remark(RemarkKind.DECLARATION, text)
+        heard.remarks.append(turn.session.unheard(RemarkKind.DECLARATION, text))
     heard.exchange = Exchange("declaration", number, heard.keyexpr, heard.number, heard.time)
     exchanges.begin(turn.session, key, heard.exchange)
     if not number:

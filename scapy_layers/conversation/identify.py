@@ -17,11 +17,13 @@ from scapy_layers.message import Layer
 from scapy_layers.network import Push, Request, Response
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.stream import Endpoint, Way
-from scapy_layers.transport import Init, Join
+from scapy_layers.transport import Frame, Init, Join
 
 TELLING = (Push, Request, Response)
 """Network messages that say enough: a key and a body that fit to the byte."""
 
+_IN_PROGRESS = {TransportId.FRAME, *(message.id for message in TELLING)}
+"""What a datagram in mid session may begin with: in low latency nothing carries them."""
 
 _VERSION = bytes([PROTOCOL_VERSION])
 
@@ -69,7 +71,7 @@ def of_datagram(way: Way, raw: bytes) -> Claim:
 def _of_datagram(way: Way, raw: bytes) -> Claim:
     number = raw[0] & 0x1F if raw else -1
     opens = number in {TransportId.INIT, TransportId.JOIN} and raw[1:2] == _VERSION
-    usual = DEFAULT_PORT in {way.source.port, way.target.port} and number == TransportId.FRAME
+    usual = DEFAULT_PORT in {way.source.port, way.target.port} and number in _IN_PROGRESS
     read = _strict(raw) if opens or usual else []
     if not read:
         return Claim.NONE
@@ -79,9 +81,11 @@ def _of_datagram(way: Way, raw: bytes) -> Claim:
             likely = len(read) == 1 and not init.reserved2
         case Join() as join:
             likely = is_group(way.target) and not join.reserved2
-        case frame:
+        case Frame() as frame:
             # Short ones (RESPONSE_FINAL, D_FINAL) are too easily met by chance.
             likely = any(isinstance(inner, TELLING) for inner in frame.messages)
+        case bare:
+            likely = isinstance(bare, TELLING)
     return Claim.LIKELY if likely else Claim.NONE
 
 

@@ -114,13 +114,21 @@ class Session:
         """What refers to something comes behind it: on several links that may come a little later, or be captured later."""
         return not self.multilink and not self.disordered
 
+    @property
+    def lossy(self) -> bool:
+        """The network may lose what is said, or have it overtaken."""
+        return not all(link.tcp for link in self.links)
+
+    def certain(self, side: int) -> bool:
+        """Tells whether what one end has said would have been heard by now, had it said so."""
+        return self.parties[side].complete and self.in_order
+
     def unheard(self, kind: RemarkKind, text: str) -> Remark:
         """Returns the remark that a message refers to what was not heard.
 
         Where a datagram may be lost that is nobody's fault: only the next one of the same lane and sender would tell.
         """
-        lossy = not all(link.tcp for link in self.links)
-        return Remark(RemarkKind.UNORDERED if lossy else kind, text)
+        return Remark(RemarkKind.UNORDERED if self.lossy else kind, text)
 
     @property
     def zids(self) -> tuple[str | None, str | None]:

@@ -109,7 +109,8 @@ def _early(scene: Scene) -> Iterator[Break]:
 def _proposal(scene: Scene) -> Init | None:
     """Returns the InitSyn that an InitAck answers."""
     link = scene.link
-    return link.syn if scene.layer.fields.get("A") and scene.side != link.initiator else None
+    answers = scene.layer.fields.get("A") and scene.side != link.initiator and link.open_ack is None
+    return link.syn if answers else None
 
 
 @rule("ZN-INIT-047", level="MUST NOT", text="InitAck raises neither FSN nor RID", on=Init)

@@ -18,8 +18,9 @@ _LOW_CHANCE = Resolution.BITS_32
 
 @rule("ZN-INIT-029", level="MUST", text="OpenSyn returns the cookie bit for bit", on=Open)
 def _cookie(scene: Scene) -> Iterator[Break]:
-    said, ack = scene.layer, scene.link.ack
-    if said.A or said.partial or ack is None or ack.partial or scene.side != scene.link.initiator:
+    link, said = scene.link, scene.layer
+    ack = link.ack if link.open_ack is None and scene.side == link.initiator else None
+    if said.A or said.partial or ack is None or ack.partial:
         return
     if bytes(said.cookie) != bytes(ack.cookie):
         yield Break(f"{len(said.cookie)} bytes that are not the {len(ack.cookie)} of InitAck")

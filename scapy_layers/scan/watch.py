@@ -19,6 +19,7 @@ from scapy_layers.codes import (
     PROTOCOL_VERSION,
     SCOUTING_PORT,
     Kind,
+    NetworkId,
     Resolution,
     ScoutingId,
     TransportId,
@@ -44,6 +45,7 @@ DEFAULT_JOIN_BATCH = 8192
 _VERSION = bytes([PROTOCOL_VERSION])
 _NUMBERED = frozenset({"FRAME", "FRAGMENT"})
 _TELLING = frozenset({"PUSH", "REQUEST", "RESPONSE"})
+_IN_PROGRESS = frozenset({TransportId.FRAME, NetworkId.PUSH, NetworkId.REQUEST, NetworkId.RESPONSE})
 _STAMP = 20
 """Bits of a moment behind the number of its packet."""
 
@@ -339,7 +341,7 @@ class Watch:
             raw = _unpacked(raw)
         number = raw[0] & 0x1F if raw else -1
         opens = number in {TransportId.INIT, TransportId.JOIN} and raw[1:2] == _VERSION
-        usual = DEFAULT_PORT in {way.source.port, way.target.port} and number == TransportId.FRAME
+        usual = DEFAULT_PORT in {way.source.port, way.target.port} and number in _IN_PROGRESS
         read = self.language.strict(raw) if opens or usual else []
         if not read:
             return None
@@ -349,8 +351,10 @@ class Watch:
                 likely = len(read) == 1 and not first.fields["reserved2"]
             case "JOIN":
                 likely = is_group(way.target) and not first.fields["reserved2"]
-            case _:
+            case "FRAME":
                 likely = any(inner.name in _TELLING for inner in first.fields["messages"])
+            case bare:
+                likely = bare in _TELLING
         return self._begin(way.link, False) if likely else None
 
     def _give_up(self, link: Link) -> None:

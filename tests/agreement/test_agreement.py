@@ -24,7 +24,7 @@ from scapy_layers.tshark import is_there
 from tests.agreement import generate
 from tests.agreement.joined import joined, lossy
 from tests.robustness.tshark import capture_of
-from tests.scapy_layers.lua.made import lossy_datagrams, save
+from tests.scapy_layers.lua.made import Datagrams, lossy_datagrams, put, save
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 
@@ -99,6 +99,15 @@ def test_capture_with_lost_segments_is_read_alike(name: str, seed: int, size: in
 def test_datagrams_with_fragments_that_are_lost_are_read_alike(patch: int, vain: int, tmp_path: Path) -> None:
     read = read_capture(save(tmp_path / "made.pcap", *lossy_datagrams(patch, vain)))
     assert sum(unit.kind is UnitKind.NETWORK for unit in read.units) > 10
+    assert_agreement(read)
+
+
+def test_datagrams_in_low_latency_without_their_handshake_are_read_alike(tmp_path: Path) -> None:
+    talk = Datagrams()
+    talk.say(put("a"))
+    talk.answer(put("b"))
+    read = read_capture(save(tmp_path / "made.pcap", talk))
+    assert [unit.packet for unit in read.units] == [1, 2]
     assert_agreement(read)
 
 

@@ -136,9 +136,16 @@ KEYS: dict[str, tuple[Rows, list[str | None]]] = {
         ],
         ["old", "old", None, "old", "new", "new", "new"],
     ),
-    "an alias in use stays": (
-        [d_keyexpr(1, "first"), d_keyexpr(1, "second"), push(1)],
-        ["first", "second", "first"],
+    "an alias that is declared anew has its new key": (
+        [
+            d_keyexpr(1, "first"),
+            d_keyexpr(1, "first"),
+            push(1),
+            d_keyexpr(1, "second"),
+            push(1),
+            push(1, mapping=False, forward=False),
+        ],
+        ["first", "first", "first", "second", "second", "second"],
     ),
     "connections are apart": (
         [

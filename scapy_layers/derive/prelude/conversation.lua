@@ -156,6 +156,13 @@ local function ignore(by_number)
   T.remarks.ignored, T.remarks.by_number = true, by_number
 end
 
+local function has_remark(kind)
+  for _, remark in ipairs(T.remarks or {}) do
+    if remark[1] == kind then return true end
+  end
+  return false
+end
+
 local function doubt(party)
   party.complete = false
   lanes.doubt(party.numbers)
@@ -165,10 +172,7 @@ end
 local function may_lack_some()
   local session = T.session
   if session.multilink or (session.patch or 0) == 0 then return true end
-  for _, remark in ipairs(T.remarks or {}) do
-    if remark[1] == "loss" or remark[1] == "unordered" then return true end
-  end
-  return false
+  return has_remark("loss") or has_remark("unordered")
 end
 
 -- Adds a remark, if there is one, that says that something of the sender was not heard.
@@ -618,8 +622,8 @@ end
 local function request()
   local id = T.m.request_id
   local before = ask(asks(), "query", memory.name(id))
-  if before and not T.session.multicast then
-    note("request", string.format("request id %d is in use since packet %d", id, before.asked))
+  if before and not T.session.multicast and certain(T.listener) then
+    unheard("request", string.format("request id %d is in use since packet %d", id, before.asked))
   end
   local exchange = T.m.exchange
   show_answers(exchange)
@@ -650,7 +654,9 @@ local function response()
     exchanges.answer(exchange, T.b.number)
     if not is_open then
       -- A final that travels in another lane may overtake what it follows.
-      note("request", "behind the RESPONSE_FINAL of packet " .. exchange.ended)
+      -- In low latency nothing numbers datagrams, which the final may have overtaken.
+      local say = T.m.priority_number and note or unheard
+      say("request", "behind the RESPONSE_FINAL of packet " .. exchange.ended)
     end
   end
   show_request(exchange)
@@ -720,8 +726,8 @@ local function declared(kind, id)
     end
     return
   end
-  if T.first and is_open then
-    note("declaration", string.format("%s %s was %q since packet %d", m.body.name:upper(), tostring(id),
+  if T.first and is_open and certain(T.speaker) then
+    unheard("declaration", string.format("%s %s was %q since packet %d", m.body.name:upper(), tostring(id),
       tostring(known.keyexpr), known.asked))
   end
   ask(owner, kind, name)
@@ -791,9 +797,10 @@ local function declare()
     if m.keyexpr then
       local remark
       if T.first then
-        remark = aliases.declare(T.session, T.side, body.key_id, m.keyexpr, T.place)
+        remark = aliases.declare(T.session, T.side, body.key_id, m.keyexpr, T.place,
+          not (T.link.tcp and certain(T.speaker)))
       else
-        remark = T.remarks
+        remark = has_remark("alias")
       end
       if not remark then
         declared(kind, body.key_id)

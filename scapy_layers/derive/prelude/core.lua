@@ -868,7 +868,13 @@ end
 
 -- INIT and OPEN have the ids of SCOUT and HELLO: only what is scouting to the last byte is, or what went to its port.
 function Z.is_scouting(raw, pinfo)
-  if Z.strict(raw, "scouting", true) then return true end
   local ports = Z.scouting_ports or { [7446] = true }
-  return (ports[pinfo.dst_port] or ports[pinfo.src_port]) and not Z.strict(raw, "batch", true) or false
+  local there = ports[pinfo.dst_port] or ports[pinfo.src_port]
+  if not Z.strict(raw, "scouting", true) then
+    return there and not Z.strict(raw, "batch", true) or false
+  end
+  -- What reads as the extensions of a SCOUT without a zid, though it has none, may be the zid of an INIT.
+  local header, _, packed = byte(raw, 1, 3)
+  local alike = header >= 0x80 and header % 32 == 1 and packed % 16 < 4 and Z.strict(raw, "batch", true)
+  return there or not alike or Z.links ~= nil and Z.links.is_group(pinfo.dst)
 end

@@ -56,14 +56,15 @@ end
 forget_all()
 Z.on_init[#Z.on_init + 1] = forget_all
 
--- Takes D_KEYEXPR of one end. An alias that is in use stays as it is, as in real nodes: then returns a remark.
-function aliases.declare(session, side, number, key, place)
+-- Takes D_KEYEXPR of one end. An alias that is in use stays as it is, as in real nodes: then returns a remark. With `lossy`
+-- what took it back may not have been heard.
+function aliases.declare(session, side, number, key, place, lossy)
   local known = memory.find(known_aliases, session.aliases[side], number, place)
   if known and not known.to then
-    if known.keyexpr ~= key then
+    if known.keyexpr == key then return nil end
+    if not lossy then
       return string.format("alias %d is in use for %q, which stays", number, known.keyexpr)
     end
-    return nil
   end
   memory.keep(known_aliases, session.aliases[side], number,
     { from = place + 1, keyexpr = key, session = session, cost = RECORD + #key })

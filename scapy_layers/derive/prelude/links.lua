@@ -238,6 +238,9 @@ function links.of(pinfo, tvb, visited, size)
       way.since = way.since or at
       way.next, way.due = at, way.passing and due or nil
       if not link.disordered then compare(way) end
+    elseif not way.next and not tls() then
+      -- Wireshark has put the first bytes in order before it handed them on.
+      way.next, way.since = 1, 1
     end
   end
   return way

@@ -7,8 +7,10 @@ import random
 import pytest
 
 from scapy_layers.conversation import Conversations, Heard, Limits
+from scapy_layers.declarations import DeclareFinal
 from scapy_layers.extensions import Compression, Patch
 from scapy_layers.message import Message
+from scapy_layers.network import Declare, Push
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.stream import Datagram, Endpoint, Framing, Link, plausible
 from scapy_layers.transport import Close, Fragment, Init, Join, KeepAlive, Open
@@ -140,12 +142,21 @@ def test_init_and_scout_share_an_id_but_not_a_meaning() -> None:
         bytes(fragment(1, b"anything", first=True)),
         bytes(frame(1)),
         bytes(Join(zid=ALICE)),
-        bytes(put("a/b")),
+        bytes(frame(1, Declare(body=DeclareFinal()))),
+        bytes(Declare(body=DeclareFinal())),
+        bytes(put("a/b"))[:-1],
     ],
 )
 @pytest.mark.parametrize("port", [7447, 9999])
 def test_datagram_that_proves_nothing_is_none(first: bytes, port: int) -> None:
     assert not Datagrams().send(host(1, 40_000), host(2, port), first)
+
+
+@pytest.mark.parametrize("said", [frame(1, put("a/b")), put("a/b")], ids=["FRAME", "low latency"])
+def test_session_in_progress_is_heard_on_the_usual_port(said: Message) -> None:
+    heard = Datagrams().send(host(1, 40_000), host(2, 7447), said)
+    assert [one.keyexpr for one in heard if isinstance(one.message, Push)] == ["a/b"]
+    assert not Datagrams().send(host(1, 40_000), host(2, 9999), said)
 
 
 def test_frame_on_an_uncommon_port_proves_nothing() -> None:

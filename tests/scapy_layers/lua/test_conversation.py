@@ -23,7 +23,13 @@ from scapy_layers.codes import Kind
 from scapy_layers.conversation import Exchange, Heard, listen
 from scapy_layers.conversation.heard import Unread
 from scapy_layers.data import Put, Query, Reply
-from scapy_layers.declarations import DeclareToken, UndeclareKeyExpr, UndeclareToken
+from scapy_layers.declarations import (
+    DeclareSubscriber,
+    DeclareToken,
+    UndeclareKeyExpr,
+    UndeclareSubscriber,
+    UndeclareToken,
+)
 from scapy_layers.derive.lua import OUTPUT
 from scapy_layers.extensions import (
     Compression,
@@ -34,12 +40,16 @@ from scapy_layers.extensions import (
     Patch,
     WireExpr,
 )
+from scapy_layers.lint import Severity, findings
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
+from scapy_layers.stream import units_of
 from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
+from tests.agreement import damage
 from tests.scapy_layers.lua.made import (
     COOKIE,
     ZIDS,
     Anything,
+    Datagrams,
     Talk,
     alias,
     frame,
@@ -556,6 +566,76 @@ def test_request_id_that_is_used_again_leads_to_the_latest_request(tmp_path: Pat
     ]
 
 
+SECOND_TIMES = {
+    "alias": (alias(3, "a"), Declare(body=UndeclareKeyExpr(key_id=3)), alias(3, "b"), False),
+    "subscriber": (
+        Declare(body=DeclareSubscriber(entity_id=3, N=1, key_suffix="a")),
+        Declare(body=UndeclareSubscriber(entity_id=3)),
+        Declare(body=DeclareSubscriber(entity_id=3, N=1, key_suffix="b")),
+        False,
+    ),
+    "request": (
+        Request(request_id=3, N=1, key_suffix="a", body=Query()),
+        ResponseFinal(request_id=3),
+        Request(request_id=3, N=1, key_suffix="b", body=Query()),
+        True,
+    ),
+}
+"""What takes a number, what gives it back, what takes it again, and whether the other end gives it back."""
+
+
+@pytest.mark.parametrize("carrier", [Talk, Datagrams])
+@pytest.mark.parametrize("name", SECOND_TIMES)
+def test_number_that_was_given_back_unheard_may_be_taken_again(
+    name: str, carrier: type[Talk], tmp_path: Path
+) -> None:
+    first, back, again, answered = SECOND_TIMES[name]
+    talk = carrier()
+    talk.handshake()
+    talk.say(frame(10, first))
+    talk.lose(frame(20 if answered else 11, back), back=answered)
+    talk.answer(frame(20 + answered, put("c")))
+    talk.say(frame(11 if answered else 12, again))
+    talk.say(frame(12 if answered else 13, put(scope=3) if name == "alias" else put("b")))
+    told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh"))
+    path = tmp_path / "made.pcap"
+    pairs = _matched(told, heard(path))
+    _check_keys(pairs)
+    _check_links(pairs)
+    _check_remarks(pairs)
+    assert _keys(told)[-1] == "b"
+    assert {expert for _, expert in _experts(told)} <= {"unordered"}
+    assert not [one for one in findings(units_of(path)) if one.severity is not Severity.DEVIATION]
+
+
+@pytest.mark.parametrize("name", SECOND_TIMES)
+def test_number_that_is_in_use_is_a_fault_where_nothing_can_be_lost(name: str, tmp_path: Path) -> None:
+    first, _, again, _ = SECOND_TIMES[name]
+    for carrier, expected in ((Talk, name), (Datagrams, "unordered")):
+        talk = carrier()
+        talk.handshake()
+        talk.say(frame(10, first))
+        talk.say(frame(11, again))
+        told = _of(tmp_path, talk, options=("-2", "-Y", "zenoh"))
+        _check_remarks(_matched(told, [*_named(listen(capture.read(tmp_path / "made.pcap")))]))
+        assert [expert for _, expert in _experts(told)] == [expected.replace("subscriber", "declaration")]
+
+
+def test_final_that_overtakes_an_answer_over_udp_is_no_fault_where_nothing_is_numbered(
+    tmp_path: Path,
+) -> None:
+    talk = Datagrams()
+    talk.handshake(LowLatency())
+    talk.say(Request(request_id=3, N=1, key_suffix="a", body=Query()))
+    talk.answer(ResponseFinal(request_id=3))
+    talk.answer(Response(request_id=3, N=1, key_suffix="a", body=Reply(body=Put(data=b"x"))))
+    told = _of(tmp_path, talk)
+    path = tmp_path / "made.pcap"
+    _check_remarks(_matched(told, heard(path)))
+    assert [expert for _, expert in _experts(told)] == ["unordered"]
+    assert not [one for one in findings(units_of(path)) if one.severity is not Severity.DEVIATION]
+
+
 @pytest.mark.parametrize("heard_of", ["all", "nothing of OPEN", "nothing of the handshake"])
 def test_low_latency_is_followed_whatever_was_captured_of_the_handshake(
     heard_of: str, tmp_path: Path
@@ -575,6 +655,18 @@ def test_low_latency_is_followed_whatever_was_captured_of_the_handshake(
     assert _keys(told) == [f"{long}/{end}" for end in "abc"]
     assert [one.name for one in told][-2:] == ["zenoh.close", "zenoh.close"]
     assert _experts(told) == []
+
+
+def test_low_latency_is_followed_where_the_first_answer_was_captured_in_two_pieces_out_of_order(
+    tmp_path: Path,
+) -> None:
+    talk = Talk()
+    talk.handshake(LowLatency())
+    answer = damage.packet(talk.packets[3])
+    talk.packets[3:4] = [damage.piece(answer, 9, 99).raw, damage.piece(answer, 0, 9).raw]
+    talk.say(put("a"))
+    told = _of(tmp_path, talk, options=("-o", "tcp.reassemble_out_of_order:TRUE"))
+    assert [one.name for one in told] == [*["zenoh.init"] * 2, *["zenoh.open"] * 2, "zenoh.push"]
 
 
 @pytest.mark.parametrize("size", [1_448, 47_616])

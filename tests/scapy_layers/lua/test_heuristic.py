@@ -15,6 +15,8 @@ from scapy.layers.inet import ICMP, IP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
+from scapy_layers import capture
+from scapy_layers.conversation import Heard, listen
 from scapy_layers.data import Del, Put
 from scapy_layers.extensions import Patch, QoSOffer
 from scapy_layers.message import Message
@@ -333,6 +335,23 @@ def test_udp_session_is_recognised_by_its_init(tmp_path: Path) -> None:
     packets = [datagram(frame), datagram(SYN), datagram(ACK, **back), datagram(frame)]  # type: ignore[arg-type]
     path = save(tmp_path / "t.pcap", packets)
     assert [row[0] for row in fields(path, "frame.number")] == ["2", "3", "4"]
+
+
+@needs_tshark
+@pytest.mark.parametrize("sizes", [0, 1])
+@pytest.mark.parametrize(
+    ("port", "to", "name"),
+    [(7447, ANSWERER, "init"), (9000, ANSWERER, "init"), (7446, ANSWERER, "scout"), (7447, GROUP, "scout")],
+)
+def test_init_whose_zid_reads_as_extensions_of_a_scout_is_one_where_nobody_scouts(
+    port: int, to: str, name: str, sizes: int, tmp_path: Path
+) -> None:
+    zid = b"\xc1\x05\x01" if sizes else b"\xa1\x01"
+    either = Init(S=sizes, version=9, whatami=2, zid=zid, extensions=[Patch(patch=1)])
+    path = save(tmp_path / "t.pcap", [datagram(either, to=to, dport=port)])
+    assert values(path, f"zenoh.{name}.version") == ["9"]
+    heard = [one.message.name for one in listen(capture.read(path)) if isinstance(one, Heard)]
+    assert heard == [name.upper()]
 
 
 @needs_tshark
