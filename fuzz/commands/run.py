@@ -715,11 +715,12 @@ class _TargetRun(_Run):
     """A run against one of our own readers."""
 
     def _play(self, node: Any, progress: Progress, interrupts: Interrupts) -> Outcome:
-        from conformance.recorder import NodeFacts, installed_version
+        from conformance.recorder import NodeFacts
         from fuzz.campaigns import CAMPAIGNS
         from fuzz.summary import Outcome
         from fuzz.targets import run_target
         from fuzz.targets.base import Limit
+        from scapy_layers.commands.terminal import installed_version
 
         order = self._order
         last = Outcome()
@@ -734,7 +735,7 @@ class _TargetRun(_Run):
                 buckets = tuple((row.bucket, row.fails) for row in outcome.findings)
                 progress.show(Glance(outcome.seconds, outcome.total, states, pairs, buckets))
 
-        self._served(NodeFacts(f"zenoh-harness {node}", installed_version() or "unknown", "", ""), " at home")
+        self._served(NodeFacts(f"zenoh-harness {node}", installed_version(), "", ""), " at home")
         run_target(
             node,
             order.config,
