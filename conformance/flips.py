@@ -24,6 +24,7 @@ from typing import Any
 
 from conformance.errors import UsageError
 from conformance.suite_runs import CORE, Runner, SuiteRun, in_words, say
+from scapy_layers.commands.terminal import at_least
 from spark_reports.rows import OUTCOMES, new_run_id
 
 FLIPS = "flips.json"
@@ -199,10 +200,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--node", default="ref", metavar="NODE", help="as of the suite (default: ref)")
     parser.add_argument(
-        "--runs", type=_number, default=30, metavar="N", help="runs in random order (default: 30)"
+        "--runs", type=at_least(0), default=30, metavar="N", help="runs in random order (default: 30)"
     )
     parser.add_argument(
-        "--busy", type=_number, default=10, metavar="N", help="as many with all cores kept busy (default: 10)"
+        "--busy",
+        type=at_least(0),
+        default=10,
+        metavar="N",
+        help="as many with all cores kept busy (default: 10)",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="decides all orders (default: 1)")
     parser.add_argument(
@@ -214,13 +219,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder (default: runs/flips-<run-id>)")
     return parser
-
-
-def _number(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} must not be less than 0")
-    return number
 
 
 # Busy cores -----------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ from conformance.deviations.versions import Key, version_key
 from conformance.errors import UsageError
 from conformance.nodes.releases import RELEASES
 from conformance.suite_runs import CORE, Runner, counts_of, in_words, is_run, say
+from scapy_layers.commands.terminal import at_least
 from spark_reports.rows import VERDICTS, RowsError, new_run_id, read_rows, read_run
 
 MATRIX = "matrix.json"
@@ -150,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, metavar="DIR", help="folder for the runs (default: runs/matrix-<run-id>)"
     )
     parser.add_argument(
-        "--jobs", type=_positive, default=2, metavar="N", help="releases at the same time (default: 2)"
+        "--jobs", type=at_least(1), default=2, metavar="N", help="releases at the same time (default: 2)"
     )
     parser.add_argument(
         "--node-kind",
@@ -176,13 +177,6 @@ def _parser() -> argparse.ArgumentParser:
         "--resume", action="store_true", help="go on in --out: leave out releases whose run is complete"
     )
     return parser
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} must be at least 1")
-    return number
 
 
 def choose(text: str, releases: Sequence[str]) -> list[str]:

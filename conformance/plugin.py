@@ -143,9 +143,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         deviations.check([*known, *passive_tests(settings.config.transports)], whole=whole)
         if not is_worker(config):
             check_unused(settings.config.run_dir)
+        # Before the folder is made: a node that was mistyped leaves none behind.
+        node = node_of(settings.config, str(getattr(config, "workerinput", {}).get("workerid", "node")))
         prepare_run_dir(settings.config.run_dir)
-        name = getattr(config, "workerinput", {}).get("workerid", "node")
-        run = Run(settings, node_of(settings.config, str(name)), deviations, all_files)
+        run = Run(settings, node, deviations, all_files)
     except HarnessError as error:
         _refuse(session, str(error), EXIT_USAGE if isinstance(error, UsageError) else EXIT_HARNESS)
         return

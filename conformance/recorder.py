@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import ipaddress
 import platform
 import struct
@@ -19,6 +18,7 @@ from conformance.config import RunConfig
 from conformance.environment import configuration, environment, harness_commit, parent
 from conformance.errors import UsageError
 from conformance.observe import Direction, Endpoints, History, Observation
+from scapy_layers.commands.terminal import installed_version
 from spark_reports.rows import ALL, RUN, ObservationRow, RowsError, RunRow, read_run, utc_now, write_run
 
 LINKTYPE_RAW = 101
@@ -314,7 +314,7 @@ def open_run(
         node_version=node.version,
         node_whatami=node.whatami,
         node_zid=node.zid,
-        harness_version=installed_version() or "unknown",
+        harness_version=installed_version(),
         python=platform.python_version(),
         platform=f"{platform.system()} {platform.machine()}",
         seed=config.seed,
@@ -372,11 +372,3 @@ def close_run(config: RunConfig, row: RunRow, *, failed: bool = False) -> None:
     """
     ended = dataclasses.replace(row, ended_at=utc_now(), status="failed" if failed else "complete")
     write_run(config.run_dir, ended)
-
-
-def installed_version() -> str:
-    """Returns the version of this project, or nothing where it runs from a checkout that is not installed."""
-    try:
-        return importlib.metadata.version("zenoh-harness")
-    except importlib.metadata.PackageNotFoundError:
-        return ""

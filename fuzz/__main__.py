@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from fuzz.commands.listing import add_list
 from fuzz.commands.run import EXAMPLES, FAILED, USAGE, add_run, fail
+from scapy_layers.commands.terminal import add_version
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -39,7 +40,8 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    add_version(parser)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_list(commands)
     add_run(commands)
     add_replay(commands)

@@ -196,7 +196,7 @@ class Lying(Source):
 
     def steps(self, case: Case) -> tuple[Step, ...]:
         """See Source."""
-        return self._send(case.mutations, f"{case.field}: {case.mutation}")
+        return self._send(case.mutations, ": ".join(filter(None, (case.field, case.mutation))))
 
     def _send(self, mutations: Mapping[str, Mutation], words: str) -> tuple[Step, ...]:
         body, lie = self._rendering.render(mutations)

@@ -417,7 +417,7 @@ def _first_half(step: Step) -> Step:
     )
 
 
-def frozen_numbers(steps: Iterable[Step], mask: int = 0x0FFF_FFFF) -> tuple[Step, ...]:
+def frozen_numbers(steps: Iterable[Step]) -> tuple[Step, ...]:
     """Returns steps with the numbers that live ones have when all of them are played, written out."""
     due: dict[tuple[str, str], int] = {}
     frozen = []
@@ -427,7 +427,7 @@ def frozen_numbers(steps: Iterable[Step], mask: int = 0x0FFF_FFFF) -> tuple[Step
             if piece in ("sn", "sn_be"):
                 at = due.get((step.link, str(piece)), FIRST_SN)
                 due[step.link, str(piece)] = at + step.times
-                pieces.append(write_vle(at & mask))
+                pieces.append(write_vle(at & 0x0FFF_FFFF))
                 continue
             if isinstance(piece, str) and piece.startswith("from "):
                 due[step.link, "sn"] = due[step.link, "sn_be"] = int(piece[5:])

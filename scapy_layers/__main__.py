@@ -21,7 +21,7 @@ from scapy_layers.commands import (
     stats,
     wireshark,
 )
-from scapy_layers.commands.terminal import CLOSED_PIPE, INTERRUPTED, WRONG_USE, WrongUseError
+from scapy_layers.commands.terminal import CLOSED_PIPE, INTERRUPTED, WRONG_USE, WrongUseError, add_version
 
 COMMANDS = (read, live, lint, samples, follow, export, stats, hex, messages, columns, wireshark, shell)
 """In the order of the help text."""
@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Dissects Zenoh 1.x traffic and explains what it consists of.",
         epilog="zenoh-dissect COMMAND --help explains a command and gives examples.",
     )
+    add_version(parser)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for command in COMMANDS:
         command.add(commands)

@@ -13,9 +13,6 @@ SCOUTING_PORT = 7446
 DEFAULT_PORT = 7447
 """Default port of stream and datagram links."""
 
-DEFAULT_RESOLUTION = 0x0A
-"""Session Establishment, Resolution Byte: FSN and RID of 32 bits."""
-
 DEFAULT_BATCH_SIZE = 65_535
 """Session Establishment, Batch Size: unicast, when S is clear."""
 

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from scapy_layers.commands.terminal import add_version
 from spark_reports.commands import build, demo, doctor, ingest, query, store, traffic, versions, warmup, watch
 from spark_reports.commands.common import say
 from spark_reports.errors import ReportError, WrongUse
@@ -99,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    add_version(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS:
         command.add(commands)

@@ -79,7 +79,7 @@ class Questions:
         """Waits for the answer to a query; lists are tuples, rows are ordered by their values."""
         if self._answers[name] is None:
             return []
-        return sorted(map(_plain, self.table(name).to_pylist()), key=_order)
+        return sorted(map(plain, self.table(name).to_pylist()), key=_order)
 
     def _fetch(
         self, name: str, make: Callable[[], DataFrame], limit: int, first: Sequence[str]
@@ -101,14 +101,14 @@ def _answer(frame: DataFrame) -> "pa.Table":
     return frame.toArrow() if at_once is None else at_once()[0]
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Makes lists tuples, and numbers that JSON does not have None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list):
-        return tuple(map(_plain, value))
+        return tuple(map(plain, value))
     if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
+        return {name: plain(item) for name, item in value.items()}
     return value
 
 

@@ -50,7 +50,6 @@ FUZZ_COVERAGE = "fuzz_coverage.jsonl"
 BENCHMARKS = "benchmarks.jsonl"
 RUN = "run.json"
 CAPTURES = "captures"
-FINDINGS_FOLDER = "findings"
 
 LONGEST_LINE = 16 << 20
 """Bytes of a line, and of ``run.json``; the longest that writers make (a case of 4 MiB, packed) has six."""

@@ -13,7 +13,7 @@ from conformance.link.framing import Broken, Prefixed
 RECORDS = 1 << 16
 """Bytes that are decrypted at a time."""
 
-ADVICE = "say Tls(ca=..., certificate=..., key=...), paths of PEM files"
+ADVICE = "name PEM files: --tls-ca, --tls-cert and --tls-key, in Python Tls(ca=..., certificate=..., key=...)"
 
 
 def client_context(tls: Tls | None) -> ssl.SSLContext:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conformance.config import Locator, RunConfig, Tls, check_allowed
+from conformance.config import Locator, RunConfig, Tls, check_allowed, prepare_run_dir
 from conformance.errors import UsageError
 from conformance.nodes.attach import AttachedNode
 from conformance.nodes.base import Node
@@ -87,4 +87,7 @@ def _refuse_profile(config: RunConfig, what: str) -> None:
 
 def _tls(config: RunConfig) -> Tls | None:
     """Returns the certificates of a run that makes links over TLS."""
-    return certificates(config.run_dir / "nodes" / "tls") if "tls" in config.transports else None
+    if "tls" not in config.transports:
+        return None
+    prepare_run_dir(config.run_dir)
+    return certificates(config.run_dir / "nodes" / "tls")

@@ -171,7 +171,12 @@ class Node(ABC):
         return ""
 
     def __enter__(self) -> Self:
-        self.start()
+        try:
+            self.start()
+        except BaseException:
+            # Ctrl-C too: nobody else knows of the process yet.
+            self.stop()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -16,9 +16,9 @@ from conformance.config import Locator, Tls
 from conformance.errors import NotApplicable
 from conformance.nodes.child import ANYWHERE, LISTEN, ChildNode, scouting_of
 from conformance.nodes.places import reached
-from conformance.recorder import installed_version
 from conformance.refnode.mutants import mutant_named
 from conformance.refnode.settings import MODES
+from scapy_layers.commands.terminal import installed_version
 
 IMPL = "zenoh-harness-refnode"
 
@@ -167,7 +167,7 @@ class RefNode(ChildNode):
         self.mutant = mutant_named(mutant).name
         # Recorded deviations are those of a correct node; a mutant has none.
         self.impl = f"{IMPL}:{self.mutant}" if self.mutant else IMPL
-        self.version = installed_version() or "unknown"
+        self.version = installed_version()
         self.facts: dict[str, Any] = {}
 
     def start(self) -> None:

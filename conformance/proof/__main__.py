@@ -15,6 +15,7 @@ from conformance.proof.page import page
 from conformance.proof.plan import SAMPLE
 from conformance.proof.results import STRAY_BOUND, document, sentences
 from conformance.requirements import requirements
+from scapy_layers.commands.terminal import at_least
 from spark_reports.rows import new_run_id
 
 EXIT_DOUBT = 1
@@ -35,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add = made.add_argument
     add("--out", type=Path, metavar="DIR", help="where everything goes (default: runs/<time>-proof)")
-    add("--jobs", type=int, default=2, metavar="N", help="mutants at the same time (default: 2)")
+    add("--jobs", type=at_least(1), default=2, metavar="N", help="mutants at the same time (default: 2)")
     add("--mutant", action="append", default=[], metavar="ID", help="only this one; may be repeated")
     add(
         "--all-tests",
@@ -46,7 +47,7 @@ def parser() -> argparse.ArgumentParser:
     add("--seed", type=int, default=0, metavar="N", help="of the samples and the tests (default: 0)")
     add(
         "--sample",
-        type=int,
+        type=at_least(0),
         default=SAMPLE,
         metavar="N",
         help="tests of other requirements that each mutant faces (default: %(default)s)",
@@ -68,7 +69,7 @@ def main(words: list[str] | None = None) -> int:
     out = given.out or Path("runs") / f"{new_run_id()}-proof"
     options = Options(
         out=out.resolve(),
-        jobs=max(1, given.jobs),
+        jobs=given.jobs,
         mutants=tuple(given.mutant),
         all_tests=given.all_tests,
         nulls=given.null,
@@ -78,6 +79,8 @@ def main(words: list[str] | None = None) -> int:
         time_scale=given.time_scale,
     )
     try:
+        if options.time_scale <= 0:
+            raise UsageError("--time-scale must be more than 0")
         if (options.out / "runs").exists():
             raise UsageError(f"{out} holds a campaign already; choose another --out")
         # The tests print into a file; this is the terminal, whatever becomes of standard output meanwhile.

@@ -120,10 +120,13 @@ def run(options: Options, say: Say) -> Proof:
         say: Is told a line for each mutant.
 
     Raises:
-        UsageError: There is no such mutant, or no test.
+        UsageError: There is no such mutant, or no test, or the folder cannot be made.
     """
     chosen = _chosen(options.mutants)
-    options.out.mkdir(parents=True, exist_ok=True)
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{options.out}: cannot be made ({error.strerror}); choose another --out") from None
     started = time.monotonic()
     campaign = _Campaign(options, chosen, say)
     words = [*map(str, options.suite), "--node", "ref", "--seed", str(options.seed)]
@@ -270,7 +273,7 @@ class _Campaign:
         """Returns what the correct node has to do: every test that some mutant may face."""
         needed = {test for plan in made for test in plan.tests}
         ordered = [test for test in tests if test in needed]
-        jobs = max(1, self._options.jobs)
+        jobs = self._options.jobs
         # Neighbours take equally long, so each child gets every so-many-th.
         shares = [tuple(ordered[at::jobs]) for at in range(jobs)]
         scale, limit = self._options.time_scale, 10 * LIMIT_SECONDS

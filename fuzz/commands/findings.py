@@ -97,7 +97,12 @@ def add_show(commands: Any) -> None:
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node", default="", help="another node than the one it was found on")
-    parser.add_argument("--profile", default="", help="of a node that is not ours")
+    parser.add_argument(
+        "--profile",
+        metavar="NAME[:VERSION]",
+        default="",
+        help="what the node is, as of run",
+    )
     parser.add_argument(
         "--i-may-test-this-node",
         dest="may_test",

@@ -61,7 +61,7 @@ exit codes: 0 nothing new, 1 new findings, 2 wrong use, 3 the node or the harnes
 
 With the same seed case N of a campaign sends the same bytes, but for what each session has of its own
 (ZenohID, cookie, sequence number). With --cases the same cases are played; without it that depends on time.
-A node that we start is started again behind a finding; for one that you started we wait until it is well
+A node that we start is started again after a finding; for one that you started we wait until it is well
 again. Findings that are known (fuzz/known_findings.toml, and --known FILE) are counted and shown and do not
 fail a run; once met often they are avoided, unless --through-known is given. Ctrl-C ends a run in order.
 """
@@ -151,7 +151,7 @@ def add_run(commands: Any) -> None:
         metavar="TIME",
         type=spare_of,
         default=20.0,
-        help="for making each finding smaller, and for trying it again behind the run where there was no time before; "
+        help="for making each finding smaller, and for trying it again after the run where there was no time before; "
         "0 for not at all (default: 20s)",
     )
     how.add_argument(
@@ -546,7 +546,7 @@ def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
         say(f"nothing to go on with in {folder.name}; it begins here", file=sys.stderr)
         return order, before
     cut_off = f", {cut} of them cut off and set apart" if cut else ""
-    say(f"going on behind {before.cases.total()} cases{cut_off}", file=sys.stderr)
+    say(f"going on after {before.cases.total()} cases{cut_off}", file=sys.stderr)
     cases = order.cases
     if cases is not None:
         cases = max(0, cases - sum(before.cases[name] for name in order.campaigns))
@@ -715,11 +715,12 @@ class _TargetRun(_Run):
     """A run against one of our own readers."""
 
     def _play(self, node: Any, progress: Progress, interrupts: Interrupts) -> Outcome:
-        from conformance.recorder import NodeFacts, installed_version
+        from conformance.recorder import NodeFacts
         from fuzz.campaigns import CAMPAIGNS
         from fuzz.summary import Outcome
         from fuzz.targets import run_target
         from fuzz.targets.base import Limit
+        from scapy_layers.commands.terminal import installed_version
 
         order = self._order
         last = Outcome()
@@ -734,7 +735,7 @@ class _TargetRun(_Run):
                 buckets = tuple((row.bucket, row.fails) for row in outcome.findings)
                 progress.show(Glance(outcome.seconds, outcome.total, states, pairs, buckets))
 
-        self._served(NodeFacts(f"zenoh-harness {node}", installed_version() or "unknown", "", ""), " at home")
+        self._served(NodeFacts(f"zenoh-harness {node}", installed_version(), "", ""), " at home")
         run_target(
             node,
             order.config,

@@ -276,16 +276,14 @@ class Player:
             elif "FRAME" in answer.names and pipe.state is State.OPEN_RECEIVED:
                 pipe.state = State.ACCEPTED
 
-    def conclude(self, played: Played, link: str = "") -> Task[None]:
+    def conclude(self, played: Played) -> Task[None]:
         """Asks the node on its links whether it is done, and waits for the answer, a CLOSE or the end.
 
         Args:
             played: What became of the case so far; completed.
-            link: Only this one; all of them when empty.
         """
         began = time.perf_counter()
-        pipes = [pipe for name, pipe in self.links.items() if not link or name == link]
-        for pipe in pipes:
+        for pipe in list(self.links.values()):
             yield from self.settle(pipe, played)
         played.rtt += time.perf_counter() - began
 

@@ -61,7 +61,11 @@ def add(commands: Subparsers) -> None:
         "--as", dest="form", choices=FORMS, default="batch", help="what the bytes are (default: %(default)s)"
     )
     parser.add_argument(
-        "--format", choices=("tree", "json"), default="tree", help="how to show them (default: %(default)s)"
+        "-f",
+        "--format",
+        choices=("tree", "json"),
+        default="tree",
+        help="how to show them (default: %(default)s)",
     )
 
 

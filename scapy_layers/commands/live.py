@@ -65,17 +65,16 @@ def add(commands: Subparsers) -> None:
 
 
 def _port(text: str) -> int:
-    port = int(text)
-    if not 0 < port <= 0xFFFF:
-        raise argparse.ArgumentTypeError(f"{port} is no port")
-    return port
+    if not text.isdecimal() or not 0 < int(text) <= 0xFFFF:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+    return int(text)
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not 0 < seconds < float("inf"):
-        raise argparse.ArgumentTypeError("more than 0")
-    return seconds
+    with suppress(ValueError):
+        if 0 < (seconds := float(text)) < float("inf"):
+            return seconds
+    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
 
 
 def _live(arguments: argparse.Namespace) -> int:

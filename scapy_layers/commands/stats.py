@@ -51,7 +51,11 @@ def add(commands: Subparsers) -> None:
     )
     add_sources(parser)
     parser.add_argument(
-        "--format", choices=("text", "json"), default="text", help="how to show it (default: %(default)s)"
+        "-f",
+        "--format",
+        choices=("text", "json"),
+        default="text",
+        help="how to show it (default: %(default)s)",
     )
     parser.add_argument(
         "--top", type=at_least(0), metavar="N", help="rows of each table (default: 10 as text, 100 as JSON)"

@@ -70,6 +70,28 @@ def add_command(
     return parser
 
 
+def installed_version() -> str:
+    """Returns the version of this project; ``unknown`` where it runs from a checkout that is not installed."""
+    # Takes longer to import than a command takes to start.
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("zenoh-harness")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def add_version(parser: argparse.ArgumentParser) -> None:
+    """Adds ``--version``."""
+    parser.add_argument("--version", action=_Version, nargs=0, help="show the version and exit")
+
+
+class _Version(argparse.Action):
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(parser.prog, installed_version())
+        parser.exit()
+
+
 # Text ---------------------------------------------------------------------------------------------
 
 

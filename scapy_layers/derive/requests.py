@@ -841,7 +841,7 @@ def _text_lies(described: shape.CountedBytes | shape.Rest, write: Callable[[byte
         yield _fixed("text", f"text '{words}'", write(text))
 
 
-def _zid_lies(write: Callable[[bytes], bytes] = bytes) -> Iterator[Lie]:
+def _zid_lies(write: Callable[[bytes], bytes]) -> Iterator[Lie]:
     """Other ZenohIDs, also of a length that the nibble in front does not say."""
     for data, words in (
         (b"", "no byte"), (b"\x01", "one byte"), (b"\x00", "one byte 0"), (bytes(16), "16 bytes 0"),

@@ -129,7 +129,6 @@ DATA_PRIORITY = 5
 """What holds for network messages, FRAME and FRAGMENT that say nothing else."""
 
 _LANE = ("sn", "reliable")
-_OF_PAYLOAD = ("payload", "payload_size")
 _SLICED = {"put": "slices", "query": "query_body.slices"}
 _OFFSET_BITS = 26
 

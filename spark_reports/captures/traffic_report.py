@@ -16,6 +16,7 @@ from pyspark.sql import functions as sf
 from pyspark.sql.types import StringType
 
 from spark_reports import traffic
+from spark_reports.asking import plain
 from spark_reports.errors import NothingToReport
 
 TRAFFIC_VERSION = 1
@@ -330,18 +331,7 @@ class Fetcher:
         found = (ordered if limit is None else ordered.limit(limit + 1)).collect()
         if limit is not None and len(found) > limit:
             self.left_out.append(what)
-        return [_plain(row.asDict(recursive=True)) for row in found[:limit]]
-
-
-def _plain(value: Any) -> Any:
-    """Makes lists tuples, and numbers that JSON does not have None."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, list):
-        return tuple(map(_plain, value))
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return value
+        return [plain(row.asDict(recursive=True)) for row in found[:limit]]
 
 
 def collect(made: Frames, interval: float, say: Callable[[str], None], read: Sequence[str] = ()) -> Traffic:

@@ -18,7 +18,7 @@ def add(commands: Any) -> None:
         "warmup",
         help="make later starts of Spark quicker (once, about half a minute)",
         description="Writes a class-data archive into the user's cache folder: Spark's Java classes as they lie in "
-        "memory, about 160 MB, with which it starts in about half the time. One holds until Spark or Java changes; "
+        "memory, about 190 MB, with which it starts in about half the time. One holds until Spark or Java changes; "
         "one that does not fit is passed over.",
     )
     warmup.add_argument("--again", action="store_true", help="make the archive even if there is one")

@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 
 from conformance.config import RunConfig, prepare_run_dir
-from conformance.recorder import NodeFacts, close_run, installed_version, open_run
+from conformance.recorder import NodeFacts, close_run, open_run
+from scapy_layers.commands.terminal import installed_version
 from spark_reports.rows import BENCHMARKS, BenchmarkRow, RowWriter
 
 VARIABLE = "ZENOH_BENCH_RUN"
@@ -67,7 +68,7 @@ def _folder() -> Path | None:
     folder = Path(os.environ[VARIABLE]).resolve()
     prepare_run_dir(folder)
     config = RunConfig(node="none", run_dir=folder, run_id=folder.name, seed=0)
-    facts = NodeFacts("zenoh-harness", installed_version() or "unknown", "", "")
+    facts = NodeFacts("zenoh-harness", installed_version(), "", "")
     command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
     close_run(config, open_run(config, facts, KIND, command))
     return folder

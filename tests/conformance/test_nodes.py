@@ -19,8 +19,9 @@ from conformance.errors import NodeDidNotStart, NotApplicable, Unmet, UsageError
 from conformance.nodes import foreign, node_of
 from conformance.nodes.attach import AttachedNode
 from conformance.nodes.base import ping, role_name
-from conformance.nodes.child import private_scouting
+from conformance.nodes.child import ChildNode, private_scouting
 from conformance.nodes.pypi import SPARES, PypiNode
+from conformance.nodes.ref import RefNode
 from conformance.tester import SessionEnd, why_not_well
 
 
@@ -114,6 +115,24 @@ def test_kill_ends_a_node_that_ignores_everything(tmp_path: Path) -> None:
         assert node.death() == "the process is not running"
         node.start()
         assert node.problem(1.0) == ""
+
+
+def test_interrupt_while_a_node_starts_leaves_no_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[int] = []
+
+    def interrupted(node: ChildNode, _pipe: object, _log: Path) -> bytes:
+        assert node.pid is not None
+        started.append(node.pid)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ChildNode, "_ready_line", interrupted)
+    node = RefNode(tmp_path)
+    with pytest.raises(KeyboardInterrupt), node:
+        pass
+    with pytest.raises(ProcessLookupError):
+        os.kill(started[0], 0)
 
 
 def test_next_start_takes_over_what_was_started_ahead(tmp_path: Path) -> None:

@@ -159,6 +159,7 @@ def test_one(tester):
         (["--node", "tcp/192.0.2.1:7447"], 4, "--i-may-test-this-node"),
         (["--node", "tcp/192.0.2.1:7447", "-n", "2"], 4, "--i-may-test-this-node"),
         (["--run-dir", "file/below"], 4, "choose another --run-dir"),
+        (["--run-dir", "file/below", "--transports", "tls"], 4, "choose another --run-dir"),
         (["--req", "ZN-NOPE-1"], 4, "no requirement and no area"),
         (["--req", "ZN-NOPE-1", "-n", "2"], 4, "no requirement and no area"),
         (["--transports", "tcp,pigeon"], 4, "pigeon is none of tcp, tls"),
@@ -187,6 +188,7 @@ def test_wrong_use_is_one_clear_line(words: list[str], code: int, says: str, tmp
     assert len(lines[-1]) < 300
     assert "Traceback" not in text
     assert "INTERNALERROR" not in text
+    assert not (tmp_path / "run").exists()
 
 
 def test_requirement_and_level_select(checkout: Path, tmp_path: Path) -> None:

@@ -156,10 +156,10 @@ class Growing:
         return Handles(20, self._looks[1] * self._step[1], 0)
 
 
-def harm_of(memory: int, threads: int, rounds: int = 600) -> Harm | None:
+def harm_of(memory: int, threads: int) -> Harm | None:
     scales = Scales(None)
     scales._vitals = Growing(memory, threads)  # type: ignore[assignment]
-    seen = [scales.weigh(last=number == rounds) for number in range(1, rounds + 1)]
+    seen = [scales.weigh(last=number == 600) for number in range(1, 601)]
     return next((one.harm for one in seen if one is not None), None)
 
 

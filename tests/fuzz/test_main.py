@@ -418,7 +418,7 @@ def test_resumed_run_plays_each_case_once(
     assert run(node, folder, "--resume", cases=50) == 0
     captured = capsys.readouterr()
     assert f"killed: zenoh-fuzz replay {guess}" in captured.out
-    assert "going on behind 29 cases, 1 of them cut off and set apart" in captured.err
+    assert "going on after 29 cases, 1 of them cut off and set apart" in captured.err
     assert "21 cases in" in captured.out
     assert "and 29 in earlier parts" in captured.out
     rows = read_rows(path)

@@ -162,11 +162,9 @@ def interface(link: int = 1, *, snap: int = 0, options: bytes = b"", order: str 
     return block(1, struct.pack(order + "HHI", link, 0, snap) + options, order)
 
 
-def enhanced(
-    packet: bytes, *, number: int = 0, ticks: int = 0, order: str = "<", length: int | None = None
-) -> bytes:
-    size = len(packet) if length is None else length
-    head = struct.pack(order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, len(packet), size)
+def enhanced(packet: bytes, *, number: int = 0, ticks: int = 0, order: str = "<") -> bytes:
+    size = len(packet)
+    head = struct.pack(order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, size, size)
     return block(6, head + packet, order)
 
 

@@ -47,12 +47,20 @@ def test_missing_rights_are_named(
 
 
 @pytest.mark.parametrize(
-    "options", [["--port", "0"], ["--port", "x"], ["--duration", "-1"], ["--count", "0"]]
+    ("options", "says"),
+    [
+        (["--port", "0"], "'0' is no port"),
+        (["--port", "x"], "'x' is no port"),
+        (["--duration", "-1"], "'-1' is no number of seconds"),
+        (["--duration", "x"], "'x' is no number of seconds"),
+        (["--count", "0"], "at least 1"),
+    ],
 )
-def test_wrong_numbers_end_with_2(options: list[str]) -> None:
+def test_wrong_numbers_end_with_2(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["live", "-i", "lo", *options])
     assert ended.value.code == 2
+    assert says in capsys.readouterr().err
 
 
 def test_messages_are_shown_as_read_shows_them(

@@ -81,7 +81,7 @@ def test_form_says_what_the_bytes_are(
 
 
 def test_offset_counts_from_the_first_byte_of_a_stream(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["hex", "--as", "stream", "--format", "json", "010004 0200 25ff"]) == 1
+    assert main(["hex", "--as", "stream", "-f", "json", "010004 0200 25ff"]) == 1
     told = json.loads(capsys.readouterr().out)
     assert (told["offset"], told["field"]) == (6, "FRAME.sn")
 

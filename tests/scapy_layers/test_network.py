@@ -45,7 +45,6 @@ from scapy_layers.primitives import zid_from_text
 from scapy_layers.transport import Frame
 from tests.scapy_layers.golden import CLIENT, ROUTER, T1, assert_every_cut_refused, assert_golden, raw
 
-T1_BYTES = bytes.fromhex("888e98a8c0e080810101aa")
 SOURCE = {"zid": "aabbccdd", "eid": 7, "source_sn": 300}
 DECLARED = QoS(D=1, priority=Priority.CONTROL)
 ASKED = QoS(D=1)

@@ -90,7 +90,7 @@ class Patterns(Generic[T]):
     def near(self, chunk: str) -> Iterator[tuple[str, T]]:
         """Gives all patterns that may meet a chunk, and few others. The chunk may have ``$*`` itself."""
         first, last = ends(chunk) if INSIDE in chunk else (chunk, chunk)
-        find = "along" if INSIDE in chunk else "in_front_of"
-        yield from getattr(self._front, find)(first)
-        yield from getattr(self._back, find)(last[::-1])
+        find = _Affixes.along if INSIDE in chunk else _Affixes.in_front_of
+        yield from find(self._front, first)
+        yield from find(self._back, last[::-1])
         yield from self._neither.items()

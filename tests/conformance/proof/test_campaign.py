@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from conformance.passive import CHECKERS
+from conformance.proof.__main__ import main
 from conformance.proof.results import unproven
 from conformance.refnode.mutants import MUTANTS
 from spark_reports.rows import VERDICTS, read_rows, read_run
@@ -63,10 +64,28 @@ def test_folder_of_another_campaign_is_not_used(tmp_path: Path) -> None:
     assert "another --out" in done.stderr
 
 
-def test_unknown_mutant_is_an_error(tmp_path: Path) -> None:
-    done = campaign(tmp_path, "--mutant", "ZN-KA-999")
-    assert done.returncode == 2
-    assert "no mutant 'ZN-KA-999'" in done.stderr
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--mutant", "ZN-KA-999"], "no mutant 'ZN-KA-999'"),
+        (["--out", "file/below"], "choose another --out"),
+        (["--jobs", "0"], "at least 1"),
+        (["--time-scale", "0"], "--time-scale must be more than 0"),
+    ],
+)
+def test_wrong_use_ends_with_2(
+    words: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as ended:
+        sys.exit(main(["--mutant", "ZN-KA-003", *words]))
+    assert ended.value.code == 2
+    assert says in capsys.readouterr().err.splitlines()[-1]
 
 
 def test_every_requirement_that_is_tested_has_a_mutant_or_a_reason(marked: set[str]) -> None:

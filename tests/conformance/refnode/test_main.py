@@ -115,19 +115,20 @@ def test_node_without_any_link_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code"),
+    ("words", "code", "says"),
     [
-        (("--listen", "tcp/127.0.0.1:0", "--mutant", "ZN-INIT-999"), EXIT_USAGE),
-        (("--listen", "tls/127.0.0.1:0"), EXIT_USAGE),
-        (("--listen", "tcp/192.0.2.1:1"), EXIT_FAILED),
+        (("--listen", "tcp/127.0.0.1:0", "--mutant", "ZN-INIT-999"), EXIT_USAGE, "--list-mutants"),
+        (("--listen", "tls/127.0.0.1:0"), EXIT_USAGE, "--tls-cert"),
+        (("--listen", "tcp/192.0.2.1:1"), EXIT_FAILED, "cannot listen"),
     ],
 )
-def test_failure_is_one_line_and_an_exit_code(words: tuple[str, ...], code: int) -> None:
+def test_failure_is_one_line_and_an_exit_code(words: tuple[str, ...], code: int, says: str) -> None:
     command = [sys.executable, "-m", "conformance.refnode", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == code
     assert done.stdout == ""
     assert done.stderr.startswith("refnode: ")
+    assert says in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -101,10 +101,10 @@ class Web:
         far._collect()
 
 
-def ask_for_all(end: End, mode: int = InterestMode.CURRENT) -> list[str]:
+def ask_for_all(end: End) -> list[str]:
     """Returns all declarations that an end is told of when it asks."""
     end.said()
-    end.send(Interest(interest_id=77, mode=mode, subscribers=1, queryables=1, tokens=1))
+    end.send(Interest(interest_id=77, mode=InterestMode.CURRENT, subscribers=1, queryables=1, tokens=1))
     said = end.said()
     assert said[-1] == "!77 done"
     return sorted(word.removeprefix("!77 ") for word in said[:-1])

@@ -75,6 +75,7 @@ def test_the_valid_message_comes_first_and_then_each_lie_once() -> None:
     first, *lies = source.cases(random.Random(1))
     assert (first.strategy, first.mutation, first.edges) == (VALID, VALID, (Edge("PUSH", "", VALID),))
     (step,) = first.steps
+    assert step.note == VALID
     assert bytes(decode_batch(filled(step)[2:])[0].messages[0]) == bytes(message_of(Push, Wish()))
     edges = [case.edges for case in lies]
     assert len(set(edges)) == len(edges) == len(list(source.edges())) - 1

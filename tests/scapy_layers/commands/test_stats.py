@@ -23,7 +23,7 @@ FORMATS = (ROOT / "docs" / "formats.md").read_text(encoding="utf-8")
 
 
 def numbers(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> dict[str, Any]:
-    assert main(["stats", "--format", "json", *arguments]) == status
+    assert main(["stats", "-f", "json", *arguments]) == status
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     return data
 

@@ -772,8 +772,8 @@ def test_final_for_interest_0_belongs_to_nothing() -> None:
 PROOF = MultiLinkInitSyn(n=b"\x01" * 64, e=b"\x03")
 
 
-def two_links(hearing: Conversations | None = None, *, swapped: bool = False) -> tuple[Pair, Pair]:
-    first = Pair(hearing)
+def two_links(*, swapped: bool = False) -> tuple[Pair, Pair]:
+    first = Pair()
     assert not kinds(multi(first, (ALICE, BOB), (10, 20)))
     second = Pair(first.hearing, number=1, first=Endpoint("10.0.0.1", 50_001))
     second.packet = 100
