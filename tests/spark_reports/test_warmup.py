@@ -68,7 +68,7 @@ def test_without_a_cache_folder_there_is_no_place(
 @pytest.mark.usefixtures("engine")
 def test_server_that_does_not_run_is_not_stopped(capsys: Capture) -> None:
     assert main(["warmup", "--stop"]) == 0
-    assert capsys.readouterr().out == "no warm server runs\n"
+    assert capsys.readouterr().out == "no warm server is running\n"
 
 
 def test_training_has_a_little_of_everything(spark: Any, tmp_path: Path) -> None:
