@@ -145,7 +145,7 @@ BAD = {
     'impl = "x"\nfence = "wall"': "mine.toml: fence: 'wall' is none of query, interest, none",
     'impl = "x"\nfence = ["none"]': "mine.toml: fence: ['none'] is none of query",
     'impl = "x"\nscouting = "tcp/127.0.0.1:1"': "mine.toml: scouting: SCOUT travels over udp",
-    'impl = "x"\nscouting = "nowhere"': "mine.toml: scouting: 'nowhere' is no locator",
+    'impl = "x"\nscouting = "nowhere"': "mine.toml: scouting: 'nowhere' is not a locator",
     'impl = "x"\nscouting = ["none"]': "mine.toml: scouting: must be a text",
     'impl = "x"\nexcluded = 1': "mine.toml: excluded: must be tables",
     'impl = "x"\n[excluded]\nreason = "r"': "mine.toml: excluded: must be tables",
