@@ -49,7 +49,7 @@ COVERED: Mapping[str, str] = {
     "pair": "Messages by state",
     "edge": "Fields",
     "extension": "Extensions",
-    "strategy": "Kinds of lies",
+    "strategy": "Mutation strategies",
     "transition": "State changes",
     "answer": "Answers",
 }

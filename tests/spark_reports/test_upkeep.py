@@ -624,7 +624,7 @@ def test_commands_compact_cut_down_sweep_and_check(store: Store, capsys: pytest.
     assert command("retain", store.uri, "--cases", "0m") == 0
     captured = capsys.readouterr()
     assert "r0: 1 of 4 cases kept" in captured.out
-    assert "2 runs cut down" in captured.err
+    assert "2 runs trimmed" in captured.err
     assert command("sweep", store.uri, "--grace", "0m") == 0
     assert "removed 2 files" in capsys.readouterr().out
     (file,) = store.generations()["cases"].files
@@ -639,7 +639,7 @@ def test_commands_compact_cut_down_sweep_and_check(store: Store, capsys: pytest.
 def test_one_run_that_is_cut_down_is_one(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     publish(store, "r0", {"cases": cases(closed=3, finding=1)})
     assert command("retain", store.uri, "--cases", "0m") == 0
-    assert "1 run cut down" in capsys.readouterr().err
+    assert "1 run trimmed" in capsys.readouterr().err
 
 
 def test_commands_refuse_wrong_use_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

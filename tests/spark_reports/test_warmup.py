@@ -43,7 +43,7 @@ def test_archive_is_made_once(engine: Engine, capsys: Capture) -> None:
     made = Path(capsys.readouterr().out.partition(": ")[0])
     assert made.read_bytes() == b"classes"
     assert main(["warmup"]) == 0
-    assert capsys.readouterr().out == f"{made} is there\n"
+    assert capsys.readouterr().out == f"{made} already exists\n"
     assert engine.starts == 1
     assert main(["warmup", "--again"]) == 0
     assert engine.starts == 2
