@@ -163,7 +163,7 @@ def test_one(tester):
         (["--req", "ZN-NOPE-1"], 4, "no such requirement or area"),
         (["--req", "ZN-NOPE-1", "-n", "2"], 4, "no such requirement or area"),
         (["--transports", "tcp,pigeon"], 4, "pigeon is not one of tcp, tls"),
-        (["--profile", "nobody"], 4, "there is no such profile"),
+        (["--profile", "nobody"], 4, "no such profile"),
         (["--deviations", "nowhere.toml"], 4, "no such file"),
         (["--proof", "nowhere.json"], 4, "no such file"),
         (["--captures", "some"], 4, "invalid choice"),

@@ -186,7 +186,7 @@ def test_closed_pipe_is_no_error() -> None:
         (["run", "pushes", "--target", "scapy", "--engine", "boofuzz"], "--engine: for nodes only"),
         (["run", "pushes", "--target", "scapy", "--known", "k.toml"], "--known: for nodes only"),
         (["run", "pushes", "--node", "ref", "--known", "none.toml"], "none.toml: cannot be read"),
-        (["run", "pushes", "--node", "cmd:node {locator}", "--profile", "mine"], "there is no such profile"),
+        (["run", "pushes", "--node", "cmd:node {locator}", "--profile", "mine"], "no such profile"),
         (["run", "pushes", "--node", "pypi", "--profile", "zenoh-pico"], "it already knows a pypi node"),
         (["run", "pushes", "--node", "nowhere"], "must be a locator"),
         (["run", "pushes", "--node", "pypi", "--also", "nowhere"], "--also 'nowhere' must be a locator"),
