@@ -62,7 +62,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         help="seconds since the first packet, or an ISO 8601 time (UTC if it has no offset)",
     )
-    group.add_argument("--before", metavar="TIME", help="as --after")
+    group.add_argument("--before", metavar="TIME", help="same format as --after")
     group.add_argument("--remarks", action="store_true", help="only messages with remarks")
 
 

@@ -65,7 +65,7 @@ def add(commands: Subparsers) -> None:
         "--format",
         choices=("tree", "json"),
         default="tree",
-        help="how to show them (default: %(default)s)",
+        help="output format (default: %(default)s)",
     )
 
 

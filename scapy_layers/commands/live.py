@@ -30,7 +30,7 @@ examples:
   sudo zenoh-dissect live -i eth0 --port 7447 --port 7446 --key 'demo/**'
   sudo zenoh-dissect live -i lo --duration 10 --format jsonl > messages.jsonl
 
-Links can only be decoded from their start: start this before the nodes.
+Start it before the nodes, so that it sees links from their beginning.
 """
 
 

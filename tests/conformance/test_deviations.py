@@ -352,7 +352,8 @@ def test_two_entries_about_one_test_on_one_version_are_an_error(file: MakeFile, 
         file({"versions": '"1.0.0-1.5.1"'}, {"test": f'"{TEST}"', "versions": '">=1.5"'})
     )
     with pytest.raises(
-        UsageError, match=r"entry 2: test: entry 1 also covers suite/test_a.py::test_b\[0x8\] on the same nodes"
+        UsageError,
+        match=r"entry 2: test: entry 1 also covers suite/test_a.py::test_b\[0x8\] on the same nodes",
     ):
         loaded.check([(TEST, "tcp")], whole=whole)
     with pytest.raises(UsageError, match="entry 1 also covers"):
