@@ -95,7 +95,7 @@ class Locator:
         """
         proto, slash, rest = text.partition("/")
         if not slash or not text.isprintable():
-            raise UsageError(f"{text!r} is no locator; write one like {EXAMPLES['tcp']}")
+            raise UsageError(f"{text!r} is not a locator; use one like {EXAMPLES['tcp']}")
         if proto not in PROTOCOLS:
             raise UsageError(f"{text!r}: this tester speaks {', '.join(PROTOCOLS)}, not {proto or 'nothing'}")
         rest, _, config = rest.partition("#")
@@ -105,8 +105,8 @@ class Locator:
             return cls(proto, "", 0, _path(text, address), data, options)
         match = re.fullmatch(r"(?:\[([^\]]+)\]|([^:\[\]/]+))(?::(\d{1,5}))?", address)
         if not match:
-            hint = " (an IPv6 address stands in brackets)" if address.count(":") > 1 else ""
-            raise UsageError(f"{text!r} is no locator; write one like {EXAMPLES[proto]}{hint}")
+            hint = " (put an IPv6 address in brackets)" if address.count(":") > 1 else ""
+            raise UsageError(f"{text!r} is not a locator; use one like {EXAMPLES[proto]}{hint}")
         port = int(match[3]) if match[3] else DEFAULT_PORT
         least = 0 if listening else 1
         if not least <= port <= 65_535:
@@ -117,7 +117,7 @@ class Locator:
 def _path(text: str, address: str) -> str:
     if not address or len(address.encode()) > LONGEST_PATH or "\0" in address:
         raise UsageError(
-            f"{text!r}: a path of 1 to {LONGEST_PATH} bytes is needed; write one like {EXAMPLES[UNIX]}"
+            f"{text!r}: it needs a path of 1 to {LONGEST_PATH} bytes; use one like {EXAMPLES[UNIX]}"
         )
     return address
 
@@ -127,7 +127,7 @@ def _read_pairs(text: str, pairs: str) -> dict[str, str]:
     for pair in filter(None, pairs.split(";")):
         key, equals, value = pair.partition("=")
         if not equals or not key:
-            raise UsageError(f"{text!r}: {pair!r} is no option; write key=value, several joined by ;")
+            raise UsageError(f"{text!r}: {pair!r} is not an option; use key=value, separated by ;")
         found[key] = value
     return found
 
@@ -168,14 +168,14 @@ def check_allowed(locator: Locator, *, allowed: bool) -> None:
             info[4][0] for info in socket.getaddrinfo(locator.host, locator.port, type=socket.SOCK_STREAM)
         }
     except (OSError, UnicodeError):
-        raise UsageError(f"{locator}: {locator.host!r} is no address and no known name") from None
+        raise UsageError(f"{locator}: {locator.host!r} is not an address or known name") from None
     outside = sorted(
         address for address in found if not ipaddress.ip_address(str(address).split("%")[0]).is_loopback
     )
     if outside and not allowed:
         raise UsageError(
             f"{locator} is not on this machine's loopback ({outside[0]}); these tests may harm a node. "
-            "If it is yours to test, add --i-may-test-this-node"
+            "If you are allowed to test it, add --i-may-test-this-node"
         )
 
 

@@ -59,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="zenoh-dissect",
-        description="Dissects Zenoh 1.x traffic and explains what it consists of.",
+        description="Dissects and explains Zenoh 1.x traffic.",
         epilog="zenoh-dissect COMMAND --help explains a command and gives examples.",
     )
     add_version(parser)

@@ -34,11 +34,11 @@ examples:
   zenoh-reports build --store store --out report --baseline 1.9.0 --master spark://host:7077
   zenoh-reports query "SELECT node_version, count(*) FROM runs GROUP BY ALL" --store store
   zenoh-reports watch runs                           campaigns and suites while they run
-  zenoh-reports demo --out demo                      300 runs with planted faults, and what a report finds of them
-  zenoh-reports versions runs                        what releases show differently, and since when
-  zenoh-reports traffic captures --out traffic       rates, keys, request times of captures
+  zenoh-reports demo --out demo                      300 runs with planted faults, and how many a report finds
+  zenoh-reports versions runs                        where releases differ, and since when
+  zenoh-reports traffic captures --out traffic       rates, keys and request times in captures
   zenoh-reports traffic 'day1/*.pcapng' big.pcap --out traffic --interval 100ms --format csv
-  zenoh-reports doctor                               what is installed, and does it work
+  zenoh-reports doctor                               what is installed, and whether it works
 
 exit codes:
   0 done   1 a gate failed   2 wrong use   3 the data is missing or damaged   4 no Java, or Spark does not work
@@ -95,8 +95,8 @@ def _ended_in_order() -> Iterator[None]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="zenoh-reports",
-        description="Aggregates with Spark: recorded runs into report.html, summary.md and report.json, captures "
-        "into traffic.html, traffic.json and tables.",
+        description="Makes reports with Spark: report.html, summary.md and report.json from recorded runs; "
+        "traffic.html, traffic.json and tables from captures.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -265,7 +265,7 @@ def check_not_empty(commits: Sequence[Commit]) -> None:
         return
     first = next((note for commit in commits for note in commit.notes), "every line is damaged")
     raise NothingToReport(
-        f"no row can be read in {_count(commits)}: {first}; "
+        f"no readable rows in {_count(commits)}: {first}; "
         "record them again with `pytest conformance/ --node ...` or `zenoh-fuzz run`"
     )
 
@@ -284,8 +284,8 @@ def collect_differences(
         found = ask.rows(_RELEASES)
     if not found:
         raise NothingToReport(
-            "no verdict on a node whose version is known; record some with `python -m conformance.matrix`, "
-            "or name the version of a node of yours with --profile"
+            "no verdicts on a node of known version; record some with `python -m conformance.matrix`, "
+            "or set the version of your own node with --profile"
         )
     return tuple(make(Difference, row) for row in found)
 
@@ -632,9 +632,7 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
         by_key.setdefault(run.key, []).append(run)
     if asked != sets.PREVIOUS and not any(run.set == sets.BASELINE for run in resolved):
         known = versions.nodes_in_order({run.node_version for run in resolved})
-        raise DataTrouble(
-            f"no run {asked} and none on a version {asked}; there are {', '.join(known) or 'none'}"
-        )
+        raise DataTrouble(f"no run or version {asked}; the versions are {', '.join(known) or 'none'}")
     pairs, alone = [], []
     for key, runs in by_key.items():
         of_set = {name: [run for run in runs if run.set == name] for name in (sets.CANDIDATE, sets.BASELINE)}
@@ -646,7 +644,7 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
         if not candidate or runs[0].mutant:
             continue
         if not baseline and runs[0].others:
-            why = "no earlier run of this node has its environment and configuration"
+            why = "no earlier run of this node has the same environment and configuration"
             alone += [NotComparable(run_id=run.run_id, why=why) for run in candidate]
         pairs.append(
             Compared(
@@ -697,9 +695,7 @@ def _unplaced(resolved: Iterable[RunOfSet], asked: str) -> Iterator[NotComparabl
         newest = max(run.started_at for run in judged)
         for run in runs:
             if run.set in wanted and run.started_at > newest and not _has_place(run):
-                why = (
-                    f"{run.node_version} has no place among versions; give it one with --profile NAME:VERSION"
-                )
+                why = f"{run.node_version} cannot be ordered among the versions; set one with --profile NAME:VERSION"
                 yield NotComparable(run_id=run.run_id, why=why)
 
 
@@ -713,7 +709,7 @@ def _versions(runs: Iterable[RunOfSet]) -> str:
 
 def _words(pairs: Sequence[Compared]) -> str:
     if not pairs:
-        return "there is nothing to compare with"
+        return "nothing to compare with"
     if len(pairs) == 1:
         (pair,) = pairs
         one = f"{_count(pair.candidate)} on {pair.node} {pair.candidate_version}"

@@ -27,9 +27,9 @@ DUPLICATE = "duplicate"
 
 STATES: Mapping[str, str] = {
     COMPLETE: "every file ends with a footer that counts its rows",
-    FAILED: "ended in order, but says itself that the node or the harness failed",
-    RUNNING: "had no end when the report was made: it was going on, or was killed",
-    CUT_OFF: "lacks something that it had recorded; what is there is used",
+    FAILED: "ended normally, but reports that the node or the harness failed",
+    RUNNING: "had not ended when the report was made: still running, or killed",
+    CUT_OFF: "part of what was recorded is missing; the rest is used",
     UNREADABLE: "its run.json cannot be read; its rows are used, the node is unknown",
     DUPLICATE: "another folder holds the same run; this one is not counted",
 }
@@ -198,20 +198,20 @@ def _shortcomings(folder: RunFolder, counted: Mapping[str, Counted]) -> Iterator
     for kind in folder.run.kind.split("+"):
         name = _FILES_OF_KIND.get(kind, "")
         if name and name not in folder.files and name not in folder.locked:
-            yield f"{name} is missing although the run says it did {kind}"
+            yield f"{name} is missing although the run includes {kind}"
     for name, tail in sorted(folder.files.items()):
         count = counted.get(name, Counted(0, 0))
         lines = count.rows + count.bad
         if tail.end in {"row", "empty"}:
             yield f"{name} has no footer, so rows may be missing at its end"
         elif tail.end == "footer" and tail.footer_rows != lines:
-            yield f"{name} holds {lines} rows, its footer counts {tail.footer_rows}"
+            yield f"{name} holds {lines} rows, but its footer counts {tail.footer_rows}"
 
 
 def _walk(root: Path) -> Iterator[Path]:
     if not root.is_dir():
         what = "is not a folder" if root.exists() else "does not exist"
-        raise WrongUse(f"{root} {what}; name the folder that the runs are in, for example runs/")
+        raise WrongUse(f"{root} {what}; give the folder with the runs, for example runs/")
 
     def refuse(error: OSError) -> None:
         raise WrongUse(f"{error.filename} cannot be read ({error.strerror})") from error
@@ -286,7 +286,7 @@ def _misfit(run: rows.RunRow) -> str:
             return f"{rows.RUN}: {name} does not fit into 64 bits"
     if not is_time(run.started_at):
         said = run.started_at[:_LONGEST_TIME]
-        return f"{rows.RUN}: started_at is no time ({said!r}); write it as 2026-12-31T23:59:59.000Z"
+        return f"{rows.RUN}: started_at is not a time ({said!r}); write it as 2026-12-31T23:59:59.000Z"
     return ""
 
 

@@ -90,7 +90,7 @@ def read_gates(path: Path) -> Gates:
     except OSError as error:
         raise WrongUse(f"{path} cannot be read ({error.strerror})") from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise WrongUse(f"{path} is no TOML file: {error}") from error
+        raise WrongUse(f"{path} is not a TOML file: {error}") from error
     try:
         return _gates(content)
     except ValueError as error:
@@ -106,7 +106,7 @@ def parse_names(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     unknown = [name for name in names if name not in GATES]
     if unknown or not names:
-        raise ValueError(f"no gate {', '.join(unknown) or repr(text)}; there are {', '.join(GATES)}")
+        raise ValueError(f"unknown gate {', '.join(unknown) or repr(text)}; the gates are {', '.join(GATES)}")
     return names
 
 
@@ -200,18 +200,18 @@ DATA_GATES = ("runs", "kept-apart", "baseline")
 def _enough_runs(report: Report, gates: Gates) -> GateResult:
     judged = set(report.sets.candidate)
     whole = sum(run.run_id in judged and run.state == COMPLETE for run in report.runs)
-    text = f"{whole} of {len(judged)} judged runs complete, {gates.min_runs} wanted"
+    text = f"{whole} of {len(judged)} judged runs complete, at least {gates.min_runs} needed"
     # Who judged the runs before them instead would say that all is well when nobody looked.
     if unread := report.sets.unread:
         text += (
-            f"; {_verb(unread)} newer than those and not judged{_such_as([run.run_id for run in unread])} "
+            f"; {_verb(unread)} newer but not judged{_such_as([run.run_id for run in unread])} "
             f"({unread[0].why}); repair {_them(unread)} or record the run again"
         )
     if broken := report.not_whole:
         going = set(broken.values()) == {RUNNING}
-        again = f"report again when {_they(broken)} ended, or " if going else ""
+        again = f"wait until {_they(broken)} ended and report again, or " if going else ""
         text += (
-            f"; {_verb(broken)} the newest of {'its' if len(broken) == 1 else 'their'} kind and not whole"
+            f"; {_verb(broken)} the newest of {'its' if len(broken) == 1 else 'their'} kind and incomplete"
             f"{_such_as([f'{run_id} ({state})' for run_id, state in broken.items()])}; {again}record {_them(broken)} again"
         )
     return GateResult(name="runs", ok=whole >= gates.min_runs and not unread and not broken, text=text)
@@ -240,7 +240,7 @@ def _little_apart(report: Report, gates: Gates) -> GateResult:
     share = {run_id: 100 * apart[run_id] / count for run_id, count in lines.items() if count}
     percent = 100 * apart.total() / lines.total() if lines.total() else 0.0
     much = [run_id for run_id in share if share[run_id] > gates.apart_percent]
-    text = f"{apart.total()} of {lines.total()} lines kept apart ({percent:.2f} %), {gates.apart_percent:g} % allowed"
+    text = f"{apart.total()} of {lines.total()} lines set aside ({percent:.2f} %), {gates.apart_percent:g} % allowed"
     if much:
         worst = sorted(much, key=lambda run_id: -share[run_id])
         text += f" in each run{_such_as([f'{run_id} has {share[run_id]:.1f} %' for run_id in worst])}"
@@ -313,21 +313,21 @@ def _gates(content: Mapping[str, Any]) -> Gates:
             limits[known[key]] = _number(key, value, int)
         elif plain.get(key) is bool:
             if not isinstance(value, bool):
-                raise ValueError(f"{key} is true or false")
+                raise ValueError(f"{key} must be true or false")
             values[key] = value
         elif key in plain:
             values[key] = _number(key, value, plain[key])
         elif key == "quarantine":
             values[key] = _quarantine(value)
         else:
-            raise ValueError(f"no gate {key}; there are {', '.join([*known, *plain, 'quarantine'])}")
+            raise ValueError(f"unknown key {key}; known are {', '.join([*known, *plain, 'quarantine'])}")
     return Gates(limits=limits, **values)
 
 
 def _number(key: str, value: object, kind: type | tuple[type, ...]) -> Any:
     if isinstance(value, bool) or not isinstance(value, kind) or not value >= 0:  # type: ignore[operator]
         what = "a whole number" if kind is int else "a number"
-        raise ValueError(f"{key} is {what}, 0 or more")
+        raise ValueError(f"{key} must be {what}, 0 or more")
     return value
 
 
@@ -336,12 +336,10 @@ def _quarantine(entries: object) -> tuple[Quarantined, ...]:
     result = []
     for entry in entries if isinstance(entries, list) else [entries]:
         if not isinstance(entry, dict) or set(entry) != names:
-            raise ValueError(
-                f"an entry of [[quarantine]] has {', '.join(sorted(names))}, no more and no less"
-            )
+            raise ValueError(f"an entry of [[quarantine]] needs exactly {', '.join(sorted(names))}")
         if type(entry["until"]) is not dt.date or not all(
             isinstance(entry[name], str) for name in ("test", "why")
         ):
-            raise ValueError("in [[quarantine]], test and why are texts, until is a day: 2026-12-31")
+            raise ValueError("in [[quarantine]], test and why must be texts, until a date such as 2026-12-31")
         result.append(Quarantined(**entry))
     return tuple(result)

@@ -130,7 +130,7 @@ def ask(spark: "SparkSession", views: "Views", sql: str, limit: int = LIMIT) -> 
         raise WrongUse(_unanswered(str(error.java_exception))) from error
     except (ValueError, OverflowError) as error:
         # Spark has dates that Python has not.
-        raise WrongUse(_unanswered(f"{error}; cast what it is about to string")) from error
+        raise WrongUse(_unanswered(f"{error}; cast that column to string")) from error
     finally:
         for name in named:
             spark.catalog.dropTempView(name)
@@ -142,9 +142,9 @@ def _checked(sql: str) -> str:
     """Returns a query without what ends it; raises WrongUse where there is none, or one that does more than read."""
     text = sql.strip().rstrip(";").strip()
     if not text:
-        raise WrongUse(f"an empty query; the views are {', '.join(SCHEMAS)}")
+        raise WrongUse(f"the query is empty; the views are {', '.join(SCHEMAS)}")
     if called := _CALLS_JAVA.search(_TEXTS.sub("''", text)):
-        raise WrongUse(f"{called[1]} calls methods of Java, which may do anything; only what reads is taken")
+        raise WrongUse(f"{called[1]} calls Java methods, which may do anything; only reading is allowed")
     return text
 
 
@@ -177,19 +177,19 @@ def _explained(error: "PySparkException", named: Sequence[str]) -> str:
     if condition.startswith(_NO_VIEW):
         name = said.get("relationName", "").replace("`", "")
         return visible(
-            f"no view {name}; the views are {', '.join(SCHEMAS)}; without a query their columns are told"
+            f"no view {name}; the views are {', '.join(SCHEMAS)}; run without a query to list their columns"
         )
     if condition.startswith(_NO_COLUMN):
         name = said.get("objectName", "").replace("`", "")
         there = "; ".join(f"{view} has {', '.join(SCHEMAS[view].names)}" for view in named)
-        return visible(f"no column {name}; {there or 'no view is named'}")
+        return visible(f"no column {name}; {there or 'the query names no view'}")
     return _unanswered(str(error) or condition)
 
 
 def _unanswered(text: str) -> str:
     first = next((line.strip() for line in text.splitlines() if line.strip()), "")
     first = re.sub(r"^(?:[\w.]+(?:Exception|Error): )?\[[A-Z_.]+\]\s*|\s*SQLSTATE: \w+.*$", "", first)
-    return visible(short(f"not a query that can be answered: {first.rstrip('. ')}", 500))
+    return visible(short(f"invalid query: {first.rstrip('. ')}", 500))
 
 
 def plain(value: Any) -> Any:

@@ -64,7 +64,7 @@ class Deviation:
             if item.type == "str" and item.name != "transports" and not str(value).strip():
                 raise self.wrong(item.name, "must not be empty")
         if self.requirement not in requirements():
-            raise self.wrong("requirement", f"{self.requirement} stands in no catalogue")
+            raise self.wrong("requirement", f"{self.requirement} is not in the catalogue")
         try:
             versions = Versions.parse(self.versions)
         except NoVersions as error:
@@ -72,7 +72,7 @@ class Deviation:
         names = [name.strip() for name in self.transports.split(",")] if self.transports.strip() else []
         for name in names:
             if name not in PROTOCOLS:
-                raise self.wrong("transports", f"{name!r} is none of {', '.join(PROTOCOLS)}")
+                raise self.wrong("transports", f"{name!r} is not one of {', '.join(PROTOCOLS)}")
         if self.review_by <= self.reviewed:
             raise self.wrong("review_by", f"{self.review_by} must be later than reviewed ({self.reviewed})")
         wild = ".*".join(map(re.escape, self.test.split("*")))
@@ -156,14 +156,14 @@ class Deviations:
         except OSError as error:
             raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UsageError(f"{path.name}: is no TOML file ({error})") from None
+            raise UsageError(f"{path.name}: not a TOML file ({error})") from None
         found = table.pop("deviation", [])
         if table:
             raise UsageError(
-                f"{path.name}: {next(iter(table))}: is not known; entries begin with [[deviation]]"
+                f"{path.name}: {next(iter(table))}: unknown key; entries start with [[deviation]]"
             )
         if not isinstance(found, list):
-            raise UsageError(f"{path.name}: deviation: must be a list; entries begin with [[deviation]]")
+            raise UsageError(f"{path.name}: deviation: must be a list; entries start with [[deviation]]")
         return cls((_entry(values, number, path) for number, values in enumerate(found, start=1)), path)
 
     def __iter__(self) -> Iterator[Deviation]:
@@ -206,9 +206,7 @@ class Deviations:
                 if known.is_about(test) and any(map(known.is_over, over))
             ]
             if whole and not mine and any(map(known.is_over, run_over)):
-                raise known.wrong(
-                    "test", f"there is no test {known.test}; was it renamed, or its parameters?"
-                )
+                raise known.wrong("test", f"no such test {known.test}; was it or its parameters renamed?")
             for test in mine:
                 before = next((other for other in claimed.get(test, []) if other.shares_nodes(known)), None)
                 if before is not None:
@@ -260,12 +258,12 @@ class Deviations:
             today: Entries to be reviewed before are mentioned.
         """
         lines = [
-            f"{known.place} ({known.requirement}): was to be reviewed by {known.review_by}"
+            f"{known.place} ({known.requirement}): review was due by {known.review_by}"
             for known in self.overdue(impl, version, today)
         ]
         if whole:
             lines += [
-                f"{known.place} ({known.requirement}): not used, no test {known.test} was judged on {impl} {version}"
+                f"{known.place} ({known.requirement}): unused: no test {known.test} was judged on {impl} {version}"
                 for known in self.unused(impl, version, verdicts)
             ]
         return lines
@@ -294,10 +292,10 @@ _OPTIONAL = frozenset({"transports"})
 def _entry(values: Any, number: int, path: Path) -> Deviation:
     place = f"{path.name}: entry {number}"
     if not isinstance(values, dict):
-        raise UsageError(f"{place}: deviation: must be a table; entries begin with [[deviation]]")
+        raise UsageError(f"{place}: deviation: must be a table; entries start with [[deviation]]")
     for key, value in values.items():
         if key not in _KINDS:
-            raise UsageError(f"{place}: {key}: is not known; the keys are {', '.join(_KINDS)}")
+            raise UsageError(f"{place}: {key}: unknown key; the keys are {', '.join(_KINDS)}")
         kind, words = _KINDS[key]
         # A date with a time of day is a date to Python.
         if not isinstance(value, kind) or isinstance(value, dt.datetime):
@@ -311,5 +309,5 @@ def _entry(values: Any, number: int, path: Path) -> Deviation:
 def _both(one: Deviation, other: Deviation, test: str) -> UsageError:
     return other.wrong(
         "test",
-        f"entry {one.number} is about {test} too, for the same nodes; narrow versions, transports or test",
+        f"entry {one.number} also covers {test} on the same nodes; narrow versions, transports or test",
     )

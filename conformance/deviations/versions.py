@@ -95,7 +95,7 @@ class Versions:
             # A comma joins; who means "and" would be surprised.
             if one.meets(other):
                 raise NoVersions(
-                    f"{first} and {second} overlap; a comma joins sets, so write one range such as 1.7.0-1.9.0"
+                    f"{first} and {second} overlap; commas separate sets, so write one range such as 1.7.0-1.9.0"
                 )
         return cls(text, tuple(spans))
 
@@ -131,17 +131,17 @@ def _span(part: str) -> _Span:
         low = _known(match[1])
         high = _known(match[2]) if match[2] else low
         if low > high:
-            raise NoVersions(f"{part} begins behind its end; write {match[2]}-{match[1]}")
+            raise NoVersions(f"{part} ends before it starts; write {match[2]}-{match[1]}")
         return _Span(low, high)
     raise NoVersions(
-        f"{part!r} names no versions; write 1.10.2, 1.0.0-1.10.2 or >=1.7, several joined by commas"
+        f"{part!r} is not a set of versions; write 1.10.2, 1.0.0-1.10.2 or >=1.7, separated by commas"
     )
 
 
 def _known(text: str) -> Key:
     key = version_key(text)
     if key is None:
-        raise NoVersions(f"{text} has no place in the order of versions; write one like 1.10.2 or 1.10.2rc1")
+        raise NoVersions(f"{text} cannot be ordered as a version; use one like 1.10.2 or 1.10.2rc1")
     return key
 
 

@@ -38,7 +38,7 @@ def node_of(config: RunConfig, name: str = "node") -> Node:
         locator = Locator.parse(config.node)
         check_allowed(locator, allowed=config.may_test)
         return AttachedNode(locator, load_profile(config.profile))
-    raise UsageError(f"--node {config.node!r} is none of {WAYS}")
+    raise UsageError(f"--node {config.node!r} must be {WAYS}")
 
 
 def _pypi(config: RunConfig, version: str, name: str) -> Node:
@@ -80,9 +80,7 @@ _WAYS: dict[str, Callable[[RunConfig, str, str], Node]] = {
 
 def _refuse_profile(config: RunConfig, what: str) -> None:
     if config.profile:
-        raise UsageError(
-            f"--profile is for a node that somebody else started or wrote; {what} knows what it is"
-        )
+        raise UsageError(f"--profile is for nodes that the suite does not know; it already knows {what}")
 
 
 def _tls(config: RunConfig) -> Tls | None:

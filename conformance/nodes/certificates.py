@@ -32,7 +32,7 @@ def _make(folder: Path, wanted: Tls) -> None:
         import trustme
     except ImportError:
         raise UsageError(
-            "links over TLS need certificates, which the package trustme makes; install the extra 'conformance'"
+            "TLS links need certificates made with the package trustme; install the extra 'conformance'"
         ) from None
     authority = trustme.CA()
     issued = authority.issue_cert(*NAMES)

@@ -96,8 +96,8 @@ class CommandNode(ForeignNode, ChildNode):
             self.whatami = "client"
         if not self.listens and CONNECT not in command:
             raise UsageError(
-                f"--node cmd:{command}: the command does not say where to listen; write {{locator}} where it shall "
-                f"stand, as in {EXAMPLE}, or {CONNECT} for a node that only connects"
+                f"--node cmd:{command}: the command does not say where to listen; put {{locator}} where it "
+                f"belongs, as in {EXAMPLE}, or {CONNECT} for a node that only connects"
             )
         if self.listens and CONNECT in WITH_CONNECT.sub("", command):
             raise UsageError(

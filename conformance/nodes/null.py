@@ -127,7 +127,7 @@ class NullNode(ForeignNode):
         self, kind: str, seed: int = 0, *, transports: tuple[str, ...] = ("tcp",), tls: Tls | None = None
     ) -> None:
         if kind not in KINDS:
-            raise UsageError(f"--node null:{kind}: there is no such kind; there are {', '.join(KINDS)}")
+            raise UsageError(f"--node null:{kind}: no such kind; the kinds are {', '.join(KINDS)}")
         self.kind = kind
         self.impl = f"null:{kind}"
         self.version = "0"

@@ -56,10 +56,10 @@ def package(version: str) -> tuple[str, str]:
         return "", installed
     if not version:
         raise NodeDidNotStart(
-            f"{IMPL} is not installed; install the extra 'node', or point --node at a node of yours"
+            f"{IMPL} is not installed; install the extra 'node', or point --node at your own node"
         )
     if not re.fullmatch(r"\d+(\.\d+)*[a-z0-9.]*", version):
-        raise UsageError(f"{version!r} is no release of {IMPL}; {HINT}")
+        raise UsageError(f"{version!r} is not a release of {IMPL}; {HINT}")
     folder = cache() / f"{IMPL}-{version}-{sys.implementation.cache_tag}"
     if not folder.exists():
         _fetch(version, folder)
@@ -87,8 +87,8 @@ def _fetch(version: str, folder: Path) -> None:
             shutil.move(target, folder)
     except OSError as error:
         raise NodeDidNotStart(
-            f"{IMPL} {version} cannot be kept in {folder.parent} ({error.strerror}); "
-            "XDG_CACHE_HOME says where else"
+            f"{IMPL} {version} cannot be stored in {folder.parent} ({error.strerror}); "
+            "set XDG_CACHE_HOME to use another folder"
         ) from None
 
 
@@ -116,7 +116,7 @@ def _why(said: str) -> str:
     """Returns in one sentence what pip said."""
     if "No matching distribution" in said or "not find a version" in said:
         return (
-            "there is no such release for this Python and machine, or no way to the package index; "
+            "no such release for this Python and machine, or the package index is unreachable; "
             f"known to work: {', '.join(RELEASES)}"
         )
     lines = [line.strip() for line in said.splitlines() if line.strip()]

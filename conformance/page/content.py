@@ -37,8 +37,8 @@ MEANINGS = {
     "warning": "a SHOULD was broken",
     "deviation": "fails exactly as recorded for this version of the node",
     "n/a": "this node or profile cannot show it; never counted as passed",
-    "inconclusive": "the node was not well, or the harness failed: nothing was learned",
-    UNTRIED: "no test of this run is about it",
+    "inconclusive": "the node was unhealthy or the harness failed: nothing was learned",
+    UNTRIED: "no test in this run covers it",
 }
 
 AREA_NAMES = {
@@ -169,17 +169,17 @@ class Content:
 
 
 GROUPS = (
-    ("fail", "Failed", "Each of these is a requirement that the node broke in this run."),
+    ("fail", "Failed", "Requirements that the node broke in this run."),
     (
         "inconclusive",
         "Inconclusive",
-        "Nothing was learned here: the node was not well, or the harness failed.",
+        "Nothing was learned: the node was unhealthy or the harness failed.",
     ),
-    ("warning", "Warnings", "Broken SHOULDs; with --strict-should they are fails."),
+    ("warning", "Warnings", "Broken SHOULDs; with --strict-should they count as fail."),
     (
         "deviation",
         "Recorded deviations",
-        "Known and recorded for this version; a different failure, or none, would be a fail.",
+        "Known and recorded for this version; a different failure, or none, counts as fail.",
     ),
 )
 
@@ -257,12 +257,12 @@ def _many(count: int, one: str, several: str) -> str:
 def _warnings(recorded: Recorded) -> list[str]:
     said = []
     if not recorded.complete:
-        said.append("The run was cut off: what is missing here was not tried, or not written.")
+        said.append("The run was cut off: missing results were not tried or not written.")
     elif recorded.run.status == "failed":
-        said.append("The run ended early: there was no node any more, or the harness failed.")
+        said.append("The run ended early: the node was gone or the harness failed.")
     if recorded.damaged:
         lines = _many(recorded.damaged, "line of the verdicts", "lines of the verdicts")
-        said.append(f"{lines} cannot be read: left out here.")
+        said.append(f"{lines} cannot be read: not shown here.")
     return said
 
 
@@ -331,9 +331,9 @@ def _facts(recorded: Recorded) -> list[tuple[str, str]]:
         ("Role", run.node_whatami),
         ("ZenohID", run.node_zid),
         ("Transports", ", ".join(over)),
-        ("Begun", run.started_at),
-        ("Took", _took(run.started_at, run.ended_at)),
-        ("Tests", f"{len(rows)}, {spent:.1f} s in all"),
+        ("Started", run.started_at),
+        ("Duration", _took(run.started_at, run.ended_at)),
+        ("Tests", f"{len(rows)}, {spent:.1f} s in total"),
         ("Seed", str(run.seed)),
         ("Command", run.command),
         ("Run", run.run_id),

@@ -146,14 +146,14 @@ def load_profile(name_or_path: str, version: str = "") -> Profile:
         try:
             text = path.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or "it is no text"
+            why = getattr(error, "strerror", None) or "not a text file"
             raise UsageError(f"--profile {name_or_path}: cannot be read ({why})") from None
         name, where = path.stem, name_or_path
     else:
         name, _, said = name_or_path.partition(":")
         if name not in shipped():
             raise UsageError(
-                f"--profile {name!r}: there is no such profile; name a TOML file, or one of {', '.join(shipped())}"
+                f"--profile {name!r}: no such profile; give a TOML file, or one of {', '.join(shipped())}"
             )
         where = f"{name}.toml"
         text = (files("conformance.profiles") / where).read_text(encoding="utf-8")
@@ -176,7 +176,7 @@ def read_profile(text: str, name: str, where: str) -> Profile:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{where}: no TOML: {error}") from None
+        raise UsageError(f"{where}: not a TOML file: {error}") from None
     _known(table, KEYS, where, "")
     fields = {key: read(table[key], f"{where}: {key}") for key, read in KEYS.items() if key in table}
     if "impl" not in fields:
@@ -191,7 +191,7 @@ def _known(table: dict[str, Any], keys: dict[str, Any], where: str, inside: str)
     for key in table:
         if key not in keys:
             place = f"{inside}.{key}" if inside else key
-            raise UsageError(f"{where}: {place}: no such key; there are {', '.join(keys)}")
+            raise UsageError(f"{where}: {place}: no such key; the keys are {', '.join(keys)}")
 
 
 def _text(value: Any, where: str) -> str:
@@ -208,7 +208,7 @@ def _truth(value: Any, where: str) -> bool:
 
 def _count(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise UsageError(f"{where}: must be a number from 1 up")
+        raise UsageError(f"{where}: must be a number of at least 1")
     return value
 
 
@@ -228,9 +228,9 @@ def _some_of(*allowed: str) -> Callable[[Any, str], tuple[str, ...]]:
     def read(value: Any, where: str) -> tuple[str, ...]:
         for item in _texts(value, where):
             if item not in allowed:
-                raise UsageError(f"{where}: {item!r} is none of {', '.join(allowed)}")
+                raise UsageError(f"{where}: {item!r} is not one of {', '.join(allowed)}")
         if not value:
-            raise UsageError(f"{where}: name at least one of {', '.join(allowed)}")
+            raise UsageError(f"{where}: give at least one of {', '.join(allowed)}")
         return tuple(dict.fromkeys(value))
 
     return read
@@ -239,7 +239,7 @@ def _some_of(*allowed: str) -> Callable[[Any, str], tuple[str, ...]]:
 def _one_of(*allowed: str) -> Callable[[Any, str], str]:
     def read(value: Any, where: str) -> str:
         if value not in allowed:
-            raise UsageError(f"{where}: {value!r} is none of {', '.join(allowed)}")
+            raise UsageError(f"{where}: {value!r} is not one of {', '.join(allowed)}")
         return str(value)
 
     return read
@@ -248,7 +248,7 @@ def _one_of(*allowed: str) -> Callable[[Any, str], str]:
 def _features(value: Any, where: str) -> frozenset[str]:
     for item in _texts(value, where):
         if item not in FEATURES:
-            raise UsageError(f"{where}: {item!r} is none of {', '.join(FEATURES)}")
+            raise UsageError(f"{where}: {item!r} is not one of {', '.join(FEATURES)}")
     return frozenset(value)
 
 
@@ -260,14 +260,14 @@ def _group(value: Any, where: str) -> str:
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     if locator.proto != "udp":
-        raise UsageError(f"{where}: SCOUT travels over udp; write {NO_SCOUTING} where the node hears none")
+        raise UsageError(f"{where}: SCOUT uses udp; write {NO_SCOUTING} if the node does not listen for it")
     return str(locator)
 
 
 def _ids(value: Any, where: str) -> tuple[str, ...]:
     for item in _texts(value, where):
         if not any(known == item or known.startswith(f"{item}-") for known in requirements()):
-            raise UsageError(f"{where}: {item} is no requirement and no area")
+            raise UsageError(f"{where}: {item} is not a requirement or area")
     return tuple(value)
 
 
@@ -290,9 +290,9 @@ def _exclusions(value: Any, where: str) -> tuple[Exclusion, ...]:
             key: read(table[key], f"{here}: {key}") for key, read in EXCLUSION_KEYS.items() if key in table
         }
         if "reason" not in fields:
-            raise UsageError(f"{here}: reason is missing: it is what the report says")
+            raise UsageError(f"{here}: reason is missing: the report shows it")
         if not fields.get("requirements") and not fields.get("tests"):
-            raise UsageError(f"{here}: name requirements or tests")
+            raise UsageError(f"{here}: give requirements or tests")
         found.append(Exclusion(**fields))
     return tuple(found)
 

@@ -20,7 +20,7 @@ def covers(ranges: str, version: str) -> bool:
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)*)(?:\s*-\s*(\d+(?:\.\d+)*))?\s*", part)
         if not match:
             raise ValueError(
-                f"{part.strip()!r} is no release; write 1.10.2 or 1.0.0-1.5.1, several joined by ,"
+                f"{part.strip()!r} is not a release; write 1.10.2 or 1.0.0-1.5.1, separated by commas"
             )
         low, high = _number(match[1]), _number(match[2] or match[1])
         if low > high:

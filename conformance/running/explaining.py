@@ -59,7 +59,7 @@ def _exchange(made: Tester) -> list[str]:
     observations = made.history.observations
     lines: list[str] = []
     if len(observations) > EXCHANGE_LINES:
-        lines.append(f"({len(observations) - EXCHANGE_LINES} earlier ones are in the rows)")
+        lines.append(f"({len(observations) - EXCHANGE_LINES} earlier ones are in observations.jsonl)")
     for seen in observations[-EXCHANGE_LINES:]:
         ms = (seen.time_ns - observations[0].time_ns) / 1e6
         lines.append(f"{ms:9.3f} ms  {seen.link} {ARROWS[seen.direction.value]} {seen.describe()}")

@@ -85,29 +85,29 @@ def add_options(parser: pytest.Parser) -> None:
         "--node",
         default="pypi",
         metavar="NODE",
-        help="node under test: a locator (tcp/127.0.0.1:7447) of one that runs, pypi[:VERSION] to start "
+        help="node under test: locator of a running node (tcp/127.0.0.1:7447), pypi[:VERSION] to start "
         "eclipse-zenoh, cmd:'COMMAND {locator}' to start any other, ref[:MUTANT], null:KIND (default: pypi)",
     )
     add(
         "--profile",
         default="",
         metavar="PROFILE",
-        help="what a node is that you started yourself: the name of a profile that is shipped, with a version "
-        "(eclipse-zenoh:1.10.2), or a TOML file; says what cannot be shown, and chooses recorded deviations",
+        help="describes a node that you started yourself: the name of a shipped profile with a version "
+        "(eclipse-zenoh:1.10.2), or a TOML file; sets what the node cannot show and which recorded deviations apply",
     )
     add(
         "--transports",
         default=None,
         metavar="NAMES",
-        help=f"what links are made of, joined by commas: {', '.join(PROTOCOLS)}; all for all that the node "
-        "offers (default: tcp, or that of the locator)",
+        help=f"transports to use, comma-separated: {', '.join(PROTOCOLS)}; or all that the node offers: all "
+        "(default: tcp, or that of the locator)",
     )
     add(
         "--req",
         action="append",
         default=[],
         metavar="ID",
-        help="run only tests of a requirement or area: ZN-INIT-045, ZN-INIT; may be repeated",
+        help="run only tests of this requirement or area: ZN-INIT-045, ZN-INIT; may be repeated",
     )
     add(
         "--level",
@@ -115,18 +115,18 @@ def add_options(parser: pytest.Parser) -> None:
         default=[],
         metavar="LEVEL",
         type=str.upper,
-        help=f"run only tests of a level ({', '.join(LEVELS)}); may be repeated",
+        help=f"run only tests of this level ({', '.join(LEVELS)}); may be repeated",
     )
     add(
         "--list-reqs",
         action="store_true",
-        help="list requirements (those of --req and --level) with the tests that cover them, and run nothing",
+        help="list requirements (filtered by --req and --level) with the tests that cover them, and exit",
     )
-    add("--strict-should", action="store_true", help="a broken SHOULD is a fail, not a warning")
+    add("--strict-should", action="store_true", help="treat a broken SHOULD as a fail, not a warning")
     add(
         "--allow-destructive",
         action="store_true",
-        help="run tests that may harm the node against a node that the suite did not start, too",
+        help="also run tests that may harm the node on a node that the suite did not start",
     )
     add(
         "--time-scale",
@@ -146,7 +146,7 @@ def add_options(parser: pytest.Parser) -> None:
         "--run-dir",
         default=None,
         metavar="DIR",
-        help="folder for rows, captures, page (default: runs/<run-id>)",
+        help="folder for rows, captures and page (default: runs/<run-id>)",
     )
     add(
         "--captures",
@@ -158,16 +158,14 @@ def add_options(parser: pytest.Parser) -> None:
         "--deviations",
         default=None,
         metavar="FILE",
-        help="recorded deviations (default: those that come with the suite)",
+        help="file of recorded deviations (default: the one shipped with the suite)",
     )
     add(
         "--update-deviations",
         action="store_true",
-        help="write proposals for what failed beside the file of deviations; nothing is taken over by itself",
+        help="write proposed deviations for failures next to the deviations file, which itself is never changed",
     )
-    add(
-        "--proof", default=None, metavar="FILE", help="proof.json of a campaign of mutants, shown on the page"
-    )
+    add("--proof", default=None, metavar="FILE", help="proof.json of a mutant campaign, to show on the page")
     add(
         "--i-may-test-this-node",
         action="store_true",
@@ -176,7 +174,7 @@ def add_options(parser: pytest.Parser) -> None:
     add(
         "--trust-node",
         action="store_true",
-        help="do not look between tests whether the node is well: only to test the suite itself",
+        help="do not check the node's health between tests; only for testing the suite itself",
     )
 
 
@@ -204,9 +202,7 @@ def check_options(config: pytest.Config) -> None:
         raise UsageError(f"--time-scale must be more than 0 and at most {SLOWEST:g}")
     for name in wanted_requirements(config):
         if not any(known == name or known.startswith(f"{name}-") for known in requirements()):
-            raise UsageError(
-                f"--req {name}: no requirement and no area of that name; --list-reqs shows all of them"
-            )
+            raise UsageError(f"--req {name}: no such requirement or area; --list-reqs shows all")
     for level in option("--level"):
         if level not in LEVELS:
             raise UsageError(f"--level {level}: must be one of {', '.join(LEVELS)}")
@@ -215,7 +211,7 @@ def check_options(config: pytest.Config) -> None:
         path = config.invocation_params.dir / (option(name) or "")
         begun = name == "--deviations" and option("--update-deviations") and not path.exists()
         if option(name) and not path.is_file() and not begun:
-            raise UsageError(f"{name} {option(name)}: there is no such file")
+            raise UsageError(f"{name} {option(name)}: no such file")
 
 
 def wanted_requirements(config: pytest.Config) -> list[str]:
@@ -337,6 +333,6 @@ def wanted_transports(config: pytest.Config) -> tuple[str, ...]:
     for name in names:
         if name not in PROTOCOLS:
             raise UsageError(
-                f"--transports {text}: {name or 'nothing'} is none of {', '.join(PROTOCOLS)} (or all)"
+                f"--transports {text}: {name or 'nothing'} is not one of {', '.join(PROTOCOLS)} (or all)"
             )
     return tuple(name for name in PROTOCOLS if name in names)

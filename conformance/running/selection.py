@@ -94,7 +94,7 @@ def check_marks(items: Iterable[pytest.Item]) -> None:
             raise pytest.UsageError(f"{item.nodeid} names no requirement; mark it with @req")
         for name in ids:
             if name not in requirements():
-                raise pytest.UsageError(f"{item.nodeid} names {name}, which requirements.toml does not have")
+                raise pytest.UsageError(f"{item.nodeid} names {name}, which is not in requirements.toml")
 
 
 def left_out(config: pytest.Config, items: Iterable[pytest.Item]) -> list[pytest.Item]:
@@ -138,12 +138,12 @@ def check_number(judged: list[pytest.Item], profile: Profile | None) -> None:
         UsageError: There are too few.
     """
     if not judged:
-        raise UsageError("nothing is selected: no test of the suite fits all of what was asked for")
+        raise UsageError("nothing selected: no test of the suite matches all options")
     if profile is None:
         return
     count = sum(not profile.why_not(test_id(item), ids_of(item)) for item in judged)
     if count < profile.minimum:
         raise UsageError(
-            f"only {count} tests apply, and the profile {profile.name or 'of an unknown node'} asks for at least "
+            f"only {count} tests apply, and the profile {profile.name or 'of an unknown node'} requires at least "
             f"{profile.minimum}: are parts of the suite missing?"
         )

@@ -129,7 +129,7 @@ class Shown:
         if self._terminal is not None:
             self._terminal.ensure_newline()
             self._terminal.line(f"no node: {why}", red=True, bold=True)
-            self._terminal.line("all tests that are left are inconclusive", red=True)
+            self._terminal.line("all remaining tests are inconclusive", red=True)
 
     # The end ------------------------------------------------------------------------------------------
 
@@ -153,11 +153,11 @@ class Shown:
             out.line(f"n/a          {count:4d}  {reason}")
         if len(reasons) > MOST_REASONS:
             rest = sum(reasons.values()) - sum(count for _, count in reasons.most_common(MOST_REASONS))
-            out.line(f"n/a          {rest:4d}  for {len(reasons) - MOST_REASONS} other reasons: see the page")
+            out.line(f"n/a          {rest:4d}  for {len(reasons) - MOST_REASONS} other reasons, see the page")
         passive = Counter(row.outcome for row in facts.rows if row.test.startswith(PASSIVE))
         if passive:
             told = ", ".join(f"{passive[name]} {name}" for name in OUTCOMES if passive[name])
-            out.line(f"judged by looking at all that was seen: {told}")
+            out.line(f"judged passively from all recorded traffic: {told}")
         counts = Counter(row.outcome for row in facts.rows)
         out.line("outcomes: " + ", ".join(f"{counts[name]} {name}" for name in OUTCOMES if counts[name]))
         decided = ", ".join(f"{count} {name}" for name, count in facts.decided.items() if count)

@@ -224,7 +224,7 @@ class Recorder:
         found = propose(deviations_of(settings), [folder], releases=RELEASES, today=_today())
         out = beside(path, folder)
         found.write(out, path.name)
-        return f"{len(found)} proposed changes of deviations: {short(out)}"
+        return f"{len(found)} proposed changes to deviations: {short(out)}"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Sums the run up."""
@@ -248,7 +248,7 @@ def _today() -> dt.date:
 
 def _unwritable(error: Exception) -> str:
     why = error.strerror if isinstance(error, OSError) and error.strerror else error
-    return f"cannot write to the run folder: {why}; what was written so far is there"
+    return f"cannot write to the run folder: {why}; what was written so far is kept"
 
 
 def deviations_of(settings: Settings) -> Deviations:

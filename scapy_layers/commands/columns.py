@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyarrow import parquet
 
-NEEDED = "numpy and pyarrow are needed for this: pip install 'zenoh-harness[columns]'"
+NEEDED = "this needs numpy and pyarrow: pip install 'zenoh-harness[columns]'"
 
 ROWS = 1 << 17
 """Rows of a row group, about."""
@@ -43,35 +43,35 @@ def add(commands: Subparsers) -> None:
         commands,
         "columns",
         _columns,
-        summary="write what is in captures to Parquet files, a table for each kind of message",
-        description="Writes a folder for each table with a Parquet file for each capture in it, such as\n"
-        "DIR/put/capture.pcapng.parquet; a table without rows has its file as well. There is a table\n"
-        "for each kind of message, and connections, gaps, errors (what strict decoding refuses; a\n"
-        "capture that is damaged) and capture (what was counted). Rows of messages say packet, time,\n"
-        "connection, direction (forward: from the connection's source), which batch of the capture it\n"
-        "was, and where in it; a message stands in the one whose offset its column `within` names.\n"
-        "Streams are put together, compressed batches unpacked, and messages that came in fragments\n"
-        "are rows with their number in `pieces`. A million packets a second can be read on one core,\n"
-        "and memory does not grow with the capture. No file that exists is written to.\n\n"
-        "Exit status: 0 all read, 1 a capture is damaged (what is whole was written), 2 wrong use,\n"
-        "130 interrupted by Ctrl-C (of that capture nothing is left behind).",
+        summary="write captures to Parquet files, one table per kind of message",
+        description="Writes a folder per table, with one Parquet file per capture, such as\n"
+        "DIR/put/capture.pcapng.parquet, even if the table has no rows. There is a table for each kind\n"
+        "of message, and tables connections, gaps, errors (what strict decoding refuses; damaged\n"
+        "captures) and capture (counters). Message rows have the packet, time, connection, direction\n"
+        "(forward: from the connection's source), the number of the batch in the capture, and the\n"
+        "offset in it; `within` is the offset of the message that contains this one. Streams are\n"
+        "reassembled, compressed batches unpacked, and messages that came in fragments are single rows\n"
+        "with the number of fragments in `pieces`. One core reads about a million packets a second, and\n"
+        "memory use does not grow with the capture. Existing files are never overwritten.\n\n"
+        "Exit status: 0 all read, 1 a capture is damaged (the intact part was written), 2 wrong use,\n"
+        "130 interrupted by Ctrl-C (nothing is written for that capture).",
         examples=EXAMPLES,
     )
     add_sources(parser)
     parser.add_argument(
-        "--out", required=True, metavar="DIR", type=Path, help="folder to write to; made if it is not there"
+        "--out", required=True, metavar="DIR", type=Path, help="output folder; created if missing"
     )
     parser.add_argument(
         "--tables",
         metavar="NAMES",
         type=_listed,
-        help="tables to write, with commas between them (default: all)",
+        help="tables to write, comma-separated (default: all)",
     )
     parser.add_argument(
         "--columns",
         metavar="NAMES",
         type=_listed,
-        help="columns to write, as table.column; of tables that are not named here, all",
+        help="columns to write, as table.column; tables not named here get all columns",
     )
 
 
@@ -125,10 +125,10 @@ def _check_names(folders: list[_Files]) -> None:
     names = [files.name for files in folders]
     for name in names:
         if names.count(name) > 1:
-            raise WrongUseError(f"two captures are called {name}: give each a folder of its own with --out")
+            raise WrongUseError(f"two captures are named {name}: write each to its own folder with --out")
     for files in folders:
         if there := files.there():
-            raise WrongUseError(f"{there} exists already; --out names another folder")
+            raise WrongUseError(f"{there} already exists; choose another folder with --out")
 
 
 def _convert(source: Source, files: _Files, columns: Mapping[str, Collection[str]]) -> None:
@@ -172,7 +172,7 @@ def _convert(source: Source, files: _Files, columns: Mapping[str, Collection[str
     )
     if packets and summary["other_packets"] == packets:
         screen.complain(
-            f"{source.name}: none of the packets is TCP or UDP over Ethernet, Linux cooked, loopback or raw IP"
+            f"{source.name}: no packets are TCP or UDP over Ethernet, Linux cooked, loopback or raw IP"
         )
     if summary["damage"]:
         sources.fail(f"{source.name}: {summary['damage']}", REFUSED)
@@ -182,7 +182,7 @@ def _opened(source: Source) -> tuple[Path | BinaryIO, int | None]:
     """Returns what to read, and its bytes if that is known."""
     if source.given == STANDARD_INPUT:
         if sys.stdin is None:
-            raise WrongUseError("there is no standard input to read from")
+            raise WrongUseError("no standard input to read from")
         return sys.stdin.buffer, None
     path = Path(source.given)
     if path.is_dir():

@@ -47,4 +47,4 @@ def keyexpr(text: str) -> str:
     try:
         return canonical(text)
     except BadValue as error:
-        raise argparse.ArgumentTypeError(f"no key expression: {error.found}") from None
+        raise argparse.ArgumentTypeError(f"not a key expression: {error.found}") from None

@@ -37,18 +37,18 @@ def add(commands: Subparsers) -> None:
         commands,
         "export",
         _export,
-        summary="write payloads to files, and a list of what is in which",
-        description="Writes the payload of each value, query, reply and error to a file of its own in DIR, named by\n"
-        "its place among them, its key and its encoding, such as 000017-camera_front.jpg. The list\n"
-        f"{MANIFEST} there has a JSON line for each file: that of `samples`, with `file` and `size` in place\n"
-        "of `payload`. Whatever a key says, nothing outside of DIR is written, and no file that exists.\n\n"
-        "Exit status: 0 all read, 1 a capture is damaged (what is whole was written), 2 wrong use.",
+        summary="write payloads to files, with a list of what is in each",
+        description="Writes the payload of each value, query, reply and error to its own file in DIR, named by\n"
+        f"sequence number, key and encoding, such as 000017-camera_front.jpg. {MANIFEST} in DIR has one\n"
+        "JSON line per file: the same as from `samples`, with `file` and `size` instead of `payload`.\n"
+        "Whatever the keys are, nothing outside DIR is written, and no existing file is overwritten.\n\n"
+        "Exit status: 0 all read, 1 a capture is damaged (the intact part was written), 2 wrong use.",
         examples=EXAMPLES,
     )
     add_sources(parser)
     add_filters(parser)
     parser.add_argument(
-        "--out", required=True, metavar="DIR", type=Path, help="folder to write to; made if it is not there"
+        "--out", required=True, metavar="DIR", type=Path, help="output folder; created if missing"
     )
 
 
@@ -96,8 +96,8 @@ def _manifest(folder: Path) -> TextIO:
         folder.mkdir(parents=True, exist_ok=True)
         return (folder / MANIFEST).open("x", encoding="utf-8")
     except FileExistsError:
-        what = "has an export already" if folder.is_dir() else "is no folder"
-        raise WrongUseError(f"{folder} {what}; --out names another one") from None
+        what = "already contains an export" if folder.is_dir() else "is not a folder"
+        raise WrongUseError(f"{folder} {what}; choose another folder with --out") from None
     except OSError as error:
         raise WrongUseError(f"{folder}: {error.strerror}") from None
 
@@ -112,7 +112,7 @@ def _write(folder: Path, number: int, event: Content, listed: TextIO) -> None:
         # A disk that files fill must not be full when it comes to their list.
         listed.flush()
     except OSError as error:
-        raise WrongUseError(f"{folder}: {error.strerror}, behind {number - 1:,} payloads") from None
+        raise WrongUseError(f"{folder}: {error.strerror}, after {number - 1:,} payloads") from None
 
 
 def _new_file(folder: Path, stem: str, suffix: str, payload: bytes) -> str:

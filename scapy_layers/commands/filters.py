@@ -22,7 +22,7 @@ NS = 1_000_000_000
 def add_filters(parser: argparse.ArgumentParser) -> None:
     """Adds the options; ``Filters.of`` reads them."""
     group = parser.add_argument_group(
-        "filters", "Several different ones must all be met; of the same one given twice, either."
+        "filters", "Different options must all match; if one is repeated, any of its values may."
     )
     group.add_argument(
         "-m",
@@ -39,7 +39,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEYEXPR",
-        help="key expression that the full key intersects: demo/**",
+        help="key expression that must intersect the full key: demo/**",
     )
     group.add_argument(
         "-z",
@@ -47,7 +47,7 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="ZID",
-        help="ZenohID of either end, or how it begins",
+        help="ZenohID of either end, or its first digits",
     )
     group.add_argument(
         "-l",
@@ -55,15 +55,15 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="LINK",
-        help="address, port, or both of either end: 192.0.2.1, 7447, 192.0.2.1:7447, [::1]:7447",
+        help="address, port, or both, of either end: 192.0.2.1, 7447, 192.0.2.1:7447, [::1]:7447",
     )
     group.add_argument(
         "--after",
         metavar="TIME",
-        help="seconds since the first packet, or ISO 8601 time (UTC unless it says)",
+        help="seconds since the first packet, or an ISO 8601 time (UTC if it has no offset)",
     )
-    group.add_argument("--before", metavar="TIME", help="as --after")
-    group.add_argument("--remarks", action="store_true", help="only what something is wrong with")
+    group.add_argument("--before", metavar="TIME", help="same format as --after")
+    group.add_argument("--remarks", action="store_true", help="only messages with remarks")
 
 
 @dataclass(slots=True)
@@ -196,7 +196,7 @@ def _name(text: str) -> str:
     plain = {re.sub(r"\W|_", "", name).lower(): name for name in known}
     found = plain.get(re.sub(r"\W|_", "", text).lower())
     if found is None:
-        raise WrongUseError(f"no message is called {text!r}; `zenoh-dissect messages` lists all")
+        raise WrongUseError(f"no message is named {text!r}; `zenoh-dissect messages` lists all")
     return found
 
 
@@ -207,7 +207,7 @@ def _key(text: str) -> str:
     try:
         return canonical(text)
     except BadValue as error:
-        raise WrongUseError(f"--key {text!r} is no key expression: {error.found}") from None
+        raise WrongUseError(f"--key {text!r} is not a key expression: {error.found}") from None
 
 
 def _zid(text: str) -> str:
@@ -230,7 +230,7 @@ def _end(text: str) -> Callable[[Way], bool]:
     else:
         address, port = text, None
     if port is not None and not 0 < int(port) <= 0xFFFF:
-        raise WrongUseError(f"--link {text!r}: {port} is no port")
+        raise WrongUseError(f"--link {text!r}: {port} is not a port")
     if address:
         address = _address(address, text)
 
@@ -249,7 +249,7 @@ def _address(text: str, given: str) -> str:
     try:
         return str(ip_address(text))
     except ValueError:
-        raise WrongUseError(f"--link {given!r} is no address, port, or address:port") from None
+        raise WrongUseError(f"--link {given!r} is not an address, port, or address:port") from None
 
 
 def _moment(option: str, text: str | None) -> Callable[[int], int] | None:
@@ -259,7 +259,7 @@ def _moment(option: str, text: str | None) -> Callable[[int], int] | None:
     try:
         seconds = float(text)
         if not abs(seconds) < 1 << 40:
-            raise WrongUseError(f"{option} {text!r} is no number of seconds")
+            raise WrongUseError(f"{option} {text!r} is not a number of seconds")
         offset = round(seconds * NS)
     except ValueError:
         stamp = _stamp(option, text)

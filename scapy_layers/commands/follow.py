@@ -44,11 +44,11 @@ def add(commands: Subparsers) -> None:
         "follow",
         _follow,
         summary="show what happens to a key: values, deletions, queries, replies",
-        description="Shows a line for each value, deletion, query, reply and liveliness token whose key the key\n"
-        "expression KEY intersects: packet, time (UTC), who sent it to whom (the begin of their ZenohIDs),\n"
-        "what it is, its key, its encoding, its payload. Payloads are shown as their encoding says, text and\n"
-        "JSON as such, binary ones in hexadecimal; those of no known encoding as text if they are printable.\n\n"
-        "Exit status: 0 all read, 1 a capture is damaged (what is whole was shown), 2 wrong use.",
+        description="Shows one line per value, deletion, query, reply and liveliness token whose key intersects the\n"
+        "key expression KEY: packet, time (UTC), sender and receiver (first digits of their ZenohIDs),\n"
+        "kind, key, encoding, payload. Payloads are shown according to their encoding: text and JSON as\n"
+        "is, binary in hexadecimal; with an unknown encoding, as text if printable.\n\n"
+        "Exit status: 0 all read, 1 a capture is damaged (the intact part was shown), 2 wrong use.",
         examples=EXAMPLES,
     )
     parser.add_argument(
@@ -57,14 +57,14 @@ def add(commands: Subparsers) -> None:
     add_sources(parser)
     add_filters(parser)
     parser.add_argument(
-        "--all", action="store_true", help="show declarations, interests and final replies, too"
+        "--all", action="store_true", help="also show declarations, interests and final replies"
     )
     parser.add_argument(
         "--width",
         type=at_least(0),
         default=WIDTH,
         metavar="N",
-        help="characters of a payload, 0 for all of it (default: %(default)s)",
+        help="characters to show of each payload, 0 for all (default: %(default)s)",
     )
 
 
@@ -127,7 +127,7 @@ def _payload(event: object, width: int) -> str:
     if event.shared:
         return f"{sum(piece.size for piece in event.shared)} bytes in shared memory"
     if event.payload is None:
-        return "a payload that could not be read"
+        return "unreadable payload"
     return shown(event.payload, event.encoding_name or "", width)
 
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 FORMS = ("stream", "lowlatency", "batch", "transport", "network", "scouting")
 
 EXAMPLES = """\
-what --as says of the bytes:
-  stream      batches behind their 2-byte lengths, as TCP carries them
-  lowlatency  messages behind 4-byte lengths, as a low-latency session carries them after OPEN
-  batch       transport messages back to back: a batch without its length, or a datagram of a session
+values of --as:
+  stream      batches after their 2-byte lengths, as on TCP
+  lowlatency  messages after 4-byte lengths, as in a low-latency session after OPEN
+  batch       consecutive transport messages: a batch without its length, or a datagram of a session
   transport   one transport message
   network     one network message
-  scouting    a datagram of scouting: SCOUT or HELLO
+  scouting    a scouting datagram: SCOUT or HELLO
 
 examples:
   zenoh-dissect hex 25 00 3d 0001 61 01 02 6869         a FRAME with a PUSH
@@ -43,10 +43,10 @@ def add(commands: Subparsers) -> None:
         "hex",
         _hex,
         summary="decode hexadecimal digits and show each message",
-        description="Shows the messages that some bytes hold. Bytes that a decoder has to refuse are shown as far as\n"
-        "they can be read, and one line says where and why. With - as BYTES, each line of standard input\n"
-        "is KIND HEX (a value of --as, then digits), and the answer to each is one JSON object with `ok`\n"
-        "and `messages`, or `error`, `offset` and `field`.\n\n"
+        description="Shows the messages in the given bytes. If a decoder must refuse them, they are shown up to that\n"
+        "point, and one line says where and why. With - as BYTES, each line of standard input is KIND HEX\n"
+        "(a value of --as, then digits), and each answer is one JSON object with `ok` and `messages`, or\n"
+        "`error`, `offset` and `field`.\n\n"
         "Exit status: 0 accepted, 1 refused (with -: any line refused), 2 wrong use.",
         examples=EXAMPLES,
     )
@@ -54,8 +54,8 @@ def add(commands: Subparsers) -> None:
         "digits",
         nargs="*",
         metavar="BYTES",
-        help="hexadecimal digits; spaces, colons, commas and 0x do not matter; standard input when none are "
-        "given; - for lines (see above)",
+        help="hexadecimal digits; spaces, colons, commas and 0x are ignored; default: standard input; "
+        "- for lines (see above)",
     )
     parser.add_argument(
         "--as", dest="form", choices=FORMS, default="batch", help="what the bytes are (default: %(default)s)"
@@ -65,7 +65,7 @@ def add(commands: Subparsers) -> None:
         "--format",
         choices=("tree", "json"),
         default="tree",
-        help="how to show them (default: %(default)s)",
+        help="output format (default: %(default)s)",
     )
 
 
@@ -86,7 +86,7 @@ def _hex(arguments: argparse.Namespace) -> int:
 
 def _lines() -> Iterable[str]:
     if sys.stdin is None:
-        raise WrongUseError("there is no standard input to read lines from")
+        raise WrongUseError("no standard input to read lines from")
     return (line.decode("ascii", "backslashreplace") for line in sys.stdin.buffer)
 
 
@@ -97,7 +97,7 @@ def _answer(line: str) -> int:
     kind, _, digits = line.strip().partition(" ")
     try:
         if kind not in FORMS:
-            raise WrongUseError(f"{kind!r} is none of {', '.join(FORMS)}")
+            raise WrongUseError(f"{kind!r} is not one of {', '.join(FORMS)}")
         data = _judged(Form(kind), _bytes_of(digits, empty=True))
     except WrongUseError as error:
         data = {"ok": False, "error": str(error), "offset": None, "field": None}
@@ -124,7 +124,7 @@ def _bytes_of(text: str, *, empty: bool = False) -> bytes:
         raise WrongUseError("no bytes given")
     wrong = re.search(r"[^0-9a-fA-F]", digits)
     if wrong:
-        raise WrongUseError(f"{wrong[0]!r} is no hexadecimal digit")
+        raise WrongUseError(f"{wrong[0]!r} is not a hexadecimal digit")
     if len(digits) % 2:
         raise WrongUseError(f"{len(digits)} hexadecimal digits do not make whole bytes")
     return bytes.fromhex(digits)

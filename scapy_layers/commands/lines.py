@@ -88,7 +88,7 @@ def _zids(heard: Heard) -> str:
 def _lost(gap: Gap) -> str:
     missing = "an unknown number of bytes" if gap.missing is None else f"{gap.missing} bytes"
     lost = f"{missing} lost" if gap.missing != 0 else "nothing lost"
-    skipped = f", {gap.skipped} bytes passed over" if gap.skipped else ""
+    skipped = f", {gap.skipped} bytes skipped" if gap.skipped else ""
     return f"GAP {lost}{skipped}: {gap.why}"
 
 
@@ -130,7 +130,7 @@ def _shown(layer: Layer) -> Iterator[Piece | str]:
     if show is not None and not layer.partial:
         yield from show(layer)
     elif layer.partial:
-        yield Piece("not readable to its end", Colour.NOTE)
+        yield Piece("not completely readable", Colour.NOTE)
     if layer.fields.get("Z"):
         yield from _unknown(layer)
     body = layer.fields.get("body")

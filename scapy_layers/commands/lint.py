@@ -32,13 +32,13 @@ def add(commands: Subparsers) -> None:
         commands,
         "lint",
         _lint,
-        summary="list the requirements that the traffic of a capture breaks",
-        description="Judges every message of a capture by the requirements that a passive reader can judge, and shows\n"
-        "a line for each one that is broken: packet, severity, requirement, who broke it, what was seen.\n\n"
+        summary="list the requirements that the traffic in a capture breaks",
+        description="Checks every message of a capture against the requirements that can be judged passively, and\n"
+        "shows one line per violation: packet, severity, requirement, who broke it, what was seen.\n\n"
         "must       a MUST, MUST NOT or plain statement of the specification is broken\n"
         "should     a SHOULD is broken\n"
-        "deviation  broken in a way that is known of released nodes: nothing new\n\n"
-        "Nothing is said about what was not captured: after a loss, rules that depend on it are silent.\n"
+        "deviation  broken in a way already known from released nodes\n\n"
+        "What was not captured is not judged: after a loss, rules that depend on it report nothing.\n"
         "Exit status: 0 nothing of severity must, 1 something is or a capture is damaged, 2 wrong use.",
         examples=EXAMPLES,
     )
@@ -49,19 +49,21 @@ def add(commands: Subparsers) -> None:
     parser.add_argument(
         "-f", "--format", choices=("text", "jsonl"), default="text", help="jsonl: docs/formats.md"
     )
-    parser.add_argument("--rules", action="store_true", help="list what is judged, and stop")
+    parser.add_argument("--rules", action="store_true", help="list the rules and exit")
     parser.add_argument(
         "--only",
         action="append",
         default=[],
         metavar="ID",
-        help="only requirements whose id begins so, with or without ZN-: INIT, ZN-FIN-004",
+        help="only requirements whose id starts with this, with or without ZN-: INIT, ZN-FIN-004",
     )
     parser.add_argument(
-        "--strict", action="store_true", help="known deviations and SHOULDs make the exit status 1, too"
+        "--strict", action="store_true", help="also exit with 1 for known deviations and broken SHOULDs"
     )
     parser.add_argument(
-        "--all", action="store_true", help=f"show every finding, not {MOST} of a kind (jsonl always does)"
+        "--all",
+        action="store_true",
+        help=f"show every finding, not just {MOST} of each kind (jsonl always does)",
     )
 
 
@@ -71,7 +73,7 @@ def _lint(arguments: argparse.Namespace) -> int:
 
     for one in arguments.only:
         if not any(_wanted(rule.ids, [one]) for rule in RULES):
-            raise WrongUseError(f"no rule is about {one!r}; `zenoh-dissect lint --rules` lists all")
+            raise WrongUseError(f"no rule matches {one!r}; `zenoh-dissect lint --rules` lists all")
     screen = Screen(arguments)
     if arguments.rules:
         _list(screen, arguments.format, arguments.only)
@@ -150,7 +152,7 @@ def _judge(source: Source, screen: Screen, arguments: argparse.Namespace, *, sev
             colour = Colour.OK if not count[Severity.MUST] else Colour.WRONG
             screen.line(Piece(said or "nothing broken", colour))
         else:
-            screen.line("no Zenoh message to judge")
+            screen.line("no Zenoh messages to judge")
     return bool(sum(count.values()) if arguments.strict else count[Severity.MUST])
 
 
@@ -182,7 +184,7 @@ def _line(finding: Finding) -> Iterator[Piece]:
         yield Piece(" ")
         yield Piece(finding.keyexpr[:80], Colour.KEY)
     yield Piece(f"{': ' if finding.path else ''}{finding.text}", colour)
-    yield Piece(f" ({finding.rule.text}{f'; known of {finding.known}' if finding.known else ''})", Colour.DIM)
+    yield Piece(f" ({finding.rule.text}{f'; known in {finding.known}' if finding.known else ''})", Colour.DIM)
 
 
 def _object(finding: Finding) -> dict[str, Any]:

@@ -30,7 +30,7 @@ examples:
   sudo zenoh-dissect live -i eth0 --port 7447 --port 7446 --key 'demo/**'
   sudo zenoh-dissect live -i lo --duration 10 --format jsonl > messages.jsonl
 
-Links are understood from their beginning: start before the nodes do.
+Start it before the nodes, so that it sees links from their beginning.
 """
 
 
@@ -40,10 +40,10 @@ def add(commands: Subparsers) -> None:
         commands,
         "live",
         _live,
-        summary="show the messages on an interface as they come",
-        description="Captures on an interface and shows what `read` shows of a file, message by message. Capturing\n"
-        "needs rights: root, or CAP_NET_RAW. Ends with Ctrl-C, or as --count and --duration say.\n\n"
-        "Exit status: 0 done, 2 wrong use, not permitted included.",
+        summary="show the messages on an interface as they arrive",
+        description="Captures on an interface and shows each message as `read` does for a file. Capturing needs\n"
+        "root or CAP_NET_RAW. Stops on Ctrl-C, or after --count or --duration.\n\n"
+        "Exit status: 0 done, 2 wrong use or no permission.",
         examples=EXAMPLES,
     )
     parser.add_argument("-i", "--interface", metavar="IFACE", required=True, help="such as lo or eth0")
@@ -54,10 +54,10 @@ def add(commands: Subparsers) -> None:
         default=[],
         type=_port,
         metavar="PORT",
-        help="only packets of this port (default: all; Zenoh is told from other traffic by its bytes)",
+        help="only packets of this port (default: all; Zenoh is recognized by its bytes)",
     )
     parser.add_argument(
-        "-d", "--duration", type=_seconds, metavar="SECONDS", help="stop after so many seconds"
+        "-d", "--duration", type=_seconds, metavar="SECONDS", help="stop after this many seconds"
     )
     add_filters(parser)
     add_shown(parser)
@@ -66,7 +66,7 @@ def add(commands: Subparsers) -> None:
 
 def _port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 0xFFFF:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
     return int(text)
 
 
@@ -74,7 +74,7 @@ def _seconds(text: str) -> float:
     with suppress(ValueError):
         if 0 < (seconds := float(text)) < float("inf"):
             return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
 
 
 def _live(arguments: argparse.Namespace) -> int:
@@ -112,7 +112,7 @@ def _live(arguments: argparse.Namespace) -> int:
         )
     except PermissionError:
         raise WrongUseError(
-            f"no permission to capture on {arguments.interface}: run it as root, or give the interpreter CAP_NET_RAW"
+            f"no permission to capture on {arguments.interface}: run as root, or give the interpreter CAP_NET_RAW"
         ) from None
     except (OSError, ValueError) as error:
         said = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -121,7 +121,7 @@ def _live(arguments: argparse.Namespace) -> int:
         show(packet)
     if lost := listening.lost():
         screen.complain(
-            f"{lost} packets came faster than they are shown, and were lost: "
+            f"{lost} packets arrived faster than they are shown, and were lost: "
             "capture to a file (`tcpdump -w FILE`, `dumpcap -w FILE`), and read that"
         )
     return 0

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 examples:
-  zenoh-dissect messages           every message with its id
-  zenoh-dissect messages init      the bytes of INIT, as the specification draws them, and its extensions
+  zenoh-dissect messages           all messages with their ids
+  zenoh-dissect messages init      the layout of INIT as the specification draws it, and its extensions
 """
 
 
@@ -26,8 +26,8 @@ def add(commands: Subparsers) -> None:
         commands,
         "messages",
         _messages,
-        summary="list all messages, or draw one",
-        description="Lists all messages with their ids, or draws the bytes of one and its extensions.",
+        summary="list all messages, or show the layout of one",
+        description="Lists all messages with their ids, or shows the byte layout of one and its extensions.",
         examples=EXAMPLES,
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="name in the specification, in any case")
@@ -44,7 +44,7 @@ def _messages(arguments: argparse.Namespace) -> int:
     wanted = arguments.name.lower()
     found = [cls for cls in MESSAGES if wanted in {cls.shape().name.lower(), cls.__name__.lower()}]
     if not found:
-        raise WrongUseError(f"no message is called {arguments.name!r}; `zenoh-dissect messages` lists all")
+        raise WrongUseError(f"no message is named {arguments.name!r}; `zenoh-dissect messages` lists all")
     print("\n\n".join("\n".join(_drawing(cls)) for cls in found))
     return 0
 

@@ -22,7 +22,7 @@ EXAMPLES = """\
 examples:
   zenoh-dissect read capture.pcapng
   zenoh-dissect read capture.pcapng --message put --key 'demo/**' --after 2.5
-  zenoh-dissect read capture.pcapng --remarks                 only what something is wrong with
+  zenoh-dissect read capture.pcapng --remarks                 only messages with remarks
   zenoh-dissect read capture.pcapng -m init_syn --format tree  every field of the first messages
   zenoh-dissect read capture.pcapng --format jsonl | jq -c '[.packet, .path, .keyexpr]'
   tcpdump -i lo -U -w - port 7447 | zenoh-dissect read -
@@ -38,19 +38,19 @@ def add(commands: Subparsers) -> None:
         commands,
         "read",
         _read,
-        summary="show the messages of a capture, one a line",
-        description="Shows every Zenoh message of a capture: packet number, seconds since the first packet, who sends\n"
-        "to whom, the message with what carries it, its full key, its payload, and in [brackets] what is\n"
-        "wrong with it. A FRAME has a line of its own only where it carries nothing, where something is\n"
-        "wrong with it, or with --message frame. What is missing of a stream is a line, too.\n\n"
-        "Exit status: 0 all read, 1 a capture is damaged (what is whole was shown), 2 wrong use.",
+        summary="show the messages of a capture, one per line",
+        description="Shows every Zenoh message of a capture: packet number, seconds since the first packet, sender and\n"
+        "receiver, the message and what carries it, its full key, its payload, and in [brackets] what is\n"
+        "wrong with it. A FRAME gets its own line only if it is empty, if something is wrong with it, or\n"
+        "with --message frame. Gaps in a stream also get a line.\n\n"
+        "Exit status: 0 all read, 1 a capture is damaged (the intact part was shown), 2 wrong use.",
         examples=EXAMPLES,
     )
     add_sources(parser)
     add_filters(parser)
     add_shown(parser)
     parser.add_argument(
-        "-v", "--verbose", action="store_true", help="list at the end what in a capture is not Zenoh"
+        "-v", "--verbose", action="store_true", help="list at the end the traffic that is not Zenoh"
     )
 
 
@@ -61,14 +61,14 @@ def add_shown(parser: argparse.ArgumentParser) -> None:
         "--format",
         choices=FORMATS,
         default="text",
-        help="text: a line a message (default); tree: every field; jsonl: a JSON object a line "
+        help="text: one line per message (default); tree: every field; jsonl: one JSON object per line "
         "(docs/formats.md)",
     )
     parser.add_argument(
         "-n", "--count", type=at_least(1), metavar="N", help="stop after N messages of each capture"
     )
     parser.add_argument(
-        "--zids", action="store_true", help="show who sends to whom by ZenohID, not by address"
+        "--zids", action="store_true", help="show sender and receiver by ZenohID, not by address"
     )
 
 
@@ -103,7 +103,7 @@ def _read_one(source: Source, view: View, screen: Screen, *, verbose: bool) -> N
         for text in foreign.told():
             view.note(text)
     elif silent and not source.sources.status:
-        screen.complain(f"{source.name}: no Zenoh message in it; --verbose lists what is")
+        screen.complain(f"{source.name}: no Zenoh messages; --verbose lists other traffic")
 
 
 class View:
@@ -206,7 +206,7 @@ def _context(heard: Heard) -> Iterator[str]:
     if exchange is not None:
         ended = "" if exchange.ended is None else f", ended by packet {exchange.ended}"
         yield (
-            f"{exchange.kind:<11} {exchange.id}, begun by packet {exchange.asked}, "
+            f"{exchange.kind:<11} {exchange.id}, started by packet {exchange.asked}, "
             f"{exchange.answered} answers{ended}"
         )
     if heard.interest is not None and heard.interest is not exchange:
@@ -253,4 +253,4 @@ class Foreign:
                 count = f"{packets} packets" if packets != 1 else "1 packet"
                 yield f"not Zenoh: {'tcp' if tcp else 'udp'} {' - '.join(sorted(ends))}, {count} with data"
         if self._more:
-            yield f"not looked at: {self._more} packets of further pairs of endpoints"
+            yield f"not looked at: {self._more} packets between other endpoints"

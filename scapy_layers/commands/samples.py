@@ -46,13 +46,13 @@ def add(commands: Subparsers) -> None:
         commands,
         "samples",
         _samples,
-        summary="print what travelled as JSON lines: values, queries, replies, declarations",
-        description="Prints one JSON object a line for each event in a capture: values that were put, deletions,\n"
-        "queries, replies, declarations, interests, scouting; with full keys, payloads in hexadecimal,\n"
-        "and the ZenohIDs of both ends. docs/formats.md describes every field; of several captures each line\n"
-        "has `file`, too. What a router forwards is an event on each link that was captured; what receivers\n"
-        "drop is none.\n\n"
-        "Exit status: 0 all read, 1 a capture is damaged (what is whole was printed), 2 wrong use.",
+        summary="print values, queries, replies and declarations as JSON lines",
+        description="Prints one JSON object per line for each event in a capture: values put, deletions, queries,\n"
+        "replies, declarations, interests, scouting; with full keys, payloads in hexadecimal, and the\n"
+        "ZenohIDs of both ends. docs/formats.md describes every field; with several captures each line\n"
+        "also has `file`. What a router forwards is an event on each captured link; what receivers drop\n"
+        "is not an event.\n\n"
+        "Exit status: 0 all read, 1 a capture is damaged (the intact part was printed), 2 wrong use.",
         examples=EXAMPLES,
     )
     add_sources(parser)
@@ -63,7 +63,7 @@ def add(commands: Subparsers) -> None:
         action="append",
         choices=EVENTS,
         metavar="EVENT",
-        help="only this event, and others given the same way: " + ", ".join(EVENTS),
+        help="only this event; may be repeated: " + ", ".join(EVENTS),
     )
 
 

@@ -86,8 +86,8 @@ class Source:
         for link, count in decoder.unknown.items():
             # Beside others it is foreign traffic; alone it means that nothing of the capture was read.
             self.sources.fail(
-                f"{self.name}: packets left alone: {count:,}, of link type {link}; "
-                "Ethernet, Linux cooked, loopback and raw IP are read",
+                f"{self.name}: packets skipped: {count:,}, of link type {link}; "
+                "only Ethernet, Linux cooked, loopback and raw IP are read",
                 WRONG_USE if silent else 0,
             )
 
@@ -141,7 +141,7 @@ def _open(given: str) -> tuple[Path | BinaryIO, int | None]:
     """Returns what to read, and its bytes if that is known."""
     if given == STANDARD_INPUT:
         if sys.stdin is None:
-            raise WrongUseError("there is no standard input to read from")
+            raise WrongUseError("no standard input to read from")
         return sys.stdin.buffer, None
     path = Path(given)
     if path.is_dir():

@@ -30,7 +30,7 @@ examples:
   zenoh-dissect stats capture.pcapng
   zenoh-dissect stats capture.pcapng --top 50
   zenoh-dissect stats *.pcap.gz --format json | jq .counts
-  tcpdump -i lo -w - port 7447 | zenoh-dissect stats -       what was captured until Ctrl-C
+  tcpdump -i lo -w - port 7447 | zenoh-dissect stats -       counts until Ctrl-C
 """
 
 
@@ -40,12 +40,12 @@ def add(commands: Subparsers) -> None:
         commands,
         "stats",
         _stats,
-        summary="count messages, keys, nodes, and how fast queries are answered",
-        description="Counts what is in captures: messages by the name that the specification gives them, links,\n"
-        "sessions, nodes, keys with their rates and bytes, how long requests took, what is missing, and\n"
-        "what is wrong. What a router forwards counts on each link that was captured. Of long tables the\n"
-        "rows that count most are shown, and how much is left out. docs/formats.md describes the JSON.\n\n"
-        "Exit status: 0 all read, 1 a capture is damaged (what is whole was counted), 2 wrong use,\n"
+        summary="count messages, keys and nodes, and time the answers to queries",
+        description="Counts what is in captures: messages by their name in the specification, links, sessions, nodes,\n"
+        "keys with their rates and bytes, how long requests took, what is missing, and what is wrong.\n"
+        "What a router forwards is counted on each captured link. Long tables show the top rows and how\n"
+        "much is left out. docs/formats.md describes the JSON.\n\n"
+        "Exit status: 0 all read, 1 a capture is damaged (the intact part was counted), 2 wrong use,\n"
         "130 interrupted by Ctrl-C (what was read by then is shown).",
         examples=EXAMPLES,
     )
@@ -55,7 +55,7 @@ def add(commands: Subparsers) -> None:
         "--format",
         choices=("text", "json"),
         default="text",
-        help="how to show it (default: %(default)s)",
+        help="output format (default: %(default)s)",
     )
     parser.add_argument(
         "--top", type=at_least(0), metavar="N", help="rows of each table (default: 10 as text, 100 as JSON)"
@@ -102,7 +102,7 @@ def _text(data: dict[str, Any]) -> Iterator[str]:
         f"with {_bytes(data['payload_bytes'])}"
     )
     if not data["counts"]:
-        yield "no Zenoh in it that can be read"
+        yield "no readable Zenoh messages"
     yield from _counts(data["counts"])
     yield from _table(
         data["zids"],
@@ -113,7 +113,7 @@ def _text(data: dict[str, Any]) -> Iterator[str]:
     yield from _table(
         data["sessions"],
         "sessions",
-        ("", "between", "links", "with", ">messages", ">lasted"),
+        ("", "between", "links", "with", ">messages", ">duration"),
         lambda row: (
             _number(row["session"], row, data),
             " and ".join(zid or "?" for zid in row["zids"])
@@ -128,7 +128,7 @@ def _text(data: dict[str, Any]) -> Iterator[str]:
     yield from _table(
         data["links"],
         "links",
-        ("", "", "first", "second", ">messages", ">lasted"),
+        ("", "", "first", "second", ">messages", ">duration"),
         lambda row: (
             _number(row["link"], row, data),
             row["protocol"],
@@ -153,23 +153,23 @@ def _text(data: dict[str, Any]) -> Iterator[str]:
     if data["disordered_links"]:
         yield ""
         yield (
-            f"captured out of order: {data['disordered_links']:,} links; where an answer stands in front of what it"
-            " answers, neither is known to belong to the other, and keys may be unknown"
+            f"captured out of order: {data['disordered_links']:,} links; answers that come before what they"
+            " answer cannot be matched, and keys may be unknown"
         )
     gaps = data["gaps"]
     if gaps["count"]:
         yield ""
         unknown = f", {gaps['of_unknown_size']} of unknown size" if gaps["of_unknown_size"] else ""
-        yield f"gaps: {gaps['count']}{unknown}; {gaps['missing_bytes']:,} bytes missing, {gaps['skipped_bytes']:,} passed over"
+        yield f"gaps: {gaps['count']}{unknown}; {gaps['missing_bytes']:,} bytes missing, {gaps['skipped_bytes']:,} skipped"
         yield from (f"  {number:>7}  {why}" for why, number in gaps["reasons"].items())
     if data["unread_bytes"]:
         yield ""
-        yield f"{data['unread_bytes']:,} bytes of batches belong to no message"
+        yield f"{data['unread_bytes']:,} bytes of batches are not part of any message"
     forgotten = {what: number for what, number in data["forgotten"].items() if number}
     if forgotten:
         yield ""
         told = ", ".join(f"{number:,} {what}" for what, number in forgotten.items())
-        yield f"too much to remember: {told} were forgotten, what refers to them may be incomplete"
+        yield f"memory limit reached: {told} were dropped, what refers to them may be incomplete"
     if data["remarks"]:
         yield ""
         yield "remarks"
@@ -177,7 +177,7 @@ def _text(data: dict[str, Any]) -> Iterator[str]:
             (row["count"], kind, f"packet {_number(row['packet'], row, data, '')}", row["text"])
             for kind, row in data["remarks"].items()
         ]
-        yield from _aligned(("", "", "first in", "where it is"), rows)
+        yield from _aligned(("", "", "first in", "location"), rows)
 
 
 def _number(number: int, row: dict[str, Any], data: dict[str, Any], mark: str = "#") -> str:
@@ -210,7 +210,7 @@ def _requests(data: dict[str, Any]) -> Iterator[str]:
         return
     yield ""
     strays = data["finals_without_request"]
-    without = f", {strays} ends of queries that were not captured" if strays else ""
+    without = f", {strays} final replies to queries that were not captured" if strays else ""
     yield f"queries: {data['sent']:,}, {data['unanswered']:,} without end{without}"
     for name, what in (("to_first_reply", "first reply after"), ("to_final", "end after")):
         spread = data[name]

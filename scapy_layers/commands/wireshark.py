@@ -51,16 +51,16 @@ def add(commands: Subparsers) -> None:
         commands,
         "wireshark",
         _act,
-        summary="install the dissector for Wireshark, or say where it is",
-        description="Puts the dissector for Wireshark into its folder of personal Lua plugins, and a profile with\n"
-        "columns, colours and filter buttons for Zenoh into that of its settings; takes both away again;\n"
-        "or says where the dissector is, for tshark -X lua_script:PATH. Files that came from somewhere\n"
-        "else, or were changed since, are not touched without --force.\n\n"
-        "Exit status: 0 done, 1 something was left as it is, 2 wrong use.",
+        summary="install the Wireshark dissector, or print its path",
+        description="Installs the dissector into Wireshark's folder of personal Lua plugins, and a profile with\n"
+        "columns, colours and filter buttons for Zenoh into its settings; removes both again; or prints\n"
+        "the path of the dissector, for tshark -X lua_script:PATH. Files that it did not install, or that\n"
+        "were changed since, are not touched without --force.\n\n"
+        "Exit status: 0 done, 1 something was left unchanged, 2 wrong use.",
         examples=EXAMPLES,
     )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
-    install = actions.add_parser("install", help="write the dissector and the profile, or renew them")
+    install = actions.add_parser("install", help="install or update the dissector and the profile")
     install.set_defaults(action=_install)
     remove = actions.add_parser("remove", help="remove what install wrote")
     remove.set_defaults(action=_remove)
@@ -69,17 +69,19 @@ def add(commands: Subparsers) -> None:
             "--dir",
             type=Path,
             metavar="DIR",
-            help="folder of plugins (default: the one of this user, as tshark says)",
+            help="plugin folder (default: your personal one, as reported by tshark)",
         )
         action.add_argument(
             "--profile",
             action=argparse.BooleanOptionalAction,
-            help=f"also the profile {PROFILE} of this user (default: unless --dir is given)",
+            help=f"also install or remove your profile {PROFILE} (default: yes, unless --dir is given)",
         )
         action.add_argument(
-            "--force", action="store_true", help="even files that are foreign or were changed"
+            "--force",
+            action="store_true",
+            help="also overwrite or remove files from elsewhere and changed files",
         )
-    path = actions.add_parser("path", help="print where the dissector is")
+    path = actions.add_parser("path", help="print the path of the dissector")
     path.set_defaults(action=_path)
 
 
@@ -213,14 +215,18 @@ def _install(arguments: argparse.Namespace) -> int:
     plugin, settings = _deliveries(arguments, folders)
     states = {delivery: delivery.state() for delivery in (plugin, *settings)}
     if states[plugin] in {State.FOREIGN, State.CHANGED} and not arguments.force:
-        why = "is not ours" if states[plugin] is State.FOREIGN else "was changed since it was installed"
+        why = (
+            "was not installed by this tool"
+            if states[plugin] is State.FOREIGN
+            else "was changed since it was installed"
+        )
         raise WrongUseError(f"{plugin.target} {why}: move it away, or --force overwrites it")
     status = 0
     for delivery, state in states.items():
         if state is State.CURRENT:
             _say(f"is up to date: {delivery.target}")
         elif state in {State.FOREIGN, State.CHANGED} and not arguments.force:
-            _say(f"left as it is, --force overwrites it: {delivery.target}")
+            _say(f"left unchanged, --force overwrites it: {delivery.target}")
             status = REFUSED
         else:
             delivery.write()
@@ -228,7 +234,7 @@ def _install(arguments: argparse.Namespace) -> int:
     beside = [folders[name].resolve() for name in PLUGIN_FOLDERS if name in folders]
     together = any(plugin.target.resolve().is_relative_to(folder) for folder in beside)
     for other in _others(plugin.target.resolve(), beside if together else []):
-        _say(f"another Zenoh dissector is there, move one of the two away: {other}")
+        _say(f"another Zenoh dissector is installed, move one of them away: {other}")
         status = REFUSED
     everybody = folders.get(EVERYBODY)
     if program is not None and program.refuses:
@@ -240,7 +246,7 @@ def _install(arguments: argparse.Namespace) -> int:
             f"give it the dissector instead: tshark -X lua_script:{_script()}"
         )
     if settings:
-        _say(f"to see it: wireshark -C {PROFILE} CAPTURE")
+        _say(f"to use it: wireshark -C {PROFILE} CAPTURE")
     return status
 
 
@@ -253,8 +259,12 @@ def _remove(arguments: argparse.Namespace) -> int:
         if state is State.MISSING:
             continue
         if state is State.FOREIGN or (state is State.CHANGED and not arguments.force):
-            why = "not ours" if state is State.FOREIGN else "changed since, --force removes it"
-            _say(f"left as it is ({why}): {delivery.target}")
+            why = (
+                "not installed by this tool"
+                if state is State.FOREIGN
+                else "changed since, --force removes it"
+            )
+            _say(f"left unchanged ({why}): {delivery.target}")
             status = REFUSED
             continue
         delivery.remove()
@@ -270,7 +280,7 @@ def _remove_folder(folder: Path) -> None:
         return
     left = sorted(path.name for path in folder.iterdir())
     if left:
-        _say(f"left as it is, there is {', '.join(left)} in it: {folder}")
+        _say(f"left unchanged, it contains {', '.join(left)}: {folder}")
     else:
         folder.rmdir()
 
@@ -282,17 +292,17 @@ def _deliveries(
     folder: Path | None = arguments.dir or folders.get(PLUGIN_FOLDERS[0])
     if folder is None:
         raise WrongUseError(
-            "this tshark has no folder for Lua plugins: is it built with Lua? --dir names another"
+            "this tshark has no folder for Lua plugins: is it built with Lua? Use --dir to choose another"
         )
     if folder.exists() and not folder.is_dir():
-        raise WrongUseError(f"{folder} is no folder")
+        raise WrongUseError(f"{folder} is not a folder")
     plugin = Delivery(_script(), folder / PLUGIN, "--")
     wanted = arguments.dir is None if arguments.profile is None else arguments.profile
     if not wanted:
         return plugin, []
     personal = folders.get("Personal configuration")
     if personal is None:
-        raise WrongUseError("without tshark it is not known where profiles are: --no-profile leaves it out")
+        raise WrongUseError("without tshark the profile folder is unknown: use --no-profile to skip it")
     source = Path(__file__).parents[1] / "profile"
     return plugin, [Delivery(source / name, personal / "profiles" / PROFILE / name, "#") for name in SETTINGS]
 
@@ -319,7 +329,7 @@ def _tshark(arguments: argparse.Namespace) -> Tshark | None:
         return wireshark.tshark()
     except wireshark.TsharkError as error:
         if arguments.dir is None:
-            raise WrongUseError(f"{error}; or name the folder of plugins with --dir") from None
+            raise WrongUseError(f"{error}; or give the plugin folder with --dir") from None
         return None
 
 

@@ -127,7 +127,7 @@ class Options:
         known = [option.name for option in fields(cls)]
         for option in given:
             if option.lower() not in {"path", *known}:
-                raise ValueError(f"there is no option {option}; there are {', '.join(known[1:])}")
+                raise ValueError(f"unknown option {option}; the options are {', '.join(known[1:])}")
         table = given.get("table", MESSAGES)
         _one_of("table", table, (MESSAGES, *tables.names()))
         _one_of("depth", given.get("depth", FULL), (FULL, HEADER))
@@ -245,7 +245,7 @@ class CaptureReader(DataSourceReader):
         self.options = options
         self.schema: pa.Schema = to_arrow_schema(schema, timezone="UTC")
         if options.count and _COUNT not in list(self.schema):
-            raise ValueError("option count needs the column count bigint in the schema that is given")
+            raise ValueError("option count needs the column count bigint in the given schema")
         self.bounds = Bounds()
         for name in ("message", "body"):
             if wanted := getattr(options, name):
@@ -265,7 +265,7 @@ class CaptureReader(DataSourceReader):
             if options.count and pa.types.is_nested(wanted):
                 raise ValueError(
                     f"option count cannot be used with column {column.name}, which is {wanted}; "
-                    "say with option columns which ones are wanted"
+                    "select the columns you want with the option columns"
                 )
         self.made = pa.schema([column for column in self.schema if column != _COUNT])
 

@@ -141,7 +141,7 @@ def _latency(traffic: Traffic) -> Markup:
         )
         for one in bins
     ]
-    return charts.stacked(columns, max(last - first + 1, 12), "requests by the time to their end")
+    return charts.stacked(columns, max(last - first + 1, 12), "requests by time to final reply")
 
 
 def _parts(one: Bin) -> list[tuple[str, float]]:

@@ -27,37 +27,37 @@ def add(commands: Any) -> None:
     """Adds the parser."""
     build = commands.add_parser(
         "build",
-        help="write a report over run folders, or over a store",
-        description="Writes a report over all run folders at and below the given folders, and over what is in the "
-        "store. Runs that were cut off or still go on are used as far as they got, and the report says so. What is "
-        "compared with what, what each word means, and a file of gates: docs/reports.md.",
+        help="write a report on run folders or a store",
+        description="Writes a report on all run folders at and below the given folders, and on all runs in the store. "
+        "Runs that were cut off or are still running are included up to that point, and the report says so. "
+        "docs/reports.md explains what is compared with what, the terms, and the gates file.",
     )
     build.add_argument(
-        "runs", nargs="*", type=some_path, metavar="RUNS", help="a run folder, or a folder of them"
+        "runs", nargs="*", type=some_path, metavar="RUNS", help="a run folder, or a folder of run folders"
     )
     build.add_argument(
-        "--out", required=True, type=some_path, metavar="DIR", help="where to write; made if missing"
+        "--out", required=True, type=some_path, metavar="DIR", help="output folder; created if missing"
     )
     build.add_argument(
         "--store",
         type=some_place,
         metavar="URI",
-        help="take the runs into this store and report on all runs in it (default: a temporary one)",
+        help="ingest the runs into this store and report on all runs in it (default: a temporary store)",
     )
     build.add_argument(
         "--baseline",
         default="previous",
         metavar="RUN|VERSION|previous",
-        help="what the newest runs are compared with (default: the version before theirs)",
+        help="what to compare the newest runs with (default: the previous version)",
     )
     build.add_argument(
         "--fail-on",
         metavar="NAMES",
-        help="exit with 1 if there is any of these, joined by commas: new-failures, new-findings, coverage, flaky, "
+        help="exit with 1 if there are any of these (comma-separated): new-failures, new-findings, coverage, flaky, "
         "slower, not-run, stale",
     )
     build.add_argument(
-        "--gates", type=some_path, metavar="FILE", help="a TOML file that says how many of each may be"
+        "--gates", type=some_path, metavar="FILE", help="a TOML file that sets how many of each are allowed"
     )
     add_engine_options(build)
     build.set_defaults(function=run)
@@ -67,9 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     """Writes a report, tells what is in it, and ends with the path of the page."""
     gates = _gates(arguments)
     if not arguments.runs and arguments.store is None:
-        raise WrongUse("name run folders, or a store with --store, or both")
+        raise WrongUse("give run folders, a store with --store, or both")
     if not arguments.baseline:
-        raise WrongUse("--baseline is empty; name a run, a version, or previous")
+        raise WrongUse("--baseline is empty; give a run, a version, or previous")
     folders = find_run_folders(arguments.runs)
     if arguments.store is None:
         check_not_empty(folders, arguments.runs)
@@ -96,7 +96,7 @@ def run(arguments: argparse.Namespace) -> int:
             written = pool.submit(_write, report, gates, runs, arguments.out)
         made, path = written.result()
     for trouble in found.troubles:
-        say(f"warning: left out {trouble}")
+        say(f"warning: skipped {trouble}")
     _tell(made, path)
 
     from spark_reports.gates import check
@@ -156,9 +156,9 @@ def _tell(page: "Page", path: Path) -> None:
     for state in sorted(set(states)):
         say(f"warning: {count(states.count(state), 'run')} {state}; see data health in the report")
     for one in report.sets.unread:
-        say(f"warning: {visible(one.run_id)} may be the newest run and is not judged: {visible(one.why)}")
+        say(f"warning: {visible(one.run_id)} may be the newest run but was not judged: {visible(one.why)}")
     if page.bad_lines:
-        say(f"warning: {count(page.bad_lines, 'line')} not a row, kept apart; see data health in the report")
+        say(f"warning: {count(page.bad_lines, 'line')} set aside as invalid; see data health in the report")
     lines = [f"{page.span}: {page.headline}"]
     if report.sets.baseline:
         lines.append(f"compared: {report.sets.text}")

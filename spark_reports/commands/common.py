@@ -17,7 +17,7 @@ def some_path(text: str) -> Path:
 def some_place(text: str) -> str:
     """Reads a path or URI that is not empty."""
     if not text:
-        raise argparse.ArgumentTypeError("it is empty; the current folder is .")
+        raise argparse.ArgumentTypeError("must not be empty; use . for the current folder")
     return text
 
 
@@ -38,7 +38,7 @@ def check_not_empty(folders: Sequence[RunFolder], roots: Sequence[Path]) -> None
     names = ", ".join(map(str, roots))
     how = "record one with `pytest conformance/ --node ...` or `zenoh-fuzz run`"
     if not folders:
-        raise NothingToReport(f"no run folder in {names} (a run has a run.json); {how}")
+        raise NothingToReport(f"no run folders in {names} (a run folder has a run.json); {how}")
     ended = any(folder.run.status in {COMPLETE, FAILED, RUNNING} for folder in folders if folder.files)
     if not ended and not any(tail.size for folder in folders for tail in folder.files.values()):
         problems = [folder.problem for folder in folders if folder.problem]

@@ -25,24 +25,24 @@ def add(commands: Any) -> None:
     """Adds the parser."""
     demo = commands.add_parser(
         "demo",
-        help="make a store of synthetic runs, and its report",
-        description="Makes up runs of several nodes and releases, with faults planted in them; takes them into a store "
-        "and reports on it; then says how much of what was planted the report found (recall), and how much of what it "
-        "found was planted (precision). Exit 1 if that is not all.",
+        help="create a store of synthetic runs and report on it",
+        description="Generates runs of several nodes and releases with planted faults, ingests them into a store and "
+        "reports on it. Then prints how much of what was planted the report found (recall) and how much of what it "
+        "found was planted (precision). Exits with 1 if either is below 1.",
     )
     demo.add_argument(
         "--out",
         required=True,
         type=some_path,
         metavar="DIR",
-        help="where to write runs, store and report; made if missing",
+        help="output folder for runs, store and report; created if missing",
     )
     demo.add_argument(
         "--runs",
         type=int,
         default=RUNS,
         metavar="N",
-        help=f"about so many runs, at least {LEAST_RUNS} (default: %(default)s)",
+        help=f"approximate number of runs, at least {LEAST_RUNS} (default: %(default)s)",
     )
     demo.add_argument(
         "--seed",
@@ -64,19 +64,19 @@ def run(arguments: argparse.Namespace) -> int:
     """
     out: Path = arguments.out
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise WrongUse(f"{out} is no empty folder; name a new one")
+        raise WrongUse(f"{out} is not an empty folder; choose a new one")
     if arguments.runs < LEAST_RUNS:
-        raise WrongUse(f"--runs: {arguments.runs} runs are too few; at least {LEAST_RUNS} are needed")
+        raise WrongUse(f"--runs: {arguments.runs} is too few; at least {LEAST_RUNS} are needed")
     try:
         from spark_reports import recall, synthetic
         from spark_reports.pages import page, render
     except ImportError as error:
         raise EngineFailed(f"{error.name} is missing: `pip install 'zenoh-harness[reports]'`") from error
-    say(f"making up {arguments.runs} runs")
+    say(f"generating {arguments.runs} runs")
     try:
         truth = synthetic.make(out / "runs", arguments.runs, arguments.seed)
     except OSError as error:
-        raise WrongUse(f"{out} cannot be written ({error.strerror})") from error
+        raise WrongUse(f"cannot write to {out} ({error.strerror})") from error
     with engine_session(arguments, say=say) as spark:
         report = reported(spark, out)
     path = render.write_report(page.make_page(report), out / "report")
@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(line)
     print(path)
     if any(one.missed or one.wrong for one in scores):
-        raise GateFailed("the report and what was planted differ")
+        raise GateFailed("the report does not match what was planted")
     return 0
 
 

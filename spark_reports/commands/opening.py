@@ -62,9 +62,7 @@ def opened(
         EngineFailed: A package is missing.
     """
     if arguments.store is None and not _is_near(arguments):
-        raise WrongUse(
-            "name a store with --store that every worker reaches; a temporary one lies on this machine"
-        )
+        raise WrongUse("give a --store that every worker can reach; a temporary one is on this machine")
     with ExitStack() as stack:
         store = stack.enter_context(open_store(arguments.store))
         check_name(store, arguments)
@@ -151,7 +149,7 @@ def check_name(store: "Store", arguments: argparse.Namespace) -> None:
     ):
         raise WrongUse(
             f"{store.name} has a colon and one of \\ * ? [ ] {{ }} in its path, which cannot be read with --remote or "
-            "--warm; leave them out, or give the store another path"
+            "--warm; omit the option, or use another path for the store"
         )
 
 

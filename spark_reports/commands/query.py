@@ -29,9 +29,9 @@ def add(commands: Any) -> None:
     """Adds the parser."""
     query = commands.add_parser(
         "query",
-        help="answer an SQL query over a store",
-        description="Answers one query in Spark SQL. Without a query it lists the views and their columns; what they "
-        "mean: docs/reports.md. Nothing is changed.",
+        help="run an SQL query on a store",
+        description="Runs one Spark SQL query. Without a query, lists the views and their columns, which "
+        "docs/reports.md explains. Never changes the store.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -42,13 +42,13 @@ def add(commands: Any) -> None:
         "--store",
         type=some_place,
         metavar="STORE",
-        help="a store, its path or URI, or a folder of run folders",
+        help="path or URI of a store, or a folder of run folders",
     )
     query.add_argument(
         "--format",
         choices=("table", "csv", "json"),
         default="table",
-        help="of the answer (default: %(default)s)",
+        help="output format (default: %(default)s)",
     )
     query.add_argument(
         "--limit", type=_limit, default=1_000, metavar="N", help="show at most N rows (default: %(default)s)"
@@ -59,7 +59,7 @@ def add(commands: Any) -> None:
 
 def _limit(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text[:9]) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1000000")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 1000000")
     return int(text)
 
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(query.listing())
         return 0
     if not arguments.store:
-        raise WrongUse("--store is missing; name a store, or the folder that the runs are in")
+        raise WrongUse("--store is missing; give a store, or the folder with the runs")
     sql = _text(arguments.sql)
     with (
         _opened(arguments) as (store, folders),
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
         answer = query.ask(spark, open_views(spark, store), sql, arguments.limit)
     print(query.as_text(answer, arguments.format), end="")
     if answer.more:
-        say(f"there are more than {arguments.limit} rows; --limit shows more, up to {query.MOST}")
+        say(f"more than {arguments.limit} rows; use --limit to show more, up to {query.MOST}")
     return 0
 
 
@@ -103,7 +103,7 @@ def _text(sql: str) -> str:
         # What cannot be decoded is there as halves of surrogate pairs.
         text.encode()
     except (UnicodeDecodeError, UnicodeEncodeError) as error:
-        raise WrongUse(f"the query is no text ({error.reason})") from error
+        raise WrongUse(f"the query is not text ({error.reason})") from error
     return text
 
 

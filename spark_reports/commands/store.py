@@ -25,8 +25,8 @@ def add(commands: Any) -> None:
     """Adds the parser."""
     parser = commands.add_parser(
         "store",
-        help="list, check, compact, cut down and sweep a store",
-        description="Looks after a store that `ingest` made. Nothing of this disturbs who reads it or adds runs to it.",
+        help="list, check, compact, trim and sweep a store",
+        description="Maintains a store that `ingest` created. Safe to run while others read it or add runs.",
     )
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     listing = _action(actions, "list", "list the runs", "Lists the runs of a store, oldest first.", _list)
@@ -34,20 +34,20 @@ def add(commands: Any) -> None:
     checking = _action(
         actions,
         "check",
-        "see whether all files are there and every line is accounted for",
-        "Compares the records of a store with its files. Exit code 3 if something is missing.",
+        "check that all files exist and every line is accounted for",
+        "Compares the records of a store with its files. Exits with 3 if something is missing.",
         _check,
     )
     checking.add_argument(
         "--read",
         action="store_true",
-        help="read every file to its end: bytes that changed in place are found too",
+        help="read every file completely, to also find bytes that changed in place",
     )
     compact = _action(
         actions,
         "compact",
         "merge the small files of many runs",
-        "Merges the files of all runs, table by table, so that reports open few. The old files stay until `sweep`.",
+        "Merges the files of all runs, table by table, so that reports open fewer. The old files stay until `sweep`.",
         _compact,
     )
     compact.add_argument(
@@ -55,25 +55,24 @@ def add(commands: Any) -> None:
         type=_count,
         default=upkeep.FEW,
         metavar="N",
-        help="leave a table alone that has fewer loose files, and runs in merged ones that do not count any more "
-        "(default: %(default)s)",
+        help="skip a table with fewer loose files, and fewer outdated runs in merged ones (default: %(default)s)",
     )
     compact.add_argument(
         "--master",
         metavar="URL",
-        help="merge base tables by Spark, which may be a cluster (default: here, without Spark)",
+        help="merge base tables with Spark, for example on a cluster (default: locally, without Spark)",
     )
     retain = _action(
         actions,
         "retain",
-        "drop what is large of old runs",
-        "Drops raw files, fuzz cases and observations of runs that started longer ago than is said. Cases that are "
-        "findings or inconclusive stay, so do observations of tests that neither passed nor were n/a, and all that "
-        "reports count by. Space is free after `compact` and `sweep`.",
+        "drop the large data of old runs",
+        "Drops raw files, fuzz cases and observations of runs that started longer ago than given. Kept are cases that "
+        "are findings or inconclusive, observations of tests that were neither pass nor n/a, and everything that "
+        "reports count. `compact` and `sweep` then free the space.",
         _retain,
     )
     for name, what in (
-        ("raw", "files as they were"),
+        ("raw", "raw files"),
         ("cases", "fuzz cases"),
         ("observations", "observations"),
     ):
@@ -83,8 +82,8 @@ def add(commands: Any) -> None:
     sweep = _action(
         actions,
         "sweep",
-        "remove files that nothing names any more",
-        "Removes what killed writers left, and files that were merged, replaced or dropped long enough ago.",
+        "remove files that are no longer used",
+        "Removes leftovers of killed writers, and files that were merged, replaced or dropped long enough ago.",
         _sweep,
     )
     sweep.add_argument(
@@ -92,8 +91,9 @@ def add(commands: Any) -> None:
         type=_seconds,
         default=upkeep.GRACE_S,
         metavar="TIME",
-        help="spare what went out of use less than this ago, as reports may be reading it; where a store is no local "
-        "folder also what is being written, so it must be longer than any ingest takes (default: 24h)",
+        help="keep files that went out of use more recently than this, as reports may still read them; if the store is "
+        "not a local folder, this also protects files being written, so make it longer than any ingest takes "
+        "(default: 24h)",
     )
 
 
@@ -148,7 +148,11 @@ def _summary(store: Store, commits: Sequence[Commit], generations: dict[str, Gen
         files = store.files(table, commits, generations.get(table))
         loose += len(files.loose)
         merged += len(files.merged)
-    advice = "; `zenoh-reports store compact` merges them" if loose > 32 * len(generations or "x") else ""
+    advice = (
+        "; `zenoh-reports store compact` merges the loose ones"
+        if loose > 32 * len(generations or "x")
+        else ""
+    )
     return f"{len(commits)} runs in {loose} loose and {merged} merged files{advice}"
 
 
@@ -158,9 +162,9 @@ def _check(arguments: argparse.Namespace) -> int:
     for sentence in wrong:
         print(_shown(sentence))
     if wrong:
-        count = "1 thing is" if len(wrong) == 1 else f"{len(wrong)} things are"
-        raise DataTrouble(f"{store.name} is not whole: {count} wrong")
-    print(f"{len(store.commits())} runs, all files are there and every line is accounted for")
+        problems = "1 problem" if len(wrong) == 1 else f"{len(wrong)} problems"
+        raise DataTrouble(f"{store.name} is damaged: {problems}")
+    print(f"{len(store.commits())} runs, all files present, every line accounted for")
     return 0
 
 
@@ -189,7 +193,7 @@ def _retain(arguments: argparse.Namespace) -> int:
         "observations": arguments.observations,
     }
     if not any(limit is not None for limit in limits.values()):
-        raise WrongUse("nothing to drop: name --raw, --cases or --observations with a time, for example 90d")
+        raise WrongUse("nothing to drop: give --raw, --cases or --observations with a time, for example 90d")
     store = Store(arguments.store)
     before = {commit.run_id: commit for commit in store.commits()}
     days = {name: None if limit is None else limit / 86400 for name, limit in limits.items()}
@@ -198,9 +202,7 @@ def _retain(arguments: argparse.Namespace) -> int:
     )
     for commit in revised:
         print(_shown(f"{commit.run_id}: {', '.join(_dropped(before[commit.run_id], commit))}"))
-    say(
-        f"{len(revised)} run{'' if len(revised) == 1 else 's'} cut down; `compact` and `sweep` free the space"
-    )
+    say(f"{len(revised)} run{'' if len(revised) == 1 else 's'} trimmed; `compact` and `sweep` free the space")
     return 0
 
 
@@ -217,19 +219,19 @@ def _sweep(arguments: argparse.Namespace) -> int:
     store.commits()
     swept = upkeep.sweep(store, arguments.grace)
     print(
-        f"removed {swept.files} files, {swept.bytes / 1e6:.1f} MB, and what {swept.leftovers} killed writers left"
+        f"removed {swept.files} files, {swept.bytes / 1e6:.1f} MB, and the leftovers of {swept.leftovers} killed writers"
     )
     return 0
 
 
 def _count(text: str) -> int:
     if not re.fullmatch("[0-9]{1,9}", text) or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 to 999999999")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 to 999999999")
     return int(text)
 
 
 def _seconds(text: str) -> float:
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([mhdw])", text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write for example 90d, 12w, 36h or 0m")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write for example 90d, 12w, 36h or 0m")
     return float(found[1]) * _SECONDS[found[2]]

@@ -18,5 +18,7 @@ def seconds(text: str) -> float:
     except (KeyError, ValueError):
         found = math.nan
     if not 1e-3 <= found <= 1e9:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time of at least 1ms, such as 100ms, 1s, 5m or 1h")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time of at least 1ms, such as 100ms, 1s, 5m or 1h"
+        )
     return found

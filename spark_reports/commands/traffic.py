@@ -17,10 +17,10 @@ def add(commands: Any) -> None:
     """Adds the parser."""
     traffic = commands.add_parser(
         "traffic",
-        help="write a report over what travelled in captures",
-        description="Writes traffic.html, traffic.json and whole tables (keys, nodes, rates, requests, sessions, "
-        "gaps, errors; each a folder, which replaces the one of an earlier report) over pcap and pcapng captures, "
-        "plain or compressed (gzip, bzip2, xz). Damaged captures are used as far as they are whole, and the report says so.",
+        help="write a report on the traffic in captures",
+        description="Writes traffic.html, traffic.json and complete tables (keys, nodes, rates, requests, sessions, "
+        "gaps, errors; one folder each, replacing that of an earlier report) for pcap and pcapng captures, plain or "
+        "compressed (gzip, bzip2, xz). Damaged captures are used up to the damage, and the report says so.",
     )
     traffic.add_argument(
         "captures",
@@ -30,17 +30,20 @@ def add(commands: Any) -> None:
         help="a file, a folder, or a pattern such as 'day1/*.pcapng'",
     )
     traffic.add_argument(
-        "--out", required=True, type=some_path, metavar="DIR", help="where to write; made if missing"
+        "--out", required=True, type=some_path, metavar="DIR", help="output folder; created if missing"
     )
     traffic.add_argument(
         "--interval",
         type=seconds,
         default=1.0,
         metavar="TIME",
-        help="what rates are counted in: 1s, 100ms, 5m, 1h (default: 1s)",
+        help="interval in which rates are counted: 1s, 100ms, 5m, 1h (default: 1s)",
     )
     traffic.add_argument(
-        "--format", choices=("parquet", "csv"), default="parquet", help="of the tables (default: %(default)s)"
+        "--format",
+        choices=("parquet", "csv"),
+        default="parquet",
+        help="format of the tables (default: %(default)s)",
     )
     add_engine_options(traffic)
     traffic.set_defaults(function=run)
@@ -60,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise WrongUse(str(error)) from error
     if not captures:
-        raise NothingToReport(f"no capture in {', '.join(arguments.captures)}")
+        raise NothingToReport(f"no captures in {', '.join(arguments.captures)}")
     size = sum(Path(capture).stat().st_size for capture in captures)
     render.check_writable(out)
     # A byte of a capture is as much work as several of rows.

@@ -14,17 +14,17 @@ def add(commands: Any) -> None:
     """Adds the parser."""
     versions = commands.add_parser(
         "versions",
-        help="say what releases show differently, and since when",
-        description="Lists for each requirement the first release that differs from the release before it: a test "
-        "that passes or fails where it did not, or that sees something else. Releases are compared in the order of "
-        "their versions; `python -m conformance.matrix` runs the suite on many.",
+        help="list where releases differ, and since when",
+        description="Lists for each requirement the first release that differs from the one before: a test changed "
+        "between pass and fail, or saw something else. Releases are compared in version order; "
+        "`python -m conformance.matrix` runs the suite on many releases.",
     )
     versions.add_argument(
-        "runs", nargs="*", type=some_path, metavar="RUNS", help="a run folder, or a folder of them"
+        "runs", nargs="*", type=some_path, metavar="RUNS", help="a run folder, or a folder of run folders"
     )
-    versions.add_argument("--store", type=some_place, metavar="URI", help="a store, as of build")
+    versions.add_argument("--store", type=some_place, metavar="URI", help="a store, as for build")
     versions.add_argument(
-        "--csv", action="store_true", help="print CSV, with the requirements in which no release differs"
+        "--csv", action="store_true", help="print CSV, including requirements in which no release differs"
     )
     add_engine_options(versions)
     versions.set_defaults(function=run)
@@ -33,7 +33,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints what releases show differently."""
     if not arguments.runs and arguments.store is None:
-        raise WrongUse("name run folders, or a store with --store, or both")
+        raise WrongUse("give run folders, a store with --store, or both")
     folders = find_run_folders(arguments.runs)
     if arguments.store is None:
         check_not_empty(folders, arguments.runs)

@@ -16,13 +16,13 @@ def add(commands: Any) -> None:
     """Adds the parser."""
     warmup = commands.add_parser(
         "warmup",
-        help="make later starts of Spark quicker (once, about half a minute)",
-        description="Writes a class-data archive into the user's cache folder: Spark's Java classes as they lie in "
-        "memory, about 190 MB, with which it starts in about half the time. One holds until Spark or Java changes; "
-        "one that does not fit is passed over.",
+        help="make later starts of Spark faster (run once, about half a minute)",
+        description="Writes a class-data archive to the user's cache folder: Spark's Java classes as they are in "
+        "memory, about 190 MB. With it, Spark starts in about half the time. The archive is valid until Spark or Java "
+        "changes; one that does not match is ignored.",
     )
-    warmup.add_argument("--again", action="store_true", help="make the archive even if there is one")
-    warmup.add_argument("--stop", action="store_true", help="only end the server that --warm left running")
+    warmup.add_argument("--again", action="store_true", help="create the archive even if there is one")
+    warmup.add_argument("--stop", action="store_true", help="only stop the server that --warm left running")
     warmup.set_defaults(function=run)
 
 
@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.stop:
         from spark_reports.engine import remote
 
-        print("stopped" if remote.stop(os.environ) else "no warm server runs")
+        print("stopped" if remote.stop(os.environ) else "no warm server is running")
         return 0
     return _make(again=arguments.again)
 
@@ -45,10 +45,10 @@ def _make(*, again: bool) -> int:
     java = find_java(os.environ)
     archive = archive_for(java, settings.spark_home(), os.environ)
     if archive is None:
-        raise EngineFailed("there is no cache folder to write to: neither XDG_CACHE_HOME nor HOME is set")
+        raise EngineFailed("no cache folder to write to: neither XDG_CACHE_HOME nor HOME is set")
     if archive.path.is_file() and not again:
         archive.touch()
-        print(f"{archive.path} is there")
+        print(f"{archive.path} already exists")
         return 0
     say(f"starting Spark on {java}")
     begin = time.monotonic()
@@ -58,7 +58,7 @@ def _make(*, again: bool) -> int:
             scratch() as folder,
             spark_session(java, os.environ, make_archive=target) as spark,
         ):
-            say("running what a report runs")
+            say("running the queries of a report")
             training.run(spark, folder)
             say("writing the archive")
     except OSError as error:

@@ -19,18 +19,18 @@ def add(commands: Any) -> None:
     watch = commands.add_parser(
         "watch",
         help="follow campaigns and suites while they run",
-        description="Follows all runs at and below the given folders, also those that begin later: rates, verdicts, "
-        "new buckets and failed tests as they come. Writers do not notice. Ends with Ctrl-C.",
+        description="Follows all runs at and below the given folders, including those that start later, and prints "
+        "rates, verdicts, new buckets and failed tests as they appear. Does not disturb the writers. Stop with Ctrl-C.",
     )
     watch.add_argument(
-        "runs", nargs="+", type=some_path, metavar="RUNS", help="a run folder, or a folder of them"
+        "runs", nargs="+", type=some_path, metavar="RUNS", help="a run folder, or a folder of run folders"
     )
     watch.add_argument(
         "--checkpoint",
         type=some_path,
         metavar="DIR",
-        help="remember there what was counted, so that a watch that was ended or killed goes on where it was, and no "
-        "line counts twice (default: forget it)",
+        help="store what was counted here, so that a watch that ended or was killed continues where it left off and "
+        "counts no line twice (default: not stored)",
     )
     watch.add_argument(
         "--every",
@@ -40,12 +40,12 @@ def add(commands: Any) -> None:
         help="how often to look, for example 500ms or 5s (default: 1s)",
     )
     end = watch.add_mutually_exclusive_group()
-    end.add_argument("--once", action="store_true", help="count what is there, and end")
+    end.add_argument("--once", action="store_true", help="count what is there, then exit")
     end.add_argument(
         "--until-idle",
         type=seconds,
         metavar="TIME",
-        help="end when no line came for so long, for example 30s",
+        help="exit after this long without a new line, for example 30s",
     )
     watch.set_defaults(function=run)
 
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     for root in arguments.runs:
         if not root.is_dir():
             what = "is not a folder" if root.exists() else "does not exist"
-            raise WrongUse(f"{root} {what}; name the folder that the runs are in, for example runs/")
+            raise WrongUse(f"{root} {what}; give the folder with the runs, for example runs/")
     try:
         from spark_reports.following import telling, watch
     except ImportError as error:
@@ -76,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         teller = telling.Teller(counted.began)
         say(f"starting Spark on {java}")
         with spark_session(java, os.environ) as spark:
-            say("watching; Ctrl-C ends it" if not arguments.once else "counting")
+            say("watching; press Ctrl-C to stop" if not arguments.once else "counting")
             try:
                 with closing(watch.follow(spark, plan, counted)) as batches:
                     for news in batches:

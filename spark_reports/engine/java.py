@@ -110,7 +110,7 @@ def find_java(
         if not problem:
             return Java(candidate.executable, major, candidate.source, candidate.home, candidate.bundled)
         rejected.append(f"{candidate.source}: {candidate.executable} {problem}")
-    tried = "; ".join(rejected) if rejected else "none in JAVA_HOME, on the PATH or in /usr/lib/jvm"
+    tried = "; ".join(rejected) if rejected else "none in JAVA_HOME, on PATH or in /usr/lib/jvm"
     raise NoJava(
         f"no usable Java {OLDEST} or newer ({tried}). Install one, for example "
         "`apt install openjdk-17-jre-headless`, or `pip install 'zenoh-harness[java]'`"
@@ -183,7 +183,7 @@ def _major(java: Path, environ: Mapping[str, str], timeout_s: float) -> tuple[in
         return 0, f"fails on `-version` (exit code {done.returncode})"
     match = _VERSION.search(done.stdout)
     if match is None:
-        return 0, "does not tell its version"
+        return 0, "does not print its version"
     first, second = int(match[1]), int(match[2] or 0)
     return (second if first == 1 else first), ""
 

@@ -28,8 +28,8 @@ WIDTH = 24
 """Characters of the bar."""
 
 NO_WORKERS = (
-    "the cluster has given no worker yet; has it any, with as much memory as is asked for (spark.executor.memory)? "
-    "Waiting"
+    "waiting: the cluster has not provided a worker yet; does it have one with as much memory as requested "
+    "(spark.executor.memory)?"
 )
 
 _CLEAR = "\r\x1b[K"

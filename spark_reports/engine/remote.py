@@ -102,7 +102,7 @@ def address(url: str) -> tuple[str, int]:
     except ValueError as error:
         raise WrongUse(f"--remote {url}: {error}") from error
     if parts.scheme != "sc" or not parts.hostname:
-        raise WrongUse(f"--remote {url} is no Spark Connect URL such as sc://host:{PORT}")
+        raise WrongUse(f"--remote {url} is not a Spark Connect URL such as sc://host:{PORT}")
     return parts.hostname, port
 
 
@@ -360,7 +360,7 @@ def _wait_for_end(pid: int) -> None:
         return
     try:
         if not select.select([handle], [], [], STOP_S)[0]:
-            raise EngineFailed(f"the warm server, process {pid}, does not end")
+            raise EngineFailed(f"the warm server, process {pid}, does not stop")
     finally:
         os.close(handle)
 

@@ -75,45 +75,44 @@ _MISSING = "`pip install 'zenoh-harness[reports]'`"
 
 def add_engine_options(parser: argparse.ArgumentParser) -> None:
     """Adds the options that say where Spark runs, for ``engine_session``."""
-    group = parser.add_argument_group("where Spark runs (on this machine, unless told otherwise)")
+    group = parser.add_argument_group("where Spark runs (default: on this machine)")
     where = group.add_mutually_exclusive_group()
     where.add_argument(
         "--master",
         default=LOCAL,
         metavar="URL",
-        help="on a cluster, for example spark://host:7077; what is read and written must have the same path or URI "
-        "on every worker",
+        help="on a cluster, for example spark://host:7077; inputs and outputs must have the same path or URI on "
+        "every worker",
     )
     where.add_argument(
         "--remote",
         metavar="URL",
-        help="on a Spark Connect server, for example sc://host:15002; needs no Java here",
+        help="on a Spark Connect server, for example sc://host:15002; needs no Java on this machine",
     )
     where.add_argument(
         "--warm",
         action="store_true",
-        help="on a server of this machine that is started once and stays (about 1.3 GB of memory, until "
-        "`zenoh-reports warmup --stop`), so that later commands start in a moment",
+        help="on a server on this machine that is started once and keeps running (about 1.3 GB of memory, until "
+        "`zenoh-reports warmup --stop`), so that later commands start at once",
     )
     group.add_argument(
         "--profile",
         choices=PROFILES,
         default="auto",
-        help="fast starts quickly, bulk runs long work quickly; without it: bulk from 1 GB of input on",
+        help="fast starts quickly, bulk is quick on long work (default: bulk for 1 GB of input or more)",
     )
     group.add_argument(
         "--memory",
         type=_memory,
         metavar="SIZE",
-        help="heap of the Java here, for example 4g; without it: half of the memory there is, at most 2g or, in bulk, "
-        "8g",
+        help="heap of the local Java, for example 4g (default: half of the memory, at most 2g, or 8g in bulk)",
     )
     group.add_argument(
         "--conf",
         type=_setting,
         action="append",
         metavar="NAME=VALUE",
-        help="a setting of Spark, for example spark.executor.memory=8g; may be given again",
+        help="a Spark setting, for example spark.executor.memory=8g; may be repeated",
     )
 
 
@@ -175,11 +174,11 @@ def _chosen(
         return remote.remote_session(arguments.remote, profile, conf)
     java = find_java(environ)
     if arguments.warm:
-        say(f"using the warm Spark of this machine, on {java}")
+        say(f"using the warm Spark on this machine, on {java}")
         if not profile.fast and remote.Place.of(environ).kind() == remote.SHORT:
             say(
-                "it was started for short work, and long work may take three times as long there: "
-                "`zenoh-reports warmup --stop` before lets another one start"
+                "it was started for short work, and long work may take three times as long on it: "
+                "run `zenoh-reports warmup --stop` first to start a new one"
             )
         meanwhile()
         options = _archive_options(java, environ, None)
@@ -479,13 +478,13 @@ def _setting(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if name.startswith("spark.") and equals:
         return name, value
-    raise argparse.ArgumentTypeError(f"{text!r} is no setting such as spark.executor.memory=8g")
+    raise argparse.ArgumentTypeError(f"{text!r} is not a setting such as spark.executor.memory=8g")
 
 
 def _memory(text: str) -> str:
     """Reads a size as Spark writes it."""
     if not re.fullmatch(r"[1-9]\d{0,9}[mg]", text.lower()):
-        raise argparse.ArgumentTypeError(f"{text!r} is no size such as 800m or 4g")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 800m or 4g")
     if (bytes_of(text.lower()) or 0) < LEAST_MEMORY:
         raise argparse.ArgumentTypeError(
             f"{text} is too little for Spark; give it {LEAST_MEMORY >> 20}m or more"
@@ -545,4 +544,4 @@ def _reason(log: Path) -> str:
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith(("at ", "Using Spark's default"))]
     telling = [line for line in lines if any(word in line for word in _REASONS)]
-    return (telling[:1] or lines[-1:] or ["it ended without a word"])[0][:500].rstrip(".")
+    return (telling[:1] or lines[-1:] or ["it ended without a message"])[0][:500].rstrip(".")

@@ -181,7 +181,7 @@ def load(folder: Path, roots: Iterable[str]) -> Tally:
         value = rows.from_json(path.read_bytes())
         tally = _tally(value)
     except (rows.NotJson, KeyError, TypeError, AttributeError) as error:
-        raise WrongUse(f"{path} is no tally of a watch ({error}); use another --checkpoint") from None
+        raise WrongUse(f"{path} is not a checkpoint of a watch ({error}); use another --checkpoint") from None
     if tally.roots != wanted:
         raise WrongUse(
             f"{folder} belongs to a watch of {', '.join(tally.roots)}; use another --checkpoint for other folders"

@@ -14,7 +14,7 @@ SHOWN = 10
 LONGEST = 240
 """Characters of a line."""
 
-_KIND_NAMES = {"good": "rows", "apart": "kept apart", "blank": "blank", "footers": "footers"}
+_KIND_NAMES = {"good": "rows", "apart": "set aside", "blank": "blank", "footers": "footers"}
 _UNKNOWN = "unknown"
 
 _TOLD = (rows.FUZZ_CASES, rows.VERDICTS)
@@ -41,7 +41,7 @@ def about(folder: Path) -> About:
     try:
         run = rows.read_run(folder)
     except (rows.RowsError, OSError):
-        return About("a node that is not known yet", _UNKNOWN, "")
+        return About("node not known yet", _UNKNOWN, "")
     title = " ".join(filter(None, (run.node_impl, run.node_version, run.node_whatami)))
     return About(title, run.status, run.ended_at or "")
 
@@ -77,13 +77,13 @@ class Teller:
             good = sum(sum(news.added[folder].values()) for folder in before)
             yield (
                 f"{_count(len(before), 'run')} ended before: {_count(good, 'row')}, "
-                f"{_count(buckets, 'bucket')} not seen in older ones"
+                f"{_count(buckets, 'bucket')} not seen in older runs"
             )
         live = {folder for folder in news.added if folder not in before}
         for title, found, say in (
             ("new bucket", news.buckets, _bucket),
             ("failed", news.fails, _fail),
-            ("no row", news.apart, _apart),
+            ("invalid", news.apart, _apart),
         ):
             yield from self._first_few(title, [group for group in found if group.folder in live], say)
 

@@ -44,7 +44,7 @@ def words(report: Report) -> tuple[str, str]:
     if softer:
         return ", ".join(softer), MIXED
     if report.not_whole or report.sets.unread:
-        return "newest run not whole" if report.not_whole else "newest run not judged", MIXED
+        return "newest run incomplete" if report.not_whole else "newest run not judged", MIXED
     if any(pair.selected_only for pair in report.sets.pairs):
         return "nothing new in some tests", MIXED
     if not (report.cells or report.rates):

@@ -46,11 +46,11 @@ COVERED: Mapping[str, str] = {
     REQUIREMENT: "Requirements",
     "state": "States",
     "message": "Messages",
-    "pair": "Messages in states",
+    "pair": "Messages by state",
     "edge": "Fields",
     "extension": "Extensions",
-    "strategy": "Kinds of lies",
-    "transition": "Changes of state",
+    "strategy": "Mutation strategies",
+    "transition": "State changes",
     "answer": "Answers",
 }
 """Kinds of coverage in the order of the page, with the words for them."""
@@ -291,13 +291,13 @@ def certainty(change: CheckChange) -> str:
     now = f"failed in {change.failed_c} of {count(change.runs_c, 'run')}"
     before = f"in {change.failed_b} of {change.runs_b} before" if change.runs_b else "was not run before"
     if change.certainty == DETERMINISTIC:
-        return f"Beyond doubt: {now}, {before}."
+        return f"Certain: {now}, {before}."
     if change.certainty == ASSUMED and not change.runs_b:
-        return f"Assumed: {now}; none of those before could judge it."
+        return f"Assumed: {now}; no earlier run could judge it."
     if change.certainty == ASSUMED:
-        return f"Assumed: {now}, {before}; fewer than {STEADY_RUNS} runs do not show that it never fails by chance."
+        return f"Assumed: {now}, {before}; fewer than {STEADY_RUNS} runs cannot rule out chance."
     chance = change.q if change.q is not None else change.p
-    by_chance = "" if chance is None else f"; by chance alone with probability {chance:.2g}"
+    by_chance = "" if chance is None else f"; probability by chance alone {chance:.2g}"
     return f"By rate: {now}, {before}{by_chance}."
 
 
@@ -442,11 +442,11 @@ def finding_cards(
 def _replay(finding: Finding, folder: str | None) -> tuple[str, str]:
     """Returns the command that plays a finding again, and what has to be known besides; either may be empty."""
     if finding.confirmed == UNHELD:
-        return "", "No finding holds it, so nothing was kept that could be played again."
+        return "", "No finding stores it, so there is nothing to replay."
     kept = f"findings/{slug(finding.bucket)}"
     if folder is not None:
         return f"zenoh-fuzz replay {shlex.quote(visible(f'{folder}/{kept}'))}", ""
-    where = "where it is, a store does not record; a report that is given the runs says it"
+    where = "a store does not record where that is; a report on the run folders does"
     return f"zenoh-fuzz replay {shlex.quote(kept)}", f"In the folder of the run {finding.run_id}: {where}."
 
 
@@ -455,7 +455,7 @@ def _history(finding: Finding, rates: Iterable[Rate], oldest_first: Sequence[str
     looked = {rate.run_id for rate in rates if rate.campaign in finding.campaigns} | set(finding.by_run)
     runs = [run_id for run_id in oldest_first if run_id in looked][-LAST_RUNS:]
     values = [float(finding.by_run.get(run_id, 0)) for run_id in runs]
-    label = f"cases in each of {count(len(runs), 'run')} that looked, oldest first"
+    label = f"cases in each of {count(len(runs), 'run')} that looked for it, oldest first"
     return svg.columns(values, label, kind="o-fail")
 
 

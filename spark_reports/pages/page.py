@@ -89,7 +89,7 @@ GLYPHS: Mapping[str, str] = {
 _ENDS: Mapping[str, str] = {
     folders.CUT_OFF: "the newest run is cut off",
     folders.FAILED: "the newest run failed",
-    folders.RUNNING: "the newest run has no end",
+    folders.RUNNING: "the newest run has not ended",
 }
 
 MOST_NAMED = 2
@@ -330,7 +330,7 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
     where = _on(report.sets)
     still = f"; {count(fails, 'requirement')} still {'fails' if fails == 1 else 'fail'}" if fails else ""
     tone = "bad" if failed else "mixed" if fails or fails_alone else "good"
-    known = "Nothing worse was seen" if _unknown(report) else "Nothing became worse"
+    known = "Nothing worse seen" if _unknown(report) else "Nothing got worse"
     return f"{known}{where}{still}{alone}", tone
 
 
@@ -358,12 +358,12 @@ def _unknown(report: Report) -> str:
     """Says why more may have become worse than can be told; empty if nothing speaks for it."""
     words = []
     if states := list(report.not_whole.values()):
-        run = _ENDS[states[0]] if len(states) == 1 else f"{len(states)} of the newest runs are not whole"
-        words.append(f"{run}: what {'it' if len(states) == 1 else 'they'} did not get to cannot be told")
+        run = _ENDS[states[0]] if len(states) == 1 else f"{len(states)} of the newest runs are incomplete"
+        words.append(f"{run}: what {'it' if len(states) == 1 else 'they'} did not get to is unknown")
     if any(pair.selected_only for pair in report.sets.pairs):
         several = len(report.sets.pairs) > 1
         words.append(
-            f"{'some of the newest runs have' if several else 'the newest run has'} only the tests that were asked for"
+            f"{'some of the newest runs have' if several else 'the newest run has'} only the selected tests"
         )
     if unread := len(report.sets.unread):
         words.append(
@@ -436,7 +436,7 @@ def _state(report: Report, counts: Mapping[str, int], where: str) -> tuple[str, 
     if softer:
         return f"Nothing fails{where}; {', '.join(softer)}", "mixed"
     if counts.get("pass"):
-        return f"{count(counts['pass'], 'requirement')} shown{where}, none broken", "good"
+        return f"{count(counts['pass'], 'requirement')} met{where}, none broken", "good"
     if any(rate.cases for rate in report.rates):
         return "No findings", "good"
     return "Nothing was judged", "none"

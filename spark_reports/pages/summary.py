@@ -82,18 +82,18 @@ def summary(page: Page) -> str:
     )
     lines += _section(
         "No longer covered",
-        ["kind", "name", "level", "last run that had it", "why"],
+        ["kind", "name", "level", "last run with it", "why"],
         [[lost.kind, lost.name, lost.level, lost.last_run, lost.why] for lost in report.lost],
     )
     lines += _section(
         "Measured",
-        ["", "what", "newest", "against the baseline"],
+        ["", "what", "newest", "vs. baseline"],
         [_trend(trend) for trend in report.trends if trend.points],
     )
     rows = [[line.label, *(str(line.counts[name]) for name in ORDER)] for line in page.versions]
     lines += _section("Requirements by version", ["node", *ORDER], rows)
     lines += _section(
-        "Since which version a test fails",
+        "First failing version",
         ["requirement", "test", "good", "bad", "confidence"],
         [
             [row.requirement, row.test, row.good or "(none)", row.bad, _percent(row.confidence)]
@@ -101,7 +101,7 @@ def summary(page: Page) -> str:
         ],
     )
     lines += _section(
-        "What releases show differently",
+        "Differences between releases",
         ["requirement", "since", "before", "then", "node"],
         [
             [row.requirement, row.first or "", row.before or "", row.after or "", row.node_impl]
@@ -123,13 +123,13 @@ def summary(page: Page) -> str:
         ],
     )
     lines += _section(
-        "Deviations that are no longer shown",
+        "Deviations no longer seen",
         ["requirement", "test", "node"],
         [[row.requirement, row.test, f"{row.node_impl} {row.node_version}"] for row in report.stale],
     )
     lines += _section(
-        "Faulty nodes that no test noticed",
-        ["requirement", "noticed", "not noticed"],
+        "Faulty nodes missed by every test",
+        ["requirement", "detected", "not detected"],
         [
             [row.requirement, f"{row.killed} of {row.mutants}", ", ".join(row.alive)]
             for row in report.mutants
@@ -137,8 +137,8 @@ def summary(page: Page) -> str:
         ],
     )
     lines += _section(
-        "Runs that are not whole",
-        ["run", "state", "what is wrong"],
+        "Incomplete runs",
+        ["run", "state", "problem"],
         [
             [
                 run.run_id,
@@ -155,7 +155,7 @@ def summary(page: Page) -> str:
 def _sets(sets: SetInfo) -> list[str]:
     lines = ["", f"Compared: {markdown(sets.text)}."] if sets.text else []
     if apart := len(sets.not_comparable) + len(sets.unread):
-        lines += ["", f"{count(apart, 'run')} not comparable: {WHOLE} says why."]
+        lines += ["", f"{count(apart, 'run')} not comparable; see {WHOLE} for why."]
     return lines
 
 
@@ -223,4 +223,4 @@ def _cap(lines: list[str]) -> str:
         if size > LIMIT:
             break
         kept.append(line)
-    return "\n".join([*kept, "", f"{len(lines) - len(kept)} more lines; all of it is in {WHOLE}."]) + "\n"
+    return "\n".join([*kept, "", f"{len(lines) - len(kept)} more lines; see {WHOLE} for all of it."]) + "\n"

@@ -217,7 +217,7 @@ def check_version(name: str, version: object) -> None:
         DataTrouble: There is no version in it.
     """
     if not isinstance(version, int):
-        raise DataTrouble(f"{name} has no store_version; it is no record of a store")
+        raise DataTrouble(f"{name} has no store_version; it is not a record of a store")
     if version > STORE_VERSION:
         raise NewerStore(
             f"{name} is of store version {version}, this zenoh-reports reads up to {STORE_VERSION}; use a newer one"

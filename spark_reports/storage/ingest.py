@@ -187,7 +187,7 @@ def ingest(
 def in_words(account: Account) -> str:
     """Returns an account as a sum that can be checked."""
     return (
-        f"{account.lines} lines in = {account.good} good + {account.apart} kept apart + {account.blank} blank "
+        f"{account.lines} lines in = {account.good} good + {account.apart} set aside + {account.blank} blank "
         f"+ {account.footers} footers"
     )
 
@@ -326,8 +326,8 @@ def _take_in_lines(spark: SparkSession, runs: Sequence[_Run]) -> None:
         scanned = run.scans[name].lines
         if not run.trouble and not (account.balanced and account.lines == scanned):
             run.trouble = (
-                f"{name} had {scanned} lines when it was looked at and {account.lines} when it was read; "
-                "is something writing to it that does not append? Ingest it again"
+                f"{name} had {scanned} lines when scanned and {account.lines} when read; "
+                "is something rewriting it instead of appending? Ingest it again"
             )
 
 

@@ -51,8 +51,8 @@ def require_plug_in(spark: SparkSession, table_format: str) -> None:
         if _UNKNOWN in str(error):
             needed = PLUG_INS.get(table_format, f"a plug-in for {table_format}")
             raise EngineFailed(
-                f"this Spark has no tables of format {table_format}: start it with {needed} by --conf "
-                "spark.jars.packages or in its jars folder, or leave --format out"
+                f"this Spark does not support tables of format {table_format}: start it with {needed}, using --conf "
+                "spark.jars.packages or its jars folder, or omit --format"
             ) from error
 
 

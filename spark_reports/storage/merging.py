@@ -103,7 +103,7 @@ def schema_of(place: Place, table: str, files: Iterable[FileEntry]) -> pa.Schema
     extras = [schema.field(EXTRA).type for schema in found if EXTRA in schema.names]
     for extra in extras:
         if {part.name for part in extra} != _UNSHREDDED:
-            raise WrongUse(f"{table} was written by Spark and has to be merged by Spark: name a --master")
+            raise WrongUse(f"{table} was written by Spark and has to be merged by Spark: give a --master")
     return arrow_schema(table, extra=bool(extras))
 
 

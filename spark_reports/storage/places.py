@@ -317,13 +317,13 @@ def place_of(uri: str | Path, *, durable: bool = True) -> LocalPlace | RemotePla
         EngineFailed: pyarrow is missing.
     """
     if not _is_text(str(uri)):
-        raise WrongUse(f"{uri} is no text (UTF-8), so that Spark cannot name it; give the store another path")
+        raise WrongUse(f"{uri} is not valid UTF-8, so Spark cannot open it; use another path for the store")
     parts = urlsplit(str(uri))
     if isinstance(uri, Path) or len(parts.scheme) <= 1:
         return LocalPlace(Path(uri).absolute(), durable=durable)
     if parts.scheme == "file":
         if parts.netloc not in {"", "localhost"}:
-            raise WrongUse(f"{uri} names the host {parts.netloc}; write file:///path or a plain path")
+            raise WrongUse(f"{uri} names the host {parts.netloc}; use file:///path or a plain path")
         return LocalPlace(Path(unquote(parts.path)), durable=durable)
     try:
         from pyarrow import ArrowException, fs

@@ -89,7 +89,7 @@ class Stage:
             with parquet.ParquetFile(inside, filesystem=filesystem) as file:
                 return int(file.metadata.num_rows)
         except (pa.ArrowException, OSError) as error:
-            raise DataTrouble(f"{path} was not written whole ({error})") from error
+            raise DataTrouble(f"{path} was not written completely ({error})") from error
 
     def settle(self, tables: Mapping[str, tuple[FileEntry, ...]]) -> None:
         """Moves the files to their place."""

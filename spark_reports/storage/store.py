@@ -176,10 +176,12 @@ class Store:
                 others = [name for name in self.place.names("") if not name.startswith("_")]
                 # Whoever made the store meanwhile has put the mark there before anything else.
                 if others and self._mark() is None:
-                    raise WrongUse(f"{self.name} holds other things and is no store; name an empty folder")
+                    raise WrongUse(
+                        f"{self.name} contains other files and is not a store; choose an empty folder"
+                    )
                 self.place.put(_MARK, json.dumps(content).encode())
             except OSError as error:
-                raise WrongUse(f"{self.name} cannot be written ({error.strerror or error})") from error
+                raise WrongUse(f"cannot write to {self.name} ({error.strerror or error})") from error
             mark = self._mark() or content
         if mark["format"] != table_format:
             raise WrongUse(f"{self.name} is a store of format {mark['format']}, not {table_format}")
@@ -197,7 +199,7 @@ class Store:
         """
         if self.format != PARQUET:
             raise WrongUse(
-                f"{self.name} is a store of format {self.format}, which has its own means for that"
+                f"{self.name} is a store of format {self.format}, which has its own tools for that"
             )
 
     def commits(self) -> list[Commit]:
@@ -210,7 +212,7 @@ class Store:
         """
         if not self.exists():
             raise WrongUse(
-                f"{self.name} is no store; `zenoh-reports ingest RUNS --store {self.name}` makes one"
+                f"{self.name} is not a store; `zenoh-reports ingest RUNS --store {self.name}` creates one"
             )
         newest: dict[str, tuple[tuple[int, int, str], str]] = {}
         for run, order, name in self._records():
@@ -326,7 +328,7 @@ class Store:
         self.clean(name)
         with self._staged(name, commit.attempt, revision) as stage:
             if stage is None:
-                raise DataTrouble(f"another process is at work on {commit.run_id}; try again when it is done")
+                raise DataTrouble(f"another process is working on {commit.run_id}; try again when it is done")
             yield Staging(self, commit.run_id, commit.attempt, revision, stage)
 
     @contextmanager
@@ -349,7 +351,7 @@ class Store:
         self._take_over(f"{_MERGE}{table}")
         with self._claimed(place, f"{_MERGE}{table}") as held:
             if held is None:
-                raise DataTrouble(f"another process merges {table}; try again when it is done")
+                raise DataTrouble(f"another process is merging {table}; try again when it is done")
             number = self._next_generation(table)
             stage = Stage(
                 place,
@@ -447,7 +449,7 @@ class Store:
             area.mkdir(parents=True, exist_ok=True)
             held = claim(area, name)
         except OSError as error:
-            raise WrongUse(f"{self.name} cannot be written ({error.strerror})") from error
+            raise WrongUse(f"cannot write to {self.name} ({error.strerror})") from error
         try:
             yield held
         finally:
@@ -646,7 +648,7 @@ class Staging:
     ) -> dict[str, tuple[FileEntry, ...]]:
         place = self.store.place
         if not place.put(f"{_COMMITS}/{safe_name(self.run_id)}.{self.attempt}.begun", b""):
-            raise DataTrouble(f"another process takes in {self.run_id}; ingest it again when it is done")
+            raise DataTrouble(f"another process is ingesting {self.run_id}; ingest it again when it is done")
         appended: dict[str, tuple[FileEntry, ...]] = {}
         for table, files in tables.items():
             target = f"{table_format}/{table}"

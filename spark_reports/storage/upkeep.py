@@ -299,7 +299,7 @@ def check(store: Store, *, read: bool = False) -> list[str]:
         if table == RAW:
             raw.update(mine)
     wrong = [
-        f"{path} is not there"
+        f"{path} is missing"
         if path not in sizes
         else f"{path} has {sizes[path]} bytes, the record says {file.bytes}"
         for path, file in sorted(needed.items())
@@ -334,7 +334,7 @@ def _miscounted(commit: Commit) -> Iterator[str]:
     for file, account in sorted(commit.accounts.items()):
         if not account.balanced:
             yield (
-                f"{file} has {account.lines} lines, but {account.good} good, {account.apart} kept apart, "
+                f"{file} has {account.lines} lines, but {account.good} good, {account.apart} set aside, "
                 f"{account.blank} blank and {account.footers} footers"
             )
         if file in type_of_file:

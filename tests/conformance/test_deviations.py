@@ -148,13 +148,13 @@ def test_set_of_versions_holds_what_lies_in_it(versions: str, version: str, hold
 @pytest.mark.parametrize(
     ("versions", "says"),
     [
-        ("", "names no versions"),
-        ("all", "names no versions"),
-        ("1.0.0-", "names no versions"),
-        ("1.0.0,,1.1", "names no versions"),
-        ("~=1.7", "names no versions"),
-        ("1.10.2-1.0.0", "begins behind its end"),
-        ("1.0.0-dirty", "has no place in the order"),
+        ("", "is not a set of versions"),
+        ("all", "is not a set of versions"),
+        ("1.0.0-", "is not a set of versions"),
+        ("1.0.0,,1.1", "is not a set of versions"),
+        ("~=1.7", "is not a set of versions"),
+        ("1.10.2-1.0.0", "ends before it starts"),
+        ("1.0.0-dirty", "cannot be ordered as a version"),
         # Who joins with a comma may mean "and".
         (">=1.7, <1.9", "overlap"),
         ("1.0.0-1.5.1, 1.4.0", "overlap"),
@@ -221,16 +221,16 @@ def test_entries_are_read_in_order_with_their_number(file: MakeFile) -> None:
         ({"seen": '" "'}, "entry 2: seen: must not be empty"),
         ({"note": '""'}, "entry 2: note: must not be empty"),
         ({"evidence": '""'}, "entry 2: evidence: must not be empty"),
-        ({"requirement": '"ZN-NOPE-001"'}, "entry 2: requirement: ZN-NOPE-001 stands in no catalogue"),
+        ({"requirement": '"ZN-NOPE-001"'}, "entry 2: requirement: ZN-NOPE-001 is not in the catalogue"),
         ({"versions": '"1.x"'}, "entry 2: versions: "),
         ({"versions": "1.10"}, "entry 2: versions: must be a text in quotes"),
-        ({"transports": '"quic"'}, "entry 2: transports: 'quic' is none of tcp, "),
+        ({"transports": '"quic"'}, "entry 2: transports: 'quic' is not one of tcp, "),
         ({"reviewed": '"2026-11-01"'}, "entry 2: reviewed: must be a date without quotes"),
         ({"reviewed": "2026-11-01T10:00:00"}, "entry 2: reviewed: must be a date without quotes"),
         ({"review_by": "2026-11-01"}, "entry 2: review_by: 2026-11-01 must be later than reviewed"),
-        ({"verison": '"1"'}, "entry 2: verison: is not known; the keys are requirement, "),
-        ({}, "entry 2: test: entry 1 is about "),
-        ({"versions": '"1.10.2-1.11.0"'}, "entry 2: test: entry 1 is about "),
+        ({"verison": '"1"'}, "entry 2: verison: unknown key; the keys are requirement, "),
+        ({}, "entry 2: test: entry 1 also covers "),
+        ({"versions": '"1.10.2-1.11.0"'}, "entry 2: test: entry 1 also covers "),
     ],
 )
 def test_wrong_entry_is_one_sentence_with_file_number_and_key(
@@ -262,12 +262,12 @@ def test_entries_for_other_transports_stand_side_by_side(file: MakeFile) -> None
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("x = ", "known.toml: is no TOML file"),
+        ("x = ", "known.toml: not a TOML file"),
         ("[deviation]\n", "known.toml: deviation: must be a list"),
-        ("[[deviations]]\n", "known.toml: deviations: is not known"),
+        ("[[deviations]]\n", "known.toml: deviations: unknown key"),
         ("deviation = [1]\n", "known.toml: entry 1: deviation: must be a table"),
-        (b"\xff", "known.toml: is no TOML file"),
-        ("x = " + "[" * 100_000, "known.toml: is no TOML file"),
+        (b"\xff", "known.toml: not a TOML file"),
+        ("x = " + "[" * 100_000, "known.toml: not a TOML file"),
     ],
     ids=["cut", "table", "name", "number", "bytes", "depth"],
 )
@@ -333,7 +333,7 @@ def test_entry_about_no_test_is_an_error_in_a_whole_run_only(file: MakeFile) -> 
     loaded = Deviations.load(file({}, {"test": '"suite/test_gone.py::test_x"'}))
     loaded.check([(TEST, "tcp")], whole=False)
     with pytest.raises(
-        UsageError, match=r"known.toml: entry 2: test: there is no test suite/test_gone.py::test_x"
+        UsageError, match=r"known.toml: entry 2: test: no such test suite/test_gone.py::test_x"
     ):
         loaded.check([(TEST, "tcp")], whole=True)
 
@@ -341,7 +341,7 @@ def test_entry_about_no_test_is_an_error_in_a_whole_run_only(file: MakeFile) -> 
 def test_entry_for_a_transport_that_does_not_run_is_left_alone(file: MakeFile) -> None:
     loaded = Deviations.load(file({}, {"test": '"suite/test_u.py::test_x"', "transports": '"udp"'}))
     loaded.check([(TEST, "tcp")], whole=True)
-    with pytest.raises(UsageError, match="entry 2: test: there is no test"):
+    with pytest.raises(UsageError, match="entry 2: test: no such test"):
         loaded.check([(TEST, "tcp"), ("suite/test_u.py::test_y[udp]", "udp")], whole=True)
     loaded.check([(TEST, "tcp"), ("suite/test_u.py::test_x[udp]", "udp")], whole=True)
 
@@ -352,10 +352,11 @@ def test_two_entries_about_one_test_on_one_version_are_an_error(file: MakeFile, 
         file({"versions": '"1.0.0-1.5.1"'}, {"test": f'"{TEST}"', "versions": '">=1.5"'})
     )
     with pytest.raises(
-        UsageError, match=r"entry 2: test: entry 1 is about suite/test_a.py::test_b\[0x8\] too"
+        UsageError,
+        match=r"entry 2: test: entry 1 also covers suite/test_a.py::test_b\[0x8\] on the same nodes",
     ):
         loaded.check([(TEST, "tcp")], whole=whole)
-    with pytest.raises(UsageError, match="entry 1 is about"):
+    with pytest.raises(UsageError, match="entry 1 also covers"):
         loaded.of("eclipse-zenoh", "1.5.1", "tcp", TEST)
     apart = Deviations.load(
         file({"versions": '"1.0.0-1.5.1"'}, {"test": f'"{TEST}"', "versions": '">1.5.1"'})
@@ -376,7 +377,7 @@ def test_entry_that_nothing_came_near_to_is_unused(file: MakeFile) -> None:
     assert loaded.unused("other", "1.10.2", verdicts) == []
     lines = loaded.remarks("eclipse-zenoh", "1.10.2", verdicts, whole=True, today=TODAY)
     assert lines == [
-        "known.toml: entry 2 (ZN-INIT-045): not used, no test suite/test_c.py::test_d was judged on eclipse-zenoh 1.10.2"
+        "known.toml: entry 2 (ZN-INIT-045): unused: no test suite/test_c.py::test_d was judged on eclipse-zenoh 1.10.2"
     ]
     assert loaded.remarks("eclipse-zenoh", "1.10.2", verdicts, whole=False, today=TODAY) == []
 
@@ -386,7 +387,7 @@ def test_entry_past_its_day_is_a_line_of_the_summary(file: MakeFile) -> None:
     late = dt.date(2027, 5, 2)
     assert loaded.remarks("eclipse-zenoh", "1.10.2", [], whole=False, today=dt.date(2027, 5, 1)) == []
     assert loaded.remarks("eclipse-zenoh", "1.10.2", [], whole=False, today=late) == [
-        "known.toml: entry 1 (ZN-INIT-045): was to be reviewed by 2027-05-01"
+        "known.toml: entry 1 (ZN-INIT-045): review was due by 2027-05-01"
     ]
     assert loaded.remarks("eclipse-zenoh", "1.11.0", [], whole=False, today=late) == []
 

@@ -88,7 +88,7 @@ def test_port_in_use_is_one_line(tmp_path: Path) -> None:
 
 
 def test_release_that_is_no_release_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no release"):
+    with pytest.raises(UsageError, match="is not a release"):
         PypiNode(tmp_path, version="../x")
 
 
@@ -96,7 +96,7 @@ def test_prefix_of_the_option_chooses_the_way(tmp_path: Path) -> None:
     assert isinstance(node_of(config("pypi", tmp_path)), PypiNode)
     attached = node_of(config("tcp/127.0.0.1:1", tmp_path, "eclipse-zenoh:1.10.2"))
     assert (attached.impl, attached.version) == ("eclipse-zenoh", "1.10.2")
-    with pytest.raises(UsageError, match="is none of a locator"):
+    with pytest.raises(UsageError, match="must be a locator"):
         node_of(config("docker", tmp_path))
     with pytest.raises(UsageError, match="--profile"):
         node_of(config("pypi", tmp_path, "x"))

@@ -107,7 +107,7 @@ def test_several_that_want_a_release_at_once_install_it_once(monkeypatch: pytest
 def test_installation_that_fails_leaves_nothing_behind(cache: Path) -> None:
     with pytest.raises(NodeDidNotStart) as caught:
         package("1.8.0")
-    assert "eclipse-zenoh 1.8.0 cannot be installed: there is no such release" in str(caught.value)
+    assert "eclipse-zenoh 1.8.0 cannot be installed: no such release" in str(caught.value)
     assert RELEASES[-1] in str(caught.value)
     assert "\n" not in str(caught.value)
     assert [entry.suffix for entry in cache.iterdir()] == [".lock"]
@@ -126,12 +126,12 @@ def test_what_else_pip_says_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None
 def test_cache_that_cannot_be_written_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    with pytest.raises(NodeDidNotStart, match="XDG_CACHE_HOME says where else"):
+    with pytest.raises(NodeDidNotStart, match="set XDG_CACHE_HOME to use another folder"):
         package(FAKE)
 
 
 def test_word_that_is_no_version_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"'../x' is no release of eclipse-zenoh; write one like pypi:"):
+    with pytest.raises(UsageError, match=r"'../x' is not a release of eclipse-zenoh; write one like pypi:"):
         package("../x")
 
 

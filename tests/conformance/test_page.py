@@ -200,7 +200,7 @@ def test_page_loads_nothing_and_links_only_into_the_folder(made: Path) -> None:
 
 def test_exchange_is_cut_and_says_so(made: Path) -> None:
     text = (made / "index.html").read_text()
-    assert "(the last 60, 10 before)" in text
+    assert "(the last 60; 10 earlier not shown)" in text
     assert "… (400 bytes)" in text
 
 

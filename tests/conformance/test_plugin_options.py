@@ -170,7 +170,7 @@ def test_profile_that_asks_for_more_tests_than_there_are_is_refused(tmp_path: Pa
         done = run(*words, *workers, "--node", "tcp/127.0.0.1:1", "--run-dir", "run", cwd=tmp_path, path=ROOT)
         text = done.stdout + done.stderr
         assert done.returncode == 4, text
-        assert "the profile mine asks for at least 100000" in text
+        assert "the profile mine requires at least 100000" in text
         assert "Traceback" not in text
     # Who leaves tests out on purpose is not told that there are few.
     done = run(

@@ -259,7 +259,7 @@ def test_what_is_seen_in_passing_gets_verdicts_that_everybody_sees(
     assert broken["reason"].startswith("seen in test_own.py::test_session[")
     assert (tmp_path / "run" / broken["capture"]).exists()
     assert "--node ref" in broken["repeat"]
-    assert "judged by looking at all that was seen: 1 pass, 1 fail, 1 warning" in text
+    assert "judged passively from all recorded traffic: 1 pass, 1 fail, 1 warning" in text
     assert "fail: passive/ZN-INIT-002" in text
     assert "passive/ZN-INIT-002" in (tmp_path / "run" / "coverage.csv").read_text()
     assert (tmp_path / "run" / "junit.xml").read_text().count("<failure") == 1

@@ -122,9 +122,9 @@ def test_something_that_speaks_another_protocol_is_one_line(capsys: pytest.Captu
 
 
 BAD = {
-    ("bogus",): "'bogus' is none of a locator",
+    ("bogus",): "'bogus' must be a locator",
     ("tcp/192.0.2.1:1",): "--i-may-test-this-node",
-    ("null:maybe",): "there is no such kind; there are closed, silent",
+    ("null:maybe",): "no such kind; the kinds are closed, silent",
     ("ref", "--time-scale", "0"): "--time-scale must be more than 0",
 }
 

@@ -125,36 +125,36 @@ def test_all_keys_are_read(tmp_path: Path) -> None:
 
 
 BAD = {
-    'name = "x"': "mine.toml: name: no such key; there are impl, version",
+    'name = "x"': "mine.toml: name: no such key; the keys are impl, version",
     "impl = 1": "mine.toml: impl: must be a text",
     'impl = ""': "mine.toml: impl: must be a text",
     'version = "1"': "mine.toml: impl is missing",
-    'impl = "x"\nroles = []': "mine.toml: roles: name at least one of router",
+    'impl = "x"\nroles = []': "mine.toml: roles: give at least one of router",
     'impl = "x"\nroles = "peer"': "mine.toml: roles: must be a list of texts",
-    'impl = "x"\nroles = ["boss"]': "mine.toml: roles: 'boss' is none of router, peer, client",
-    'impl = "x"\ntransports = ["quic"]': "mine.toml: transports: 'quic' is none of tcp",
-    'impl = "x"\nfeatures = ["magic"]': "mine.toml: features: 'magic' is none of scouting",
+    'impl = "x"\nroles = ["boss"]': "mine.toml: roles: 'boss' is not one of router, peer, client",
+    'impl = "x"\ntransports = ["quic"]': "mine.toml: transports: 'quic' is not one of tcp",
+    'impl = "x"\nfeatures = ["magic"]': "mine.toml: features: 'magic' is not one of scouting",
     'impl = "x"\nfeatures = [["qos"]]': "mine.toml: features: must be a list of texts",
-    'impl = "x"\nminimum = 0': "mine.toml: minimum: must be a number from 1 up",
-    'impl = "x"\nminimum = true': "mine.toml: minimum: must be a number from 1 up",
-    'impl = "x"\nminimum = 1.5': "mine.toml: minimum: must be a number from 1 up",
+    'impl = "x"\nminimum = 0': "mine.toml: minimum: must be a number of at least 1",
+    'impl = "x"\nminimum = true': "mine.toml: minimum: must be a number of at least 1",
+    'impl = "x"\nminimum = 1.5': "mine.toml: minimum: must be a number of at least 1",
     'impl = "x"\ntime_scale = 0': "mine.toml: time_scale: must be a number above 0",
     'impl = "x"\ntime_scale = nan': "mine.toml: time_scale: must be a number above 0",
     'impl = "x"\ntime_scale = inf': "mine.toml: time_scale: must be a number above 0",
     'impl = "x"\ndestructive = 1': "mine.toml: destructive: must be true or false",
-    'impl = "x"\nfence = "wall"': "mine.toml: fence: 'wall' is none of query, interest, none",
-    'impl = "x"\nfence = ["none"]': "mine.toml: fence: ['none'] is none of query",
-    'impl = "x"\nscouting = "tcp/127.0.0.1:1"': "mine.toml: scouting: SCOUT travels over udp",
-    'impl = "x"\nscouting = "nowhere"': "mine.toml: scouting: 'nowhere' is no locator",
+    'impl = "x"\nfence = "wall"': "mine.toml: fence: 'wall' is not one of query, interest, none",
+    'impl = "x"\nfence = ["none"]': "mine.toml: fence: ['none'] is not one of query",
+    'impl = "x"\nscouting = "tcp/127.0.0.1:1"': "mine.toml: scouting: SCOUT uses udp",
+    'impl = "x"\nscouting = "nowhere"': "mine.toml: scouting: 'nowhere' is not a locator",
     'impl = "x"\nscouting = ["none"]': "mine.toml: scouting: must be a text",
     'impl = "x"\nexcluded = 1': "mine.toml: excluded: must be tables",
     'impl = "x"\n[excluded]\nreason = "r"': "mine.toml: excluded: must be tables",
     'impl = "x"\n[[excluded]]\nrequirements = ["ZN-KA"]': "mine.toml: excluded, number 1: reason is missing",
-    'impl = "x"\n[[excluded]]\nreason = "r"': "mine.toml: excluded, number 1: name requirements or tests",
-    'impl = "x"\n[[excluded]]\nreason = "r"\ntest = []': "excluded, number 1: test: no such key; there are requirements",
-    'impl = "x"\n[[excluded]]\nreason = "r"\nrequirements = ["ZN-K"]': "ZN-K is no requirement and no area",
-    'impl = "x"\n[[excluded]]\nreason = "r"\ntests = ["a"]\nversions = "new"': "versions: 'new' is no release",
-    "impl = ": "mine.toml: no TOML: ",
+    'impl = "x"\n[[excluded]]\nreason = "r"': "mine.toml: excluded, number 1: give requirements or tests",
+    'impl = "x"\n[[excluded]]\nreason = "r"\ntest = []': "excluded, number 1: test: no such key; the keys are requirements",
+    'impl = "x"\n[[excluded]]\nreason = "r"\nrequirements = ["ZN-K"]': "ZN-K is not a requirement or area",
+    'impl = "x"\n[[excluded]]\nreason = "r"\ntests = ["a"]\nversions = "new"': "versions: 'new' is not a release",
+    "impl = ": "mine.toml: not a TOML file: ",
 }
 
 
@@ -167,11 +167,11 @@ def test_file_that_is_no_profile_is_one_line_with_file_and_key(text: str) -> Non
 
 def test_profile_that_there_is_not_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match="no such profile; name a TOML file, or one of eclipse-zenoh, zenoh-pico"
+        UsageError, match="no such profile; give a TOML file, or one of eclipse-zenoh, zenoh-pico"
     ):
         load_profile("zenon")
     with pytest.raises(UsageError, match=r"gone\.toml: cannot be read \(No such file"):
         load_profile(str(tmp_path / "gone.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(UsageError, match=r"cannot be read \(it is no text\)"):
+    with pytest.raises(UsageError, match=r"cannot be read \(not a text file\)"):
         load_profile(str(tmp_path / "binary.toml"))

@@ -72,7 +72,7 @@ def test_a_finding_that_is_called_by_its_field_is_known_whichever_message_it_was
     ("old", "new", "words"),
     [
         ('harm = "crash"', 'harm = "boom"', "entry 1: harm: 'boom' is none of crash, panic"),
-        ('versions = "1.0.0-1.2.1"', 'versions = "old"', "entry 1: versions: 'old' names no versions"),
+        ('versions = "1.0.0-1.2.1"', 'versions = "old"', "entry 1: versions: 'old' is not a set of versions"),
         ('versions = "1.0.0-1.2.1"', "", "entry 1: versions: is missing"),
         ('message = "PUSH"', 'message = "PUSHED"', "entry 1: message: there is no message PUSHED"),
         (

@@ -575,7 +575,7 @@ def test_lint_shows_findings_and_a_sum(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["lint", str(PCAPS / "fragments.pcapng")]) == 0
     shown = capsys.readouterr().out
     assert "ZN-FRG-003" in shown
-    assert "known of eclipse-zenoh" in shown
+    assert "known in eclipse-zenoh" in shown
     assert "deviation" in shown.splitlines()[-1]
     assert main(["lint", str(PCAPS / "fragments.pcapng"), "--strict"]) == 1
     assert main(["lint", str(PCAPS / "fragments.pcapng"), "--strict", "--only", "fin"]) == 0
@@ -688,7 +688,7 @@ def test_lint_of_a_capture_without_zenoh_does_not_say_that_nothing_is_broken(
     path = tmp_path / "none.pcap"
     path.write_bytes(pcap([]))
     assert main(["lint", str(path)]) == 0
-    assert capsys.readouterr().out == "no Zenoh message to judge\n"
+    assert capsys.readouterr().out == "no Zenoh messages to judge\n"
 
 
 def test_lint_lists_its_rules(capsys: pytest.CaptureFixture[str]) -> None:
@@ -699,7 +699,7 @@ def test_lint_lists_its_rules(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_requirement_that_no_rule_is_about_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["lint", "--only", "NOPE", str(PCAPS / "query.pcapng")]) == 2
-    assert "no rule is about 'NOPE'" in capsys.readouterr().err
+    assert "no rule matches 'NOPE'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("lane", "severity"), [(1, Severity.DEVIATION), (6, Severity.MUST)])

@@ -43,16 +43,16 @@ def test_missing_rights_are_named(
 
     monkeypatch.setattr(scapy.sendrecv, "sniff", refused)
     assert main(["live", "-i", "lo"]) == 2
-    assert "no permission to capture on lo: run it as root" in told(capsys)
+    assert "no permission to capture on lo: run as root" in told(capsys)
 
 
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--port", "0"], "'0' is no port"),
-        (["--port", "x"], "'x' is no port"),
-        (["--duration", "-1"], "'-1' is no number of seconds"),
-        (["--duration", "x"], "'x' is no number of seconds"),
+        (["--port", "0"], "'0' is not a port"),
+        (["--port", "x"], "'x' is not a port"),
+        (["--duration", "-1"], "'-1' is not a number of seconds"),
+        (["--duration", "x"], "'x' is not a number of seconds"),
         (["--count", "0"], "at least 1"),
     ],
 )
@@ -166,7 +166,9 @@ def test_packets_for_which_there_was_no_room_are_told(
     monkeypatch.setattr(scapy.sendrecv, "sniff", sniff)
     usual = conf.bufsize
     assert main(["live", "-i", "lo"]) == 0
-    assert told(capsys).startswith("zenoh-dissect: 7 packets came faster than they are shown, and were lost")
+    assert told(capsys).startswith(
+        "zenoh-dissect: 7 packets arrived faster than they are shown, and were lost"
+    )
     assert asked == [({"iface": "lo"}, 64 << 20)]
     assert conf.bufsize == usual
     assert listening.room == [64 << 20]

@@ -163,7 +163,7 @@ def test_zids_take_the_place_of_addresses(capsys: pytest.CaptureFixture[str]) ->
 
 def test_tree_shows_every_field_and_what_is_known(capsys: pytest.CaptureFixture[str]) -> None:
     shown = "\n".join(read(capsys, PCAPS / "query.pcapng", "-m", "response", "-n", "1", "--format", "tree"))
-    for part in ("###[ RESPONSE ]###", "###[ PUT ]###", "zids ", "session ", "query ", "begun by packet"):
+    for part in ("###[ RESPONSE ]###", "###[ PUT ]###", "zids ", "session ", "query ", "started by packet"):
         assert part in shown
 
 
@@ -272,7 +272,7 @@ def test_capture_of_a_link_that_is_not_read_is_told_and_no_success(
     path.write_bytes(pcapng([bytes(80), bytes(90)], link=105))
     assert main([command, str(path)]) == 2
     told = capsys.readouterr().err
-    assert told.startswith(f"zenoh-dissect: {path}: packets left alone: 2, of link type 105")
+    assert told.startswith(f"zenoh-dissect: {path}: packets skipped: 2, of link type 105")
     assert told.count("\n") == 1
 
 
@@ -283,7 +283,7 @@ def test_link_that_is_not_read_beside_others_is_told(
     dns = ethernet(ipv4(udp(b"query", dport=53), protocol=17))
     path.write_bytes(section() + interface() + interface(220) + enhanced(dns) + enhanced(bytes(64), number=1))
     assert main(["stats", str(path)]) == 0
-    assert "packets left alone: 1, of link type 220" in capsys.readouterr().err
+    assert "packets skipped: 1, of link type 220" in capsys.readouterr().err
 
 
 def test_bad_file_does_not_stop_the_next_one(

@@ -30,7 +30,7 @@ def test_badge_over_a_newest_run_that_is_not_whole_is_not_good() -> None:
     found = example_report(**QUIET)
     newest = dataclasses.replace(found.runs[0], state="running")
     cut = dataclasses.replace(found, runs=(newest, *found.runs[1:]))
-    assert badge.words(cut) == ("newest run not whole", badge.MIXED)
+    assert badge.words(cut) == ("newest run incomplete", badge.MIXED)
     newer = report.NotComparable(run_id="newer", why="its run.json cannot be read")
     unread = dataclasses.replace(found, sets=dataclasses.replace(found.sets, unread=(newer,)))
     assert badge.words(unread) == ("newest run not judged", badge.MIXED)

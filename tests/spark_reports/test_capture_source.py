@@ -97,7 +97,7 @@ def stream(tmp_path: Path) -> Path:
         ({"path": "a", "pushdown": "yes"}, "option pushdown is 'yes'; it must be one of true, false"),
         ({"path": "a", "count": "1"}, "option count is '1'; it must be one of true, false"),
         ({"path": "a", "split": "64MB"}, "must be a number of bytes"),
-        ({"path": "a", "tabel": "put"}, "no option tabel; there are table, columns"),
+        ({"path": "a", "tabel": "put"}, "unknown option tabel; the options are table, columns"),
         ({"path": "a", "split": "5"}, "at least 1048576"),
     ],
 )

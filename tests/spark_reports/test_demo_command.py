@@ -15,19 +15,19 @@ def test_folder_that_holds_something_is_left_alone(
 ) -> None:
     (tmp_path / "mine").touch()
     assert main(["demo", "--out", str(tmp_path)]) == 2
-    assert "is no empty folder" in capsys.readouterr().err
+    assert "is not an empty folder" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
 def test_too_few_runs_are_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--out", str(tmp_path / "new"), "--runs", "7"]) == 2
     assert capsys.readouterr().err == (
-        f"zenoh-reports: --runs: 7 runs are too few; at least {LEAST_RUNS} are needed\n"
+        f"zenoh-reports: --runs: 7 is too few; at least {LEAST_RUNS} are needed\n"
     )
     assert not (tmp_path / "new").exists()
     with pytest.raises(SystemExit):
         main(["demo", "--help"])
-    assert f"about so many runs, at least {LEAST_RUNS} (default: 300)" in " ".join(
+    assert f"approximate number of runs, at least {LEAST_RUNS} (default: 300)" in " ".join(
         capsys.readouterr().out.split()
     )
 

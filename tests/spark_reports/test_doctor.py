@@ -78,7 +78,7 @@ def test_package_that_is_missing_is_told_with_how_to_get_it(
     lines = printed()
     assert lines["Jinja2"] == "not installed"
     assert lines["grpcio"] == (
-        "not installed (only for --remote and --warm: `pip install 'zenoh-harness[connect]'`)"
+        "not installed (only needed for --remote and --warm: `pip install 'zenoh-harness[connect]'`)"
     )
     assert "Spark" not in lines
 
@@ -87,7 +87,7 @@ def test_missing_package_ends_with_what_to_install(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(doctor, "PACKAGES", (doctor.Package("no-such-package", "reports"),))
     assert main(["doctor"]) == 4
     assert capsys.readouterr().err == (
-        "zenoh-reports: missing: no-such-package. Get it with `pip install 'zenoh-harness[reports]'`\n"
+        "zenoh-reports: missing: no-such-package. Install with `pip install 'zenoh-harness[reports]'`\n"
     )
 
 

@@ -91,7 +91,7 @@ def test_footer_that_counts_more_rows_than_there_are_is_seen(make_run: MakeRun, 
     (run / rows.VERDICTS).write_text("".join(lines[1:]))
     state, notes = judge_one(run, 1)
     assert state == folders.CUT_OFF
-    assert "verdicts.jsonl holds 1 rows, its footer counts 2" in notes
+    assert "verdicts.jsonl holds 1 rows, but its footer counts 2" in notes
 
 
 def test_every_cut_of_the_last_line_is_seen(make_run: MakeRun, verdict_row: Make) -> None:
@@ -142,12 +142,12 @@ def test_empty_file_has_no_footer(make_run: MakeRun) -> None:
         ({"seed": True}, "seed is of the wrong type"),
         ({"node": None}, "node is of the wrong type"),
         ({"rows_version": 99}, "newer than"),
-        ({"started_at": ""}, "started_at is no time ('')"),
-        ({"started_at": "yesterday"}, "started_at is no time ('yesterday'); write it as 2026-12-31T23:59"),
-        ({"started_at": "2026-11-01T10:00:00.000"}, "started_at is no time"),
+        ({"started_at": ""}, "started_at is not a time ('')"),
+        ({"started_at": "yesterday"}, "started_at is not a time ('yesterday'); write it as 2026-12-31T23:59"),
+        ({"started_at": "2026-11-01T10:00:00.000"}, "started_at is not a time"),
         # A time, but one that sorts behind all others of that year as a text.
-        ({"started_at": "2026-W05-4T10:00:00.000Z"}, "started_at is no time"),
-        ({"started_at": "2026-11-01T10Z"}, "started_at is no time"),
+        ({"started_at": "2026-W05-4T10:00:00.000Z"}, "started_at is not a time"),
+        ({"started_at": "2026-11-01T10Z"}, "started_at is not a time"),
     ],
 )
 def test_run_json_that_is_no_run_row_is_unreadable(

@@ -27,7 +27,7 @@ def test_each_gate_counts_what_its_name_says() -> None:
     counted = {name: result.text.partition(",")[0] for name, result in judged(example_report()).items()}
     assert counted == {
         "runs": "3 of 3 judged runs complete",
-        "kept-apart": "0 of 25696 lines kept apart (0.00 %)",
+        "kept-apart": "0 of 25696 lines set aside (0.00 %)",
         "new-failures": "1",
         "not-run": "1",
         "new-findings": "2",
@@ -152,7 +152,7 @@ def test_lines_kept_apart_count_in_each_run_that_is_compared() -> None:
     ("state", "told"),
     [
         ("complete", ""),
-        ("running", "report again when it has ended, or record it again"),
+        ("running", "wait until it has ended and report again, or record it again"),
         ("cut off", "record it again"),
         ("failed", "record it again"),
     ],
@@ -165,7 +165,7 @@ def test_newest_run_of_its_kind_has_to_be_whole(state: str, told: str) -> None:
     assert result.ok is (not told)
     assert (
         not told
-        or f"; 1 run is the newest of its kind and not whole: {newest} ({state}); {told}" in result.text
+        or f"; 1 run is the newest of its kind and incomplete: {newest} ({state}); {told}" in result.text
     )
     older = found.sets.pairs[0].candidate[-1]
     runs = tuple(dataclasses.replace(run, state=state) if run.run_id == older else run for run in found.runs)
@@ -178,7 +178,7 @@ def test_newest_run_that_cannot_be_read_is_data_trouble() -> None:
     result = judged(dataclasses.replace(found, sets=dataclasses.replace(found.sets, unread=(lost,))))["runs"]
     assert not result.ok
     assert result.text == (
-        "3 of 3 judged runs complete, 1 wanted; 1 run is newer than those and not judged: late "
+        "3 of 3 judged runs complete, at least 1 needed; 1 run is newer but not judged: late "
         "(late/run.json is cut off); repair it or record the run again"
     )
 
@@ -219,7 +219,7 @@ def test_data_trouble_goes_before_a_failed_gate() -> None:
 def test_names_are_read_from_the_command_line() -> None:
     assert parse_names("new-failures, flaky,") == ("new-failures", "flaky")
     for wrong in ("new-failure", "flaky,Coverage", "", ","):
-        with pytest.raises(ValueError, match="there are new-failures, not-run"):
+        with pytest.raises(ValueError, match="the gates are new-failures, not-run"):
             parse_names(wrong)
 
 
@@ -268,19 +268,19 @@ def test_limit_of_the_file_wins_over_none_allowed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("max_flake = 1", "no gate max_flake; there are max_new_failures"),
-        ("max_flaky = -1", "max_flaky is a whole number, 0 or more"),
-        ("max_flaky = 1.5", "max_flaky is a whole number"),
-        ("max_flaky = true", "max_flaky is a whole number"),
-        ('apart_percent = "1"', "apart_percent is a number"),
-        ("apart_percent = nan", "apart_percent is a number"),
-        ("baseline = 1", "baseline is true or false"),
-        ("max_flaky =", "is no TOML file"),
+        ("max_flake = 1", "unknown key max_flake; known are max_new_failures"),
+        ("max_flaky = -1", "max_flaky must be a whole number, 0 or more"),
+        ("max_flaky = 1.5", "max_flaky must be a whole number"),
+        ("max_flaky = true", "max_flaky must be a whole number"),
+        ('apart_percent = "1"', "apart_percent must be a number"),
+        ("apart_percent = nan", "apart_percent must be a number"),
+        ("baseline = 1", "baseline must be true or false"),
+        ("max_flaky =", "is not a TOML file"),
         ("[quarantine]\ntest = 'a'", "test, until, why"),
-        ("[[quarantine]]\ntest = 'a'\nuntil = '2026'\nwhy = ''", "until is a day"),
-        ("[[quarantine]]\ntest = 'a'\nuntil = 2026-12-31T00:00:00Z\nwhy = ''", "until is a day"),
-        ("[[quarantine]]\ntest = 7\nuntil = 2026-12-31\nwhy = ''", "test and why are texts"),
-        ("quarantine = 'a'", "no more and no less"),
+        ("[[quarantine]]\ntest = 'a'\nuntil = '2026'\nwhy = ''", "until a date"),
+        ("[[quarantine]]\ntest = 'a'\nuntil = 2026-12-31T00:00:00Z\nwhy = ''", "until a date"),
+        ("[[quarantine]]\ntest = 7\nuntil = 2026-12-31\nwhy = ''", "test and why must be texts"),
+        ("quarantine = 'a'", "needs exactly"),
     ],
 )
 def test_file_that_no_gate_understands_is_wrong_use(tmp_path: Path, text: str, words: str) -> None:
@@ -295,5 +295,5 @@ def test_file_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
     with pytest.raises(WrongUse, match=r"none.toml cannot be read \(No such file"):
         read_gates(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
-    with pytest.raises(WrongUse, match="no TOML file"):
+    with pytest.raises(WrongUse, match="not a TOML file"):
         read_gates(tmp_path / "bytes.toml")

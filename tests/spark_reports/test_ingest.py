@@ -75,7 +75,7 @@ def test_runs_are_taken_in_with_all_that_they_recorded(
     (run,) = held(store, second, "runs")
     assert (run["node_version"], run["state"], run["notes"], run["attempt"]) == ("1.10.2", "complete", [], 1)
     assert first.accounts[rows.FUZZ_CASES] == Account(lines=2, good=1, footers=1)
-    assert in_words(done.account) == "8 lines in = 4 good + 0 kept apart + 0 blank + 4 footers"
+    assert in_words(done.account) == "8 lines in = 4 good + 0 set aside + 0 blank + 4 footers"
     assert set(first.tables) == {
         *(
             "runs",
@@ -343,7 +343,7 @@ def test_a_long_file_is_read_in_pieces_and_a_batch_holds_some_runs(
     assert len(big.tables["cases"]) > 10
     assert sorted(row["case"] for row in held(store, big, "cases")) == list(range(1, 101))
     assert len(told) == 2
-    assert told[-1] == "3 of 3 runs: 106 lines in = 103 good + 0 kept apart + 0 blank + 3 footers"
+    assert told[-1] == "3 of 3 runs: 106 lines in = 103 good + 0 set aside + 0 blank + 3 footers"
 
 
 def test_runs_in_folders_of_one_name_keep_their_names_in_the_store(
@@ -424,7 +424,7 @@ def test_file_that_is_overwritten_while_it_is_read_is_not_taken_in(
     done = ingest(spark, store, folders)
     assert [commit.run_id for commit in done.commits] == ["good"]
     other, shorter = sorted(done.troubles)
-    assert other.startswith("other: verdicts.jsonl had 3 lines when it was looked at and 2 when it was read;")
+    assert other.startswith("other: verdicts.jsonl had 3 lines when scanned and 2 when read;")
     assert shorter == "shorter: verdicts.jsonl cannot be read any more (it became shorter)"
     assert [commit.run_id for commit in store.commits()] == ["good"]
 

@@ -26,12 +26,12 @@ def test_runs_are_taken_in_and_their_lines_accounted_for(
     assert main(command) == 0
     printed = capsys.readouterr()
     assert printed.out.splitlines() == [
-        "2 lines in = 1 good + 1 kept apart + 0 blank + 0 footers",
-        f"1 taken in: {store}",
+        "2 lines in = 1 good + 1 set aside + 0 blank + 0 footers",
+        f"1 ingested: {store}",
     ]
-    assert "taking in 1 run" in printed.err
+    assert "ingesting 1 run" in printed.err
     assert main(command) == 0
-    assert capsys.readouterr().out.splitlines()[1] == f"0 taken in, 1 there already: {store}"
+    assert capsys.readouterr().out.splitlines()[1] == f"0 ingested, 1 already in the store: {store}"
     assert len(Store(store).history()) == 1
 
 
@@ -44,7 +44,7 @@ def test_too_many_lines_kept_apart_are_data_trouble(
     command = ["ingest", str(run), "--store", str(tmp_path / "store")]
     assert main(command) == 3
     told = capsys.readouterr().err
-    assert "11 of 12 lines are no rows, more than 1 %" in told
+    assert "11 of 12 lines are invalid, more than 1 %" in told
     assert f"`zenoh-reports query 'FROM apart' --store {tmp_path / 'store'}` shows them" in told
     assert [commit.rows("verdicts") for commit in Store(tmp_path / "store").commits()] == [1]
     # What is there already is not judged again.
@@ -57,11 +57,11 @@ def test_folder_that_holds_something_else_is_no_store(
 ) -> None:
     run = make_run("r1", verdicts=[verdict_row()], cases=None)
     assert main(["ingest", str(run), "--store", str(tmp_path)]) == 2
-    assert "is no store" in capsys.readouterr().err
+    assert "is not a store" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("percent", ["-1", "101", "many", "nan"])
 def test_percentage_is_one(percent: str, capsys: Capture) -> None:
     with pytest.raises(SystemExit):
         main(["ingest", "runs", "--store", "s", "--max-apart", percent])
-    assert "is no percentage from 0 to 100" in capsys.readouterr().err
+    assert "is not a percentage from 0 to 100" in capsys.readouterr().err

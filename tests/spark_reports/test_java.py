@@ -67,7 +67,7 @@ def test_usual_places_are_searched(make_java: MakeJava, tmp_path: Path) -> None:
         ("echo 'java version \"1.8.0_292\"' >&2", "is Java 8"),
         ("echo 'openjdk version \"11.0.2\"' >&2", "is Java 11"),
         ("exit 3", "exit code 3"),
-        ("echo hello", "does not tell its version"),
+        ("echo hello", "does not print its version"),
     ],
 )
 def test_java_that_will_not_do_is_passed_over_and_named(make_java: MakeJava, script: str, why: str) -> None:

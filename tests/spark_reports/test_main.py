@@ -46,7 +46,7 @@ def test_report_over_whole_and_cut_runs_is_written(
     lines = printed.out.splitlines()
     assert lines[-1] == str(out / "report.html")
     assert "2 runs, 2026-11-01 to 2026-11-02" in lines[0]
-    assert lines[0].endswith("; the newest run is cut off: what it did not get to cannot be told")
+    assert lines[0].endswith("; the newest run is cut off: what it did not get to is unknown")
     assert "compared: 1 run on eclipse-zenoh router 1.10.2 with 1 run on 1.10.2" in lines
     assert "1 finding (0 new) in 1 fuzz case" in lines
     assert "\x1b" not in printed.out
@@ -72,7 +72,7 @@ def test_gates_do_not_hold_when_the_newest_run_is_damaged(
         "zenoh-reports: gate runs failed: 1 of 1 judged runs complete, 1 wanted; 1 run is "
     )
     assert "not judged: r3 (r3/run.json is cut off or damaged" in told[-1]
-    assert any(line.startswith("warning: r3 may be the newest run and is not judged") for line in told)
+    assert any(line.startswith("warning: r3 may be the newest run but was not judged") for line in told)
     assert main(build) == 0
 
 
@@ -138,7 +138,8 @@ def test_data_that_is_in_trouble_goes_before_gates(
     arguments = [*BUILD, str(tmp_path / "out"), "--gates", str(tmp_path / "gates.toml")]
     assert main(arguments) == 3
     assert (
-        "gate runs failed: 3 of 3 judged runs complete, 9 wanted" in capsys.readouterr().err.splitlines()[-1]
+        "gate runs failed: 3 of 3 judged runs complete, at least 9 needed"
+        in capsys.readouterr().err.splitlines()[-1]
     )
     made.troubles = ("r1: it changed while it was read",)
     assert main([*BUILD, str(tmp_path / "out")]) == 3
@@ -151,13 +152,16 @@ def test_data_that_is_in_trouble_goes_before_gates(
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "name run folders, or a store with --store, or both"),
-        (["runs", "--fail-on", "new-bugs"], "--fail-on: no gate new-bugs; there are new-failures, not-run"),
+        ([], "give run folders, a store with --store, or both"),
+        (
+            ["runs", "--fail-on", "new-bugs"],
+            "--fail-on: unknown gate new-bugs; the gates are new-failures, not-run",
+        ),
         (["runs", "--gates", "none.toml"], "none.toml cannot be read"),
-        (["runs", "--baseline", ""], "--baseline is empty; name a run, a version, or previous"),
-        (["runs", "--master", "spark://host:7077"], "name a store with --store that every worker reaches"),
-        (["runs", "--remote", "sc://host"], "name a store with --store that every worker reaches"),
-        (["--store", "none"], "none is no store"),
+        (["runs", "--baseline", ""], "--baseline is empty; give a run, a version, or previous"),
+        (["runs", "--master", "spark://host:7077"], "give a --store that every worker can reach"),
+        (["runs", "--remote", "sc://host"], "give a --store that every worker can reach"),
+        (["--store", "none"], "none is not a store"),
     ],
 )
 def test_what_cannot_be_built_is_wrong_use(
@@ -205,7 +209,7 @@ def test_versions_are_printed_as_lines_or_as_csv(
 def test_folder_without_runs_has_nothing_to_report(tmp_path: Path, capsys: Capture) -> None:
     assert main(["build", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
     line = one_line(capsys.readouterr().err)
-    assert f"no run folder in {tmp_path}" in line
+    assert f"no run folders in {tmp_path}" in line
     assert "pytest conformance/" in line
     assert not (tmp_path / "out").exists()
 
@@ -275,7 +279,7 @@ def test_empty_path_is_wrong_use_and_not_the_current_folder(
     with pytest.raises(SystemExit) as caught:
         main(arguments)
     assert caught.value.code == 2
-    assert "it is empty; the current folder is ." in capsys.readouterr().err
+    assert "must not be empty; use . for the current folder" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -32,7 +32,7 @@ def test_query_that_is_no_text_is_wrong_use(
     given = io.TextIOWrapper(io.BytesIO(b"SELECT '\xff'"), encoding="utf-8", errors=errors)
     monkeypatch.setattr("sys.stdin", given)
     assert main(["query", "-", "--store", str(tmp_path)]) == 2
-    assert capsys.readouterr().err.startswith("zenoh-reports: the query is no text (")
+    assert capsys.readouterr().err.startswith("zenoh-reports: the query is not text (")
 
 
 def test_store_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,7 +53,7 @@ def test_store_that_a_connect_server_cannot_read_is_refused_before_spark_starts(
 
 def test_store_whose_path_is_no_text_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", "SELECT 1", "--store", str(tmp_path / "\udcff")]) == 2
-    assert "is no text (UTF-8)" in capsys.readouterr().err
+    assert "is not valid UTF-8" in capsys.readouterr().err
 
 
 def test_folder_without_runs_is_data_trouble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,7 +66,7 @@ def test_limit_out_of_bounds_is_wrong_use(limit: str, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit) as ended:
         main(["query", "SELECT 1", "--store", ".", "--limit", limit])
     assert ended.value.code == 2
-    assert "is no number from 1 to 1000000" in capsys.readouterr().err
+    assert "is not a number from 1 to 1000000" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("spark")

@@ -140,7 +140,7 @@ def test_server_that_no_longer_listens_is_waited_for(
         place.discovery.write_text(json.dumps({"pid": other.pid, "port": 1}))
         place.let_end()
         place.discovery.write_text(json.dumps({"pid": server.pid, "port": 1}))
-        with pytest.raises(EngineFailed, match=f"process {server.pid}, does not end"):
+        with pytest.raises(EngineFailed, match=f"process {server.pid}, does not stop"):
             place.let_end()
         (place.folder / "spark-x.pid").write_text(str(server.pid))
         server.kill()
@@ -154,7 +154,7 @@ def test_server_that_stays_is_named(
 ) -> None:
     with monkeypatch.context() as impatient:
         impatient.setattr(remote, "STOP_S", 0.05)
-        with pytest.raises(EngineFailed, match=f"process {process.pid}, does not end"):
+        with pytest.raises(EngineFailed, match=f"process {process.pid}, does not stop"):
             remote._wait_for_end(process.pid)
     process.kill()
     remote._wait_for_end(process.pid)

@@ -184,7 +184,7 @@ def test_failure_between_moves_leaves_nothing(tmp_path: Path) -> None:
 def test_file_that_is_no_parquet_is_refused(store: Store) -> None:
     with store.staging("r1") as stage:
         Path(stage.folder("cases"), "part-0.parquet").write_bytes(b"PAR1 and then nothing")
-        with pytest.raises(DataTrouble, match=r"part-0.parquet was not written whole"):
+        with pytest.raises(DataTrouble, match=r"part-0.parquet was not written completely"):
             stage.publish(Draft(run={"run_id": "r1"}, bundle="b"))
 
 
@@ -378,13 +378,13 @@ def test_run_whose_record_was_moved_away_can_be_taken_in_again(store: Store) -> 
 
 
 def test_what_is_no_store_is_said_to_be_none(tmp_path: Path) -> None:
-    with pytest.raises(WrongUse, match=r"is no store; .*ingest"):
+    with pytest.raises(WrongUse, match=r"is not a store; .*ingest"):
         Store(tmp_path / "nowhere").commits()
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "a.txt").touch()
-    with pytest.raises(WrongUse, match="holds other things"):
+    with pytest.raises(WrongUse, match="contains other files"):
         Store(tmp_path / "letters").create()
-    with pytest.raises(WrongUse, match="cannot be written"):
+    with pytest.raises(WrongUse, match="cannot write to"):
         Store(tmp_path / "letters" / "a.txt").create()
     with pytest.raises(WrongUse, match="a store is a folder, or a URI"):
         Store("gopher://example/store")

@@ -26,12 +26,12 @@ def test_summary_says_first_whether_gates_hold_and_what_changed() -> None:
         "No longer covered",
         "Measured",
         "Requirements by version",
-        "Since which version a test fails",
-        "What releases show differently",
+        "First failing version",
+        "Differences between releases",
         "Requirements that did not pass",
-        "Deviations that are no longer shown",
-        "Faulty nodes that no test noticed",
-        "Runs that are not whole",
+        "Deviations no longer seen",
+        "Faulty nodes missed by every test",
+        "Incomplete runs",
     ]
 
 
@@ -101,4 +101,4 @@ def test_summary_beyond_the_limit_ends_with_a_count(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(module, "LIMIT", 300)
     text = text_of(example_report())
     assert len(text.encode()) < 400
-    assert re.search(r"\d+ more lines; all of it is in report.html.\n$", text)
+    assert re.search(r"\d+ more lines; see report.html for all of it.\n$", text)

@@ -102,5 +102,5 @@ def test_tally_of_other_folders_is_refused(tmp_path: Path) -> None:
 )
 def test_damaged_tally_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "tally.json").write_text(text)
-    with pytest.raises(WrongUse, match="is no tally of a watch"):
+    with pytest.raises(WrongUse, match="is not a checkpoint of a watch"):
         load(tmp_path, ROOTS)

@@ -73,7 +73,7 @@ def test_runs_that_ended_before_are_only_counted(runs: Runs, teller: Teller) -> 
         runs.add(f"r{at}", "complete", "2026-11-22T09:59:59.000Z")
     bucket = _group("r1", 1, outcome="finding", bucket="hang")
     lines = _tell(teller, Tally(("x",)), 0, _group("r0"), bucket, _group("r2"))
-    assert lines == ["3 runs ended before: 23 rows, 1 bucket not seen in older ones"]
+    assert lines == ["3 runs ended before: 23 rows, 1 bucket not seen in older runs"]
 
 
 def test_runs_of_one_name_are_told_apart_by_what_is_in_front_of_it(runs: Runs, teller: Teller) -> None:
@@ -121,7 +121,7 @@ def test_end_is_told_when_no_line_came_between_two_looks(runs: Runs, teller: Tel
 def test_summary_adds_up(teller: Teller) -> None:
     tally = Tally(("x",))
     tally.add(0, [_group(), _group("r2", 1, kind="apart", outcome="")])
-    assert list(teller.end(tally)) == ["2 runs: 12 lines = 11 rows + 1 kept apart; 0 buckets"]
+    assert list(teller.end(tally)) == ["2 runs: 12 lines = 11 rows + 1 set aside; 0 buckets"]
 
 
 def test_hostile_text_is_told_harmlessly(runs: Runs, teller: Teller) -> None:

@@ -16,5 +16,5 @@ def test_time_with_a_unit_is_seconds(text: str, wanted: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "0s", "-1s", "1d", "nan", "inf", "0.1ms", "1 h 2 m", "1sm"])
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="is no time of at least 1ms"):
+    with pytest.raises(argparse.ArgumentTypeError, match="is not a time of at least 1ms"):
         seconds(text)

@@ -93,7 +93,7 @@ def test_missing_capture_is_wrong_use(tmp_path: Path, capsys: Capture) -> None:
 
 def test_folder_without_captures_has_nothing_to_report(tmp_path: Path, capsys: Capture) -> None:
     assert main(["traffic", str(tmp_path), "--out", str(tmp_path / "out")]) == 3
-    assert "no capture in" in one_line(capsys.readouterr().err)
+    assert "no captures in" in one_line(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("interval", ["fast", "0", "-1s", "1d", "1us", "nan", "1e99h", "s"])

@@ -152,7 +152,7 @@ def test_page_says_what_travelled() -> None:
     assert "2.5 ms" in text
     assert "alias from before the capture" in text
     assert "2025-11-21" in text
-    assert "More of them in the tables" in text
+    assert "More in the tables" in text
 
 
 def test_page_counts_what_it_does_not_list() -> None:
@@ -178,7 +178,7 @@ def test_page_tells_of_links_that_were_captured_out_of_order() -> None:
     assert page.span.endswith("; 2 links captured out of order")
     text = traffic_page.html(page)
     assert f"{words}</span></td>" in text, "beside its session"
-    assert f"2 links {words}: where an answer" in text, "below the requests"
+    assert f"2 links {words}: an answer" in text, "below the requests"
 
 
 def test_captures_without_times_or_events_have_a_page() -> None:
@@ -198,8 +198,8 @@ def test_captures_without_times_or_events_have_a_page() -> None:
     page = traffic_page.make_page(report)
     assert page.tone == "good"
     text = traffic_page.html(page)
-    assert "Nothing was put, deleted or asked for" in text
-    assert "None: every link is whole" in text
+    assert "No puts, deletes or queries" in text
+    assert "None: every link is complete" in text
 
 
 def test_same_report_same_bytes(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ def test_extra_column_that_spark_took_apart_is_left_to_spark(store: Store) -> No
             rows = pa.table({"run_id": [run_id], "attempt": [1], "extra": pa.nulls(1, shredded)})
             parquet.write_table(rows, f"{stage.folder('findings')}/part-0.parquet")
             stage.publish(Draft(run={"run_id": run_id, "started_at": ""}, bundle=run_id))
-    with pytest.raises(WrongUse, match=r"findings .* merged by Spark: name a --master"):
+    with pytest.raises(WrongUse, match=r"findings .* merged by Spark: give a --master"):
         upkeep.compact(store, ["findings"])
     assert store.generations() == {}
 
@@ -403,14 +403,14 @@ def test_merger_that_finds_no_room_stands_in_nobodys_way(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", full)
-        with pytest.raises(WrongUse, match="cannot be written"):
+        with pytest.raises(WrongUse, match="cannot write to"):
             upkeep.compact(store)
     assert [merged.table for merged in upkeep.compact(store)] == ["requirements"]
 
 
 def test_two_mergers_of_a_table_do_not_work_at_once(store: Store) -> None:
     store.create()
-    with store.merging("cases"), pytest.raises(DataTrouble, match="another process merges cases"):
+    with store.merging("cases"), pytest.raises(DataTrouble, match="another process is merging cases"):
         upkeep.compact(Store(store.uri), ["cases"])
 
 
@@ -424,7 +424,7 @@ def test_tidying_merges_only_many_small_files(store: Store, monkeypatch: pytest.
     with store.merging("requirements"):
         assert upkeep.tidy(store, said.append) == []
     assert said == [
-        "requirements stays in 3 files: another process merges requirements; try again when it is done"
+        "requirements stays in 3 files: another process is merging requirements; try again when it is done"
     ]
     monkeypatch.setattr(upkeep, "SMALL", 1)
     assert upkeep.tidy(store, said.append) == []
@@ -523,7 +523,7 @@ def test_check_names_what_is_missing_short_or_miscounted(store: Store) -> None:
     record.write_text(json.dumps(value))
     wrong = upkeep.check(Store(store.uri))
     assert len(wrong) == 4
-    assert wrong[0] == "rollups/requirements/r1/1/part-0.parquet is not there"
+    assert wrong[0] == "rollups/requirements/r1/1/part-0.parquet is missing"
     assert "verdicts/r1/1/part-0.parquet has" in wrong[1]
     assert wrong[2].startswith("r2: verdicts.jsonl has 3 lines, but 2 good")
     assert wrong[3] == "r2: verdicts.jsonl has 2 good lines, verdicts has 1 rows"
@@ -551,7 +551,7 @@ def test_check_reads_records_that_a_checkpoint_stands_in_for(store: Store) -> No
 def test_number_of_files_that_is_none_is_told(least: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         command("compact", "x", "--least", least)
-    assert "is no whole number from 1 to 999999999" in capsys.readouterr().err
+    assert "is not a whole number from 1 to 999999999" in capsys.readouterr().err
 
 
 def test_remote_store_is_merged_cut_down_and_swept(remote: Store) -> None:
@@ -591,7 +591,7 @@ def test_remote_mergers_at_once_do_no_harm(remote: Store) -> None:
 def test_other_formats_are_left_to_their_own_means(store: Store) -> None:
     store.create("delta")
     for action in (upkeep.compact, upkeep.sweep, lambda store: upkeep.retain(store, Retention())):
-        with pytest.raises(WrongUse, match="format delta, which has its own means"):
+        with pytest.raises(WrongUse, match="format delta, which has its own tools"):
             action(store)
 
 
@@ -624,28 +624,28 @@ def test_commands_compact_cut_down_sweep_and_check(store: Store, capsys: pytest.
     assert command("retain", store.uri, "--cases", "0m") == 0
     captured = capsys.readouterr()
     assert "r0: 1 of 4 cases kept" in captured.out
-    assert "2 runs cut down" in captured.err
+    assert "2 runs trimmed" in captured.err
     assert command("sweep", store.uri, "--grace", "0m") == 0
     assert "removed 2 files" in capsys.readouterr().out
     (file,) = store.generations()["cases"].files
     Path(store.uri, store.commits()[0].tables["cases"][0].path).unlink()
     assert command("check", store.uri) == 3
     captured = capsys.readouterr()
-    assert "part-0.parquet is not there" in captured.out
-    assert "is not whole: 1 thing is wrong" in captured.err
+    assert "part-0.parquet is missing" in captured.out
+    assert "is damaged: 1 problem" in captured.err
     assert file.rows == 8
 
 
 def test_one_run_that_is_cut_down_is_one(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
     publish(store, "r0", {"cases": cases(closed=3, finding=1)})
     assert command("retain", store.uri, "--cases", "0m") == 0
-    assert "1 run cut down" in capsys.readouterr().err
+    assert "1 run trimmed" in capsys.readouterr().err
 
 
 def test_commands_refuse_wrong_use_with_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for action in ("list", "check", "compact", "sweep"):
         assert command(action, str(tmp_path / "nowhere")) == 2
-        assert "is no store" in capsys.readouterr().err
+        assert "is not a store" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
     assert command("retain", str(tmp_path)) == 2
     assert "nothing to drop" in capsys.readouterr().err

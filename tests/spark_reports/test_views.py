@@ -210,5 +210,5 @@ def test_another_format_keeps_rows_and_records_decide_which_count(spark: SparkSe
 
 @pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_missing_plug_in_is_named(spark: SparkSession, table_format: str) -> None:
-    with pytest.raises(EngineFailed, match=rf"no tables of format {table_format}: start it with .*package"):
+    with pytest.raises(EngineFailed, match=rf"tables of format {table_format}: start it with .*package"):
         lake.appender(spark, table_format)

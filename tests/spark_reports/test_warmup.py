@@ -43,7 +43,7 @@ def test_archive_is_made_once(engine: Engine, capsys: Capture) -> None:
     made = Path(capsys.readouterr().out.partition(": ")[0])
     assert made.read_bytes() == b"classes"
     assert main(["warmup"]) == 0
-    assert capsys.readouterr().out == f"{made} is there\n"
+    assert capsys.readouterr().out == f"{made} already exists\n"
     assert engine.starts == 1
     assert main(["warmup", "--again"]) == 0
     assert engine.starts == 2
@@ -68,7 +68,7 @@ def test_without_a_cache_folder_there_is_no_place(
 @pytest.mark.usefixtures("engine")
 def test_server_that_does_not_run_is_not_stopped(capsys: Capture) -> None:
     assert main(["warmup", "--stop"]) == 0
-    assert capsys.readouterr().out == "no warm server runs\n"
+    assert capsys.readouterr().out == "no warm server is running\n"
 
 
 def test_training_has_a_little_of_everything(spark: Any, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_what_came_while_nobody_watched_is_told(
     watching = ["watch", str(tmp_path / "runs"), "--once", "--checkpoint", str(tmp_path / "checkpoint")]
     assert main(watching) == 0
     first = capsys.readouterr().out.splitlines()
-    assert first[0] == "1 run ended before: 1 row, 1 bucket not seen in older ones"
+    assert first[0] == "1 run ended before: 1 row, 1 bucket not seen in older runs"
     make_run("r2", cases=[case_row(1, "panic")], ended_at=rows.utc_now())
     assert main(watching) == 0
     told = capsys.readouterr().out.splitlines()
@@ -156,7 +156,7 @@ def test_command_tells_what_is_there_and_ends(
     _write(tmp_path, [case_row(1, "hang INIT", verdict="finding", oracle="alive")])
     assert main(["watch", str(tmp_path), "--once"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "r1 a node that is not known yet"
+    assert lines[0] == "r1 node not known yet"
     assert lines[-2].startswith("new bucket: hang INIT (handshake, case 1 of r1)")
     assert lines[-1] == "1 run: 1 line = 1 rows; 1 bucket"
 
@@ -203,4 +203,4 @@ def test_times_that_are_none_are_wrong_use(text: str, capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit) as ended:
         main(["watch", ".", "--until-idle", text])
     assert ended.value.code == 2
-    assert "is no time of at least 1ms" in capsys.readouterr().err
+    assert "is not a time of at least 1ms" in capsys.readouterr().err

@@ -209,7 +209,7 @@ BAD: list[tuple[Any, str]] = [
         "fsn is a number from 0 to 3",
     ),
     ({"script": 1, "steps": [{"step": "start", "link": "a", "zid": "00" * 17}]}, "at most 16 bytes"),
-    ({"script": 1, "steps": [{"step": "connect", "link": "a", "locator": "tcp"}]}, "is no locator"),
+    ({"script": 1, "steps": [{"step": "connect", "link": "a", "locator": "tcp"}]}, "is not a locator"),
     ({"script": 1, "steps": [{"step": "parallel", "groups": [1]}]}, r"groups\[0\]: a list is wanted"),
 ]
 

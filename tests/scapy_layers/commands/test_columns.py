@@ -77,7 +77,7 @@ def test_file_that_exists_is_not_written_to(
     there.parent.mkdir(parents=True)
     there.write_bytes(b"mine")
     assert main(["columns", capture, "--out", str(tmp_path / "out")]) == 2
-    assert f"{there} exists already; --out names another folder" in capsys.readouterr().err
+    assert f"{there} already exists; choose another folder with --out" in capsys.readouterr().err
     assert there.read_bytes() == b"mine"
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["put"]
 
@@ -86,7 +86,7 @@ def test_captures_of_one_name_are_refused(
     capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["columns", capture, capture, "--out", str(tmp_path / "out")]) == 2
-    assert "two captures are called x.pcap" in capsys.readouterr().err
+    assert "two captures are named x.pcap" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
@@ -125,7 +125,7 @@ def test_capture_of_a_link_that_is_not_read_is_told(
     path = tmp_path / "wireless.pcap"
     path.write_bytes(pcap([bytes(80)], link=105))
     assert main(["columns", str(path), "--out", str(tmp_path / "out"), "--tables", "put"]) == 0
-    assert "none of the packets is TCP or UDP over Ethernet" in capsys.readouterr().err
+    assert "no packets are TCP or UDP over Ethernet" in capsys.readouterr().err
 
 
 def test_folder_that_cannot_be_made_is_told(
@@ -179,4 +179,4 @@ def test_missing_package_is_told_with_what_to_install(
     monkeypatch.delattr("scapy_layers.tables")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert main(["columns", capture, "--out", str(tmp_path / "out")]) == 2
-    assert "numpy and pyarrow are needed" in capsys.readouterr().err
+    assert "needs numpy and pyarrow" in capsys.readouterr().err

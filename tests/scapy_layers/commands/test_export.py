@@ -79,9 +79,9 @@ def test_nothing_that_exists_is_overwritten(tmp_path: Path, capsys: pytest.Captu
     assert not (tmp_path / "elsewhere").exists()
     assert [row["file"] for row in listed(out)] == ["000001-a-3.bin"]
     assert main(["export", capture, "--out", str(out)]) == 2
-    assert "has an export already" in capsys.readouterr().err
+    assert "already contains an export" in capsys.readouterr().err
     assert main(["export", capture, "--out", capture]) == 2
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
 
 
 def test_filter_picks_keys_and_wrong_use_leaves_nothing(tmp_path: Path) -> None:
@@ -97,6 +97,6 @@ def test_full_disk_leaves_whole_payloads_that_are_listed(tmp_path: Path) -> None
     said = Said().say(put("small", b"whole")).say(put("big", bytes(20_000))).say(put("small", b"never"))
     out = tmp_path / "out"
     done = with_small_files(10_000, "export", said.write(tmp_path / "x.pcap"), "--out", str(out))
-    assert (done.returncode, done.stderr) == (2, f"zenoh-dissect: {out}: File too large, behind 1 payloads\n")
+    assert (done.returncode, done.stderr) == (2, f"zenoh-dissect: {out}: File too large, after 1 payloads\n")
     assert [row["file"] for row in listed(out)] == ["000001-small.bin"]
     assert sorted(path.name for path in out.iterdir()) == ["000001-small.bin", "export.jsonl"]

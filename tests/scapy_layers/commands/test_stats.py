@@ -188,4 +188,4 @@ def test_interrupt_shows_what_was_counted_by_then(
 
 def test_capture_without_zenoh_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stats", str(PCAPS / "tls.pcapng")]) == 0
-    assert "no Zenoh in it that can be read" in capsys.readouterr().out
+    assert "no readable Zenoh messages" in capsys.readouterr().out

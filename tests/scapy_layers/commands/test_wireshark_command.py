@@ -110,7 +110,7 @@ def test_foreign_dissector_stays_without_force(machine: Folders, capsys: pytest.
     run("install", status=2)
     assert machine.files() == {"lib/plugins/zenoh.lua"}
     assert machine.plugin.read_text() == "-- somebody else's\n"
-    assert re.search(r"zenoh\.lua is not ours: .*--force", capsys.readouterr().err)
+    assert re.search(r"zenoh\.lua was not installed by this tool: .*--force", capsys.readouterr().err)
     run("install", "--force")
     assert wireshark.is_current(machine.plugin)
 
@@ -125,7 +125,7 @@ def test_changed_settings_stay_without_force(machine: Folders, capsys: pytest.Ca
     run("install", status=1)
     assert "@Mine@" in colours.read_text()
     assert preferences.read_text() == "# Wireshark writes it anew\n"
-    assert capsys.readouterr().out.count("left as it is, --force overwrites it") == 2
+    assert capsys.readouterr().out.count("left unchanged, --force overwrites it") == 2
     run("install", "--force")
     assert "@Mine@" not in colours.read_text()
 
@@ -140,7 +140,7 @@ def test_other_zenoh_dissector_is_told(
     other.parent.mkdir(parents=True)
     other.touch()
     run("install", status=1)
-    assert f"another Zenoh dissector is there, move one of the two away: {other}" in capsys.readouterr().out
+    assert f"another Zenoh dissector is installed, move one of them away: {other}" in capsys.readouterr().out
     assert machine.plugin.exists()
 
 
@@ -177,7 +177,7 @@ def test_folder_that_is_a_file_is_refused(
 ) -> None:
     (tmp_path / "file").touch()
     run("install", "--dir", str(tmp_path / "file"), status=2)
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
     run("install", "--dir", str(tmp_path / "file" / "below"), status=2)
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert machine.files() == set()
@@ -211,7 +211,7 @@ def test_remove_leaves_what_is_not_ours(machine: Folders, capsys: pytest.Capture
         "config/profiles/Zenoh/recent",
         "config/profiles/Zenoh/colorfilters",
     }
-    assert "there is colorfilters, recent in it" in capsys.readouterr().out
+    assert "it contains colorfilters, recent" in capsys.readouterr().out
     run("remove", "--force", status=1)
     assert machine.files() == {"lib/plugins/zenoh.lua", "config/profiles/Zenoh/recent"}
 
