@@ -810,7 +810,7 @@ def test_what_the_node_did_fails_a_run_even_if_nobody_can_tell_which_case_did_it
         (finding,) = made.findings.values()
         assert (finding.status, finding.fails, finding.message, finding.hits) == (SEEN, True, "", 1)
         assert finding.path is not None
-        assert "nobody could tell" in (finding.path / README).read_text()
+        assert "could not be identified" in (finding.path / README).read_text()
 
 
 @pytest.mark.parametrize(
@@ -866,7 +866,7 @@ def test_what_ordinary_traffic_brings_about_is_one_finding_and_laid_on_no_messag
         assert (finding.hits, finding.script.steps) == (len(kinds), ())
         assert not made.leaves_out(suspect(9, b"innocent").case)
         (folder,) = (run / "findings").iterdir()
-        assert "needs no message" in (folder / README).read_text()
+        assert "No message of a case is needed" in (folder / README).read_text()
         assert Finding.load(folder).without == TRAFFIC
         made.minimise(finding, 10)
         assert finding.script.steps == ()
@@ -1732,4 +1732,4 @@ def test_what_there_is_no_time_to_compare_was_seen_all_the_same(
         (finding,) = made.findings.values()
     assert (finding.status, finding.confirmed, finding.fails) == (SEEN, (0, 0), True)
     assert finding.path is not None
-    assert "it was not tried again" in (finding.path / README).read_text()
+    assert "it was not retried" in (finding.path / README).read_text()
