@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 import resource
 import time
 from collections import Counter, deque
@@ -565,9 +564,7 @@ class Runner:
             stage.start()
         except NotApplicable as error:
             self._refused[needs] = str(error)
-            self.summary.notes.append(
-                f"skipped: states that need a node that {needs or LISTENS}: {_without(error)}"
-            )
+            self.summary.notes.append(f"states skipped ({needs or LISTENS}): {error}")
             return None
         scene = self._scenes[needs] = _Scene(self, stage, self._beside(needs))
         scene.begin()
@@ -581,9 +578,7 @@ class Runner:
             stage = stage_for(needs, self.also, self.config)
             stage.start()
         except NotApplicable as error:
-            self.summary.notes.append(
-                f"not compared: states that need a node that {needs or LISTENS}: {_without(error)}"
-            )
+            self.summary.notes.append(f"states not compared ({needs or LISTENS}): {error}")
             return None
         return stage
 
@@ -902,11 +897,6 @@ class Runner:
                     f"the node did not exit within {time.monotonic() - began:.0f} s of SIGTERM and was killed"
                 )
             self._lose(began)
-
-
-def _without(error: NotApplicable) -> str:
-    """Returns why a node cannot be brought to do something, behind words that say that states need one that does."""
-    return re.sub(r"^needs a node that ", "it would have to be a node that ", str(error))
 
 
 def _suspect(ran: Ran, before: Sequence[Ran]) -> Suspect:

@@ -436,8 +436,7 @@ def test_states_that_are_left_out_are_told_with_the_reason(
     with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
         assert runner._scene("joins") is None
         assert runner.summary.notes[-1] == (
-            "skipped: states that need a node that joins: it would have to be a node that is started with a "
-            "configuration of its own"
+            "states skipped (joins): needs a node that is started with a configuration of its own"
         )
 
 
