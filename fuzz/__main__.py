@@ -28,7 +28,7 @@ def main(argv: list[str] | None = None) -> int:
             raise
         return fail(f"{error}; install the extra 'fuzz': pip install 'zenoh-harness[fuzz]'", FAILED)
     except KeyboardInterrupt:
-        return fail("stopped before it came to its end; what was recorded is there", FAILED)
+        return fail("interrupted; everything recorded so far was kept", FAILED)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = argparse.ArgumentParser(
         prog="zenoh-fuzz",
-        description="Sends a node what it does not expect, and sees whether it goes on serving.",
+        description="Sends a node unexpected input and checks that it keeps serving.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

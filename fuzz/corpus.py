@@ -328,9 +328,7 @@ class Corpus:
         self.known = known_seeds(captures)
         self.notice = ""
         if not self.known:
-            self.notice = (
-                f"no captures of real nodes in {captures}: seeds are made from the description instead"
-            )
+            self.notice = f"no captures of real nodes in {captures}: seeds are generated from the protocol description instead"
             self.known = made_seeds()
         self.learned = 0
         self._shapes: set[str] = set()
@@ -425,7 +423,7 @@ class Corpus:
                 # Another process of the same run has forgotten it.
                 continue
             except (OSError, ValueError, CorpusError) as error:
-                raise CorpusError(f"{path}: {error}; move it away to go on without it") from None
+                raise CorpusError(f"{path}: {error}; move it away to continue without it") from None
 
 
 LASTING = frozenset({"accepted", "closed"})

@@ -118,4 +118,4 @@ class Fairness:
             f"{source.name} ({seconds / passed:.0%} of the time)" for source, seconds in dearest
         )
         cases = "1 case was" if left == 1 else f"{left} cases were"
-        return f"{cases} put off because their sources took long; the longest: {names}"
+        return f"{cases} postponed because their sources took too long; slowest: {names}"

@@ -316,7 +316,7 @@ class Finding:
             NoFinding: It is none; says which key and why.
         """
         if not isinstance(value, dict):
-            raise NoFinding(f"{FINDING} holds no object")
+            raise NoFinding(f"{FINDING} does not hold a JSON object")
         if value.get("finding_version") != VERSION:
             raise NoFinding(
                 f"{FINDING}: finding_version: {value.get('finding_version')!r}, this program reads {VERSION}"
@@ -325,7 +325,7 @@ class Finding:
             for key in keys:
                 if not isinstance(value.get(key), kind) or isinstance(value.get(key), bool):
                     raise NoFinding(
-                        f"{FINDING}: {key}: must be a {'text' if kind is str else 'whole number'}"
+                        f"{FINDING}: {key}: must be {'text' if kind is str else 'a whole number'}"
                     )
         try:
             confirmed, made = value["confirmed"], value["minimised"]
@@ -559,7 +559,7 @@ def _read(path: Path) -> Any:
     except OSError as error:
         raise NoFinding(f"{path.name} cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
-        raise NoFinding(f"{path.name} is no JSON ({error})") from None
+        raise NoFinding(f"{path.name} is not valid JSON ({error})") from None
 
 
 # For people --------------------------------------------------------------------------------------------
@@ -568,7 +568,7 @@ def _read(path: Path) -> Any:
 def readme_of(finding: Finding) -> str:
     """Returns the page of a finding."""
     hits, tries = finding.confirmed
-    beside = f" beside `--also {finding.also}`" if finding.also else ""
+    beside = f" with `--also {finding.also}`" if finding.also else ""
     lines = [
         f"# {finding.bucket}",
         "",
@@ -583,12 +583,12 @@ def readme_of(finding: Finding) -> str:
         f"| oracle | {finding.oracle} |",
         f"| state | {finding.state} |",
         f"| message | {finding.message} |",
-        f"| field | {finding.field or '(none: the order of messages, or all of it)'} |",
-        f"| what was done | {_one_line(finding.mutation)} |",
+        f"| field | {finding.field or '(none: the order of messages, or the whole message)'} |",
+        f"| mutation | {_one_line(finding.mutation)} |",
         f"| campaign | {finding.campaign}, case {finding.case or 'unknown'}, seed {finding.seed} |",
-        f"| cases like it | {finding.before + finding.hits}, and {finding.masked} left out because of it |",
-        f"| on fresh nodes | {f'{hits} of {tries}' if tries else 'not tried'} |",
-        f"| made smaller | {_shrunk(finding)} |",
+        f"| cases like it | {finding.before + finding.hits}, plus {finding.masked} skipped because of it |",
+        f"| on fresh nodes | {f'{hits} of {tries}' if tries else 'not retried'} |",
+        f"| minimised | {_shrunk(finding)} |",
     ]
     if finding.known:
         lines.append(f"| known as | {finding.known} |")
@@ -597,7 +597,7 @@ def readme_of(finding: Finding) -> str:
     lines += [f"\n{note}" for note in [*finding.notes, *filter(None, [_together(finding)])]]
     lines += [
         "",
-        "## See it again",
+        "## Reproduce",
         "",
         "In this folder:",
         "",
@@ -607,11 +607,11 @@ def readme_of(finding: Finding) -> str:
         "",
         *_files(finding),
         "",
-        "## What is sent",
+        "## Sent",
         "",
         *_sent(finding),
         "",
-        "## What is seen",
+        "## Seen",
         "",
         _one_line(finding.detail),
     ]
@@ -621,8 +621,8 @@ def readme_of(finding: Finding) -> str:
         "",
         "---",
         "",
-        "A fault of somebody else's node goes to its maintainers first, in private (SECURITY.md).",
-        "Keep this folder to yourself until then.",
+        "Report a fault in someone else's node privately to its maintainers first (SECURITY.md).",
+        "Keep this folder confidential until then.",
         "",
     ]
     return "\n".join(lines)
@@ -630,45 +630,45 @@ def readme_of(finding: Finding) -> str:
 
 _PURPOSE = {
     Harm.CRASH: "the process ended",
-    Harm.PANIC: "something in it failed, and it said so",
-    Harm.GONE: "nobody listens there any more",
-    Harm.STALL: "it lives but answers nothing",
-    Harm.REFUSING: "it takes no new sessions",
-    Harm.DEAF: "it answers nothing any more in a session that it does not end",
-    Harm.UNDUE: "it ended a session that did nothing wrong",
-    Harm.DISTURBED: "what others send through it is lost, late or changed",
-    Harm.PAUSE: "it answers nothing for a while, and then goes on",
-    Harm.BUSY: "it computes although nothing is asked",
-    Harm.GROWTH: "it holds more and more memory",
-    Harm.LEAK: "it holds more and more descriptors, threads or child processes",
-    Harm.SLOW: "it takes many times as long as at first",
-    Harm.UNDECODABLE: "it said something that no strict decoder takes",
-    Harm.OVERDUE: "it owes something to a link on which nothing is said, and does not give it",
-    Harm.UNCLEAN: "asked to end, it dies of something else, or says that something in it failed",
-    Harm.DIFFERS: "another node answers otherwise",
+    Harm.PANIC: "something in the process failed, and it reported that",
+    Harm.GONE: "the node no longer listens",
+    Harm.STALL: "the process is alive but answers nothing",
+    Harm.REFUSING: "the node accepts no new sessions",
+    Harm.DEAF: "the node stops answering in a session but does not close it",
+    Harm.UNDUE: "the node ended a session that did nothing wrong",
+    Harm.DISTURBED: "what others send through the node is lost, late or changed",
+    Harm.PAUSE: "the node answers nothing for a while, then recovers",
+    Harm.BUSY: "the process uses the CPU while idle",
+    Harm.GROWTH: "memory use keeps growing",
+    Harm.LEAK: "the number of descriptors, threads or child processes keeps growing",
+    Harm.SLOW: "answers take many times as long as at first",
+    Harm.UNDECODABLE: "the node sent something that a strict decoder rejects",
+    Harm.OVERDUE: "the node does not do what it owes on a silent link",
+    Harm.UNCLEAN: "on shutdown, the process dies of something else or reports that something failed",
+    Harm.DIFFERS: "another node answers differently",
 }
 
 
 _TESTED = {
-    None: "it fails while the fault is there.",
-    True: "it fails while the fault is there; it was run, and did.",
-    False: "**but it was run and passed although the fault is there**, so it does not tell whether the node is mended.",
+    None: "it fails as long as the fault is there.",
+    True: "it fails as long as the fault is there; it was run, and failed.",
+    False: "**but it was run and passed although the fault is there**, so a pass does not mean that the node is fixed.",
 }
 _TWO = (
-    "It is played on two nodes that are started for it, the one above and the one that `--also` names; other ones are "
-    "named by `--node` and `--also`. There is no pytest file, as that has one node; and it is not made smaller, as what "
-    "is left might differ for another reason."
+    "The replay starts two nodes, the one above and the one given by `--also`; use `--node` and `--also` for others. "
+    "There is no pytest file, because that has only one node, and the script is not minimised, because what is left "
+    "might differ for another reason."
 )
 _NO_FILES = (
-    "It was never seen again on a fresh node, so there is neither a capture nor a test of it: what is played is what "
-    "came before it was seen, and may not be all that is needed."
+    "It was never reproduced on a fresh node, so there is neither a capture nor a test: the script holds what was sent "
+    "before it was seen, which may not be enough to reproduce it."
 )
 
 _ALONE = {
-    TRAFFIC: "It needs no message of a case: it shows although nothing but the ordinary traffic of the oracles goes to "
-    "the node (sessions that open, publications, queries, pings).",
-    STATE: "It needs no message of a case: it shows when links come into their states, and nothing but the ordinary "
-    "traffic of the oracles goes to the node besides.",
+    TRAFFIC: "No message of a case is needed: the ordinary traffic of the oracles (opening sessions, publications, queries, "
+    "pings) is enough.",
+    STATE: "No message of a case is needed: it is enough that links reach their states, with nothing but the ordinary "
+    "traffic of the oracles besides.",
 }
 
 
@@ -690,7 +690,7 @@ def _files(finding: Finding) -> list[str]:
         return [_NO_FILES]
     tested = _TESTED[finding.test_fails]
     return [
-        f"or, without the fuzzer, `pytest {TEST}`: {tested} Another node is named by `--node`.",
+        f"Or, without the fuzzer, `pytest {TEST}`: {tested} Use `--node` to test another node.",
         f"`{CAPTURE}` opens in Wireshark.",
     ]
 
@@ -703,9 +703,8 @@ def _together(finding: Finding) -> str:
     shown = ", ".join(_one_line(field) for field in fields[:8])
     more = f" and {len(fields) - 8} more" if len(fields) > 8 else ""
     return (
-        f"Cases about different things fell into this bucket: {shown}{more}. The node does not say where it failed, so "
-        "nothing tells whether that is one fault or several. Only the first one was looked into: look again when it is "
-        "mended."
+        f"Cases with different mutations fell into this bucket: {shown}{more}. The node does not report where it failed, "
+        "so this may be one fault or several. Only the first one was analysed: fuzz again once it is fixed."
     )
 
 
@@ -713,32 +712,32 @@ def _truth(finding: Finding) -> str:
     hits, tries = finding.confirmed
     match finding.status:
         case "confirmed":
-            return f"Confirmed: it came again on {hits} of {tries} fresh nodes."
+            return f"Confirmed: reproduced on {hits} of {tries} fresh nodes."
         case "seen":
             if finding.harm is Harm.DIFFERS:
                 return (
-                    "It was seen three times on fresh links of nodes that had been used before; on fresh nodes it was not "
-                    "tried again."
+                    "It was seen three times on fresh links to nodes that had been used before; it was not retried on "
+                    "fresh nodes."
                 )
             often = many(finding.before + finding.hits, "case")
             what = {
                 Harm.CRASH: "The process ended, which is beyond doubt",
-                Harm.PANIC: "The process said that it failed, which is beyond doubt",
+                Harm.PANIC: "The process reported a failure, which is beyond doubt",
             }.get(finding.harm, f"It was seen in {often} and is beyond doubt")
             again = (
-                f"it did not come again reliably ({hits} of {tries} fresh nodes)"
+                f"it could not be reproduced reliably ({hits} of {tries} fresh nodes)"
                 if tries
-                else ("nobody could tell which case did it")
+                else ("the case responsible could not be identified")
             )
-            return f"{what}; but {again}. What is below is what was played before it."
+            return f"{what}; but {again}. The script below is what was sent before it."
         case "not reproduced":
-            how = f"{hits} of {tries} fresh nodes" if tries else "none of the cases before it showed it again"
+            how = f"{hits} of {tries} fresh nodes" if tries else "none of the cases before it reproduced it"
             return (
-                f"Not reproduced ({how}): it may have been the machine, or more than one case may be needed. It is no "
-                "reason to fail."
+                f"Not reproduced ({how}): the machine may be the cause, or more than one case may be needed. It does "
+                "not fail the run."
             )
         case _:
-            return "Nobody has looked yet whether it comes again."
+            return "Not yet retried."
 
 
 def _shrunk(finding: Finding) -> str:
@@ -747,7 +746,7 @@ def _shrunk(finding: Finding) -> str:
         return "no"
     if made is None:
         return "not yet"
-    how = "" if made.done else ", then time was up"
+    how = "" if made.done else ", then time ran out"
     small = f"{many(made.messages, 'message')}, {many(made.size, 'byte')}"
     return f"to {small}, in {made.seconds:.1f} s with {'one try' if made.tries == 1 else f'{made.tries} tries'}{how}"
 
@@ -763,18 +762,18 @@ def _one_line(text: str) -> str:
 
 def _sent(finding: Finding) -> list[str]:
     lines = [
-        "Hexadecimal digits; what stands in braces is filled in when it leaves: lengths, numbers, ZenohID, cookie.",
+        "Hexadecimal digits; values in braces are filled in on sending: lengths, sequence numbers, ZenohID, cookie.",
         "",
     ]
     if not finding.script.steps:
-        return ["Nothing: what the oracles say to any node is enough."]
+        return ["Nothing: the ordinary traffic of the oracles is enough."]
     if finding.rounds > 1:
         lines += [f"All of this up to {finding.rounds} times:", ""]
     for number, step in enumerate(finding.script.steps, 1):
         link = f"link {step.link}"
         match step.do:
             case Do.REACH:
-                lines.append(f"{number}. {link} comes into the state `{step.state}`")
+                lines.append(f"{number}. {link} reaches the state `{step.state}`")
             case Do.SEND:
                 often = f" {step.times} times" if step.times > 1 else ""
                 slowly = ", byte by byte" if step.bytewise else ""

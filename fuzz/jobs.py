@@ -190,14 +190,14 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
                 runner.minimise()
                 # Of fewer cases than processes some get none.
                 if not runner.summary.total and not order.part and order.cases != 0:
-                    outcome.failed = runner.summary.stopped or "no case was played: give it more --time"
+                    outcome.failed = runner.summary.stopped or "no cases were run; increase --time"
         except (HarnessError, Unmet, NotApplicable) as error:
             outcome.failed = str(error)
         except OSError:
             raise
         except Exception as error:  # noqa: BLE001  (a bug of ours must not take along what was found)
             traceback.print_exc()
-            outcome.failed = f"a fault of the harness: {type(error).__name__}: {error}"
+            outcome.failed = f"internal error in the harness: {type(error).__name__}: {error}"
         summary = runner.summary
         outcome.failed = "; ".join(filter(None, [outcome.failed, *dict.fromkeys(summary.blind)]))
         outcome.findings = [watch.row(finding) for finding in summary.findings]
@@ -406,11 +406,11 @@ def _hear(worker: _Worker) -> Any:
     except (EOFError, ConnectionError):
         worker.process.join()
         code = worker.process.exitcode or 0
-        how = f"died of {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
         worker.outcome = Outcome(
             cases=Counter(),
             seconds=worker.glance.seconds,
-            failed=f"job {worker.job} {how}; what it had recorded is in the rows",
+            failed=f"job {worker.job} {how}; everything it had recorded is in the rows",
         )
         return None
     if isinstance(said, Glance):
@@ -508,7 +508,7 @@ def check_jobs(order: Order, node: Node) -> None:
     """
     if order.jobs > 1 and not node.owned:
         raise UsageError(
-            f"--jobs {order.jobs} needs a node that is started for each (pypi, ref, cmd:); {order.config.node} is one"
+            f"--jobs {order.jobs} needs a node that can be started once per job (pypi, ref, cmd:); {order.config.node} is a single node"
         )
 
 
@@ -521,8 +521,8 @@ def check_links(node: Node) -> None:
     # One that we start listens where we want it to.
     if isinstance(node, AttachedNode) and node.locator.proto not in SPOKEN:
         raise UsageError(
-            f"--node {node.locator}: the fuzzer speaks {', '.join(SPOKEN)}, not {node.locator.proto}; name such a "
-            "locator of the node: what is inside is the same on all links"
+            f"--node {node.locator}: the fuzzer speaks {', '.join(SPOKEN)}, not {node.locator.proto}; use such a "
+            "locator of the node: what the links carry is the same"
         )
 
 

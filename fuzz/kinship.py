@@ -131,17 +131,17 @@ def why_one(one: Finding, other: Finding) -> str:
     first, second = one.script, other.script
     place, same = without_line(one.place), without_line(one.place) == without_line(other.place)
     if one.harm is other.harm and same and same_bytes(first) == same_bytes(second):
-        return "the smallest script of that is the same"
+        return "the minimised scripts are the same"
     if in_file(place) or in_file(other.place) or first.where != second.where:
         return ""
     serving = one.harm in SERVING and other.harm in SERVING and STAGE not in {one.place, other.place}
     if (serving or (one.harm is other.harm and same)) and _part(one) == _part(other):
         field = about(one)
         if field and field == about(other):
-            return f"the smallest script of that sends the same field, {field}, in another message"
+            return f"its minimised script sends the same field, {field}, in another message"
     memory = _memory(one)
     if memory and memory == _memory(other):
-        return f"the smallest script of that asks for too much memory at the same place, {memory[-1]}"
+        return f"its minimised script requests too much memory at the same place, {memory[-1]}"
     return ""
 
 

@@ -98,20 +98,20 @@ class Known:
             if isinstance(value, str) and not value.strip():
                 raise self.wrong(item.name, "must not be empty")
             if isinstance(value, str) and item.name != "report" and _BYTES.search(value):
-                raise self.wrong(item.name, "holds bytes; signatures only stand in this file")
+                raise self.wrong(item.name, "contains bytes; only signatures belong in this file")
         if not _ID.fullmatch(self.id):
-            raise self.wrong("id", f"{self.id!r} is no short name; write one like ZF-2026-001")
+            raise self.wrong("id", f"{self.id!r} is not a short name; use something like ZF-2026-001")
         if self.harm not in set(Harm):
-            raise self.wrong("harm", f"{self.harm!r} is none of {', '.join(Harm)}")
+            raise self.wrong("harm", f"{self.harm!r} is not one of {', '.join(Harm)}")
         object.__setattr__(self, "_versions", self._read_versions())
         self._some("state", State)
         self._some("message", MESSAGE_NAMES)
         if not any(pattern.strip(_WILD) for pattern in (self.place, self.message, self.about)):
-            raise self.wrong("place", f"every {self.harm} would be known; narrow place, message or about")
+            raise self.wrong("place", f"every {self.harm} would match; narrow place, message or about")
         if self.since > dt.datetime.now(dt.UTC).date() + dt.timedelta(days=1):
-            raise self.wrong("since", f"{self.since} is yet to come")
+            raise self.wrong("since", f"{self.since} is in the future")
         if self.report != PRIVATELY and not re.fullmatch(r"https://\S+", self.report):
-            raise self.wrong("report", f"must be a link that begins with https:// or {PRIVATELY!r}")
+            raise self.wrong("report", f"must be a link starting with https://, or {PRIVATELY!r}")
 
     def _read_versions(self) -> Versions | None:
         if self.versions.strip() == _ANY:
@@ -119,13 +119,13 @@ class Known:
         try:
             return Versions.parse(self.versions)
         except NoVersions as error:
-            raise self.wrong("versions", f"{error}; or {_ANY} for all") from None
+            raise self.wrong("versions", f"{error}; use {_ANY} for all") from None
 
     def _some(self, key: str, words: Iterable[str]) -> None:
         """Refuses a pattern that nothing can ever match: it is misspelt, or what it was about was renamed."""
         pattern = getattr(self, key)
         if not any(fnmatchcase(word, pattern) for word in words):
-            raise self.wrong(key, f"there is no {key} {pattern}; there are: {', '.join(sorted(words))}")
+            raise self.wrong(key, f"no {key} matches {pattern}; choose from: {', '.join(sorted(words))}")
 
     def wrong(self, key: str, why: str) -> UsageError:
         """Returns the error that names the place, the key and what is wrong there."""
@@ -160,10 +160,10 @@ class KnownFindings:
         self.entries = tuple(entries)
         for one, other in combinations(self.entries, 2):
             if one.id == other.id:
-                raise other.wrong("id", f"entry {one.number} has it too")
+                raise other.wrong("id", f"entry {one.number} already has it")
             if one.same(other):
                 raise other.wrong(
-                    "versions", f"entry {one.number} says the same of the same releases; write one range"
+                    "versions", f"entry {one.number} already covers these releases; merge the ranges"
                 )
 
     @classmethod
@@ -178,14 +178,12 @@ class KnownFindings:
         except OSError as error:
             raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UsageError(f"{path.name}: is no TOML file ({error})") from None
+            raise UsageError(f"{path.name}: is not a TOML file ({error})") from None
         found = table.pop("finding", [])
         if table:
-            raise UsageError(
-                f"{path.name}: {next(iter(table))}: is not known; entries begin with [[finding]]"
-            )
+            raise UsageError(f"{path.name}: {next(iter(table))}: unknown; entries start with [[finding]]")
         if not isinstance(found, list):
-            raise UsageError(f"{path.name}: finding: must be a list; entries begin with [[finding]]")
+            raise UsageError(f"{path.name}: finding: must be a list; entries start with [[finding]]")
         return cls(_entry(values, number, path) for number, values in enumerate(found, start=1))
 
     def __iter__(self) -> Iterator[Known]:
@@ -221,16 +219,16 @@ _KEYS = [item.name for item in fields(Known) if item.init and item.name not in {
 def _entry(values: Any, number: int, path: Path) -> Known:
     place = f"{path.name}: entry {number}"
     if not isinstance(values, dict):
-        raise UsageError(f"{place}: finding: must be a table; entries begin with [[finding]]")
+        raise UsageError(f"{place}: finding: must be a table; entries start with [[finding]]")
     for key, value in values.items():
         if key not in _KEYS:
-            raise UsageError(f"{place}: {key}: is not known; the keys are {', '.join(_KEYS)}")
+            raise UsageError(f"{place}: {key}: unknown key; the keys are {', '.join(_KEYS)}")
         if key == "since":
             # A date with a time of day is a date to Python.
             if not isinstance(value, dt.date) or isinstance(value, dt.datetime):
                 raise UsageError(f"{place}: since: must be a date without quotes, such as 2026-11-22")
         elif not isinstance(value, str):
-            raise UsageError(f"{place}: {key}: must be a text in quotes")
+            raise UsageError(f"{place}: {key}: must be a quoted string")
     for key in _KEYS:
         if key not in values and key not in _PATTERNS:
             raise UsageError(f"{place}: {key}: is missing")

@@ -252,11 +252,14 @@ class Scales:
         least = 1 if last else PLENTY
         grown = self._memory[-1] - self._memory[0] if self._memory else 0.0
         if grown > MEMORY_MOST or (looking and _goes_on(self._memory, least * MEMORY_LEAST)):
-            detail = f"memory grows by {grown / (1 << 20):.0f} MB in {len(self._memory)} rounds, and goes on"
+            detail = f"memory grows by {grown / (1 << 20):.0f} MB in {len(self._memory)} rounds and is still growing"
             return Objection("memory", Harm.GROWTH, "memory", detail)
         if looking and _goes_on(self._held, least * HANDLES_LEAST):
             what, more = self._handles[-1].more_than(self._handles[0]), self._held[-1] - self._held[0]
-            return leak(what, f"{NAMES[what]} grow by {more:.0f} in {len(self._memory)} rounds, and go on")
+            return leak(
+                what,
+                f"{NAMES[what]} increase by {more:.0f} in {len(self._memory)} rounds and are still increasing",
+            )
         return None
 
     def grown(self, seconds: float) -> tuple[float, float]:
@@ -290,7 +293,7 @@ def _slower(usual: float, longer: float) -> Objection | None:
     now = usual + longer
     if now < SLOWER * usual or longer < SLOWER_SECONDS:
         return None
-    detail = f"an answer takes {now * 1e3:.1f} ms, {usual * 1e3:.2f} ms before"
+    detail = f"an answer takes {now * 1e3:.1f} ms; it took {usual * 1e3:.2f} ms before"
     return Objection("time", Harm.SLOW, "", detail)
 
 
@@ -321,7 +324,7 @@ def play_round(
     try:
         for step in tried.script.steps:
             if time.monotonic() >= until:
-                raise GivenUp(f"it takes more than {TRY_SECONDS:g} s to play")
+                raise GivenUp(f"it takes more than {TRY_SECONDS:g} s to replay")
             start = trace.end
             try:
                 run(player.steps((step,), played), failed)
@@ -765,7 +768,7 @@ class Lab:
         try:
             future.result()
         except NOT_STARTED as error:
-            raise NoFreshNode(f"no fresh node for a try: {error}") from None
+            raise NoFreshNode(f"no fresh node for a retry: {error}") from None
 
     @contextmanager
     def waiting_for(self, harm: Harm | None, place: str) -> Iterator[None]:

@@ -218,12 +218,12 @@ class Recorder:
         disk = os.statvfs(folder)
         free = disk.f_bavail * disk.f_frsize
         if free < LEAST_FREE:
-            return f"the disk has less than {LEAST_FREE >> 20} MiB left"
+            return f"less than {LEAST_FREE >> 20} MiB of disk space left"
         left = free - LEAST_FREE
         if self._max_disk is not None:
             size = folder_size(folder, but=FUZZ_COVERAGE)
             if size >= self._max_disk:
-                return f"the run folder takes {_size(size)}, as much as --max-disk allows"
+                return f"the run folder takes up {_size(size)}, the limit set by --max-disk"
             left = min(left, self._max_disk - size)
         self._look_at = time.monotonic() + LOOK_SECONDS
         self._look_behind = self._cases.size + self._kept + left // 2

@@ -302,10 +302,10 @@ def test_of(title: str, harm: str, node: str, tried: Tried) -> str:
     steps = pprint.pformat(flat(tried), indent=1, width=108, sort_dicts=False)
     return f'''"""{title.replace('"', "'").replace(chr(92), "/")}
 
-Run it with ``pytest test_finding.py``. It fails while the fault is there, and passes on a node that has been mended;
-it is skipped where a node cannot show it. The node is the one on which this was found; another one is named by
-``--node`` or by the variable ZENOH_NODE, as for the conformance tests: ``pypi:1.10.2``, ``cmd:'COMMAND {{locator}}'``,
-``tcp/127.0.0.1:7447`` (one that runs, and may be harmed by this).
+Run it with ``pytest test_finding.py``. It fails as long as the fault is there, and passes on a fixed node; it is
+skipped where a node cannot show the fault. It runs on the node on which this was found; choose another one with
+``--node`` or the variable ZENOH_NODE, as for the conformance tests: ``pypi:1.10.2``, ``cmd:'COMMAND {{locator}}'``,
+``tcp/127.0.0.1:7447`` (a running node, which the test may harm).
 """
 
 {_source()}

@@ -115,13 +115,13 @@ def check_fresh(folder: Path, campaigns: Iterable[str]) -> None:
     for name in (FUZZ_CASES, FINDINGS):
         if cut_end(folder / name):
             raise UsageError(
-                f"{name} in {folder.name} was cut off; go on with that run by --resume, or use another --run-dir"
+                f"{name} in {folder.name} is truncated; continue that run with --resume, or use another --run-dir"
             )
     before = earlier(folder).cases
     there = [name for name in campaigns if before[name]]
     if there:
         raise UsageError(
-            f"{folder.name} has cases of {', '.join(there)} already; go on with them by --resume, or use another --run-dir"
+            f"{folder.name} already has cases of {', '.join(there)}; continue with --resume, or use another --run-dir"
         )
 
 
@@ -232,7 +232,7 @@ def _shared(folder: Path) -> dict[str, int]:
     except NotJson as error:
         raise UsageError(f"{JOBS} in {folder.name} is not JSON ({error}); use another --run-dir") from None
     if not isinstance(values, dict) or not all(type(jobs) is int and jobs > 0 for jobs in values.values()):
-        raise UsageError(f"{JOBS} in {folder.name} is none of ours; use another --run-dir")
+        raise UsageError(f"{JOBS} in {folder.name} was not written by zenoh-fuzz; use another --run-dir")
     return values
 
 
@@ -299,8 +299,8 @@ def check_same(found: Earlier, campaigns: list[str], seed: int | None, jobs: int
     if not mine:
         if found.cases:
             raise UsageError(
-                f"nothing of {', '.join(campaigns)} is in {folder.name} (there: {', '.join(found.cases)}); "
-                "leave out --resume to add it"
+                f"{folder.name} has no cases of {', '.join(campaigns)} (it has: {', '.join(found.cases)}); "
+                "leave out --resume to add them"
             )
         return None
     if len(mine) > 1:
@@ -310,11 +310,11 @@ def check_same(found: Earlier, campaigns: list[str], seed: int | None, jobs: int
         )
     (before,) = mine
     if seed is not None and seed != before:
-        raise UsageError(f"the run in {folder.name} has the seed {before}, not {seed}; leave out --seed")
+        raise UsageError(f"the run in {folder.name} has seed {before}, not {seed}; leave out --seed")
     begun = {found.shared.get(name, found.jobs) for name in campaigns if name in found.seeds}
     if begun != {jobs}:
         first = min(begun - {jobs})
         raise UsageError(
-            f"the run in {folder.name} was begun with --jobs {first}, not {jobs}; go on with as many"
+            f"the run in {folder.name} was started with --jobs {first}, not {jobs}; use the same number"
         )
     return before

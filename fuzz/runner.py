@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import re
 import resource
 import time
 from collections import Counter, deque
@@ -232,10 +231,10 @@ class _Scene:
         if self.usual < SLOW_ANSWER:
             return ""
         lanes = len(self._players)
-        links = "one link" if lanes == 1 else f"{lanes} links"
+        links = "only one link is used" if lanes == 1 else f"only {lanes} links are used"
         return (
             f"the node answers slowly: an exchange took {self.usual * 1e3:.0f} ms when it was fresh; each case waits "
-            f"for an answer, and there {'is' if lanes == 1 else 'are'} {links} side by side, so the rate is low"
+            f"for an answer, and {links} in parallel, so the rate is low"
         )
 
     def _player(self) -> Player:
@@ -339,7 +338,7 @@ class Runner:
                 if not batch and not any(scene.waiting for scene in self._scenes.values()):
                     if not self._playable:
                         raise HarnessError(
-                            "no case can be played on this node; what it would have to do stands above"
+                            "no case can be run on this node; see above for what it would need"
                         )
                     break
                 began = time.monotonic()
@@ -347,7 +346,7 @@ class Runner:
                 self._turn = time.monotonic() - began
             self._last_look()
             self._see_end()
-            self._tell("looking into what was found last" if self._triage.open else "")
+            self._tell("analysing the last findings" if self._triage.open else "")
             began = time.monotonic()
             self._triage.finish(min(LAST_TRIAGE, LEAST_TRIAGE * max(1, self._triage.open)))
             self._lose(began)
@@ -360,7 +359,7 @@ class Runner:
             self.summary.findings = list(self._triage.findings.values())
             self.summary.notes += filter(None, [self._fairness.note()] if self._fairness else [])
             self.summary.notes += sorted(
-                f"not judged from then on: {' '.join(filter(None, spot))}: {why}"
+                f"judging stopped during the run: {' '.join(filter(None, spot))}: {why}"
                 for spot, why in self.unjudged.items()
             )
             for needs, scene in self._scenes.items():
@@ -384,14 +383,13 @@ class Runner:
         if left and needs and self._had_enough(scene):
             share = scene.seconds / self.summary.seconds
             self.summary.notes.append(
-                f"{left} cases were put off: those that need a node that {needs} took {share:.0%} of the time"
+                f"{left} cases were postponed: those that need a node that {needs} took {share:.0%} of the time"
             )
         if patient.rival is not None:
             self.summary.notes.append(patient.rival.note() + where)
         self.summary.notes += [f"not judged{where}: {name}: {why}" for name, why in patient.notes.items()]
         self.summary.blind += [
-            f"oracle {name} failed{where} and was not asked again: {why}"
-            for name, why in patient.failures.items()
+            f"oracle {name} failed{where} and was disabled: {why}" for name, why in patient.failures.items()
         ]
 
     def engine_for(self, make: Callable[[], Player], lanes: int) -> Fast | Boo:
@@ -414,10 +412,8 @@ class Runner:
 
         try:
             if self._minimise:
-                self._triage.catch_up(
-                    self._minimise, begin("looking into findings that there was no time for")
-                )
-            self._triage.minimise_all(self._minimise, begin("making findings smaller"))
+                self._triage.catch_up(self._minimise, begin("analysing findings that there was no time for"))
+            self._triage.minimise_all(self._minimise, begin("minimising findings"))
         except KeyboardInterrupt:
             self.summary.interrupted = True
         self.summary.findings = list(self._triage.findings.values())
@@ -456,7 +452,7 @@ class Runner:
         over = time.monotonic() - self._began - self._budget.seconds
         if over < OVERTIME:
             return ""
-        return f"--time was passed by {over:.0f} s: the node was looked at once more, and into what was found last"
+        return f"--time was exceeded by {over:.0f} s for a final check of the node and the analysis of the last findings"
 
     def _left(self) -> float:
         """Seconds that are left; many when there is no limit."""
@@ -568,9 +564,7 @@ class Runner:
             stage.start()
         except NotApplicable as error:
             self._refused[needs] = str(error)
-            self.summary.notes.append(
-                f"left out: states that need a node that {needs or LISTENS}: {_without(error)}"
-            )
+            self.summary.notes.append(f"states skipped ({needs or LISTENS}): {error}")
             return None
         scene = self._scenes[needs] = _Scene(self, stage, self._beside(needs))
         scene.begin()
@@ -584,9 +578,7 @@ class Runner:
             stage = stage_for(needs, self.also, self.config)
             stage.start()
         except NotApplicable as error:
-            self.summary.notes.append(
-                f"not compared: states that need a node that {needs or LISTENS}: {_without(error)}"
-            )
+            self.summary.notes.append(f"states not compared ({needs or LISTENS}): {error}")
             return None
         return stage
 
@@ -724,9 +716,13 @@ class Runner:
         state = str(ran.state)
         scene.failed[state] += 1
         if scene.failed[state] == ATTEMPTS:
-            rest = "; no more was tried in it" if scene.never_reaches(state) and not self._in_order else ""
+            rest = (
+                "; no further cases were tried in it"
+                if scene.never_reaches(state) and not self._in_order
+                else ""
+            )
             self.summary.notes.append(
-                f"the node does not come into the state {state}: {ran.played.failure}{rest}"
+                f"the node does not reach the state {state}: {ran.played.failure}{rest}"
             )
 
     # Harm --------------------------------------------------------------------------------------------
@@ -744,8 +740,8 @@ class Runner:
                 return False
         if not scene.engine.one_by_one:
             self.summary.notes.append(
-                f"the node takes few links: it refused a new session ({objection.place}) while cases had theirs; from "
-                "then on there was one case at a time"
+                f"the node accepts few links: it refused a new session ({objection.place}) while cases were using theirs; "
+                "from then on, cases ran one at a time"
             )
         scene.engine.one_by_one = True
         return True
@@ -888,7 +884,7 @@ class Runner:
             if not scene.recent or node.pid is None or node.death():
                 # It was just started, or is another stage's too.
                 continue
-            self._tell("seeing how the node ends")
+            self._tell("checking how the node shuts down")
             began = time.monotonic()
             # eclipse-zenoh waits 10 s for links on which no session was begun.
             scene.stage.withdraw()
@@ -898,14 +894,9 @@ class Runner:
                 self._learn()
             elif not (node.death() or node.has_left()):
                 self.summary.notes.append(
-                    f"the node does not end within {time.monotonic() - began:.0f} s of SIGTERM: it is killed"
+                    f"the node did not exit within {time.monotonic() - began:.0f} s of SIGTERM and was killed"
                 )
             self._lose(began)
-
-
-def _without(error: NotApplicable) -> str:
-    """Returns why a node cannot be brought to do something, behind words that say that states need one that does."""
-    return re.sub(r"^needs a node that ", "it would have to be one that ", str(error))
 
 
 def _suspect(ran: Ran, before: Sequence[Ran]) -> Suspect:

@@ -76,7 +76,7 @@ class Template:
                 try:
                     pieces.append(bytes.fromhex(part))
                 except ValueError:
-                    raise ScriptError(f"{part[:40]!r} are no hexadecimal digits") from None
+                    raise ScriptError(f"{part[:40]!r} are not hexadecimal digits") from None
         return cls.of(*pieces)
 
     def __str__(self) -> str:

@@ -327,7 +327,7 @@ class Replay:
         """Plays the steps and looks at the node; returns what is wrong with it, or nothing."""
         in_group = harm == "stall" and self._needs == "joins"
         if in_group and not self._carries(steps):
-            raise unittest.SkipTest("the node carries nothing from its group to begin with")
+            raise unittest.SkipTest("the node forwards nothing from its group even before the steps")
         # What a node tells a link of the sessions of others may be part of a finding.
         canary = None if harm in {"growth", "leak", "busy"} else self._canary()
         if canary and harm != "disturbed":
@@ -346,11 +346,11 @@ class Replay:
         if not why and canary and harm == "slow":
             now = canary.pace()
             if now > SLOWER * usual and now - usual > SLOWER_SECONDS:
-                why = f"what others publish takes {now * 1e3:.1f} ms, {usual * 1e3:.1f} ms before"
+                why = f"what others publish takes {now * 1e3:.1f} ms; it took {usual * 1e3:.1f} ms before"
         if not why and in_group and not self._carries(steps):
-            why = "nothing that is said in the group reaches a subscriber of the node"
+            why = "nothing sent to the group reaches a subscriber of the node"
         if not why and not reached:
-            raise unittest.SkipTest("the node does not come into the state that is needed")
+            raise unittest.SkipTest("the node does not reach the state that is needed")
         return why
 
     def _round(self, steps: list[dict[str, Any]]) -> bool:
@@ -453,7 +453,7 @@ class Replay:
         if self._needs == "joins":
             return _datagrams(Locator.parse(self._group))
         if self.node.scouting is None:
-            raise unittest.SkipTest("nobody knows where the node hears SCOUT")
+            raise unittest.SkipTest("it is unknown where the node listens for SCOUT")
         if self._needs == "scouts":
             return _datagrams(self.node.scouting)
         # It asks more and more seldom, from the same place: to wait once is enough.
@@ -465,7 +465,7 @@ class Replay:
         until = time.monotonic() + 10 * PATIENCE
         while not select.select([door], [], [], 0.05)[0]:
             if self.node.death() or time.monotonic() > until:
-                raise TimeoutError("the node makes no link")
+                raise TimeoutError("the node does not connect")
             if self.node.has_left():
                 self.node.kill()
                 self.node.launch()
@@ -508,14 +508,14 @@ class Replay:
     def _said(self, harm: str) -> str:
         """Returns what is wrong with what the node said on the links of the finding."""
         if harm == "deaf" and self._deaf and not self.node.problem(PATIENCE):
-            return "the node answers nothing any more in a session that it does not end"
+            return "the node stopped answering in a session that it does not close"
         if harm == "undecodable":
             for batch in (batch for link in self._all for batch in link.received):
                 # To a port that scouts a node may speak as over a UDP link.
                 kinds = (None, Kind.SCOUTING) if self._needs in {"scouts", "seeks"} else (None,)
                 errors = [contents(batch, kind).error for kind in kinds]
                 if all(errors):
-                    return f"the node said {batch[:64].hex()}, which does not decode: {errors[-1]}"
+                    return f"the node sent {batch[:64].hex()}, which does not decode: {errors[-1]}"
         return ""
 
     def _overdue(self) -> str:
@@ -541,13 +541,13 @@ class Replay:
                 if link.ended or any(map(_is_close, came)) or (came and what == "KEEP_ALIVE"):
                     del links[what]
                 elif time.monotonic() - began > seconds:
-                    return f"{what} does not come in {seconds:g} s on a link on which nothing is said"
+                    return f"{what} does not come within {seconds:g} s on a silent link"
         return ""
 
     def _unclean(self) -> str:
         """Asks the process to end; returns what it dies of by its own fault, and what it says has failed, or nothing."""
         if self.node.pid is None:
-            raise unittest.SkipTest("needs a node that is started for it")
+            raise unittest.SkipTest("needs a node that the test starts itself")
         if died := self.node.death():
             return died
         self.node.complaints()
@@ -557,7 +557,7 @@ class Replay:
         codes = [f"exit code {128 + signal.Signals[name]}" for name in FATAL]
         fatal = death if death.endswith((*FATAL, *codes)) else ""
         said = self.node.complaints()
-        return "asked to end: " + "; ".join(filter(None, [fatal, said])) if fatal or said else ""
+        return "on shutdown: " + "; ".join(filter(None, [fatal, said])) if fatal or said else ""
 
     def _more(self, harm: str, before: dict[str, float]) -> str:
         now = self._figures()
@@ -569,7 +569,7 @@ class Replay:
             time.sleep(PATIENCE)  # the share of a processor is that of a time
             share = (self._figures()["cpu"] - now["cpu"]) / PATIENCE
             if share > BUSY_SHARE:
-                return f"the node uses {share:.0%} of a processor although it is asked nothing"
+                return f"the node uses {share:.0%} of a CPU while idle"
         return ""
 
     def _figures(self) -> dict[str, float]:
@@ -700,7 +700,7 @@ class Canary:
                 if end is self._idler or end.key(push) != self._key:
                     # The subscriber has asked for the common ones, or had until a moment ago.
                     if end is self._idler or end.key(push) not in COMMON:
-                        self._note("astray", "a session receives a publication that it did not ask for")
+                        self._note("astray", "a session receives a publication that it did not subscribe to")
                 else:
                     self._judge(bytes(getattr(push.body, "data", b"")))
 
@@ -719,10 +719,10 @@ class Canary:
             }
             came = (seen.message for seen in history.received(link))
             if any(isinstance(one, Response | ResponseFinal) and one.request_id not in asked for one in came):
-                self._note("unasked", "a session receives an answer although it has not asked")
+                self._note("unasked", "a session receives an answer although it asked nothing")
             said = (seen.message for seen in history.received(link) if seen.carrier is None)
             if wrong := Consecutive().wrong(said):
-                self._note("numbers", f"the node leaves numbers out, or says them again: {wrong}")
+                self._note("numbers", f"the node skips or repeats sequence numbers: {wrong}")
 
     def _judge(self, data: bytes) -> None:
         """Tells whether a publication comes once, whole and in order.
@@ -734,7 +734,7 @@ class Canary:
             # A changed one is not lost as well.
             self._whole = True
             if data != self._parted:
-                self._note("changed", f"a publication in fragments arrives changed: {data.hex()}")
+                self._note("changed", f"a fragmented publication arrives changed: {data.hex()}")
             return
         last = max(self._arrived, default=0)
         number = self._sent.index(data) + 1 if data in self._sent else 0
@@ -743,9 +743,9 @@ class Canary:
         if not number:
             self._note("changed", f"a publication arrives changed: {data.hex()}")
         elif number in self._arrived:
-            self._note("twice", f"publication {number} arrives again, behind {last}")
+            self._note("twice", f"publication {number} arrives again, after {last}")
         elif number < last:
-            self._note("order", f"publication {number} arrives behind {last}")
+            self._note("order", f"publication {number} arrives after {last}")
         # A changed one is not lost as well.
         self._arrived.add(number or len(self._sent))
 
@@ -798,19 +798,19 @@ class Canary:
         """
         try:
             if self._joins and not self._end_in_parts():
-                return "what others publish in two fragments does not arrive any more"
+                return "what others publish in two fragments no longer arrives"
             for _ in range(EXCHANGES):
                 self.publish()
                 if self._replies:
                     self.ask()
             for key in self._common if common else ():
                 if not self._arrives_on(key, overlapping=True):
-                    return f"what others publish for {key} does not arrive any more"
+                    return f"what others publish for {key} no longer arrives"
             # What one session leaves behind shows in the next one.
             if common and self._tokens and (wrong := self._wrong_token() or self._wrong_token()):
                 return wrong
         except TROUBLE as error:
-            return f"what others send each other does not arrive any more: {error}"
+            return f"what others send each other no longer arrives: {error}"
         self._subscriber.wait(lambda: False, HEARING)
         self._hear()
         self._count()
@@ -867,15 +867,15 @@ class Canary:
             guest.fence()
             told = self._is_told(key)
             if any(isinstance(seen.message, Push) for seen in guest.inbox):
-                return "a new session receives what one that has ended had asked for"
+                return "a new session receives what an ended session had subscribed to"
         finally:
             tester.close()
         if not told:
-            return "a token is not told to who asks for it"
+            return "a token is not sent to a session that asks for it"
         until = time.monotonic() + PATIENCE
         while self._is_told(key):
             if time.monotonic() > until:
-                return "a token is told although its session has ended"
+                return "a token is still announced although its session has ended"
         return ""
 
     def _is_told(self, key: str) -> bool:

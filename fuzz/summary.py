@@ -169,11 +169,11 @@ def _text(outcome: Outcome, folder: str) -> Iterator[str]:
     ended = f" ({outcome.failed or outcome.stopped or 'stopped'})" if _ended_early(outcome) else ""
     yield f"{outcome.total} cases in {outcome.seconds:.1f} s: {_rates(outcome)}{ended}"
     if outcome.earlier:
-        yield f"and {outcome.earlier.total()} in earlier parts of the run"
+        yield f"plus {outcome.earlier.total()} in earlier parts of the run"
     if len(outcome.cases) > 1:
         yield "cases: " + ", ".join(f"{name} {count}" for name, count in outcome.cases.most_common())
     yield f"tried: {'; '.join(map(str, outcome.coverage.parts))}"
-    yield f"answers of {outcome.coverage.shapes} shapes"
+    yield f"distinct answer shapes: {outcome.coverage.shapes}"
     missing = outcome.coverage.missing()
     if missing:
         yield f"not tried: {', '.join(missing)}"
@@ -194,22 +194,22 @@ def _ended_early(outcome: Outcome) -> bool:
 
 
 def _rates(outcome: Outcome) -> str:
-    well = f", {outcome.healthy_rate:.0f} while the node was well" if outcome.lost else ""
-    return f"{outcome.rate:.0f} a second{well}"
+    well = f", {outcome.healthy_rate:.0f}/s while the node was healthy" if outcome.lost else ""
+    return f"{outcome.rate:.0f}/s{well}"
 
 
 def _asides(outcome: Outcome) -> Iterator[str]:
     if outcome.inconclusive:
-        yield f"{outcome.inconclusive} cases inconclusive: the node did not come into their state"
+        yield f"{outcome.inconclusive} cases inconclusive: the node did not reach their state"
     if outcome.left_out:
         hidden = outcome.coverage.hidden
         edges = "1 edge was" if hidden == 1 else f"{hidden} edges were"
-        so = f"; {edges} not tried for that" if hidden else ""
-        yield f"{outcome.left_out} cases left out: they would only have met findings that were met often{so}"
+        so = f"; {edges} not tried because of that" if hidden else ""
+        yield f"{outcome.left_out} cases skipped: they would only have hit findings that had been hit often{so}"
     if outcome.restarts:
-        yield f"{outcome.restarts} restarts, the longest {outcome.slowest_restart:.2f} s"
+        yield f"{outcome.restarts} restarts, longest {outcome.slowest_restart:.2f} s"
     if outcome.well > 0 and outcome.spent:
-        yield f"oracles took {_share(outcome, outcome.spent)} of the time while the node was well: {_dearest(outcome)}"
+        yield f"oracles took {_share(outcome, outcome.spent)} of the time while the node was healthy: {_dearest(outcome)}"
     yield from outcome.notes
 
 
@@ -223,7 +223,7 @@ def _dearest(outcome: Outcome) -> str:
     """Returns what each of the dearest oracles took, all in all and for one look."""
     names = sorted(outcome.spent, key=outcome.spent.__getitem__, reverse=True)[:DEAREST]
     return ", ".join(
-        f"{name} {_share(outcome, [name])} ({outcome.spent[name] / outcome.looks[name] * 1e6:,.0f} us a look)"
+        f"{name} {_share(outcome, [name])} ({outcome.spent[name] / outcome.looks[name] * 1e6:,.0f} us per check)"
         for name in names
     )
 
@@ -243,15 +243,15 @@ def _word(row: FindingRow) -> str:
 
 
 def _hits(row: FindingRow) -> str:
-    left_out = f", {row.left_out} more left out" if row.left_out else ""
+    left_out = f", {row.left_out} more skipped" if row.left_out else ""
     where = f" in {row.state}" if row.state else ""
-    return f"{many(row.hits, 'case')}{where}, first {row.campaign} {row.case}{left_out}"
+    return f"{many(row.hits, 'case')}{where}, first: {row.campaign} {row.case}{left_out}"
 
 
 def _confirmed(row: FindingRow) -> str:
     if not row.tries:
-        return "not tried again" if row.message else "which case did it is not known"
-    return f"again on a fresh node {row.confirmed} of {row.tries} times"
+        return "not retried" if row.message else "the case responsible is unknown"
+    return f"reproduced on {row.confirmed} of {row.tries} fresh nodes"
 
 
 def _smallest(row: FindingRow) -> str:
@@ -290,17 +290,17 @@ def _markdown(outcome: Outcome, title: str, folder: str) -> Iterator[str]:
         words = _md(outcome.failed or outcome.stopped or "stopped")
         why = f" **Ended early: {words}{'' if words.endswith(('.', '?', '!')) else '.'}**"
     if not (outcome.total or outcome.earlier or outcome.findings):
-        yield f"**Nothing was played.**{why}"
+        yield f"**No cases were run.**{why}"
         return
     yield f"**{verdict(outcome).capitalize()}.** {outcome.total} cases in {outcome.seconds:.0f} s, {_rates(outcome)}.{why}"
     yield ""
     shown = sorted(outcome.findings, key=lambda row: (not row.fails, bool(row.known)))[:MOST_FINDINGS]
     if shown:
-        yield "| | bucket | state | message | cases | on a fresh node | smallest | folder |"
+        yield "| | bucket | state | message | cases | on fresh nodes | smallest | folder |"
         yield "|---|---|---|---|---|---|---|---|"
         for row in shown:
             smallest = _smallest(row).partition(": ")[2]
-            again = f"{row.confirmed} of {row.tries}" if row.tries else "not tried"
+            again = f"{row.confirmed} of {row.tries}" if row.tries else "not retried"
             status = "**new**" if row.fails else f"known: {_md(row.known)}" if row.known else row.status
             cells = [status, f"`{_code(row.bucket)}`", row.state, row.message, str(row.hits), again, smallest]
             yield f"| {' | '.join([*map(_cell, cells), f'`{_code(row.folder)}`' if row.folder else ''])} |"
@@ -308,7 +308,7 @@ def _markdown(outcome: Outcome, title: str, folder: str) -> Iterator[str]:
             yield ""
             yield f"and {len(outcome.findings) - len(shown)} more in `findings.jsonl`."
         yield ""
-        yield f"To repeat one: `{_code(_repeat(shown[0], folder))}`. The folders hold what triggers it; treat them as confidential."
+        yield f"To replay one: `{_code(_repeat(shown[0], folder))}`. The folders contain the trigger; treat them as confidential."
         yield ""
     yield "| tried | of | | |"
     yield "|---|---|---|---|"
@@ -316,7 +316,7 @@ def _markdown(outcome: Outcome, title: str, folder: str) -> Iterator[str]:
         share = f"{100 * part.share:.1f} %" if part.planned else "-"
         yield f"| {part.tried} | {part.planned} | {share} | {part.name} |"
     yield ""
-    yield f"Answers of {outcome.coverage.shapes} shapes."
+    yield f"Distinct answer shapes: {outcome.coverage.shapes}."
     for note in _asides(outcome):
         yield f"- {_md(note)}"
 

@@ -25,7 +25,7 @@ def make(setting: Setting) -> Iterator[Source]:  # noqa: ARG001  (every campaign
 
 CAMPAIGN = Campaign(
     "everywhere",
-    "every kind of message in every state: as it is, then its lies",
+    "every kind of message in every state: unmodified, then mutated",
     make,
     weight=2.0,
     repeats=True,

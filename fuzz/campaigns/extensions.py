@@ -203,6 +203,6 @@ def _nested_push(depth: int) -> Sequence[Step]:
 
 CAMPAIGN = Campaign(
     "extensions",
-    "every extension that there can be on every message, chains of all kinds, bodies in bodies",
+    "every possible extension on every message, extension chains of all kinds, nested bodies",
     make,
 )

@@ -652,6 +652,6 @@ def _sources(setting: Setting) -> Iterator[Source]:  # noqa: ARG001  (nothing de
 
 CAMPAIGN = Campaign(
     "fragments",
-    "fragment chains in every wrong order and with anything in them, and what a batch and a FRAME can hold",
+    "fragment chains in every wrong order and with any content, and everything a batch or FRAME can hold",
     _sources,
 )

@@ -367,4 +367,6 @@ def _unagreed() -> Iterator[Variant]:
         )
 
 
-CAMPAIGN = Campaign("framing", "lengths, pieces and heaps of batches; compressed batches; low latency", make)
+CAMPAIGN = Campaign(
+    "framing", "batch lengths, split batches and bursts of batches; compressed batches; low latency", make
+)

@@ -174,6 +174,6 @@ def sources(setting: Setting) -> Iterable[Source]:
 
 CAMPAIGN = Campaign(
     "generated",
-    "sequences of messages about the same few keys and ids, drawn from the description, with lies",
+    "sequences of messages about a few shared keys and ids, generated from the protocol description, with mutations",
     sources,
 )

@@ -134,4 +134,4 @@ def _session(
     ]
 
 
-CAMPAIGN = Campaign("handshake", "lies about INIT and OPEN, and sessions agreed on in odd ways", make)
+CAMPAIGN = Campaign("handshake", "mutations of INIT and OPEN, and sessions negotiated in unusual ways", make)

@@ -178,6 +178,6 @@ def sources(setting: Setting) -> Iterable[Source]:
 
 CAMPAIGN = Campaign(
     "havoc",
-    "many small changes to messages of real nodes, from a corpus that grows by what is answered in a new way",
+    "many small changes to messages of real nodes, from a corpus that grows with every new kind of answer",
     sources,
 )

@@ -423,4 +423,6 @@ def _drawn_pair(kind: str, rng: random.Random) -> Drawn:
     )
 
 
-CAMPAIGN = Campaign("keys", "key expressions and aliases in every place, hard matching", make)
+CAMPAIGN = Campaign(
+    "keys", "key expressions and aliases in every position, expressions that are hard to match", make
+)

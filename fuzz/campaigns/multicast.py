@@ -226,5 +226,5 @@ def _drawn(rng: random.Random) -> Drawn:
 
 
 CAMPAIGN = Campaign(
-    "multicast", "JOIN and what members of a multicast group say before and behind it", make, weight=0.4
+    "multicast", "JOIN and what members of a multicast group send before and after it", make, weight=0.4
 )

@@ -183,5 +183,7 @@ def _sessions() -> Iterator[Variant]:
 
 
 CAMPAIGN = Campaign(
-    "responder", "lies to a node that connects to us: InitAck, OpenAck, and all that comes behind", make
+    "responder",
+    "mutations sent to a node that connects to the fuzzer: InitAck, OpenAck, and everything after",
+    make,
 )

@@ -154,5 +154,5 @@ def _drawn(rng: random.Random) -> Drawn:
 
 
 CAMPAIGN = Campaign(
-    "scouting", "SCOUT and HELLO over UDP: lies, what is neither, floods that are bounded", make, weight=0.7
+    "scouting", "SCOUT and HELLO over UDP: mutations, other datagrams, bounded floods", make, weight=0.7
 )

@@ -113,4 +113,4 @@ def _front(whole: Message, inside: Message) -> bytes:
     return raw[: len(raw) - len(end)]
 
 
-CAMPAIGN = Campaign("session", "lies about every message that travels in a session", make, weight=2.0)
+CAMPAIGN = Campaign("session", "mutations of every message that is sent in a session", make, weight=2.0)

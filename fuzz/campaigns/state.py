@@ -313,6 +313,6 @@ def _sources(setting: Setting) -> Iterator[Source]:  # noqa: ARG001  (nothing de
 
 CAMPAIGN = Campaign(
     "state",
-    "order, repetition, omission and replay of messages, several sessions at once, peers that do not read",
+    "reordered, repeated, omitted and replayed messages, several sessions at once, peers that do not read",
     _sources,
 )

@@ -352,4 +352,4 @@ def make(setting: Setting) -> Iterator[Source]:
     yield Made("handshakes", State.CONNECTED, "INIT", once, "valid", _drawn_meeting)
 
 
-CAMPAIGN = Campaign("valid", "traffic that is right in every respect: nobody may object", make, weight=0.2)
+CAMPAIGN = Campaign("valid", "fully valid traffic: no oracle may object", make, weight=0.2)

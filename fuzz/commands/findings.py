@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 WELL, HARMED, USAGE, FAILED = 0, 1, 2, 3
 
 CODES = """
-exit codes: 0 the node survives every time (two answer alike), 1 it does not, 2 wrong use, 3 the node or the harness failed
+exit codes: 0 the node survives every time (with two nodes: same answers), 1 it does not, 2 usage error, 3 the node or
+the harness failed
 """
 
 SHRINK_CODES = """
-exit codes: 0 the script is as small as it could be made, 1 it does not come again, 2 wrong use, 3 the node or the
-harness failed
+exit codes: 0 minimised as far as possible, 1 not reproduced, 2 usage error, 3 the node or the harness failed
 """
 
 LONGEST = 300
@@ -42,23 +42,31 @@ def add_replay(commands: Any) -> None:
     """Adds ``replay`` to the commands."""
     parser = commands.add_parser(
         "replay",
-        help="play a finding again on a fresh node",
-        description="Plays a finding, or any script, on a fresh node and says what is seen.",
+        help="replay a finding on a fresh node",
+        description="Replays a finding, or any script, on a fresh node and reports what happens.",
         epilog=CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "what", type=Path, metavar="FOLDER|SCRIPT", help="folder of a finding, or a script.json"
+        "what", type=Path, metavar="FOLDER|SCRIPT", help="folder of a finding or a script.json"
     )
     _add_node(parser)
     parser.add_argument(
         "--also",
         metavar="NODE",
         default="",
-        help="play it on this node too, and see whether both answer alike (default: where two did not, the other of them)",
+        help="also replay on this node and compare the answers (default: the second node, if the finding has one)",
     )
-    parser.add_argument("--times", type=_count, default=1, metavar="N", help="on so many nodes (default: 1)")
-    parser.add_argument("--first", action="store_true", help="play it as it was found, not the smallest")
+    parser.add_argument(
+        "--times",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="number of replays, each on a fresh node (default: 1)",
+    )
+    parser.add_argument(
+        "--first", action="store_true", help="replay the original script instead of the minimised one"
+    )
     parser.set_defaults(function=replay)
 
 
@@ -66,8 +74,8 @@ def add_shrink(commands: Any) -> None:
     """Adds ``shrink`` to the commands."""
     parser = commands.add_parser(
         "shrink",
-        help="make a finding smaller",
-        description="Makes the script of a finding smaller, and writes its folder anew.",
+        help="minimise a finding",
+        description="Minimises the script of a finding and rewrites its folder.",
         epilog=SHRINK_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -78,7 +86,7 @@ def add_shrink(commands: Any) -> None:
         type=_seconds,
         default=MINIMISE_SECONDS,
         metavar="TIME",
-        help="how long at most (default: 1m)",
+        help="time limit (default: 1m)",
     )
     parser.set_defaults(function=shrink)
 
@@ -87,21 +95,21 @@ def add_show(commands: Any) -> None:
     """Adds ``show`` to the commands."""
     parser = commands.add_parser(
         "show",
-        help="show a finding, or all of a run",
-        description="Shows what a finding is about; of a run folder, all its findings, one line each.",
+        help="show a finding, or list all findings of a run",
+        description="Shows a finding. For a run folder, lists all its findings, one per line.",
     )
-    parser.add_argument("what", type=Path, metavar="FOLDER", help="folder of a finding, or of a run")
-    parser.add_argument("--json", action="store_true", help="for programs")
+    parser.add_argument("what", type=Path, metavar="FOLDER", help="folder of a finding or of a run")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(function=show)
 
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--node", default="", help="another node than the one it was found on")
+    parser.add_argument("--node", default="", help="use this node instead of the one it was found on")
     parser.add_argument(
         "--profile",
         metavar="NAME[:VERSION]",
         default="",
-        help="what the node is, as of run",
+        help="profile of the node, as for run",
     )
     parser.add_argument(
         "--i-may-test-this-node",
@@ -113,7 +121,7 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not 1 <= int(text[:6]) <= 1000:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to 1000")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 1 to 1000")
     return int(text)
 
 
@@ -125,7 +133,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write one like 20s, 2m or 1h")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; use something like 20s, 2m or 1h")
     return seconds
 
 
@@ -163,7 +171,7 @@ def replay(options: argparse.Namespace, _: list[str]) -> int:
     also = options.also or loaded.also
     if loaded.two and not also:
         raise UsageError(
-            "two nodes answered differently, and it is not said which the other one was; add --also"
+            "the finding is a difference between two nodes, but does not name the second one; add --also"
         )
     harmed = reached = 0
     with _lab(options, loaded.node, also) as lab:
@@ -177,14 +185,14 @@ def replay(options: argparse.Namespace, _: list[str]) -> int:
             reached += not tried.played.failure
             _print(f"{number} of {options.times}: {_words(tried, alike=bool(also))}")
     if not harmed and not reached:
-        return _say("it could not be played; nothing is known of the node", FAILED)
+        return _say("the script could not be replayed; the node may or may not be affected", FAILED)
     bad, good = _BOTH if also else _ONE
-    _print(f"{harmed} of {options.times} times {bad}" if harmed else good)
+    _print(f"{bad} {harmed} of {options.times} replays" if harmed else good)
     return HARMED if harmed else WELL
 
 
-_ONE = "the node did not survive it", "the node survives it"
-_BOTH = "they answered differently", "they answer alike"
+_ONE = "the node did not survive", "the node survived"
+_BOTH = "the answers differed in", "the answers were the same"
 
 
 @dataclass(slots=True)
@@ -225,17 +233,17 @@ def _load(what: Path, *, first: bool = False) -> _Loaded:
     except ScriptError as error:
         raise NoFinding(f"{what}: {error}") from None
     except (ValueError, RecursionError) as error:
-        raise NoFinding(f"{what} is no JSON ({error})") from None
+        raise NoFinding(f"{what} is not valid JSON ({error})") from None
 
 
 def _words(tried: Tried, *, alike: bool = False) -> str:
     seen = tried.objection
-    answer = textwrap.shorten(" ".join(tried.played.names), LONGEST, placeholder=" ...") or "nothing"
+    answer = textwrap.shorten(" ".join(tried.played.names), LONGEST, placeholder=" ...") or "none"
     if seen is not None:
-        often = f" behind {tried.rounds} rounds" if tried.rounds > 1 else ""
+        often = f" after {tried.rounds} rounds" if tried.rounds > 1 else ""
         place = f" {seen.place}" if seen.place else ""
         return f"{seen.harm}{place}{often}: {seen.detail}"
-    how = "alike" if alike else "survived"
+    how = "same answers" if alike else "survived"
     if tried.played.failure:
         return f"{how}, but the state was not reached: {tried.played.failure}"
     return f"{how}; {tried.played.ending}, answers: {answer}"
@@ -250,7 +258,7 @@ def _lab(options: argparse.Namespace, node: str, also: str = "") -> Iterator[Lab
 
     wanted = options.node or node
     if not wanted:
-        raise UsageError("a script does not say which node it is for; add --node")
+        raise UsageError("a script does not name a node; add --node")
     with tempfile.TemporaryDirectory(prefix="zenoh-fuzz-") as folder:
         prepare_run_dir(Path(folder))
         config = RunConfig(
@@ -283,14 +291,14 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     finding = Finding.load(options.what)
     if finding.harm is Harm.DIFFERS:
         raise UsageError(
-            "what two nodes answer differently is not made smaller: it might differ for another reason"
+            "a difference between two nodes cannot be minimised: a smaller script might differ for another reason"
         )
     before = finding.script.sends, finding.script.size
     with _lab(options, finding.node) as lab, lab.waiting_for(finding.harm, finding.place):
         tried = lab.play(finding.script, rounds=finding.rounds, linger=linger_of(finding.waited))
         if not comes_again(finding, tried):
-            other = f"; what is seen is another one, {_words(tried)}" if tried.objection is not None else ""
-            _print(f"it does not come again{other}; nothing was changed")
+            other = f"; a different failure was seen: {_words(tried)}" if tried.objection is not None else ""
+            _print(f"not reproduced{other}; nothing was changed")
             return HARMED
         finding.tried = tried
         minimise(lab, finding, options.time)
@@ -302,7 +310,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     was = f"{many(before[0], 'message')}, {many(before[1], 'byte')}"
     _print(f"from {was} to {many(made.messages, 'message')}, {many(made.size, 'byte')}")
     _print(
-        f"{'one try' if made.tries == 1 else f'{made.tries} tries'} in {made.seconds:.1f} s{'' if made.done else '; time was up'}"
+        f"{'one try' if made.tries == 1 else f'{made.tries} tries'} in {made.seconds:.1f} s{'' if made.done else '; time ran out'}"
     )
     return WELL
 
@@ -329,11 +337,11 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
     found = [Finding.load(path.parent) for path in sorted(below.glob(f"*/{FINDING}"))]
     # A run that found nothing is one all the same.
     if not found and below.name != FOLDER and not (what / RUN).exists():
-        raise NoFinding(f"{what} is no folder of a finding or a run")
+        raise NoFinding(f"{what} is not the folder of a finding or a run")
     if options.json:
         _print(json.dumps([finding.to_json() for finding in found], ensure_ascii=False, indent=1))
     else:
-        _print("\n".join(line_of(finding) for finding in found) or "no finding")
+        _print("\n".join(line_of(finding) for finding in found) or "no findings")
     return WELL
 
 

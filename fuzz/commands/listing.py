@@ -13,16 +13,18 @@ if TYPE_CHECKING:
     from fuzz.campaigns import Campaign
 
 DESCRIPTION = """
-Shows what can be run: one line for each campaign, with -v also the states its cases leave in, the messages it lies
-about, and the oracles that it brings along or cannot use; with --json also how many lies about fields it has.
+Lists the campaigns, one per line. With -v, also lists for each campaign the states in which its cases are sent, the
+messages it mutates, and the oracles it adds or excludes; --json also gives its number of field edges.
 """
 
 
 def add_list(commands: Any) -> None:
     """Adds the command."""
-    parser = commands.add_parser("list", help="show the campaigns", description=DESCRIPTION)
-    parser.add_argument("-v", "--verbose", action="store_true", help="states, messages and oracles of each")
-    parser.add_argument("--json", action="store_true", help="all of it as JSON")
+    parser = commands.add_parser("list", help="list the campaigns", description=DESCRIPTION)
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="also list states, messages and oracles of each"
+    )
+    parser.add_argument("--json", action="store_true", help="print everything as JSON")
     parser.set_defaults(function=list_command)
 
 

@@ -57,18 +57,18 @@ examples:
   zenoh-fuzz run handshake --node tcp/127.0.0.1:7447 --engine boofuzz --time 2m --run-dir runs/mine
   zenoh-fuzz run all --node pypi --time 1h --run-dir runs/night --resume
 
-exit codes: 0 nothing new, 1 new findings, 2 wrong use, 3 the node or the harness failed
+exit codes: 0 nothing new, 1 new findings, 2 usage error, 3 the node or the harness failed
 
-With the same seed case N of a campaign sends the same bytes, but for what each session has of its own
-(ZenohID, cookie, sequence number). With --cases the same cases are played; without it that depends on time.
-A node that we start is started again after a finding; for one that you started we wait until it is well
-again. Findings that are known (fuzz/known_findings.toml, and --known FILE) are counted and shown and do not
-fail a run; once met often they are avoided, unless --through-known is given. Ctrl-C ends a run in order.
+With the same seed, case N of a campaign sends the same bytes, except for values that differ per session
+(ZenohID, cookie, sequence number). With --cases, the same cases are run; without it, that depends on timing.
+A node started by the fuzzer is restarted after a finding; with a node that you started, the fuzzer waits for
+it to recover. Known findings (fuzz/known_findings.toml and --known FILE) are counted and shown but do not
+fail a run; once hit often they are avoided, unless --through-known is given. Ctrl-C ends a run cleanly.
 """
 
 DESCRIPTION = """
-Runs campaigns against a node and records every case, in fuzz_cases.jsonl of the run folder. What harms the
-node is confirmed on fresh nodes, made smaller, and kept in findings/ beside it.
+Runs campaigns against a node and records every case in fuzz_cases.jsonl in the run folder. Whatever harms the
+node is confirmed on fresh nodes, minimised, and saved in findings/ in the same folder.
 """
 
 
@@ -84,78 +84,86 @@ def add_run(commands: Any) -> None:
     run.add_argument(
         "campaigns",
         metavar="CAMPAIGN",
-        help="its name, several joined by commas, or all; see: zenoh-fuzz list",
+        help="campaign name, several separated by commas, or all; see: zenoh-fuzz list",
     )
-    what = run.add_argument_group("against what")
+    what = run.add_argument_group("target")
     what.add_argument(
         "--node",
         help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447 (or udp/..., "
-        "unixsock-stream/...), ref, cmd:'COMMAND {locator}', or cmd:'COMMAND {connect}' for one that only connects",
+        "unixsock-stream/...), ref, cmd:'COMMAND {locator}', or cmd:'COMMAND {connect}' for a node that only connects",
     )
     what.add_argument(
         "--profile",
         metavar="NAME[:VERSION]",
         default="",
-        help="what a node is that we do not know: a shipped profile or a TOML file; findings are known by its name "
-        "and version",
+        help="describes a node that the fuzzer does not know: a built-in profile or a TOML file; known findings are "
+        "matched by its name and version",
     )
     what.add_argument(
         "--also",
         metavar="NODE",
-        help="another node that gets the same, for half of the time; other answers are findings",
+        help="second node that gets the same cases, for half of the time; differing answers are findings",
     )
-    what.add_argument("--target", choices=TARGETS, help="one of our own readers instead of a node")
+    what.add_argument("--target", choices=TARGETS, help="fuzz one of the built-in readers instead of a node")
     what.add_argument(
         "--i-may-test-this-node",
         action="store_true",
         help="allow a node that is not on this machine's loopback",
     )
-    much = run.add_argument_group("how long, how much")
-    much.add_argument("--time", metavar="TIME", type=seconds_of, help="like 20s, 2m, 1h (default: 60s)")
+    much = run.add_argument_group("limits")
     much.add_argument(
-        "--cases", metavar="N", type=count_of, help="end after so many cases; --time may end it earlier"
+        "--time", metavar="TIME", type=seconds_of, help="how long to run, like 20s, 2m, 1h (default: 60s)"
     )
     much.add_argument(
-        "--jobs", metavar="N", type=jobs_of, default=1, help="processes side by side, each with its own node"
+        "--cases", metavar="N", type=count_of, help="stop after N cases; --time may stop the run earlier"
     )
-    much.add_argument("--rate", metavar="N", type=rate_of, help="cases a second at most")
+    much.add_argument(
+        "--jobs",
+        metavar="N",
+        type=jobs_of,
+        default=1,
+        help="number of parallel processes, each with its own node",
+    )
+    much.add_argument("--rate", metavar="N", type=rate_of, help="maximum number of cases per second")
     much.add_argument(
         "--max-disk",
         metavar="SIZE",
         type=size_of,
         default=None,
-        help="end when the run folder takes so much, like 500M (default: 4G); the table of what was tried, written at "
-        "the end, comes on top: up to 9M for all campaigns",
+        help="stop when the run folder reaches this size, like 500M (default: 4G); the coverage table written at the "
+        "end comes on top: up to 9M for all campaigns",
     )
-    how = run.add_argument_group("how")
+    how = run.add_argument_group("fuzzing")
     how.add_argument(
         "--engine",
         choices=FUZZ_ENGINES,
         default=FUZZ_ENGINES[0],
-        help="fast: many cases to a session (default); boofuzz: a new session for each",
+        help="fast: many cases per session (default); boofuzz: a new session for each case",
     )
     how.add_argument(
-        "--seed", metavar="N", type=seed_of, help="of the order of the cases (default: random, shown)"
+        "--seed", metavar="N", type=seed_of, help="seed for the order of the cases (default: random, shown)"
     )
     how.add_argument(
         "--known",
         metavar="FILE",
         type=Path,
-        help="findings that are known besides those that are shipped, as TOML; see docs/findings.md",
+        help="TOML file with known findings, in addition to the built-in ones; see docs/findings.md",
     )
     how.add_argument(
-        "--through-known", action="store_true", help="go on with what meets known findings again and again"
+        "--through-known",
+        action="store_true",
+        help="keep running cases that hit known findings again and again",
     )
     how.add_argument(
         "--minimise",
         metavar="TIME",
         type=spare_of,
         default=20.0,
-        help="for making each finding smaller, and for trying it again after the run where there was no time before; "
-        "0 for not at all (default: 20s)",
+        help="time for minimising each finding, and for retrying it after the run if there was no time before; 0 to "
+        "disable (default: 20s)",
     )
     how.add_argument(
-        "--corpus", metavar="DIR", type=Path, help="where messages with new answers are kept from run to run"
+        "--corpus", metavar="DIR", type=Path, help="folder for messages with new answers, kept between runs"
     )
     how.add_argument(
         "--web",
@@ -163,19 +171,21 @@ def add_run(commands: Any) -> None:
         nargs="?",
         const=WEB_PORT,
         type=port_of,
-        help=f"boofuzz's own page, on loopback (default: {WEB_PORT})",
+        help=f"serve boofuzz's own web page on loopback (default port: {WEB_PORT})",
     )
-    how.add_argument("--boofuzz-db", metavar="FILE", type=Path, help="boofuzz's own database")
-    where = run.add_argument_group("what is written")
+    how.add_argument("--boofuzz-db", metavar="FILE", type=Path, help="file for boofuzz's own database")
+    where = run.add_argument_group("output")
     where.add_argument(
         "--run-dir",
         metavar="DIR",
         type=Path,
-        help="where rows, captures and findings go (default: runs/<new id>)",
+        help="folder for rows, captures and findings (default: runs/<new id>)",
     )
-    where.add_argument("--resume", action="store_true", help="go on with the run in --run-dir, or begin it")
-    where.add_argument("--junit", metavar="FILE", type=Path, help="findings as JUnit XML")
-    where.add_argument("--markdown", metavar="FILE", type=Path, help="the summary as Markdown")
+    where.add_argument(
+        "--resume", action="store_true", help="continue the run in --run-dir, or start it if there is none"
+    )
+    where.add_argument("--junit", metavar="FILE", type=Path, help="write the findings as JUnit XML")
+    where.add_argument("--markdown", metavar="FILE", type=Path, help="write the summary as Markdown")
     run.set_defaults(function=run_command)
 
 
@@ -190,7 +200,7 @@ def seconds_of(text: str) -> float:
     """
     seconds = spare_of(text)
     if seconds <= 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time; write one like 20s, 2m or 1h")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; use something like 20s, 2m or 1h")
     return seconds
 
 
@@ -202,7 +212,7 @@ def spare_of(text: str) -> float:
     """
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(s|m|h)?", text)
     if not found:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time; write one like 20s, 2m or 1h")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a duration; use something like 20s, 2m or 1h")
     return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2] or "s"]
 
 
@@ -215,7 +225,7 @@ def size_of(text: str) -> int:
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,3})?)([kMGT]?)B?", text)
     size = int(float(found[1]) * 1000 ** " kMGT".index(found[2] or " ")) if found else 0
     if size <= 0:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no size; write one like 500M or 4G")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a size; use something like 500M or 4G")
     return size
 
 
@@ -226,7 +236,7 @@ def count_of(text: str) -> int:
         argparse.ArgumentTypeError: It is none.
     """
     if not text.isdecimal() or len(text) > 19 or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cases; write one like 500")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of cases; use something like 500")
     return int(text)
 
 
@@ -237,7 +247,7 @@ def rate_of(text: str) -> float:
         argparse.ArgumentTypeError: It is none.
     """
     if not re.fullmatch(r"\d{1,9}(\.\d{1,3})?", text) or float(text) <= 0:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no rate; write cases a second like 100")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a rate; give cases per second, like 100")
     return float(text)
 
 
@@ -249,7 +259,7 @@ def jobs_of(text: str) -> int:
     """
     most = 4 * (os.cpu_count() or 1)
     if not text.isdecimal() or len(text) > 4 or not 1 <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of jobs; write one from 1 to {most}")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of jobs; use 1 to {most}")
     return int(text)
 
 
@@ -260,7 +270,7 @@ def port_of(text: str) -> int:
         argparse.ArgumentTypeError: It is none.
     """
     if not text.isdecimal() or len(text) > 5 or not 1 <= int(text) <= 65_535:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no port; write one from 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a port; use 1 to 65535")
     return int(text)
 
 
@@ -271,7 +281,7 @@ def seed_of(text: str) -> int:
         argparse.ArgumentTypeError: It is none.
     """
     if not text.isdecimal() or len(text) > 19 or int(text) >= 1 << 63:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no seed; write a whole number like 1")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a seed; use a whole number like 1")
     return int(text)
 
 
@@ -323,7 +333,7 @@ def _run_command(options: argparse.Namespace, argv: Sequence[str], interrupts: I
     except (UsageError, RowsError) as error:
         return fail(str(error), USAGE)
     except (Unmet, NotApplicable) as error:
-        return _not_begun(options, f"the node does not serve to begin with: {error}")
+        return _not_begun(options, f"the node failed the check before the first case: {error}")
     except HarnessError as error:
         if interrupts.asked:
             # A terminal tells all processes, also one that fetches a release.
@@ -331,7 +341,7 @@ def _run_command(options: argparse.Namespace, argv: Sequence[str], interrupts: I
         return _not_begun(options, str(error))
     except OSError as error:
         where = relative(Path(os.fsdecode(error.filename))) if error.filename else run_dir
-        return fail(f"cannot write to {where}: {error.strerror}; what was recorded so far is there", FAILED)
+        return fail(f"cannot write to {where}: {error.strerror}; everything recorded so far was kept", FAILED)
     finally:
         if new:
             _remove_empty(run_dir)
@@ -356,7 +366,7 @@ def _write(path: Path, page: str, mode: str = "w") -> None:
         with path.open(mode, encoding="utf-8") as file:
             file.write(page)
     except OSError as error:
-        say(f"zenoh-fuzz: {path} cannot be written: {error.strerror}", file=sys.stderr)
+        say(f"zenoh-fuzz: cannot write {path}: {error.strerror}", file=sys.stderr)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -368,22 +378,22 @@ def _check(options: argparse.Namespace) -> None:
     from conformance.errors import UsageError
 
     if options.node and options.target:
-        raise UsageError("--node and --target are two things; choose one")
+        raise UsageError("--node and --target cannot be combined; choose one")
     if options.target not in {None, "refnode"} and (options.jobs > 1 or options.also or options.resume):
-        raise UsageError(f"--jobs, --also and --resume are for nodes; --target {options.target} is none")
+        raise UsageError(f"--jobs, --also and --resume need a node; --target {options.target} is not one")
     if options.target not in {None, "refnode"}:
         node_only = {"--engine": options.engine != FUZZ_ENGINES[0], "--rate": options.rate is not None}
         node_only |= {"--profile": options.profile, "--known": options.known is not None}
         node_only["--through-known"] = options.through_known
         given = [name for name, there in node_only.items() if there]
         if given:
-            raise UsageError(f"{', '.join(given)}: for nodes only; --target {options.target} is none")
+            raise UsageError(f"{', '.join(given)}: for nodes only; --target {options.target} is not one")
     if options.engine != "boofuzz" and (options.web is not None or options.boofuzz_db):
-        raise UsageError("--web and --boofuzz-db are of boofuzz; add --engine boofuzz")
+        raise UsageError("--web and --boofuzz-db need --engine boofuzz")
     if options.jobs > 1 and (options.web is not None or options.boofuzz_db):
-        raise UsageError("--web and --boofuzz-db are of one process; leave out --jobs")
+        raise UsageError("--web and --boofuzz-db work with a single process only; leave out --jobs")
     if options.resume and options.run_dir is None:
-        raise UsageError("--resume needs the --run-dir to go on with")
+        raise UsageError("--resume needs the --run-dir of the run to continue")
     _check_files(options)
 
 
@@ -397,13 +407,13 @@ def _check_files(options: argparse.Namespace) -> None:
 
     for path in (options.junit, options.markdown, options.boofuzz_db):
         if path is not None and not path.resolve().parent.is_dir():
-            raise UsageError(f"there is no folder {path.parent} for {path.name}")
+            raise UsageError(f"there is no folder {path.parent} to write {path.name} to")
         if path is not None and path.is_dir():
             raise UsageError(f"{path} is a folder; name a file in it")
     if options.boofuzz_db is not None and not _is_database(options.boofuzz_db):
-        raise UsageError(f"{options.boofuzz_db} is there and is no database; name another file")
+        raise UsageError(f"{options.boofuzz_db} exists and is not a database; choose another file")
     if options.web is not None and not _is_free(options.web):
-        raise UsageError(f"--web: port {options.web} is taken; name another one")
+        raise UsageError(f"--web: port {options.web} is in use; choose another one")
     if options.corpus is not None and options.corpus.exists() and not options.corpus.is_dir():
         raise UsageError(f"{options.corpus} is a file; a corpus is a folder")
 
@@ -440,7 +450,7 @@ def campaigns_of(text: str, known: Sequence[str]) -> tuple[str, ...]:
         return tuple(known)
     for name in names or (text,):
         if name not in known:
-            raise UsageError(f"there is no campaign {name!r}; there are: {', '.join(known)}, and {ALL}")
+            raise UsageError(f"unknown campaign {name!r}; choose from: {', '.join(known)}, or {ALL}")
     return names
 
 
@@ -543,10 +553,10 @@ def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
     seed = check_same(before, list(order.campaigns), seed, order.jobs, folder)
     cut = mend(folder)
     if seed is None:
-        say(f"nothing to go on with in {folder.name}; it begins here", file=sys.stderr)
+        say(f"nothing to resume in {folder.name}; starting a new run", file=sys.stderr)
         return order, before
-    cut_off = f", {cut} of them cut off and set apart" if cut else ""
-    say(f"going on after {before.cases.total()} cases{cut_off}", file=sys.stderr)
+    cut_off = f", {cut} of them truncated and set aside" if cut else ""
+    say(f"resuming after {before.cases.total()} cases{cut_off}", file=sys.stderr)
     cases = order.cases
     if cases is not None:
         cases = max(0, cases - sum(before.cases[name] for name in order.campaigns))
@@ -624,7 +634,7 @@ class _Run:
         complete(order.config.run_dir)
         self._add_earlier(outcome)
         outcome.notes += [
-            f"not looked into before its process was killed: zenoh-fuzz replay {relative(path.resolve())}"
+            f"not analysed before its process was killed: zenoh-fuzz replay {relative(path.resolve())}"
             for path in left_open(order.config.run_dir / FOLDER)
         ]
         with Recorder(order.config, max_disk=None) as recorder:
@@ -646,7 +656,7 @@ class _Run:
         try:
             awake(node, order.config.reply)
             self._served(
-                NodeFacts.of(node), f" at {node.locator}" if node.listens else " that connects to us"
+                NodeFacts.of(node), f" at {node.locator}" if node.listens else " that connects to the fuzzer"
             )
             return play(order, 0, node, told)
         finally:
@@ -663,7 +673,7 @@ class _Run:
         self._row = open_run(order.config, facts, "fuzz", self._typed, order.judging)
         share(order.config.run_dir, order.campaigns, order.jobs)
         self._facts = facts
-        where = where or f", {order.jobs} of them"
+        where = where or f", {order.jobs} nodes"
         names = (
             f"{len(order.campaigns)} campaigns" if len(order.campaigns) > 3 else ", ".join(order.campaigns)
         )
@@ -735,7 +745,7 @@ class _TargetRun(_Run):
                 buckets = tuple((row.bucket, row.fails) for row in outcome.findings)
                 progress.show(Glance(outcome.seconds, outcome.total, states, pairs, buckets))
 
-        self._served(NodeFacts(f"zenoh-harness {node}", installed_version(), "", ""), " at home")
+        self._served(NodeFacts(f"zenoh-harness {node}", installed_version(), "", ""), " in this process")
         run_target(
             node,
             order.config,

@@ -61,7 +61,7 @@ def pause(patient: Patient, played: Played | None) -> Objection | None:
     """No answer was waited for so long that others would notice."""
     if played is None or played.late < PAUSE:
         return None
-    return paused(patient, played, played.late, "the answer to what was sent behind it")
+    return paused(patient, played, played.late, "the answer to what was sent after it")
 
 
 def paused(patient: Patient, played: Played | None, seconds: float, what: str) -> Objection | None:
@@ -234,7 +234,7 @@ def _unserved(patient: Patient, served: Served) -> Objection:
     others = birds is not None and birds.answered(patient.reply / 4)
     if served.unanswered and not others:
         return Objection("ping", Harm.STALL, "", served.why)
-    rest = "; sessions that were open before are served" if others else ""
+    rest = "; sessions opened earlier are still served" if others else ""
     return Objection("ping", Harm.REFUSING, served.place, served.why + rest)
 
 

@@ -29,7 +29,7 @@ def undecodable(patient: Patient, played: Played | None) -> Objection | None:  #
     for answer in played.answers:
         if answer.refused and CARRIED.isdisjoint(answer.names):
             said = answer.batch[:64].hex() + ("..." if len(answer.batch) > 64 else "")
-            detail = f"a strict decoder refuses what the node says: {answer.refused} ({said})"
+            detail = f"a strict decoder rejects what the node sent: {answer.refused} ({said})"
             return Objection("undecodable", Harm.UNDECODABLE, place_in(answer.names, answer.refused), detail)
         if "OPEN" in answer.names:
             break
@@ -54,5 +54,5 @@ def deaf(patient: Patient, played: Played | None) -> Objection | None:
     if played is None or not played.deaf or patient.is_at_work():
         # One that is still at it, over very many messages or on a busy machine, may answer yet.
         return None
-    detail = f"nothing is answered in a session for {DEAF_TIMES * patient.reply:g} s, and it is not ended; others are served"
+    detail = f"a session got no answer for {DEAF_TIMES * patient.reply:g} s and was not closed; other sessions are served"
     return patient.aftermath() or Objection("deaf", Harm.DEAF, "", detail)

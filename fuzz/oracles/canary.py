@@ -476,16 +476,18 @@ class Canary:
                 and _ANSWERS.intersection(answer.names)
                 and _to_others(answer.batch)
             ):
-                self._note(Wrong.UNASKED, "a session receives an answer although it has not asked")
+                self._note(Wrong.UNASKED, "a session receives an answer although it asked nothing")
         if pipe.finals > pipe.fences:
             pipe.fences = pipe.finals
-            self._note(Wrong.UNASKED, "a session receives more answers than it has asked questions")
+            self._note(Wrong.UNASKED, "a session receives more answers than it sent queries")
 
     def _take_common(self, pipe: Pipe, batch: bytes) -> None:
         if pipe is self.subscriber:
             self.common.take(batch)
         elif pipe is self.idler:
-            self._note(Wrong.ASTRAY, "a session receives a publication for a key that it did not ask for")
+            self._note(
+                Wrong.ASTRAY, "a session receives a publication for a key that it did not subscribe to"
+            )
 
     def _count(self) -> None:
         """Sees whether the numbers of what came follow one another."""
@@ -496,7 +498,7 @@ class Canary:
                 numbers.wrong(contents(batch).messages) if framed is None else numbers.off("FRAME", *framed)
             )
             if wrong:
-                self._note(Wrong.MISNUMBERED, f"the node leaves numbers out, or says them again: {wrong}")
+                self._note(Wrong.MISNUMBERED, f"the node skips or repeats sequence numbers: {wrong}")
         self._uncounted.clear()
 
     def _framed(self, batch: bytes) -> tuple[LaneKey, int] | None:
@@ -554,7 +556,7 @@ class Canary:
         sent = 0 < number <= self._number
         if not whole or not sent:
             self._note(
-                Wrong.CHANGED, f"a publication arrives changed, the last one sent is number {self._number}"
+                Wrong.CHANGED, f"a publication arrives changed; the last one sent was number {self._number}"
             )
         # A changed one is not lost as well.
         if sent and number > self._seen:
@@ -564,29 +566,30 @@ class Canary:
             self._seen = number
         elif whole and number in self._missing:
             self._missing.discard(number)
-            self._note(Wrong.REORDERED, f"publication {number} arrives behind {self._seen}")
+            self._note(Wrong.REORDERED, f"publication {number} arrives after {self._seen}")
         elif whole and sent:
-            self._note(Wrong.TWICE, f"publication {number} arrives again, behind {self._seen}")
+            self._note(Wrong.TWICE, f"publication {number} arrives again, after {self._seen}")
 
     def _came_joined(self, number: int, *, whole: bool) -> None:
         if not whole:
             self._note(
-                Wrong.CHANGED, f"a publication in fragments arrives changed, the last one is {self._whole}"
+                Wrong.CHANGED,
+                f"a fragmented publication arrives changed; the last one sent was number {self._whole}",
             )
         elif number <= self._joined:
-            self._note(Wrong.TWICE, f"publication {number} in fragments arrives again")
+            self._note(Wrong.TWICE, f"fragmented publication {number} arrives again")
         # A changed one is not lost as well.
         self._joined = max(self._joined, min(number, self._whole))
 
     def _came_back(self, number: int, request: int | None, *, whole: bool) -> None:
         if not whole or not 0 < number <= self._query:
             self._note(
-                Wrong.REPLY_CHANGED, f"a reply arrives changed, the last query is number {self._query}"
+                Wrong.REPLY_CHANGED, f"a reply arrives changed; the last query was number {self._query}"
             )
         elif request is not None and request != number % IDS + 1:
             self._note(
                 Wrong.REPLY_ASTRAY,
-                f"the reply to query {number} arrives with the id {request}, asked was with {number % IDS + 1}",
+                f"the reply to query {number} arrives with id {request}; the query had id {number % IDS + 1}",
             )
         self._replied = max(self._replied, min(number, self._query))
 
@@ -617,7 +620,8 @@ class Canary:
                     continue
                 if inside.value("key_suffix") != self.key.encode():
                     self._note(
-                        Wrong.ASTRAY, "a session receives a publication for a key that it did not ask for"
+                        Wrong.ASTRAY,
+                        "a session receives a publication for a key that it did not subscribe to",
                     )
                 elif pipe is self.subscriber and self._alone:
                     self._arrived(self._number, whole=False)
@@ -692,7 +696,7 @@ class Canary:
         if missing is None:
             return self._of_end() or MUTE
         common = self.common
-        lost = "do not arrive although sessions are answered and other keys are carried"
+        lost = "do not arrive although sessions are answered and other keys are delivered"
         wrong: list[tuple[Wrong, Wrong, Collection[str], str]] = [
             (Wrong.COMMON_SILENT, Wrong.SILENT, missing, lost),
             (Wrong.COMMON_CHANGED, Wrong.CHANGED, common.changed, "arrive changed"),
@@ -762,7 +766,7 @@ class Canary:
             return self._of_end() or MUTE
         detail = f"a {wrong} although sessions are answered"
         if wrong is Wrong.INHERITED:
-            detail = "a new session receives what one that has ended had asked for"
+            detail = "a new session receives what an ended session had subscribed to"
         return Trouble(wrong, "", detail)
 
     def _wrong_token(self, *, at_once: bool = True) -> Wrong | None:
@@ -883,7 +887,7 @@ class Canary:
         reason = pipe.facts.get("close")
         how = "end of the link" if reason is None else close_words(reason)
         name = {self.publisher: "publisher", self.subscriber: "subscriber"}.get(pipe, "third session")
-        detail = f"the node ends the session of our {name}, which did nothing wrong ({how})"
+        detail = f"the node ended the session of the fuzzer's {name}, which did nothing wrong ({how})"
         return Trouble(Wrong.ENDED, how, detail)
 
     def _usual(self, seconds: float) -> float:
@@ -924,7 +928,9 @@ class Canary:
             return MUTE
         if took > self.patience and not watch.busy:
             return Trouble(
-                Wrong.LATE, "", f"for {took:.1f} s nothing was answered or handed on in sessions of ours"
+                Wrong.LATE,
+                "",
+                f"for {took:.1f} s nothing was answered or forwarded in the fuzzer's own sessions",
             )
         return None
 
@@ -979,13 +985,15 @@ class Canary:
         unjoined = self.joins and self._joined < self._whole
         if unjoined and not lost:
             self._joined = self._whole
-            detail = f"a publication in two fragments does not arrive {how}, another one that is whole does"
+            detail = f"a publication in two fragments does not arrive {how}; an unfragmented one does"
             return Trouble(Wrong.UNJOINED, "", detail)
         queried = self._queried
         self._replied = max(self._replied, self._query)
         if not lost:
             if queried < self._query:
-                return Trouble(Wrong.UNREPLIED, "", f"a query does not arrive at our queryable {how}")
+                return Trouble(
+                    Wrong.UNREPLIED, "", f"a query does not arrive at the fuzzer's queryable {how}"
+                )
             if (read_at or time.perf_counter()) - self._query_at > WAITING_MS / 1000:
                 # The node was at something else, and had to give the query up before it read our reply. One that
                 # loses replies loses the next one too.
@@ -1000,17 +1008,17 @@ class Canary:
             return Trouble(
                 Wrong.CHANGED,
                 "",
-                f"publication {number} does not arrive {how}, but one that is not ours does",
+                f"publication {number} does not arrive {how}, but one that the fuzzer did not send does",
             )
         # The next one shows whether this one is lost, or all are.
         self._send()
         if self._hear(lambda: self._seen >= self._number, self.reply):
-            return Trouble(Wrong.LOST, "", f"publication {number} does not arrive {how}, the next one does")
+            return Trouble(Wrong.LOST, "", f"publication {number} does not arrive {how}; the next one does")
         self._seen, self._replied = self._number, self._query
         return Trouble(Wrong.SILENT, "", f"publications do not arrive {how}")
 
 
-MUTE = Trouble(Wrong.MUTE, "", "a session is not answered any more")
+MUTE = Trouble(Wrong.MUTE, "", "a session is no longer answered")
 
 
 def _head(message: Message, blank: bytes) -> bytes:

@@ -42,7 +42,7 @@ def ending(patient: Patient, played: Played | None) -> Objection | None:  # noqa
     fatal = _fatal(death)
     if not fatal and not said:
         return None
-    detail = "; ".join(filter(None, [f"asked to end, {death}" if death else "asked to end", said]))
+    detail = "; ".join(filter(None, [f"on shutdown, {death}" if death else "on shutdown", said]))
     return Objection("ending", Harm.UNCLEAN, " ".join(filter(None, [fatal, place_of(said)])), detail)
 
 

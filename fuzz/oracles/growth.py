@@ -53,7 +53,10 @@ def memory(patient: Patient, played: Played | None) -> Objection | None:  # noqa
     series.forget()
     first = history.first.memory
     return Objection(
-        "memory", Harm.GROWTH, "memory", f"memory stays at {megabytes(now)}, {megabytes(first)} at first"
+        "memory",
+        Harm.GROWTH,
+        "memory",
+        f"memory stays at {megabytes(now)}; it was {megabytes(first)} at first",
     )
 
 
@@ -84,7 +87,8 @@ def handles(patient: Patient, played: Played | None) -> Objection | None:  # noq
     series.forget()
     what = now.more_than(first)
     return leak(
-        what, f"the number of {NAMES[what]} stays at {getattr(now, what)}, {getattr(first, what)} at first"
+        what,
+        f"the number of {NAMES[what]} stays at {getattr(now, what)}; it was {getattr(first, what)} at first",
     )
 
 
@@ -115,7 +119,5 @@ def cpu(patient: Patient, played: Played | None) -> Objection | None:  # noqa: A
         spent, waited, seconds = spent + used, waited + took, RESTLESS_SECONDS / 12
     if spent < SPIN * waited:
         return None
-    detail = (
-        f"the process takes {spent / waited:.0%} of a processor for {waited:.1f} s in which nothing is asked"
-    )
+    detail = f"the process uses {spent / waited:.0%} of a CPU for {waited:.1f} s while idle"
     return Objection("cpu", Harm.BUSY, "cpu", detail)

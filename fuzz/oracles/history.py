@@ -116,7 +116,9 @@ class Series:
         first, last = self.values[-window], self.values[-1]
         seconds = self.times[-1] - self.times[-window]
         cases = self.cases[-1] - self.cases[-window]
-        return f"from {show(first)} to {show(last)} in {seconds:.0f} s and {cases} cases, and goes on"
+        return (
+            f"from {show(first)} to {show(last)} in {seconds:.0f} s and {cases} cases, and is still growing"
+        )
 
 
 @dataclass(slots=True)

@@ -246,13 +246,15 @@ class Patient:
         self.open_canary()
         if self.canary is None and self._caller is not None and (why := self._caller.crowded(self.reply)):
             raise Inconclusive(
-                f"the node takes one session at a time, so nobody can look at it beside a case: {why}"
+                f"the node accepts one session at a time, so it cannot be checked while a case runs: {why}"
             )
         self._measure()
         self._open_vigil()
         self.declaring = Pace(least=LEAST_EFFORT)
         if node.pid is None:
-            self.notes["memory"] = self.notes["handles"] = self.notes["cpu"] = "the process is not ours"
+            self.notes["memory"] = self.notes["handles"] = self.notes["cpu"] = (
+                "the process was not started by the fuzzer"
+            )
             return
         self._weigh()
         self.declaring.baseline = _measured(self.effort)
@@ -319,9 +321,9 @@ class Patient:
         self.canary = canary
         self.notes.pop("canary", None)
         if not canary.routes:
-            self.notes["canary"] = "the node carries no publications from session to session"
+            self.notes["canary"] = "the node does not forward publications between sessions"
         elif not canary.replies:
-            self.notes["canary"] = "the node carries no queries from session to session"
+            self.notes["canary"] = "the node does not forward queries between sessions"
 
     def close_canary(self) -> None:
         """Ends the sessions of the canary."""

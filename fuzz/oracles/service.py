@@ -143,7 +143,7 @@ class Caller:
             pipe = player.reach(State.OPEN, "new")
             seconds = time.perf_counter() - began
             if self._question and not self._served(pipe, reply):
-                return Served(Step.QUERY, *_how(pipe, "a fresh session opens, but nothing is answered in it"))
+                return Served(Step.QUERY, *_how(pipe, "a new session opens, but nothing is answered in it"))
         except NotReached as error:
             broken = player.links.get("new")
             step = _AT.get(broken.state, Step.QUERY) if broken is not None else Step.LINK
@@ -190,7 +190,7 @@ class Caller:
 
 
 def _how(pipe: Pipe | None, error: str) -> tuple[str, str]:
-    why = f"a fresh session fails: {error}"
+    why = f"a new session fails: {error}"
     if pipe is None:
         return (NOBODY if os.strerror(errno.ECONNREFUSED) in error else UNREACHED), why
     reason = next((answer.close for answer in pipe.inbox if answer.close is not None), None)

@@ -34,6 +34,6 @@ def timing(patient: Patient, played: Played | None) -> Objection | None:  # noqa
         if now:
             pace.slow = 0
             usual = median(pace.baseline)
-            detail = f"{what}: {median(now) * 1e3:.1f} ms with nothing else under way, {usual * 1e3:.2f} ms when the node was fresh"
+            detail = f"{what}: {median(now) * 1e3:.1f} ms with nothing else running, {usual * 1e3:.2f} ms when the node was fresh"
             return Objection("time", Harm.SLOW, "", detail)
     return None

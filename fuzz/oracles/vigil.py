@@ -103,19 +103,19 @@ OWED: dict[str, Owed] = {
         _session(LONG_LEASE),
         None,
         False,
-        "nothing comes in a session for longer than the lease that the node named",
+        "a session receives nothing for longer than the lease that the node announced",
     ),
     "end of a silent session": Owed(
         _session(LEASE),
         LEASE_SECONDS,
         True,
-        f"a session stays open that named a lease of {LEASE} s and is silent",
+        f"a silent session with a lease of {LEASE} s stays open",
     ),
     "end of a link without INIT": Owed(
-        _nothing, HALF_OPEN_SECONDS, True, "a link stays open on which nothing was ever said"
+        _nothing, HALF_OPEN_SECONDS, True, "a link on which nothing was ever sent stays open"
     ),
     "end of a link without OPEN": Owed(
-        _greeted, HALF_OPEN_SECONDS, True, "a link stays open on which nothing was said but INIT"
+        _greeted, HALF_OPEN_SECONDS, True, "a link on which only INIT was sent stays open"
     ),
 }
 """What is owed, by the words of a place."""

@@ -86,7 +86,9 @@ class Acceptor(Door):
                 return made, ends
             self.call()
             if time.perf_counter() >= deadline:
-                raise NoLink(f"the node makes no link to {self.locator} in {max(seconds, PAUSE_SECONDS):g} s")
+                raise NoLink(
+                    f"the node did not connect to {self.locator} within {max(seconds, PAUSE_SECONDS):g} s"
+                )
             yield Wait(self, min(deadline, time.perf_counter() + LOOK_SECONDS))
 
     def _next(self) -> socket.socket | None:
@@ -157,7 +159,7 @@ def init_ack_to(proposal: bytes) -> Template:
     """
     init = next((message for message in contents(proposal).messages if isinstance(message, Init)), None)
     if init is None or init.errors:
-        raise NotReached("the node proposes a session with an INIT that cannot be read")
+        raise NotReached("the node opens a session with an INIT that cannot be decoded")
     return template_of(Init(A=1, cookie=COOKIE, **_taken(init)))
 
 

@@ -68,7 +68,7 @@ class Speaker(Door):
         try:
             made = speaking(self.where)
         except OSError as error:
-            raise NoLink(f"no datagrams to {self.where} ({error.strerror or error})") from None
+            raise NoLink(f"cannot send datagrams to {self.where} ({error.strerror or error})") from None
         return made, Endpoints(made.getsockname()[:2], self.peer, "udp")
 
 
@@ -178,7 +178,9 @@ class Overheard:
                     self._found = one
             if self._found is None:
                 if time.perf_counter() >= deadline:
-                    raise NoLink(f"the node says no {self._cls.shape().name} in its group in {seconds:g} s")
+                    raise NoLink(
+                        f"the node sent no {self._cls.shape().name} to its group within {seconds:g} s"
+                    )
                 yield Wait(self._ear, deadline)
         return self._found
 
@@ -248,7 +250,7 @@ def _scouting(player: Player, pipe: Pipe) -> Task[None]:
     pipe.facts["scouting"] = True
     answered = yield from _pinged(player)
     if not answered:
-        raise NotReached("the node answers no SCOUT")
+        raise NotReached("the node does not answer SCOUT")
 
 
 def _pinged(player: Player) -> Task[bool]:
@@ -308,7 +310,7 @@ class Seeker(Speaker):
 def _seeker(player: Player) -> Seeker:
     door = player.door
     if not isinstance(door, Seeker):
-        raise NotReached("nobody knows from where the node looks for others")
+        raise NotReached("it is unknown from where the node scouts")
     return door
 
 
@@ -317,7 +319,7 @@ def _seeking(player: Player, pipe: Pipe) -> Task[None]:
     pipe.facts["scouting"] = True
     answered = yield from _followed(player)
     if not answered:
-        raise NotReached("the node follows no HELLO")
+        raise NotReached("the node does not act on HELLO")
 
 
 @lru_cache(maxsize=64)
@@ -438,7 +440,7 @@ OURS, GUIDES = b"of the link", b"of the guide"
 def _company(player: Player) -> Company:
     door = player.door
     if not isinstance(door, Company):
-        raise NotReached("nobody knows a group in which the node is")
+        raise NotReached("no group of the node is known")
     return door
 
 
@@ -521,7 +523,7 @@ def _group(player: Player, pipe: Pipe) -> Task[None]:
     if GUIDE not in player.helpers:
         answered, _ = yield from _guided(player)
         if not answered:
-            raise NotReached("nothing that is said in the group reaches a subscriber of the node")
+            raise NotReached("nothing sent to the group reaches a subscriber of the node")
 
 
 @reach(State.JOINED)
@@ -534,7 +536,7 @@ def _joined(player: Player, pipe: Pipe) -> Task[None]:
             return
         if not answered:
             break
-    raise NotReached("the node takes nothing from us behind our JOIN")
+    raise NotReached("the node accepts nothing from the fuzzer after its JOIN")
 
 
 @settling(State.GROUP)
@@ -550,4 +552,4 @@ def _settle_joined(player: Player, pipe: Pipe, played: Played) -> Task[None]:
     if answered and not ours:
         # It takes nothing from us any more, for whatever the stimulus said; the others still are members.
         played.ending = Ending.REFUSED
-        pipe.drop("not a member any more")
+        pipe.drop("no longer a member")

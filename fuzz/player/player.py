@@ -215,7 +215,7 @@ class Player:
             return
         pipe = self.links.get(step.link)
         if pipe is None:
-            raise NotReached(f"there is no link {step.link!r}; a step 'reach' comes first")
+            raise NotReached(f"there is no link {step.link!r}; it needs a 'reach' step first")
         played.links.add(pipe.number)
         match step.do:
             case Do.SEND:
@@ -393,9 +393,9 @@ class Player:
                 if reason is not None
                 else f"the end of the link ({pipe.ended})"
                 if pipe.ended
-                else f"nothing in {self.reply:g} s"
+                else f"nothing within {self.reply:g} s"
             )
-            raise NotReached(f"expected the answer to a fence, seen {seen}")
+            raise NotReached(f"expected the answer to a fence, got {seen}")
         pipe.take()
 
     def _await(self, pipe: Pipe, wanted: int | None, seconds: float) -> Task[bool]:
@@ -478,7 +478,7 @@ class Player:
         pipe.facts["goal"] = state
         for one in path:
             if one not in REACH:
-                raise NotReached(f"nobody knows how a link comes into the state {one}")
+                raise NotReached(f"there is no way to reach the state {one}")
             yield from REACH[one](self, pipe)
             pipe.state = one
         pipe.take()
@@ -498,11 +498,11 @@ class Player:
                     del pipe.inbox[: index + 1]
                     return answer
                 if answer.close is not None:
-                    raise NotReached(f"expected {name}, seen CLOSE (reason {answer.close})")
+                    raise NotReached(f"expected {name}, got CLOSE (reason {answer.close})")
             if pipe.ended:
-                raise NotReached(f"expected {name}, seen the end of the link ({pipe.ended})")
+                raise NotReached(f"expected {name}, got the end of the link ({pipe.ended})")
             if time.perf_counter() >= deadline:
-                raise NotReached(f"expected {name}, seen nothing in {self.reply:g} s")
+                raise NotReached(f"expected {name}, got nothing within {self.reply:g} s")
             yield Wait(pipe, deadline)
 
     def close(self) -> None:

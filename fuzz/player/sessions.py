@@ -224,10 +224,10 @@ def _take_queries(player: Player, pipe: Pipe) -> Task[None]:
         came = pipe.take()
         ids += [number for answer in came for number in answer.ids]
         if pipe.ended or any(answer.close is not None for answer in came):
-            raise NotReached("expected queries for our queryable, seen the end of the session")
+            raise NotReached("expected queries for the fuzzer's queryable, got the end of the session")
         if len(ids) < WAITING:
             if time.perf_counter() >= deadline:
-                raise NotReached(f"expected {WAITING} queries for our queryable, seen {len(ids)}")
+                raise NotReached(f"expected {WAITING} queries for the fuzzer's queryable, got {len(ids)}")
             yield Wait(pipe, deadline)
     pipe.rids.extend(map(write_vle, ids))
     # From here on each of them in turn.
@@ -266,7 +266,7 @@ def agreed(pipe: Pipe, header: str) -> bool:
 @reach(State.LOW_LATENCY)
 def _low_latency(player: Player, pipe: Pipe) -> Task[None]:
     if not agreed(pipe, LOW_LATENCY):
-        raise NotReached("the node does not agree on low latency")
+        raise NotReached("the node does not accept low latency")
     yield from opened(player, pipe)
     pipe.longer()
 
@@ -274,6 +274,6 @@ def _low_latency(player: Player, pipe: Pipe) -> Task[None]:
 @reach(State.COMPRESSED)
 def _compressed(player: Player, pipe: Pipe) -> Task[None]:
     if not agreed(pipe, COMPRESSION):
-        raise NotReached("the node does not agree on compression")
+        raise NotReached("the node does not accept compression")
     yield from opened(player, pipe)
     pipe.facts["compressed"] = True

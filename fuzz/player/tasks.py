@@ -66,7 +66,7 @@ def run(task: Task[T], hopeless: Callable[[], bool] | None = None) -> T:
             if hopeless is None or there or wait.pipe.ended or left <= LOOK:
                 wait, quiet = task.send(quiet), 0.0
             elif hopeless():
-                wait = task.throw(GivenUp("the node has failed meanwhile"))
+                wait = task.throw(GivenUp("the node failed in the meantime"))
     except StopIteration as ended:
         result: T = ended.value
         return result

@@ -23,7 +23,7 @@ Make = Callable[[Node, RunConfig, Mapping[str, Any]], Stage]
 def _given(node: Node, config: RunConfig, where: Mapping[str, Any]) -> Stage:
     """The node itself, or one like it with a configuration of its own."""
     if not node.listens:
-        raise NotApplicable("its command does not say where it listens")
+        raise NotApplicable("its command does not specify where it listens")
     return Stage(variant(node, where) if where else node, config)
 
 
@@ -70,5 +70,5 @@ def stage_for(needs: str, node: Node, config: RunConfig, where: Mapping[str, Any
         NotApplicable: The node cannot do it; says why.
     """
     if needs not in STAGES:
-        raise NotApplicable(f"nobody knows a node that {needs}")
+        raise NotApplicable(f"there is no way to get a node that {needs}")
     return STAGES[needs](node, config, dict(where or {}))

@@ -119,7 +119,7 @@ class Connecting(Stage):
         try:
             pipe = player.reach(State.ACCEPTED)
         except NotReached as error:
-            raise NodeDidNotStart(f"the client does not connect to us: {error}") from None
+            raise NodeDidNotStart(f"the client does not connect to the fuzzer: {error}") from None
         # One that loses its session earlier takes long to come back; of what others do nobody knows.
         deadline = time.perf_counter() + (self.config.reply if self.node.configured else 0.0)
         while (
@@ -172,7 +172,7 @@ class Connecting(Stage):
             # Behind a session even a node that pauses longer and longer is soon back.
             player.reach(State.INIT_RECEIVED if self._quick else State.ACCEPTED)
         except NotReached as error:
-            return f"the node does not connect to us: {error}"
+            return f"the node does not connect to the fuzzer: {error}"
         else:
             return ""
         finally:
@@ -191,7 +191,7 @@ class Connecting(Stage):
                 run(player.fenced(pipe))
             except NotReached as error:
                 player.leave()
-                why = f"the node does not connect to us: {error}"
+                why = f"the node does not connect to the fuzzer: {error}"
             else:
                 return ""
         return why

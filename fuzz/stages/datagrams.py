@@ -82,7 +82,7 @@ class Scouting(Datagrams):
     def __init__(self, node: Node, config: RunConfig, where: Mapping[str, Any]) -> None:
         made = variant(node, {**private_scouting(), **where}) if node.owned and node.configured else node
         if made.scouting is None:
-            raise NotApplicable("nobody knows where the node hears SCOUT")
+            raise NotApplicable("it is unknown where the node listens for SCOUT")
         super().__init__(made, config)
 
     def door(self) -> Door:
@@ -98,7 +98,7 @@ class Scouting(Datagrams):
         player.leave()
         inside = [one for answer in played.answers for one in contents(answer.batch, Kind.SCOUTING).messages]
         if any(isinstance(one, Hello) and zid_to_text(one.zid) != self.node.zid for one in inside):
-            raise NotApplicable("other nodes answer SCOUT where this one does")
+            raise NotApplicable("other nodes answer SCOUT at the same address")
 
 
 class Overhearing(Datagrams):

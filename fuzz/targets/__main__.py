@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns 1 when the reader does something wrong with the bytes, 0 when not, 3 when it cannot be had."""
     parser = argparse.ArgumentParser(prog="python -m fuzz.targets", description=__doc__)
     parser.add_argument("target", choices=TARGETS)
-    parser.add_argument("form", help="what the bytes are, as finding.json says")
+    parser.add_argument("form", help="what the bytes are, as in finding.json")
     parser.add_argument("input", type=Path)
     arguments = parser.parse_args(argv)
     target = TARGETS[arguments.target]()
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (HarnessError, OSError) as error:
         print(f"python -m fuzz.targets: {error}", file=sys.stderr)
         return 3
-    print(bucket or "nothing is wrong")
+    print(bucket or "no fault found")
     return 1 if bucket else 0
 
 

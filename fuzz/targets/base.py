@@ -355,7 +355,7 @@ def save(folder: Path, target: Target, fault: Fault, one: Input, hits: int, seed
         f"The reader `{target.name}` did this {hits} times in a run with seed {seed}; the first was case "
         f"{one.numbered.number} of `{one.numbered.campaign.name}` ({case.message} in {case.state}: {case.mutation}).\n\n"
         f"{fault.detail}\n\n"
-        f"`{name}` ({fault.form}, {len(fault.data)} bytes) shows it:\n\n"
+        f"`{name}` ({fault.form}, {len(fault.data)} bytes) reproduces it:\n\n"
         f"    python -m fuzz.targets {target.name} {fault.form} {name}\n",
         "utf-8",
     )
@@ -401,7 +401,7 @@ def run_target(
     from fuzz.targets import TARGETS
 
     if name not in TARGETS:
-        raise UsageError(f"no target is called {name!r}; there are {', '.join(TARGETS)}")
+        raise UsageError(f"unknown target {name!r}; choose from {', '.join(TARGETS)}")
     outcome = Outcome(coverage=Coverage())
     run = Run(
         TARGETS[name](),

@@ -56,7 +56,7 @@ def limits(seconds: float = HANG_SECONDS, growth: int | None = None) -> Iterator
 
 
 def _end(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  (signal gives both)
-    raise Hangs("no end within the CPU time that it may take")
+    raise Hangs("did not finish within its CPU time limit")
 
 
 def _peak() -> int:

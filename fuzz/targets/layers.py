@@ -83,7 +83,11 @@ def _watched(check: Callable[[], object], name: str, data: bytes, form: str, ind
         yield Fault(f"{Harm.DIFFERS} {name} {error.what}", str(error), index, data, form)
     except AssertionError as error:
         yield Fault(
-            f"{Harm.DIFFERS} {name} {place_of(error)}", f"not as it must be: {error}"[:300], index, data, form
+            f"{Harm.DIFFERS} {name} {place_of(error)}",
+            f"not as it should be: {error}"[:300],
+            index,
+            data,
+            form,
         )
     except Exception as error:  # noqa: BLE001  (whatever it is, it is what this looks for)
         kind = type(error).__name__

@@ -35,7 +35,7 @@ class Dissector(Target):
                 f"{error}; install the extra 'columns': pip install 'zenoh-harness[columns]'"
             ) from None
         if not dissector.is_there():
-            raise HarnessError("tshark is not there: install Wireshark's command line (apt install tshark)")
+            raise HarnessError("tshark not found; install Wireshark's command line (apt install tshark)")
 
     def examine(self, some: Sequence[Input], seed: int) -> Iterable[Fault]:
         """See Target."""

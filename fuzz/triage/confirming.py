@@ -47,7 +47,7 @@ class Confirming:
             if self._confirm_without(finding, tried, deadline):
                 return
         except NoFreshNode as error:
-            finding.notes.append(f"It could not be tried without its message: {error}")
+            finding.notes.append(f"Could not be retried without its message: {error}")
         until = min(deadline, time.monotonic() + CONFIRM_SECONDS)
         linger = linger_of(finding.waited)
         results, _ = self._times(finding, finding.script, [tried] if tried.fresh else [], until, linger)
@@ -87,7 +87,7 @@ class Confirming:
         try:
             more = self._lab.play_beside(script, WANTED - len(tries))
         except NoFreshNode as error:
-            finding.notes.append(f"It could not be tried more often: {error}")
+            finding.notes.append(f"Could not be retried any further: {error}")
             return results, tries[-1] if tries else None
         shows = [one for one in more if comes_again(finding, one)]
         return results + [one in shows for one in more], next(iter([*shows, *tries]), None)
@@ -111,7 +111,7 @@ class Confirming:
             try:
                 tried = play()
             except NoFreshNode as error:
-                finding.notes.append(f"It could not be tried more often: {error}")
+                finding.notes.append(f"Could not be retried any further: {error}")
                 break
             shows = tried.objection is not None and akin(objection_of(finding), tried.objection)
             results.append(shows)
@@ -136,7 +136,9 @@ class Confirming:
                 continue
             if self._over(deadline):
                 if not found:
-                    finding.notes.append("There was no time to see whether it shows without its message.")
+                    finding.notes.append(
+                        "There was no time to check whether it also occurs without its message."
+                    )
                 break
             seen = self._lab.play(script, rounds=kept, seconds=SLOW_SECONDS, linger=linger)
             if not comes_again(finding, seen):
@@ -146,7 +148,7 @@ class Confirming:
             assert last is not None
             if not is_true(results):
                 how = f"{results.count(True)} of {len(results)} times"
-                finding.notes.append(f"Without its message it was seen {how}, which is not often enough.")
+                finding.notes.append(f"Without its message it was seen {how}, which is too few to count.")
                 break
             self._lay_on_none(finding, kind, last)
             self.settle(finding, results)

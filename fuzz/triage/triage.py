@@ -338,7 +338,7 @@ class Triage:
             if shown is not None and shown is not finding and self._is_kept(finding):
                 # One hit of both is that which was looked into.
                 finding.hits -= 1
-                self._join(finding, shown, "that is what it is when it is tried again")
+                self._join(finding, shown, "this is what a retry shows")
 
     def _collect_small(self) -> bool:
         """Takes in what was made smaller, and begins with the next; returns whether something became smaller."""
@@ -437,7 +437,7 @@ class Triage:
             try:
                 culprit = job.result()
             except HarnessError as error:
-                one.guess.notes.append(f"It could not be looked into: {error}")
+                one.guess.notes.append(f"Could not be analysed: {error}")
                 culprit = None
             if culprit is None and self._next_of(one):
                 one.job = self._beside(self._attributed, one)
@@ -455,7 +455,7 @@ class Triage:
             try:
                 job.result()
             except HarnessError as error:
-                finding.notes.append(f"It could not be tried more often: {error}")
+                finding.notes.append(f"Could not be retried any further: {error}")
                 self._confirming.settle(finding, [])
             finding = self._joined_to_other(finding)
         self._close(one, finding)
@@ -654,7 +654,7 @@ class Triage:
         if finding.bucket not in self.findings:
             return
         if finding.without == TRAFFIC and finding.harm in BORNE and finding.before + finding.hits >= HITS:
-            self._pass_over(finding, f"it was met {HITS} times, and ordinary traffic is enough for it")
+            self._pass_over(finding, f"it was hit {HITS} times, and ordinary traffic is enough to cause it")
         self._left_out.learn(finding)
 
     def behind(self, finding: Finding, objection: Objection | None) -> None:
@@ -665,13 +665,13 @@ class Triage:
         if objection is None or finding.harm not in BORNE:
             return
         if (objection.harm, objection.place) == (finding.harm, finding.place):
-            self._pass_over(finding, "the node goes on with it in new sessions, and nobody starts it anew")
+            self._pass_over(finding, "it continues in new sessions, and the fuzzer cannot restart the node")
             self._save(finding)
 
     def _pass_over(self, finding: Finding, why: str) -> None:
         """Has what shows whatever is sent no longer judged: it would be met for ever."""
         if self.unjudged.setdefault((finding.harm, finding.place), why) is why:
-            finding.notes.append(f"It was not judged any more from then on in this run: {why}.")
+            finding.notes.append(f"Not judged for the rest of the run: {why}.")
 
     # Looking into it -------------------------------------------------------------------------------
 
@@ -681,9 +681,9 @@ class Triage:
         """Finds the case that did it and confirms it; returns the finding with what this shows."""
         if not self._lab.able or not suspects:
             guess.notes.append(
-                "The node was not started by this run, so nothing was tried on a fresh one."
+                "The node was not started by this run, so it could not be retried on a fresh one."
                 if suspects
-                else "Nothing had been played when it was seen."
+                else "No case had been run when it was seen."
             )
             self._confirming.settle(guess, [])
             return guess
@@ -696,7 +696,7 @@ class Triage:
                     finding = self._joined_to_other(finding)
                 return finding
         except HarnessError as error:
-            guess.notes.append(f"It could not be looked into: {error}")
+            guess.notes.append(f"Could not be analysed: {error}")
         finally:
             self._lab.rest()
         return self._nobody(guess, objection, suspects)
@@ -849,7 +849,7 @@ class Triage:
                 getattr(kept, name).update(getattr(gone, name))
             # An earlier part of the run may have rows of it.
             kept.case_buckets.add(gone.bucket)
-            kept.notes.append(f"Met as `{gone.bucket}` too; {why}.")
+            kept.notes.append(f"Also found as `{gone.bucket}`; {why}.")
             drop_folder(gone.path)
             _emptied(gone, kept.bucket, why)
         self.merged.append(gone)
@@ -870,7 +870,7 @@ class Triage:
         if field:
             finding.about = field
             self._recognise(finding)
-            self._call(finding, field, "it is called by the field that it is about")
+            self._call(finding, field, "it is named after the field that it is about")
             self._save(finding)
 
     def _call_by_message(self, finding: Finding) -> Finding:
@@ -882,7 +882,7 @@ class Triage:
         message = other_message(finding)
         if not message or about(finding):
             return finding
-        why = f"what is sent is read as {message}"
+        why = f"what was sent decodes as {message}"
         there = self._called(self._called_by(finding, message))
         if there is not None and there is not finding:
             if there.status != CONFIRMED:
@@ -941,7 +941,7 @@ class Triage:
             with self._lab.waiting_for(finding.harm, finding.place):
                 minimise(self._lab, finding, seconds, stop)
         except HarnessError as error:
-            finding.notes.append(f"It could not be made smaller: {error}")
+            finding.notes.append(f"Could not be minimised: {error}")
         finally:
             self._lab.rest()
         self._save(finding)

@@ -31,7 +31,7 @@ SAID = (
 
 CRASH = Objection("process", Harm.CRASH, f"SIGABRT {PLACE}", f"the process died of SIGABRT; {SAID}")
 PANIC = Objection("stderr", Harm.PANIC, PLACE, SAID)
-STALL = Objection("ping", Harm.STALL, "", "a fresh session fails: expected INIT, seen nothing in 1 s")
+STALL = Objection("ping", Harm.STALL, "", "a new session fails: expected INIT, got nothing within 1 s")
 GROWTH = Objection("memory", Harm.GROWTH, "memory", "memory grows by 100 MB")
 
 Fault = Callable[[list[bytes]], Objection | None]

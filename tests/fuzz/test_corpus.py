@@ -154,7 +154,7 @@ def test_learned_seeds_are_there_in_the_next_run(tmp_path: Path) -> None:
         ('{"format": 2}', "no seed of format 1"),
         ('{"format": 1, "family": "session"}', "'data' is missing"),
         ('{"format": 1, "family": "odd", "data": "04"}', "odd"),
-        ('{"format": 1, "family": "session", "data": "0x"}', "no hexadecimal digits"),
+        ('{"format": 1, "family": "session", "data": "0x"}', "not hexadecimal digits"),
         ('{"format": 1, "family": "session", "data": "{nothing}"}', "has no stand-in"),
         ('{"format": 1, "family": "session", "data": ""}', "0 bytes"),
         ("\udcff", "utf-8"),

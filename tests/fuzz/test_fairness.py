@@ -157,5 +157,5 @@ def test_those_that_wait_to_the_end_are_counted_and_the_longest_named(
     assert fair.let_go == 1
     assert (
         fair.note()
-        == "3 cases were put off because their sources took long; the longest: one (100% of the time)"
+        == "3 cases were postponed because their sources took too long; slowest: one (100% of the time)"
     )

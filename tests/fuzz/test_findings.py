@@ -138,8 +138,8 @@ def test_what_nobody_could_be_found_for_was_not_tried_by_itself(tmp_path: Path) 
     assert (finding.status, finding.confirmed) == ("not reproduced", (0, 0))
     assert finding.path is not None
     page = (finding.path / README).read_text()
-    assert "Not reproduced (none of the cases before it showed it again)" in page
-    assert "| on fresh nodes | not tried |" in page
+    assert "Not reproduced (none of the cases before it reproduced it)" in page
+    assert "| on fresh nodes | not retried |" in page
     assert line_of(finding) == f"{finding.bucket}: not reproduced, 1 case"
 
 
@@ -193,9 +193,9 @@ def test_nothing_half_written_is_ever_in_place(found: Finding, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [
-        (FINDING, "", "finding.json is no JSON"),
+        (FINDING, "", "finding.json is not valid JSON"),
         (FINDING, '{"finding_version": 2}', "finding_version: 2, this program reads 1"),
-        (FINDING, "[]", "holds no object"),
+        (FINDING, "[]", "does not hold a JSON object"),
         (SCRIPT, '{"steps": [{"do": "jump"}]}', "step 1: 'jump' is not a valid Do"),
         (SCRIPT, None, "script.json cannot be read"),
     ],
@@ -572,7 +572,7 @@ def test_node_that_spoils_only_what_has_the_size_of_a_publication_of_the_oracles
 @pytest.mark.parametrize(
     ("node", "harm", "fails"),
     [
-        ("ref:ZN-RTE-011", "disturbed", "publication 1 arrives again, behind 1"),
+        ("ref:ZN-RTE-011", "disturbed", "publication 1 arrives again, after 1"),
         ("ref:ZN-PUT-002", "disturbed", "a publication arrives changed"),
         # That is another finding.
         ("ref:ZN-RTE-011", "stall", ""),
@@ -597,8 +597,8 @@ def test_publications_are_judged_as_the_oracles_do() -> None:
         made._judge(data)
     assert made._arrived == {1, 2, 3}
     assert made._spoilt == {
-        "order": "publication 2 arrives behind 3",
-        "twice": "publication 2 arrives again, behind 3",
+        "order": "publication 2 arrives after 3",
+        "twice": "publication 2 arrives again, after 3",
         "changed": "a publication arrives changed: 7877",
     }
     made.bear()
@@ -622,7 +622,7 @@ def test_a_publication_that_nobody_asked_for_fails_the_regression_test(
 
         monkeypatch.setattr(replay, "_canary", lambda: birds)
         monkeypatch.setattr(replay, "_round", begin)
-        assert "did not ask for" in replay.play("disturbed", [], 1, LATE)
+        assert "did not subscribe to" in replay.play("disturbed", [], 1, LATE)
 
 
 @pytest.mark.parametrize(
@@ -653,7 +653,7 @@ def test_a_test_that_cannot_be_run_shows_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("fails", "words"),
-    [(True, "it was run, and did"), (False, "**but it was run and passed"), (None, "fails while")],
+    [(True, "it was run, and failed"), (False, "**but it was run and passed"), (None, "fails as long as")],
 )
 def test_the_page_tells_whether_the_test_shows_the_fault(
     found: Finding,
@@ -679,7 +679,7 @@ class Group(Replay):
         return next(self._answers)
 
 
-@pytest.mark.parametrize(("behind", "why"), [(True, ""), (False, "nothing that is said in the group")])
+@pytest.mark.parametrize(("behind", "why"), [(True, ""), (False, "nothing sent to the group")])
 def test_a_group_that_carries_nothing_any_more_is_told(tmp_path: Path, *, behind: bool, why: str) -> None:
     with Group(tmp_path / "run", True, behind) as replay:
         said = replay.play("stall", [], 1, LATE)
@@ -688,7 +688,10 @@ def test_a_group_that_carries_nothing_any_more_is_told(tmp_path: Path, *, behind
 
 
 def test_a_group_that_carries_nothing_to_begin_with_shows_nothing(tmp_path: Path) -> None:
-    with Group(tmp_path / "run", False) as replay, pytest.raises(unittest.SkipTest, match="to begin with"):
+    with (
+        Group(tmp_path / "run", False) as replay,
+        pytest.raises(unittest.SkipTest, match="even before the steps"),
+    ):
         replay.play("stall", [], 1, LATE)
 
 
@@ -829,7 +832,7 @@ def test_of_a_node_that_refuses_before_it_dies_its_death_is_told(tmp_path: Path)
             def problem(self, _: float) -> str:
                 assert process.stdin is not None
                 process.stdin.close()
-                return "a fresh session fails"
+                return "a new session fails"
 
             def death(self) -> str:
                 return "the process died" if process.poll() else ""
@@ -860,17 +863,17 @@ def test_show_tells_of_one_finding_and_of_a_run(found: Finding, capsys: pytest.C
     assert run("show", str(found.path.parents[1])) == 0
     assert capsys.readouterr().out == f"{found.bucket}: confirmed 3 of 3, 1 case, 1 message, 3 bytes\n"
     assert run("show", str(found.path / "none")) == 2
-    assert "is no folder of a finding or a run" in capsys.readouterr().err
+    assert "is not the folder of a finding or a run" in capsys.readouterr().err
 
 
 def test_show_refuses_a_folder_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "other").mkdir()
     assert run("show", str(tmp_path)) == 2
-    assert f"{tmp_path} is no folder of a finding or a run" in capsys.readouterr().err
+    assert f"{tmp_path} is not the folder of a finding or a run" in capsys.readouterr().err
     # A run without findings, and what is left of one that was killed.
     (tmp_path / "run.json").write_text("{}")
     assert run("show", str(tmp_path)) == 0
-    assert capsys.readouterr().out == "no finding\n"
+    assert capsys.readouterr().out == "no findings\n"
     (tmp_path / "run.json").unlink()
     (tmp_path / "findings").mkdir()
     assert run("show", str(tmp_path)) == 0
@@ -894,7 +897,7 @@ def test_replay_and_shrink_work_on_a_script_and_a_folder(
     assert run("replay", str(path), "--node", command("abort")) == 1
     assert "1 of 1: crash SIGABRT: the process died of SIGABRT" in capsys.readouterr().out
     assert run("replay", str(path), "--node", command()) == 0
-    assert "the node survives it" in capsys.readouterr().out
+    assert "the node survived" in capsys.readouterr().out
     assert run("replay", str(path)) == 2
     assert "add --node" in capsys.readouterr().err
     assert run("replay", str(tmp_path)) == 2
@@ -912,9 +915,7 @@ def test_shrink_leaves_a_finding_alone_that_shows_as_another_one(
     before = (other.path / FINDING).read_bytes()
     assert run("shrink", str(other.path), "--time", "5s") == 1
     out = capsys.readouterr().out
-    assert out.startswith(
-        "it does not come again; what is seen is another one, crash SIGABRT: the process died"
-    )
+    assert out.startswith("not reproduced; a different failure was seen: crash SIGABRT: the process died")
     assert (other.path / FINDING).read_bytes() == before
 
 

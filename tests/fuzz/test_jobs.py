@@ -59,7 +59,7 @@ def test_node_of_somebody_else_is_for_one_process(tmp_path: Path) -> None:
     config = config_in(tmp_path / "run")
     attached = node_of(type(config)(node="tcp/127.0.0.1:9", run_dir=config.run_dir, run_id="r", seed=1))
     check_jobs(Order(config, ("a",)), attached)
-    with pytest.raises(UsageError, match="started for each"):
+    with pytest.raises(UsageError, match="started once per job"):
         check_jobs(Order(config, ("a",), jobs=2), attached)
 
 
@@ -106,7 +106,7 @@ def test_processes_play_different_cases_into_one_folder(
     captured = capfd.readouterr()
     assert "81 cases in" in captured.out
     assert captured.out.count("findings: nothing new") == 1
-    assert "2 of them, seed 1" in captured.err
+    assert "2 nodes, seed 1" in captured.err
     coverage = read_rows(folder / FUZZ_COVERAGE).rows
     assert sum(row["count"] for row in coverage if row["kind"] == "pair") == 81
     assert any(row["planned"] and not row["count"] for row in coverage if row["kind"] == "edge")
@@ -175,7 +175,7 @@ def test_process_that_dies_is_said_and_loses_nothing(tmp_path: Path) -> None:
         process.terminate()
         out, err = process.communicate(timeout=60)
     assert process.returncode == 3, (out, err)
-    assert "died of SIGKILL" in err
+    assert "was killed by SIGKILL" in err
     assert "Traceback" not in err
     rows = read_rows(folder / FUZZ_CASES)
     assert rows.complete

@@ -62,7 +62,7 @@ def test_a_finding_that_is_called_by_its_field_is_known_whichever_message_it_was
         seen = Signature(harm="crash", place="SIGSEGV", state="open", message=message, about="key with wild")
         assert known.of(seen, "some-node", "1.1.0") is not None
         assert known.of(replace(seen, about=""), "some-node", "1.1.0") is None
-    with pytest.raises(UsageError, match="entry 1: place: every crash would be known"):
+    with pytest.raises(UsageError, match="entry 1: place: every crash would match"):
         load(
             tmp_path, ENTRY.replace('place = "SIGABRT some-crate/src/*.rs"\nmessage = "PUSH"', 'about = "*"')
         )
@@ -71,42 +71,42 @@ def test_a_finding_that_is_called_by_its_field_is_known_whichever_message_it_was
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('harm = "crash"', 'harm = "boom"', "entry 1: harm: 'boom' is none of crash, panic"),
+        ('harm = "crash"', 'harm = "boom"', "entry 1: harm: 'boom' is not one of crash, panic"),
         ('versions = "1.0.0-1.2.1"', 'versions = "old"', "entry 1: versions: 'old' is not a set of versions"),
         ('versions = "1.0.0-1.2.1"', "", "entry 1: versions: is missing"),
-        ('message = "PUSH"', 'message = "PUSHED"', "entry 1: message: there is no message PUSHED"),
+        ('message = "PUSH"', 'message = "PUSHED"', "entry 1: message: no message matches PUSHED"),
         (
             'message = "PUSH"',
             'message = "PUSH"\nstate = "opened"',
-            "entry 1: state: there is no state opened",
+            "entry 1: state: no state matches opened",
         ),
         (
             'message = "PUSH"',
             'message = "PUSH"\nbytes = "00"',
-            "entry 1: bytes: is not known; the keys are id",
+            "entry 1: bytes: unknown key; the keys are id",
         ),
         ("since = 2026-11-22", 'since = "today"', "entry 1: since: must be a date without quotes"),
-        ("since = 2026-11-22", "since = 2999-01-01", "entry 1: since: 2999-01-01 is yet to come"),
+        ("since = 2026-11-22", "since = 2999-01-01", "entry 1: since: 2999-01-01 is in the future"),
         ('"reported privately"', '"somewhere"', "entry 1: report: must be a link"),
-        ('id = "ZF-1"', 'id = "a b"', "entry 1: id: 'a b' is no short name"),
-        ("a message of this kind", "00 11 22 33 44 55 66 77 88 99 aa bb cc", "entry 1: note: holds bytes"),
+        ('id = "ZF-1"', 'id = "a b"', "entry 1: id: 'a b' is not a short name"),
+        ("a message of this kind", "00 11 22 33 44 55 66 77 88 99 aa bb cc", "entry 1: note: contains bytes"),
         (
             'place = "SIGABRT some-crate/src/*.rs"\nmessage = "PUSH"',
             "",
-            "entry 1: place: every crash would be known",
+            "entry 1: place: every crash would match",
         ),
         (
             'place = "SIGABRT some-crate/src/*.rs"\nmessage = "PUSH"',
             'place = "?*"\nmessage = "**"',
-            "entry 1: place: every crash would be known",
+            "entry 1: place: every crash would match",
         ),
-        ("[[finding]]", "[[findings]]", "findings: is not known; entries begin with"),
+        ("[[finding]]", "[[findings]]", "findings: unknown; entries start with"),
         ("[[finding]]", "[finding]", "finding: must be a list"),
-        ("[[finding]]", "[[finding", "is no TOML file"),
+        ("[[finding]]", "[[finding", "is not a TOML file"),
         (
             'note = "a message of this kind ends the process"',
             "note = 3",
-            "entry 1: note: must be a text in quotes",
+            "entry 1: note: must be a quoted string",
         ),
         (
             'note = "a message of this kind ends the process"',
@@ -123,9 +123,9 @@ def test_what_is_wrong_is_refused_with_entry_and_key(tmp_path: Path, old: str, n
 
 
 def test_two_entries_may_not_say_the_same(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="entry 2: id: entry 1 has it too"):
+    with pytest.raises(UsageError, match="entry 2: id: entry 1 already has it"):
         load(tmp_path, ENTRY + ENTRY)
-    with pytest.raises(UsageError, match="entry 2: versions: entry 1 says the same of the same releases"):
+    with pytest.raises(UsageError, match="entry 2: versions: entry 1 already covers these releases"):
         load(tmp_path, ENTRY + ENTRY.replace("ZF-1", "ZF-2").replace("1.0.0-1.2.1", "1.2.0-1.4.0"))
     assert len(load(tmp_path, ENTRY + ENTRY.replace("ZF-1", "ZF-2").replace("1.0.0-1.2.1", ">=1.4"))) == 2
 
@@ -136,7 +136,7 @@ def test_all_versions_are_those_that_nobody_knows_too(tmp_path: Path) -> None:
     assert known.of(SEEN, "unknown", "0.3")
     assert known.of(SEEN, "some-node", "unknown") is None
     assert load(tmp_path, ENTRY).of(SEEN, "some-node", "unknown") is None
-    with pytest.raises(UsageError, match="entry 2: versions: entry 1 says the same of the same releases"):
+    with pytest.raises(UsageError, match="entry 2: versions: entry 1 already covers these releases"):
         load(tmp_path, ENTRY + ENTRY.replace("ZF-1", "ZF-2").replace("1.0.0-1.2.1", "*"))
 
 

@@ -72,7 +72,7 @@ def small_campaigns(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two campaigns that begin at once."""
     made = {
         "pushes": Campaign("pushes", "lies about PUSH", small((State.OPEN, "PUSH"))),
-        "inits": Campaign("inits", "lies about INIT", small((State.CONNECTED, "INIT"))),
+        "inits": Campaign("inits", "mutations of INIT", small((State.CONNECTED, "INIT"))),
     }
     for name in list(campaigns.CAMPAIGNS):
         monkeypatch.delitem(campaigns.CAMPAIGNS, name)
@@ -92,7 +92,7 @@ def run(node: str, folder: Path, *words_: str, campaign: str = "pushes", cases: 
 
 def test_list_is_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["pushes  lies about PUSH", "inits   lies about INIT"]
+    assert capsys.readouterr().out.splitlines() == ["pushes  lies about PUSH", "inits   mutations of INIT"]
 
 
 def test_list_has_details_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -108,7 +108,7 @@ def test_help_is_quick_and_has_examples_and_exit_codes(capsys: pytest.CaptureFix
     assert main(["--help"]) == 0
     out = capsys.readouterr().out
     assert "zenoh-fuzz run all --node pypi --time 5m" in out
-    assert "exit codes: 0 nothing new, 1 new findings, 2 wrong use, 3" in out
+    assert "exit codes: 0 nothing new, 1 new findings, 2 usage error, 3" in out
     for name in ("list", "run", "replay", "shrink", "show"):
         assert main([name, "--help"]) == 0
     code = "import sys, fuzz.__main__ as m; m.main(['--help']); sys.exit(any(n in sys.modules for n in ('boofuzz', 'scapy', 'hypothesis')))"
@@ -161,24 +161,24 @@ def test_closed_pipe_is_no_error() -> None:
     ("argv", "said"),
     [
         ([], "COMMAND"),
-        (["run", "nope", "--node", "pypi"], "there are: pushes, inits, and all"),
-        (["run", "pushes,nope", "--node", "pypi"], "no campaign 'nope'"),
-        (["run", "pushes", "--node", "pypi", "--time", "soon"], "write one like 20s, 2m or 1h"),
-        (["run", "pushes", "--node", "pypi", "--time", "0s"], "no time"),
-        (["run", "pushes", "--node", "pypi", "--cases", "0"], "write one like 500"),
-        (["run", "pushes", "--node", "pypi", "--seed", "x"], "no seed"),
-        (["run", "pushes", "--node", "pypi", "--seed", str(1 << 63)], "no seed"),
-        (["run", "pushes", "--node", "pypi", "--jobs", "0"], "no number of jobs"),
-        (["run", "pushes", "--node", "pypi", "--max-disk", "much"], "write one like 500M or 4G"),
-        (["run", "pushes", "--node", "pypi", "--rate", "0"], "no rate"),
+        (["run", "nope", "--node", "pypi"], "choose from: pushes, inits, or all"),
+        (["run", "pushes,nope", "--node", "pypi"], "unknown campaign 'nope'"),
+        (["run", "pushes", "--node", "pypi", "--time", "soon"], "use something like 20s, 2m or 1h"),
+        (["run", "pushes", "--node", "pypi", "--time", "0s"], "not a duration"),
+        (["run", "pushes", "--node", "pypi", "--cases", "0"], "use something like 500"),
+        (["run", "pushes", "--node", "pypi", "--seed", "x"], "not a seed"),
+        (["run", "pushes", "--node", "pypi", "--seed", str(1 << 63)], "not a seed"),
+        (["run", "pushes", "--node", "pypi", "--jobs", "0"], "not a number of jobs"),
+        (["run", "pushes", "--node", "pypi", "--max-disk", "much"], "use something like 500M or 4G"),
+        (["run", "pushes", "--node", "pypi", "--rate", "0"], "not a rate"),
         (["run", "pushes", "--node", "pypi", "--engine", "slow"], "boofuzz"),
-        (["run", "pushes", "--node", "pypi", "--web"], "add --engine boofuzz"),
+        (["run", "pushes", "--node", "pypi", "--web"], "need --engine boofuzz"),
         (["run", "pushes", "--node", "pypi", "--resume"], "--resume needs the --run-dir"),
         (["run", "pushes", "--node", "pypi", "--junit", "no/where/j.xml"], "there is no folder no/where"),
         (["run", "pushes", "--node", "pypi", "--junit", ".."], ".. is a folder; name a file in it"),
         (["run", "pushes", "--node", "pypi", "--markdown", ".."], ".. is a folder; name a file in it"),
         (["run", "pushes", "--node", "pypi", "--target", "lua"], "choose one"),
-        (["run", "pushes", "--target", "lua", "--jobs", "2"], "are for nodes"),
+        (["run", "pushes", "--target", "lua", "--jobs", "2"], "--resume need a node"),
         (
             ["run", "pushes", "--target", "scapy", "--rate", "9", "--through-known"],
             "--rate, --through-known: for",
@@ -191,12 +191,12 @@ def test_closed_pipe_is_no_error() -> None:
         (["run", "pushes", "--node", "nowhere"], "must be a locator"),
         (["run", "pushes", "--node", "pypi", "--also", "nowhere"], "--also 'nowhere' must be a locator"),
         (["run", "pushes", "--node", "ws/127.0.0.1:9"], "speaks tcp, unixsock-stream, udp, not ws"),
-        (["run", "pushes", "--node", "tls/localhost:9", "--jobs", "2"], "not tls; name such a locator"),
+        (["run", "pushes", "--node", "tls/localhost:9", "--jobs", "2"], "not tls; use such a locator"),
         (["run", "pushes", "--node", "ref", "--also", "ws/127.0.0.1:9"], "--also ws/127.0.0.1:9: the fuzzer"),
         (["run", "pushes", "--node", "tcp/127.0.0.1:99999"], "a port is a number"),
         (
             ["run", "pushes", "--node", "tcp/127.0.0.1:9", "--jobs", "2"],
-            "needs a node that is started for each",
+            "needs a node that can be started once per job",
         ),
         (["run", "pushes", "--node", "tcp/192.0.2.1:7447"], "--i-may-test-this-node"),
     ],
@@ -229,11 +229,11 @@ def test_boofuzz_is_refused_what_it_cannot_have(
     (tmp_path / "text").write_text("hello")
     boofuzz = ["--engine", "boofuzz"]
     assert run(node, elsewhere / "run", *boofuzz, "--boofuzz-db", str(tmp_path / "text")) == 2
-    assert "is there and is no database; name another file" in capsys.readouterr().err
+    assert "exists and is not a database; choose another file" in capsys.readouterr().err
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert run(node, elsewhere / "run", *boofuzz, "--web", str(port)) == 2
-    assert f"port {port} is taken" in capsys.readouterr().err
+    assert f"port {port} is in use" in capsys.readouterr().err
     assert list(elsewhere.iterdir()) == []
 
 
@@ -277,8 +277,8 @@ def test_node_that_does_nothing_of_what_cases_need_is_exit_3(
     node = f"cmd:{shlex.quote(sys.executable)} -c 0 {{connect}}"
     assert run(node, elsewhere / "run", "--time", "60s", cases=0) == 3
     seen = capsys.readouterr()
-    assert "states that need a node that takes links: its command does not say where it listens" in seen.out
-    assert "no case can be played on this node" in seen.err
+    assert "states skipped (takes links): its command does not specify where it listens" in seen.out
+    assert "no case can be run on this node" in seen.err
 
 
 def test_client_is_fuzzed_and_its_finding_repeats_without_the_fuzzer(elsewhere: Path) -> None:
@@ -400,27 +400,27 @@ def test_resumed_run_plays_each_case_once(
 ) -> None:
     folder = tmp_path / "run"
     assert run(node, folder, "--seed", "3", "--resume", cases=30) == 0
-    assert "it begins here" in capsys.readouterr().err
+    assert "starting a new run" in capsys.readouterr().err
     path = folder / FUZZ_CASES
     # As if it had been killed in the middle of a line.
     path.write_bytes(path.read_bytes().rpartition(b'{"footer"')[0][:-40])
     before = path.read_bytes()
     assert run(node, folder, cases=50) == 2
-    assert "go on with that run by --resume" in capsys.readouterr().err
+    assert "continue that run with --resume" in capsys.readouterr().err
     assert path.read_bytes() == before
     assert run(node, folder, "--resume", "--seed", "4", cases=50) == 2
     assert "leave out --seed" in capsys.readouterr().err
     assert run(node, folder, "--resume", campaign="inits", cases=50) == 2
-    assert "leave out --resume to add it" in capsys.readouterr().err
+    assert "leave out --resume to add them" in capsys.readouterr().err
     (folder / FOLDER).mkdir(exist_ok=True)
     guess = open_folder(folder / FOLDER, "stall session PUSH")
     (guess / FINDING).write_text("{}")
     assert run(node, folder, "--resume", cases=50) == 0
     captured = capsys.readouterr()
     assert f"killed: zenoh-fuzz replay {guess}" in captured.out
-    assert "going on after 29 cases, 1 of them cut off and set apart" in captured.err
+    assert "resuming after 29 cases, 1 of them truncated and set aside" in captured.err
     assert "21 cases in" in captured.out
-    assert "and 29 in earlier parts" in captured.out
+    assert "plus 29 in earlier parts" in captured.out
     rows = read_rows(path)
     assert rows.complete
     numbers = [row["case"] for row in rows.rows]
@@ -435,7 +435,7 @@ def test_run_folder_that_is_full_ends_a_run_in_order(
 ) -> None:
     assert run(node, tmp_path / "run", "--max-disk", "60k", cases=5000) == 0
     out = capsys.readouterr().out
-    assert re.search(r"takes [\d.]+ kB, as much as --max-disk allows", out)
+    assert re.search(r"takes up [\d.]+ kB, the limit set by --max-disk", out)
     rows = read_rows(tmp_path / "run" / FUZZ_CASES)
     assert rows.complete
     assert 10 < len(rows.rows) < 500
@@ -552,7 +552,7 @@ def test_what_another_node_answers_otherwise_is_a_finding_and_harms_nobody(
         row = read_rows(tmp_path / "run" / FINDINGS).rows[-1]
         assert (row["status"], row["fails"], row["harm"]) == ("confirmed", True, "differs")
         assert (row["confirmed"], row["tries"]) == (3, 3)
-        assert "again on a fresh node 3 of 3 times" in out
+        assert "reproduced on 3 of 3 fresh nodes" in out
         rows = read_rows(tmp_path / "run" / FUZZ_CASES).rows
         guilty = next(one for one in rows if one["case"] == row["case"])
         assert "INIT.version" in guilty["field"]
@@ -572,16 +572,16 @@ def test_what_two_nodes_answer_differently_is_repeated_on_two_nodes(
     assert (folder / "finding.pcapng").exists()
     assert not (folder / "test_finding.py").exists()
     page = (folder / "README.md").read_text()
-    assert "came again on 3 of 3 fresh nodes" in page
+    assert "reproduced on 3 of 3 fresh nodes" in page
     assert "There is no pytest file" in page
     assert "`--also ref:ZN-INIT-045`" in page
     capsys.readouterr()
     assert main(["replay", str(folder)]) == 1
-    assert "1 of 1 times they answered differently" in capsys.readouterr().out
+    assert "the answers differed in 1 of 1 replays" in capsys.readouterr().out
     assert main(["replay", str(folder), "--also", "ref"]) == 0
-    assert "they answer alike" in capsys.readouterr().out
+    assert "the answers were the same" in capsys.readouterr().out
     assert main(["shrink", str(folder)]) == 2
-    assert "is not made smaller" in capsys.readouterr().err
+    assert "cannot be minimised" in capsys.readouterr().err
     found["also"] = ""
     (folder / "finding.json").write_text(json.dumps(found))
     assert main(["replay", str(folder)]) == 2
@@ -609,8 +609,8 @@ def test_summary_that_cannot_be_written_changes_nothing_of_the_run(
     page = tmp_path / "fuzz.md"
     assert run(node, tmp_path / "run", "--junit", "/dev/full", "--markdown", str(page)) == 0
     err = capsys.readouterr().err
-    assert "zenoh-fuzz: /dev/full cannot be written: No space left on device" in err
-    assert "step.md cannot be written: No such file or directory" in err
+    assert "zenoh-fuzz: cannot write /dev/full: No space left on device" in err
+    assert "step.md: No such file or directory" in err
     assert "cannot write to" not in err
     assert "**Findings: nothing new.** 20 cases" in page.read_text()
     assert read_run(tmp_path / "run").status == "complete"
@@ -635,7 +635,7 @@ def test_oracle_that_fails_is_exit_3_with_all_rows(
     monkeypatch.setitem(ORACLES, "canary", replace(ORACLES["canary"], look=fails))
     with planted(tmp_path / "node") as made:
         assert run(str(made.locator), tmp_path / "run") == 3
-    assert "oracle canary failed and was not asked again: ZeroDivisionError" in capsys.readouterr().err
+    assert "oracle canary failed and was disabled: ZeroDivisionError" in capsys.readouterr().err
     assert len(read_rows(tmp_path / "run" / FUZZ_CASES).rows) == 20
 
 
@@ -650,7 +650,7 @@ def test_state_that_a_node_cannot_be_brought_into_is_said_without_a_traceback(
     err = capsys.readouterr().err
     assert "zenoh-fuzz: no link to it" in err
     assert "Traceback" not in err
-    assert "fault of the harness" not in err
+    assert "internal error in the harness" not in err
 
 
 def test_node_that_dies_for_good_is_exit_3_with_the_rows_so_far(
@@ -916,15 +916,15 @@ def test_processes_are_one_line() -> None:
 
 
 def test_progress_says_what_goes_on_behind_the_last_case() -> None:
-    glance = Glance(10.0, 1000, doing="making findings smaller, 2 of 3")
-    assert words(glance, 10.0, None).endswith("0 restarts, making findings smaller, 2 of 3")
+    glance = Glance(10.0, 1000, doing="minimising findings, 2 of 3")
+    assert words(glance, 10.0, None).endswith("0 restarts, minimising findings, 2 of 3")
     assert together([Glance(5.0, 10), glance]).doing == glance.doing
 
 
 def test_the_time_goes_on_behind_the_last_case(capsys: pytest.CaptureFixture[str]) -> None:
     now = [100.0]
     progress = Progress(10.0, now=lambda: now[0])
-    for glance in (Glance(10.0, 1000), Glance(10.0, 1000, doing="making findings smaller, 2 of 3")):
+    for glance in (Glance(10.0, 1000), Glance(10.0, 1000, doing="minimising findings, 2 of 3")):
         now[0] += 35.0
         progress.show(glance)
     assert [line.split(" cases")[0] for line in capsys.readouterr().err.splitlines()] == [
@@ -992,7 +992,8 @@ def test_node_that_answers_slowly_is_given_cases_and_it_is_said_why_they_are_few
         assert run(slow, tmp_path / "run", "--time", "8s", "--seed", "1", cases=0) == 0
     out = capsys.readouterr().out
     assert re.search(
-        r"the node answers slowly: an exchange took \d+ ms .* 2 links side by side, so the rate is low", out
+        r"the node answers slowly: an exchange took \d+ ms .* 2 links are used in parallel, so the rate is low",
+        out,
     )
     cases = int(re.search(r"(\d+) cases in", out)[1])  # type: ignore[index]
     # Two links, each waits 80 ms for an answer; a quarter of the time is for looking at the node.

@@ -89,11 +89,11 @@ def test_objection_and_failure_stand_in_the_row(tmp_path: Path) -> None:
             bucket="crash a.rs PUSH",
             capture="captures/x",
         )
-        write(recorder, 2, verdict="inconclusive", played=Played(failure="expected INIT, seen nothing"))
+        write(recorder, 2, verdict="inconclusive", played=Played(failure="expected INIT, got nothing"))
     first, second = rows_in(config)
     assert (first["oracle"], first["detail"], first["bucket"]) == ("process", "it died", "crash a.rs PUSH")
     assert first["capture"] == "captures/x"
-    assert (second["oracle"], second["detail"]) == ("", "expected INIT, seen nothing")
+    assert (second["oracle"], second["detail"]) == ("", "expected INIT, got nothing")
 
 
 @settings(max_examples=60)

@@ -120,7 +120,7 @@ def test_folder_with_cases_of_a_campaign_is_refused_without_resume(tmp_path: Pat
     folder = recorded(tmp_path / "run", 1, 2)
     there = read_rows(folder / FUZZ_CASES).rows[0]["campaign"]
     check_fresh(folder, ["another"])
-    with pytest.raises(UsageError, match=f"has cases of {there} already; go on with them by --resume"):
+    with pytest.raises(UsageError, match=f"already has cases of {there}; continue with --resume"):
         check_fresh(folder, ["another", there])
 
 
@@ -216,9 +216,9 @@ def test_resumed_run_plays_what_one_run_would_have_played(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("campaigns", "seed", "jobs", "words"),
     [
-        (["pushes"], 8, 1, "has the seed 7, not 8; leave out --seed"),
-        (["pushes"], None, 2, "was begun with --jobs 1, not 2"),
-        (["other"], None, 1, "nothing of other is in run (there: pushes)"),
+        (["pushes"], 8, 1, "has seed 7, not 8; leave out --seed"),
+        (["pushes"], None, 2, "was started with --jobs 1, not 2"),
+        (["other"], None, 1, "run has no cases of other (it has: pushes)"),
     ],
 )
 def test_another_run_is_not_gone_on_with(
@@ -240,7 +240,7 @@ def test_number_of_processes_is_known_before_each_has_a_row(tmp_path: Path) -> N
     assert found.jobs == 3
     assert check_same(found, ["pushes"], None, 2, folder) == 7
     for jobs in (1, 3):
-        with pytest.raises(UsageError, match=f"was begun with --jobs 2, not {jobs}"):
+        with pytest.raises(UsageError, match=f"was started with --jobs 2, not {jobs}"):
             check_same(found, ["pushes"], None, jobs, folder)
 
 
@@ -248,7 +248,7 @@ def test_number_of_processes_is_known_before_each_has_a_row(tmp_path: Path) -> N
 def test_numbers_of_processes_that_are_none_are_refused(tmp_path: Path, text: str) -> None:
     folder = recorded(tmp_path / "run", 1)
     (folder / JOBS).write_text(text)
-    with pytest.raises(UsageError, match=r"jobs\.json in run is .*use another --run-dir"):
+    with pytest.raises(UsageError, match=r"jobs\.json in run (is|was) .*use another --run-dir"):
         earlier(folder)
 
 

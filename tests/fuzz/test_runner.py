@@ -422,7 +422,7 @@ def test_of_what_waits_too_long_the_rest_is_let_go_and_told(
         runner.summary.seconds = 550.0
         runner._note("slow", scene)
         assert runner.summary.notes[:1] == [
-            "49 cases were put off: those that need a node that slow took 91% of the time"
+            "49 cases were postponed: those that need a node that slow took 91% of the time"
         ]
 
 
@@ -436,8 +436,7 @@ def test_states_that_are_left_out_are_told_with_the_reason(
     with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
         assert runner._scene("joins") is None
         assert runner.summary.notes[-1] == (
-            "left out: states that need a node that joins: it would have to be one that is started with a "
-            "configuration of its own"
+            "states skipped (joins): needs a node that is started with a configuration of its own"
         )
 
 
@@ -483,8 +482,8 @@ def test_what_is_not_judged_any_more_is_told_to_the_oracles_and_at_the_end(tmp_p
         runner._triage.unjudged[Harm.DISTURBED, "publication twice"] = "it is so"
         summary = runner.run()
         assert runner._scenes[""].patient.unjudged is runner._triage.unjudged
-    assert [note for note in summary.notes if "from then on" in note] == [
-        "not judged from then on: disturbed publication twice: it is so"
+    assert [note for note in summary.notes if "judging stopped" in note] == [
+        "judging stopped during the run: disturbed publication twice: it is so"
     ]
 
 
@@ -516,7 +515,7 @@ def test_that_a_run_took_longer_than_it_was_to_is_said(
 
         monkeypatch.setattr(runner, "_last_look", look)
         notes = runner.run().notes
-    assert any(note.startswith("--time was passed by 100") for note in notes) is said
+    assert any(note.startswith("--time was exceeded by 100") for note in notes) is said
 
 
 def test_crashes_leave_no_cores() -> None:
@@ -530,7 +529,7 @@ def test_crashes_leave_no_cores() -> None:
 
 @pytest.mark.parametrize("well", [True, False])
 def test_a_node_that_takes_sessions_again_without_those_of_cases_was_full(tmp_path: Path, well: bool) -> None:
-    refused = Objection("ping", Harm.REFUSING, "INIT: CLOSE MAX_SESSIONS", "a fresh session fails")
+    refused = Objection("ping", Harm.REFUSING, "INIT: CLOSE MAX_SESSIONS", "a new session fails")
     with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
         runner.run()
         scene = runner._scenes[""]
@@ -539,13 +538,13 @@ def test_a_node_that_takes_sessions_again_without_those_of_cases_was_full(tmp_pa
         scene.patient.examine = lambda *_, **__: next(looks)  # type: ignore[method-assign]
         assert runner._was_full(scene, refused) == well
         assert scene.engine.one_by_one == well
-    assert any("takes few links" in note for note in runner.summary.notes) == well
+    assert any("accepts few links" in note for note in runner.summary.notes) == well
 
 
 def test_a_node_that_was_only_full_is_not_started_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refused = Objection("ping", Harm.REFUSING, "INIT: CLOSE MAX_SESSIONS", "a fresh session fails")
+    refused = Objection("ping", Harm.REFUSING, "INIT: CLOSE MAX_SESSIONS", "a new session fails")
     with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
         looks = iter([refused])
         monkeypatch.setattr(Patient, "examine", lambda *_, **__: next(looks, None))
@@ -579,7 +578,7 @@ def test_run_ends_when_the_node_comes_into_none_of_the_states(
         assert scene is not None
         monkeypatch.setattr(Player, "reaching", reaching)
         scene.patient.examine = lambda *_, **__: None  # type: ignore[method-assign]
-        with pytest.raises(HarnessError, match="no case can be played on this node"):
+        with pytest.raises(HarnessError, match="no case can be run on this node"):
             runner.run()
         assert runner.summary.inconclusive >= module.ATTEMPTS
-        assert any("does not come into the state open" in note for note in runner.summary.notes)
+        assert any("does not reach the state open" in note for note in runner.summary.notes)

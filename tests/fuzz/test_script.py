@@ -56,7 +56,7 @@ def test_a_script_survives_json() -> None:
         ([], "list of 'steps'"),
         ({"steps": 1}, "list of 'steps'"),
         ({"steps": [{"do": "dance"}]}, "step 1: 'dance'"),
-        ({"steps": [{"do": "send", "data": "xy"}]}, "no hexadecimal"),
+        ({"steps": [{"do": "send", "data": "xy"}]}, "not hexadecimal"),
         ({"steps": [7]}, "step 1"),
         ({"steps": [], "where": 3}, "'where'"),
     ],

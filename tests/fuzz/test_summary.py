@@ -45,20 +45,20 @@ def test_what_fails_is_kept_apart_from_what_is_known_and_what_is_doubtful() -> N
 
 def test_text_has_rates_coverage_findings_and_how_to_repeat() -> None:
     text = as_text(outcome(findings=some_findings(), restarts=2, slowest_restart=0.7, lost=1.0), "runs/r")
-    assert "1200 cases in 4.0 s: 300 a second, 400 while the node was well" in text
+    assert "1200 cases in 4.0 s: 300/s, 400/s while the node was healthy" in text
     assert "0 of 1 pairs of state and message (0.0 %)" in text
     assert "not tried: PUSH in open" in text
     assert "finding: crash SIGABRT a.rs PUSH" in text
-    assert "again on a fresh node 3 of 3 times; smallest: 1 message, 9 bytes" in text
+    assert "reproduced on 3 of 3 fresh nodes; smallest: 1 message, 9 bytes" in text
     assert "zenoh-fuzz replay runs/r/findings/crash-push" in text
     assert "known finding: stall INIT" in text
-    assert "7 cases in open, first pushes 4, 30 more left out" in text
+    assert "7 cases in open, first: pushes 4, 30 more skipped" in text
     assert "findings: 1 new, 1 known, 1 unconfirmed" in text
-    assert "2 restarts, the longest 0.70 s" in text
+    assert "2 restarts, longest 0.70 s" in text
 
 
 @pytest.mark.parametrize(
-    ("message", "words"), [("PUSH", "; not tried again"), ("", "; which case did it is not known")]
+    ("message", "words"), [("PUSH", "; not retried"), ("", "; the case responsible is unknown")]
 )
 def test_what_never_came_again_is_said_as_far_as_it_is_known(message: str, words: str) -> None:
     seen = finding("crash SIGSEGV session", status="seen", message=message, confirmed=0, tries=0)
@@ -71,13 +71,13 @@ def test_what_the_dearest_oracles_cost_is_told_of_all_processes() -> None:
         spent={"process": 0.0036, "canary": 0.1, "ping": 0.2, "cpu": 0.004, "stderr": 0.008},
         looks=Counter(process=1000, canary=50, ping=40, cpu=1, stderr=1000),
     )
-    looks = "ping {} % (5,000 us a look), canary {} % (2,000 us a look), stderr {} % (8 us a look), cpu {} % (4,000 us a look)"
+    looks = "ping {} % (5,000 us per check), canary {} % (2,000 us per check), stderr {} % (8 us per check), cpu {} % (4,000 us per check)"
     text = as_text(one, "r")
     told = looks.format("10.0", "5.0", "0.4", "0.2")
-    assert f"oracles took 15.8 % of the time while the node was well: {told}\n" in text
+    assert f"oracles took 15.8 % of the time while the node was healthy: {told}\n" in text
     both = as_text(merged([one, outcome(lost=2.0, spent={"ping": 0.1}, looks=Counter(ping=60))]), "r")
     told = looks.replace("5,000", "3,000").format("7.5", "2.5", "0.2", "0.1")
-    assert f"oracles took 10.4 % of the time while the node was well: {told}\n" in both
+    assert f"oracles took 10.4 % of the time while the node was healthy: {told}\n" in both
     assert "oracles" not in as_text(outcome(), "r")
 
 
@@ -89,7 +89,7 @@ def test_what_to_type_can_be_typed_whatever_the_folder_is_called() -> None:
 
 def test_page_of_a_run_that_never_began_says_so() -> None:
     page = as_markdown(Outcome(failed="no link to it; is a node listening there?"), "a against b", "")
-    assert "**Nothing was played.** **Ended early: no link to it; is a node listening there?**" in page
+    assert "**No cases were run.** **Ended early: no link to it; is a node listening there?**" in page
     assert "nothing new" not in page
     assert "100.0 %" not in page
 
@@ -105,9 +105,11 @@ def test_lies_that_findings_hide_are_counted() -> None:
     whole = outcome(left_out=7)
     (source,) = (source for _, source in whole.coverage._sources)
     case = next(iter(source.cases(random.Random(1))))
-    assert "findings that were met often\n" in as_text(whole, "runs/r")
+    assert "findings that had been hit often\n" in as_text(whole, "runs/r")
     whole.coverage.leave_out(case)
-    assert "findings that were met often; 1 edge was not tried for that\n" in as_text(whole, "runs/r")
+    assert "findings that had been hit often; 1 edge was not tried because of that\n" in as_text(
+        whole, "runs/r"
+    )
 
 
 def test_text_of_a_run_without_findings() -> None:
@@ -117,7 +119,7 @@ def test_text_of_a_run_without_findings() -> None:
     assert "restarts" not in text
 
 
-@pytest.mark.parametrize("why", ["the run folder takes 4.0 GB", ""])
+@pytest.mark.parametrize("why", ["the run folder takes up 4.0 GB", ""])
 def test_why_a_run_ended_is_said(why: str) -> None:
     text = as_text(outcome(stopped=why), "runs/r")
     assert (f"({why})" in text) == bool(why)

@@ -671,7 +671,7 @@ def test_what_cannot_be_tried_is_said(run: Path, monkeypatch: pytest.MonkeyPatch
         made.finish(30)
         (finding,) = made.findings.values()
         assert finding.status == SEEN
-        assert finding.notes == ["It could not be looked into: there is none"]
+        assert finding.notes == ["Could not be analysed: there is none"]
 
 
 def test_a_fault_of_ours_in_it_is_not_swallowed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -792,8 +792,10 @@ def test_a_node_that_is_gone_is_laid_on_the_last_whose_link_ended_with_it(run: P
         assert made.found(gone, [*suspects[:2], unsent, *suspects[3:]]).case == 4
 
 
-REFUSING = Objection("ping", Harm.REFUSING, "INIT: end of the link", "a fresh session fails")
-UNDUE = Objection("undue", Harm.UNDUE, "end of the link", "the node ends the session of our publisher")
+REFUSING = Objection("ping", Harm.REFUSING, "INIT: end of the link", "a new session fails")
+UNDUE = Objection(
+    "undue", Harm.UNDUE, "end of the link", "the node ended the session of the fuzzer's publisher"
+)
 CHANGED = Objection("canary", Harm.DISTURBED, "publication changed", "a publication arrives changed")
 LATE = Objection("canary", Harm.DISTURBED, "long without an answer", "for 4 s nothing was answered")
 
@@ -808,7 +810,7 @@ def test_what_the_node_did_fails_a_run_even_if_nobody_can_tell_which_case_did_it
         (finding,) = made.findings.values()
         assert (finding.status, finding.fails, finding.message, finding.hits) == (SEEN, True, "", 1)
         assert finding.path is not None
-        assert "nobody could tell" in (finding.path / README).read_text()
+        assert "could not be identified" in (finding.path / README).read_text()
 
 
 @pytest.mark.parametrize(
@@ -864,7 +866,7 @@ def test_what_ordinary_traffic_brings_about_is_one_finding_and_laid_on_no_messag
         assert (finding.hits, finding.script.steps) == (len(kinds), ())
         assert not made.leaves_out(suspect(9, b"innocent").case)
         (folder,) = (run / "findings").iterdir()
-        assert "needs no message" in (folder / README).read_text()
+        assert "No message of a case is needed" in (folder / README).read_text()
         assert Finding.load(folder).without == TRAFFIC
         made.minimise(finding, 10)
         assert finding.script.steps == ()
@@ -904,7 +906,7 @@ def test_message_that_is_needed_is_told_from_a_state_that_is_enough_for_somethin
         assert list(made.findings) == [finding.bucket, "crash SIGABRT ordinary traffic"]
 
 
-TWICE = Objection("canary", Harm.DISTURBED, "publication twice", "publication 21 arrives again, behind 21")
+TWICE = Objection("canary", Harm.DISTURBED, "publication twice", "publication 21 arrives again, after 21")
 
 
 def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path) -> None:
@@ -919,7 +921,7 @@ def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path) -
         assert made.unjudged is made._lab.unjudged
         assert list(made.unjudged) == [(Harm.DISTURBED, "publication twice")]
         assert finding.path
-        assert "not judged any more" in (finding.path / README).read_text()
+        assert "Not judged for the rest of the run" in (finding.path / README).read_text()
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -986,7 +988,7 @@ def test_what_goes_on_in_new_sessions_of_a_node_that_is_not_ours_is_not_judged(
         made.behind(finding, seen)
         assert bool(made.unjudged) is unjudged
         assert finding.path
-        assert ("goes on with it" in (finding.path / README).read_text()) is unjudged
+        assert ("continues in new sessions" in (finding.path / README).read_text()) is unjudged
 
 
 def test_harm_that_a_node_does_not_bear_is_judged_for_ever(run: Path) -> None:
@@ -1010,7 +1012,7 @@ def test_what_shows_without_its_message_now_and_then_stays_with_it_and_says_so(r
     with triage_of(run, once_without_a_message()) as made:
         finding = made.found(STALL, [suspect(1, b"bad")])
         assert (finding.without, finding.message, finding.status) == ("", "PUSH", CONFIRMED)
-        assert finding.notes == ["Without its message it was seen 1 of 4 times, which is not often enough."]
+        assert finding.notes == ["Without its message it was seen 1 of 4 times, which is too few to count."]
 
 
 def once_without_a_message() -> Fault:
@@ -1622,7 +1624,7 @@ def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:
         made.minimise_all(10, lambda *_: None)
         assert len(made.findings) == 2
         # They are only called by what their bytes are.
-        assert all("what is sent is read as" in one.detail for one in made.merged)
+        assert all("what was sent decodes as" in one.detail for one in made.merged)
 
 
 def test_findings_made_smaller_beside_the_campaign_are_joined_there(run: Path) -> None:
@@ -1730,4 +1732,4 @@ def test_what_there_is_no_time_to_compare_was_seen_all_the_same(
         (finding,) = made.findings.values()
     assert (finding.status, finding.confirmed, finding.fails) == (SEEN, (0, 0), True)
     assert finding.path is not None
-    assert "it was not tried again" in (finding.path / README).read_text()
+    assert "it was not retried" in (finding.path / README).read_text()

@@ -149,7 +149,7 @@ def test_a_node_that_serves_old_sessions_only_refuses(
     node.router.without.add(how)
     objection = seen(patient)
     assert (objection.oracle, objection.harm, objection.place) == ("ping", Harm.REFUSING, place)
-    assert "open before are served" in objection.detail
+    assert "opened earlier are still served" in objection.detail
 
 
 def test_a_node_of_ours_where_nobody_listens_refuses(node: RouterNode, patient: Patient) -> None:
@@ -219,7 +219,7 @@ def test_a_busy_machine_makes_no_pause(patient: Patient, monkeypatch: pytest.Mon
         (None, HELD_UP + 0.1, False),
         # What was played last was not answered either.
         (Played(ending=Ending.SILENT, rtt=REPLY), HELD_UP + 0.1, True),
-        (Played(failure="expected INIT, seen nothing"), HELD_UP + 0.1, True),
+        (Played(failure="expected INIT, got nothing"), HELD_UP + 0.1, True),
         (Played(ending=Ending.SILENT, rtt=REPLY), HELD_UP - 0.05, False),
         (Played(ending=Ending.ACCEPTED, rtt=REPLY), HELD_UP + 0.1, False),
     ],

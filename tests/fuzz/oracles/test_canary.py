@@ -296,7 +296,7 @@ def test_a_session_that_we_left_alone_may_end(patient: Patient, session: int) ->
 def test_a_node_without_routes_is_still_asked_in_old_sessions(node: RouterNode) -> None:
     node.router.without |= {"routes", "queries"}
     with patient_of(node) as patient:
-        assert "carries no publications" in patient.notes["canary"]
+        assert "does not forward publications" in patient.notes["canary"]
         assert patient.examine(When.ODD) is None
         node.router.without.add("served")
         seen = objection(patient)

@@ -77,7 +77,7 @@ def test_link_that_could_not_be_begun_is_owed_nothing(monkeypatch: pytest.Monkey
 
     def broken(player: Player, name: str) -> None:
         begin(player, name)
-        raise NotReached("expected OPEN, seen nothing in 1 s")
+        raise NotReached("expected OPEN, got nothing within 1 s")
 
     with RouterNode() as node, patient_of(node) as patient:
         vigil = patient.vigil

@@ -121,5 +121,5 @@ def test_links_that_waited_are_not_taken(door: Acceptor, monkeypatch: pytest.Mon
     monkeypatch.setattr(accepting, "PAUSE_SECONDS", 0.05)
     with socket.create_connection(("127.0.0.1", door.locator.port)):
         player = Player(door, 0.01)
-        with pytest.raises(NotReached, match="makes no link"):
+        with pytest.raises(NotReached, match="did not connect to"):
             player.reach(State.INIT_RECEIVED)

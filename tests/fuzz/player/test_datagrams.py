@@ -61,7 +61,7 @@ def test_node_that_does_not_hear_any_more_is_silent() -> None:
     asker = player.helpers[ASKER]
     hears[0] = False
     played = player.play(Script((reach(State.SCOUTING, "a"), send(ASKED))))
-    assert "answers no SCOUT" in played.failure
+    assert "does not answer SCOUT" in played.failure
     assert asker.ended
     assert ASKER not in player.helpers
     with pytest.raises(NotReached):

@@ -194,7 +194,7 @@ def test_links_of_one_player_do_not_hear_each_other(player: Player) -> None:
 @pytest.mark.parametrize("state", [State.LOW_LATENCY, State.COMPRESSED])
 def test_node_that_does_not_agree_is_no_node_for_it(server: Server, state: State) -> None:
     player = Player(Initiator(Locator("tcp", "127.0.0.1", server.port)), REPLY)
-    with pytest.raises(NotReached, match="does not agree"):
+    with pytest.raises(NotReached, match="does not accept"):
         player.reach(state)
     player.leave()
 

@@ -45,7 +45,7 @@ def test_a_task_waits_once_when_nothing_can_make_it_hopeless() -> None:
 
 def test_what_is_waited_for_in_vain_is_given_up() -> None:
     pipe = Silent()
-    assert run(waiting(pipe, 100), lambda: len(pipe.asked) == 3) == "the node has failed meanwhile"
+    assert run(waiting(pipe, 100), lambda: len(pipe.asked) == 3) == "the node failed in the meantime"
     assert len(pipe.asked) == 3
     assert max(pipe.asked) < 1
 

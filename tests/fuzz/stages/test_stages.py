@@ -110,7 +110,7 @@ def test_client_connects_to_us(tmp_path: Path) -> None:
 
 def test_client_of_a_command_is_started_again_whenever_it_has_left(tmp_path: Path) -> None:
     config = config_of(tmp_path, f"cmd:{CLIENT} {{connect}} 9")
-    with pytest.raises(NotApplicable, match="does not say where it listens"):
+    with pytest.raises(NotApplicable, match="does not specify where it listens"):
         stage_for("", node_of(config), config)
     stage = stage_for("connects", node_of(config), config)
     assert (stage.serves, stage.lanes) == (False, 1)
@@ -160,7 +160,7 @@ def test_node_of_others_is_not_applicable(needs: str, tmp_path: Path) -> None:
 
 def test_node_of_others_is_asked_where_it_may_hear_scout(tmp_path: Path) -> None:
     node = AttachedNode(Locator("tcp", "192.0.2.1", 1))
-    with pytest.raises(NotApplicable, match="nobody knows where"):
+    with pytest.raises(NotApplicable, match="it is unknown where"):
         stage_for("scouts", node, config_of(tmp_path))
 
 
@@ -205,7 +205,7 @@ def test_stage_that_a_node_does_not_fit_leaves_it_to_the_others(tmp_path: Path) 
 
 
 def test_nobody_knows_other_needs(tmp_path: Path) -> None:
-    with pytest.raises(NotApplicable, match="nobody knows a node that flies"):
+    with pytest.raises(NotApplicable, match="there is no way to get a node that flies"):
         stage_for("flies", FakeNode(), config_of(tmp_path))
 
 

@@ -174,7 +174,7 @@ def test_reader_that_is_not_there_is_3_with_the_reason(config: RunConfig) -> Non
 
 
 def test_unknown_target_is_refused(config: RunConfig) -> None:
-    with pytest.raises(UsageError, match="no target is called 'odd'; there are touchy, absent"):
+    with pytest.raises(UsageError, match="unknown target 'odd'; choose from touchy, absent"):
         go(config, "odd")
 
 
@@ -193,5 +193,5 @@ def test_finding_can_be_shown_again_by_hand(
         path.write_bytes(data)
         shown.append(main(["touchy", "batch", str(path)]))
     assert shown == [0, 1]
-    assert capsys.readouterr().out.splitlines() == ["nothing is wrong", "panic touchy"]
+    assert capsys.readouterr().out.splitlines() == ["no fault found", "panic touchy"]
     assert main(["touchy", "batch", str(tmp_path / "none")]) == 3
