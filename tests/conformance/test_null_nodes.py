@@ -130,7 +130,7 @@ def test_careful_one_that_says_yes_is_found_out_too(monkeypatch: pytest.MonkeyPa
 
 
 def test_kind_that_there_is_not_is_refused() -> None:
-    with pytest.raises(UsageError, match="there are closed, silent, echo, noise, replay, yes"):
+    with pytest.raises(UsageError, match="the kinds are closed, silent, echo, noise, replay, yes"):
         NullNode("maybe")
 
 

@@ -93,7 +93,7 @@ def test_lines_are_answered_one_by_one() -> None:
     assert [answer["ok"] for answer in answers] == [True, True, False, False, False, False]
     assert answers[0]["messages"] == [{"name": "RESPONSE_FINAL", "Z": 0, "request_id": 5}]
     assert (answers[2]["offset"], answers[2]["field"]) == (4, "FRAME.messages.PUSH.key_suffix")
-    assert "none of stream" in answers[3]["error"]
+    assert "not one of stream" in answers[3]["error"]
     assert (done.returncode, done.stderr) == (1, b"")
     assert run("hex", "-", given=b"network 1a05").returncode == 0
 

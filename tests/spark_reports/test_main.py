@@ -51,7 +51,7 @@ def test_report_over_whole_and_cut_runs_is_written(
     assert "1 finding (0 new) in 1 fuzz case" in lines
     assert "\x1b" not in printed.out
     assert "warning: 1 run cut off" in printed.err
-    assert "warning: 1 line not a row" in printed.err
+    assert "warning: 1 line set aside as invalid" in printed.err
     assert len(json.loads((out / "report.json").read_text())["runs"]) == 2
     page = (out / "report.html").read_text()
     assert "ends in the middle of a line" in page
@@ -69,7 +69,7 @@ def test_gates_do_not_hold_when_the_newest_run_is_damaged(
     assert main([*build, "--fail-on", "new-failures"]) == 3
     told = capsys.readouterr().err.splitlines()
     assert told[-1].startswith(
-        "zenoh-reports: gate runs failed: 1 of 1 judged runs complete, 1 wanted; 1 run is "
+        "zenoh-reports: gate runs failed: 1 of 1 judged runs complete, at least 1 needed; 1 run is "
     )
     assert "not judged: r3 (r3/run.json is cut off or damaged" in told[-1]
     assert any(line.startswith("warning: r3 may be the newest run but was not judged") for line in told)
