@@ -444,7 +444,7 @@ def test_batches_of_very_many_messages_leave_turns_to_others(start: Start) -> No
         good.open(OTHER)
         bad.open(ZID)
         began = time.monotonic()
-        for _ in range(10):
+        for _ in range(20):
             bad.send(bytes(KeepAlive()) * 65_000)
         fenced(good, 0)
         answered = time.monotonic() - began
