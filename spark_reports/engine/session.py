@@ -20,7 +20,9 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partialmethod
 from pathlib import Path
+from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any
 
 from spark_reports.engine import packing, progress, remote
@@ -58,6 +60,9 @@ ARCHIVE_TIMEOUT_S = 180.0
 
 POLL_S = 0.02
 """How often it is looked whether Java has begun; there is nothing to wait for but its end and a file."""
+
+ENDED_S = 0.05
+"""How often PySpark's server for accumulators looks whether it is to end, for which the end of a session waits."""
 
 PROFILES: Mapping[str, Profile | None] = {"auto": None, "fast": FAST, "bulk": BULK}
 """``fast`` starts quickly, ``bulk`` runs long work quickly; ``auto`` goes by how much there is to read."""
@@ -366,9 +371,12 @@ def _fresh_session(
         import pyspark.testing.utils  # noqa: F401
         from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
+        from pyspark.accumulators import AccumulatorTCPServer
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
 
+        # Left to itself, it looks twice a second.
+        AccumulatorTCPServer.serve_forever = partialmethod(TCPServer.serve_forever, ENDED_S)  # type: ignore[assignment]
         on_interrupt = signal.getsignal(signal.SIGINT)
         with applied(changes):
             try:
@@ -388,6 +396,8 @@ def _fresh_session(
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGINT, on_interrupt)
         session = SparkSession(context)
+        for name in _ASKED_OFTEN:
+            setattr(context._jvm, name, _Known(getattr(context._jvm, name)))  # noqa: SLF001 (there is no public way)
         try:
             with _path_kept():
                 yield session
@@ -395,6 +405,22 @@ def _fresh_session(
             session.stop()
     finally:
         _end(process, gateway, patience)
+
+
+_ASKED_OFTEN = ("functions", "PythonUtils", "PythonSQLUtils")
+"""Classes of Spark that nearly all which is asked of Java goes through."""
+
+
+class _Known:
+    """A class of Java that remembers what its names mean; Py4J asks Java anew each time, with a quarter of all questions."""
+
+    def __init__(self, java: Any) -> None:
+        self._java = java
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._java, name)
+        setattr(self, name, found)
+        return found
 
 
 def _begin(
