@@ -193,12 +193,12 @@ class _Parser(argparse.ArgumentParser):
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m conformance.flips",
-        description="Counts tests that judge the same node differently from run to run. Whatever stands behind -- "
-        "is given to pytest.",
+        description="Counts tests that judge the same node differently from run to run. Arguments after -- are "
+        "passed to pytest.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--node", default="ref", metavar="NODE", help="as of the suite (default: ref)")
+    parser.add_argument("--node", default="ref", metavar="NODE", help="node, as for the suite (default: ref)")
     parser.add_argument(
         "--runs", type=at_least(0), default=30, metavar="N", help="runs in random order (default: 30)"
     )
@@ -207,9 +207,9 @@ def _parser() -> argparse.ArgumentParser:
         type=at_least(0),
         default=10,
         metavar="N",
-        help="as many with all cores kept busy (default: 10)",
+        help="runs with all cores kept busy (default: 10)",
     )
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="decides all orders (default: 1)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all orders (default: 1)")
     parser.add_argument(
         "--limit",
         type=float,

@@ -43,7 +43,7 @@ examples:
   zenoh-reports versions runs/releases                           what differs, and since when
 
 exit codes:
-  0 nothing failed   1 something failed or was inconclusive   3 a release could not be had, or its run broke off
+  0 nothing failed   1 something failed or was inconclusive   3 a release could not be installed, or its run was cut off
   4 wrong use   130 interrupted
 """
 
@@ -151,20 +151,20 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, metavar="DIR", help="folder for the runs (default: runs/matrix-<run-id>)"
     )
     parser.add_argument(
-        "--jobs", type=at_least(1), default=2, metavar="N", help="releases at the same time (default: 2)"
+        "--jobs", type=at_least(1), default=2, metavar="N", help="releases tested in parallel (default: 2)"
     )
     parser.add_argument(
         "--node-kind",
         default="pypi",
         metavar="KIND",
-        help="what stands in front of the version in --node (default: pypi)",
+        help="prefix of the version in --node (default: pypi)",
     )
     parser.add_argument(
         "--seed",
         type=int,
         default=1,
         metavar="N",
-        help="seed of all runs, so that they are alike (default: 1)",
+        help="seed of all runs, which makes them comparable (default: 1)",
     )
     parser.add_argument(
         "--limit",
@@ -174,7 +174,7 @@ def _parser() -> argparse.ArgumentParser:
         help="stop a run that takes longer (default: %(default)g)",
     )
     parser.add_argument(
-        "--resume", action="store_true", help="go on in --out: leave out releases whose run is complete"
+        "--resume", action="store_true", help="continue in --out, skip releases whose run is complete"
     )
     return parser
 

@@ -28,15 +28,15 @@ def parser() -> argparse.ArgumentParser:
     """Returns the command line."""
     made = argparse.ArgumentParser(
         prog="python -m conformance.profile",
-        description="Asks a node what it supports and writes a first profile, to be read and completed by a person. "
+        description="Asks a node what it supports and writes a first profile for a person to check and complete. "
         "Use it with: pytest --pyargs conformance.suite --node NODE --profile FILE",
     )
     made.add_argument(
         "node", metavar="NODE", help="a locator, pypi[:VERSION], ref[:MUTANT] or cmd:'COMMAND {locator}'"
     )
     made.add_argument("--out", type=Path, metavar="FILE", help="where to write it (default: standard output)")
-    made.add_argument("--name", default="", metavar="IMPL", help="what the implementation is called")
-    made.add_argument("--release", default="", metavar="VERSION", help="which release it is")
+    made.add_argument("--name", default="", metavar="IMPL", help="name of the implementation")
+    made.add_argument("--release", default="", metavar="VERSION", help="version of the release")
     made.add_argument(
         "--time-scale", type=float, default=1.0, metavar="X", help="multiply all waiting times (default: 1)"
     )

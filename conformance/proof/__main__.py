@@ -32,32 +32,32 @@ def parser() -> argparse.ArgumentParser:
     """Returns the command line."""
     made = argparse.ArgumentParser(
         prog="python -m conformance.proof",
-        description="Runs the tests against nodes that break one rule each: each must be noticed by its own test.",
+        description="Runs the tests against nodes that break one rule each. The test of that rule must notice it.",
     )
     add = made.add_argument
-    add("--out", type=Path, metavar="DIR", help="where everything goes (default: runs/<time>-proof)")
-    add("--jobs", type=at_least(1), default=2, metavar="N", help="mutants at the same time (default: 2)")
+    add("--out", type=Path, metavar="DIR", help="output folder (default: runs/<time>-proof)")
+    add("--jobs", type=at_least(1), default=2, metavar="N", help="mutants tested in parallel (default: 2)")
     add("--mutant", action="append", default=[], metavar="ID", help="only this one; may be repeated")
     add(
         "--all-tests",
         action="store_true",
-        help="each mutant faces every test: the full matrix, an hour or so",
+        help="run every test against each mutant: the full matrix, about an hour",
     )
-    add("--null", action="store_true", help="the null nodes too: no test may pass with one")
-    add("--seed", type=int, default=0, metavar="N", help="of the samples and the tests (default: 0)")
+    add("--null", action="store_true", help="also run the null nodes, with which no test may pass")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the samples and the tests (default: 0)")
     add(
         "--sample",
         type=at_least(0),
         default=SAMPLE,
         metavar="N",
-        help="tests of other requirements that each mutant faces (default: %(default)s)",
+        help="tests of other requirements to run against each mutant (default: %(default)s)",
     )
     add(
         "--strays",
         type=int,
         default=STRAY_BOUND,
         metavar="N",
-        help="so many of those may notice something (default: %(default)s)",
+        help="number of those that may notice something (default: %(default)s)",
     )
     add("--time-scale", type=float, default=TIME_SCALE, metavar="X", help="default: %(default)s")
     return made
