@@ -17,6 +17,7 @@ import tempfile
 import time
 import unittest
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
@@ -26,6 +27,7 @@ from conformance.errors import HarnessError, LinkFailed, LocalError, NotApplicab
 from conformance.link.tls import client_context
 from conformance.nodes import Node, node_of
 from conformance.observe import Direction, History
+from conformance.session.events import Opened
 from conformance.session.lanes import Consecutive
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.batch import contents
@@ -49,7 +51,7 @@ HEARING = 0.1
 """Seconds in which the next answer comes that a later step takes something from, and what comes behind what was asked
 for."""
 
-WORD, DIGITS, FILLER = 16, 12, 24
+WORD, DIGITS, FILLER, SPREAD = 16, 12, 24, 64
 """Bytes of what the canary sends: a word, behind it one byte for what it is, a number, and what has no meaning. A node
 may fail at one size and not at another: these are those of the oracles that saw it."""
 
@@ -653,6 +655,9 @@ class Canary:
             self._replies = self._replies and self._carries_queries()
         self._common = [key for key in COMMON if self._arrives_on(key)]
         self._tokens = self._joins = False
+        self._first: Opened | None = None
+        with contextlib.suppress(*TROUBLE):
+            self._first = self._told()
         with contextlib.suppress(*TROUBLE):
             self._tokens = not self._wrong_token()
         with contextlib.suppress(*TROUBLE):
@@ -806,6 +811,8 @@ class Canary:
             for key in self._common if common else ():
                 if not self._arrives_on(key, overlapping=True):
                     return f"what others publish for {key} no longer arrives"
+            if common and self._first is not None and (told := self._told()) != self._first:
+                return f"a new session is told {told} instead of {self._first}"
             # What one session leaves behind shows in the next one.
             if common and self._tokens and (wrong := self._wrong_token() or self._wrong_token()):
                 return wrong
@@ -852,6 +859,16 @@ class Canary:
         ]
         return [one for one in data if self._word in one]
 
+    def _told(self) -> Opened:
+        """Returns what the node tells a new session, but for the number that it begins with."""
+        tester = self._begin()
+        try:
+            peer = tester.session().session.peer
+            assert peer is not None
+            return replace(peer, initial_sn=0)
+        finally:
+            tester.close()
+
     def _wrong_token(self) -> str:
         """Returns what is wrong with what a session declares that ends, or nothing."""
         self._guests += 1
@@ -894,7 +911,8 @@ class Canary:
 
     def _data(self, kind: bytes) -> bytes:
         self._number += 1
-        return self._word + kind + b"%0*d" % (DIGITS, self._number) + secrets.token_bytes(FILLER)
+        filler = secrets.token_bytes(FILLER + self._number % SPREAD)
+        return self._word + kind + b"%0*d" % (DIGITS, self._number) + filler
 
     def _carries_queries(self) -> bool:
         try:

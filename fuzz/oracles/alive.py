@@ -26,6 +26,9 @@ HELD_UP = 0.1
 TOKENS_SECONDS = 10.0
 """Seconds between two looks at tokens: one may wait for the node to see the end of a link."""
 
+CHANGED = "handshake changed"
+"""What it is called when a new session is told something else than the first one."""
+
 BUSY_CALLS = 3
 """New sessions that are tried once more on a machine that is busy with others, each waiting twice as long as the one
 before."""
@@ -82,7 +85,10 @@ def paused(patient: Patient, played: Played | None, seconds: float, what: str) -
 
 
 @oracle(
-    "ping", "a new session opens, and a query in it is answered in time", When.ODD, "a node that takes links"
+    "ping",
+    "a new session opens, is told what the first one was told, and a query in it is answered in time",
+    When.ODD,
+    "a node that takes links",
 )
 def ping(patient: Patient, played: Played | None) -> Objection | None:
     """A new session opens, and a query in it is answered in time."""
@@ -92,6 +98,10 @@ def ping(patient: Patient, played: Played | None) -> Objection | None:
         return None
     if not served.well:
         return _unserved(patient, served)
+    place = f"{CHANGED}: {served.other}"
+    if served.other and (Harm.DISTURBED, place) not in patient.unjudged:
+        detail = f"the node tells a new session another {served.other} than the first one"
+        return patient.aftermath() or Objection("ping", Harm.DISTURBED, place, detail)
     fresh = patient.opening.baseline
     if watch.seconds < max(HELD_UP, limit(fresh) if fresh else 0):
         return None

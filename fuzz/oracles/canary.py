@@ -89,6 +89,9 @@ what they serve."""
 WORD = 16
 DIGITS = 12
 FILLER = 24
+SPREAD = 64
+"""Payloads have so many lengths in turn: a fault may show at a few of them only."""
+
 STEP = 0.02
 
 SLOW_TIMES = 4
@@ -198,8 +201,7 @@ class Canary:
         self._unjudged = unjudged
         word = f"{rng.getrandbits(64):016x}".encode()
         self._word = word
-        self._payload_size = WORD + 1 + DIGITS + FILLER
-        self._fillers = [rng.randbytes(FILLER) for _ in range(256)]
+        self._fillers = [rng.randbytes(FILLER + number % SPREAD) for number in range(256)]
         self.trace = Trace(TRACE_BYTES)
         self._question = question_of(node.fence)
         self._player = Player(
@@ -207,8 +209,7 @@ class Canary:
         )
         key = f"@zenoh-harness/canary/{rng.getrandbits(64):016x}"
         self.key = key
-        blank = bytes(self._payload_size)
-        self._push = _head(Push(key_suffix=key, extensions=[URGENT], body=Put(data=blank)), blank)
+        self._push = _head(Push(key_suffix=key, extensions=[URGENT], body=Put(data=b"")), b"\0")
         self._request = _head(
             Request(
                 request_id=0,
@@ -223,8 +224,8 @@ class Canary:
             b"0" * (WORD + 1 + DIGITS),
         )
         self._response = _head(
-            Response(request_id=0, key_suffix=key, extensions=[URGENT], body=Reply(body=Put(data=blank))),
-            blank,
+            Response(request_id=0, key_suffix=key, extensions=[URGENT], body=Reply(body=Put(data=b""))),
+            b"\0",
         )
         self._final = bytes(ResponseFinal(request_id=0))[:1]
         self.publisher: Pipe
@@ -257,7 +258,7 @@ class Canary:
         self._wrong: deque[Trouble] = deque()
         self._consecutive: dict[Pipe, Consecutive] = {}
         self._uncounted: list[tuple[Pipe, bytes]] = []
-        self._forms: dict[tuple[bytes, int], LaneKey] = {}
+        self._forms: dict[tuple[bytes, bool], LaneKey] = {}
         self._keep_at = 0.0
         self._said_at: dict[Pipe, float] = {}
         self._excused: dict[Pipe, float] = {}
@@ -418,7 +419,9 @@ class Canary:
         return b"%b%b%012d" % (self._word, kind, number)
 
     def _payload(self, kind: bytes, number: int) -> bytes:
-        return self._mark(kind, number) + self._fillers[number & 0xFF]
+        """Returns a payload behind its length."""
+        payload = self._mark(kind, number) + self._fillers[number & 0xFF]
+        return bytes((len(payload),)) + payload
 
     # Hearing -----------------------------------------------------------------------------------------
 
@@ -514,18 +517,19 @@ class Canary:
         if behind == len(batch) or behind > VLE_BYTES:
             return None
         at = batch.find(self._word)
-        rest = len(batch) - at if at >= 0 else 0
-        form = batch[:1] + batch[behind + 1 : at if at >= 0 else len(batch)]
-        if len(form) > LONGEST_FORM or rest not in (0, WORD + 1 + DIGITS, self._payload_size):
+        ours = at > 0
+        form = batch[:1] + batch[behind + 1 : at - 1 if ours else len(batch)]
+        # The length of what we have sent stands in front of it, and nothing behind.
+        if len(form) > LONGEST_FORM or (ours and batch[at - 1] != len(batch) - at):
             return None
-        lane = self._forms.get((form, rest))
+        lane = self._forms.get((form, ours))
         if lane is None:
             if len(self._forms) >= MOST_FORMS:
                 return None
             messages = contents(batch).messages
             if len(messages) != 1 or not isinstance(messages[0], Frame):
                 return None
-            lane = self._forms[form, rest] = lane_of(messages[0])
+            lane = self._forms[form, ours] = lane_of(messages[0])
         return lane, vle(batch[1 : behind + 1])
 
     def _find(self, pipe: Pipe, batch: bytes) -> None:
@@ -549,8 +553,8 @@ class Canary:
             at = batch.find(self._word, behind)
 
     def _is_whole(self, batch: bytes, at: int, kind: bytes, number: int) -> bool:
-        size = self._payload_size
-        return batch[at - 1] == size and batch[at : at + size] == self._payload(kind, number)
+        payload = self._payload(kind, number)
+        return batch[at - 1 : at - 1 + len(payload)] == payload
 
     def _arrived(self, number: int, *, whole: bool) -> None:
         sent = 0 < number <= self._number
@@ -1022,7 +1026,7 @@ MUTE = Trouble(Wrong.MUTE, "", "a session is no longer answered")
 
 
 def _head(message: Message, blank: bytes) -> bytes:
-    """Returns a message without the payload at its end."""
+    """Returns a message without what stands at its end."""
     raw = bytes(message)
     assert raw.endswith(blank)
     return raw[: -len(blank)]

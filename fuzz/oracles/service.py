@@ -14,7 +14,7 @@ from conformance.config import Locator
 from conformance.nodes.base import Node
 from conformance.tester import Fencing
 from fuzz.player import Answers, Initiator, NotReached, Pipe, Player, Trace
-from fuzz.player.answers import FENCE_ID
+from fuzz.player.answers import FENCE_ID, vle
 from fuzz.player.doors import SPOKEN, NoLink
 from fuzz.player.player import FENCE_KEY, fence_of
 from fuzz.script import Template
@@ -26,6 +26,8 @@ from scapy_layers.network import Request
 from scapy_layers.transport import Frame
 
 TRACE_BYTES = 1 << 16
+
+_SIZES = 0x40
 
 ASKED_MS = 50
 """So long a query that asks whether the node is done waits for replies, in ms. None will come."""
@@ -77,12 +79,14 @@ class Served:
         how: How it failed, in words without numbers.
         why: One line for people.
         seconds: How long it took until it was open.
+        other: What the node tells it otherwise than the first one, in words; empty for nothing.
     """
 
     step: Step
     how: str = ""
     why: str = ""
     seconds: float = 0.0
+    other: str = ""
 
     @property
     def well(self) -> bool:
@@ -129,6 +133,7 @@ class Caller:
             Trace(TRACE_BYTES),
             answers,
         )
+        self._first: dict[str, object] = {}
 
     def call(self, reply: float) -> Served:
         """Opens a session, asks a query in it if the node answers such, and closes it.
@@ -150,7 +155,10 @@ class Caller:
             return Served(step, *_how(broken, str(error)))
         finally:
             player.close()
-        return Served(Step.SERVED, seconds=seconds)
+        told = _told(pipe)
+        first = self._first = self._first or told
+        other = ", ".join(name for name in told if told[name] != first[name])
+        return Served(Step.SERVED, seconds=seconds, other=other)
 
     def crowded(self, reply: float) -> str:
         """Returns how the node takes no session beside one that is open; nothing when it does, or takes none at all."""
@@ -187,6 +195,15 @@ class Caller:
                 return True
             if pipe.ended or not pipe.wait(deadline - time.perf_counter()):
                 return False
+
+
+def _told(pipe: Pipe) -> dict[str, object]:
+    """Returns what a node tells each session that opens alike, by what it is."""
+    init, opened = pipe.facts["init_ack"], pipe.facts["open_ack"]
+    behind = 3 + (init[2] >> 4) + 1
+    sizes = init[behind : behind + 3] if init[0] & _SIZES else b""
+    lease = opened[0], vle(opened[1:])
+    return {"version, role or ZenohID": init[1:behind], "resolution or batch size": sizes, "lease": lease}
 
 
 def _how(pipe: Pipe | None, error: str) -> tuple[str, str]:

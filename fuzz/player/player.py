@@ -675,6 +675,7 @@ def _init_acked(player: Player, pipe: Pipe) -> Task[None]:
     pipe.facts["agreed"] = answer.shape
     pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
     pipe.facts["room"] = room_of(answer.batch)
+    pipe.facts["init_ack"] = answer.batch
     pipe.values["cookie"] = write_vle(len(answer.live)) + answer.live
 
 
@@ -682,7 +683,8 @@ def _init_acked(player: Player, pipe: Pipe) -> Task[None]:
 def opened(player: Player, pipe: Pipe) -> Task[None]:
     """Returns the cookie and waits for OpenAck."""
     pipe.send(_open().fill(pipe))
-    yield from player.expect(pipe, "OPEN")
+    answer = yield from player.expect(pipe, "OPEN")
+    pipe.facts["open_ack"] = answer.batch
 
 
 @reach(State.CLOSED)

@@ -272,6 +272,16 @@ FAULTS: dict[str, Fault] = {
         ("disturbed",),
         in_session(declared(DeclareSubscriber(entity_id=U32, key_suffix=KEY))),
     ),
+    "picky": Fault(
+        "loses publications of certain sizes behind a token with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
+    ),
+    "hurry": Fault(
+        "tells new sessions another lease than before, behind a lease of the highest number",
+        ("disturbed",),
+        _open(lease=U32),
+    ),
     "mute": Fault(
         "answers nothing any more in the session of a declaration with the highest NodeId",
         ("deaf",),

@@ -341,7 +341,7 @@ class Link:
         if self.node.legacy:
             self.declared["SUBSCRIBER"], self.node.legacy = self.node.legacy, {}
             self.node.kinds["SUBSCRIBER"][self] = self.declared["SUBSCRIBER"]
-        self.send(b"\x62" + vle(int(LEASE)) + vle(self.sn))
+        self.send(b"\x62" + vle(int(LEASE) - self.node.hurried) + vle(self.sn))
 
     # Frames --------------------------------------------------------------------------------------------------
 
@@ -592,7 +592,8 @@ class Node:
         refusing: New sessions are not taken any more.
         dead: Nothing is carried any more; ``deaf``: nor is any question answered.
         disturbing: Payloads are altered.
-        losing: One publication in three is lost.
+        losing: One publication in three is lost; ``picky``: those whose size is a multiple of 32.
+        hurried: So many seconds less are told to new sessions as the lease.
         dropped: Keys that are not carried any more.
         doubled: Keys of which everything is handed on twice.
         skipping: One sequence number in four is left out.
@@ -621,7 +622,8 @@ class Node:
         self.kinds: dict[str, dict[Link, dict[int, str]]] = {kind: {} for kind in DECLARED.values()}
         self.requests = 0
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
-        self.clinging = self.forgetful = self.skipping = False
+        self.clinging = self.forgetful = self.skipping = self.picky = False
+        self.hurried = 0
         self.mumbling = self.patient = self.faithful = self.inheriting = False
         self.legacy: dict[int, str] = {}
         self.dropped: set[str] = set()
@@ -650,7 +652,7 @@ class Node:
         if not receivers:
             return
         self.carried += 1
-        if self.losing and self.carried % 3 == 0:
+        if (self.losing and self.carried % 3 == 0) or (self.picky and len(tail) % 32 == 0):
             return
         if self.disturbing:
             tail = tail[:-1] + bytes([tail[-1] ^ 0xFF])
@@ -980,6 +982,8 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "cling": (Planted("D_TOKEN.id", at_least(1 << 16), turn("clinging")),),
     "inherit": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("inheriting")),),
     "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
+    "picky": (Planted("D_TOKEN.id", at_least(1 << 16), turn("picky")),),
+    "hurry": (Planted("OPEN.lease", at_least(U32), turn("hurried", 1)),),
     "mute": (Planted("DECLARE.3", at_least(U16), mute),),
     "undecodable": (Planted("INTEREST.3", at_least(U16), undecodable),),
     "farewell": (Planted("U_QUERYABLE.id", at_least(U16), farewell),),

@@ -633,6 +633,8 @@ def test_a_publication_that_nobody_asked_for_fails_the_regression_test(
         ("takeaway", "keys", Wrong.COMMON_SILENT),
         ("skip", "canary", Wrong.MISNUMBERED),
         ("mingle", "canary", Wrong.UNJOINED),
+        ("picky", "canary", Wrong.UNJOINED),
+        ("hurry", "ping", "handshake changed: lease"),
     ],
 )
 def test_a_node_that_spoils_one_thing_for_others_is_told_and_fails_the_regression_test(

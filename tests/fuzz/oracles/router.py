@@ -49,7 +49,7 @@ class Router:
         dropped: A key that it does not carry.
         double: A key of which it hands on everything twice; ``altered``: changed.
         alter: Changes the payloads that it hands on.
-        replace: Hands on zeros instead of the last bytes of a publication, so many.
+        replace: Hands on zeros instead of the payloads of publications.
         twice: Hands on every publication twice.
         swap: Holds back one publication until the next one.
         lose: Loses the next publications, so many.
@@ -60,8 +60,8 @@ class Router:
 
     def __init__(self) -> None:
         self.without: set[str] = set()
-        self.alter = self.twice = self.swap = False
-        self.lose = self.replace = self.shift = 0
+        self.alter = self.replace = self.twice = self.swap = False
+        self.lose = self.shift = 0
         self.dropped = self.double = self.altered = ""
         self.delay = self.ponder = 0.0
         self.forgets = False
@@ -200,7 +200,8 @@ class Router:
         if self.alter or key == self.altered:
             push = push[:-1] + bytes([push[-1] ^ 1])
         if self.replace:
-            push = push[: -self.replace] + bytes(self.replace)
+            size = len(bytes(decode(push, Kind.NETWORK).body.data))
+            push = push[:-size] + bytes(size)
         pushes = [*self._held, push] if not self.swap else [push, *self._held]
         self._held = []
         if self.swap and len(pushes) == 1:
