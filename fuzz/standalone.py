@@ -51,6 +51,9 @@ HEARING = 0.1
 """Seconds in which the next answer comes that a later step takes something from, and what comes behind what was asked
 for."""
 
+ALIASES = 40
+"""The publisher has so many; the first one has to mean what it did whatever is declared behind it."""
+
 WORD, DIGITS, FILLER, SPREAD = 16, 12, 24, 64
 """Bytes of what the canary sends: a word, behind it one byte for what it is, a number, and what has no meaning. A node
 may fail at one size and not at another: these are those of the oracles that saw it."""
@@ -650,6 +653,9 @@ class Canary:
         subscriber.declare_subscriber(self._key)
         subscriber.declare_queryable(self._key, complete=True)
         publisher.fence()
+        self._named = False
+        with contextlib.suppress(*TROUBLE):
+            self._named = self._carries_aliases()
         for _ in range(FIRST_EXCHANGES):
             self.publish()
             self._replies = self._replies and self._carries_queries()
@@ -669,12 +675,29 @@ class Canary:
         """Publishes something and waits until it arrives; returns how many seconds that took."""
         self._sent.append(self._data(b"p"))
         began = time.perf_counter()
-        self._publisher.put(self._key, self._sent[-1], extensions=[QoS(D=1, E=1)])
+        head: dict[str, Any] = {"extensions": [QoS(D=1, E=1)]}
+        if self._named and not len(self._sent) % 2:
+            self._publisher.post(Push(key_scope=1, M=1, body=Put(data=self._sent[-1]), **head))
+        else:
+            self._publisher.put(self._key, self._sent[-1], **head)
         while len(self._sent) not in self._arrived:
             # It may be another that comes, once more.
             self._subscriber.expect(Push)
             self._hear()
         return time.perf_counter() - began
+
+    def _carries_aliases(self) -> bool:
+        """Declares an alias of the key, and more behind it; tells whether what is published by it arrives."""
+        self._publisher.declare_alias(1, self._key)
+        data = self._data(b"a")
+        self._publisher.post(Push(key_scope=1, M=1, extensions=[QoS(D=1, E=1)], body=Put(data=data)))
+        self._publisher.fence()
+        self._subscriber.expect(Push)
+        for number in range(2, ALIASES + 1):
+            self._publisher.declare_alias(number, f"{self._key}/{number}")
+        self._hear()
+        self._spoilt.clear()
+        return True
 
     def _begin_in_parts(self) -> None:
         """Sends the first of two fragments of a publication; what is played now is no part of it."""

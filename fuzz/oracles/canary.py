@@ -33,7 +33,7 @@ from scapy_layers import extensions as ext
 from scapy_layers.batch import contents
 from scapy_layers.codes import Enc, InterestMode, NetworkId, QueryTarget, TransportId
 from scapy_layers.data import Put, Query, Reply
-from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber, DeclareToken
+from scapy_layers.declarations import DeclareKeyExpr, DeclareQueryable, DeclareSubscriber, DeclareToken
 from scapy_layers.errors import WireError
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
@@ -89,6 +89,9 @@ what they serve."""
 WORD = 16
 DIGITS = 12
 FILLER = 24
+ALIASES = 40
+"""The publisher has so many keys; the first one is used, as it must be whatever is declared behind it."""
+
 SPREAD = 64
 """Payloads have so many lengths in turn: a fault may show at a few of them only."""
 
@@ -112,6 +115,7 @@ class Wrong(StrEnum):
 
     LOST = "publication lost"
     UNJOINED = "publication in fragments lost"
+    UNNAMED = "publication by an alias lost"
     SILENT = "publications do not arrive"
     LATE = "long without an answer"
     CHANGED = "publication changed"
@@ -186,6 +190,7 @@ class Canary:
         replies: So do queries and replies.
         joins: Publications arrive that go in two fragments, of which the second is sent when the next look is taken: what
             cases do meanwhile is no part of them.
+        named: Publications arrive whose key is an alias; every other one goes so.
         asked: The node answers fences.
         baseline: Latency of a fresh node in seconds, the median.
         recent: Seconds that the latest exchanges took.
@@ -210,6 +215,7 @@ class Canary:
         key = f"@zenoh-harness/canary/{rng.getrandbits(64):016x}"
         self.key = key
         self._push = _head(Push(key_suffix=key, extensions=[URGENT], body=Put(data=b"")), b"\0")
+        self._named_push = _head(Push(key_scope=1, M=1, extensions=[URGENT], body=Put(data=b"")), b"\0")
         self._request = _head(
             Request(
                 request_id=0,
@@ -232,7 +238,8 @@ class Canary:
         self.subscriber: Pipe
         self.idler: Pipe
         self.pipes: list[Pipe] = []
-        self.routes = self.replies = self.asked = self.joins = False
+        self.routes = self.replies = self.asked = self.joins = self.named = False
+        self._by_alias = False
         self.baseline = 0.0
         self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
         self.common = CommonKeys(rng)
@@ -285,6 +292,8 @@ class Canary:
             self._say(self.subscriber, bytes(Declare(body=body)))
         self.asked = self.answers(self.subscriber, self.reply) and self.answers(self.publisher, self.reply)
         self._measure()
+        if self.routes:
+            self._try_aliases()
         if self.routes and self.publisher.stream:
             self._try_fragments()
         if self.routes and self.asked:
@@ -317,6 +326,29 @@ class Canary:
             if not self.routes and not self.replies:
                 break
         self.baseline = sorted(self.recent)[len(self.recent) // 2] if self.recent else 0.0
+
+    def _try_aliases(self) -> None:
+        """Sees whether publications arrive whose key is an alias; behind it more aliases are declared."""
+        first, *others = (
+            bytes(
+                Declare(
+                    body=DeclareKeyExpr(
+                        key_id=number, key_suffix=f"{self.key}/{number}" if number > 1 else self.key
+                    )
+                )
+            )
+            for number in range(1, ALIASES + 1)
+        )
+        self._say(self.publisher, first)
+        self.named = True
+        for _ in range(2):
+            self._send()
+            self._hear(self._complete, self._usual(2 * ODD_AGE))
+        self.named = self._seen == self._number
+        if self.named:
+            self._say(self.publisher, *others)
+        else:
+            self._seen, self._replied = self._number, self._query
 
     def _try_fragments(self) -> None:
         """Sees whether publications arrive that go in fragments; behind it one is begun."""
@@ -379,7 +411,8 @@ class Canary:
         if self.routes and self._seen >= self._number:
             self._number += 1
             self._sent_at = now
-            push = self._push + self._payload(b"p", self._number)
+            self._by_alias = self.named and not apart and not self._number % 2
+            push = (self._named_push if self._by_alias else self._push) + self._payload(b"p", self._number)
             if apart and self.joins:
                 half = len(push) // 2
                 batches.append(FIRST_R[0] + pipe["sn"] + FIRST_R[1] + push[:half])
@@ -687,7 +720,7 @@ class Canary:
         for number in range(LOOKS):
             if number >= LEAST_LOOKS and time.perf_counter() - began > LOOK_SECONDS:
                 break
-            self._send(apart=bool(number % 2))
+            self._send(apart=number % 4 in (1, 2))
             if not self._hear(self._settled, self.odd_age) or not self._complete():
                 trouble = self.trouble() or self._overdue()
                 if trouble is not None:
@@ -1007,7 +1040,8 @@ class Canary:
 
     def _lost(self, how: str) -> Trouble:
         """Returns what it means that a publication does not arrive."""
-        number = self._seen = self._number
+        number, by_alias = self._number, self._by_alias
+        self._seen = number
         if self._foreign == number:
             return Trouble(
                 Wrong.CHANGED,
@@ -1017,6 +1051,11 @@ class Canary:
         # The next one shows whether this one is lost, or all are.
         self._send()
         if self._hear(lambda: self._seen >= self._number, self.reply):
+            if by_alias:
+                detail = (
+                    f"publication {number} does not arrive {how}, whose key is an alias; the next one does"
+                )
+                return Trouble(Wrong.UNNAMED, "", detail)
             return Trouble(Wrong.LOST, "", f"publication {number} does not arrive {how}; the next one does")
         self._seen, self._replied = self._number, self._query
         return Trouble(Wrong.SILENT, "", f"publications do not arrive {how}")

@@ -282,6 +282,11 @@ FAULTS: dict[str, Fault] = {
         ("disturbed",),
         _open(lease=U32),
     ),
+    "unname": Fault(
+        "forgets the first alias of all others at an alias with a large id",
+        ("disturbed", "undue"),
+        in_session(declared(DeclareKeyExpr(key_id=U16, key_suffix=KEY))),
+    ),
     "mute": Fault(
         "answers nothing any more in the session of a declaration with the highest NodeId",
         ("deaf",),

@@ -592,7 +592,7 @@ class Node:
         refusing: New sessions are not taken any more.
         dead: Nothing is carried any more; ``deaf``: nor is any question answered.
         disturbing: Payloads are altered.
-        losing: One publication in three is lost; ``picky``: those whose size is a multiple of 32.
+        losing: One publication in three is lost; ``picky``: those whose size is a multiple of 8.
         hurried: So many seconds less are told to new sessions as the lease.
         dropped: Keys that are not carried any more.
         doubled: Keys of which everything is handed on twice.
@@ -652,7 +652,7 @@ class Node:
         if not receivers:
             return
         self.carried += 1
-        if (self.losing and self.carried % 3 == 0) or (self.picky and len(tail) % 32 == 0):
+        if (self.losing and self.carried % 3 == 0) or (self.picky and len(tail) % 8 == 0):
             return
         if self.disturbing:
             tail = tail[:-1] + bytes([tail[-1] ^ 0xFF])
@@ -911,6 +911,13 @@ def farewell(node: Node, link: Link) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: os.abort())
 
 
+def unname(node: Node, link: Link) -> None:
+    """All others lose their first alias."""
+    for other in node.links.values():
+        if other is not link:
+            other.keys.pop(1, None)
+
+
 def take_away(node: Node, link: Link) -> None:
     """The end of a subscriber ends those of others with the same key."""
     key = link.declared["SUBSCRIBER"].get(link.noted)
@@ -984,6 +991,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
     "picky": (Planted("D_TOKEN.id", at_least(1 << 16), turn("picky")),),
     "hurry": (Planted("OPEN.lease", at_least(U32), turn("hurried", 1)),),
+    "unname": (Planted("D_KEYEXPR.id", at_least(1 << 12), unname),),
     "mute": (Planted("DECLARE.3", at_least(U16), mute),),
     "undecodable": (Planted("INTEREST.3", at_least(U16), undecodable),),
     "farewell": (Planted("U_QUERYABLE.id", at_least(U16), farewell),),
