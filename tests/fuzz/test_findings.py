@@ -497,7 +497,7 @@ def test_canary_of_the_test_says_what_the_canary_of_the_oracles_says(tmp_path: P
     oracle = canary.Canary(node, 1.0, random.Random(1))
     try:
         oracle.open()
-        assert (oracle.routes, oracle.replies) == (True, True)
+        assert (oracle.routes, oracle.replies, oracle.named) == (True, True, True)
         assert oracle.look() is None
         assert oracle.look_at_tokens() is None
         reader = BatchReader()

@@ -18,7 +18,12 @@ from fuzz.player import Initiator, Player
 from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.catalogue import decode
 from scapy_layers.codes import Kind, WhatAmI
-from scapy_layers.declarations import DeclareQueryable, DeclareSubscriber, UndeclareSubscriber
+from scapy_layers.declarations import (
+    DeclareKeyExpr,
+    DeclareQueryable,
+    DeclareSubscriber,
+    UndeclareSubscriber,
+)
 from scapy_layers.errors import WireError
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
@@ -35,6 +40,7 @@ class Session:
     sock: socket.socket
     reader: BatchReader = field(default_factory=BatchReader)
     keys: dict[tuple[str, int], str] = field(default_factory=dict)
+    aliases: dict[int, str] = field(default_factory=dict)
     sn: int = 0
     parts: dict[int, list[bytes]] = field(default_factory=dict)
 
@@ -43,7 +49,7 @@ class Router:
     """Routes publications and queries.
 
     Attributes:
-        without: What it does not do: ``routes``, ``queries``, ``replies``, ``answers``, ``listen``, ``new``, ``served``,
+        without: What it does not do: ``routes``, ``aliases``, ``queries``, ``replies``, ``answers``, ``listen``, ``new``, ``served``,
             ``beside``: a session beside another one; ``others``: those that have a subscriber of a key when another
             session takes one back.
         dropped: A key that it does not carry.
@@ -170,17 +176,14 @@ class Router:
 
     def _handle(self, session: Session, message: Message) -> None:
         match message:
-            case Declare() if isinstance(message.body, DeclareSubscriber | DeclareQueryable):
-                time.sleep(self.ponder)
-                key = bytes(message.body.value("key_suffix")).decode()
-                session.keys[str(message.body.name), int(message.body.entity_id)] = key
-            case Declare() if isinstance(message.body, UndeclareSubscriber):
-                key = session.keys.pop(("D_SUBSCRIBER", int(message.body.entity_id)), "")
-                if "others" in self.without:
-                    for other in self.sessions:
-                        other.keys = {one: theirs for one, theirs in other.keys.items() if theirs != key}
-            case Push():
+            case Declare():
+                self._declare(session, message.body)
+            case Push() if not message.key_scope:
                 self._publish(bytes(message), bytes(message.value("key_suffix")).decode())
+            case Push() if "aliases" not in self.without:
+                key = session.aliases[int(message.key_scope)]
+                whole = Push(key_suffix=key, extensions=message.extensions, body=message.body)
+                self._publish(bytes(whole), key)
             case Request():
                 self._ask(session, message)
             case Response() if "replies" not in self.without:
@@ -190,6 +193,20 @@ class Router:
             case ResponseFinal():
                 asker, number = self._pending.pop(int(message.request_id))
                 self._say(asker, ResponseFinal(request_id=number))
+
+    def _declare(self, session: Session, body: Message) -> None:
+        match body:
+            case DeclareKeyExpr():
+                session.aliases[int(body.key_id)] = bytes(body.value("key_suffix")).decode()
+            case DeclareSubscriber() | DeclareQueryable():
+                time.sleep(self.ponder)
+                key = bytes(body.value("key_suffix")).decode()
+                session.keys[str(body.name), int(body.entity_id)] = key
+            case UndeclareSubscriber():
+                key = session.keys.pop(("D_SUBSCRIBER", int(body.entity_id)), "")
+                if "others" in self.without:
+                    for other in self.sessions:
+                        other.keys = {one: theirs for one, theirs in other.keys.items() if theirs != key}
 
     def _publish(self, push: bytes, key: str) -> None:
         if "routes" in self.without or key == self.dropped:

@@ -58,6 +58,7 @@ def test_a_node_that_routes_has_no_objection(patient: Patient) -> None:
     assert patient.canary
     assert patient.canary.routes
     assert patient.canary.replies
+    assert patient.canary.named
     assert not patient.notes
     for when in When:
         assert patient.examine(when) is None
@@ -137,6 +138,22 @@ def test_question_of_ours_is_not_in_the_midst_of_what_was_begun_in_fragments(pat
     patient.canary._send()
     patient.canary._overdue()
     for _ in range(3):
+        assert patient.examine(When.ODD) is None
+
+
+def test_publication_by_an_alias_that_is_lost_is_told(patient: Patient) -> None:
+    router_of(patient).without.add("aliases")
+    assert objection(patient).place == Wrong.UNNAMED
+
+
+def test_node_that_knows_no_aliases_is_not_asked_to(node: RouterNode) -> None:
+    node.router.without.add("aliases")
+    with patient_of(node) as patient:
+        assert patient.canary
+        assert (patient.canary.routes, patient.canary.named) == (True, False)
+        assert patient.examine(When.ODD) is None
+        # What it does with one behind that is its business.
+        patient.canary._arrived(patient.canary._given_up, whole=True)
         assert patient.examine(When.ODD) is None
 
 
