@@ -239,8 +239,8 @@ class Canary:
         self.idler: Pipe
         self.pipes: list[Pipe] = []
         self.routes = self.replies = self.asked = self.joins = self.named = False
-        self._by_alias = False
-        self._given_up = 0  # a publication by an alias that a fresh node did not hand on
+        # Whether the last one went by an alias, and the number of one that a fresh node did not hand on.
+        self._by_alias, self._given_up = False, 0
         self.baseline = 0.0
         self.recent: deque[float] = deque(maxlen=FIRST_TRIES)
         self.common = CommonKeys(rng)

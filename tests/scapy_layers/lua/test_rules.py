@@ -527,7 +527,9 @@ def test_capture_that_is_out_of_order_accuses_nobody(stem: str, tmp_path: Path) 
 def answered_before_asked() -> None:
     """Expects a failure from Wireshark 4.4 on, which misreads an upgrade that was captured behind its answer."""
     if wireshark.tshark().version >= (4, 4):
-        pytest.xfail("Wireshark takes the HTTP of the upgrade for frames, and hands on what they seem to carry")
+        pytest.xfail(
+            "Wireshark takes the HTTP of the upgrade for frames, and hands on what they seem to carry"
+        )
 
 
 @pytest.mark.parametrize("higher", [False, True])
