@@ -330,15 +330,10 @@ class Canary:
 
     def _try_aliases(self) -> None:
         """Sees whether publications arrive whose key is an alias; behind it more aliases are declared."""
+        keys = self.key, *(f"{self.key}/{number}" for number in range(2, ALIASES + 1))
         first, *others = (
-            bytes(
-                Declare(
-                    body=DeclareKeyExpr(
-                        key_id=number, key_suffix=f"{self.key}/{number}" if number > 1 else self.key
-                    )
-                )
-            )
-            for number in range(1, ALIASES + 1)
+            bytes(Declare(body=DeclareKeyExpr(key_id=number, key_suffix=key)))
+            for number, key in enumerate(keys, 1)
         )
         self._say(self.publisher, first)
         self.named = True

@@ -16,6 +16,7 @@ from conformance.tester import Fencing
 from fuzz.player import Answers, Initiator, NotReached, Pipe, Player, Trace
 from fuzz.player.answers import FENCE_ID, vle
 from fuzz.player.doors import SPOKEN, NoLink
+from fuzz.player.fitting import SIZES, behind_zid
 from fuzz.player.player import FENCE_KEY, fence_of
 from fuzz.script import Template
 from fuzz.states import State
@@ -26,8 +27,6 @@ from scapy_layers.network import Request
 from scapy_layers.transport import Frame
 
 TRACE_BYTES = 1 << 16
-
-_SIZES = 0x40
 
 ASKED_MS = 50
 """So long a query that asks whether the node is done waits for replies, in ms. None will come."""
@@ -200,8 +199,8 @@ class Caller:
 def _told(pipe: Pipe) -> dict[str, object]:
     """Returns what a node tells each session that opens alike, by what it is."""
     init, opened = pipe.facts["init_ack"], pipe.facts["open_ack"]
-    behind = 3 + (init[2] >> 4) + 1
-    sizes = init[behind : behind + 3] if init[0] & _SIZES else b""
+    behind = behind_zid(init)
+    sizes = init[behind : behind + 3] if init[0] & SIZES else b""
     lease = opened[0], vle(opened[1:])
     return {"version, role or ZenohID": init[1:behind], "resolution or batch size": sizes, "lease": lease}
 

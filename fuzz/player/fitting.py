@@ -21,17 +21,22 @@ FRAMES = {bytes(Frame(R=reliable, sn=0))[0]: reliable for reliable in (0, 1)}
 LARGE = frozenset({NetworkId.PUSH, NetworkId.REQUEST, NetworkId.RESPONSE})
 """Messages of which one may be that large."""
 
-_SIZES = 0x40
+SIZES = 0x40
 """Flag S of INIT."""
 
 _ID = 0x1F
 
 
+def behind_zid(batch: bytes) -> int:
+    """Returns where the ZenohID of an INIT ends, and resolution and batch size begin if it has SIZES."""
+    return 3 + (batch[2] >> 4) + 1
+
+
 def room_of(batch: bytes) -> int:
     """Returns the bytes of a batch that an InitAck grants, at least 1; 0 when it names no size."""
-    if len(batch) < 4 or not batch[0] & _SIZES:
+    if len(batch) < 4 or not batch[0] & SIZES:
         return 0
-    at = 3 + (batch[2] >> 4) + 2
+    at = behind_zid(batch) + 1
     return max(1, int.from_bytes(batch[at : at + 2], "little"))
 
 
