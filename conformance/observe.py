@@ -68,6 +68,7 @@ class Observation:
         plain: The batch before compression, or after it was taken off; None when it travelled like that.
         kind: SCOUTING for the datagrams of scouting.
         route: From and to whom it travelled, where the link has more than two ends.
+        carried: Bytes that went over the link before, sent and received; None when all of them are in the history.
     """
 
     seq: int
@@ -80,6 +81,7 @@ class Observation:
     plain: bytes | None = None
     kind: Kind | None = None
     route: tuple[Address, Address] | None = None
+    carried: tuple[int, int] | None = None
     _inside: Contents | None = None
 
     @property
@@ -140,6 +142,7 @@ class History:
         inside: Contents | None = None,
         kind: Kind | None = None,
         route: tuple[Address, Address] | None = None,
+        carried: tuple[int, int] | None = None,
     ) -> Observation:
         """Records one observation and returns it.
 
@@ -154,11 +157,23 @@ class History:
             inside: The batch taken apart, when that was done before.
             kind: See Observation.
             route: See Observation.
+            carried: See Observation.
         """
         if batch is None:
             batch, inside = b"", Contents((), None, raw)
         seen = Observation(
-            len(self.observations), time_ns, link, direction, raw, batch, note, plain, kind, route, inside
+            len(self.observations),
+            time_ns,
+            link,
+            direction,
+            raw,
+            batch,
+            note,
+            plain,
+            kind,
+            route,
+            carried,
+            inside,
         )
         self.observations.append(seen)
         return seen

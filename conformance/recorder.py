@@ -189,6 +189,10 @@ class _Stream:
 
     def packets(self, seen: Observation) -> list[bytes]:
         """Returns the packets that show an observation."""
+        if seen.carried is not None and seen.direction is not Direction.OPENED:
+            sent, received = seen.carried
+            # The first byte has number 1, as SYN takes one.
+            self._next = {True: 1 + sent & 0xFFFFFFFF, False: 1 + received & 0xFFFFFFFF}
         match seen.direction:
             case Direction.OPENED:
                 first = not self._ends.accepted

@@ -8,7 +8,7 @@ import os
 import time
 import zlib
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from json.encoder import encode_basestring as _quoted
 from pathlib import Path
 from types import TracebackType
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from fuzz.cases import Case
     from fuzz.findings import Finding
     from fuzz.oracles import Objection
-    from fuzz.player import Event, Played
+    from fuzz.player import Played, Trace
 
 MAX_DISK = 4 << 30
 """Bytes that a run folder may take unless another limit is given: some seven million cases."""
@@ -129,6 +129,7 @@ class Recorder:
         self._findings: Lines | None = None
         self._capture: CaptureWriter | None = None
         self._capture_path = ""
+        self._begun: set[tuple[int, Endpoints]] = set()  # links that are in the capture
         self._head = f'{{"run_id":{_quoted(config.run_id)},"campaign":'
         of_job = f',"job":{job}' if job else ""
         self._tail = f'{of_job},"rows_version":{ROWS_VERSION}}}\n'
@@ -301,13 +302,15 @@ class Recorder:
 
     def keep(
         self,
-        events: Iterable[Event],
-        endpoints: Mapping[int, Endpoints],
+        trace: Trace,
         case: Case,
         played: Played,
         remarks: Iterable[str] = (),
     ) -> str:
         """Adds what went over the links in a case to the capture of the run, for answers never seen before.
+
+        Where a link was opened before, its handshake comes first, once; what went over it since is missing, as the
+        sequence numbers of TCP tell.
 
         Returns:
             The capture, below the run folder; empty when there is no room left in it.
@@ -318,9 +321,16 @@ class Recorder:
             self._capture_path = self._free("fuzz" if not self._job else f"fuzz-job{self._job}")
             self._capture = CaptureWriter(self._config.run_dir / self._capture_path, CAPTURE_BYTES)
         title = f"{case.message} in {case.state}; {case.field or case.source.name}: {case.mutation}"
-        state = case.state
+        state, endpoints = case.state, trace.endpoints
+        # Other cases are played beside it.
+        events = [event for event in trace.since(played.start) if event.link in played.links]
+        links = {(link, endpoints[link]) for link in played.links if link in endpoints}
+        opened = [
+            event for link, _ in sorted(links - self._begun) for event in trace.beginning(link, played.start)
+        ]
+        self._begun |= links
         history = history_of(
-            events,
+            [*opened, *events],
             endpoints,
             compressed=endpoints if state is State.COMPRESSED else (),
             scouting=endpoints if state is State.SCOUTING else (),

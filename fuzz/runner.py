@@ -628,9 +628,7 @@ class Runner:
         if self.summary.coverage.add(name, case, played, verdict):
             if objection is None:
                 case.source.learn(case, played)
-            # Other cases are played beside it.
-            events = [event for event in scene.trace.since(played.start) if event.link in played.links]
-            capture = self._recorder.keep(events, scene.trace.endpoints, case, played)
+            capture = self._recorder.keep(scene.trace, case, played)
         self._recorder.case(
             ran.numbered.number,
             name,

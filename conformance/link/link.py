@@ -252,7 +252,7 @@ class Link(ABC):
             )
         else:
             seen = Observation(
-                0, time.time_ns(), self.name, Direction.RECEIVED, b"", batch, "", plain, None, None, inside
+                0, time.time_ns(), self.name, Direction.RECEIVED, b"", batch, plain=plain, _inside=inside
             )
         if self.on_batch is not None:
             self.on_batch(seen)

@@ -434,8 +434,7 @@ class Canary:
         if self._joined < self._whole:
             return []
         if self._rest:
-            parts.append(LAST_R + pipe["sn"] + self._rest)
-            self._rest, self._whole, self._joined_at = b"", self._begun, time.perf_counter()
+            parts.append(self._last_part())
         if self.joins:
             self._begun += 1
             push = self._push + self._payload(b"f", self._begun)
@@ -443,6 +442,12 @@ class Canary:
             parts.append(FIRST_R[0] + pipe["sn"] + FIRST_R[1] + push[:half])
             self._rest = push[half:]
         return parts
+
+    def _last_part(self) -> bytes:
+        """Returns what ends the publication that was begun in fragments."""
+        part = LAST_R + self.idler["sn"] + self._rest
+        self._rest, self._whole, self._joined_at = b"", self._begun, time.perf_counter()
+        return part
 
     def _mark(self, kind: bytes, number: int) -> bytes:
         return b"%b%b%012d" % (self._word, kind, number)
@@ -611,6 +616,8 @@ class Canary:
             )
         elif number <= self._joined:
             self._note(Wrong.TWICE, f"fragmented publication {number} arrives again")
+        elif number > self._joined + 1:
+            self._note(Wrong.UNJOINED, f"fragmented publication {number} arrives, the one before it does not")
         # A changed one is not lost as well.
         self._joined = max(self._joined, min(number, self._whole))
 
@@ -982,8 +989,9 @@ class Canary:
             replied = self._queried >= self._query
             senders = [self.publisher]
             if self.joins:
-                # A question ends what was begun in fragments: it is begun anew.
-                self._rest, self._begun = b"", self._whole
+                # A question may not stand in the midst of what was begun in fragments: that is ended first.
+                if self._rest:
+                    self._write(self.idler, self._last_part())
                 senders.append(self.idler)
             for pipe in (*senders, self.subscriber, self.publisher):
                 if not self.answers(pipe, self.first_share):

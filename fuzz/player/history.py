@@ -44,7 +44,7 @@ def history_of(
         name = (names or {}).get(event.link, str(event.link))
         history.endpoints[name] = ends
         if event.direction in {Direction.OPENED, Direction.ENDED}:
-            history.add(event.time_ns, name, event.direction, note=event.note)
+            history.add(event.time_ns, name, event.direction, note=event.note, carried=event.carried)
             continue
         batch = batch_of(event.raw, stream=ends.proto != "udp")
         plain = None
@@ -62,6 +62,7 @@ def history_of(
             event.note,
             plain=plain,
             kind=Kind.SCOUTING if event.link in scouting else None,
+            carried=event.carried,
         )
         if event.note:
             history.annotate(event.note)

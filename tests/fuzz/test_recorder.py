@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scapy.layers.inet import IP, TCP
 from scapy.utils import PcapNgReader
 
 from conformance.config import RunConfig, prepare_run_dir
@@ -20,6 +21,7 @@ from conformance.observe import Direction, Endpoints
 from fuzz.cases import Case, Edge, Fixed, send
 from fuzz.oracles import Harm, Objection
 from fuzz.player import Answer, Ending, Played, Trace
+from fuzz.player.trace import BEGINNING
 from fuzz.recorder import Lines, Recorder, folder_size
 from fuzz.resume import complete
 from fuzz.states import State
@@ -212,7 +214,7 @@ def test_limit_counts_captures_and_what_others_write(tmp_path: Path, monkeypatch
     with Recorder(config, max_disk=50_000) as recorder:
         assert recorder.full == ""
         while not recorder.full:
-            recorder.keep(trace.since(0), trace.endpoints, case_of(), Played())
+            recorder.keep(trace, case_of(), Played(links={1}))
     assert folder_size(config.run_dir) < 55_000
     monkeypatch.setattr("fuzz.recorder.LOOK_SECONDS", 0.0)
     with Recorder(config, max_disk=80_000) as recorder:
@@ -273,14 +275,37 @@ def test_capture_keeps_the_packets_of_a_case(tmp_path: Path) -> None:
     link = trace.link(Endpoints(("127.0.0.1", 1000), ("127.0.0.1", 7447)))
     trace.add(link, Direction.SENT, b"\x01\x00\x04", "PUSH.N: N=0")
     with Recorder(config) as recorder:
-        path = recorder.keep(trace.since(0), trace.endpoints, case_of(), Played(Ending.ACCEPTED))
-        assert recorder.keep(trace.since(0), trace.endpoints, case_of(), Played(sent=[b"x" * 300_000])) == ""
+        path = recorder.keep(trace, case_of(), Played(Ending.ACCEPTED, links={1}))
+        assert recorder.keep(trace, case_of(), Played(sent=[b"x" * 300_000], links={1})) == ""
     with PcapNgReader(str(config.run_dir / path)) as reader:
         packets = list(reader)
     said = [comment.decode() for packet in packets for comment in packet.comments or []]
     assert "PUSH in open; PUSH.N: N=0" in said
     assert "answer: accepted" in said
     assert any(bytes(packet).endswith(b"\x01\x00\x04") for packet in packets)
+
+
+def test_capture_of_a_session_says_how_many_bytes_of_it_are_missing(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    trace = Trace()
+    link = trace.link(Endpoints(("127.0.0.1", 1000), ("127.0.0.1", 7447)))
+    trace.add(link, Direction.SENT, b"\x02\0\x01\x09")
+    trace.add(link, Direction.RECEIVED, b"\x03\0\x21\x09\0")
+    for _ in range(BEGINNING):
+        trace.add(link, Direction.SENT, b"\x01\0\x04")
+    with Recorder(config) as recorder:
+        for _ in range(2):
+            start = trace.end
+            trace.add(link, Direction.SENT, b"\x01\0\x04")
+            path = recorder.keep(trace, case_of(), Played(start=start, links={link}))
+            trace.add(link, Direction.SENT, b"\x02\0\x04\x04")
+    with PcapNgReader(str(config.run_dir / path)) as reader:
+        kept = [IP(bytes(packet))[TCP] for packet in reader]
+    shown = [(int(tcp.sport), int(tcp.seq), int(tcp.ack), len(bytes(tcp.payload))) for tcp in kept]
+    assert shown[:5] == [(1000, 0, 0, 0), (7447, 0, 1, 0), (1000, 1, 1, 0), (1000, 1, 1, 4), (7447, 1, 5, 5)]
+    # What stands near the handshake, then each case behind what was left out.
+    near, first = range(5, 5 + 3 * (BEGINNING - 3), 3), 5 + 3 * BEGINNING
+    assert shown[5:] == [(1000, seq, 6, 3) for seq in (*near, first, first + 3 + 4)]
 
 
 def test_second_run_in_a_folder_has_a_capture_of_its_own(tmp_path: Path) -> None:
@@ -290,7 +315,7 @@ def test_second_run_in_a_folder_has_a_capture_of_its_own(tmp_path: Path) -> None
     paths = []
     for _ in range(2):
         with Recorder(config) as recorder:
-            paths.append(recorder.keep(trace.since(0), trace.endpoints, case_of(), Played()))
+            paths.append(recorder.keep(trace, case_of(), Played(links={1})))
     assert paths == ["captures/fuzz.pcapng", "captures/fuzz-1.pcapng"]
 
 
@@ -301,7 +326,7 @@ def test_capture_that_is_full_takes_nothing_more(tmp_path: Path, monkeypatch: py
     link = trace.link(Endpoints(("127.0.0.1", 1000), ("127.0.0.1", 7447)))
     trace.add(link, Direction.SENT, b"\x01\x00\x04", "x")
     with Recorder(config) as recorder:
-        kept = [recorder.keep(trace.since(0), trace.endpoints, case_of(), Played()) for _ in range(9)]
+        kept = [recorder.keep(trace, case_of(), Played(links={1})) for _ in range(9)]
     assert kept[0]
     assert kept[-1] == ""
     assert (config.run_dir / kept[0]).stat().st_size < 4000

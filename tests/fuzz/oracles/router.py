@@ -51,7 +51,7 @@ class Router:
     Attributes:
         without: What it does not do: ``routes``, ``aliases``, ``queries``, ``replies``, ``answers``, ``listen``, ``new``, ``served``,
             ``beside``: a session beside another one; ``others``: those that have a subscriber of a key when another
-            session takes one back.
+            session takes one back; ``abandoning``: what was begun in fragments, at a FRAME in its midst.
         dropped: A key that it does not carry.
         double: A key of which it hands on everything twice; ``altered``: changed.
         alter: Changes the payloads that it hands on.
@@ -61,7 +61,7 @@ class Router:
         lose: Loses the next publications, so many.
         shift: Added to the request id of replies.
         delay: Seconds it takes over each batch; ``ponder``: over each declaration of a subscriber.
-        forgets: What was begun in fragments is forgotten, in all sessions.
+        forgets: What was begun in fragments is forgotten, in all sessions, at the next fragments, so many.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Router:
         self.lose = self.shift = 0
         self.dropped = self.double = self.altered = ""
         self.delay = self.ponder = 0.0
-        self.forgets = False
+        self.forgets = 0
         self.sessions: list[Session] = []
         self._held: list[bytes] = []
         self._pending: dict[int, tuple[Session, int]] = {}
@@ -158,7 +158,8 @@ class Router:
             case Open():
                 self._send(session, Open(A=1, initial_sn=0))
             case Frame():
-                session.parts.pop(int(message.R), None)
+                if "abandoning" not in self.without:
+                    session.parts.pop(int(message.R), None)
                 for inside in message.messages:
                     self._handle(session, inside)
             case Fragment() if "joining" not in self.without:
@@ -166,7 +167,9 @@ class Router:
 
     def _join(self, session: Session, fragment: Fragment) -> None:
         if self.forgets:
-            session.parts.clear()
+            self.forgets -= 1
+            for other in self.sessions:
+                other.parts.clear()
         parts = session.parts.setdefault(int(fragment.R), [])
         parts.append(bytes(fragment.data))
         if not fragment.M:

@@ -123,17 +123,23 @@ def test_what_is_not_judged_any_more_hides_nothing_else(node: RouterNode, name: 
         assert objection(patient).place == Wrong.NO_REPLY
 
 
-def test_publication_of_which_a_part_is_forgotten_meanwhile_is_told(patient: Patient) -> None:
+@pytest.mark.parametrize("forgets", [1, 1000])
+def test_publication_of_which_a_part_is_forgotten_meanwhile_is_told(patient: Patient, forgets: int) -> None:
     assert patient.canary
     assert patient.canary.joins
     assert patient.examine(When.ODD) is None
-    router_of(patient).forgets = True
+    router_of(patient).forgets = forgets
     assert objection(patient).place == Wrong.UNJOINED
 
 
-def test_question_of_ours_is_not_in_the_midst_of_what_was_begun_in_fragments(patient: Patient) -> None:
+@pytest.mark.parametrize("abandons", [True, False])
+def test_question_of_ours_is_not_in_the_midst_of_what_was_begun_in_fragments(
+    patient: Patient, *, abandons: bool
+) -> None:
     assert patient.canary
     assert patient.canary.joins
+    if not abandons:
+        router_of(patient).without.add("abandoning")
     router_of(patient).lose = 1
     patient.canary._send()
     patient.canary._overdue()
