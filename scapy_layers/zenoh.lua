@@ -9577,7 +9577,8 @@ end
 
 do
 -- What is Zenoh on ports that nobody named. Version, ids, lengths and reserved bits have to fit, and all of them have
--- to end exactly where the packet does; only then is a conversation claimed.
+-- to end exactly where the packet does; only then is a conversation claimed. In a stream the length in front of an INIT
+-- is a fact already: there its fields may be wrong, which is what people look for.
 
 local byte, sub, find = string.byte, string.sub, string.find
 local VERSION = 9
@@ -9787,12 +9788,21 @@ local function telling(raw)
   return (number == PUSH or number == REQUEST or number == RESPONSE) and strict(raw, "batch")
 end
 
-local function is_first(raw)
-  local number = byte(raw, 1) % 32
-  if number == INIT then
-    return init(raw, 0, #raw) == #raw
-  end
-  return number == OPEN and not is_set(byte(raw, 1), 0x20) and open(raw, 0, #raw) == #raw
+local function is_open(raw)
+  local header = byte(raw, 1)
+  return header % 32 == OPEN and not is_set(header, 0x20) and open(raw, 0, #raw) == #raw and strict(raw, "batch")
+end
+
+-- Tells whether a message without a length in front of it opens a session.
+local function opens(raw)
+  return is_open(raw) or (byte(raw, 1) % 32 == INIT and init(raw, 0, #raw) == #raw and strict(raw, "batch"))
+end
+
+-- Tells whether a batch is an INIT as far as its zid; whatever follows.
+local function introduces(raw)
+  local version, packed = byte(raw, 2, 3)
+  local behind = packed and 3 + (packed - packed % 16) / 16 + 1
+  return version == VERSION and behind ~= nil and behind <= #raw and find(sub(raw, 4, behind), "[^%z]") ~= nil
 end
 
 -- Tells whether a piece of a stream is batches behind their lengths, to its end, the first of which opens a session
@@ -9820,12 +9830,13 @@ function Z.looks_like_stream(raw)
   if number == FRAME then
     return telling(first)
   end
-  return is_first(first) and strict(first, "batch")
+  return is_open(first) or (number == INIT and introduces(first))
 end
 
 -- Tells what a datagram is: "session", "join", "scout" or "hello", nil for anything else.
 --
--- group: whether it goes to a multicast group; asked: whether its receiver has sent a SCOUT.
+-- group: whether it goes to a multicast group; asked: whether, with group, SCOUTs were sent to it or from its sender
+-- before; else whether its receiver has sent one.
 function Z.looks_like_datagram(raw, group, asked)
   local header, version = byte(raw, 1, 2)
   if group and header and header <= 1 and version then
@@ -9842,7 +9853,7 @@ function Z.looks_like_datagram(raw, group, asked)
   if number == JOIN and group then
     return join(raw, 0, size) == size and strict(raw, "batch") and "join" or nil
   end
-  if number == SCOUT and group and scout(raw, 0, size) == size then
+  if number == SCOUT and group and (asked or scout(raw, 0, size) == size) then
     return strict(raw, "scouting") and "scout" or nil
   end
   if number == INIT and not group and init(raw, 0, size) == size then
@@ -9924,7 +9935,9 @@ local function on_datagram(tvb, pinfo, tree)
   if second ~= VERSION and not group then
     return false
   end
-  local asked = not group and knows(end_of(pinfo.dst, pinfo.dst_port), pinfo.number)
+  local number = pinfo.number
+  local asked = knows(end_of(pinfo.dst, pinfo.dst_port), number)
+    or (group and knows(end_of(pinfo.src, pinfo.src_port), number))
   local found = Z.looks_like_datagram(tvb:raw(), group, asked)
   if not found then
     return false
@@ -9938,6 +9951,9 @@ end
 Z.listen(function(b)
   if not b.visited then
     remember(end_of(b.pinfo.src, b.pinfo.src_port), b.number)
+    if is_group(b.pinfo.dst) then
+      remember(end_of(b.pinfo.dst, b.pinfo.dst_port), b.number)
+    end
   end
 end, function(name) return name == "scout" end)
 
@@ -9961,10 +9977,6 @@ local function on_inner(entry, looks)
     end
     return Z.entry[entry](tvb, pinfo, tree) ~= 0
   end
-end
-
-local function opens(raw)
-  return is_first(raw) and strict(raw, "batch")
 end
 
 local LISTS = {
