@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from scapy_layers import websocket
 from scapy_layers.codes import DEFAULT_PORT, PROTOCOL_VERSION, TransportId
-from scapy_layers.framing import Framing, Place, binary_message, long, opens, short
+from scapy_layers.framing import Framing, Place, binary_message, long, opens, short, telling
 from scapy_layers.links import Batch, Gap, Limits, Way
 from scapy_layers.resync import EXPECTED, KNOWN, MOST_PACKETS, PLENTY, STRANGER, Found, Seeker
 from scapy_layers.tcp import BEGINS_INSIDE, Event, Piece
@@ -40,6 +40,9 @@ _INIT_SEEN = 6
 _TLS = re.compile(rb"\x16\x03[\0-\x04]..[\x01\x02]\0", re.DOTALL)
 """A handshake record with a hello: its bytes could pass for an INIT of some hundred bytes."""
 
+
+NOT_BY_INIT = "it does not begin with INIT"
+"""Why there is a gap in front of the first batch of a whole connection."""
 
 _OTHER = re.compile(rb"[\x14-\x17]\x03[\0-\x04]|GET /|HTTP/")
 """TLS, and HTTP that is no upgrade."""
@@ -340,10 +343,9 @@ class Cutter:
         framing, header = _first(self.buffer)
         if framing is Framing.FOREIGN and self._is_answer():
             framing = Framing.SHORT
-        if framing is Framing.FOREIGN and self._is_expected() and not _OTHER.match(self.buffer):
-            # What begins a session is damaged.
+        if framing is Framing.FOREIGN and self._is_damaged():
             self._opens = True
-            self._seek(_Loss(self._number, self._time, 0, 0, "it does not begin with INIT"))
+            self._seek(_Loss(self._number, self._time, 0, 0, NOT_BY_INIT))
             return True
         if framing is Framing.FOREIGN and opposite.framing in (Framing.SHORT, Framing.EITHER):
             # Who is asked to INIT may CLOSE instead.
@@ -367,6 +369,21 @@ class Cutter:
             return False
         whole = place.start < place.end == len(self.buffer)
         return whole and self._way.plausible(bytes(self.buffer[place.start :]))
+
+    def _is_damaged(self) -> bool:
+        """Tells whether what begins a session is damaged, or left out."""
+        expected = self._is_expected() or self._is_telling(len(self.buffer))
+        return expected and not _OTHER.match(self.buffer)
+
+    def _is_telling(self, end: int) -> bool:
+        """Tells whether the buffer is whole batches up to a place, the first of which is unmistakable in mid session."""
+        first = place = short(self.buffer, 0)
+        while place is not None and place.start < place.end < end:
+            place = short(self.buffer, place.end)
+        if first is None or place is None or place.end != end:
+            return False
+        batch = bytes(self.buffer[first.start : first.end])
+        return telling(batch) and self._way.plausible(batch)
 
     def _begins(self, batch: bytes) -> bool:
         """Looks at the first batch of a direction: to what an upgrade to WebSocket was, is not told before."""
@@ -411,7 +428,10 @@ class Cutter:
         """Tells whether a session begins with the first packet, which needs no batches behind it."""
         place = self._first_batch()
         batch = bytes(self.buffer[place.start : place.end]) if place else b""
-        return Found(0, PLENTY) if opens(batch) and self._way.plausible(batch) else None
+        begins = opens(batch) and self._way.plausible(batch)
+        if self._opens and self._gap is not None and self._gap.why is NOT_BY_INIT:
+            begins |= self._is_telling(self._marks[0].end - self._consumed)
+        return Found(0, PLENTY) if begins else None
 
     def _is_beginning(self) -> bool:
         """Tells whether it is INIT that came first: all that is missing is the SYN, or it stands behind it."""

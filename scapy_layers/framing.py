@@ -65,6 +65,7 @@ class Looks(NamedTuple):
 
 _NOTHING = Looks(0)
 _NETWORK = frozenset(NetworkId)
+_TELLING = frozenset({NetworkId.PUSH, NetworkId.REQUEST, NetworkId.RESPONSE})
 HEAD = 32
 """Bytes of a batch that are looked at."""
 
@@ -207,6 +208,15 @@ def opens(batch: bytes | bytearray) -> bool:
     except WireError:
         return False
     return _COOKIE <= size <= reader.left and (bool(batch[0] & _Z) or size == reader.left)
+
+
+def telling(batch: bytes | bytearray) -> bool:
+    """Tells whether bytes begin with a FRAME that carries a PUSH, REQUEST or RESPONSE: in mid session that is enough."""
+    head = bytes(batch[:HEAD])
+    if not head or head[0] & (_ID | _RESERVED) != TransportId.FRAME:
+        return False
+    seen, at = _numbered(head)
+    return seen.bits > 0 and at < len(head) and head[at] & _ID in _TELLING
 
 
 # Where batches may stand --------------------------------------------------------------------------

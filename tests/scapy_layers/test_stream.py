@@ -74,6 +74,28 @@ def one_each(stream: Iterable[bytes] = PUTS, start: int = 1000, service: int = 7
     return talk
 
 
+@pytest.mark.parametrize("service", [80, 7447])
+@pytest.mark.parametrize("check", [plausible, is_batch])
+def test_connection_that_begins_with_a_publication_is_heard_on_any_port(
+    service: int, check: Callable[[bytes], bool]
+) -> None:
+    talk = Talk(service=service)
+    talk.syn()
+    talk.say(prefixed(PUTS[0]) + prefixed(b"\x04"))
+    talk.say(prefixed(b"\x03\x02"), back=True)
+    seen = list(units(talk.segments, plausible=check))
+    assert batches(seen) == [PUTS[0], b"\x04", b"\x03\x02"]
+    assert gaps(seen) == [(0, 0)]
+
+
+@pytest.mark.parametrize("data", [prefixed(PUTS[0]) + b"\1", prefixed(b"\x04"), prefixed(PUTS[0])[:-1]])
+def test_connection_that_begins_with_less_is_left_alone_on_other_ports(data: bytes) -> None:
+    talk = Talk(service=80)
+    talk.syn()
+    talk.say(data)
+    assert heard(talk.segments) == []
+
+
 # The fourteen cases that readers of length-prefixed streams get wrong ------------------------------
 
 
