@@ -49,6 +49,7 @@ from tests.scapy_layers.packets import (
 )
 
 PUTS = [put(sn) for sn in range(500, 520)]
+PUT = prefixed(PUTS[0])
 STREAM = b"".join(map(prefixed, PUTS))
 HANDSHAKE = [INIT_SYN, INIT_ACK, OPEN_SYN, OPEN_ACK]
 
@@ -81,14 +82,14 @@ def test_connection_that_begins_with_a_publication_is_heard_on_any_port(
 ) -> None:
     talk = Talk(service=service)
     talk.syn()
-    talk.say(prefixed(PUTS[0]) + prefixed(b"\x04"))
+    talk.say(PUT + prefixed(b"\x04"))
     talk.say(prefixed(b"\x03\x02"), back=True)
     seen = list(units(talk.segments, plausible=check))
     assert batches(seen) == [PUTS[0], b"\x04", b"\x03\x02"]
     assert gaps(seen) == [(0, 0)]
 
 
-@pytest.mark.parametrize("data", [prefixed(PUTS[0]) + b"\1", prefixed(b"\x04"), prefixed(PUTS[0])[:-1]])
+@pytest.mark.parametrize("data", [PUT + b"\1", PUT + b"\2\0\4", PUT[:-1], prefixed(b"\x04")])
 def test_connection_that_begins_with_less_is_left_alone_on_other_ports(data: bytes) -> None:
     talk = Talk(service=80)
     talk.syn()
