@@ -8,7 +8,7 @@ import select
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from statistics import median
 from typing import Self
@@ -41,9 +41,9 @@ from fuzz.oracles.vitals import Vitals
 from fuzz.oracles.ward import Ward
 from fuzz.player import Answers, NotReached, Played
 from fuzz.player.doors import NoLink
-from scapy_layers.batch import PREFIX, contents
-from scapy_layers.data import Put
-from scapy_layers.network import Push
+from scapy_layers.batch import PREFIX
+from scapy_layers.errors import WireError
+from scapy_layers.primitives import VLE_BYTES, Reader
 
 WORDS = ("process", "stderr")
 """Oracles that look at what the process shows of itself."""
@@ -77,8 +77,8 @@ in what was sent."""
 SMALLEST = 8
 """Bytes of a small message."""
 
-LARGE = 1024
-"""Bytes of a batch of which it is worth to see how much is payload."""
+LARGE, HEAD = 1024, 256
+"""Bytes of a batch of which it is worth to see how much is payload, and in how many of them its length is looked for."""
 
 COPIED = 4096
 """Bytes that any node hands on in the time of an exchange."""
@@ -105,17 +105,22 @@ def hurried(reply: float) -> float:
 
 
 def messages_in(data: bytes) -> float:
-    """Returns how many messages may be in what was sent, at most: payloads are none, however large they are."""
-    payload = 0
-    if len(data) >= LARGE:
-        inside = (
-            one
-            for message in contents(data[PREFIX:]).messages
-            for one in getattr(message, "messages", None) or ()
-        )
-        bodies = (one.body for one in inside if isinstance(one, Push))
-        payload = sum(len(body.data or b"") for body in bodies if isinstance(body, Put))
-    return (len(data) - payload) / SMALLEST
+    """Returns how many messages may be in what was sent, at most: a payload at its end is none, however large it is."""
+    return (len(data) - _payload_of(data)) / SMALLEST
+
+
+def _payload_of(data: bytes) -> int:
+    """Returns the size of the payload with which a large batch ends, going by the length that leads to its end.
+
+    To take it apart would take minutes where it is megabytes of small messages, or of nothing.
+    """
+    for at in range(PREFIX, HEAD if len(data) >= LARGE else 0):
+        reader = Reader(data[at : at + VLE_BYTES])
+        with suppress(WireError):
+            size = reader.vle()
+            if at + reader.at + size == len(data):
+                return size
+    return 0
 
 
 class Patient:
