@@ -307,6 +307,7 @@ class Peer:
         if len(self.links) >= MOST_LINKS:
             sock.close()
             return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.links[sock] = Link(self, sock)
         self.selector.register(sock, selectors.EVENT_READ)
 

@@ -84,6 +84,7 @@ class Server:
 
     def _accept(self) -> None:
         sock, _ = self._listener.accept()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._readers[sock] = BatchReader()
         self._selector.register(sock, selectors.EVENT_READ)
         if self._let_down:

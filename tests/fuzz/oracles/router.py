@@ -125,6 +125,7 @@ class Router:
             self._selector.unregister(self._listener)
             self._listener.close()
             return
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         session = Session(sock)
         self.sessions.append(session)
         others = [one for one in self.sessions[:-1] if one.sock.fileno() != -1]
