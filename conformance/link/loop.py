@@ -198,9 +198,10 @@ class Loop:
             self._tickers.clear()
 
     def _turn(self, seconds: float) -> None:
-        self._settle()
+        called = self._settle()
         again, self._again = self._again, []
-        wait = 0.0 if again else None if seconds == math.inf else max(0.0, seconds)
+        # Who was called may be what is waited for.
+        wait = 0.0 if again or called else None if seconds == math.inf else max(0.0, seconds)
         for key, mask in self._selector.select(wait):
             served: Served | None = key.data
             if served is None:
@@ -214,7 +215,9 @@ class Loop:
             served.readable()
         self._settle()
 
-    def _settle(self) -> None:
+    def _settle(self) -> bool:
+        """Settles who asked for it; tells whether anybody was called."""
+        called = False
         while self._later or self._calls:
             later, self._later = self._later, []
             for served in later:
@@ -222,3 +225,5 @@ class Loop:
             calls, self._calls = self._calls, []
             for call in calls:
                 call()
+            called |= bool(calls)
+        return called

@@ -54,6 +54,22 @@ def test_timer_is_never_called_before_its_time(links: Links) -> None:
     assert seen[0] >= due
 
 
+def test_loop_does_not_sleep_behind_a_call_that_brings_what_is_waited_for(
+    links: Links, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float | None] = []
+
+    def select(seconds: float | None) -> list[object]:
+        slept.append(seconds)
+        return []
+
+    monkeypatch.setattr(links._selector, "select", select)
+    calls: list[int] = []
+    links.call_later(lambda: calls.append(1))
+    assert links.wait(lambda: bool(calls), 60)
+    assert slept == [0.0]
+
+
 def test_cancelled_timer_is_not_called_and_leaves_the_heap(links: Links) -> None:
     calls: list[float] = []
     timers = [links.at(time.monotonic() + 60, calls.append) for _ in range(1000)]
