@@ -6,6 +6,7 @@ import dataclasses
 import ipaddress
 import platform
 import struct
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -96,7 +97,7 @@ class CaptureWriter:
         """
         if self.full:
             return
-        routes = {name: _route(ends) for name, ends in history.endpoints.items()}
+        routes = {name: _route(name, ends) for name, ends in history.endpoints.items()}
         made: list[tuple[bytes, int, list[str]]] = []
         waiting = [title]
         for seen in history.observations:
@@ -156,8 +157,8 @@ def _remarks(seen: Observation, history: History, *, describe: bool) -> list[str
     return [*comments, *history.notes(seen.seq)]
 
 
-def _route(ends: Endpoints) -> _Stream | _Datagrams:
-    return _Datagrams(ends) if ends.proto == "udp" else _Stream(ends)
+def _route(name: str, ends: Endpoints) -> _Stream | _Datagrams:
+    return _Datagrams(ends) if ends.proto == "udp" else _Stream(name, ends)
 
 
 class _Datagrams:
@@ -181,18 +182,25 @@ class _Datagrams:
 
 
 class _Stream:
-    """Numbers the bytes of one link in both directions."""
+    """Numbers the bytes of one link in both directions.
 
-    def __init__(self, ends: Endpoints) -> None:
+    Args:
+        name: Of the link.
+        ends: Its addresses.
+    """
+
+    def __init__(self, name: str, ends: Endpoints) -> None:
         self._ends = ends
-        self._next = {True: 0, False: 0}
+        # From the next link between the same ports it differs, as with TCP: else that would be this one, sent again.
+        self._first = zlib.crc32(f"{name} {ends.local} {ends.remote}".encode())
+        self._next = {True: self._first, False: self._first}
 
     def packets(self, seen: Observation) -> list[bytes]:
         """Returns the packets that show an observation."""
         if seen.carried is not None and seen.direction is not Direction.OPENED:
             sent, received = seen.carried
-            # The first byte has number 1, as SYN takes one.
-            self._next = {True: 1 + sent & 0xFFFFFFFF, False: 1 + received & 0xFFFFFFFF}
+            behind = self._first + 1  # as SYN takes one
+            self._next = {True: behind + sent & 0xFFFFFFFF, False: behind + received & 0xFFFFFFFF}
         match seen.direction:
             case Direction.OPENED:
                 first = not self._ends.accepted

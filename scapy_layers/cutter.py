@@ -376,14 +376,14 @@ class Cutter:
         return expected and not _OTHER.match(self.buffer)
 
     def _is_telling(self, end: int) -> bool:
-        """Tells whether the buffer is whole batches up to a place, the first of which is unmistakable in mid session."""
+        """Tells whether the buffer is whole batches up to a place, the first of which is unmistakable wherever it stands."""
         first = place = short(self.buffer, 0)
         while place is not None and place.start < place.end < end:
             place = short(self.buffer, place.end)
         if first is None or place is None or place.end != end:
             return False
         batch = bytes(self.buffer[first.start : first.end])
-        return telling(batch) and self._way.plausible(batch)
+        return (telling(batch) or opens(batch)) and self._way.plausible(batch)
 
     def _begins(self, batch: bytes) -> bool:
         """Looks at the first batch of a direction: to what an upgrade to WebSocket was, is not told before."""

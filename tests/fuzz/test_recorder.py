@@ -301,11 +301,26 @@ def test_capture_of_a_session_says_how_many_bytes_of_it_are_missing(tmp_path: Pa
             trace.add(link, Direction.SENT, b"\x02\0\x04\x04")
     with PcapNgReader(str(config.run_dir / path)) as reader:
         kept = [IP(bytes(packet))[TCP] for packet in reader]
-    shown = [(int(tcp.sport), int(tcp.seq), int(tcp.ack), len(bytes(tcp.payload))) for tcp in kept]
+    first = kept[0].seq
+    shown = [(tcp.sport, tcp.seq - first, max(0, tcp.ack - first), len(bytes(tcp.payload))) for tcp in kept]
     assert shown[:5] == [(1000, 0, 0, 0), (7447, 0, 1, 0), (1000, 1, 1, 0), (1000, 1, 1, 4), (7447, 1, 5, 5)]
     # What stands near the handshake, then each case behind what was left out.
-    near, first = range(5, 5 + 3 * (BEGINNING - 3), 3), 5 + 3 * BEGINNING
-    assert shown[5:] == [(1000, seq, 6, 3) for seq in (*near, first, first + 3 + 4)]
+    near, case = range(5, 5 + 3 * (BEGINNING - 3), 3), 5 + 3 * BEGINNING
+    assert shown[5:] == [(1000, seq, 6, 3) for seq in (*near, case, case + 3 + 4)]
+
+
+def test_later_link_between_the_same_ports_is_none_that_was_sent_again(tmp_path: Path) -> None:
+    config = config_in(tmp_path / "run")
+    trace = Trace()
+    with Recorder(config) as recorder:
+        for _ in range(2):
+            start = trace.end
+            link = trace.link(Endpoints(("127.0.0.1", 1000), ("127.0.0.1", 7447)))
+            path = recorder.keep(trace, case_of(), Played(start=start, links={link}))
+    with PcapNgReader(str(config.run_dir / path)) as reader:
+        kept = [IP(bytes(packet))[TCP] for packet in reader]
+    assert [str(tcp.flags) for tcp in kept] == ["S", "SA", "A"] * 2
+    assert kept[0].seq != kept[3].seq
 
 
 def test_second_run_in_a_folder_has_a_capture_of_its_own(tmp_path: Path) -> None:

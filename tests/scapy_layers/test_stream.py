@@ -77,15 +77,16 @@ def one_each(stream: Iterable[bytes] = PUTS, start: int = 1000, service: int = 7
 
 @pytest.mark.parametrize("service", [80, 7447])
 @pytest.mark.parametrize("check", [plausible, is_batch])
-def test_connection_that_begins_with_a_publication_is_heard_on_any_port(
-    service: int, check: Callable[[bytes], bool]
+@pytest.mark.parametrize("first", [PUTS[0], b"\x02\x0a\x64\x08a cookie"])
+def test_connection_that_begins_without_init_is_heard_on_any_port(
+    service: int, check: Callable[[bytes], bool], first: bytes
 ) -> None:
     talk = Talk(service=service)
     talk.syn()
-    talk.say(PUT + prefixed(b"\x04"))
+    talk.say(prefixed(first) + prefixed(b"\x04"))
     talk.say(prefixed(b"\x03\x02"), back=True)
     seen = list(units(talk.segments, plausible=check))
-    assert batches(seen) == [PUTS[0], b"\x04", b"\x03\x02"]
+    assert batches(seen) == [first, b"\x04", b"\x03\x02"]
     assert gaps(seen) == [(0, 0)]
 
 
