@@ -24,6 +24,9 @@ from tests.agreement.generate import units
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 
+OURS_FIRST = [part for proto in ("tcp", "udp") for part in ("-o", f"{proto}.try_heuristic_first:TRUE")]
+"""The port that a system gave to a client may be another protocol's, which Wireshark would ask first."""
+
 EACH = 5_000
 """Units that one process of tshark gets."""
 
@@ -66,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         read = _damaged(arguments.captures or PCAPS, arguments.damage, arguments.seed)
     elif arguments.captures:
         # They may begin late, or lack segments.
-        read = (read_capture(path, order=Order.LATER) for path in arguments.captures)
+        read = (read_capture(path, options=OURS_FIRST, order=Order.LATER) for path in arguments.captures)
     elif arguments.unit:
         read = [read_units([arguments.unit], **carrier)]
     else:
