@@ -58,6 +58,9 @@ def is_there() -> bool:
     return tshark.is_there() and SCRIPT.exists()
 
 
+LARGEST_INPUT = 0xFE00
+"""Bytes of an input that are sent, as they fit into a batch or datagram whatever is put around them."""
+
 # Captures -----------------------------------------------------------------------------------------
 
 
@@ -100,7 +103,7 @@ def _stream(packets: Packets, port: int, batches: Sequence[bytes], dice: random.
 
 
 def _say(connection: Connection, raw: bytes, dice: random.Random) -> None:
-    forward = dice.random() < 0.6
+    raw, forward = raw[:LARGEST_INPUT], dice.random() < 0.6
     match dice.randrange(12):
         case 0:
             connection.send(raw, forward=forward)
@@ -135,7 +138,7 @@ def _pair(packets: Packets, port: int, datagrams: Sequence[bytes], dice: random.
         ends, ports = (
             ((HERE, THERE), (port, DEFAULT_PORT)) if forward else ((THERE, HERE), (DEFAULT_PORT, port))
         )
-        packets.udp(raw[:0xFF00], ports, ends)
+        packets.udp(raw[:LARGEST_INPUT], ports, ends)
 
 
 def _group(packets: Packets, port: int, datagrams: Sequence[bytes], dice: random.Random) -> None:
@@ -145,10 +148,10 @@ def _group(packets: Packets, port: int, datagrams: Sequence[bytes], dice: random
         packets.udp(bytes(Join(zid=b"\x05" * 16)), (port, DEFAULT_PORT), (HERE, GROUP))
     for raw in datagrams:
         if scouting and dice.random() < 0.4:
-            packets.udp(raw[:0xFF00], (SCOUTING_PORT, port), (THERE, HERE))
+            packets.udp(raw[:LARGEST_INPUT], (SCOUTING_PORT, port), (THERE, HERE))
         else:
             to = SCOUTING_PORT if scouting else DEFAULT_PORT
-            packets.udp(raw[:0xFF00], (port, to), (HERE, GROUP))
+            packets.udp(raw[:LARGEST_INPUT], (port, to), (HERE, GROUP))
 
 
 # tshark -------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import islice
+from random import Random
 from typing import Any
 
 import pytest
@@ -71,6 +72,12 @@ def slowly(raw: bytes) -> None:  # noqa: ARG001
     end = time.process_time() + 0.06
     while time.process_time() < end:
         pass
+
+
+def test_input_that_is_larger_than_any_batch_is_cut() -> None:
+    for seed in range(20):
+        large = Random(seed).randbytes(70_000)
+        assert dissector.capture_of([large] * 20, seed).number > 10
 
 
 @pytest.mark.parametrize(
