@@ -20,7 +20,7 @@ from scapy_layers import scan
 from scapy_layers.capture import CaptureError, Source
 from scapy_layers.codes import WhatAmI
 from scapy_layers.derive.columns import ERRORS, PLACE, Decoder, UnitKind, Units, schemas
-from scapy_layers.scan import Chunk, Scanner, Split, Talk
+from scapy_layers.scan import Changed, Chunk, Scanner, Split, Talk
 from scapy_layers.scan.plain import Shapes
 from scapy_layers.scan.reassembly import Part, Reassembly, Whole
 
@@ -393,6 +393,8 @@ class _Reader:
         looked_at: set[int] = set()
         if fragments is not None and fragments.num_rows:
             looked_at = self._put_together(chunk, units, fragments, decoded.errors, doubts, rows)
+        else:
+            self._forget_if_anew(chunk.changed)
         self._doubt(doubts)
         self._reassembly.passed(set(np.unique(chunk.connection).tolist()) - looked_at)
 
@@ -400,6 +402,12 @@ class _Reader:
         """Takes note of what was not heard."""
         for doubt in doubts:
             self._reassembly.doubt(doubt.connection, doubt.forward)
+
+    def _forget_if_anew(self, changes: Iterable[Changed]) -> None:
+        """Drops the unfinished messages of sessions behind which another one began on the same connection."""
+        for change in changes:
+            if change.anew:
+                self._reassembly.forget(change.talk.link.number)
 
     def _join(
         self, rows: dict[str, list[pa.RecordBatch]], name: str, table: pa.RecordBatch, where: _Where
@@ -430,6 +438,9 @@ class _Reader:
             The connections of which all FRAMEs and FRAGMENTs were looked at.
         """
         talks = {talk.link.number: talk for talk in chunk.talks} | chunk.open
+        before: dict[int, list[Changed]] = {}
+        for change in chunk.changed:
+            before.setdefault(change.talk.link.number, []).append(change)
         connections = np.unique(chunk.connection[fragments.column(_UNIT).to_numpy()])
         chosen = np.flatnonzero(np.isin(chunk.connection, connections))
         frames = self._selection.frames.decode(
@@ -444,9 +455,16 @@ class _Reader:
         for place, part in parts:
             while doubts and (doubts[0].unit, doubts[0].behind) < (part.unit, True):
                 self._doubt([doubts.pop(0)])
-            whole = None if place in refused else self._reassembly.take(part, talks.get(part.lane[0]))
+            connection = part.lane[0]
+            while (olds := before.get(connection)) and olds[0].packet <= chunk.packet[part.unit]:
+                self._forget_if_anew(olds[:1])
+                del olds[0]
+            talk = olds[0].talk if olds else talks.get(connection)
+            whole = None if place in refused else self._reassembly.take(part, talk)
             if whole is not None:
                 wholes.append(whole)
+        for olds in before.values():
+            self._forget_if_anew(olds)
         looked_at = set(connections.tolist())
         if not wholes:
             return looked_at

@@ -17,11 +17,12 @@ from scapy_layers.scan.pieces import Chunk, Damaged, GapRow
 from scapy_layers.scan.plain import Language, Shapes
 from scapy_layers.scan.records import read_records
 from scapy_layers.scan.scanner import Scanner
-from scapy_layers.scan.watch import Session, Talk, Watch
+from scapy_layers.scan.watch import Changed, Session, Talk, Watch
 
 __all__ = [
     "Carried",
     "Carry",
+    "Changed",
     "Chunk",
     "Damaged",
     "GapRow",

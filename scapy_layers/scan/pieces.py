@@ -13,7 +13,7 @@ from scapy_layers.derive.columns.units import UnitKind, Units
 from scapy_layers.errors import WireError
 from scapy_layers.links import Gap
 from scapy_layers.scan.records import Array
-from scapy_layers.scan.watch import Heard, Talk
+from scapy_layers.scan.watch import Changed, Heard, Talk
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 """What is known of units, an item each."""
@@ -56,6 +56,7 @@ class Chunk(NamedTuple):
         gaps: What is missing.
         talks: Connections that are over, or were forgotten, with this piece; the last piece has all others.
         open: Connections that go on, by number.
+        changed: What was known of connections until it changed in mid session.
     """
 
     units: Units
@@ -69,6 +70,7 @@ class Chunk(NamedTuple):
     gaps: list[GapRow]
     talks: list[Talk]
     open: dict[int, Talk]
+    changed: list[Changed]
 
 
 class Many(NamedTuple):
@@ -128,7 +130,12 @@ class Pieces:
             self.extra += len(unit.data)
 
     def chunk(
-        self, upto: int, batch: int, talks: Sequence[Talk], open_: dict[int, Talk]
+        self,
+        upto: int,
+        batch: int,
+        talks: Sequence[Talk],
+        open_: dict[int, Talk],
+        changed: Sequence[Changed],
     ) -> tuple[Chunk, int]:
         """Takes away what was brought by the packets before ``upto``, in order; also returns how many units.
 
@@ -137,6 +144,7 @@ class Pieces:
             batch: Ordinal of the first unit.
             talks: Connections that are over.
             open_: Connections that go on.
+            changed: See Chunk.
         """
         singles = [one for trigger, one in self._single if trigger < upto]
         data = b"".join(one.data for one in singles if isinstance(one, Heard))
@@ -165,6 +173,7 @@ class Pieces:
             gaps,
             list(talks),
             open_,
+            list(changed),
         )
         self.extra = 0
         return chunk, count

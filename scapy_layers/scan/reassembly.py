@@ -124,16 +124,19 @@ class Reassembly:
             del self._ends[lane]
 
     def forget(self, connection: int) -> None:
-        """Drops what belongs to a connection that is over."""
+        """Drops what belongs to a connection that is over, or on which another session begins."""
         for lane in [lane for lane in self._chains if lane[0] == connection]:
             self._drop(lane)
         self.passed((connection,))
         self._passed.remove(connection)
         self._unsure = {lane for lane in self._unsure if lane[0] != connection}
+        self.doubts = {way for way in self.doubts if way[0] != connection}
 
     def take(self, part: Part, talk: Talk | None) -> Whole | None:
         """Takes the next FRAME or FRAGMENT of a lane; returns the message that it completes."""
         session = None if talk is None else talk.session
+        if session is not None and session.lowlatency:
+            return None  # where there are none
         patch = None if session is None else session.patch
         bits = None if session is None or session.fsn is None else _BITS[session.fsn]
         lane, sn = part.lane, part.sn

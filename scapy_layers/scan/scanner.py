@@ -149,7 +149,8 @@ class Scanner:
 
     def _chunk(self, pieces: Pieces, upto: int) -> Chunk:
         over, self.watch.over = self.watch.over, []
-        chunk, count = pieces.chunk(upto, self.batches, over, self.watch.talks)
+        changed, self.watch.changed = self.watch.changed, []
+        chunk, count = pieces.chunk(upto, self.batches, over, self.watch.talks, changed)
         self.batches += count
         return chunk
 

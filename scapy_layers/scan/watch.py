@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -46,6 +47,11 @@ _VERSION = bytes([PROTOCOL_VERSION])
 _NUMBERED = frozenset({"FRAME", "FRAGMENT"})
 _TELLING = frozenset({"PUSH", "REQUEST", "RESPONSE"})
 _IN_PROGRESS = frozenset({TransportId.FRAME, NetworkId.PUSH, NetworkId.REQUEST, NetworkId.RESPONSE})
+_SETTLING = frozenset({"INIT", "OPEN", "JOIN"})
+
+HANDSHAKE = 3
+"""So many messages come before the last one of a handshake: until then nothing else can be understood otherwise."""
+
 _STAMP = 20
 """Bits of a moment behind the number of its packet."""
 
@@ -239,12 +245,27 @@ class _Scouted:
     told: bool
 
 
+class Changed(NamedTuple):
+    """What was known of a link until a packet.
+
+    Attributes:
+        packet: Its number.
+        talk: The link as it was before.
+        anew: Another session begins with it, on UDP.
+    """
+
+    packet: int
+    talk: Talk
+    anew: bool
+
+
 class Watch:
     """Says which units of a capture are Zenoh, and sets the framing of their links.
 
     Attributes:
         language: Reads messages.
         talks: The links that are Zenoh, by number.
+        changed: What was known of links until it changed in mid session.
         over: Those that are no longer remembered; the owner takes them away.
         now: The moment: it grows from unit to unit.
         harmless: The next datagram is known to be one that a strict decoder takes, and that begins or ends nothing.
@@ -256,6 +277,7 @@ class Watch:
     def __init__(self, language: Language) -> None:
         self.language = language
         self.talks: dict[int, Talk] = {}
+        self.changed: list[Changed] = []
         self.over: list[Talk] = []
         self.now = 0
         self.harmless = False
@@ -504,6 +526,7 @@ class Watch:
         other = message.name == "JOIN" and talk.session.zids[0] not in {None, zid_text(message.fields["zid"])}
         if (again or (other and talk.session.multicast)) and self.talks.get(talk.link.number) is talk:
             self._leave(talk)
+            self._change(talk, anew=True)
             talk.session = _session(talk.link)
             talk.inits, talk.starts = [None, None], [None, None]
             talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
@@ -518,6 +541,8 @@ class Watch:
         ignored = self._misplaced(talk, message)
         if message.own or ignored:
             return
+        if message.name in _SETTLING and talk.said > HANDSHAKE:
+            self._change(talk)
         match message.name:
             case "INIT":
                 self._init(talk, index, message)
@@ -532,6 +557,13 @@ class Watch:
                     talk.closed = True
             case "JOIN":
                 self._join(talk, message)
+
+    def _change(self, talk: Talk, *, anew: bool = False) -> None:
+        """Keeps what is known of a link, which is to change."""
+        was = copy(talk)
+        was.session = copy(talk.session)
+        was.inits, was.opened, was.starts = [*talk.inits], [*talk.opened], [*talk.starts]
+        self.changed.append(Changed(self.now >> _STAMP, was, anew))
 
     def _misplaced(self, talk: Talk, message: Plain) -> bool:
         """Checks, or finds out, whether network messages travel in FRAMEs here."""

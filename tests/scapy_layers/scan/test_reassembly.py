@@ -14,7 +14,7 @@ LANE = 3, True, 1, 5
 def talk(patch: int = 1, start: int | None = None) -> Talk:
     """A session with numbers of one byte, of which the beginning was seen; OPEN names the first number."""
     made = SimpleNamespace(
-        session=SimpleNamespace(patch=patch, fsn=0),
+        session=SimpleNamespace(patch=patch, fsn=0, lowlatency=False),
         opened=[True, True],
         starts=[start, start],
         inits=[object(), object()],

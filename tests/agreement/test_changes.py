@@ -1,0 +1,86 @@
+"""What is agreed changes within one piece of a capture: fragments are put together by what was agreed when they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from fuzz.readers.carry import HERE, THERE, Packets
+from fuzz.readers.compare import differences
+from fuzz.readers.together import read_capture
+from scapy_layers import tables
+from scapy_layers.codes import DEFAULT_PORT
+from scapy_layers.data import Put
+from scapy_layers.extensions import First, LowLatency, Patch
+from scapy_layers.message import Message
+from scapy_layers.network import Push
+from scapy_layers.transport import Fragment, Frame, Init, Open
+
+PUSH = bytes(Push(key_suffix="a/b", body=Put(data=b"hello")))
+FRAME = Frame(R=1, sn=0, messages=[Push(key_suffix="a", body=Put(data=b"x"))])
+
+Said = list[tuple[bool, Message]]
+
+
+def handshake(zid: bytes, *extensions: Message) -> Said:
+    return [
+        (True, Init(zid=zid, extensions=list(extensions))),
+        (False, Init(A=1, zid=b"\x02" * 16, cookie=b"c", extensions=list(extensions))),
+        (True, Open(lease=10_000, initial_sn=0, cookie=b"c")),
+        (False, Open(A=1, lease=10_000, initial_sn=0)),
+    ]
+
+
+def fragments(*pieces: tuple[int, bytes], sn: int = 0) -> Said:
+    """Each with whether it says that a message begins."""
+    return [
+        (
+            True,
+            Fragment(
+                R=1,
+                M=int(index < len(pieces) - 1),
+                sn=sn + index,
+                extensions=[First()] if first else [],
+                data=data,
+            ),
+        )
+        for index, (first, data) in enumerate(pieces)
+    ]
+
+
+MARKED_IN_THE_MIDST = fragments((0, PUSH[:3]), (1, PUSH[3:]))
+BEGUN_TWICE = fragments((1, b"junk"), (1, PUSH), sn=1)
+OLD, NEW = b"\x01" * 16, b"\x03" * 16
+
+
+@pytest.mark.parametrize(
+    ("said", "pieces"),
+    [
+        # Without patch 1 the mark of a first fragment does not count, whatever the next session agrees on.
+        ([*handshake(OLD), *MARKED_IN_THE_MIDST, *handshake(NEW, Patch(patch=1))], [2]),
+        ([*handshake(OLD, Patch(patch=1)), *MARKED_IN_THE_MIDST, *handshake(NEW)], []),
+        # It counts as long as nothing is known of what was agreed.
+        ([(True, FRAME), *BEGUN_TWICE, (False, Init(A=1, zid=OLD, cookie=b"c"))], [1]),
+        # What one session left unfinished is no part of the next.
+        ([*handshake(OLD), *MARKED_IN_THE_MIDST[:1], *handshake(NEW), *MARKED_IN_THE_MIDST[1:]], []),
+        # With low latency there are none.
+        ([*handshake(OLD, LowLatency()), *fragments((1, PUSH[:3]), (0, PUSH[3:]))], []),
+    ],
+)
+def test_fragments_count_by_what_was_agreed_when_they_came(
+    tmp_path: Path, said: Iterable[tuple[bool, Message]], pieces: list[int]
+) -> None:
+    packets = Packets()
+    for forward, message in said:
+        ends, ports = (
+            ((HERE, THERE), (50_000, DEFAULT_PORT)) if forward else ((THERE, HERE), (DEFAULT_PORT, 50_000))
+        )
+        packets.udp(bytes(message), ports, ends)
+    path = tmp_path / "capture.pcap"
+    path.write_bytes(packets.file())
+    read = read_capture(path)
+    assert list(differences(read.units, read.readings)) == []
+    found = [row for made in tables.read(path) if "push" in made for row in made["push"].to_pylist()]
+    assert [row["pieces"] for row in found if row["key_suffix"] == "a/b"] == pieces
