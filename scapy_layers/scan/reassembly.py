@@ -135,8 +135,6 @@ class Reassembly:
     def take(self, part: Part, talk: Talk | None) -> Whole | None:
         """Takes the next FRAME or FRAGMENT of a lane; returns the message that it completes."""
         session = None if talk is None else talk.session
-        if session is not None and session.lowlatency:
-            return None  # where there are none
         patch = None if session is None else session.patch
         bits = None if session is None or session.fsn is None else _BITS[session.fsn]
         lane, sn = part.lane, part.sn
@@ -168,9 +166,9 @@ class Reassembly:
         return Whole(part.unit, b"".join(chain.parts), len(chain.parts))
 
     def _is_ignored(self, part: Part, bits: int | None, talk: Talk | None) -> bool:
-        """Tells whether receivers drop a message because of its number."""
+        """Tells whether receivers drop a message because of its number, or as there are none in low latency."""
         lane, sn = part.lane, part.sn
-        if bits is not None and sn >> bits:
+        if (talk is not None and talk.session.lowlatency) or (bits is not None and sn >> bits):
             return True
         if lane in self._unsure:
             self._unsure.remove(lane)
