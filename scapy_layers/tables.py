@@ -336,7 +336,8 @@ class _Reader:
         self._gaps(chunk, rows)
         self._add(rows, CONNECTIONS, [_connection(talk) for talk in chunk.talks])
         for talk in chunk.talks:
-            self._reassembly.forget(talk.link.number)
+            if talk.link.number not in chunk.open:
+                self._reassembly.forget(talk.link.number)
         return {name: _in_order(made) for name, made in rows.items()}
 
     def end(self, damage: CaptureError | None) -> Tables:
@@ -394,7 +395,7 @@ class _Reader:
         if fragments is not None and fragments.num_rows:
             looked_at = self._put_together(chunk, units, fragments, decoded.errors, doubts, rows)
         else:
-            self._forget_if_anew(chunk.changed)
+            self._forget_if_anew(_changes(chunk))
         self._doubt(doubts)
         self._reassembly.passed(set(np.unique(chunk.connection).tolist()) - looked_at)
 
@@ -437,9 +438,8 @@ class _Reader:
         Returns:
             The connections of which all FRAMEs and FRAGMENTs were looked at.
         """
-        talks = {talk.link.number: talk for talk in chunk.talks} | chunk.open
         before: dict[int, list[Changed]] = {}
-        for change in chunk.changed:
+        for change in _changes(chunk):
             before.setdefault(change.talk.link.number, []).append(change)
         connections = np.unique(chunk.connection[fragments.column(_UNIT).to_numpy()])
         chosen = np.flatnonzero(np.isin(chunk.connection, connections))
@@ -459,7 +459,7 @@ class _Reader:
             while (olds := before.get(connection)) and olds[0].packet <= chunk.packet[part.unit]:
                 self._forget_if_anew(olds[:1])
                 del olds[0]
-            talk = olds[0].talk if olds else talks.get(connection)
+            talk = olds[0].talk if olds else chunk.open.get(connection)
             whole = None if place in refused else self._reassembly.take(part, talk)
             if whole is not None:
                 wholes.append(whole)
@@ -536,6 +536,12 @@ def _missing(chunk: Chunk) -> Iterator[_Doubt]:
         yield _Doubt(
             int(np.searchsorted(chunk.batch, batch)), False, gap.way.link.number, bool(gap.way.forward)
         )
+
+
+def _changes(chunk: Chunk) -> list[Changed]:
+    """Returns what was known of connections until it changed, in order; another session may follow on a connection."""
+    over = (Changed(talk.last[0] + 1, talk, anew=True) for talk in chunk.talks)
+    return sorted([*chunk.changed, *over], key=lambda change: change.packet)
 
 
 def _unreadable(chunk: Chunk, errors: pa.RecordBatch) -> Iterator[_Doubt]:

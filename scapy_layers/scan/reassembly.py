@@ -21,6 +21,9 @@ PIECE = 64
 _BITS = (7, 14, 28, 64)
 """Bits of sequence numbers for the resolution codes 0 to 3: nodes use what 1, 2 and 4 VLE bytes hold."""
 
+_FAR_BACK = (1 << _BITS[0]) - 1 >> 1
+"""Numbers further back are none that came before, as long as the resolution is not known."""
+
 _WRAPS = frozenset((1 << bits) - 1 for bits in (7, 14, 28, 32, 63, 64))
 """Where nodes begin again, as far as it is not known."""
 
@@ -85,6 +88,8 @@ class Reassembly:
         self._chains: dict[Lane, _Chain] = {}
         # The last number of what ended on a lane, and whether it was in fragments: behind it a message begins.
         self._ends: dict[Lane, tuple[int, bool]] = {}
+        # The latest number of each lane, of whatever was not dropped.
+        self._latest: dict[Lane, int] = {}
         # Connections of which not all was looked at: where their lanes stand is not known.
         self._passed: set[int] = set()
         # Lanes on which the next number counts as it is: what came in front of it was not heard.
@@ -115,13 +120,14 @@ class Reassembly:
         """Takes note that something of a direction was not heard: the next number of each lane counts as it is."""
         way = connection, forward
         self.doubts.add(way)
-        self._unsure.update(lane for lane in (*self._ends, *self._chains) if lane[:2] == way)
+        self._unsure.update(lane for lane in self._latest if lane[:2] == way)
 
     def passed(self, connections: Collection[int]) -> None:
         """Takes note that the FRAMEs of some connections were not looked at: where lanes stand is not known."""
         self._passed.update(connections)
-        for lane in [lane for lane in self._ends if lane[0] in connections]:
-            del self._ends[lane]
+        for known in (self._ends, self._latest):
+            for lane in [lane for lane in known if lane[0] in connections]:
+                del known[lane]
 
     def forget(self, connection: int) -> None:
         """Drops what belongs to a connection that is over, or on which another session begins."""
@@ -141,6 +147,7 @@ class Reassembly:
         chain = self._chains.get(lane)
         if self._is_ignored(part, bits, talk):
             return None
+        self._latest[lane] = sn
         if part.data is None:
             self._end(lane, sn, in_fragments=False)
             return None
@@ -173,14 +180,13 @@ class Reassembly:
         if lane in self._unsure:
             self._unsure.remove(lane)
             return False
-        chain = self._chains.get(lane)
-        return _is_old(sn, self._last(lane, bits, talk) if chain is None else chain.last, bits)
+        return _is_old(sn, self._last(lane, bits, talk), bits)
 
     def _last(self, lane: Lane, bits: int | None, talk: Talk | None) -> int | None:
         """Returns the number in front of the next message of a lane; None when that is not known."""
-        end = self._ends[lane][0] if lane in self._ends else None
-        if end is not None or talk is None or bits is None or lane[:2] in self.doubts:
-            return end
+        latest = self._latest.get(lane)
+        if latest is not None or talk is None or bits is None or lane[:2] in self.doubts:
+            return latest
         start = talk.starts[int(not lane[1])]
         return None if start is None else start - 1 & (1 << bits) - 1
 
@@ -226,11 +232,14 @@ def _after(sn: int, bits: int | None) -> tuple[int, ...]:
 
 def _is_old(sn: int, last: int | None, bits: int | None) -> bool:
     """Tells whether receivers drop a number: it came before, or lies behind what came."""
-    if last is None or bits is None or bits == _BITS[-1]:
-        return sn == last
-    mask = (1 << bits) - 1
+    if last is None:
+        return False
+    if bits is None and last - sn > _FAR_BACK:
+        # So far back only if a small resolution wrapped where nobody saw it.
+        return False
+    mask = (1 << (_BITS[-1] if bits is None else bits)) - 1
     step = sn - last & mask
-    return step == 0 or step > mask >> 1
+    return step == 0 or (step > mask >> 1 and not _follows(sn, last, bits))
 
 
 def _follows(sn: int, last: int, bits: int | None) -> bool:

@@ -16,12 +16,13 @@ from scapy_layers.data import Put
 from scapy_layers.extensions import First, LowLatency, Patch
 from scapy_layers.message import Message
 from scapy_layers.network import Push
-from scapy_layers.transport import Fragment, Frame, Init, Open
+from scapy_layers.transport import Close, Fragment, Frame, Init, Open
 
 PUSH = bytes(Push(key_suffix="a/b", body=Put(data=b"hello")))
 FRAME = Frame(R=1, sn=0, messages=[Push(key_suffix="a", body=Put(data=b"x"))])
 
 Said = list[tuple[bool, Message]]
+"""Messages, each with whether it goes to the port of Zenoh."""
 
 
 def handshake(zid: bytes, *extensions: Message) -> Said:
@@ -50,6 +51,9 @@ def fragments(*pieces: tuple[int, bytes], sn: int = 0) -> Said:
     ]
 
 
+LATER = Frame(R=1, sn=5, messages=FRAME.messages)
+ASTRAY = Fragment(R=1, M=1, sn=5, data=b"x")
+CLOSES: Said = [(forward, Close(S=1, reason=0)) for forward in (True, False)]
 MARKED_IN_THE_MIDST = fragments((0, PUSH[:3]), (1, PUSH[3:]))
 BEGUN_TWICE = fragments((1, b"junk"), (1, PUSH), sn=1)
 OLD, NEW = b"\x01" * 16, b"\x03" * 16
@@ -65,6 +69,12 @@ OLD, NEW = b"\x01" * 16, b"\x03" * 16
         ([(True, FRAME), *BEGUN_TWICE, (False, Init(A=1, zid=OLD, cookie=b"c"))], [1]),
         # What one session left unfinished is no part of the next.
         ([*handshake(OLD), *MARKED_IN_THE_MIDST[:1], *handshake(NEW), *MARKED_IN_THE_MIDST[1:]], []),
+        # Behind CLOSE of both another link begins in the same place.
+        ([*handshake(OLD), *MARKED_IN_THE_MIDST, *CLOSES, *handshake(NEW, Patch(patch=1))], [2]),
+        # What lies a little behind is old, known resolution or not, also behind a fragment of nothing.
+        ([(True, FRAME), *fragments((1, PUSH[:3]), (0, PUSH[3:]), sn=1)], [2]),
+        ([(True, FRAME), (True, LATER), *fragments((1, PUSH[:3]), (0, PUSH[3:]), sn=1)], []),
+        ([(True, FRAME), (True, ASTRAY), *fragments((1, PUSH[:3]), (0, PUSH[3:]), sn=1)], []),
         # With low latency there are none.
         ([*handshake(OLD, LowLatency()), *fragments((1, PUSH[:3]), (0, PUSH[3:]))], []),
     ],
