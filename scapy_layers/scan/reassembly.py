@@ -120,7 +120,7 @@ class Reassembly:
         """Takes note that something of a direction was not heard: the next number of each lane counts as it is."""
         way = connection, forward
         self.doubts.add(way)
-        self._unsure.update(lane for lane in self._latest if lane[:2] == way)
+        self._unsure.update(lane for lane in (*self._latest, *self._chains) if lane[:2] == way)
 
     def passed(self, connections: Collection[int]) -> None:
         """Takes note that the FRAMEs of some connections were not looked at: where lanes stand is not known."""
@@ -184,7 +184,8 @@ class Reassembly:
 
     def _last(self, lane: Lane, bits: int | None, talk: Talk | None) -> int | None:
         """Returns the number in front of the next message of a lane; None when that is not known."""
-        latest = self._latest.get(lane)
+        chain = self._chains.get(lane)
+        latest = self._latest.get(lane, None if chain is None else chain.last)
         if latest is not None or talk is None or bits is None or lane[:2] in self.doubts:
             return latest
         start = talk.starts[int(not lane[1])]

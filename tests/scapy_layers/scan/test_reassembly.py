@@ -61,6 +61,14 @@ def test_message_begins_behind_frames_that_nobody_looked_at(patch: int) -> None:
     assert whole(reassembly, 20 + 100, patch) == b"abc"
 
 
+def test_message_goes_on_behind_frames_of_other_lanes_that_nobody_looked_at() -> None:
+    reassembly, session = Reassembly(), talk(start=10)
+    reassembly.take(Part(1, LANE, 60), session)
+    reassembly.take(Part(2, LANE, 100, b"a", more=True, first=True), session)
+    reassembly.passed({LANE[0]})
+    assert reassembly.take(Part(3, LANE, 101, b"b"), session)
+
+
 @pytest.mark.parametrize(("sn", "fresh"), [(9, False), (10, True), (12, True), (200, False)])
 def test_first_number_of_a_lane_is_no_older_than_open_names_and_in_range(sn: int, fresh: bool) -> None:
     reassembly, session = Reassembly(), talk(start=10)
