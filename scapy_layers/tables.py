@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from scapy_layers import scan
 from scapy_layers.capture import CaptureError, Source
-from scapy_layers.codes import WhatAmI
-from scapy_layers.derive.columns import ERRORS, PLACE, Decoder, UnitKind, Units, schemas
-from scapy_layers.scan import Changed, Chunk, Scanner, Split, Talk
+from scapy_layers.codes import TransportId, WhatAmI
+from scapy_layers.derive.columns import ERRORS, PLACE, Decoded, Decoder, UnitKind, Units, schemas
+from scapy_layers.scan import Chunk, Scanner, Split, Talk
+from scapy_layers.scan.events import BEFORE, Event
 from scapy_layers.scan.plain import Shapes
-from scapy_layers.scan.reassembly import Part, Reassembly, Whole
+from scapy_layers.scan.sessions import Part, Whole, part_of
 
 Tables = dict[str, pa.RecordBatch]
 
@@ -255,10 +256,10 @@ def read(
     """
     selection = _selection(tables, columns) if shapes is None else Selection(tables, columns, shapes)
     if split is None:
-        scanner, carry = scan.begin(selection.shapes), scan.Carry()
+        scanner, sessions = scan.begin(selection.shapes), scan.Sessions()
     else:
-        scanner, carry = split.restored()
-    reader = _Reader(selection, scanner, carry)
+        scanner, sessions = split.restored()
+    reader = _Reader(selection, scanner, sessions)
     damage: CaptureError | None = None
     try:
         for chunk in scan.chunks(source, progress=progress, size=size, split=split, state=scanner):
@@ -316,13 +317,12 @@ def _counts_up(units: NDArray[np.int64]) -> bool:
 class _Reader:
     """Makes tables of the pieces of one capture, or of a part of it."""
 
-    def __init__(self, selection: Selection, scanner: Scanner, carry: scan.Carry) -> None:
+    def __init__(self, selection: Selection, scanner: Scanner, sessions: scan.Sessions) -> None:
         self._schemas = selection.schemas
         self._scanner = scanner
         self._selection = selection
         self._decoder = selection.decoder
-        self._reassembly = Reassembly(carry.doubts)
-        self._reassembly.replay(carry.fragments, scanner.watch.talks, scanner.watch.language)
+        self._sessions = sessions
         self._decodes = bool(self._decoder.schemas)
 
     def take(self, chunk: Chunk) -> Tables:
@@ -331,13 +331,10 @@ class _Reader:
         if len(chunk.units.start) and self._decodes:
             self._decode(chunk, rows)
         else:
-            self._doubt([*_missing(chunk)])
+            self._follow(_events(chunk))
         self._damaged(chunk, rows)
         self._gaps(chunk, rows)
         self._add(rows, CONNECTIONS, [_connection(talk) for talk in chunk.talks])
-        for talk in chunk.talks:
-            if talk.link.number not in chunk.open:
-                self._reassembly.forget(talk.link.number)
         return {name: _in_order(made) for name, made in rows.items()}
 
     def end(self, damage: CaptureError | None) -> Tables:
@@ -388,27 +385,21 @@ class _Reader:
         where = _Where(chunk)
         for name, table in [*decoded.tables.items(), (ERRORS_TABLE, decoded.errors)]:
             self._join(rows, name, table, where)
-        doubts = [*_missing(chunk), *_unreadable(chunk, decoded.errors)]
-        doubts.sort()
-        fragments = decoded.tables.get(_FRAGMENT)
-        looked_at: set[int] = set()
-        if fragments is not None and fragments.num_rows:
-            looked_at = self._put_together(chunk, units, fragments, decoded.errors, doubts, rows)
-        else:
-            self._forget_if_anew(_changes(chunk))
-        self._doubt(doubts)
-        self._reassembly.passed(set(np.unique(chunk.connection).tolist()) - looked_at)
+        self._put_together(chunk, units, decoded, rows)
 
-    def _doubt(self, doubts: list[_Doubt]) -> None:
-        """Takes note of what was not heard."""
-        for doubt in doubts:
-            self._reassembly.doubt(doubt.connection, doubt.forward)
-
-    def _forget_if_anew(self, changes: Iterable[Changed]) -> None:
-        """Drops the unfinished messages of sessions behind which another one began on the same connection."""
-        for change in changes:
-            if change.anew:
-                self._reassembly.forget(change.talk.link.number)
+    def _follow(self, steps: Iterable[_Step]) -> list[Whole]:
+        """Follows what happened and what was said, in order; returns the messages that this completes."""
+        wholes = []
+        for _, what in steps:
+            if isinstance(what, Part):
+                whole = self._sessions.take(what)
+                if whole is not None:
+                    wholes.append(whole)
+            elif isinstance(what, _Unreadable):
+                self._sessions.doubt(what.connection, what.forward)
+            else:
+                self._sessions.take_note(what)
+        return wholes
 
     def _join(
         self, rows: dict[str, list[pa.RecordBatch]], name: str, table: pa.RecordBatch, where: _Where
@@ -425,59 +416,64 @@ class _Reader:
         rows.setdefault(name, []).append(pa.RecordBatch.from_arrays(arrays, schema=made))
 
     def _put_together(
-        self,
-        chunk: Chunk,
-        units: Units,
-        fragments: pa.RecordBatch,
-        errors: pa.RecordBatch,
-        doubts: list[_Doubt],
-        rows: dict[str, list[pa.RecordBatch]],
-    ) -> set[int]:
-        """Makes messages of fragments, and rows of these; takes ``doubts`` on the way.
-
-        Returns:
-            The connections of which all FRAMEs and FRAGMENTs were looked at.
-        """
-        before: dict[int, list[Changed]] = {}
-        for change in _changes(chunk):
-            before.setdefault(change.talk.link.number, []).append(change)
-        connections = np.unique(chunk.connection[fragments.column(_UNIT).to_numpy()])
-        chosen = np.flatnonzero(np.isin(chunk.connection, connections))
-        frames = self._selection.frames.decode(
-            units._replace(start=units.start[chosen], end=units.end[chosen], kind=units.kind[chosen])
-        ).tables.get(_FRAME)
-        parts = [*_parts(chunk, fragments, None)]
-        if frames is not None:
-            parts += _parts(chunk, frames, chosen)
-        parts.sort(key=_place)
-        refused = _refused(parts, errors)
-        wholes = []
-        for place, part in parts:
-            while doubts and (doubts[0].unit, doubts[0].behind) < (part.unit, True):
-                self._doubt([doubts.pop(0)])
-            connection = part.lane[0]
-            while (olds := before.get(connection)) and olds[0].packet <= chunk.packet[part.unit]:
-                self._forget_if_anew(olds[:1])
-                del olds[0]
-            talk = olds[0].talk if olds else chunk.open.get(connection)
-            whole = None if place in refused else self._reassembly.take(part, talk)
-            if whole is not None:
-                wholes.append(whole)
-        for olds in before.values():
-            self._forget_if_anew(olds)
-        looked_at = set(connections.tolist())
+        self, chunk: Chunk, units: Units, decoded: Decoded, rows: dict[str, list[pa.RecordBatch]]
+    ) -> None:
+        """Makes messages of fragments, and rows of these."""
+        fragments = decoded.tables.get(_FRAGMENT)
+        parts = [] if fragments is None else [*_parts(chunk, fragments, None)]
+        there = {part.connection for _, part in parts}
+        looked_at = self._sessions.linked(there, [row.event for row in chunk.events]) if there else there
+        if looked_at:
+            parts += self._frames(chunk, units, np.flatnonzero(np.isin(chunk.connection, list(looked_at))))
+        unread = {place[0] for place, _ in _unreadable(chunk, decoded.errors)}
+        steps: list[_Step] = [*_events(chunk), *_unreadable(chunk, decoded.errors)]
+        steps += (one for one in parts if one[1].unit not in unread)
+        for unit in unread:
+            if chunk.connection[unit] in looked_at:
+                steps += self._tolerantly(chunk, units, unit)
+        wholes = self._follow(sorted(steps, key=_place))
+        self._pass_over(chunk, units, looked_at, decoded.errors)
         if not wholes:
-            return looked_at
+            return
         sizes = np.array([len(whole.data) for whole in wholes], np.int64)
         ends = np.cumsum(sizes)
         data = np.frombuffer(b"".join(whole.data for whole in wholes), np.uint8)
         kinds = np.full(len(wholes), UnitKind.NETWORK, np.uint8)
-        decoded = self._decoder.decode(Units(data, ends - sizes, ends, kinds))
+        made = self._decoder.decode(Units(data, ends - sizes, ends, kinds))
         where = _Where.of_wholes(chunk, wholes)
-        for name, table in [*decoded.tables.items(), (ERRORS_TABLE, decoded.errors)]:
+        for name, table in [*made.tables.items(), (ERRORS_TABLE, made.errors)]:
             self._join(rows, name, table, where)
 
-        return looked_at
+    def _frames(self, chunk: Chunk, units: Units, chosen: NDArray[np.int64]) -> list[tuple[_Place, Part]]:
+        """Returns what the FRAMEs of some units say."""
+        some = units._replace(start=units.start[chosen], end=units.end[chosen], kind=units.kind[chosen])
+        frames = self._selection.frames.decode(some).tables.get(_FRAME)
+        return [] if frames is None else [*_parts(chunk, frames, chosen)]
+
+    def _tolerantly(self, chunk: Chunk, units: Units, unit: int) -> Iterator[_Step]:
+        """Yields what a batch says that a strict decoder refuses: behind what it refuses may be more."""
+        connection, forward = int(chunk.connection[unit]), bool(chunk.forward[unit])
+        raw = units.data[units.start[unit] : units.end[unit]].tobytes()
+        for message in self._scanner.watch.language.messages(raw):
+            if not message.own and message.name in {"FRAME", "FRAGMENT"}:
+                yield (unit, message.at), part_of(message, unit, connection, forward, bool(chunk.tcp[unit]))
+            if message.refused:
+                yield (unit, message.at + 1), _Unreadable(connection, forward)
+
+    def _pass_over(self, chunk: Chunk, units: Units, looked_at: set[int], errors: pa.RecordBatch) -> None:
+        """Takes note that not all FRAMEs of other connections were looked at, but of the last one each way."""
+        there = np.flatnonzero(np.bincount(chunk.connection)).tolist()
+        self._sessions.pass_over(set(there) - looked_at)
+        last = _last_frames(chunk, units, looked_at)
+        if not len(last):
+            return
+        changed: dict[int, _Place] = {}
+        for place, what in (*_events(chunk), *_unreadable(chunk, errors)):
+            about = {what.connection} if isinstance(what, _Unreadable) else self._sessions.about(what)
+            changed.update((link, max(place, changed.get(link, place))) for link in about)
+        for place, part in self._frames(chunk, units, last):
+            if place > changed.get(part.connection, _START):
+                self._sessions.take(part)
 
     # What is no message -------------------------------------------------------------------------------
 
@@ -486,7 +482,6 @@ class _Reader:
         for unit, error in chunk.damaged:
             start, end = int(chunk.units.start[unit]), int(chunk.units.end[unit])
             connection, forward = int(chunk.connection[unit]), bool(chunk.forward[unit])
-            self._reassembly.doubts.add((connection, forward))
             values.append(
                 {
                     "packet": int(chunk.packet[unit]),
@@ -521,53 +516,51 @@ class _Reader:
         self._add(rows, GAPS, values)
 
 
-class _Doubt(NamedTuple):
-    """Something of a direction was not heard: in front of a unit or, with ``behind``, in it."""
+class _Unreadable(NamedTuple):
+    """A strict decoder refuses something of a direction."""
 
-    unit: int
-    behind: bool
     connection: int
     forward: bool
 
 
-def _missing(chunk: Chunk) -> Iterator[_Doubt]:
-    """Yields what was not captured."""
-    for gap, batch in chunk.gaps:
-        yield _Doubt(
-            int(np.searchsorted(chunk.batch, batch)), False, gap.way.link.number, bool(gap.way.forward)
-        )
-
-
-def _changes(chunk: Chunk) -> list[Changed]:
-    """Returns what was known of connections until it changed, in order; another session may follow on a connection."""
-    over = (Changed(talk.last[0] + 1, talk, anew=True) for talk in chunk.talks)
-    return sorted([*chunk.changed, *over], key=lambda change: change.packet)
-
-
-def _unreadable(chunk: Chunk, errors: pa.RecordBatch) -> Iterator[_Doubt]:
-    """Yields what a strict decoder refuses."""
-    units = {*errors.column(_UNIT).to_pylist(), *(one.unit for one in chunk.damaged)}
-    for unit in units:
-        yield _Doubt(unit, True, int(chunk.connection[unit]), bool(chunk.forward[unit]))
-
-
 _Place = tuple[int, int]
+"""A unit, and a byte in it or what ``scan.events`` says instead."""
+
+_START = (-1, BEFORE)
+
+_Change = tuple[_Place, "Event | _Unreadable"]
+"""What changes what is known of sessions, with its place."""
+
+_Step = tuple[_Place, "Event | _Unreadable | Part"]
+"""That, or what is said in them."""
 
 
-def _refused(parts: list[tuple[_Place, Part]], errors: pa.RecordBatch) -> set[_Place]:
-    """Returns which FRAMEs and FRAGMENTs themselves are refused, and so change nothing."""
-    columns = (errors.column(name).to_pylist() for name in (_UNIT, "offset", "field"))
-    own = [
-        (unit, offset)
-        for unit, offset, path in zip(*columns, strict=True)
-        if path.partition(".")[0] in {"FRAME", "FRAGMENT"} and ".messages." not in f"{path}."
-    ]
-    offsets: dict[int, list[int]] = {unit: [] for unit, _ in own}
-    for (unit, offset), _ in parts:
-        if unit in offsets:
-            offsets[unit].append(offset)
-    found = ((unit, max((one for one in offsets[unit] if one <= at), default=-1)) for unit, at in own)
-    return {place for place in found if place[1] >= 0}
+def _events(chunk: Chunk) -> Iterator[_Change]:
+    for unit, offset, event in chunk.events:
+        yield (unit, offset), event
+
+
+def _unreadable(chunk: Chunk, errors: pa.RecordBatch) -> Iterator[_Change]:
+    """Yields what a strict decoder refuses, behind what stands in the same place."""
+    found = zip(errors.column(_UNIT).to_pylist(), errors.column("offset").to_pylist(), strict=True)
+    for unit, offset in {*found, *((one.unit, 0) for one in chunk.damaged)}:
+        yield (unit, offset), _Unreadable(int(chunk.connection[unit]), bool(chunk.forward[unit]))
+
+
+def _last_frames(chunk: Chunk, units: Units, looked_at: set[int]) -> NDArray[np.int64]:
+    """Returns the last units that begin with FRAME, each way of the connections that were not looked at."""
+    size = len(units.start)
+    if not size:
+        return np.empty(0, np.int64)
+    head = units.data[np.minimum(units.start, len(units.data) - 1)]
+    frames = (head & 0x1F == TransportId.FRAME) & (units.end > units.start) & (units.kind == UnitKind.BATCH)
+    if looked_at:
+        frames &= ~np.isin(chunk.connection, list(looked_at))
+    those = np.flatnonzero(frames)
+    way = chunk.connection[those] * 2 + chunk.forward[those]
+    last = np.full(int(way.max(initial=-1)) + 1, -1, np.int64)
+    last[way] = those  # of several the last one stays
+    return np.sort(last[last >= 0])
 
 
 _DATA_LANE = 5
@@ -586,14 +579,26 @@ def _parts(
     }
     for unit, offset, r, sn, qos, m, first, drop, data in zip(*columns.values(), *rest.values(), strict=True):
         of = unit if chosen is None else int(chosen[unit])
-        priority = _DATA_LANE if qos is None else qos["priority"]
-        lane = int(chunk.connection[of]), bool(chunk.forward[of]), r, priority
-        content = data if fragment else None
-        yield (of, offset), Part(of, lane, sn, content, bool(m), bool(first), bool(drop))
+        yield (
+            (of, offset),
+            Part(
+                of,
+                int(chunk.connection[of]),
+                bool(chunk.forward[of]),
+                bool(chunk.tcp[of]),
+                bool(r),
+                _DATA_LANE if qos is None else qos["priority"],
+                sn,
+                data if fragment else None,
+                bool(m),
+                bool(first),
+                bool(drop),
+            ),
+        )
 
 
-def _place(placed: tuple[_Place, Part]) -> _Place:
-    return placed[0]
+def _place(step: tuple[_Place, object]) -> _Place:
+    return step[0]
 
 
 def _in_order(made: list[pa.RecordBatch]) -> pa.RecordBatch:

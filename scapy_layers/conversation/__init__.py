@@ -8,9 +8,9 @@ from scapy_layers.conversation.conversations import Conversations, listen
 from scapy_layers.conversation.exchanges import Answer, Exchange
 from scapy_layers.conversation.heard import Heard, Unread
 from scapy_layers.conversation.identify import is_batch
-from scapy_layers.conversation.limits import Limits
-from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
 from scapy_layers.conversation.session import Party, Session
+from scapy_layers.limits import Limits
+from scapy_layers.remarks import Lane, Remark, RemarkKind
 
 __all__ = [
     "Answer",

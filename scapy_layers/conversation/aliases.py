@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from scapy_layers.conversation.limits import Limits
-from scapy_layers.conversation.remarks import Remark, RemarkKind
 from scapy_layers.conversation.session import Session
 from scapy_layers.conversation.table import Table
 from scapy_layers.declarations import DeclareKeyExpr
 from scapy_layers.extensions import WireExpr
+from scapy_layers.limits import Limits
 from scapy_layers.message import Layer
+from scapy_layers.remarks import Remark, RemarkKind
 
 
 class Reference(NamedTuple):

@@ -17,11 +17,9 @@ from scapy_layers.conversation.batches import messages, unpack
 from scapy_layers.conversation.effects import EFFECTS, Carried, carried_by
 from scapy_layers.conversation.heard import Heard, Unread
 from scapy_layers.conversation.identify import Claim
-from scapy_layers.conversation.limits import Limits
 from scapy_layers.conversation.memory import Memory, Talk
-from scapy_layers.conversation.remarks import RemarkKind, refusal
 from scapy_layers.conversation.scouts import Scouts
-from scapy_layers.conversation.session import extension, zid_of
+from scapy_layers.conversation.session import Party, extension, zid_of
 from scapy_layers.conversation.turn import Turn
 from scapy_layers.declarations import (
     DeclareKeyExpr,
@@ -34,8 +32,10 @@ from scapy_layers.declarations import (
 )
 from scapy_layers.errors import WireError
 from scapy_layers.framing import closes
+from scapy_layers.limits import Limits
 from scapy_layers.message import Layer
 from scapy_layers.network import Declare, Interest, Push, Request, Response
+from scapy_layers.remarks import RemarkKind, refusal
 from scapy_layers.stream import Batch, Datagram, End, Framing, Gap, Link, Unit, Way, units
 from scapy_layers.transport import Fragment, Frame, Init, Join
 
@@ -164,7 +164,7 @@ class Conversations:
         """Says what a batch means, message by message."""
         index = int(not unit.way.forward)
         raw, damage = _unpacked(talk, index, unit.data)
-        refused = False
+        unread = False
         if not talk.link.tcp:
             self._disordered = self._disordered or talk.link.disordered
         if talk.link.disordered or (self._disordered and not talk.link.tcp):
@@ -175,15 +175,24 @@ class Conversations:
             heard = Heard(unit.number, unit.time, unit.way, message, talk.session)
             heard.remarks += map(refusal, errors)
             for told in self._tell(Turn(self._memory, talk, index, heard)):
-                refused = refused or told.refused
+                if told.refused:
+                    unread = self._doubt(talk.session.parties[index ^ talk.flipped], told) or unread
                 yield told
-        talk.misses = talk.misses + 1 if refused else 0
-        if refused:
-            # What could not be read may have been anything: a declaration, a FRAME.
-            talk.session.parties[index ^ talk.flipped].doubt()
+        talk.misses = talk.misses + 1 if unread else 0
         if talk.misses >= self.limits.misses and talk.claim is Claim.LIKELY:
             self._memory.drop(talk)
             self._give_up(talk.link)
+
+    @staticmethod
+    def _doubt(speaker: Party, told: Heard) -> bool:
+        """Takes note of what could not be read; returns whether that says something about its batch."""
+        if told.pieces:
+            # The batch with the last of the fragments could be read. What they make may have been a declaration.
+            speaker.complete = False
+            return False
+        # It may have been anything: a declaration, a FRAME.
+        speaker.doubt()
+        return True
 
     def _renew_if_new(self, talk: Talk, index: int, message: Layer, raw: bytes) -> None:
         """Notices that another session begins on UDP, where no connection ends the one before."""
@@ -192,7 +201,12 @@ class Conversations:
         if not isinstance(message, Init | Join):
             talk.greeting = False
             return
-        if not talk.said or message.version != PROTOCOL_VERSION or not identify.is_batch(raw):
+        if (
+            not talk.said
+            or message.errors
+            or message.version != PROTOCOL_VERSION
+            or not identify.is_batch(raw)
+        ):
             return
         if isinstance(message, Init) and _is_late(talk, index, message):
             talk.link.disordered = talk.link.late = True

@@ -8,9 +8,6 @@ from typing import NamedTuple
 from scapy_layers import extensions
 from scapy_layers.codes import InterestMode, Kind, Priority
 from scapy_layers.conversation.exchanges import Exchange, ExchangeKind, Key
-from scapy_layers.conversation.fragments import Piece, Place
-from scapy_layers.conversation.lanes import WHOLE, Part
-from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
 from scapy_layers.conversation.session import extension
 from scapy_layers.conversation.turn import Turn
 from scapy_layers.declarations import (
@@ -25,9 +22,12 @@ from scapy_layers.declarations import (
     UndeclareToken,
 )
 from scapy_layers.errors import WireError
+from scapy_layers.fragments import Piece, Place
+from scapy_layers.lanes import WHOLE, Part
 from scapy_layers.message import Layer, message_class
 from scapy_layers.network import Declare, Interest, Request, Response, ResponseFinal
 from scapy_layers.primitives import Reader
+from scapy_layers.remarks import Lane, Remark, RemarkKind
 from scapy_layers.transport import Close, Fragment, Frame, Init, Join, Open
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from scapy_layers.conversation.limits import Limits
 from scapy_layers.conversation.session import Session
 from scapy_layers.conversation.table import Table
+from scapy_layers.limits import Limits
 
 ExchangeKind = Literal["query", "declaration", "interest", "scout"]
 

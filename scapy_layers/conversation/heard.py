@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from scapy_layers.conversation.exchanges import Exchange
-from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
 from scapy_layers.conversation.session import Session
 from scapy_layers.fields import Rest
 from scapy_layers.message import Layer
+from scapy_layers.remarks import Lane, Remark, RemarkKind
 from scapy_layers.stream import Way
 
 

@@ -10,10 +10,10 @@ from scapy_layers import extensions
 from scapy_layers.conversation import identify
 from scapy_layers.conversation.aliases import Aliases
 from scapy_layers.conversation.exchanges import Exchanges
-from scapy_layers.conversation.fragments import Fragments
 from scapy_layers.conversation.identify import Claim
-from scapy_layers.conversation.limits import Limits
 from scapy_layers.conversation.session import Session, extension
+from scapy_layers.fragments import Fragments
+from scapy_layers.limits import Limits
 from scapy_layers.links import DIALING_NS
 from scapy_layers.stream import Endpoint, Framing, Link
 from scapy_layers.transport import Init

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from scapy_layers.conversation import identify
 from scapy_layers.conversation.exchanges import Exchange
 from scapy_layers.conversation.heard import Heard
-from scapy_layers.conversation.limits import Limits
 from scapy_layers.conversation.session import zid_of
+from scapy_layers.limits import Limits
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.stream import Datagram, Endpoint
 

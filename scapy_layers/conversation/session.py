@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from scapy_layers import extensions
 from scapy_layers.codes import DEFAULT_BATCH_SIZE, Priority, Resolution, WhatAmI
-from scapy_layers.conversation.lanes import MASKS, Numbers
-from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
+from scapy_layers.lanes import MASKS, Numbers
 from scapy_layers.message import Extension, Layer
+from scapy_layers.remarks import Lane, Remark, RemarkKind
 from scapy_layers.stream import Link
 from scapy_layers.transport import Init, Join, Open
 

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scapy_layers.capture import CHUNK, CaptureError, Source, is_compressed, opened
-from scapy_layers.scan.carry import Carried, Carry
-from scapy_layers.scan.pieces import Chunk, Damaged, GapRow
+from scapy_layers.scan.carry import carry
+from scapy_layers.scan.pieces import Chunk, Damaged, EventRow, GapRow
 from scapy_layers.scan.plain import Language, Shapes
 from scapy_layers.scan.records import read_records
 from scapy_layers.scan.scanner import Scanner
-from scapy_layers.scan.watch import Changed, Session, Talk, Watch
+from scapy_layers.scan.sessions import Sessions
+from scapy_layers.scan.watch import Session, Talk, Watch
 
 __all__ = [
-    "Carried",
-    "Carry",
-    "Changed",
     "Chunk",
     "Damaged",
+    "EventRow",
     "GapRow",
     "Scanner",
     "Session",
+    "Sessions",
     "Split",
     "Talk",
     "chunks",
@@ -57,10 +57,10 @@ class Split(NamedTuple):
     packet: int
     state: bytes
 
-    def restored(self) -> tuple[Scanner, Carry]:
-        """Returns what reads it, and the fragments in front of it."""
-        scanner, carry = pickle.loads(self.state)  # noqa: S301  (made by ``plan``)
-        return scanner, carry
+    def restored(self) -> tuple[Scanner, Sessions]:
+        """Returns what reads it, and what is under way in front of it."""
+        scanner, sessions = pickle.loads(self.state)  # noqa: S301  (made by ``plan``)
+        return scanner, sessions
 
 
 def begin(shapes: Shapes | None = None) -> Scanner:
@@ -133,8 +133,8 @@ def plan(
     Raises:
         OSError: The file cannot be read.
     """
-    reader, carry = begin(shapes), Carry()
-    splits = [Split(0, None, 1, _state(reader, carry))]
+    reader, sessions = begin(shapes), Sessions()
+    splits = [Split(0, None, 1, _state(reader, sessions))]
     with path.open("rb") as file:
         if path.stat().st_size <= size or is_compressed(file.read(CHUNK)):
             return splits
@@ -142,15 +142,15 @@ def plan(
         try:
             for piece in read_records(file, reader.position, size=min(size, SIZE), progress=progress):
                 for chunk in reader.take(piece):
-                    carry.take(chunk, reader.watch.language)
+                    carry(sessions, chunk, reader.watch.language)
                 position = reader.position
                 if position.offset - splits[-1].start >= size:
                     splits[-1] = splits[-1]._replace(end=position.offset)
-                    splits.append(Split(position.offset, None, position.number, _state(reader, carry)))
+                    splits.append(Split(position.offset, None, position.number, _state(reader, sessions)))
         except CaptureError:
             pass
     return splits
 
 
-def _state(reader: Scanner, carry: Carry) -> bytes:
-    return pickle.dumps((reader, carry), pickle.HIGHEST_PROTOCOL)
+def _state(reader: Scanner, sessions: Sessions) -> bytes:
+    return pickle.dumps((reader, sessions), pickle.HIGHEST_PROTOCOL)

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from scapy_layers.derive.columns.units import UnitKind, Units
 from scapy_layers.errors import WireError
 from scapy_layers.links import Gap
+from scapy_layers.scan.events import Event, Happened
 from scapy_layers.scan.records import Array
-from scapy_layers.scan.watch import Changed, Heard, Talk
+from scapy_layers.scan.watch import Heard, Talk
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 """What is known of units, an item each."""
 
-GAP = 255
-"""Stands for a gap where the kind of a unit stands."""
+NO_UNIT = 255
+"""Stands for a gap or an event where the kind of a unit stands."""
 
 
 class Damaged(NamedTuple):
@@ -41,6 +42,14 @@ class GapRow(NamedTuple):
     batch: int
 
 
+class EventRow(NamedTuple):
+    """An event and its place in the chunk: the unit, and the byte of it, ``BEFORE`` or ``BEHIND``."""
+
+    unit: int
+    offset: int
+    event: Event
+
+
 class Chunk(NamedTuple):
     """What a piece of a capture holds of Zenoh, in the order in which ``stream`` gives it.
 
@@ -56,7 +65,7 @@ class Chunk(NamedTuple):
         gaps: What is missing.
         talks: Connections that are over, or were forgotten, with this piece; the last piece has all others.
         open: Connections that go on, by number.
-        changed: What was known of connections until it changed in mid session.
+        events: What became known of connections, or changed.
     """
 
     units: Units
@@ -70,7 +79,7 @@ class Chunk(NamedTuple):
     gaps: list[GapRow]
     talks: list[Talk]
     open: dict[int, Talk]
-    changed: list[Changed]
+    events: list[EventRow]
 
 
 class Many(NamedTuple):
@@ -110,7 +119,7 @@ class Pieces:
     extra: int = 0
     _sources: list[bytes] = field(default_factory=list)
     _many: list[Many] = field(default_factory=list)
-    _single: list[tuple[int, Heard | Gap]] = field(default_factory=list)
+    _single: list[tuple[int, Heard | Gap | Happened]] = field(default_factory=list)
 
     def source(self, data: bytes) -> int:
         """Takes a buffer besides the piece itself; returns its number."""
@@ -123,8 +132,8 @@ class Pieces:
         if len(many.start):
             self._many.append(many)
 
-    def add_one(self, trigger: int, unit: Heard | Gap) -> None:
-        """Takes one unit, or a gap, in the order in which they come."""
+    def add_one(self, trigger: int, unit: Heard | Gap | Happened) -> None:
+        """Takes one unit, a gap or an event, in the order in which they come."""
         self._single.append((trigger, unit))
         if isinstance(unit, Heard):
             self.extra += len(unit.data)
@@ -135,7 +144,6 @@ class Pieces:
         batch: int,
         talks: Sequence[Talk],
         open_: dict[int, Talk],
-        changed: Sequence[Changed],
     ) -> tuple[Chunk, int]:
         """Takes away what was brought by the packets before ``upto``, in order; also returns how many units.
 
@@ -144,7 +152,6 @@ class Pieces:
             batch: Ordinal of the first unit.
             talks: Connections that are over.
             open_: Connections that go on.
-            changed: See Chunk.
         """
         singles = [one for trigger, one in self._single if trigger < upto]
         data = b"".join(one.data for one in singles if isinstance(one, Heard))
@@ -155,9 +162,9 @@ class Pieces:
             order = np.argsort(columns["trigger"], kind="stable")
             columns = {name: column[order] for name, column in columns.items()}
         kinds = columns["kind"]
-        units = kinds != GAP
-        gaps, damaged = self._rest(singles, columns, batch, units)
-        if gaps:
+        units = kinds != NO_UNIT
+        gaps, damaged, events = self._rest(singles, columns, batch, units)
+        if gaps or events:
             columns = {name: column[units] for name, column in columns.items()}
         self._many = [later for many in self._many if len((later := _after(many, upto)).start)]
         count = len(columns["start"])
@@ -173,12 +180,12 @@ class Pieces:
             gaps,
             list(talks),
             open_,
-            list(changed),
+            events,
         )
         self.extra = 0
         return chunk, count
 
-    def _columns(self, upto: int, singles: list[Heard | Gap], source: int) -> Columns:
+    def _columns(self, upto: int, singles: list[Heard | Gap | Happened], source: int) -> Columns:
         found: dict[str, list[NDArray[Any]]] = {name: [] for name in _TYPES}
         for many in self._many:
             now = slice(None) if many.trigger[-1] < upto else many.trigger < upto
@@ -203,12 +210,14 @@ class Pieces:
             sizes = np.array([len(one.data) if isinstance(one, Heard) else 0 for one in singles], np.int64)
             ends = np.cumsum(sizes)
             rows = [
-                (
+                _NOWHERE
+                if isinstance(one, Happened)
+                else (
                     one.number,
                     one.time,
                     one.way.link.number,
                     one.way.forward,
-                    int(one.kind) if isinstance(one, Heard) else GAP,
+                    int(one.kind) if isinstance(one, Heard) else NO_UNIT,
                     one.way.link.tcp,
                 )
                 for one in singles
@@ -231,23 +240,28 @@ class Pieces:
         return {name: _one(columns, _TYPES[name]) for name, columns in found.items()}
 
     def _rest(
-        self, singles: list[Heard | Gap], columns: Columns, batch: int, units: NDArray[np.bool_]
-    ) -> tuple[list[GapRow], list[Damaged]]:
-        """Finds the places of gaps, and of units that are damaged, among the units."""
+        self, singles: list[Heard | Gap | Happened], columns: Columns, batch: int, units: NDArray[np.bool_]
+    ) -> tuple[list[GapRow], list[Damaged], list[EventRow]]:
+        """Finds the places of gaps, of units that are damaged, and of events among the units."""
         gaps: list[GapRow] = []
         damaged: list[Damaged] = []
+        events: list[EventRow] = []
         if all(isinstance(one, Heard) and one.damage is None for one in singles):
-            return gaps, damaged
+            return gaps, damaged, events
         last = len(self._sources) + 1
         places = np.flatnonzero(columns["source"] == last)
         before = np.cumsum(units)
         for place, one in zip(places.tolist(), singles, strict=True):
             if isinstance(one, Gap):
                 gaps.append(GapRow(one, batch + int(before[place])))
+            elif isinstance(one, Happened):
+                events.append(EventRow(int(before[place]), one.offset, one.event))
             elif one.damage is not None:
                 damaged.append(Damaged(int(before[place]) - 1, one.damage))
-        return gaps, damaged
+        return gaps, damaged, events
 
+
+_NOWHERE = (0, 0, -1, False, NO_UNIT, False)
 
 _TYPES: dict[str, type[np.generic]] = {
     "trigger": np.int64,

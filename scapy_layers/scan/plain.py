@@ -46,6 +46,7 @@ class Plain:
         refused: How many times a strict decoder refuses it: itself, or what is inside.
         own: The same without the messages that a FRAME carries.
         stopped: Where it ends is not known, so nothing can follow it.
+        at: Where a message begins in its batch.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Plain:
     refused: int = 0
     own: int = 0
     stopped: bool = False
+    at: int = 0
 
     def extension(self, name: str, number: int | None = None, enc: Enc | None = None) -> Plain | None:
         """Returns an extension that the message defines; of several equal ones the last counts.
@@ -109,15 +111,17 @@ class Language:
         """Yields the messages of a batch; bytes that are none come last, as a refused one without a kind."""
         reader = Reader(raw)
         while reader.left:
+            at = reader.at
             number = reader.peek() & 0x1F
             kind = Kind.NETWORK if (Kind.NETWORK, number) in self.shapes else Kind.TRANSPORT
             message = self.read(kind, number, reader)
             if message is None:
-                yield Plain("UNREAD", refused=1, own=1, stopped=True)
+                yield Plain("UNREAD", refused=1, own=1, stopped=True, at=at)
                 return
+            message.at = at
             yield message
             if message.stopped and reader.left:
-                yield Plain("UNREAD", stopped=True)
+                yield Plain("UNREAD", stopped=True, at=reader.at)
                 return
 
     def strict(self, raw: bytes) -> list[Plain]:

@@ -149,8 +149,7 @@ class Scanner:
 
     def _chunk(self, pieces: Pieces, upto: int) -> Chunk:
         over, self.watch.over = self.watch.over, []
-        changed, self.watch.changed = self.watch.changed, []
-        chunk, count = pieces.chunk(upto, self.batches, over, self.watch.talks, changed)
+        chunk, count = pieces.chunk(upto, self.batches, over, self.watch.talks)
         self.batches += count
         return chunk
 
@@ -274,7 +273,13 @@ class Scanner:
             self.gaps += 1
             self.skipped += unit.skipped
             pieces.add_one(index, unit)
-        for heard in self.watch.hear(unit):
+        watch = self.watch
+        told = watch.hear(unit)
+        if watch.happened:
+            for event in watch.happened:
+                pieces.add_one(index, event)
+            watch.happened = []
+        for heard in told:
             pieces.add_one(index, heard)
 
     # Many at once ---------------------------------------------------------------------------------

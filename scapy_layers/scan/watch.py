@@ -7,8 +7,7 @@ messages that cannot matter any more. Nothing here raises for what the bytes are
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from scapy_layers.codes import (
     SCOUTING_PORT,
     Kind,
     NetworkId,
+    Priority,
     Resolution,
     ScoutingId,
     TransportId,
@@ -28,7 +28,21 @@ from scapy_layers.codes import (
 from scapy_layers.derive.columns.units import UnitKind
 from scapy_layers.errors import WireError
 from scapy_layers.framing import Framing, closes
+from scapy_layers.lanes import MASKS
 from scapy_layers.links import DIALING_NS, Batch, Datagram, Endpoint, Gap, Link, Unit, Way
+from scapy_layers.remarks import Lane
+from scapy_layers.scan.events import (
+    BEFORE,
+    BEHIND,
+    Agreed,
+    Doubts,
+    Event,
+    Happened,
+    Introduced,
+    Joins,
+    Leaves,
+    Starts,
+)
 from scapy_layers.scan.plain import Language, Plain
 
 LINKS = 4096
@@ -47,10 +61,9 @@ _VERSION = bytes([PROTOCOL_VERSION])
 _NUMBERED = frozenset({"FRAME", "FRAGMENT"})
 _TELLING = frozenset({"PUSH", "REQUEST", "RESPONSE"})
 _IN_PROGRESS = frozenset({TransportId.FRAME, NetworkId.PUSH, NetworkId.REQUEST, NetworkId.RESPONSE})
-_SETTLING = frozenset({"INIT", "OPEN", "JOIN"})
 
-HANDSHAKE = 3
-"""So many messages come before the last one of a handshake: until then nothing else can be understood otherwise."""
+HANDSHAKE = 4
+"""A link on which more was said when its handshake is complete has said something that was taken for another session's."""
 
 _STAMP = 20
 """Bits of a moment behind the number of its packet."""
@@ -80,6 +93,7 @@ class Heard(NamedTuple):
 class Session:
     """What two nodes, or a sender and its group, have agreed on; None is what was not captured."""
 
+    number: int
     zids: list[str | None] = field(default_factory=lambda: [None, None])
     whatami: list[int | None] = field(default_factory=lambda: [None, None])
     multicast: bool = False
@@ -121,6 +135,7 @@ class Session:
         self.batch_size = _number(message, "batch_size", DEFAULT_JOIN_BATCH)
         self.patch = _patch(message)
         self.lowlatency = self.multilink = False
+        self.qos = message.extension("QoS") is not None
 
 
 def zid_text(raw: bytes) -> str:
@@ -245,27 +260,13 @@ class _Scouted:
     told: bool
 
 
-class Changed(NamedTuple):
-    """What was known of a link until a packet.
-
-    Attributes:
-        packet: Its number.
-        talk: The link as it was before.
-        anew: Another session begins with it, on UDP.
-    """
-
-    packet: int
-    talk: Talk
-    anew: bool
-
-
 class Watch:
     """Says which units of a capture are Zenoh, and sets the framing of their links.
 
     Attributes:
         language: Reads messages.
         talks: The links that are Zenoh, by number.
-        changed: What was known of links until it changed in mid session.
+        happened: What has changed since somebody asked; the owner takes it away.
         over: Those that are no longer remembered; the owner takes them away.
         now: The moment: it grows from unit to unit.
         harmless: The next datagram is known to be one that a strict decoder takes, and that begins or ends nothing.
@@ -277,13 +278,16 @@ class Watch:
     def __init__(self, language: Language) -> None:
         self.language = language
         self.talks: dict[int, Talk] = {}
-        self.changed: list[Changed] = []
+        self.happened: list[Happened] = []
         self.over: list[Talk] = []
         self.now = 0
         self.harmless = False
         self.begun = 0
         self.foreign = 0
         self.strange = [0, 0]
+        self._place = BEFORE
+        self._sessions = 0
+        self._midway: set[int] = set()
         self._strangers: OrderedDict[int, int] = OrderedDict()
         self._scouts: OrderedDict[Endpoint, _Scouted] = OrderedDict()
         self._scouting_links: dict[int, Talk] = {}
@@ -387,7 +391,10 @@ class Watch:
 
     def _begin(self, link: Link, sure: bool) -> Talk:
         self.begun += 1
-        talk = self.talks[link.number] = Talk(link, _session(link), sure, used=self.now)
+        talk = self.talks[link.number] = Talk(link, self._session(link), sure, used=self.now)
+        if not sure and not talk.session.multicast:
+            self._midway.add(link.number)
+        self._tell(Joins(link.number, talk.session.number))
         if scouting := self._scouting_links.pop(link.number, None):
             talk.first, talk.last, talk.batches, talk.bytes = (
                 scouting.first,
@@ -402,7 +409,9 @@ class Watch:
     def _drop(self, talk: Talk) -> None:
         if self.talks.get(talk.link.number) is talk:
             del self.talks[talk.link.number]
+            self._midway.discard(talk.link.number)
             self._leave(talk)
+            self._tell(Leaves(talk.link.number))
             self.over.append(talk)
 
     def _leave(self, talk: Talk) -> None:
@@ -415,6 +424,22 @@ class Watch:
             del self._pairs[ends]
         if not session.links and self._openings.get(session.opening) is session:
             del self._openings[session.opening]
+
+    def _session(self, link: Link) -> Session:
+        self._sessions += 1
+        return Session(self._sessions, multicast=not link.tcp and is_group(link.second))
+
+    def _make_sure(self, talk: Talk) -> None:
+        talk.sure = True
+        self._midway.discard(talk.link.number)
+
+    # What changes ------------------------------------------------------------------------------
+
+    def _tell(self, event: Event) -> None:
+        self.happened.append(Happened(event, self._place))
+
+    def _doubt(self, talk: Talk, index: int) -> None:
+        self._tell(Doubts(talk.session.number, index ^ talk.flipped))
 
     # Scouting -----------------------------------------------------------------------------------
 
@@ -451,7 +476,7 @@ class Watch:
     def _told(self, unit: Datagram) -> Heard:
         """Returns what a datagram of scouting is, and takes note of its link."""
         way, number, time, data = unit
-        talk = self._scouting_links.pop(way.link.number, None) or Talk(way.link, _session(way.link), True)
+        talk = self._scouting_links.pop(way.link.number, None) or Talk(way.link, Session(0), True)
         talk.count(way.forward, number, time, 1, len(data))
         self._scouting_links[way.link.number] = talk
         if len(self._scouting_links) > LINKS:
@@ -462,6 +487,7 @@ class Watch:
 
     def _gap(self, talk: Talk, way: Way) -> None:
         index = int(not way.forward)
+        self._doubt(talk, index)
         talk.missed[index] = True
         if talk.session.fsn is not None and talk.opened[1 - index]:
             talk.settled[index] = True
@@ -476,10 +502,12 @@ class Watch:
         known = self.harmless and raw is packed and talk.session.lowlatency is not None
         if damage is None and not known and not talk.settled_for_good:
             for message in self.language.messages(raw):
+                self._place = message.at
                 self._renew_if_new(talk, index, message, raw)
                 talk.said += 1
                 self._take(talk, index, message)
                 refused = refused or message.refused > 0
+            self._place = BEHIND
         else:
             talk.said += 1
             talk.greeting = False
@@ -487,6 +515,7 @@ class Watch:
         if talk.misses >= MISSES and not talk.sure:
             self._drop(talk)
             self._give_up(talk.link)
+        self._place = BEFORE
         return Heard(way, number, time, raw, UnitKind.BATCH, damage)
 
     def _unpacked(self, talk: Talk, index: int, raw: bytes) -> tuple[bytes, WireError | None]:
@@ -515,7 +544,7 @@ class Watch:
         if message.name not in {"INIT", "JOIN"}:
             talk.greeting = False
             return
-        if not talk.said:
+        if not talk.said or message.own:
             return
         if message.fields.get("version", PROTOCOL_VERSION) != PROTOCOL_VERSION or not self.is_batch(raw):
             return
@@ -526,8 +555,9 @@ class Watch:
         other = message.name == "JOIN" and talk.session.zids[0] not in {None, zid_text(message.fields["zid"])}
         if (again or (other and talk.session.multicast)) and self.talks.get(talk.link.number) is talk:
             self._leave(talk)
-            self._change(talk, anew=True)
-            talk.session = _session(talk.link)
+            talk.session = self._session(talk.link)
+            self._tell(Leaves(talk.link.number))
+            self._tell(Joins(talk.link.number, talk.session.number))
             talk.inits, talk.starts = [None, None], [None, None]
             talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
             talk.missed = [False, False]
@@ -541,8 +571,6 @@ class Watch:
         ignored = self._misplaced(talk, message)
         if message.own or ignored:
             return
-        if message.name in _SETTLING and talk.said > HANDSHAKE:
-            self._change(talk)
         match message.name:
             case "INIT":
                 self._init(talk, index, message)
@@ -554,16 +582,10 @@ class Watch:
                     self._drop(talk)
                 elif all(talk.ended):
                     self._leave(talk)
+                    self._tell(Leaves(talk.link.number))
                     talk.closed = True
             case "JOIN":
                 self._join(talk, message)
-
-    def _change(self, talk: Talk, *, anew: bool = False) -> None:
-        """Keeps what is known of a link, which is to change."""
-        was = copy(talk)
-        was.session = copy(talk.session)
-        was.inits, was.opened, was.starts = [*talk.inits], [*talk.opened], [*talk.starts]
-        self.changed.append(Changed(self.now >> _STAMP, was, anew))
 
     def _misplaced(self, talk: Talk, message: Plain) -> bool:
         """Checks, or finds out, whether network messages travel in FRAMEs here."""
@@ -573,6 +595,7 @@ class Watch:
         session = talk.session
         if session.lowlatency is None:
             session.lowlatency = bare
+            self._tell(agreed(session))
             talk.switch()
         return session.lowlatency is not bare
 
@@ -582,6 +605,7 @@ class Watch:
         elif all(talk.opened):
             return
         talk.inits[index] = message
+        self._tell(Introduced(talk.link.number, index))
         talk.began = talk.last[1] if talk.began is None else talk.began
         session = talk.session
         session.introduce(index ^ talk.flipped, message)
@@ -593,8 +617,9 @@ class Watch:
         # Where one INIT was not captured: the acceptor names what both will do.
         syn = other if message.fields["A"] else message
         session.agree((ack if syn is None or syn.fields["A"] else syn, ack))
+        self._tell(agreed(session))
         if other is not None:
-            talk.sure = True
+            self._make_sure(talk)
         talk.switch()
 
     def _open(self, talk: Talk, index: int, message: Plain) -> None:
@@ -603,6 +628,9 @@ class Watch:
         if not message.fields["A"] and talk.opened[1 - index] and not talk.link.tcp:
             talk.link.disordered = talk.link.late = True  # it was answered before
         talk.starts[index] = message.fields["initial_sn"]
+        self._tell(Starts(talk.session.number, index ^ talk.flipped, message.fields["initial_sn"]))
+        if talk.session.multilink and self._midway:
+            self._doubt(talk, index)  # the link may join a session whose beginning was not captured
         talk.opened[index] = talk.settled[index] = True
         if message.fields["A"] and talk.missed[1 - index]:
             talk.settled[1 - index] = True  # what it answers is among what is missing
@@ -636,6 +664,7 @@ class Watch:
             and talk.began - known.opened <= DIALING_NS
         ):
             known.multilink = True
+            self._tell(agreed(known))
             self._merge(talk, known)
         else:
             session.opened, session.opening = talk.last[1], ends
@@ -646,6 +675,10 @@ class Watch:
         self._leave(talk)
         talk.session = known
         known.links += 1
+        self._tell(Joins(talk.link.number, known.number, talk.flipped))
+        if talk.said > HANDSHAKE:
+            self._doubt(talk, 0)
+            self._doubt(talk, 1)
 
     def _join(self, talk: Talk, message: Plain) -> None:
         session = talk.session
@@ -654,8 +687,10 @@ class Watch:
         if session.zids[0] is None:
             session.join(message)
             session.compression = talk.compressed
+            self._tell(agreed(session))
+            self._tell(Starts(session.number, 0, None, dict(_join_numbers(message))))
         else:
-            talk.sure = True
+            self._make_sure(talk)
 
 
 def unpack(raw: bytes) -> bytes:
@@ -692,8 +727,21 @@ def _is_late(talk: Talk, index: int, syn: Plain) -> bool:
     return not syn.fields["A"] and not begun and answer is not None and bool(answer.fields["A"])
 
 
-def _session(link: Link) -> Session:
-    return Session(multicast=not link.tcp and is_group(link.second))
+def agreed(session: Session) -> Agreed:
+    """Returns what is known of a session."""
+    mask = None if session.fsn is None else MASKS[session.fsn]
+    return Agreed(session.number, mask, session.patch, session.lowlatency, session.multilink)
+
+
+def _join_numbers(message: Plain) -> Iterator[tuple[Lane, int]]:
+    found = message.extension("QoS")
+    if found is None:
+        yield Lane(Priority.DATA, reliable=True), message.fields["next_sn_re"]
+        yield Lane(Priority.DATA, reliable=False), message.fields["next_sn_be"]
+        return
+    for priority, item in zip(Priority, found.fields["lanes"], strict=False):
+        yield Lane(priority, reliable=True), item["next_sn_re"]
+        yield Lane(priority, reliable=False), item["next_sn_be"]
 
 
 def _may_answer(unit: Datagram, scout: Datagram) -> bool:

@@ -978,7 +978,9 @@ local function hear(b, m)
   resolve()
   local effect = EFFECTS[m.name]
   if m.refused then
-    if first then
+    if first and within and within.name == "fragment" then
+      T.speaker.complete = false -- it may have been a declaration; the numbers of the fragments could be read
+    elseif first then
       -- What could not be read may have been anything: a declaration, a FRAME.
       doubt(T.speaker)
     end

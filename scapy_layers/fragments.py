@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scapy_layers.codes import Priority
-from scapy_layers.conversation.lanes import following, next_but_one
-from scapy_layers.conversation.limits import Limits
-from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
+from scapy_layers.lanes import following, next_but_one
+from scapy_layers.limits import Limits
+from scapy_layers.remarks import Lane, Remark, RemarkKind
 
 PIECE = 64
 """Bytes that a piece costs besides its data: an empty one is not free."""
@@ -132,6 +132,12 @@ class Fragments:
         for lane in LANES:
             if chain := self._chains.get(Place(session, side, lane)):
                 chain.missed = True
+
+    def unsettle(self, session: int) -> None:
+        """Takes note that not all of a session was looked at: where a message ended on its lanes is not known."""
+        for side in (0, 1):
+            for lane in LANES:
+                self._ends.pop(Place(session, side, lane), None)
 
     def drop(self, session: int, sides: Iterable[int] = (0, 1)) -> None:
         """Forgets the lanes of a session."""

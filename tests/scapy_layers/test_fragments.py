@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from scapy_layers.codes import Priority
-from scapy_layers.conversation.fragments import PIECE, Fragments, Piece, Place
-from scapy_layers.conversation.limits import Limits
-from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
+from scapy_layers.fragments import PIECE, Fragments, Piece, Place
+from scapy_layers.limits import Limits
+from scapy_layers.remarks import Lane, Remark, RemarkKind
 
 LANE = Lane(Priority.DATA, reliable=True)
 OTHER = Lane(Priority.REAL_TIME, reliable=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from scapy_layers.conversation.remarks import Lane, Remark, RemarkKind
+from scapy_layers.remarks import Lane, Remark, RemarkKind
 
 MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF)
 """Largest sequence number for the resolution codes 0 to 3: nodes use what 1, 2 and 4 VLE bytes hold."""

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scapy_layers.codes import Priority
-from scapy_layers.conversation.lanes import MASKS, WHOLE, Numbers, Part
-from scapy_layers.conversation.remarks import Lane, RemarkKind
+from scapy_layers.lanes import MASKS, WHOLE, Numbers, Part
+from scapy_layers.remarks import Lane, RemarkKind
 
 RELIABLE = Lane(Priority.DATA, reliable=True)
 BEST_EFFORT = Lane(Priority.DATA, reliable=False)
