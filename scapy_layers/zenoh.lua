@@ -4747,6 +4747,11 @@ local function is_compressed(raw)
   return inside ~= nil and Z.strict(inside, "batch")
 end
 
+-- Tells whether a datagram is a CLOSE and nothing else, with a header byte of compression or without.
+local function closes(raw)
+  return raw:find("^%z?[\3\35].$") ~= nil
+end
+
 -- Returns a batch without what compression puts in front, or nil and why that cannot be done, as `Z.lz4` does.
 function links.unpack(way, place, raw)
   local link = way.link
@@ -4758,6 +4763,9 @@ function links.unpack(way, place, raw)
     return raw
   end
   local now = links.at(link, place)
+  if link.talk and link.talk.over and not way.visited and not closes(raw) then
+    now = {} -- another session begins
+  end
   local packed
   if now.compression == nil or link.multicast then
     if not way.visited and now.compression == nil and not now.compressed and is_compressed(raw) then
@@ -4768,7 +4776,7 @@ function links.unpack(way, place, raw)
     -- On UDP nothing tells that OPEN was lost.
     local settled = now[SETTLED[way.index]] or (not link.tcp and is_compressed(raw))
     -- In low latency nothing has it but the CLOSE that `links.prefix` knows.
-    packed = now.compression and settled and (not now.lowlatency or (#raw == 3 and byte(raw, 2) % 32 == 3))
+    packed = now.compression and settled and (not now.lowlatency or closes(raw))
   end
   if not packed then
     return raw
@@ -7221,6 +7229,9 @@ local function renew_if_new(link, m, place)
   if (link.tcp and not link.blind) or talk.said == 0 or m.refused or m.version ~= VERSION then
     return false
   end
+  if (m.name ~= "init" and m.name ~= "join") or not Z.strict(T.b.raw, "batch") then
+    return false -- nor does damage begin one
+  end
   if m.name == "init" then
     -- One that has no answer yet is sent once more, or was captured twice.
     local repeated = talk.greeted == talk.said and (talk.asked[1] == m.zid or talk.asked[2] == m.zid)
@@ -7232,7 +7243,7 @@ local function renew_if_new(link, m, place)
     return m.A == 0 and not repeated and not late
   end
   local known = links.latest(link).zid1
-  return m.name == "join" and link.multicast and known and known ~= m.zid
+  return link.multicast and known and known ~= m.zid
 end
 
 local function show_ends(b, m, now)

@@ -12,7 +12,7 @@ from scapy_layers.extensions import Compression, First, LowLatency, Patch, QoSOf
 from scapy_layers.transport import Fragment, Init, Open
 
 HERE, THERE, GROUP = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]), bytes([224, 0, 0, 224])
-_SYN, _ACK, _PUSH = 0x02, 0x10, 0x18
+_FIN, _SYN, _ACK, _PUSH = 0x01, 0x02, 0x10, 0x18
 _TCP, _UDP = 6, 17
 
 LARGEST_SEGMENT = 40_000
@@ -71,8 +71,7 @@ class Connection:
 
     def open(self, *, low_latency: bool = False, compression: bool = False) -> Connection:
         """Connects and opens a session; batches travel from here on as agreed."""
-        self._segment(True, b"", _SYN)
-        self._segment(False, b"", _SYN | _ACK)
+        self.connect()
         offers = [QoSOffer(), Patch(patch=1)]
         if low_latency:
             # Nodes agree on no lanes then.
@@ -88,10 +87,21 @@ class Connection:
         self.compressed = compression
         return self
 
+    def connect(self) -> Connection:
+        """Makes the connection."""
+        self._segment(True, b"", _SYN)
+        self._segment(False, b"", _SYN | _ACK)
+        return self
+
+    def end(self) -> None:
+        """Ends the connection, from both sides."""
+        self._segment(True, b"", _FIN | _ACK)
+        self._segment(False, b"", _FIN | _ACK)
+
     def say(self, batch: bytes, *, forward: bool = True) -> int:
         """Sends a batch and returns the number of the packet in which it ends."""
         if self.compressed and batch:
-            batch = _stored_or_packed(batch)
+            batch = stored_or_packed(batch)
         return self.send(len(batch).to_bytes(self.prefix, "little") + batch, forward=forward)
 
     def send(self, stream: bytes, *, forward: bool = True) -> int:
@@ -122,10 +132,10 @@ class Connection:
             ">HHIIBBHHH", *ports, self._next[forward] & 0xFFFFFFFF, acknowledged, 5 << 4, flags, 65_535, 0, 0
         )
         self.packets.ip(_TCP, *ends, head + data)
-        self._next[forward] += len(data) + bool(flags & _SYN)
+        self._next[forward] += len(data) + bool(flags & (_SYN | _FIN))
 
 
-def _stored_or_packed(batch: bytes) -> bytes:
+def stored_or_packed(batch: bytes) -> bytes:
     """Puts the byte of compression in front; every other size is an LZ4 block of literals only."""
     if len(batch) % 2:
         return b"\0" + batch

@@ -269,7 +269,8 @@ def _unpacked(talk: Talk, index: int, raw: bytes) -> tuple[bytes, WireError | No
     else:
         # On UDP nothing tells that OPEN was lost.
         settled = talk.settled[index] or (not talk.link.tcp and identify.is_compressed(raw))
-        packed = session.compression and settled and not session.lowlatency
+        # In low latency nothing has it but the CLOSE with which real nodes tear a link down.
+        packed = session.compression and settled and (not session.lowlatency or closes(raw))
     if not packed:
         return raw, None
     try:

@@ -529,7 +529,7 @@ class Watch:
             packed = talk.compressed
         else:
             settled = talk.settled[index] or (not talk.link.tcp and self._is_compressed(raw))
-            packed = session.compression and settled and not session.lowlatency
+            packed = session.compression and settled and (not session.lowlatency or closes(raw))
         if not packed:
             return raw, None
         try:

@@ -7,11 +7,13 @@ when readers differ.
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from fuzz.readers.compare import BY_DESIGN, Difference, differences
 from fuzz.readers.together import Order, Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
 from scapy_layers.tshark import is_there
-from tests.agreement import damage
+from tests.agreement import damage, sequences
 from tests.agreement.generate import units
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
@@ -44,6 +46,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="compare N damaged variants of the captures, or of those in pcaps/",
     )
     parser.add_argument(
+        "--sequences", type=int, metavar="N", help="compare N captures of messages in an order that is drawn"
+    )
+    parser.add_argument(
+        "--any-order",
+        action="store_true",
+        help="sequences need not begin as sessions do; tshark, which believes its ports, is not asked",
+    )
+    parser.add_argument(
         "--unit", type=_unit, metavar="KIND:HEX", help="read one unit: batch:8409, scouting:0109"
     )
     parser.add_argument(
@@ -65,7 +75,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("tshark is not there: only the others are compared", file=sys.stderr)
     read: Iterable[Read]
     carrier = {"low_latency": arguments.low_latency, "compression": arguments.compression}
-    if arguments.damage:
+    if arguments.sequences:
+        read = _sequences(arguments.sequences, arguments.seed, orderly=not arguments.any_order)
+    elif arguments.damage:
         read = _damaged(arguments.captures or PCAPS, arguments.damage, arguments.seed)
     elif arguments.captures:
         # They may begin late, or lack segments.
@@ -78,19 +90,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _damaged(paths: Sequence[Path], count: int, seed: int) -> Iterator[Read]:
-    """Yields readings of damaged captures; those that are read differently stay in a folder, which is named."""
-    folder = Path(tempfile.mkdtemp(prefix="agreement-"))
+    """Yields readings of damaged captures."""
     for made in damage.variants(paths, count, seed):
-        path = folder / made.name
-        path.write_bytes(made.data)
-        read = read_capture(path, options=made.options, order=made.order)
-        if next(differences(read.units, read.readings), None) is None:
-            path.unlink()
-        else:
-            print(f"kept: {path}")
-        yield read
-    if not any(folder.iterdir()):
-        folder.rmdir()
+        yield _kept(made.name, made.data, partial(read_capture, options=made.options, order=made.order))
+
+
+def _sequences(count: int, seed: int, *, orderly: bool) -> Iterator[Read]:
+    """Yields readings of sequences."""
+    for name, data in sequences.captures(count, seed, orderly=orderly):
+        yield _kept(name, data, partial(read_capture, tshark=orderly))
+
+
+def _kept(name: str, data: bytes, reader: Callable[[Path], Read]) -> Read:
+    """Returns the reading of a capture; one that is read differently stays in a folder, which is named."""
+    folder = Path(tempfile.mkdtemp(prefix="agreement-"))
+    path = folder / name
+    path.write_bytes(data)
+    read = reader(path)
+    if next(differences(read.units, read.readings), None) is None:
+        shutil.rmtree(folder)
+    else:
+        print(f"kept: {path}")
+    return read
 
 
 def _report(read: Iterable[Read], *, only_first: bool) -> int:

@@ -885,6 +885,9 @@ local function renew_if_new(link, m, place)
   if (link.tcp and not link.blind) or talk.said == 0 or m.refused or m.version ~= VERSION then
     return false
   end
+  if (m.name ~= "init" and m.name ~= "join") or not Z.strict(T.b.raw, "batch") then
+    return false -- nor does damage begin one
+  end
   if m.name == "init" then
     -- One that has no answer yet is sent once more, or was captured twice.
     local repeated = talk.greeted == talk.said and (talk.asked[1] == m.zid or talk.asked[2] == m.zid)
@@ -896,7 +899,7 @@ local function renew_if_new(link, m, place)
     return m.A == 0 and not repeated and not late
   end
   local known = links.latest(link).zid1
-  return m.name == "join" and link.multicast and known and known ~= m.zid
+  return link.multicast and known and known ~= m.zid
 end
 
 local function show_ends(b, m, now)

@@ -441,6 +441,11 @@ local function is_compressed(raw)
   return inside ~= nil and Z.strict(inside, "batch")
 end
 
+-- Tells whether a datagram is a CLOSE and nothing else, with a header byte of compression or without.
+local function closes(raw)
+  return raw:find("^%z?[\3\35].$") ~= nil
+end
+
 -- Returns a batch without what compression puts in front, or nil and why that cannot be done, as `Z.lz4` does.
 function links.unpack(way, place, raw)
   local link = way.link
@@ -452,6 +457,9 @@ function links.unpack(way, place, raw)
     return raw
   end
   local now = links.at(link, place)
+  if link.talk and link.talk.over and not way.visited and not closes(raw) then
+    now = {} -- another session begins
+  end
   local packed
   if now.compression == nil or link.multicast then
     if not way.visited and now.compression == nil and not now.compressed and is_compressed(raw) then
@@ -462,7 +470,7 @@ function links.unpack(way, place, raw)
     -- On UDP nothing tells that OPEN was lost.
     local settled = now[SETTLED[way.index]] or (not link.tcp and is_compressed(raw))
     -- In low latency nothing has it but the CLOSE that `links.prefix` knows.
-    packed = now.compression and settled and (not now.lowlatency or (#raw == 3 and byte(raw, 2) % 32 == 3))
+    packed = now.compression and settled and (not now.lowlatency or closes(raw))
   end
   if not packed then
     return raw
