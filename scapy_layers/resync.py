@@ -143,6 +143,7 @@ class _Chain:
     telling: bool = False  # more than FRAGMENTs, or such that count up
     seen: Looks | None = None  # of the batch at ``next``, as soon as its head is there
     counted: bool = False  # that is evidence already
+    proved: int = 0  # where the batches end that are enough evidence; 0 as long as they are not
 
     def meet(self, seen: Looks, size: int) -> None:
         """Takes note of the head of a batch: a number that counts on tells something before the batch is complete."""
@@ -243,7 +244,8 @@ class Seeker:
     ) -> int | None:
         """Returns where the first batch of a chain ends that is not plausible, or may not be asked about any more."""
         at = chain.at
-        while at < chain.next:
+        # What comes behind them may be refused for its own sake.
+        while at < (chain.proved or chain.next):
             place = style.place(data, at)
             assert place is not None, "the chain was followed to here"
             start, at, mask = place
@@ -323,6 +325,8 @@ class Seeker:
             # How many places of this kind there are that the length could have led to by chance.
             targets = len(self.boundaries) if _among(self.boundaries, end) else len(data)
             chain.complete(end, max(style.length_bits - targets.bit_length(), 0))
+            if not chain.proved and self._is_enough(chain):
+                chain.proved = end
             self._passed.add(end)
         # More than plenty proves nothing more: of several such places the first is taken.
         chain.bits = min(chain.bits, PLENTY)

@@ -5379,6 +5379,7 @@ local function follow(search, chain, raw)
     -- How many places of this kind there are that the length could have led to by chance.
     local targets = search.boundaries[behind] and search.packets or there
     complete(chain, behind, math.max(search.length_bits - bit_length(targets), 0))
+    if not chain.proved and is_enough(search, chain) then chain.proved = behind end
     search.passed[behind] = true
   end
   if chain.bits > PLENTY then chain.bits = PLENTY end
@@ -5405,7 +5406,7 @@ local is_batch = seek.is_batch
 -- Returns where the first batch of a chain ends that is not plausible, or may not be asked about any more.
 local function refused(search, chain, raw)
   local at, place = chain.at, looks.place[search.framing]
-  while at < chain.next do
+  while at < (chain.proved or chain.next) do -- what comes behind may be refused for its own sake
     local start, behind, mask = place(raw, at)
     at = behind
     local batch = sub(raw, start + 1, behind)

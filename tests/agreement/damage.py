@@ -16,6 +16,7 @@ from typing import NamedTuple
 from fuzz.readers.together import Order
 from scapy_layers.capture import runs
 from scapy_layers.codes import DEFAULT_PORT
+from scapy_layers.ip import LinkType
 
 _TCP, _UDP = 6, 17
 _IPV4, _IPV6 = b"\x08\x00", b"\x86\xdd"
@@ -73,12 +74,23 @@ def packets(path: Path) -> list[Packet]:
 
     On other ports the dissector for Wireshark believes a session in progress by its PUSH, REQUEST or RESPONSE only.
     """
-    found = [packet(run.buffer[start:end]) for run in runs(path) for *_, start, end, _ in run.records]
+    found = [
+        packet(_framed(link, run.buffer[start:end]))
+        for run in runs(path)
+        for _, link, start, end, _ in run.records
+    ]
     accepting = {
         one.ports[0] for one in found if one.protocol == _TCP and one.flags & (_SYN | _ACK) == _SYN | _ACK
     }
     accepting |= {one.ports[1] for one in found if one.protocol == _UDP and _is_init(one)}
     return [_moved(one, accepting) for one in found]
+
+
+def _framed(link: int, raw: bytes) -> bytes:
+    """Returns a packet as Ethernet carries it."""
+    if link != LinkType.RAW:
+        return raw
+    return bytes(12) + (_IPV6 if raw[0] >> 4 == 6 else _IPV4) + raw
 
 
 def _is_init(one: Packet) -> bool:

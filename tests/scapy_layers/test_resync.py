@@ -142,6 +142,19 @@ def test_open_begins_with_a_packet(front: int) -> None:
     assert found.at == (front and front + len(prefixed(OPEN_ACK)))
 
 
+@pytest.mark.parametrize("packets", [1, 2])
+def test_batches_are_found_in_front_of_one_that_is_refused_however_they_come(
+    lua: Runtime, packets: int
+) -> None:
+    good, bad = prefixed(put(500)), prefixed(put(501)[:-1])
+    data = good + bad
+    ends = [len(data)] if packets == 1 else [len(good), len(data)]
+    found = by_layers(data, ends, Framing.SHORT, KNOWN)[-1]
+    assert found is not None
+    assert found.at == 0
+    assert by_lua(lua, data, ends, 2, "KNOWN")[-1] == found
+
+
 def heads() -> Iterator[bytes]:
     chance = random.Random(4)
     for _ in range(4_000):
