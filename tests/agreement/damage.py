@@ -96,7 +96,12 @@ def _framed(link: int, raw: bytes) -> bytes:
 def _is_init(one: Packet) -> bool:
     """Tells an INIT_SYN in a datagram: header and version."""
     head = one.raw[one.payload : one.payload + 2]
-    return len(head) == 2 and head[0] & 0x3F == 1 and head[1] == 9
+    return len(head) == 2 and head[0] & 0x3F == 1 and head[1] == 9 and not _is_group(one)
+
+
+def _is_group(one: Packet) -> bool:
+    """Tells whether it goes to a group, where what looks like INIT is a SCOUT."""
+    return one.raw[30] >> 4 == 14 if one.raw[12:14] == _IPV4 else one.raw[38] == 0xFF
 
 
 def _moved(one: Packet, accepting: set[bytes]) -> Packet:
