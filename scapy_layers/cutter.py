@@ -37,6 +37,9 @@ compression was agreed too, with its header byte, which nothing else has in low 
 _INIT_SEEN = 6
 """Bytes of the shortest INIT with its length; they tell it from all else."""
 
+_LONGEST_INIT = 4096
+"""Bytes of one: what says that it is longer may be the frame of a WebSocket."""
+
 _TLS = re.compile(rb"\x16\x03[\0-\x04]..[\x01\x02]\0", re.DOTALL)
 """A handshake record with a hello: its bytes could pass for an INIT of some hundred bytes."""
 
@@ -66,8 +69,13 @@ class _Loss(NamedTuple):
     why: str
 
 
-def _first(data: bytearray) -> tuple[Framing, int]:
-    """Tells what a direction is from its first bytes, and how many of them belong to no batch."""
+def _first(data: bytearray, *, expected: bool) -> tuple[Framing, int]:
+    """Tells what a direction is from its first bytes, and how many of them belong to no batch.
+
+    Args:
+        data: All there is so far.
+        expected: One of the ports is that of Zenoh: there the zid of an INIT may be longer than the INIT.
+    """
     answer, header = websocket.upgrade(data)
     if answer is Answer.YES:
         return Framing.WEBSOCKET, header
@@ -76,17 +84,18 @@ def _first(data: bytearray) -> tuple[Framing, int]:
     if len(data) < _INIT_SEEN:
         may_be = len(data) < 3 or data[2] & 0x1F == TransportId.INIT
         return (Framing.UNDECIDED if may_be else Framing.FOREIGN), 0
-    init = _is_init(data[2:_INIT_SEEN], data[0] | data[1] << 8)
+    size = data[0] | data[1] << 8
+    init = _is_init(data[2:_INIT_SEEN], size, damaged=expected and size <= max(_LONGEST_INIT, len(data) - 2))
     return (Framing.SHORT if init and not _TLS.match(data) else Framing.FOREIGN), 0
 
 
-def _is_init(head: bytes | bytearray, size: int) -> bool:
-    """Tells from its first bytes whether a batch of a size is an INIT."""
+def _is_init(head: bytes | bytearray, size: int, *, damaged: bool = False) -> bool:
+    """Tells from its first bytes whether a batch of a size is an INIT, or one whose end is missing."""
     return (
         len(head) >= _INIT_SEEN - 2
         and head[0] & 0x1F == TransportId.INIT
         and head[1] == PROTOCOL_VERSION
-        and size >= 4 + (head[2] >> 4)
+        and size >= _INIT_SEEN - 2 + (0 if damaged else head[2] >> 4)
     )
 
 
@@ -98,6 +107,7 @@ class Cutter:
     """
 
     __slots__ = (
+        "_answers",
         "_consumed",
         "_gap",
         "_limits",
@@ -122,6 +132,7 @@ class Cutter:
         self._marks: deque[_Mark] = deque()
         self._consumed = 0  # bytes cut off in front of the buffer since there are marks
         self._seekers: list[Seeker] = []  # while it is not known where a batch begins
+        self._answers = False  # the other end had begun before the search
         self._opens = False  # the buffer begins with a packet, which is the first that is searched
         self._sought = Framing.UNDECIDED, Framing.UNDECIDED  # framings of both ways, when the search began
         self._gap: _Loss | None = None  # told when it is known again
@@ -170,6 +181,7 @@ class Cutter:
             self._gap, skipped = None, 0
         if self._way.framing is not Framing.FOREIGN:
             self._opens = True
+            self._answers = self._way.framing is Framing.UNDECIDED and self._is_asked()
             self._seek(_Loss(event.number, event.time, event.missing, skipped, event.why))
 
     def leave(self, why: str, number: int, time: int) -> Iterator[Batch | Gap]:
@@ -340,14 +352,14 @@ class Cutter:
     def _decide(self) -> bool:
         """Looks at the first bytes of a direction; False when there are too few to tell."""
         way, opposite = self._way, self._way.opposite
-        framing, header = _first(self.buffer)
+        framing, header = _first(self.buffer, expected=self._is_expected())
         if framing is Framing.FOREIGN and self._is_answer():
             framing = Framing.SHORT
         if framing is Framing.FOREIGN and self._is_damaged():
             self._opens = True
             self._seek(_Loss(self._number, self._time, 0, 0, NOT_BY_INIT))
             return True
-        if framing is Framing.FOREIGN and opposite.framing in (Framing.SHORT, Framing.EITHER):
+        if framing is Framing.FOREIGN and self._is_asked():
             # Who is asked to INIT may CLOSE instead.
             cut = self._next(Framing.SHORT)
             if cut is None:
@@ -365,10 +377,14 @@ class Cutter:
     def _is_answer(self) -> bool:
         """Tells whether who was asked to INIT says something else in a packet, or with a fault: most often CLOSE."""
         place = short(self.buffer, 0)
-        if place is None or self._way.opposite.framing not in (Framing.SHORT, Framing.EITHER):
+        if place is None or not self._is_asked():
             return False
         whole = place.start < place.end == len(self.buffer)
         return whole and self._way.plausible(bytes(self.buffer[place.start :]))
+
+    def _is_asked(self) -> bool:
+        """Tells whether the other end has begun a session."""
+        return self._way.opposite.framing in (Framing.SHORT, Framing.EITHER)
 
     def _is_damaged(self) -> bool:
         """Tells whether what begins a session is damaged, or left out."""
@@ -429,6 +445,8 @@ class Cutter:
         place = self._first_batch()
         batch = bytes(self.buffer[place.start : place.end]) if place else b""
         begins = opens(batch) and self._way.plausible(batch)
+        if self._answers and len(self._marks) == 1:
+            begins |= self._is_answer()
         if self._opens and self._gap is not None and self._gap.why is NOT_BY_INIT:
             begins |= self._is_telling(self._marks[0].end - self._consumed)
         return Found(0, PLENTY) if begins else None

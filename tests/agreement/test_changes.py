@@ -1,4 +1,4 @@
-"""What is agreed changes within one piece of a capture: fragments are put together by what was agreed when they came."""
+"""How sessions begin and change: fragments are put together by what was agreed when they came, damage is told as such."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.readers.carry import HERE, THERE, Packets
+from fuzz.readers.carry import HERE, THERE, Connection, Packets
 from fuzz.readers.compare import differences
 from fuzz.readers.together import read_capture
 from scapy_layers import tables
 from scapy_layers.codes import DEFAULT_PORT
 from scapy_layers.data import Put
-from scapy_layers.extensions import First, LowLatency, Patch
+from scapy_layers.extensions import Compression, First, LowLatency, Patch
 from scapy_layers.message import Message
 from scapy_layers.network import Push
 from scapy_layers.transport import Close, Fragment, Frame, Init, Open
@@ -94,3 +94,48 @@ def test_fragments_count_by_what_was_agreed_when_they_came(
     assert list(differences(read.units, read.readings)) == []
     found = [row for made in tables.read(path) if "push" in made for row in made["push"].to_pylist()]
     assert [row["pieces"] for row in found if row["key_suffix"] == "a/b"] == pieces
+
+
+def told(path: Path, packets: Packets) -> list[str]:
+    """Returns what the layers find in a capture that is read alike."""
+    path.write_bytes(packets.file())
+    read = read_capture(path)
+    assert list(differences(read.units, read.readings)) == []
+    return [unit.data.hex() for unit in read.units]
+
+
+CUT_INIT = bytes(Init(zid=OLD))[:9]
+
+
+def test_init_that_is_shorter_than_its_zid_is_told_on_the_port_of_zenoh(tmp_path: Path) -> None:
+    packets = Packets()
+    connection = Connection(packets, 40_001).connect()
+    connection.say(CUT_INIT)
+    connection.say(b"\x03\x02", forward=False)
+    assert told(tmp_path / "capture.pcap", packets) == [CUT_INIT.hex(), "0302"]
+
+
+def test_first_packet_behind_what_is_missing_is_told_when_the_other_end_has_begun(tmp_path: Path) -> None:
+    packets = Packets()
+    connection = Connection(packets, 40_001).connect()
+    connection.say(bytes(Init(zid=OLD)))
+    del packets.frames[-1]
+    connection.say(bytes(Init(A=1, zid=NEW, cookie=b"c")), forward=False)
+    # No chain of batches is needed, nor that its extension is known: FRAGMENT with the extension 0x0e.
+    odd = bytes.fromhex("e6010e00")
+    connection.say(odd)
+    assert odd.hex() in told(tmp_path / "capture.pcap", packets)
+
+
+@pytest.mark.parametrize("extensions", [[Compression()], [LowLatency(), Compression()]])
+def test_close_with_the_byte_of_compression_is_one(tmp_path: Path, extensions: list[Message]) -> None:
+    packets = Packets()
+    raws = [(forward, bytes(message)) for forward, message in handshake(OLD, *extensions)]
+    for forward, raw in [*raws, (True, b"\0\x03\0"), (False, b"\0\x23\0"), *raws]:
+        ends, ports = (
+            ((HERE, THERE), (50_000, DEFAULT_PORT)) if forward else ((THERE, HERE), (DEFAULT_PORT, 50_000))
+        )
+        packets.udp(raw, ports, ends)
+    found = told(tmp_path / "capture.pcap", packets)
+    assert found[4:6] == ["0300", "2300"]
+    assert found[6:] == [raw.hex() for _, raw in raws]
