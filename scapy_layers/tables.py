@@ -425,14 +425,15 @@ class _Reader:
         looked_at = self._sessions.linked(there, [row.event for row in chunk.events]) if there else there
         if looked_at:
             parts += self._frames(chunk, units, np.flatnonzero(np.isin(chunk.connection, list(looked_at))))
-        unread = {place[0] for place, _ in _unreadable(chunk, decoded.errors)}
-        steps: list[_Step] = [*_events(chunk), *_unreadable(chunk, decoded.errors)]
-        steps += (one for one in parts if one[1].unit not in unread)
+        unreadable = [*_unreadable(chunk, decoded.errors)]
+        unread = {place[0] for place, _ in unreadable}
+        changes: list[_Change] = [*_events(chunk), *unreadable]
+        steps: list[_Step] = [*changes, *(one for one in parts if one[1].unit not in unread)]
         for unit in unread:
             if chunk.connection[unit] in looked_at:
                 steps += self._tolerantly(chunk, units, unit)
         wholes = self._follow(sorted(steps, key=_place))
-        self._pass_over(chunk, units, looked_at, decoded.errors)
+        self._pass_over(chunk, units, looked_at, changes)
         if not wholes:
             return
         sizes = np.array([len(whole.data) for whole in wholes], np.int64)
@@ -460,7 +461,7 @@ class _Reader:
             if message.refused:
                 yield (unit, message.at + 1), _Unreadable(connection, forward)
 
-    def _pass_over(self, chunk: Chunk, units: Units, looked_at: set[int], errors: pa.RecordBatch) -> None:
+    def _pass_over(self, chunk: Chunk, units: Units, looked_at: set[int], changes: list[_Change]) -> None:
         """Takes note that not all FRAMEs of other connections were looked at, but of the last one each way."""
         there = np.flatnonzero(np.bincount(chunk.connection)).tolist()
         self._sessions.pass_over(set(there) - looked_at)
@@ -468,7 +469,7 @@ class _Reader:
         if not len(last):
             return
         changed: dict[int, _Place] = {}
-        for place, what in (*_events(chunk), *_unreadable(chunk, errors)):
+        for place, what in changes:
             about = {what.connection} if isinstance(what, _Unreadable) else self._sessions.about(what)
             changed.update((link, max(place, changed.get(link, place))) for link in about)
         for place, part in self._frames(chunk, units, last):

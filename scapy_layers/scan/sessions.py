@@ -88,7 +88,7 @@ class _Side:
     """One end: its numbers, and whether it said where they begin and all of it was heard since then."""
 
     numbers: Numbers = field(default_factory=Numbers)
-    whole: bool = False
+    complete: bool = False
 
 
 @dataclass(slots=True)
@@ -183,11 +183,11 @@ class Sessions:
             case Starts():
                 speaker = session.sides[event.side]
                 speaker.numbers.start(event.sn, event.lanes)
-                speaker.whole = True
+                speaker.complete = True
             case Doubts():
                 speaker = session.sides[event.side]
                 speaker.numbers.doubt()
-                speaker.whole = False
+                speaker.complete = False
 
     def _leave(self, number: int, session: _Session) -> None:
         session.links.discard(number)
@@ -221,7 +221,7 @@ class Sessions:
         )
         if not side.numbers.take(lane, part.sn, holds, reorder=reorder, lossy=not part.tcp).fresh:
             return None
-        opens = side.numbers.is_first(lane, part.sn) or (session.passed and side.whole)
+        opens = side.numbers.is_first(lane, part.sn) or (session.passed and side.complete)
         whole, _ = self._fragments.take(
             place,
             Piece(part.unit, part.sn, part.data, part.more, part.first, part.drop),
