@@ -194,7 +194,8 @@ def _number(turn: Turn, part: Part) -> Place | None:
     taken = turn.speaker.numbers.take(lane, fields["sn"], part, reorder=reorder, lossy=lossy)
     _missed(turn, taken.remark)
     heard.ignored = not taken.fresh
-    return Place(session.number, turn.side, lane) if taken.fresh else None
+    # Behind a CLOSE in the same datagram there is no session any more.
+    return Place(session.number, turn.side, lane) if taken.fresh and session.links else None
 
 
 def _missed(turn: Turn, remark: Remark | None) -> None:

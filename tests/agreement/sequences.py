@@ -14,7 +14,18 @@ from fuzz.readers.carry import GROUP, HERE, THERE, Connection, Packets, stored_o
 from scapy_layers.codes import DEFAULT_PORT
 from scapy_layers.data import Put
 from scapy_layers.declarations import DeclareKeyExpr
-from scapy_layers.extensions import Compression, Drop, First, Lane, LowLatency, Patch, QoSOffer
+from scapy_layers.extensions import (
+    Compression,
+    Drop,
+    First,
+    JoinLanes,
+    Lane,
+    LowLatency,
+    MultiLinkInitAck,
+    MultiLinkInitSyn,
+    Patch,
+    QoSOffer,
+)
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push
 from scapy_layers.scouting import Hello, Scout
@@ -89,12 +100,21 @@ class _Talk:
     def opening(self, *, whole: bool) -> Said:
         """Returns a handshake, most often a whole one."""
         dice = self.dice
-        self.offers, self.sn = self._offers(), {True: 0, False: 0}
+        self.offers = self._offers()
+        # Links of two nodes that begin with the same numbers were begun by both at once, and are one session.
+        self.sn = {way: dice.randrange(_MASK) if self.orderly else 0 for way in (True, False)}
+        # Several links of the same nodes, whoever connects, may belong to one session. That one of them has ended
+        # tshark does not know.
+        zids = [dice.choice(_ZIDS), _ACCEPTOR]
+        if dice.random() < 0.2:
+            zids.reverse()
+        linked = not self.orderly and dice.random() < 0.3
+        syn, ack = ([MultiLinkInitSyn()], [MultiLinkInitAck()]) if linked else ([], [])
         said = [
-            (True, bytes(Init(zid=dice.choice(_ZIDS), extensions=self.offers))),
-            (False, bytes(Init(A=1, zid=_ACCEPTOR, cookie=_COOKIE, extensions=self.offers))),
-            (True, bytes(Open(lease=_LEASE, initial_sn=0, cookie=_COOKIE))),
-            (False, bytes(Open(A=1, lease=_LEASE, initial_sn=0))),
+            (True, bytes(Init(zid=zids[0], extensions=[*self.offers, *syn]))),
+            (False, bytes(Init(A=1, zid=zids[1], cookie=_COOKIE, extensions=[*self.offers, *ack]))),
+            (True, bytes(Open(lease=_LEASE, initial_sn=self.sn[True], cookie=_COOKIE))),
+            (False, bytes(Open(A=1, lease=_LEASE, initial_sn=self.sn[False]))),
         ]
         while not whole and said and dice.random() < 0.15:
             del said[dice.randrange(len(said))]
@@ -164,9 +184,12 @@ class _Talk:
         return [(self._way(), self.dice.randbytes(self.dice.choice((1, 2, 3, 8))))]
 
     def several(self) -> Said:
-        (forward, frame), *_ = self.frame()
-        some = [bytes(KeepAlive()), frame, bytes(Close(S=1, reason=0))]
-        return [(forward, b"".join(some[: self.dice.randrange(1, 3 if self.orderly else 4)]))]
+        """Returns messages that share a batch."""
+        if self.orderly:
+            (forward, frame), *_ = self.frame()
+            return [(forward, bytes(KeepAlive()) + frame)]
+        some = [raw for _ in range(self.dice.randrange(2, 4)) for _, raw in self.dice.choice(self.kinds)()]
+        return [(self._way(), b"".join(some))]
 
     def join(self) -> Said:
         return [(self._way(), bytes(Join(zid=self.dice.choice(_ZIDS))))]
@@ -250,7 +273,10 @@ class _Group(_Talk):
     def opening(self, *, whole: bool) -> Said:
         """Returns what each sender says of itself; no offers go with it."""
         self.sn = {True: 0, False: 0}
-        said = [(forward, bytes(Join(zid=zid))) for forward, zid in ((True, _ZIDS[0]), (False, _ACCEPTOR))]
+        lanes = [{"next_sn_re": self.dice.choice((0, 3)), "next_sn_be": 1} for _ in range(8)]
+        extensions = [JoinLanes(lanes=lanes)] if self.dice.random() < 0.3 else []
+        ends = ((True, _ZIDS[0]), (False, _ACCEPTOR))
+        said = [(forward, bytes(Join(zid=zid, extensions=extensions))) for forward, zid in ends]
         return said if whole else said[:1]
 
     def say(self, said: Said) -> None:
