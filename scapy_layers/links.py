@@ -11,6 +11,9 @@ from scapy_layers.framing import Framing
 Check: TypeAlias = Callable[[bytes], bool]
 """Tells whether bytes may be a batch."""
 
+HANDSHAKE = 4
+"""Messages of INIT and OPEN. A link that turns out to be one of a session later said things taken for another's."""
+
 DIALING_NS = 1_000_000_000
 """So long behind the handshake of two nodes the other one may still connect as well, as it began to before, for the same
 session."""

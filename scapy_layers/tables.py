@@ -421,17 +421,19 @@ class _Reader:
         """Makes messages of fragments, and rows of these."""
         fragments = decoded.tables.get(_FRAGMENT)
         parts = [] if fragments is None else [*_parts(chunk, fragments, None)]
+        unreadable = [*_unreadable(chunk, decoded.errors)]
+        unread = {
+            unit: [*self._tolerantly(chunk, units, unit)] for unit in {place[0] for place, _ in unreadable}
+        }
         there = {part.connection for _, part in parts}
+        there |= {what.connection for said in unread.values() for _, what in said if _is_fragment(what)}
         looked_at = self._sessions.linked(there, [row.event for row in chunk.events]) if there else there
         if looked_at:
             parts += self._frames(chunk, units, np.flatnonzero(np.isin(chunk.connection, list(looked_at))))
-        unreadable = [*_unreadable(chunk, decoded.errors)]
-        unread = {place[0] for place, _ in unreadable}
         changes: list[_Change] = [*_events(chunk), *unreadable]
         steps: list[_Step] = [*changes, *(one for one in parts if one[1].unit not in unread)]
-        for unit in unread:
-            if chunk.connection[unit] in looked_at:
-                steps += self._tolerantly(chunk, units, unit)
+        for unit, said in unread.items():
+            steps += said if chunk.connection[unit] in looked_at else ()
         wholes = self._follow(sorted(steps, key=_place))
         self._pass_over(chunk, units, looked_at, changes)
         if not wholes:
@@ -451,7 +453,9 @@ class _Reader:
         frames = self._selection.frames.decode(some).tables.get(_FRAME)
         return [] if frames is None else [*_parts(chunk, frames, chosen)]
 
-    def _tolerantly(self, chunk: Chunk, units: Units, unit: int) -> Iterator[_Step]:
+    def _tolerantly(
+        self, chunk: Chunk, units: Units, unit: int
+    ) -> Iterator[tuple[_Place, Part | _Unreadable]]:
         """Yields what a batch says that a strict decoder refuses: behind what it refuses may be more."""
         connection, forward = int(chunk.connection[unit]), bool(chunk.forward[unit])
         raw = units.data[units.start[unit] : units.end[unit]].tobytes()
@@ -562,6 +566,10 @@ def _last_frames(chunk: Chunk, units: Units, looked_at: set[int]) -> NDArray[np.
     last = np.full(int(way.max(initial=-1)) + 1, -1, np.int64)
     last[way] = those  # of several the last one stays
     return np.sort(last[last >= 0])
+
+
+def _is_fragment(what: Part | _Unreadable) -> bool:
+    return isinstance(what, Part) and what.data is not None
 
 
 _DATA_LANE = 5

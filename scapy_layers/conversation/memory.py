@@ -14,12 +14,9 @@ from scapy_layers.conversation.identify import Claim
 from scapy_layers.conversation.session import Session, extension
 from scapy_layers.fragments import Fragments
 from scapy_layers.limits import Limits
-from scapy_layers.links import DIALING_NS
+from scapy_layers.links import DIALING_NS, HANDSHAKE
 from scapy_layers.stream import Endpoint, Framing, Link
 from scapy_layers.transport import Init
-
-HANDSHAKE = 4
-"""Messages of INIT and OPEN."""
 
 
 @dataclass(slots=True, eq=False)

@@ -29,7 +29,7 @@ from scapy_layers.derive.columns.units import UnitKind
 from scapy_layers.errors import WireError
 from scapy_layers.framing import Framing, closes
 from scapy_layers.lanes import MASKS
-from scapy_layers.links import DIALING_NS, Batch, Datagram, Endpoint, Gap, Link, Unit, Way
+from scapy_layers.links import DIALING_NS, HANDSHAKE, Batch, Datagram, Endpoint, Gap, Link, Unit, Way
 from scapy_layers.remarks import Lane
 from scapy_layers.scan.events import (
     BEFORE,
@@ -61,9 +61,6 @@ _VERSION = bytes([PROTOCOL_VERSION])
 _NUMBERED = frozenset({"FRAME", "FRAGMENT"})
 _TELLING = frozenset({"PUSH", "REQUEST", "RESPONSE"})
 _IN_PROGRESS = frozenset({TransportId.FRAME, NetworkId.PUSH, NetworkId.REQUEST, NetworkId.RESPONSE})
-
-HANDSHAKE = 4
-"""A link on which more was said when its handshake is complete has said something that was taken for another session's."""
 
 _STAMP = 20
 """Bits of a moment behind the number of its packet."""

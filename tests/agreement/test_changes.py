@@ -10,7 +10,7 @@ import pytest
 from fuzz.readers.carry import HERE, THERE, Connection, Packets
 from fuzz.readers.compare import differences
 from fuzz.readers.together import read_capture
-from scapy_layers import tables
+from scapy_layers import scan, tables
 from scapy_layers.codes import DEFAULT_PORT
 from scapy_layers.data import Put
 from scapy_layers.extensions import Compression, First, LowLatency, Patch
@@ -139,3 +139,68 @@ def test_close_with_the_byte_of_compression_is_one(tmp_path: Path, extensions: l
     found = told(tmp_path / "capture.pcap", packets)
     assert found[4:6] == ["0300", "2300"]
     assert found[6:] == [raw.hex() for _, raw in raws]
+
+
+def test_each_refusal_in_a_datagram_lets_the_next_number_count_as_it_is(tmp_path: Path) -> None:
+    packets = Packets()
+    for forward, message in handshake(OLD, Patch(patch=1)):
+        ends, ports = (
+            ((HERE, THERE), (50_000, DEFAULT_PORT)) if forward else ((THERE, HERE), (DEFAULT_PORT, 50_000))
+        )
+        packets.udp(bytes(message), ports, ends)
+    refused = b"\xa5\x01\x1e"  # FRAME with a mandatory extension that nobody knows
+    (_, behind), *_ = fragments((1, PUSH), sn=49)
+    frame = bytes(Frame(R=1, sn=50, messages=FRAME.messages))
+    packets.udp(refused + frame + refused + bytes(behind), (50_000, DEFAULT_PORT))
+    assert PUSH.hex() in told(tmp_path / "capture.pcap", packets)
+
+
+def pieces_of(path: Path, size: int) -> list[list[int]]:
+    """Returns of how many fragments the messages are that they make, with a file that is read or cut by so many bytes."""
+    ways = [
+        tables.read(path, size=size),
+        (made for split in scan.plan(path, size) for made in tables.read(path, split=split)),
+    ]
+    found = []
+    for way in ways:
+        rows = [row for made in way if "push" in made for row in made["push"].to_pylist()]
+        found.append([row["pieces"] for row in rows if row["pieces"]])
+    return found
+
+
+SHORT_NUMBERS = {"S": 1, "fsn": 0, "rid": 2, "batch_size": 65_535}
+"""Of INIT: numbers have seven bits."""
+
+
+@pytest.mark.parametrize(
+    ("frames", "sn", "pieces"),
+    [
+        # As the last FRAME had it, or the next one.
+        ([(1, 4)], 4, []),
+        ([(1, 4)], 5, [2]),
+        # What a lane had before the FRAME of another one is not known: any number counts.
+        ([(0, sn) for sn in range(100)] + [(1, 0)], 100, [2]),
+    ],
+)
+def test_numbers_go_on_from_piece_to_piece(
+    tmp_path: Path, frames: list[tuple[int, int]], sn: int, pieces: list[int]
+) -> None:
+    packets = Packets()
+    connection = Connection(packets, 40_001).connect()
+    for forward, message in handshake(OLD, Patch(patch=1)):
+        if isinstance(message, Init):
+            message.fields.update(SHORT_NUMBERS)
+        connection.say(bytes(message), forward=forward)
+    body = [Push(key_suffix="a", body=Put(data=bytes(300)))]
+    for lane, number in frames:
+        connection.say(bytes(Frame(R=lane, sn=number, messages=body)))
+    path = tmp_path / "capture.pcap"
+    size = len(packets.file())  # a piece ends here
+    first, second = fragments((1, PUSH[:3]), (0, PUSH[3:]), sn=sn)
+    for _, message in (first, second):
+        message.R = frames[0][0]
+        connection.say(bytes(message))
+    path.write_bytes(packets.file())
+    read = read_capture(path)
+    assert list(differences(read.units, read.readings)) == []
+    assert pieces_of(path, size) == [pieces, pieces]

@@ -113,6 +113,16 @@ def test_links_of_a_session_share_its_lanes() -> None:
     assert sessions.take(part(11, b"b", link=OTHER))
 
 
+def test_link_that_turns_out_to_be_of_another_session_stays_introduced() -> None:
+    sessions = Sessions()
+    sessions.take_note(Joins(LINK, SESSION))
+    sessions.take_note(Introduced(LINK, 0))
+    sessions.take_note(Joins(LINK, SESSION + 1))
+    sessions.take_note(Agreed(SESSION + 1, 0x7F, 0, lowlatency=False, multilink=True))
+    sessions.take_note(Starts(SESSION + 1, 0, 10))
+    assert whole(sessions, 10, first=False) == b"abc"
+
+
 def test_what_a_session_leaves_unfinished_is_forgotten_with_its_last_link() -> None:
     sessions = opened(start=10)
     sessions.take(part(10, b"a", more=True, first=True))
