@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from scapy_layers import scan
 from scapy_layers.capture import CaptureError, Source
-from scapy_layers.codes import TransportId, WhatAmI
+from scapy_layers.codes import WhatAmI
 from scapy_layers.derive.columns import ERRORS, PLACE, Decoded, Decoder, UnitKind, Units, schemas
 from scapy_layers.scan import Chunk, Scanner, Split, Talk
 from scapy_layers.scan.events import BEFORE, Event
@@ -26,6 +26,9 @@ from scapy_layers.scan.plain import Shapes
 from scapy_layers.scan.sessions import Part, Whole, part_of
 
 Tables = dict[str, pa.RecordBatch]
+
+TAIL = 1_024
+"""So many units at the end of a piece are looked at, whether there are fragments or not: what follows goes on there."""
 
 CONNECTIONS, GAPS, ERRORS_TABLE, CAPTURE = "connections", "gaps", "errors", "capture"
 
@@ -397,6 +400,8 @@ class _Reader:
                     wholes.append(whole)
             elif isinstance(what, _Unreadable):
                 self._sessions.doubt(what.connection, what.forward)
+            elif isinstance(what, _Passed):
+                self._sessions.pass_over(what.connections)
             else:
                 self._sessions.take_note(what)
         return wholes
@@ -428,14 +433,18 @@ class _Reader:
         there = {part.connection for _, part in parts}
         there |= {what.connection for said in unread.values() for _, what in said if _is_fragment(what)}
         looked_at = self._sessions.linked(there, [row.event for row in chunk.events]) if there else there
+        first = max(0, len(units.start) - TAIL)
+        chosen = np.arange(len(units.start)) >= first
         if looked_at:
-            parts += self._frames(chunk, units, np.flatnonzero(np.isin(chunk.connection, list(looked_at))))
-        changes: list[_Change] = [*_events(chunk), *unreadable]
-        steps: list[_Step] = [*changes, *(one for one in parts if one[1].unit not in unread)]
+            chosen |= np.isin(chunk.connection, list(looked_at))
+        parts += self._frames(chunk, units, np.flatnonzero(chosen))
+        steps: list[_Step] = [*_events(chunk), *unreadable]
+        steps += (one for one in parts if one[1].unit not in unread)
         for unit, said in unread.items():
-            steps += said if chunk.connection[unit] in looked_at else ()
+            steps += said if chosen[unit] else ()
+        passed = set(np.flatnonzero(np.bincount(chunk.connection[:first])).tolist()) - looked_at
+        steps.append(((first, BEFORE - 1), _Passed(passed)))
         wholes = self._follow(sorted(steps, key=_place))
-        self._pass_over(chunk, units, looked_at, changes)
         if not wholes:
             return
         sizes = np.array([len(whole.data) for whole in wholes], np.int64)
@@ -464,21 +473,6 @@ class _Reader:
                 yield (unit, message.at), part_of(message, unit, connection, forward, bool(chunk.tcp[unit]))
             if message.refused:
                 yield (unit, message.at + 1), _Unreadable(connection, forward)
-
-    def _pass_over(self, chunk: Chunk, units: Units, looked_at: set[int], changes: list[_Change]) -> None:
-        """Takes note that not all FRAMEs of other connections were looked at, but of the last one each way."""
-        there = np.flatnonzero(np.bincount(chunk.connection)).tolist()
-        self._sessions.pass_over(set(there) - looked_at)
-        last = _last_frames(chunk, units, looked_at)
-        if not len(last):
-            return
-        changed: dict[int, _Place] = {}
-        for place, what in changes:
-            about = {what.connection} if isinstance(what, _Unreadable) else self._sessions.about(what)
-            changed.update((link, max(place, changed.get(link, place))) for link in about)
-        for place, part in self._frames(chunk, units, last):
-            if place > changed.get(part.connection, _START):
-                self._sessions.take(part)
 
     # What is no message -------------------------------------------------------------------------------
 
@@ -528,15 +522,19 @@ class _Unreadable(NamedTuple):
     forward: bool
 
 
+class _Passed(NamedTuple):
+    """Not all that was said on some connections was looked at."""
+
+    connections: set[int]
+
+
 _Place = tuple[int, int]
 """A unit, and a byte in it or what ``scan.events`` says instead."""
-
-_START = (-1, BEFORE)
 
 _Change = tuple[_Place, "Event | _Unreadable"]
 """What changes what is known of sessions, with its place."""
 
-_Step = tuple[_Place, "Event | _Unreadable | Part"]
+_Step = tuple[_Place, "Event | _Unreadable | _Passed | Part"]
 """That, or what is said in them."""
 
 
@@ -550,22 +548,6 @@ def _unreadable(chunk: Chunk, errors: pa.RecordBatch) -> Iterator[_Change]:
     found = zip(errors.column(_UNIT).to_pylist(), errors.column("offset").to_pylist(), strict=True)
     for unit, offset in {*found, *((one.unit, 0) for one in chunk.damaged)}:
         yield (unit, offset), _Unreadable(int(chunk.connection[unit]), bool(chunk.forward[unit]))
-
-
-def _last_frames(chunk: Chunk, units: Units, looked_at: set[int]) -> NDArray[np.int64]:
-    """Returns the last units that begin with FRAME, each way of the connections that were not looked at."""
-    size = len(units.start)
-    if not size:
-        return np.empty(0, np.int64)
-    head = units.data[np.minimum(units.start, len(units.data) - 1)]
-    frames = (head & 0x1F == TransportId.FRAME) & (units.end > units.start) & (units.kind == UnitKind.BATCH)
-    if looked_at:
-        frames &= ~np.isin(chunk.connection, list(looked_at))
-    those = np.flatnonzero(frames)
-    way = chunk.connection[those] * 2 + chunk.forward[those]
-    last = np.full(int(way.max(initial=-1)) + 1, -1, np.int64)
-    last[way] = those  # of several the last one stays
-    return np.sort(last[last >= 0])
 
 
 def _is_fragment(what: Part | _Unreadable) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scapy_layers.capture import CHUNK, CaptureError, Source, is_compressed, opened
-from scapy_layers.scan.carry import carry
+from scapy_layers.scan.carry import carry_over
 from scapy_layers.scan.pieces import Chunk, Damaged, EventRow, GapRow
 from scapy_layers.scan.plain import Language, Shapes
 from scapy_layers.scan.records import read_records
@@ -142,7 +142,7 @@ def plan(
         try:
             for piece in read_records(file, reader.position, size=min(size, SIZE), progress=progress):
                 for chunk in reader.take(piece):
-                    carry(sessions, chunk, reader.watch.language)
+                    carry_over(sessions, chunk, reader.watch.language)
                 position = reader.position
                 if position.offset - splits[-1].start >= size:
                     splits[-1] = splits[-1]._replace(end=position.offset)

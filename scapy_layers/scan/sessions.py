@@ -133,13 +133,6 @@ class Sessions:
         sessions = {session for link, session in joins if link in connections}
         return {*connections, *(link for link, session in joins if session in sessions)}
 
-    def about(self, event: Event) -> Collection[int]:
-        """Returns the links whose sessions an event says something about."""
-        if isinstance(event, Joins | Leaves | Introduced):
-            return (event.link,)
-        session = self._sessions.get(event.session)
-        return () if session is None else session.links
-
     def pass_over(self, connections: Collection[int]) -> None:
         """Takes note that the FRAMEs of some links were not looked at: where their lanes stand is not known."""
         for connection in connections:

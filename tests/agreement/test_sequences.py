@@ -9,7 +9,7 @@ import pytest
 
 from fuzz.readers.compare import differences
 from fuzz.readers.together import Read, read_capture
-from scapy_layers import scan, tables
+from scapy_layers import capture, scan, tables
 from scapy_layers.tshark import is_there
 from tests.agreement import sequences
 
@@ -48,19 +48,21 @@ def put_together(made: Iterable[tables.Tables]) -> list[tuple[str, int, int]]:
     return sorted(one for one in found if one[2])
 
 
-PIECE = 4_000
-"""Bytes at which captures are cut."""
-
-
-def test_capture_that_is_cut_anywhere_is_read_as_the_whole(tmp_path: Path) -> None:
-    cut = 0
-    for name, data in sequences.captures(100, 5, orderly=False):
-        path = tmp_path / name
-        path.write_bytes(data)
-        splits = scan.plan(path, PIECE)
-        whole = put_together(tables.read(path))
-        for size in (600, 2_000):
-            assert put_together(tables.read(path, size=size)) == whole
-        assert put_together(made for split in splits for made in tables.read(path, split=split)) == whole
-        cut += len(splits) > 1
-    assert cut > 10
+def test_capture_that_is_cut_anywhere_is_read_as_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = []
+    for name, data in sequences.captures(60, 7, orderly=False):
+        paths.append(tmp_path / name)
+        paths[-1].write_bytes(data)
+    whole = [put_together(tables.read(path)) for path in paths]
+    monkeypatch.setattr(capture, "CHUNK", 300)
+    monkeypatch.setattr(scan, "SIZE", 300)
+    assert [put_together(tables.read(path, size=300)) for path in paths] == whole
+    splits = [scan.plan(path, 1_000) for path in paths]
+    parts = [
+        put_together(made for split in some for made in tables.read(path, split=split))
+        for path, some in zip(paths, splits, strict=True)
+    ]
+    assert parts == whole
+    assert sum(len(some) > 2 for some in splits) > 20
