@@ -27,7 +27,7 @@ from scapy_layers.scan.sessions import Part, Whole, part_of
 
 Tables = dict[str, pa.RecordBatch]
 
-TAIL = 1_024
+TAIL = 128
 """So many units at the end of a piece are looked at, whether there are fragments or not: what follows goes on there."""
 
 CONNECTIONS, GAPS, ERRORS_TABLE, CAPTURE = "connections", "gaps", "errors", "capture"

@@ -13,7 +13,7 @@ from scapy_layers.scan.pieces import Chunk
 from scapy_layers.scan.plain import Language, Plain
 from scapy_layers.scan.sessions import Sessions, part_of
 
-TAIL = 64
+TAIL = 16
 """So many units at the end of a piece are looked at, each message by itself."""
 
 
