@@ -6,6 +6,7 @@ on, with all else in any order: so does tshark, which believes its ports from th
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from random import Random
@@ -68,7 +69,7 @@ def _link(packets: Packets, dice: Random, port: int, orderly: bool) -> _Talk:
     return (_Group if kind == 1 else _Pair)(packets, dice, port, orderly)
 
 
-class _Talk:
+class _Talk(ABC):
     """What is said on one link, and what is needed to say it: numbers of the next message, what was agreed."""
 
     def __init__(self, packets: Packets, dice: Random, port: int, orderly: bool) -> None:
@@ -94,8 +95,9 @@ class _Talk:
             said = [one for one in said if not _is(one[1], Close)]  # behind which all begins anew
         self.say(said)
 
+    @abstractmethod
     def say(self, said: Said) -> None:
-        raise NotImplementedError
+        """Puts it into packets, as was agreed."""
 
     def opening(self, *, whole: bool) -> Said:
         """Returns a handshake, most often a whole one."""
