@@ -152,6 +152,8 @@ class Finding:
         case_buckets: Buckets that the rows of its cases have: what each seemed to be when it was played.
         path: The folder.
         tried: The last try in which it was seen.
+        vain: A try of the script on a fresh node in which it was not: of a fault that nobody could lay on a case.
+        in_vain: The capture and the test are of such a try.
         test_fails: Its test was run and fails on the node, as it should; None when it was not run.
         also: The other node, as for ``--also``, where two answer differently; else empty.
         smaller: Scripts that did it while it was made smaller, the smallest last: worth a try when that is begun anew.
@@ -195,6 +197,8 @@ class Finding:
     case_buckets: set[str] = dataclasses.field(default_factory=set)
     path: Path | None = None
     tried: Tried | None = None
+    vain: Tried | None = None
+    in_vain: bool = False
     test_fails: bool | None = None
     also: str = ""
     smaller: list[Script] = dataclasses.field(default_factory=list)
@@ -204,6 +208,18 @@ class Finding:
         self.test_fails = None
         self.script, self.tried = tried.script, tried
         self.rounds, self.waited = tried.rounds, tried.waited
+        self.vain, self.in_vain = None, False
+
+    def played_in_vain(self, tried: Tried) -> None:
+        """Takes a try that did not show it for what can be played again, as there is no other."""
+        self.vain, self.in_vain = tried, True
+        self.rounds = tried.rounds
+
+    @property
+    def played(self) -> Tried | None:
+        """The try of which the capture and the test are made."""
+        tried = self.tried or self.vain
+        return tried if tried is not None and tried.script == self.script else None
 
     @property
     def fails(self) -> bool:
@@ -212,10 +228,8 @@ class Finding:
 
     @property
     def shown(self) -> bool:
-        """Its folder holds a capture, which is made of a try in which it was seen, and a test unless it takes two nodes."""
-        if self.tried is not None and self.tried.script == self.script:
-            return True
-        return self.path is not None and (self.path / CAPTURE).exists()
+        """Its folder holds a capture of a try, and a test unless it takes two nodes."""
+        return self.played is not None or (self.path is not None and (self.path / CAPTURE).exists())
 
     @property
     def tested(self) -> bool:
@@ -286,6 +300,7 @@ class Finding:
             "rounds": self.rounds,
             "waited": round(self.waited, 3),
             "without": self.without,
+            "in_vain": self.in_vain,
             "test_fails": self.test_fails,
             "minimised": None
             if made is None
@@ -340,6 +355,7 @@ class Finding:
                 without=str(value.get("without", "")),
                 about=str(value.get("about", "")),
                 also=str(value.get("also", "")),
+                in_vain=bool(value.get("in_vain", False)),
                 test_fails=None if value.get("test_fails") is None else bool(value["test_fails"]),
                 waited=min(max(0.0, float(value.get("waited", 0.0))), LONGEST_LINGER),
                 confirmed=(int(confirmed["hits"]), int(confirmed["tries"])),
@@ -381,10 +397,10 @@ class Finding:
         path.mkdir(exist_ok=True)
         _write(path / FIRST, f"{self.first}\n")
         _write(path / SCRIPT, f"{self.script}\n")
-        if self.tried is not None and self.tried.script == self.script:
-            self._write_capture(path, self.tried)
+        if self.played is not None:
+            self._write_capture(path, self.played)
             if self.tested:
-                _write(path / TEST, test_of(self.title, str(self.harm), self.node, self.tried))
+                _write(path / TEST, test_of(self.title, str(self.harm), self.node, self.played))
         _write(path / README, readme_of(self))
         # Last: a folder with this file is complete.
         _write(path / FINDING, json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n")
@@ -660,9 +676,19 @@ _TWO = (
     "might differ for another reason."
 )
 _NO_FILES = (
-    "It was never reproduced on a fresh node, so there is neither a capture nor a test: the script holds what was sent "
+    "It was never played on a fresh node, so there is neither a capture nor a test: the script holds what was sent "
     "before it was seen, which may not be enough to reproduce it."
 )
+_IN_VAIN = (
+    "The script holds what was sent before it was seen, which may not be enough: played on a fresh node, it did not show "
+    f"the fault. `{CAPTURE}` is the traffic of that, for Wireshark. `pytest {TEST}` plays the same without the fuzzer "
+    "(`--node` for another node) and looks for the fault: "
+)
+_VAIN_TEST = {
+    None: "it was not run.",
+    True: "it was run, and failed: it does show the fault, at least at times.",
+    False: "it was run and passed as well, so **a pass does not mean that the node is fixed**.",
+}
 
 _ALONE = {
     TRAFFIC: "No message of a case is needed: the ordinary traffic of the oracles (opening sessions, publications, queries, "
@@ -688,6 +714,8 @@ def _files(finding: Finding) -> list[str]:
         return [f"{_TWO}{capture}"]
     if not finding.shown:
         return [_NO_FILES]
+    if finding.in_vain:
+        return [f"{_IN_VAIN}{_VAIN_TEST[finding.test_fails]}"]
     tested = _TESTED[finding.test_fails]
     return [
         f"Or, without the fuzzer, `pytest {TEST}`: {tested} Use `--node` to test another node.",

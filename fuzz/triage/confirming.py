@@ -48,6 +48,10 @@ class Confirming:
                 return
         except NoFreshNode as error:
             finding.notes.append(f"Could not be retried without its message: {error}")
+        self.again(finding, tried, deadline)
+
+    def again(self, finding: Finding, tried: Tried, deadline: float) -> None:
+        """Plays what showed it on fresh nodes, n of m times."""
         until = min(deadline, time.monotonic() + CONFIRM_SECONDS)
         linger = linger_of(finding.waited)
         results, _ = self._times(finding, finding.script, [tried] if tried.fresh else [], until, linger)

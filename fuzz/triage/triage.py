@@ -31,16 +31,16 @@ from fuzz.findings import (
 )
 from fuzz.kinship import about, other_message, phase_of, why_one
 from fuzz.known import KnownFindings
-from fuzz.lab import Lab, Tried
+from fuzz.lab import ROUNDS, SLOW, Lab, Tried
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection
 from fuzz.oracles.places import in_file
 from fuzz.regression import fails_on
 from fuzz.script import Script
 from fuzz.states import State
 from fuzz.triage.attribution import ATTRIBUTE_SECONDS, RECENT, Attribution
-from fuzz.triage.confirming import CONFIRM_SECONDS, Confirming, Stopped
+from fuzz.triage.confirming import CONFIRM_SECONDS, SLOW_SECONDS, Confirming, Stopped
 from fuzz.triage.leaving_out import HITS, LeftOut
-from fuzz.triage.signature import beginning_of, bucket_of, is_placed, objection_of, spot
+from fuzz.triage.signature import beginning_of, bucket_of, comes_again, is_placed, objection_of, spot
 from fuzz.triage.smaller import minimise
 from fuzz.triage.suspects import Suspect, ended_with, joined, odd
 from spark_reports.rows import utc_now
@@ -785,12 +785,40 @@ class Triage:
 
     def _prove(self, finding: Finding) -> None:
         """Runs the test of a finding: it may pass although the fault is there, and then that is said."""
-        tried = finding.tried
-        if finding.status != CONFIRMED or finding.test_fails is not None or not self._lab.able:
+        if finding.path is None or finding.test_fails is not None or not self._lab.able:
             return
-        if tried is not None and finding.path is not None and not self._over(math.inf):
-            finding.test_fails = fails_on(finding.node, str(finding.harm), tried)
-            self._save(finding)
+        if finding.tried is None and not self._over(math.inf):
+            self._play_in_vain(finding)
+        tried = finding.tried if finding.status == CONFIRMED else finding.vain
+        if tried is not None and not self._over(math.inf):
+            fails = fails_on(finding.node, str(finding.harm), tried)
+            if tried is finding.played:
+                finding.test_fails = fails
+                self._save(finding)
+
+    def _play_in_vain(self, finding: Finding) -> None:
+        """Plays what was sent before a fault that nobody could lay on a case, so that there is something to play again."""
+        if finding.harm is Harm.DIFFERS or finding.vain is not None:
+            return
+        rounds = ROUNDS if finding.harm in SLOW else 1
+        try:
+            with self._lab.waiting_for(finding.harm, finding.place):
+                tried = self._lab.play(finding.script, rounds=rounds, seconds=SLOW_SECONDS)
+                if finding.tried is not None:
+                    # Met again meanwhile, and laid on a case.
+                    return
+                if comes_again(finding, tried):
+                    finding.shown_by(tried)
+                    self._confirming.again(finding, tried, self._latest)
+                    return
+        except HarnessError as error:
+            if not any(str(error) in note for note in finding.notes):
+                finding.notes.append(f"Could not be played on a fresh node: {error}")
+            return
+        finally:
+            self._lab.rest()
+        finding.played_in_vain(tried)
+        self._save(finding)
 
     def _joined_to_other(self, finding: Finding) -> Finding:
         """Returns the finding that needs no message and was met before, hit once more; else this one."""
@@ -970,6 +998,7 @@ class Triage:
                 except Stopped:
                     self._confirming.settle(finding, [])
             self.minimise(finding, seconds)
+            self._prove(finding)
             self._merge(finding)
 
     def _save(self, finding: Finding) -> None:

@@ -12,7 +12,20 @@ from typing import Any
 import pytest
 
 from fuzz.cases import send
-from fuzz.findings import CONFIRMED, FLAKY, OFTEN, OPEN, README, SEEN, STATE, TEST, TRAFFIC, Finding
+from fuzz.findings import (
+    CAPTURE,
+    CONFIRMED,
+    FLAKY,
+    OFTEN,
+    OPEN,
+    README,
+    SEEN,
+    STATE,
+    TEST,
+    TRAFFIC,
+    Finding,
+    readme_of,
+)
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, Lab, NoFreshNode, Seat, Tried, linger_of
 from fuzz.oracles import Harm, Objection, When
@@ -672,6 +685,70 @@ def test_what_cannot_be_tried_is_said(run: Path, monkeypatch: pytest.MonkeyPatch
         (finding,) = made.findings.values()
         assert finding.status == SEEN
         assert finding.notes == ["Could not be analysed: there is none"]
+
+
+@pytest.mark.parametrize(("fails", "words"), [(True, "run, and failed"), (False, "passed as well")])
+def test_what_nobody_could_be_found_for_can_be_played_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch, words: str, *, fails: bool
+) -> None:
+    ran: list[Tried] = []
+
+    def check(node: str, harm: str, tried: Tried) -> bool:
+        assert (node, harm) == ("sick", "disturbed")
+        ran.append(tried)
+        return fails
+
+    monkeypatch.setattr("fuzz.triage.triage.fails_on", check)
+    with triage_of(run, never) as made:
+        made.take(LATE, others(5), 30)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.status, finding.confirmed, finding.in_vain) == (FLAKY, (0, 0), True)
+        assert ran == [finding.vain]
+        assert ran[0].script == finding.script == joined(others(5))
+        assert finding.path is not None
+        kept = Finding.load(finding.path)
+        assert (kept.in_vain, kept.test_fails, kept.shown, kept.tested) == (True, fails, True, True)
+        for again in (finding, kept):
+            page = readme_of(again)
+            assert "played on a fresh node, it did not show the fault" in page
+            assert words in page
+        compile((finding.path / TEST).read_text(), TEST, "exec")
+        assert (finding.path / CAPTURE).stat().st_size > 0
+        made.minimise_all(10, lambda *_: None)
+        assert len(ran) == 1
+
+
+def test_what_shows_when_it_is_played_once_more_is_seen_again_as_often_as_anything(run: Path) -> None:
+    fault = Changing(never)
+    with triage_of(run, fault) as made:
+        # Not while a case is looked for, but behind that.
+        play = made._play_in_vain
+
+        def turned(finding: Finding) -> None:
+            fault.fault = lambda _: CRASH
+            play(finding)
+
+        made._play_in_vain = turned  # type: ignore[method-assign]
+        made.take(CRASH, others(5), 30)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.status, finding.confirmed, finding.in_vain) == (CONFIRMED, (3, 3), False)
+        assert finding.path is not None
+        assert "fails as long as the fault is there" in (finding.path / README).read_text()
+
+
+def test_what_takes_long_is_played_again_and_again_in_vain(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.triage.triage.SLOW_SECONDS", 0.05)
+    monkeypatch.setattr("fuzz.triage.triage.fails_on", lambda *_: None)
+    with triage_of(run, never) as made:
+        made.take(GROWTH, others(2), 0)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert finding.in_vain
+        assert finding.rounds > 1
 
 
 def test_a_fault_of_ours_in_it_is_not_swallowed(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
