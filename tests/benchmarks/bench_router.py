@@ -1,10 +1,11 @@
-"""What routing costs, message objects in and out, no sockets: ``python tests/benchmarks/bench_router.py [COUNT]``.
+"""What routing costs, message objects in and out, no sockets.
 
-Only the ratios mean something. COUNT is the size of the largest table, 100 000 unless said.
+Only the ratios mean something.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -175,8 +176,13 @@ def declaring(sizes: list[int]) -> None:
 
 def main() -> None:
     """Measures and prints."""
-    largest = int(sys.argv[1]) if len(sys.argv) > 1 else LARGEST
-    sizes = sorted({100, 10_000, largest})
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "count", nargs="?", type=int, default=LARGEST, help="size of the largest table (%(default)s)"
+    )
+    sizes = sorted({100, 10_000, parser.parse_args().count})
     routed()
     declaring(sizes)
     matching(sizes)

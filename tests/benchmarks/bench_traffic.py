@@ -1,12 +1,13 @@
-"""How fast Spark counts what travelled, by key, beside one core without it: ``bench_traffic.py [PACKETS]``.
+"""How fast Spark counts what travelled, by key, beside one core without it.
 
-A capture of one session is made in a temporary folder (10 million packets of 100 bytes, 1.2 GB, unless told
-otherwise) and removed afterwards. Each packet is a batch with one PUT on one of 400 keys, said by alias and suffix.
+A capture of one session is made in a temporary folder (1.2 GB of 10 million packets, unless told otherwise) and
+removed afterwards. Each packet is a batch with one PUT on one of 400 keys, said by alias and suffix.
 The figure to watch is the ratio, measured in the same run: the machine may be busy. Spark has two cores, ``local[2]``.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -134,7 +135,13 @@ def by_full_key_counted(spark: SparkSession, path: Path) -> int:
 
 
 def main() -> None:
-    packets = int(sys.argv[1]) if len(sys.argv) > 1 else PACKETS
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "packets", nargs="?", type=int, default=PACKETS, help="packets of 100 bytes (%(default)s)"
+    )
+    packets = parser.parse_args().packets
     with tempfile.TemporaryDirectory(prefix="bench-traffic-") as folder:
         path = Path(folder) / "capture.pcap"
         capture(path, packets)
