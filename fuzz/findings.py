@@ -603,7 +603,7 @@ def readme_of(finding: Finding) -> str:
         f"| mutation | {_one_line(finding.mutation)} |",
         f"| campaign | {finding.campaign}, case {finding.case or 'unknown'}, seed {finding.seed} |",
         f"| cases like it | {finding.before + finding.hits}, plus {finding.masked} skipped because of it |",
-        f"| on fresh nodes | {f'{hits} of {tries}' if tries else 'not retried'} |",
+        f"| on fresh nodes | {f'{hits} of {tries}' if tries else 'once, in vain' if finding.in_vain else 'not retried'} |",
         f"| minimised | {_shrunk(finding)} |",
     ]
     if finding.known:
