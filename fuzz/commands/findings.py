@@ -300,7 +300,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
             other = f"; a different failure was seen: {_words(tried)}" if tried.objection is not None else ""
             _print(f"not reproduced{other}; nothing was changed")
             return HARMED
-        finding.tried = tried
+        finding.tried, finding.in_vain = tried, False
         minimise(lab, finding, options.time)
         finding.test_fails = fails_on(options.node or finding.node, str(finding.harm), finding.tried)
     finding.status = CONFIRMED

@@ -929,6 +929,30 @@ def test_shrink_leaves_a_finding_alone_that_shows_as_another_one(
     assert (other.path / FINDING).read_bytes() == before
 
 
+def test_shrink_of_a_finding_that_was_played_in_vain_takes_the_try_that_shows_it(
+    found: Finding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lucky = replace(
+        found,
+        place="SIGABRT",
+        script=FAULTS["abort"].trigger,
+        tried=None,
+        minimised=None,
+        node=command("abort"),
+        rounds=1,
+    )
+    for _ in range(2):  # the second time nothing is left to make smaller
+        lucky.played_in_vain(Tried(lucky.script))
+        lucky.save()
+        assert lucky.path is not None
+        assert Finding.load(lucky.path).in_vain
+        assert run("shrink", str(lucky.path), "--time", "5s") == 0, capsys.readouterr().out
+        lucky = Finding.load(lucky.path)
+        assert (lucky.in_vain, lucky.status, lucky.test_fails) == (False, "confirmed", True)
+        assert lucky.path is not None
+        assert "it was run, and failed." in (lucky.path / README).read_text()
+
+
 @pytest.mark.parametrize("bits", [0, 1, 2])
 def test_numbers_of_a_test_stay_in_the_range_that_a_node_has_agreed_to(bits: int) -> None:
     mine, other = socket.socketpair()
