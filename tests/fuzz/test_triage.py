@@ -687,10 +687,8 @@ def test_what_cannot_be_tried_is_said(run: Path, monkeypatch: pytest.MonkeyPatch
         assert finding.notes == ["Could not be analysed: there is none"]
 
 
-@pytest.mark.parametrize(("fails", "words"), [(True, "run, and failed"), (False, "passed as well")])
-def test_what_nobody_could_be_found_for_can_be_played_again(
-    run: Path, monkeypatch: pytest.MonkeyPatch, words: str, *, fails: bool
-) -> None:
+def tests_run(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> list[Tried]:
+    """Has the tests of findings fail or pass; returns those of which one was run."""
     ran: list[Tried] = []
 
     def check(node: str, harm: str, tried: Tried) -> bool:
@@ -699,6 +697,14 @@ def test_what_nobody_could_be_found_for_can_be_played_again(
         return fails
 
     monkeypatch.setattr("fuzz.triage.triage.fails_on", check)
+    return ran
+
+
+@pytest.mark.parametrize(("fails", "words"), [(True, "run, and failed"), (False, "passed as well")])
+def test_what_nobody_could_be_found_for_can_be_played_again(
+    run: Path, monkeypatch: pytest.MonkeyPatch, words: str, *, fails: bool
+) -> None:
+    ran = tests_run(monkeypatch, fails=fails)
     with triage_of(run, never) as made:
         made.take(LATE, others(5), 30)
         made.finish(30)
@@ -718,6 +724,20 @@ def test_what_nobody_could_be_found_for_can_be_played_again(
         assert (finding.path / CAPTURE).stat().st_size > 0
         made.minimise_all(10, lambda *_: None)
         assert len(ran) == 1
+
+
+def test_what_there_was_no_time_to_play_again_is_played_behind_the_campaign(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = tests_run(monkeypatch, fails=False)
+    with triage_of(run, never) as made:
+        made.take(LATE, others(5), 30)
+        made.finish(0)
+        (finding,) = made.findings.values()
+        assert not finding.shown
+        made.minimise_all(10, lambda *_: None)
+        assert ran == [finding.vain]
+        assert finding.tested
 
 
 def test_what_shows_when_it_is_played_once_more_is_seen_again_as_often_as_anything(run: Path) -> None:
@@ -1006,14 +1026,7 @@ def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path) -
 def test_the_test_of_what_was_confirmed_is_run_on_the_node_once(
     run: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool
 ) -> None:
-    ran: list[Tried] = []
-
-    def check(node: str, harm: str, tried: Tried) -> bool:
-        assert (node, harm) == ("sick", "disturbed")
-        ran.append(tried)
-        return fails
-
-    monkeypatch.setattr("fuzz.triage.triage.fails_on", check)
+    ran = tests_run(monkeypatch, fails=fails)
     with triage_of(run, lambda _: TWICE) as made:
         made.take(TWICE, [suspect(1, b"innocent")], 30)
         made.finish(30)
