@@ -787,6 +787,9 @@ class Triage:
         """Runs the test of a finding: it may pass although the fault is there, and then that is said."""
         if finding.path is None or finding.test_fails is not None or not self._lab.able:
             return
+        if finding.harm is Harm.DIFFERS:
+            # A test has one node.
+            return
         if finding.tried is None and not self._over(math.inf):
             self._play_in_vain(finding)
         tried = finding.tried if finding.status == CONFIRMED else finding.vain
@@ -798,7 +801,7 @@ class Triage:
 
     def _play_in_vain(self, finding: Finding) -> None:
         """Plays what was sent before a fault that nobody could lay on a case, so that there is something to play again."""
-        if finding.harm is Harm.DIFFERS or finding.vain is not None:
+        if finding.vain is not None:
             return
         rounds = ROUNDS if finding.harm in SLOW else 1
         try:

@@ -577,7 +577,7 @@ def test_case_that_surely_did_it_helps_where_nobody_could_be_found(run: Path) ->
         made.take(CRASH, others(5), 30)
         made.finish(30)
         (finding,) = made.findings.values()
-        assert (finding.status, finding.confirmed) == (SEEN, (0, 0))
+        assert (finding.status, finding.confirmed, finding.in_vain) == (SEEN, (0, 0), True)
         made.take(CRASH, [suspect(6, b"harmless too")], 30)
         made.finish(30)
         assert (finding.status, finding.hits) == (SEEN, 2)
@@ -588,7 +588,7 @@ def test_case_that_surely_did_it_helps_where_nobody_could_be_found(run: Path) ->
         assert not made.open
         (folder,) = (run / "findings").iterdir()
         kept = Finding.load(folder)
-        assert (kept.status, kept.hits, kept.script.sends) == (CONFIRMED, 4, 1)
+        assert (kept.status, kept.hits, kept.script.sends, kept.in_vain) == (CONFIRMED, 4, 1, False)
         assert (folder / "test_finding.py").exists()
 
 
@@ -687,7 +687,7 @@ def test_what_cannot_be_tried_is_said(run: Path, monkeypatch: pytest.MonkeyPatch
         assert finding.notes == ["Could not be analysed: there is none"]
 
 
-def tests_run(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> list[Tried]:
+def proofs_of(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> list[Tried]:
     """Has the tests of findings fail or pass; returns those of which one was run."""
     ran: list[Tried] = []
 
@@ -704,7 +704,7 @@ def tests_run(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> list[Tried]:
 def test_what_nobody_could_be_found_for_can_be_played_again(
     run: Path, monkeypatch: pytest.MonkeyPatch, words: str, *, fails: bool
 ) -> None:
-    ran = tests_run(monkeypatch, fails=fails)
+    ran = proofs_of(monkeypatch, fails=fails)
     with triage_of(run, never) as made:
         made.take(LATE, others(5), 30)
         made.finish(30)
@@ -729,7 +729,7 @@ def test_what_nobody_could_be_found_for_can_be_played_again(
 def test_what_there_was_no_time_to_play_again_is_played_behind_the_campaign(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = tests_run(monkeypatch, fails=False)
+    ran = proofs_of(monkeypatch, fails=False)
     with triage_of(run, never) as made:
         made.take(LATE, others(5), 30)
         made.finish(0)
@@ -1026,7 +1026,7 @@ def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path) -
 def test_the_test_of_what_was_confirmed_is_run_on_the_node_once(
     run: Path, monkeypatch: pytest.MonkeyPatch, *, fails: bool
 ) -> None:
-    ran = tests_run(monkeypatch, fails=fails)
+    ran = proofs_of(monkeypatch, fails=fails)
     with triage_of(run, lambda _: TWICE) as made:
         made.take(TWICE, [suspect(1, b"innocent")], 30)
         made.finish(30)
@@ -1770,6 +1770,7 @@ def test_what_two_nodes_answer_differently_is_tried_again_on_fresh_ones(
 ) -> None:
     seen = iter(shows)
     one = suspect(1, b"x")
+    ran = proofs_of(monkeypatch, fails=True)
     monkeypatch.setattr(Lab, "compares", True)
     monkeypatch.setattr(Lab, "compare", lambda _, script: Tried(script, next(seen)))
     with triage_of(run, lambda _: None) as made:
@@ -1791,6 +1792,7 @@ def test_what_two_nodes_answer_differently_is_tried_again_on_fresh_ones(
         assert finding.path is not None
         assert (finding.path / README).exists()
         assert not (finding.path / TEST).exists()
+        assert not ran
         made.finish(0)
     assert Finding.load(finding.path).status == status
 
@@ -1824,3 +1826,4 @@ def test_what_there_is_no_time_to_compare_was_seen_all_the_same(
     assert (finding.status, finding.confirmed, finding.fails) == (SEEN, (0, 0), True)
     assert finding.path is not None
     assert "it was not retried" in (finding.path / README).read_text()
+    assert not (finding.path / CAPTURE).exists()
