@@ -875,6 +875,7 @@ end
 
 -- One batch without a length.
 function Z.entry.message(tvb, pinfo, tree)
+  Z.carried = true
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = size_of(tvb)
@@ -5154,15 +5155,16 @@ local function dissector(name)
   return found and made or nil
 end
 
--- Shows bytes by another dissector; it may not ask for more.
+-- Shows bytes by another dissector; it may not ask for more. Tells whether it handed something on to us.
 function websocket.show(name, tvb, pinfo, tree)
   local made = dissector(name)
-  if not made then return end
+  if not made then return false end
   local offset, len = pinfo.desegment_offset, pinfo.desegment_len
-  Z.carrying = true
+  Z.carrying, Z.carried = true, false
   pcall(function() made:call(tvb, pinfo, tree) end)
   Z.carrying = false
   pinfo.desegment_offset, pinfo.desegment_len = offset, len
+  return Z.carried
 end
 
 -- May a message be the first one? To what an upgrade to WebSocket was, is not told before.
@@ -5214,9 +5216,12 @@ function websocket.frames(tvb, pinfo, tree, way, raw, at, key)
       local begin = way.next
       shown = shown + 1
       local cut = mask and behind - start > MOST_UNMASKED
+      local handed = false
       if shown <= MOST_SHOWN and not cut or first ~= FIN + BINARY then
-        websocket.show("websocket", tvb(at, behind - at):tvb(), pinfo, tree)
-      elseif behind > start then
+        handed = websocket.show("websocket", tvb(at, behind - at):tvb(), pinfo, tree)
+      end
+      -- Of a packet that the capture has cut off Wireshark may hand on nothing, not even frames that are whole.
+      if first == FIN + BINARY and behind > start and not handed then
         local inside = tvb(start, behind - start):tvb()
         if mask then inside = ByteArray.new(unmasking(mask)(sub(raw, start + 1, behind)), true):tvb("Unmasked data") end
         Z.entry.message(inside, pinfo, tree)

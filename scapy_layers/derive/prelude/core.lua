@@ -827,6 +827,7 @@ end
 
 -- One batch without a length.
 function Z.entry.message(tvb, pinfo, tree)
+  Z.carried = true
   begin_packet(pinfo)
   show_protocol(pinfo)
   local size = size_of(tvb)

@@ -181,3 +181,17 @@ def test_what_is_no_frame_is_passed_over(tmp_path: Path, passes: tuple[str, ...]
     made = talk().raw(whole[0]).raw(b"\xc2\x01a" + whole[1] + whole[2]).raw(whole[3])
     path = made.save(tmp_path / "t.pcap")
     assert values(path, "zenoh.keyexpr", options=passes) == ["key/1", "key/2", "key/3", "key/4"]
+
+
+@needs_tshark
+def test_whole_frames_of_a_packet_that_the_capture_has_cut_off_are_read(tmp_path: Path) -> None:
+    made = talk()
+    begun = len(made.packets)
+    made.raw(message(frames(1)[0], back=False))
+    made.raw(b"".join(message(one, back=False) for one in frames(3, 2)))
+    cut = made.packets[-1]
+    made.packets[-1] = type(cut)(bytes(cut)[:-3])
+    made.packets[-1].wirelen = len(cut)
+    del made.packets[:begun]
+    path = made.save(tmp_path / "t.pcap")
+    assert values(path, "zenoh.keyexpr") == ["key/1", "key/2", "key/3"]
