@@ -18,13 +18,15 @@ from fuzz.readers import by_scapy, by_tshark
 from fuzz.readers.carry import carried
 from fuzz.readers.compare import first_difference
 from fuzz.readers.said import Entry, Reading
-from fuzz.readers.together import Read, read_capture, read_units
+from fuzz.readers.together import Order, Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
+from scapy_layers.extensions import LowLatency
+from scapy_layers.transport import Fragment, Init, Open
 from scapy_layers.tshark import is_there
 from tests.agreement import generate
 from tests.agreement.joined import joined, lossy
 from tests.robustness.tshark import capture_of
-from tests.scapy_layers.lua.made import Datagrams, lossy_datagrams, put, save
+from tests.scapy_layers.lua.made import COOKIE, Datagrams, Talk, lossy_datagrams, put, save
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 
@@ -108,6 +110,21 @@ def test_datagrams_in_low_latency_without_their_handshake_are_read_alike(tmp_pat
     talk.answer(put("b"))
     read = read_capture(save(tmp_path / "made.pcap", talk))
     assert [unit.packet for unit in read.units] == [1, 2]
+    assert_agreement(read)
+
+
+@needs_tshark
+def test_low_latency_with_something_else_in_place_of_an_answer_is_read_alike(tmp_path: Path) -> None:
+    talk, offer = Talk(), [LowLatency()]
+    talk.say(Init(whatami=2, zid=b"\x01", extensions=offer))
+    talk.answer(Init(A=1, zid=b"\x02", cookie=COOKIE, extensions=offer))
+    talk.say(Open(initial_sn=10, cookie=COOKIE))
+    talk.answer(Fragment(sn=1, data=b"text"))
+    talk.prefix = 4
+    talk.say(put("a"))
+    talk.raw(b"\x02\0\x03\0", back=True)  # as real nodes leave
+    read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
+    assert [unit.packet for unit in read.units] == [3, 4, 5, 6, 7, 8]
     assert_agreement(read)
 
 

@@ -672,7 +672,7 @@ local function dissect_batch(pinfo, root, way, range, raw, kind, outer, at, pref
   b.again = not b.visited and way and not way.link.tcp and Z.links.again(way, raw, b.time)
   if kind == "batch" and Z.links then
     if not b.visited and way.link.tcp then Z.links.follow(way, b.place, raw) end
-    local unpacked, why, wrong, field, at = Z.links.unpack(way, b.place, raw)
+    local unpacked, why, wrong, field, at = Z.links.unpack(way, b.place, raw, prefix)
     if not unpacked then
       refuse(b, nil, wrong, "batch." .. field, at, why)
       undecoded(b, item, 0, size)

@@ -446,11 +446,12 @@ local function closes(raw)
   return raw:find("^%z?[\3\35].$") ~= nil
 end
 
--- Returns a batch without what compression puts in front, or nil and why that cannot be done, as `Z.lz4` does.
-function links.unpack(way, place, raw)
+-- Returns a batch without what compression puts in front, or nil and why that cannot be done, as `Z.lz4` does. Its length
+-- has `prefix` bytes: how many are agreed from its place on may be known since they were read.
+function links.unpack(way, place, raw, prefix)
   local link = way.link
   if way.next and not way.visited then
-    way.next = way.next + links.prefix(way, place) + #raw
+    way.next = way.next + prefix + #raw
   end
   -- A byte that is no header is how the CLOSE of a handshake that failed begins.
   if #raw == 0 or byte(raw, 1) > 1 then
