@@ -181,7 +181,7 @@ class Cutter:
             self._gap, skipped = None, 0
         if self._way.framing is not Framing.FOREIGN:
             self._opens = True
-            self._answers = self._way.framing is Framing.UNDECIDED and self._is_asked()
+            self._answers = self._way.framing is Framing.UNDECIDED and self._may_answer()
             self._seek(_Loss(event.number, event.time, event.missing, skipped, event.why))
 
     def leave(self, why: str, number: int, time: int) -> Iterator[Batch | Gap]:
@@ -354,7 +354,7 @@ class Cutter:
         way, opposite = self._way, self._way.opposite
         framing, header = _first(self.buffer, expected=self._is_expected())
         if framing is Framing.FOREIGN and self._is_answer():
-            framing = Framing.SHORT
+            framing = Framing.EITHER if opposite.framing is Framing.LONG else Framing.SHORT
         if framing is Framing.FOREIGN and self._is_damaged():
             self._opens = True
             self._seek(_Loss(self._number, self._time, 0, 0, NOT_BY_INIT))
@@ -377,10 +377,14 @@ class Cutter:
     def _is_answer(self) -> bool:
         """Tells whether who was asked to INIT says something else in a packet, or with a fault: most often CLOSE."""
         place = short(self.buffer, 0)
-        if place is None or not self._is_asked():
+        if place is None or not self._may_answer():
             return False
         whole = place.start < place.end == len(self.buffer)
         return whole and self._way.plausible(bytes(self.buffer[place.start :]))
+
+    def _may_answer(self) -> bool:
+        """Tells whether the other end was heard, in low latency too, where the last CLOSE has a 2-byte length."""
+        return self._is_asked() or self._way.opposite.framing is Framing.LONG
 
     def _is_asked(self) -> bool:
         """Tells whether the other end has begun a session."""
@@ -496,7 +500,7 @@ class Cutter:
             whole = gap.why == BEGINS_INSIDE and best.at == 0 and self._is_beginning()
             self._consume(best.at)
             self._seekers, self._gap = [], None
-            still = framing is Framing.SHORT and Framing.EITHER in self._sought
+            still = framing is Framing.SHORT and not {Framing.EITHER, Framing.LONG}.isdisjoint(self._sought)
             way.framing, way.begun = Framing.EITHER if still else framing, True
             if not whole:
                 yield Gap(way, gap.number, gap.time, gap.missing, gap.skipped + best.at, gap.why)

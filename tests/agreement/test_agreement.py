@@ -21,7 +21,7 @@ from fuzz.readers.said import Entry, Reading
 from fuzz.readers.together import Order, Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
 from scapy_layers.extensions import LowLatency
-from scapy_layers.transport import Fragment, Init, Open
+from scapy_layers.transport import Close, Fragment, Init, Open
 from scapy_layers.tshark import is_there
 from tests.agreement import generate
 from tests.agreement.joined import joined, lossy
@@ -125,6 +125,20 @@ def test_low_latency_with_something_else_in_place_of_an_answer_is_read_alike(tmp
     talk.raw(b"\x02\0\x03\0", back=True)  # as real nodes leave
     read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
     assert [unit.packet for unit in read.units] == [3, 4, 5, 6, 7, 8]
+    assert_agreement(read)
+
+
+@needs_tshark
+def test_close_that_is_all_that_was_captured_of_one_end_in_low_latency_is_read_alike(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake(LowLatency())
+    del talk.packets[1:]
+    for number in range(4):
+        talk.say(put(f"a/key/that/tells/more/{number}"))
+    talk.say(Close(S=0, reason=0))
+    talk.raw(b"\x02\0\x03\0", back=True)  # as real nodes leave
+    read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
+    assert [unit.packet for unit in read.units] == [2, 3, 4, 5, 6, 7]
     assert_agreement(read)
 
 
