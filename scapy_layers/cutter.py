@@ -173,6 +173,8 @@ class Cutter:
             if left is not None and missing is not None and missing <= left:
                 self._add_loss(_Loss(event.number, event.time, missing, self._clear(), event.why))
                 self._passing = left - missing
+                if self._way.framing is Framing.SHORT and not self._way.begun:
+                    self._way.framing = Framing.EITHER  # INIT would have told
                 yield from self._tell_passed()
                 return
         self._passing = 0

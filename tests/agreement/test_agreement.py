@@ -142,6 +142,19 @@ def test_close_that_is_all_that_was_captured_of_one_end_in_low_latency_is_read_a
     assert_agreement(read)
 
 
+@needs_tshark
+def test_low_latency_whose_handshake_the_capture_has_cut_off_is_read_alike(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake(LowLatency())
+    talk.packets[2:6] = [raw[:-3] for raw in talk.packets[2:6]]
+    for number in range(4):
+        talk.say(put(f"a/key/that/tells/more/{number}"))
+        talk.answer(put(f"and/its/answer/{number}"))
+    read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
+    assert [unit.packet for unit in read.units] == [*range(7, 15)]
+    assert_agreement(read)
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_mutated_captures_are_read_alike_by_layers_and_columns(seed: int, tmp_path: Path) -> None:
     # Where a stream goes on behind damage tshark cannot be told: Wireshark cuts it.
