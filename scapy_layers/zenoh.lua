@@ -8660,6 +8660,11 @@ local function is_protobuf(data)
   return at == #data
 end
 
+-- Tells whether bytes begin as XML does: with a tag, behind blanks, or with the mark of another encoding of its text.
+local function is_xml(data)
+  return find(data, "^\239?\187?\191?%s*<") ~= nil or find(data, "^\254\255") ~= nil or find(data, "^\255\254") ~= nil
+end
+
 local CHECKS = {
   ["image/png"] = begins_with("\137PNG"),
   ["image/jpeg"] = begins_with("\255\216"),
@@ -8688,7 +8693,7 @@ local function by_media_type(name)
   end
   return {
     name = name,
-    check = CHECKS[name],
+    check = CHECKS[name] or (find(name, "[/+]xml$") and is_xml) or nil,
     call = function(tvb, pinfo, tree) dissectors:try(name, tvb, pinfo, tree) end,
   }
 end

@@ -121,6 +121,25 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Row]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("encoding", "schema", "data", "shown"),
+    [
+        (Encoding.APPLICATION_XML, b"", b"22", 0),
+        (Encoding.TEXT_XML, b"", b"\x90)\xb5\xd7@=", 0),
+        (Encoding.CUSTOM, b"image/svg+xml", b"svg", 0),
+        (Encoding.APPLICATION_XML, b"", b"\n <a/>", 1),
+        (Encoding.TEXT_XML, b"", b"\xef\xbb\xbf<a/>", 1),
+    ],
+)
+def test_what_does_not_begin_as_xml_is_left_alone(
+    tmp_path: Path, encoding: Encoding, schema: bytes, data: bytes, shown: int
+) -> None:
+    put = Put(encoding=encoding, schema=schema or None, data=data)
+    path = Talk().open().frame(push("a", put)).save(tmp_path / "t.pcap")
+    assert count(path, "xml") == shown
+    assert count(path, "zenoh && _ws.expert") == 0
+
+
 @pytest.mark.parametrize("name", DISSECTED)
 def test_payload_goes_to_the_dissector_of_its_encoding(rows: dict[str, Row], name: str) -> None:
     _, field, expected = DISSECTED[name]
