@@ -302,7 +302,7 @@ class Cutter:
                 try:
                     cut = self._next(way.framing)
                 except ValueError as error:
-                    self._opens = False
+                    self._opens = self._answers = False
                     skipped = self._drop_message()
                     self._seek(_Loss(self._number, self._time, 0, skipped, str(error)))
                     continue
