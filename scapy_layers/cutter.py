@@ -116,6 +116,7 @@ class Cutter:
         "_number",
         "_opens",
         "_passing",
+        "_resumed",
         "_seekers",
         "_sought",
         "_time",
@@ -133,6 +134,7 @@ class Cutter:
         self._consumed = 0  # bytes cut off in front of the buffer since there are marks
         self._seekers: list[Seeker] = []  # while it is not known where a batch begins
         self._answers = False  # the other end had begun before the search
+        self._resumed = False  # a batch was found at the begin of the buffer, and has not been read yet
         self._opens = False  # the buffer begins with a packet, which is the first that is searched
         self._sought = Framing.UNDECIDED, Framing.UNDECIDED  # framings of both ways, when the search began
         self._gap: _Loss | None = None  # told when it is known again
@@ -275,6 +277,7 @@ class Cutter:
         self.buffer.clear()
         self._marks.clear()
         self._consumed = 0
+        self._resumed = False
         self._drop_message()
         return size
 
@@ -302,14 +305,13 @@ class Cutter:
                 try:
                     cut = self._next(way.framing)
                 except ValueError as error:
-                    self._opens = self._answers = False
-                    skipped = self._drop_message()
-                    self._seek(_Loss(self._number, self._time, 0, skipped, str(error)))
+                    self._lose(str(error))
                     continue
                 if cut is None:
                     self._marks.clear()  # the next batch ends in a packet to come
                     return
                 size, data = cut
+                self._resumed = False
                 number, time = self._consume(size)
                 if data is not None and (way.begun or self._begins(data)):
                     yield Batch(way, number, time, data)
@@ -417,6 +419,15 @@ class Cutter:
 
     # The way back
 
+    def _lose(self, why: str) -> None:
+        """Takes note that no batch begins the buffer."""
+        self._opens = self._answers = False
+        skipped = self._drop_message()
+        if self._resumed:  # what was found here is none: it would be found again, for ever
+            self._consume(1)
+            skipped += 1
+        self._seek(_Loss(self._number, self._time, 0, skipped, why))
+
     def _seek(self, loss: _Loss) -> None:
         """Begins to look for a batch, in what there is and what will come."""
         self._add_loss(loss)
@@ -501,7 +512,7 @@ class Cutter:
             assert gap is not None, "a search begins with one"
             whole = gap.why == BEGINS_INSIDE and best.at == 0 and self._is_beginning()
             self._consume(best.at)
-            self._seekers, self._gap = [], None
+            self._seekers, self._gap, self._resumed = [], None, True
             still = framing is Framing.SHORT and not {Framing.EITHER, Framing.LONG}.isdisjoint(self._sought)
             way.framing, way.begun = Framing.EITHER if still else framing, True
             if not whole:
