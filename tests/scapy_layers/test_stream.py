@@ -11,8 +11,11 @@ from hypothesis import strategies as st
 
 from scapy_layers.capture import read
 from scapy_layers.conversation import is_batch
+from scapy_layers.cutter import Cutter
 from scapy_layers.ip import Segment, join_ends
+from scapy_layers.links import Endpoint, Link
 from scapy_layers.primitives import write_vle
+from scapy_layers.resync import Found
 from scapy_layers.stream import (
     Batch,
     Datagram,
@@ -1166,3 +1169,21 @@ def test_real_batches_are_plausible(batch: bytes) -> None:
 @pytest.mark.parametrize("junk", [b"", b"GET / HTTP", b"\x04\x04\x99", b"\x25\xff", b"\x65\x01\x3d", b"\x08"])
 def test_junk_is_not_plausible(junk: bytes) -> None:
     assert not plausible(junk)
+
+
+def test_place_where_nothing_can_be_read_is_not_found_again_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+
+    def look(cutter: Cutter, **_: object) -> tuple[Found, Framing]:
+        looks.append(len(cutter.buffer))
+        assert len(looks) < 100
+        return Found(0, 99), Framing.LONG
+
+    monkeypatch.setattr(Cutter, "_look", look)
+    way = Link(0, True, Endpoint("127.0.0.1", 50000), Endpoint("127.0.0.1", 7447), is_batch).ways[0]
+    way.framing, way.begun = Framing.LONG, True
+    seen = list(Cutter(way, Limits()).take(Piece(1, 0, b"\xff" * 12)))
+    # One byte less each time, until a length may go on in what is to come.
+    assert looks == list(range(12, 2, -1))
+    assert seen
+    assert all(isinstance(unit, Gap) for unit in seen)
