@@ -1187,3 +1187,12 @@ def test_place_where_nothing_can_be_read_is_not_found_again_for_ever(monkeypatch
     assert looks == list(range(12, 2, -1))
     assert seen
     assert all(isinstance(unit, Gap) for unit in seen)
+
+
+def test_answer_with_a_short_length_where_the_other_end_has_long_ones_says_nothing_of_what_follows() -> None:
+    link = Link(0, True, Endpoint("127.0.0.1", 50000), Endpoint("127.0.0.1", 7447), is_batch)
+    link.ways[0].framing, link.ways[0].begun = Framing.LONG, True
+    cutter = Cutter(link.ways[1], Limits())
+    # A CLOSE as real nodes leave low latency, then a batch as they say it there.
+    assert batches(cutter.take(Piece(1, 0, b"\x02\0\x03\0"))) == [b"\x03\0"]
+    assert batches(cutter.take(Piece(2, 0, len(PUTS[0]).to_bytes(4, "little") + PUTS[0]))) == [PUTS[0]]
