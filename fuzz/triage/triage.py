@@ -791,7 +791,7 @@ class Triage:
             # A test has one node.
             return
         if finding.tried is None and not self._over(math.inf):
-            self._play_in_vain(finding)
+            self._play_again(finding)
         tried = finding.tried if finding.status == CONFIRMED else finding.vain
         if tried is not None and not self._over(math.inf):
             fails = fails_on(finding.node, str(finding.harm), tried)
@@ -799,7 +799,7 @@ class Triage:
                 finding.test_fails = fails
                 self._save(finding)
 
-    def _play_in_vain(self, finding: Finding) -> None:
+    def _play_again(self, finding: Finding) -> None:
         """Plays what was sent before a fault that nobody could lay on a case, so that there is something to play again."""
         if finding.vain is not None:
             return

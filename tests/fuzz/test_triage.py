@@ -744,13 +744,13 @@ def test_what_shows_when_it_is_played_once_more_is_seen_again_as_often_as_anythi
     fault = Changing(never)
     with triage_of(run, fault) as made:
         # Not while a case is looked for, but behind that.
-        play = made._play_in_vain
+        play = made._play_again
 
         def turned(finding: Finding) -> None:
             fault.fault = lambda _: CRASH
             play(finding)
 
-        made._play_in_vain = turned  # type: ignore[method-assign]
+        made._play_again = turned  # type: ignore[method-assign]
         made.take(CRASH, others(5), 30)
         made.finish(30)
         (finding,) = made.findings.values()
