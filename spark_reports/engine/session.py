@@ -30,6 +30,7 @@ from spark_reports.engine.archive import Archive, archive_for
 from spark_reports.engine.java import Java, find_java, home_for_spark
 from spark_reports.engine.scratch import scratch, shared
 from spark_reports.engine.settings import (
+    BRIEF,
     BULK,
     FAST,
     INTERPRETED,
@@ -333,7 +334,7 @@ def _submitted(
     if arguments.master != LOCAL or arguments.remote or arguments.warm:
         raise WrongUse("under spark-submit, --master and the like are options of spark-submit")
     builder = SparkSession.builder.appName("zenoh-reports")
-    for name, value in {**of_session(profile, local=False), **conf}.items():
+    for name, value in {**BRIEF, **of_session(profile, local=False), **conf}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     try:
@@ -407,8 +408,12 @@ def _fresh_session(
         _end(process, gateway, patience)
 
 
-_ASKED_OFTEN = ("functions", "PythonUtils", "PythonSQLUtils")
-"""Classes of Spark that nearly all which is asked of Java goes through."""
+_ASKED_OFTEN = (
+    *("functions", "org.apache.spark.sql.functions"),
+    *("PythonUtils", "org.apache.spark.api.python.PythonUtils"),
+    *("PythonSQLUtils", "org.apache.spark.sql.api.python.PythonSQLUtils"),
+)
+"""Classes of Spark that nearly all which is asked of Java goes through; PySpark has called them by either name."""
 
 
 class _Known:

@@ -56,6 +56,10 @@ INTERPRETED: Mapping[str, str] = {
 }
 """Settings of a session in which no query is compiled."""
 
+BRIEF: Mapping[str, str] = {"spark.python.sql.dataFrameDebugging.enabled": "false"}
+"""Setting to start Spark with; a session cannot change it. Otherwise PySpark asks Java five times for each column that is
+made, only to name a line of ours in an error, of which one line is shown."""
+
 _CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -181,6 +185,7 @@ def settings(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         KEPT_PROGRAMS: str(PROGRAMS),
+        **BRIEF,
         **of_session(profile, local=local),
     }
     if memory:
