@@ -192,6 +192,13 @@ def closes(datagram: bytes) -> bool:
     return len(close) == 2 and close[0] & ~_LANE == TransportId.CLOSE
 
 
+def is_handshake(batch: bytes) -> bool:
+    """Tells whether a batch without a header byte begins with INIT or OPEN, or is empty: with no message of a session."""
+    if not batch or batch[0] & _ID == TransportId.OPEN:
+        return True
+    return batch[0] & _ID == TransportId.INIT and batch[1:2] == bytes([PROTOCOL_VERSION])
+
+
 def opens(batch: bytes | bytearray) -> bool:
     """Tells whether bytes are INIT, or OPEN with its cookie: nothing else looks like them."""
     if not batch or batch[0] & _ID not in {TransportId.INIT, TransportId.OPEN}:

@@ -31,7 +31,7 @@ from scapy_layers.declarations import (
     UndeclareToken,
 )
 from scapy_layers.errors import WireError
-from scapy_layers.framing import closes
+from scapy_layers.framing import closes, is_handshake
 from scapy_layers.limits import Limits
 from scapy_layers.message import Layer
 from scapy_layers.network import Declare, Interest, Push, Request, Response
@@ -155,14 +155,15 @@ class Conversations:
         talk.session.parties[index ^ talk.flipped].doubt()
         self._memory.fragments.miss(talk.session.number, index ^ talk.flipped)
         talk.missed[index] = True
-        if talk.session.fsn is not None and talk.opened[1 - index]:
-            # What is missing may be the other OPEN, and its INIT; what comes behind it is as agreed.
-            talk.settled[index] = True
-            talk.switch()
+        if talk.opened[1 - index]:
+            # What is missing may be the other OPEN, and its INIT.
+            talk.settle(index)
 
     def _read(self, talk: Talk, unit: Batch | Datagram) -> Iterator[Heard]:
         """Says what a batch means, message by message."""
         index = int(not unit.way.forward)
+        if talk.link.tcp and talk.is_open_missing(index) and not is_handshake(unit.data):
+            talk.settle(index)
         raw, damage = _unpacked(talk, index, unit.data)
         unread = False
         if not talk.link.tcp:

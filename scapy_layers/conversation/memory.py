@@ -59,6 +59,16 @@ class Talk:
     said: int = 0
     greeting: bool = True
 
+    def is_open_missing(self, index: int) -> bool:
+        """Tells whether the other end has said OPEN, and nothing was heard of that of this one."""
+        return self.opened[1 - index] and not self.settled[index]
+
+    def settle(self, index: int) -> None:
+        """Takes note that an OPEN was not heard: what comes behind it is as agreed, when that is known."""
+        if self.session.fsn is not None:
+            self.settled[index] = True
+            self.switch()
+
     def switch(self) -> None:
         """Sets the framing that was agreed; from OPEN_SYN on already, for nothing comes before OPEN_ACK."""
         agreed = self.session.lowlatency

@@ -27,7 +27,7 @@ from scapy_layers.codes import (
 )
 from scapy_layers.derive.columns.units import UnitKind
 from scapy_layers.errors import WireError
-from scapy_layers.framing import Framing, closes
+from scapy_layers.framing import Framing, closes, is_handshake
 from scapy_layers.lanes import MASKS
 from scapy_layers.links import DIALING_NS, HANDSHAKE, Batch, Datagram, Endpoint, Gap, Link, Unit, Way
 from scapy_layers.remarks import Lane
@@ -230,6 +230,16 @@ class Talk:
         self.last = number, time
         self.batches[not forward] += batches
         self.bytes[not forward] += size
+
+    def is_open_missing(self, index: int) -> bool:
+        """Tells whether the other end has said OPEN, and nothing was heard of that of this one."""
+        return self.opened[1 - index] and not self.settled[index]
+
+    def settle(self, index: int) -> None:
+        """Takes note that an OPEN was not heard: what comes behind it is as agreed, when that is known."""
+        if self.session.fsn is not None:
+            self.settled[index] = True
+            self.switch()
 
     def switch(self) -> None:
         """Sets the framing that was agreed; from OPEN_SYN on already, for nothing comes before OPEN_ACK."""
@@ -486,13 +496,14 @@ class Watch:
         index = int(not way.forward)
         self._doubt(talk, index)
         talk.missed[index] = True
-        if talk.session.fsn is not None and talk.opened[1 - index]:
-            talk.settled[index] = True
-            talk.switch()
+        if talk.opened[1 - index]:
+            talk.settle(index)
 
     def _read(self, talk: Talk, unit: Batch | Datagram) -> Heard:
         way, number, time, packed = unit
         index = int(not way.forward)
+        if talk.link.tcp and talk.is_open_missing(index) and not is_handshake(packed):
+            talk.settle(index)
         raw, damage = self._unpacked(talk, index, packed)
         talk.count(way.forward, number, time, 1, len(raw))
         refused = damage is not None

@@ -20,13 +20,13 @@ from fuzz.readers.compare import first_difference
 from fuzz.readers.said import Entry, Reading
 from fuzz.readers.together import Order, Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
-from scapy_layers.extensions import LowLatency
+from scapy_layers.extensions import Compression, LowLatency
 from scapy_layers.transport import Close, Fragment, Init, Open
 from scapy_layers.tshark import is_there
 from tests.agreement import generate
 from tests.agreement.joined import joined, lossy
 from tests.robustness.tshark import capture_of
-from tests.scapy_layers.lua.made import COOKIE, Datagrams, Talk, lossy_datagrams, put, save
+from tests.scapy_layers.lua.made import COOKIE, Datagrams, Talk, frame, lossy_datagrams, put, save
 
 PCAPS = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 
@@ -152,6 +152,17 @@ def test_low_latency_whose_handshake_the_capture_has_cut_off_is_read_alike(tmp_p
         talk.answer(put(f"and/its/answer/{number}"))
     read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
     assert [unit.packet for unit in read.units] == [*range(7, 15)]
+    assert_agreement(read)
+
+
+def test_compression_behind_an_open_that_cannot_be_read_is_read_alike(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake(Compression())
+    talk.packets[4] = talk.packets[4].replace(bytes([len(COOKIE)]) + COOKIE, b"\xff" + COOKIE)
+    talk.say(frame(10, put("a")))
+    talk.answer(frame(20, put("b")))
+    read = read_capture(save(tmp_path / "made.pcap", talk))
+    assert [unit.data[0] for unit in read.units[-2:]] == [0x25, 0x25]
     assert_agreement(read)
 
 
