@@ -20,7 +20,7 @@ from fuzz.readers.compare import first_difference
 from fuzz.readers.said import Entry, Reading
 from fuzz.readers.together import Order, Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
-from scapy_layers.extensions import Compression, LowLatency
+from scapy_layers.extensions import Compression, First, LowLatency, Patch
 from scapy_layers.transport import Close, Fragment, Init, Open
 from scapy_layers.tshark import is_there
 from tests.agreement import generate
@@ -163,6 +163,20 @@ def test_compression_behind_an_open_that_cannot_be_read_is_read_alike(tmp_path: 
     talk.answer(frame(20, put("b")))
     read = read_capture(save(tmp_path / "made.pcap", talk))
     assert [unit.data[0] for unit in read.units[-2:]] == [0x25, 0x25]
+    assert_agreement(read)
+
+
+@needs_tshark
+def test_datagram_in_which_something_is_refused_offers_nothing(tmp_path: Path) -> None:
+    talk = Datagrams()
+    talk.say(Init(S=1, whatami=2, zid=b"\x01", fsn=0), b"\x1f")
+    talk.answer(Init(S=1, A=1, zid=b"\x02", fsn=2, cookie=COOKIE, extensions=[Patch(patch=1)]))
+    talk.say(Open(initial_sn=100_000, cookie=COOKIE))
+    talk.answer(Open(A=1, initial_sn=1))
+    talk.say(Fragment(M=1, sn=100_000, extensions=[First()], data=bytes(put("a"))[:3]))
+    talk.say(Fragment(sn=100_001, data=bytes(put("a"))[3:]))
+    read = read_capture(save(tmp_path / "made.pcap", talk))
+    assert [unit.kind for unit in read.units[-2:]] == [UnitKind.BATCH, UnitKind.NETWORK]
     assert_agreement(read)
 
 

@@ -111,8 +111,9 @@ local function begin(link, place)
     now.compressed = before.compressed
   end
   links.add(link, now)
-  -- `greeted`: how many of the messages that were said are INIT; `asked`: who began the handshake, for each way.
-  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, greeted = 0, asked = {}, sure = false, starts = {} }
+  -- `greeted`: how many of the messages that were said are INIT; `asked`: who began the handshake, for each way; `claimed`:
+  -- see `claims`.
+  link.talk = { inits = {}, opened = {}, ended = {}, said = 0, greeted = 0, asked = {}, sure = false, starts = {}, claimed = false }
   return link.talk
 end
 
@@ -261,7 +262,7 @@ end
 
 local function init()
   local talk, index = T.talk, T.way.index
-  if not T.first then return end
+  if not T.first or not talk.claimed then return end
   if T.m.A == 1 and talk.opened[3 - index] and not talk.inits[index] and not T.link.tcp then
     links.disorder(T.link) -- the other one has answered it before
   elseif too_late() then
@@ -855,6 +856,14 @@ local EFFECTS = {
   declare = declare, -- answers an interest, if it says so; and by its body
 }
 
+local CLAIMS = { init = true, join = true, frame = true, push = true, request = true, response = true }
+
+-- Tells whether a message begins something that is a session for sure: a datagram in which anything is refused may be
+-- something else, and nothing is offered in it.
+local function claims(b, m)
+  return b.link.tcp or (CLAIMS[m.name] and m.at == 0 and not m.within and Z.strict(b.raw, "batch")) or false
+end
+
 -- Checks, or finds out, whether network messages travel in FRAMEs here.
 local function check_place()
   local m, now = T.m, T.now
@@ -951,7 +960,7 @@ local function hear(b, m)
     elseif renew_if_new(link, m, place) then
       talk = begin(link, place)
     end
-    talk.said = talk.said + 1
+    talk.said, talk.claimed = talk.said + 1, talk.claimed or claims(b, m)
     if m.name == "init" then
       talk.greeted = talk.greeted + 1
       if m.A == 0 and not m.refused then talk.asked[way.index] = m.zid end
