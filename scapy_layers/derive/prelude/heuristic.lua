@@ -370,14 +370,16 @@ local function on_datagram(tvb, pinfo, tree)
   return Z.entry.datagram(tvb, pinfo, tree) ~= 0
 end
 
-Z.listen(function(b)
-  if not b.visited then
-    remember(end_of(b.pinfo.src, b.pinfo.src_port), b.number)
-    if is_group(b.pinfo.dst) then
-      remember(end_of(b.pinfo.dst, b.pinfo.dst_port), b.number)
-    end
+Z.listen(function(b, m)
+  if b.visited then return end
+  local pinfo = b.pinfo
+  if m.name == "hello" then
+    remember(end_of(pinfo.dst, pinfo.dst_port), b.number) -- it has asked, though nobody heard it
+    return
   end
-end, function(name) return name == "scout" end)
+  remember(end_of(pinfo.src, pinfo.src_port), b.number)
+  if is_group(pinfo.dst) then remember(end_of(pinfo.dst, pinfo.dst_port), b.number) end
+end, function(name) return name == "scout" or name == "hello" end)
 
 -- Inside TLS and WebSocket a conversation belongs to those; what was found is remembered here.
 local function on_inner(entry, looks)

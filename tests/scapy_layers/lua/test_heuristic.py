@@ -384,6 +384,15 @@ def test_hello_without_locators_is_recognised_behind_its_scout(tmp_path: Path) -
 
 
 @needs_tshark
+def test_odd_scout_is_recognised_behind_a_hello_to_its_socket(tmp_path: Path) -> None:
+    odd = datagram(b"\x41\x09\x06", to=GROUP, sport=40_000, dport=9000)
+    answer = datagram(HELLO, source=ANSWERER, to=ASKER, sport=41_000, dport=40_000)
+    path = save(tmp_path / "t.pcap", [odd.copy(), answer, odd])
+    assert values(path, "frame.number", where="zenoh.scout") == ["3"]
+    assert values(path, "frame.number", where="zenoh.scout", options=["-2"]) == ["3"]
+
+
+@needs_tshark
 @pytest.mark.parametrize("asker", [0, 1])
 @pytest.mark.parametrize("text", ["010911", "010900", "610901", "8109014e07756e6b6e6f776e"])
 def test_odd_scout_is_recognised_behind_another_one_to_the_same_group(
