@@ -74,9 +74,10 @@ def _first(data: bytearray, *, expected: bool) -> tuple[Framing, int]:
 
     Args:
         data: All there is so far.
-        expected: One of the ports is that of Zenoh: there the zid of an INIT may be longer than the INIT.
+        expected: One of the ports is that of Zenoh: there the zid of an INIT may be longer than the INIT, and HTTP asks
+            for an upgrade until it is answered.
     """
-    answer, header = websocket.upgrade(data)
+    answer, header = websocket.upgrade(data, expected=expected)
     if answer is Answer.YES:
         return Framing.WEBSOCKET, header
     if answer is Answer.MORE:
@@ -374,9 +375,13 @@ class Cutter:
         way.framing = framing
         if header:
             self._consume(header)
-        if framing is Framing.FOREIGN and opposite.framing is Framing.WEBSOCKET:
+        if framing is Framing.FOREIGN and (opposite.framing is Framing.WEBSOCKET or self._is_refusal()):
             opposite.framing = Framing.FOREIGN  # the upgrade was refused, or to something that cannot be read
         return True
+
+    def _is_refusal(self) -> bool:
+        """Tells whether HTTP answers a request of which the capture has only a part."""
+        return self._way.opposite.framing is Framing.UNDECIDED and self.buffer.startswith(b"HTTP/")
 
     def _is_answer(self) -> bool:
         """Tells whether who was asked to INIT says something else in a packet, or with a fault: most often CLOSE."""
@@ -477,7 +482,9 @@ class Cutter:
         """Tells the same of an upgrade to WebSocket."""
         begins = self._opens and self._gap is not None and self._gap.why == BEGINS_INSIDE
         undecided = self._way.framing is Framing.UNDECIDED
-        return begins and undecided and websocket.upgrade(self.buffer)[0] is Answer.YES
+        if not begins or not undecided:
+            return False
+        return websocket.upgrade(self.buffer, expected=self._is_expected())[0] is Answer.YES
 
     def _opened(self, at: int) -> bool:
         """Tells whether OPEN_ACK is all that stands in front of a place."""

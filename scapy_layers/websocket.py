@@ -15,6 +15,8 @@ MAX_HEADER = 16 << 10
 
 REQUEST = b"GET "
 RESPONSE = b"HTTP/1.1 101"
+_MINOR = 7
+"""Where the minor version stands in it, which may be any."""
 
 _UPGRADE = re.compile(rb"^upgrade:[^\r\n]*\bwebsocket\b", re.IGNORECASE | re.MULTILINE)
 _EXTENSIONS = re.compile(rb"^sec-websocket-extensions:[ \t]*[^\r\n \t]", re.IGNORECASE | re.MULTILINE)
@@ -28,18 +30,26 @@ class Answer(Enum):
     NO = "something else"
 
 
-def upgrade(data: bytes | bytearray) -> tuple[Answer, int]:
+def upgrade(data: bytes | bytearray, *, expected: bool = False) -> tuple[Answer, int]:
     """Tells whether a direction begins with an upgrade to WebSocket, and where the frames begin.
 
     A response that agrees to extensions (compression) is NO: its frames cannot be read.
+
+    Args:
+        data: What it begins with.
+        expected: Any request is one: what it asks for may be written in another way, and its answer tells.
     """
     head = bytes(data[: len(RESPONSE)])
+    if len(head) > _MINOR and head.startswith(RESPONSE[:_MINOR]):
+        head = RESPONSE[: _MINOR + 1] + head[_MINOR + 1 :]
     start = next((start for start in (REQUEST, RESPONSE) if head.startswith(start[: len(head)])), None)
     if start is None:
         return Answer.NO, 0
     end = data.find(b"\r\n\r\n", 0, MAX_HEADER)
     if end < 0:
         return (Answer.MORE if len(data) < MAX_HEADER else Answer.NO), 0
+    if expected and start == REQUEST:
+        return Answer.YES, end + 4
     fields = bytes(data[: end + 2])
     if not _UPGRADE.search(fields) or (start == RESPONSE and _EXTENSIONS.search(fields)):
         return Answer.NO, 0

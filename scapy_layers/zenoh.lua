@@ -5136,16 +5136,23 @@ local function has_field(header, name, pattern)
   return false
 end
 
+-- Does a text begin with another one, as far as it goes?
+local function starts(raw, text)
+  return sub(raw, 1, #text) == sub(text, 1, #raw)
+end
+
 -- Tells how many bytes of HTTP begin a direction that is upgraded to WebSocket: nil when it is something else, -1 when the
--- header is not complete. A response that agrees to extensions is something else: its frames cannot be read.
+-- header is not complete. A response that agrees to extensions is something else: its frames cannot be read. Any request is
+-- one: what it asks for may be written in another way, and its answer tells.
 function websocket.upgrade(raw)
-  local asks, agrees = find(raw, "^GET ") ~= nil, find(raw, "^HTTP/1%.1 101") ~= nil
+  local asks, agrees = starts(raw, "GET "), starts((sub(raw, 1, 12):gsub("^(HTTP/1%.).", "%11")), "HTTP/1.1 101")
   if not asks and not agrees then return nil end
   local _, stop = find(raw, "\r\n\r\n", 1, true)
   if not stop or stop > MAX_HEADER then return #raw < MAX_HEADER and -1 or nil end
+  if asks then return stop end
   local header = sub(raw, 1, stop)
   if not has_field(header, "upgrade", "[^%w_]websocket[^%w_]") then return nil end
-  if agrees and has_field(header, "sec-websocket-extensions", "%S") then return nil end
+  if has_field(header, "sec-websocket-extensions", "%S") then return nil end
   return stop
 end
 

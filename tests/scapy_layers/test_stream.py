@@ -940,6 +940,19 @@ def test_websocket_messages_are_batches(size: int) -> None:
     assert not gaps(seen)
 
 
+@pytest.mark.parametrize("port", [7447, 9000])
+@pytest.mark.parametrize("size", [5, 10_000])
+def test_request_that_is_answered_with_an_upgrade_was_one_on_the_port_of_zenoh(size: int, port: int) -> None:
+    talk, asks = Talk(service=port), GET.replace(b"Upgrade: websocket", b"Upgrad: websocket")
+    talk.syn()
+    for at in range(0, len(asks), size):
+        talk.say(asks[at : at + size])
+    talk.say(SWITCH.replace(b"HTTP/1.1", b"HTTP/1.0"), back=True)
+    talk.say(ws(INIT_SYN, mask=b"abcd"))
+    talk.say(ws(INIT_ACK), back=True)
+    assert batches(units(talk.segments)) == [INIT_SYN, INIT_ACK][port != 7447 :]
+
+
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("size", [5, 10_000])
 def test_websocket_is_heard_from_its_upgrade_on_whose_syn_is_missing_or_late(size: int, late: bool) -> None:
@@ -956,6 +969,17 @@ def test_websocket_is_heard_from_its_upgrade_on_whose_syn_is_missing_or_late(siz
     assert batches(seen) == [INIT_SYN, INIT_ACK, OPEN_SYN]
     assert {unit.way.link.number for unit in seen} == {0}
     assert not gaps(seen)
+
+
+def test_request_that_the_capture_has_cut_off_is_answered_with_no_upgrade() -> None:
+    talk = Talk()
+    talk.syn()
+    talk.add(GET[:20], talk.forward, missing=len(GET) - 20)
+    talk.forward += len(GET)
+    talk.say(b"HTTP/1.1 400 Bad Request\r\n\r\n", back=True)
+    for batch in (INIT_SYN, OPEN_SYN, *PUTS):
+        talk.say(ws(batch, mask=b"abcd"))
+    assert batches(units(talk.segments)) == []
 
 
 @pytest.mark.parametrize(

@@ -73,9 +73,16 @@ def test_mask_is_taken_away(lua: Runtime, size: int) -> None:
         (UPGRADE, len(UPGRADE)),
         (UPGRADED, len(UPGRADED)),
         (UPGRADE[:-1], -1),
+        (UPGRADE[:2], -1),
+        (UPGRADED[:7], -1),
+        (UPGRADED[:9], -1),
+        (b"HTTP/2", None),
         (UPGRADED.replace(b"websocket", b"WebSocket") + b"\x82\0", len(UPGRADED)),
-        (UPGRADE.replace(b"websocket", b"h2c"), None),
-        (UPGRADE.replace(b"websocket", b"xwebsocket"), None),
+        (UPGRADED.replace(b"HTTP/1.1", b"HTTP/1.0"), len(UPGRADED)),
+        (UPGRADED.replace(b"HTTP/1.1", b"HTTP/2.1"), None),
+        (UPGRADED.replace(b"websocket", b"h2c"), None),
+        (UPGRADED.replace(b"websocket", b"xwebsocket"), None),
+        (UPGRADE.replace(b"Upgrade: websocket", b"Upgrad: websocket"), len(UPGRADE) - 1),
         (UPGRADED.replace(b"\r\n\r\n", b"\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n"), None),
         (UPGRADED.replace(b"101", b"404"), None),
         (b"GET " + b"a" * 20_000, None),
@@ -84,7 +91,7 @@ def test_mask_is_taken_away(lua: Runtime, size: int) -> None:
 def test_upgrade_is_known_by_its_header(lua: Runtime, header: bytes, size: int | None) -> None:
     upgrade: Any = lua.execute("return Z.websockets.upgrade")
     assert upgrade(header) == size
-    answer, end = websocket.upgrade(header)
+    answer, end = websocket.upgrade(header, expected=True)
     assert (answer is websocket.Answer.YES) == (size is not None and size > 0)
     assert end == (size or 0) or size == -1
 
