@@ -19,6 +19,9 @@ _PHASES = {
 # A letter follows the dash of 1.0.0-rc.1, a digit the dash of 1.0.0-1.10.2.
 _VERSION = r"[0-9]{1,18}(?:\.[0-9]{1,18})*(?:[-.]?[a-z]+(?:[-.]?[0-9]{1,18})?)?(?:\+[0-9a-z.]+)?"
 
+# In a shallow clone git knows no tag, and a commit stands alone: v0a1b2c3, or only digits. A day, 20261128, has its place.
+_COMMIT = r"v?(?!20[0-9]{6}$)[0-9a-f]{7,40}"
+
 Key = tuple[tuple[int, ...], int, int, int]
 """What versions are compared by: numbers without zeros at the end, phase, number of the phase, commits behind that."""
 
@@ -31,14 +34,16 @@ def version_key(text: str) -> Key | None:
     """Returns what a version is compared by; None when the text is no version that has a place in an order.
 
     1.10 is 1.10.0; 1.10.0rc1, 1.10.0-rc.1 and 1.10.0.dev5 come before it; what stands behind ``+`` does not count.
-    1.10.0-12-g0a1b2c3, as ``git describe`` calls the twelfth commit behind it, comes before all releases behind it.
+    1.10.0-12-g0a1b2c3, as ``git describe`` calls the twelfth commit behind it, comes before all releases behind it. A
+    commit alone, 1234567, has no place.
     """
+    text = text.strip().lower()
     match = re.fullmatch(
         r"v?([0-9]{1,18}(?:\.[0-9]{1,18})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,18}))?)?"
         r"(?:-([0-9]{1,9})-g[0-9a-f]{4,40})?(?:\+[0-9a-z.]+)?",
-        text.strip().lower(),
+        text,
     )
-    if not match or (match[2] and match[2] not in _PHASES):
+    if not match or (match[2] and match[2] not in _PHASES) or re.fullmatch(_COMMIT, text):
         return None
     numbers = [int(number) for number in match[1].split(".")]
     while len(numbers) > 1 and numbers[-1] == 0:

@@ -32,10 +32,11 @@ _PHASES = (
 )
 
 _VERSION = (
-    r"(?i)^v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,9}))?)?"
+    r"(?i)^v?(?!(?!20[0-9]{6}$)[0-9a-f]{7,40}$)([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-.]?([a-z]+)(?:[-.]?([0-9]{1,9}))?)?"
     r"(?:-([0-9]{1,9})-g[0-9a-f]{4,40})?(?:\+[0-9a-z.]+)?$"
 )
-"""The last number is that of commits behind a version, as ``git describe`` counts them."""
+"""The last number is that of commits behind a version, as ``git describe`` counts them. What may be a commit alone, as in
+a shallow clone, is no version, even if it is all digits; a day, 20261128, is one."""
 
 
 Version = tuple[tuple[int, ...], int, int, int]

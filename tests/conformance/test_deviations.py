@@ -87,10 +87,16 @@ def test_versions_have_one_order() -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("1.10", "1.10.0"), ("1", "1.0.0"), ("1.0.0-rc.1", "1.0.0rc1"), ("1.0.0", "1.0.0+build.5")],
+    [
+        ("1.10", "1.10.0"),
+        ("1", "1.0.0"),
+        ("1.0.0-rc.1", "1.0.0rc1"),
+        ("1.0.0", "1.0.0+build.5"),
+        ("20261128", "20261128.0"),
+    ],
 )
 def test_spellings_of_one_version_are_equal(one: str, other: str) -> None:
-    assert version_key(one) == version_key(other)
+    assert version_key(one) == version_key(other) is not None
 
 
 @pytest.mark.parametrize(
@@ -105,6 +111,10 @@ def test_spellings_of_one_version_are_equal(one: str, other: str) -> None:
         "latest",
         "1" * 5000,
         "1.0\u0661",
+        # Commits without a tag, as `git describe --always` names them in a shallow clone.
+        "1234567",
+        "v1234567",
+        "12b3456",
     ],
 )
 def test_what_is_no_version_is_in_no_set(text: str) -> None:
