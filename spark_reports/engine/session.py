@@ -291,11 +291,17 @@ def _explained() -> Iterator[None]:
             raise DataTrouble(_unread_file(unread[0], error)) from error
         if wrong := _WRONG_SETTING.search(str(error)):
             raise WrongUse(f"--conf: {wrong[1].strip().rstrip('.')}") from error
+        if _FULL.search(str(error)):
+            told = _first_line(error)
+            raise WrongUse(
+                f"the disk is full: {told}; make room for the store and for temporary files, and try again"
+            ) from error
         raise EngineFailed(f"Spark gave up: {_first_line(error)}") from error
 
 
 _WRONG_SETTING = re.compile(r"\[(?:INVALID_CONF_VALUE|CANNOT_MODIFY)[.\w]*\] ([^\n]*?)(?: SQLSTATE|\n|$)")
 _WRONG_MASTER = re.compile(r"Could not parse Master URL|Asked to run locally with")
+_FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _UNREAD = re.compile(r"PATH_NOT_FOUND|FAILED_READ_FILE(\.[A-Z_]+)?|CANNOT_READ_FILE_FOOTER")
 _FILE = re.compile(r"[^\s'\"`:]*/(?:(?:tables|rollups|compact)/(\w+)|(apart))/[^\s'\"`]*\.parquet")
 

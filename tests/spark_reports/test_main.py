@@ -368,6 +368,15 @@ def test_engine_that_gives_up_is_one_line(
     assert line.startswith("zenoh-reports: a file cannot be read: [PATH_NOT_FOUND]")
     assert str(run / "gone") in line
 
+    def fill_disk(*_: object, **__: object) -> None:
+        spark.sql("SELECT raise_error('OSError: [Errno 28] No space left on device')").collect()
+
+    monkeypatch.setattr(ingest, "ingest", fill_disk)
+    assert main(build) == 2
+    line = capsys.readouterr().err.splitlines()[-1]
+    assert line.startswith("zenoh-reports: the disk is full: ")
+    assert line.endswith("and try again")
+
 
 def test_help_and_rows_need_no_heavy_package() -> None:
     code = (
