@@ -79,14 +79,15 @@ def lost_requirements(requirements: DataFrame, sets: DataFrame, checks: DataFram
     if checks is not None:
         require(checks, "run_id", "requirements", "outcome")
         named = checks.where(judged).select(
-            "run_id", sf.explode_outer("requirements").alias("requirement"), "outcome"
+            "run_id", sf.explode("requirements").alias("requirement"), "outcome"
         )
         # What strictness a requirement has, and how many tests, its own row says.
-        requirement = sf.coalesce("requirement", sf.lit(NO_REQUIREMENT))
         of_its_own = {"level": sf.lit(None).cast("string"), "tests": sf.lit(None).cast("long")}
-        of_runs = of_runs.unionByName(named.withColumns({"requirement": requirement, **of_its_own}))
+        of_runs = of_runs.unionByName(named.withColumns(of_its_own))
     return (
-        of_runs.join(sf.broadcast(both), "run_id")
+        # Tests that name no requirement show none that could be lost.
+        of_runs.where(sf.col("requirement") != NO_REQUIREMENT)
+        .join(sf.broadcast(both), "run_id")
         .groupBy("key", "requirement")
         .agg(
             # The level is that of the tests that name it, which may change; the newest run knows best.
