@@ -384,6 +384,7 @@ def _fresh_session(
 
         # Left to itself, it looks twice a second.
         AccumulatorTCPServer.serve_forever = partialmethod(TCPServer.serve_forever, ENDED_S)  # type: ignore[assignment]
+        AccumulatorTCPServer.handle_error = _told_unless_hung_up  # type: ignore[assignment]
         on_interrupt = signal.getsignal(signal.SIGINT)
         with applied(changes):
             try:
@@ -463,6 +464,12 @@ def _begin(
             # Ctrl-C is for this process, which ends it in order.
             preexec_fn=_pass_over_interrupts,  # noqa: PLW1509 (nothing but a system call, as in PySpark)
         )
+
+
+def _told_unless_hung_up(server: TCPServer, request: Any, address: Any) -> None:
+    """Shows what went wrong on a line from Java, but not that Java has ended before this end of the line has."""
+    if not isinstance(sys.exc_info()[1], EOFError | ConnectionError):
+        TCPServer.handle_error(server, request, address)
 
 
 def _pass_over_interrupts() -> None:

@@ -194,6 +194,21 @@ def test_java_that_ends_while_it_is_asked_has_told_nothing() -> None:
     assert session._told(ValueError("no room")) == "no room"
 
 
+@pytest.mark.usefixtures("spark")
+def test_java_that_hangs_up_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    from pyspark.accumulators import AccumulatorTCPServer, UpdateRequestHandler
+
+    with AccumulatorTCPServer(("127.0.0.1", 0), UpdateRequestHandler, "secret") as server:
+        with socket.create_connection(server.socket.getsockname()) as line:
+            line.sendall(b"secret")
+        server.handle_request()
+        assert capsys.readouterr().err == ""
+        with socket.create_connection(server.socket.getsockname()) as line:
+            line.sendall(b"wrong!")
+        server.handle_request()
+        assert "ValueError" in capsys.readouterr().err
+
+
 def test_line_that_leads_nowhere_is_followed_by_the_cause() -> None:
     text = (
         "Error while instantiating 'X':\n\nJVM stacktrace:\njava.lang.A: Error while instantiating 'X':\n"
