@@ -40,10 +40,16 @@ WIDEST = 60
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", re.ASCII)
 
-_TEXTS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_TEXTS_AND_REMARKS = re.compile(
+    r"""(?P<remark>--[^\n]*|/\*.*?\*/)|r'[^']*'|r"[^"]*"|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""",
+    re.DOTALL | re.IGNORECASE,
+)
 _CALLS_JAVA = re.compile(r"\b(java_method|reflect|try_reflect)`?\s*\(", re.IGNORECASE)
 """Functions that call any method of Java. Nobody is kept from it who means to, but a store asks for none of them, and
 one that ends Java ends the warm server of all others."""
+
+_RUNS_PROGRAM = re.compile(r"\bUSING\s*''", re.IGNORECASE)
+"""Ends ``TRANSFORM``, ``MAP`` and ``REDUCE``, which hand rows to a command of the shell; a join uses columns."""
 
 _NO_VIEW = "TABLE_OR_VIEW_NOT_FOUND"
 _NO_COLUMN = "UNRESOLVED_COLUMN"
@@ -143,8 +149,11 @@ def _checked(sql: str) -> str:
     text = sql.strip().rstrip(";").strip()
     if not text:
         raise WrongUse(f"the query is empty; the views are {', '.join(SCHEMAS)}")
-    if called := _CALLS_JAVA.search(_TEXTS.sub("''", text)):
+    words = _TEXTS_AND_REMARKS.sub(lambda found: " " if found["remark"] else "''", text)
+    if called := _CALLS_JAVA.search(words):
         raise WrongUse(f"{called[1]} calls Java methods, which may do anything; only reading is allowed")
+    if _RUNS_PROGRAM.search(words):
+        raise WrongUse("USING with a text runs a program, which may do anything; only reading is allowed")
     return text
 
 

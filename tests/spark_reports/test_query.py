@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -86,6 +87,9 @@ def test_anything_but_a_query_that_works_is_wrong_use(
         "java_method('java.lang.System', 'exit', 0)",
         "TRY_REFLECT ('java.lang.Math', 'abs', -1)",
         "`reflect`('java.lang.Math', 'abs', -1)",
+        "reflect /* it's */ ('java.lang.Math', 'abs', -1)",
+        "1 -- don't\n, reflect('java.lang.Math', 'abs', -1) -- won't",
+        r"r'\', reflect('java.lang.Math', 'abs', -1), r'\'",
     ],
 )
 def test_methods_of_java_are_not_called(spark: SparkSession, views: Views, call: str) -> None:
@@ -93,9 +97,24 @@ def test_methods_of_java_are_not_called(spark: SparkSession, views: Views, call:
         ask(spark, views, f"SELECT {call}")
 
 
-def test_text_that_names_a_method_of_java_is_a_text(spark: SparkSession, views: Views) -> None:
-    answer = ask(spark, views, "SELECT 'java_method(\\'', \"reflect('x'\"")
-    assert answer.rows == (("java_method('", "reflect('x'"),)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT TRANSFORM(run_id) USING 'touch {file}' AS x FROM checks",
+        'FROM checks MAP run_id USING "touch {file}"',
+        "FROM checks REDUCE run_id\nusing -- it's\nR'touch {file}' AS (x STRING)",
+    ],
+)
+def test_programs_are_not_run(spark: SparkSession, views: Views, tmp_path: Path, sql: str) -> None:
+    with pytest.raises(WrongUse, match="runs a program"):
+        ask(spark, views, sql.format(file=tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+def test_text_that_names_what_is_not_allowed_is_a_text(spark: SparkSession, views: Views) -> None:
+    texts = "SELECT 'java_method(\\'', \"reflect('x'\", 'USING ''x'''"
+    answer = ask(spark, views, f"{texts} FROM range(1) JOIN range(1) USING (id)")
+    assert answer.rows == (("java_method('", "reflect('x'", "USING 'x'"),)
 
 
 def test_unknown_view_is_answered_with_all_views(spark: SparkSession, views: Views) -> None:
