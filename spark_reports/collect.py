@@ -637,7 +637,7 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
     for key, runs in by_key.items():
         of_set = {name: [run for run in runs if run.set == name] for name in (sets.CANDIDATE, sets.BASELINE)}
         candidate, baseline = of_set[sets.CANDIDATE], of_set[sets.BASELINE]
-        apart = [run for run in runs if run.set == sets.NOT_COMPARABLE]
+        apart = [run for run in runs if run.set == sets.NOT_COMPARABLE and not run.mutant]
         if apart:
             why = f"{asked} ran with another environment or configuration, or on another node"
             alone += [NotComparable(run_id=run.run_id, why=why) for run in apart]

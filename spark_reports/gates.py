@@ -253,7 +253,14 @@ def _has_baseline(report: Report) -> GateResult:
     text = (
         f"{found} of {len(report.sets.pairs)} kinds of runs have something to compare with{_such_as(alone)}"
     )
-    return GateResult(name="baseline", ok=bool(report.sets.pairs) and not alone, text=text)
+    # With a baseline of its own name the newest runs may be of a machine that never met it.
+    judged = set(report.sets.candidate)
+    apart = {one.run_id for one in report.sets.not_comparable} - judged
+    newest = max((run.started_at for run in report.runs if run.run_id in judged), default="")
+    later = [run.run_id for run in report.runs if run.run_id in apart and run.started_at > newest]
+    if later:
+        text += f"; {_verb(later)} newer and cannot be compared{_such_as(later)}"
+    return GateResult(name="baseline", ok=bool(report.sets.pairs) and not alone and not later, text=text)
 
 
 _T = typing.TypeVar("_T", CheckChange, Flaky)

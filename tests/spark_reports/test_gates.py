@@ -123,6 +123,24 @@ def test_data_gates_ask_for_whole_runs_lines_and_a_baseline() -> None:
     assert not judged(dataclasses.replace(found, sets=report.SetInfo()), baseline=True)["baseline"].ok
 
 
+@pytest.mark.parametrize(("newer", "holds"), [(True, False), (False, True)])
+def test_runs_that_the_baseline_says_nothing_of_are_no_comparison_if_they_are_newer(
+    newer: bool, holds: bool
+) -> None:
+    found = example_report()
+    times = sorted(run.started_at for run in found.runs if run.run_id in found.sets.candidate)
+    alone = dataclasses.replace(
+        found.runs[0], run_id="alone", started_at="2027-01-01T00:00:00.000Z" if newer else times[0]
+    )
+    apart = report.NotComparable(run_id="alone", why="another machine")
+    found = dataclasses.replace(
+        found, runs=(alone, *found.runs), sets=dataclasses.replace(found.sets, not_comparable=(apart,))
+    )
+    result = judged(found, baseline=True)["baseline"]
+    assert result.ok == holds
+    assert ("newer and cannot be compared: alone" in result.text) == newer
+
+
 def with_apart(found: Report, run_id: str, percent: int) -> Report:
     """Returns a report in which so many of 100 lines of a run are kept apart."""
     (account, *_) = found.accounts
