@@ -15,6 +15,7 @@ from spark_reports.engine.java import find_java
 from spark_reports.engine.session import spark_session
 from spark_reports.engine.settings import SMALL
 from spark_reports.storage.schemas import schema_of
+from tests.spark_reports.frames import local_frame
 
 MakeRun = Callable[..., Path]
 
@@ -130,9 +131,8 @@ def frame(spark: SparkSession) -> Callable[..., DataFrame]:
 
     def make(*values: rows.AnyRow, of: type = rows.RunRow) -> DataFrame:
         schema = schema_of(type(values[0]) if values else of)
-        return spark.createDataFrame(
-            [tuple(getattr(value, name) for name in schema.names) for value in values], schema
-        )
+        found = [tuple(getattr(value, name) for name in schema.names) for value in values]
+        return local_frame(spark, found, schema)
 
     return make
 

