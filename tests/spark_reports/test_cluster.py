@@ -134,7 +134,7 @@ class Job:
 
 
 class Cluster:
-    """A master and two workers with room for two applications, which have a core of each.
+    """A master and two workers with room for two applications, of which the first has a core of each.
 
     So much here is waiting for one Java or another that two of them side by side take little longer than one.
     """
@@ -188,12 +188,15 @@ class Cluster:
         self._ends.callback(job.end)
         return job
 
-    def conf(self) -> list[str]:
-        """Returns settings for what runs on the cluster, as spark-submit and our commands take them."""
+    def conf(self, executors: int = 1) -> list[str]:
+        """Returns settings for what runs on the cluster, as spark-submit and our commands take them.
+
+        A Java for each executor is a third of all the work here, so only one application has two of them.
+        """
         chosen = {
             "spark.executor.memory": MEMORY,
             "spark.executor.cores": "1",
-            "spark.cores.max": "2",
+            "spark.cores.max": str(executors),
             "spark.executor.extraJavaOptions": " ".join(self.options),
             "spark.driver.host": LOOPBACK,
             "spark.ui.enabled": "false",
@@ -254,7 +257,7 @@ def filling(cluster: Cluster, runs: Path) -> Job:
     store, out = cluster.folder / "store", cluster.folder / "of-cluster"
     build = (sys.executable, "-m", "spark_reports", "build", runs, "--store", store, "--out", out)
     driver = ("--conf", f"spark.driver.extraJavaOptions={' '.join(cluster.options)}")
-    return cluster.begin(*build, "--master", cluster.url, *cluster.conf(), *driver)
+    return cluster.begin(*build, "--master", cluster.url, *cluster.conf(executors=2), *driver)
 
 
 @pytest.fixture(scope="module")
