@@ -7,6 +7,7 @@ instead of 1. docs/reports.md has an example of a file.
 
 import dataclasses
 import datetime as dt
+import math
 import re
 import tomllib
 import typing
@@ -324,6 +325,8 @@ def _gates(content: Mapping[str, Any]) -> Gates:
             values[key] = value
         elif key in plain:
             values[key] = _number(key, value, plain[key])
+            if key == "apart_percent" and value > 100:
+                raise ValueError(f"{key} must be 100 or less: of 100 lines no more can be no rows")
         elif key == "quarantine":
             values[key] = _quarantine(value)
         else:
@@ -332,7 +335,7 @@ def _gates(content: Mapping[str, Any]) -> Gates:
 
 
 def _number(key: str, value: object, kind: type | tuple[type, ...]) -> Any:
-    if isinstance(value, bool) or not isinstance(value, kind) or not value >= 0:  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, kind) or not 0 <= value < math.inf:  # type: ignore[operator]
         what = "a whole number" if kind is int else "a number"
         raise ValueError(f"{key} must be {what}, 0 or more")
     return value

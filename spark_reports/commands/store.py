@@ -153,7 +153,7 @@ def _summary(store: Store, commits: Sequence[Commit], generations: dict[str, Gen
         if loose > 32 * len(generations or "x")
         else ""
     )
-    return f"{len(commits)} runs in {loose} loose and {merged} merged files{advice}"
+    return f"{_runs(len(commits))} in {loose} loose and {merged} merged files{advice}"
 
 
 def _check(arguments: argparse.Namespace) -> int:
@@ -164,7 +164,7 @@ def _check(arguments: argparse.Namespace) -> int:
     if wrong:
         problems = "1 problem" if len(wrong) == 1 else f"{len(wrong)} problems"
         raise DataTrouble(f"{store.name} is damaged: {problems}")
-    print(f"{len(store.commits())} runs, all files present, every line accounted for")
+    print(f"{_runs(len(store.commits()))}, all files present, every line accounted for")
     return 0
 
 
@@ -222,6 +222,10 @@ def _sweep(arguments: argparse.Namespace) -> int:
         f"removed {swept.files} files, {swept.bytes / 1e6:.1f} MB, and the leftovers of {swept.leftovers} killed writers"
     )
     return 0
+
+
+def _runs(number: int) -> str:
+    return f"{number} run{'' if number == 1 else 's'}"
 
 
 def _count(text: str) -> int:

@@ -292,6 +292,8 @@ def test_limit_of_the_file_wins_over_none_allowed(tmp_path: Path) -> None:
         ("max_flaky = true", "max_flaky must be a whole number"),
         ('apart_percent = "1"', "apart_percent must be a number"),
         ("apart_percent = nan", "apart_percent must be a number"),
+        ("slower_percent = inf", "slower_percent must be a number"),
+        ("apart_percent = 250", "apart_percent must be 100 or less"),
         ("baseline = 1", "baseline must be true or false"),
         ("max_flaky =", "is not a TOML file"),
         ("[quarantine]\ntest = 'a'", "test, until, why"),
