@@ -953,13 +953,16 @@ def test_request_that_is_answered_with_an_upgrade_was_one_on_the_port_of_zenoh(s
     assert batches(units(talk.segments)) == [INIT_SYN, INIT_ACK][port != 7447 :]
 
 
+@pytest.mark.parametrize("asks", [GET, GET.replace(b"Upgrade: websocket", b"Upgrad: websocket")])
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("size", [5, 10_000])
-def test_websocket_is_heard_from_its_upgrade_on_whose_syn_is_missing_or_late(size: int, late: bool) -> None:
+def test_websocket_is_heard_from_its_upgrade_on_whose_syn_is_missing_or_late(
+    size: int, late: bool, asks: bytes
+) -> None:
     talk = Talk()
     talk.syn()
     syns, talk.segments = talk.segments, []
-    for data, back in ((GET, False), (SWITCH, True), (ws(INIT_SYN, mask=b"abcd"), False)):
+    for data, back in ((asks, False), (SWITCH, True), (ws(INIT_SYN, mask=b"abcd"), False)):
         for at in range(0, len(data), size):
             talk.say(data[at : at + size], back=back)
     talk.segments += syns if late else []
