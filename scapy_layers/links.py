@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -72,6 +72,25 @@ class Link:
         self.second = second
         self.ways = Way(self, True, check), Way(self, False, check)
         self.disordered = self.late = False
+
+    def take_framing(self, settled: Sequence[bool], *, agreed: bool | None, possible: bool) -> None:
+        """Sets how long the lengths are, by what a handshake agreed.
+
+        Args:
+            settled: For each way, whether its batches are as agreed.
+            agreed: Low latency, with lengths of four bytes; None if that is not known.
+            possible: If it is not, whether it may have been agreed.
+        """
+        for way, is_settled in zip(self.ways, settled, strict=True):
+            if way.framing not in (Framing.SHORT, Framing.EITHER):
+                continue
+            if agreed and is_settled:
+                way.framing = Framing.LONG
+            elif agreed or possible:
+                # OPEN, or what else tells, may never come: it need not be in the capture.
+                way.framing = Framing.EITHER
+            else:
+                way.framing = Framing.SHORT
 
     def __repr__(self) -> str:
         return f"<Link {self.number} {self.first} {'TCP' if self.tcp else 'UDP'} {self.second}>"

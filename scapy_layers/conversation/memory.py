@@ -15,7 +15,7 @@ from scapy_layers.conversation.session import Session, extension
 from scapy_layers.fragments import Fragments
 from scapy_layers.limits import Limits
 from scapy_layers.links import DIALING_NS, HANDSHAKE
-from scapy_layers.stream import Endpoint, Framing, Link
+from scapy_layers.stream import Endpoint, Link
 from scapy_layers.transport import Init
 
 
@@ -72,16 +72,9 @@ class Talk:
     def switch(self) -> None:
         """Sets the framing that was agreed; from OPEN_SYN on already, for nothing comes before OPEN_ACK."""
         agreed = self.session.lowlatency
-        for way, settled in zip(self.link.ways, self.settled, strict=True):
-            if way.framing not in (Framing.SHORT, Framing.EITHER):
-                continue
-            if agreed and settled:
-                way.framing = Framing.LONG
-            elif agreed or (agreed is None and self._may_be_lowlatency()):
-                # OPEN, or what else tells, may never come: it need not be in the capture.
-                way.framing = Framing.EITHER
-            else:
-                way.framing = Framing.SHORT
+        self.link.take_framing(
+            self.settled, agreed=agreed, possible=agreed is None and self._may_be_lowlatency()
+        )
 
     def _may_be_lowlatency(self) -> bool:
         """Tells whether low latency may be agreed, as far as the handshake was heard."""

@@ -244,15 +244,9 @@ class Talk:
     def switch(self) -> None:
         """Sets the framing that was agreed; from OPEN_SYN on already, for nothing comes before OPEN_ACK."""
         agreed = self.session.lowlatency
-        for way, settled in zip(self.link.ways, self.settled, strict=True):
-            if way.framing not in (Framing.SHORT, Framing.EITHER):
-                continue
-            if agreed and settled:
-                way.framing = Framing.LONG
-            elif agreed or (agreed is None and self._may_be_lowlatency()):
-                way.framing = Framing.EITHER
-            else:
-                way.framing = Framing.SHORT
+        self.link.take_framing(
+            self.settled, agreed=agreed, possible=agreed is None and self._may_be_lowlatency()
+        )
 
     def _may_be_lowlatency(self) -> bool:
         heard = [init for init in self.inits if init is not None]
