@@ -301,6 +301,8 @@ def _explained() -> Iterator[None]:
 
 _WRONG_SETTING = re.compile(r"\[(?:INVALID_CONF_VALUE|CANNOT_MODIFY)[.\w]*\] ([^\n]*?)(?: SQLSTATE|\n|$)")
 _WRONG_MASTER = re.compile(r"Could not parse Master URL|Asked to run locally with")
+_OF_LINK = re.compile(r'terminated with:\s+status = (?:StatusCode\.)?(\w+)\s+details = "([^\n]*)"')
+"""How gRPC says that a call of Spark Connect went wrong."""
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
 _UNREAD = re.compile(r"PATH_NOT_FOUND|FAILED_READ_FILE(\.[A-Z_]+)?|CANNOT_READ_FILE_FOOTER")
 _FILE = re.compile(r"[^\s'\"`:]*/(?:(?:tables|rollups|compact)/(\w+)|(apart))/[^\s'\"`]*\.parquet")
@@ -559,6 +561,8 @@ def _first_line(error: BaseException) -> str:
     _, of_worker, stack = str(error).rpartition(_TRACEBACK)
     if raised := [line for line in stack.splitlines() if of_worker and line and not line[0].isspace()]:
         return raised[0][:500].rstrip(".:")
+    if of_link := _OF_LINK.search(str(error)):
+        return f"{of_link[1]}: {of_link[2]}"[:500].rstrip(".:")
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith(("An error occurred while calling", "at ", ":"))]
     # Py4J puts ": " before the exception of the other side, below a line of its own.

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import grpc  # type: ignore[import-untyped]
 import pytest
 from py4j.clientserver import ClientServerConnection  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -217,6 +218,16 @@ def test_line_that_leads_nowhere_is_followed_by_the_cause() -> None:
         "\tat x.Y.z(Y.scala:1)\nCaused by: java.lang.B: between\n\tat x\nCaused by: java.lang.C: no room"
     )
     assert session._first_line(RuntimeError(text)) == "Error while instantiating 'X': no room"
+
+
+def test_what_went_wrong_on_the_way_to_spark_connect_is_told() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as nobody:
+        address = f"127.0.0.1:{nobody.getsockname()[1]}"
+    with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as raised:
+        channel.unary_unary("/nobody/listens")(b"", timeout=20)
+    told = session._first_line(RuntimeError(f"{raised.value}: RPC failed. There is more to say."))
+    assert told.startswith("UNAVAILABLE: failed to connect")
+    assert "\n" not in told
 
 
 def test_what_a_worker_raised_is_told_without_its_stack() -> None:
