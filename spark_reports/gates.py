@@ -128,6 +128,10 @@ def judge(report: Report, gates: Gates) -> list[GateResult]:
             found = count(report, gates)
             limit = gates.limits[name]
             results.append(GateResult(name=name, ok=len(found) <= limit, text=_text(found, limit)))
+    if expired := _expired(report, gates):
+        verb = "counts" if len(expired) == 1 else "count"
+        text = f"{_such_as(expired).removeprefix(': ')}: expired, and {verb} again"
+        results.append(GateResult(name="quarantine", ok=True, text=text))
     return results
 
 
@@ -273,10 +277,23 @@ def _counted(found: Iterable[_T], report: Report, gates: Gates) -> list[_T]:
     return [one for one in found if not reason(one.test)]
 
 
+def _expired(report: Report, gates: Gates) -> list[str]:
+    """Returns which tests were in quarantine until a day before that of the newest run."""
+    day = _day(report)
+    return [
+        f"{entry.test} until {entry.until}" for entry in gates.quarantine if entry.until.isoformat() < day
+    ]
+
+
+def _day(report: Report) -> str:
+    """Returns the day of the newest run; empty when no run has one."""
+    times = (run.started_at for run in report.runs if run.state != DUPLICATE and is_time(run.started_at))
+    return max((time[:10] for time in times), default="")
+
+
 def _quarantine_of(report: Report, gates: Gates) -> Callable[[str], str]:
     """Returns what says until when a test is in quarantine, and why; empty when it is not on the day of the newest run."""
-    times = (run.started_at for run in report.runs if run.state != DUPLICATE and is_time(run.started_at))
-    day = max((time[:10] for time in times), default="")
+    day = _day(report)
     held = [(_pattern(entry.test), entry) for entry in gates.quarantine if day <= entry.until.isoformat()]
 
     def reason(test: str) -> str:

@@ -149,6 +149,10 @@ def _checked(sql: str) -> str:
     text = sql.strip().rstrip(";").strip()
     if not text:
         raise WrongUse(f"the query is empty; the views are {', '.join(SCHEMAS)}")
+    remarks = (found["remark"] or "" for found in _TEXTS_AND_REMARKS.finditer(text))
+    if any(remark.startswith("/*") and "/*" in remark[2:] for remark in remarks):
+        # Spark has them end where the outer one does: what stands behind the inner one would be taken for SQL here.
+        raise WrongUse("/* stands in a comment that began with /*; comments in comments are not taken")
     words = _TEXTS_AND_REMARKS.sub(lambda found: " " if found["remark"] else "''", text)
     if called := _CALLS_JAVA.search(words):
         raise WrongUse(f"{called[1]} calls Java methods, which may do anything; only reading is allowed")

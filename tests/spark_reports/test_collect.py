@@ -142,6 +142,11 @@ def test_newest_version_is_compared_with_the_one_before(
     assert [alone.run_id for alone in result.sets.not_comparable] == ["elsewhere"]
 
 
+def test_mutant_is_none_of_the_runs_that_cannot_be_compared(opened: tuple[Views, list[Commit]]) -> None:
+    apart = {alone.run_id for alone in compare(opened[1], "1.9.0")[0].not_comparable}
+    assert apart == {"elsewhere"}
+
+
 def test_changes_are_told_and_the_rest_is_counted(result: Report) -> None:
     told = {change.test: change for change in result.changes if change.key == result.sets.pairs[0].key}
     assert {test: change.status for test, change in told.items()} == {

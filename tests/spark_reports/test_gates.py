@@ -83,6 +83,16 @@ def test_test_in_quarantine_is_not_counted_until_its_last_day() -> None:
     assert not quarantined("test_zn_init_000", "2027-01-01")
 
 
+def test_quarantine_that_has_ended_is_told() -> None:
+    entries = [
+        Quarantined(f"{name}::*", dt.date(2026, 1, day), "hangs") for name, day in (("a", 11), ("b", 12))
+    ]
+    assert "quarantine" not in judged(example_report(), quarantine=entries[1:])
+    held = judged(example_report(), quarantine=entries)["quarantine"]
+    assert held.ok
+    assert held.text == "a::* until 2026-01-11: expired, and counts again"
+
+
 def test_new_failure_in_quarantine_is_told_and_counts_nowhere() -> None:
     found = example_report(findings=(), gates=())
     until = dt.date(2026, 12, 31)

@@ -98,6 +98,18 @@ def test_methods_of_java_are_not_called(spark: SparkSession, views: Views, call:
 
 
 @pytest.mark.parametrize(
+    "hidden", ["/* /* */ ' */ reflect('a', 'b') -- '", "/* /* */ */ 1", "/* a /* */ */ 'x'"]
+)
+def test_comments_in_comments_hide_nothing(spark: SparkSession, views: Views, hidden: str) -> None:
+    with pytest.raises(WrongUse, match="comments in comments are not taken"):
+        ask(spark, views, f"SELECT {hidden}")
+
+
+def test_comments_are_no_part_of_a_query(spark: SparkSession, views: Views) -> None:
+    assert ask(spark, views, "SELECT 1 /* a * / */, '/* /* ' -- /* /*\n, 2 /**/").rows == ((1, "/* /* ", 2),)
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "SELECT TRANSFORM(run_id) USING 'touch {file}' AS x FROM checks",
