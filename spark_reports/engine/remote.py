@@ -368,7 +368,8 @@ def _wait_for_end(pid: int) -> None:
 def _digest(java: Java, archive: Sequence[str]) -> str:
     """Returns what must not have changed if a server that runs is to be used."""
     digest = hashlib.sha256()
-    for part in (sys.executable, str(java), *archive):
+    # The same interpreter goes by several names: python, python3, and what a script begins with.
+    for part in (sys.prefix, sys.version, str(java), *archive):
         digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
     for package in packing.PACKAGES:
         folder = _ROOT / package

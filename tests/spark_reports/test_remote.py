@@ -172,3 +172,13 @@ def test_changed_code_needs_another_server(monkeypatch: pytest.MonkeyPatch, tmp_
     assert remote._digest(JAVA, ("-XX:SharedArchiveFile=a",)) != before
     os.utime(module, (2, 2))
     assert remote._digest(JAVA, ()) != before
+
+
+def test_another_interpreter_needs_another_server_and_another_name_of_it_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    before = remote._digest(JAVA, ())
+    monkeypatch.setattr(sys, "executable", f"{sys.executable}-by-another-name")
+    assert remote._digest(JAVA, ()) == before
+    monkeypatch.setattr(sys, "prefix", "/elsewhere")
+    assert remote._digest(JAVA, ()) != before
