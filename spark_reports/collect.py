@@ -817,11 +817,12 @@ def _findings(ask: Questions) -> tuple[Finding, ...]:
 
 def _trends(ask: Questions, resolved: Iterable[RunOfSet]) -> tuple[Trend, ...]:
     """Returns what was measured in each key over time, with what the comparison says of it."""
-    run_of = {run.run_id: run for run in resolved if not run.mutant}
+    run_of = {run.run_id: (run, dataclasses.asdict(run)) for run in resolved if not run.mutant}
     points: dict[tuple[str, str, str, str], list[TrendPoint]] = {}
     for row in ask.rows(_VALUES):
-        if run := run_of.get(row["run_id"]):
-            point = make(TrendPoint, {**dataclasses.asdict(run), **row}, version=run.node_version)
+        if found := run_of.get(row["run_id"]):
+            run, values = found
+            point = make(TrendPoint, {**values, **row}, version=run.node_version)
             points.setdefault((run.key, row["name"], row["unit"], row["better"]), []).append(point)
     drifts = {(row["key"], row["name"], row["unit"], row["better"]): row for row in ask.rows(_DRIFTS)}
     trends = []
