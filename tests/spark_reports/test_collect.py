@@ -142,6 +142,13 @@ def test_newest_version_is_compared_with_the_one_before(
     assert [alone.run_id for alone in result.sets.not_comparable] == ["elsewhere"]
 
 
+def test_points_of_a_trend_name_their_runs_and_what_these_were_of(result: Report) -> None:
+    runs = {(run.run_id, run.node_version, run.started_at) for run in result.runs}
+    points = {point for trend in result.trends for point in trend.points}
+    assert {(point.run_id, point.version, point.started_at) for point in points} <= runs
+    assert {point.version for point in points} >= {"1.9.0", "1.10.2"}
+
+
 def test_mutant_is_none_of_the_runs_that_cannot_be_compared(opened: tuple[Views, list[Commit]]) -> None:
     apart = {alone.run_id for alone in compare(opened[1], "1.9.0")[0].not_comparable}
     assert apart == {"elsewhere"}
