@@ -9876,8 +9876,8 @@ end
 
 -- Tells what a datagram is: "session", "join", "scout" or "hello", nil for anything else.
 --
--- group: whether it goes to a multicast group; asked: whether, with group, SCOUTs were sent to it or from its sender
--- before; else whether its receiver has sent one.
+-- group: whether it goes to a multicast group; asked: whether, for a SCOUT, its sender or its target is known to be part
+-- of scouting; for a HELLO, whether its receiver is, or asked for it.
 function Z.looks_like_datagram(raw, group, asked)
   local header, version = byte(raw, 1, 2)
   if group and header and header <= 1 and version then
@@ -9894,15 +9894,15 @@ function Z.looks_like_datagram(raw, group, asked)
   if number == JOIN and group then
     return join(raw, 0, size) == size and strict(raw, "batch") and "join" or nil
   end
-  if number == SCOUT and group and (asked or scout(raw, 0, size) == size) then
-    return strict(raw, "scouting") and "scout" or nil
+  if number == SCOUT and (asked or (group and scout(raw, 0, size) == size)) and strict(raw, "scouting") then
+    return "scout"
   end
   if number == INIT and not group and init(raw, 0, size) == size then
     -- Bare of sizes and extensions it is too easily met by chance; real nodes say more.
     return (is_set(header, 0x40) or is_set(header, 0x80)) and strict(raw, "batch") and "session" or nil
   end
-  if number == HELLO and not group and hello(raw, 0, size) == size then
-    return (asked or is_set(header, 0x20)) and strict(raw, "scouting") and "hello" or nil
+  if number == HELLO and not group and (asked or (is_set(header, 0x20) and hello(raw, 0, size) == size)) then
+    return strict(raw, "scouting") and "hello" or nil
   end
   return nil
 end
@@ -9963,6 +9963,30 @@ local function on_stream(tvb, pinfo, tree)
   return Z.entry.stream(tvb, pinfo, tree) ~= 0
 end
 
+-- What a SCOUT does, and what it did when it was believed; what a HELLO may answer.
+local function asks(pinfo, group)
+  return end_of(pinfo.src, pinfo.src_port) .. " asks " .. (group and "all" or tostring(pinfo.dst))
+end
+
+local function answers(pinfo)
+  local asker = end_of(pinfo.dst, pinfo.dst_port) .. " asks "
+  return asker .. tostring(pinfo.src), asker .. "all"
+end
+
+local function believed(pair)
+  return pair .. ", believed"
+end
+
+-- Is there something else that speaks for a SCOUT or HELLO?
+local function is_company(pinfo, id, group, number)
+  if id == HELLO then
+    local one, all = answers(pinfo)
+    return knows(end_of(pinfo.dst, pinfo.dst_port), number) or knows(one, number) or knows(all, number)
+  end
+  if not group then return knows(believed(asks(pinfo)), number) end
+  return knows(end_of(pinfo.src, pinfo.src_port), number) or knows(end_of(pinfo.dst, pinfo.dst_port), number)
+end
+
 local function on_datagram(tvb, pinfo, tree)
   if not is_told(pinfo) or tvb:len() < 3 or not whole(tvb) then
     return false
@@ -9976,11 +10000,10 @@ local function on_datagram(tvb, pinfo, tree)
   if second ~= VERSION and not group then
     return false
   end
-  local number = pinfo.number
-  local asked = knows(end_of(pinfo.dst, pinfo.dst_port), number)
-    or (group and knows(end_of(pinfo.src, pinfo.src_port), number))
-  local found = Z.looks_like_datagram(tvb:raw(), group, asked)
+  local raw, number = tvb:raw(), pinfo.number
+  local found = Z.looks_like_datagram(raw, group, is_company(pinfo, byte(raw, 1) % 32, group, number))
   if not found then
+    if byte(raw, 1) % 32 == SCOUT and strict(raw, "scouting") then remember(asks(pinfo, group), number) end
     return false
   end
   if found == "session" or found == "join" then
@@ -9990,14 +10013,21 @@ local function on_datagram(tvb, pinfo, tree)
 end
 
 Z.listen(function(b, m)
-  if b.visited then return end
-  local pinfo = b.pinfo
+  -- What its port alone shows to be one says nothing about others.
+  if b.visited or not strict(b.raw, "scouting") then return end
+  local pinfo, number = b.pinfo, b.number
   if m.name == "hello" then
-    remember(end_of(pinfo.dst, pinfo.dst_port), b.number) -- it has asked, though nobody heard it
+    remember(end_of(pinfo.dst, pinfo.dst_port), number) -- it has asked, though nobody heard it
+    for _, pair in ipairs({ answers(pinfo) }) do
+      if knows(pair, number) then remember(believed(pair), number) end
+    end
     return
   end
-  remember(end_of(pinfo.src, pinfo.src_port), b.number)
-  if is_group(pinfo.dst) then remember(end_of(pinfo.dst, pinfo.dst_port), b.number) end
+  local group = is_group(pinfo.dst)
+  remember(asks(pinfo, group), number)
+  remember(believed(asks(pinfo, group)), number)
+  remember(end_of(pinfo.src, pinfo.src_port), number)
+  if group then remember(end_of(pinfo.dst, pinfo.dst_port), number) end
 end, function(name) return name == "scout" or name == "hello" end)
 
 -- Inside TLS and WebSocket a conversation belongs to those; what was found is remembered here.

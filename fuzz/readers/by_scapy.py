@@ -14,12 +14,10 @@ from scapy_layers.catalogue import decode, decode_batch, decode_one
 from scapy_layers.codes import Kind
 from scapy_layers.conversation import Conversations, Heard, Unread, is_batch
 from scapy_layers.conversation.batches import unpack
-from scapy_layers.conversation.identify import is_scouted
 from scapy_layers.errors import WireError
 from scapy_layers.message import Extension, Layer, Message, UnknownExtension, message_class
 from scapy_layers.primitives import Reader, zid_to_text
 from scapy_layers.reading import holds
-from scapy_layers.scouting import Scout
 from scapy_layers.transport import Frame
 
 KINDS = {UnitKind.SCOUTING: Kind.SCOUTING, UnitKind.NETWORK: Kind.NETWORK}
@@ -245,7 +243,7 @@ def _units(heard: list[Heard]) -> Iterator[Unit]:
         message = one.message
         raw = bytes(message.data) if isinstance(message, Unread) else bytes(message.original)
         if isinstance(message, Message) and message.kind is Kind.SCOUTING:
-            belated = isinstance(message, Scout) and not is_scouted(one.way.target)
+            belated = one is not heard[-1]  # the HELLO comes with it
             yield Unit(UnitKind.SCOUTING, raw, one.number, belated=belated)
         elif isinstance(message, Unread) and not pending and _is_packed(one):
             yield Unit(UnitKind.PACKED, raw, one.number)

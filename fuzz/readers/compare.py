@@ -24,7 +24,7 @@ BY_DESIGN = {
     "items of a list in which something is refused": "the layers keep none of the list",
     "the order of extensions": "a row of a table has a column for each",
     "datagrams of no session": "tshark shows all on its ports; the others those of a session that was heard to begin",
-    "a SCOUT where none is expected": "only the HELLO behind it shows it to be one: tshark has passed it by then",
+    "an unusual SCOUT, or one where none is expected": "only the HELLO behind it shows it to be one: tshark has passed it by then",
     "the packet of a batch that only the bytes behind it show to be one": "tshark tells it with the packet of those",
     "the packets of segments that are out of order": "Wireshark and the others name different ones of those",
     "what fragments make is no network message": "columns have a row of errors, the others give it up",

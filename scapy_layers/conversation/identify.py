@@ -7,16 +7,16 @@ batch has to pass strict decoding. On UDP every datagram stands alone and has to
 from __future__ import annotations
 
 from enum import Enum
-from ipaddress import ip_address
 
 from scapy_layers.catalogue import decode
-from scapy_layers.codes import DEFAULT_PORT, PROTOCOL_VERSION, SCOUTING_PORT, Kind, ScoutingId, TransportId
+from scapy_layers.codes import DEFAULT_PORT, PROTOCOL_VERSION, Kind, ScoutingId, TransportId
 from scapy_layers.conversation.batches import messages, unpack
 from scapy_layers.errors import WireError
 from scapy_layers.message import Layer
 from scapy_layers.network import Push, Request, Response
+from scapy_layers.scouted import is_group
 from scapy_layers.scouting import Hello, Scout
-from scapy_layers.stream import Endpoint, Way
+from scapy_layers.stream import Way
 from scapy_layers.transport import Frame, Init, Join
 
 TELLING = (Push, Request, Response)
@@ -99,16 +99,6 @@ def hello(raw: bytes) -> Hello | None:
     """Returns the HELLO that a datagram is, to the byte."""
     message = _scouting(raw, ScoutingId.HELLO)
     return message if isinstance(message, Hello) else None
-
-
-def is_scouted(target: Endpoint) -> bool:
-    """Tells whether a SCOUT that goes there can be believed at once."""
-    return target.port == SCOUTING_PORT or is_group(target)
-
-
-def is_group(endpoint: Endpoint) -> bool:
-    """Tells whether an address is that of a multicast group."""
-    return ip_address(endpoint.address).is_multicast
 
 
 def _scouting(raw: bytes, number: int) -> Layer | None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from scapy_layers import extensions
-from scapy_layers.conversation import identify
 from scapy_layers.conversation.aliases import Aliases
 from scapy_layers.conversation.exchanges import Exchanges
 from scapy_layers.conversation.identify import Claim
@@ -15,6 +14,7 @@ from scapy_layers.conversation.session import Session, extension
 from scapy_layers.fragments import Fragments
 from scapy_layers.limits import Limits
 from scapy_layers.links import DIALING_NS, HANDSHAKE
+from scapy_layers.scouted import is_group
 from scapy_layers.stream import Endpoint, Link
 from scapy_layers.transport import Init
 
@@ -137,7 +137,7 @@ class Memory:
         return talk
 
     def _new_session(self, link: Link) -> Session:
-        if link.tcp or not identify.is_group(link.second):
+        if link.tcp or not is_group(link.second):
             return Session(next(self._numbers), links=[link])
         room, members = self._rooms.get(link.second) or (next(self._numbers), 0)
         self._rooms[link.second] = (room, members + 1)

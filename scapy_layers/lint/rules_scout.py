@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from scapy_layers.conversation.identify import is_group
 from scapy_layers.lint.notes import Scene
 from scapy_layers.lint.rule import ECLIPSE, Break, rule
+from scapy_layers.scouted import is_group
 from scapy_layers.scouting import Hello, Scout
 
 _SHRINKS = 0.75

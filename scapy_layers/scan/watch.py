@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import NamedTuple
 
 from scapy_layers import lz4
@@ -17,7 +16,6 @@ from scapy_layers.codes import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_PORT,
     PROTOCOL_VERSION,
-    SCOUTING_PORT,
     Kind,
     NetworkId,
     Priority,
@@ -29,7 +27,7 @@ from scapy_layers.derive.columns.units import UnitKind
 from scapy_layers.errors import WireError
 from scapy_layers.framing import Framing, closes, is_handshake
 from scapy_layers.lanes import MASKS
-from scapy_layers.links import DIALING_NS, HANDSHAKE, Batch, Datagram, Endpoint, Gap, Link, Unit, Way
+from scapy_layers.links import DIALING_NS, HANDSHAKE, Batch, Datagram, Gap, Link, Unit, Way
 from scapy_layers.remarks import Lane
 from scapy_layers.scan.events import (
     BEFORE,
@@ -44,6 +42,7 @@ from scapy_layers.scan.events import (
     Starts,
 )
 from scapy_layers.scan.plain import Language, Plain
+from scapy_layers.scouted import Scouted, is_group
 
 LINKS = 4096
 """Links remembered at once; the one that was silent longest is forgotten first."""
@@ -255,12 +254,6 @@ class Talk:
         return any(self.opened)
 
 
-@dataclass(slots=True)
-class _Scouted:
-    unit: Datagram
-    told: bool
-
-
 class Watch:
     """Says which units of a capture are Zenoh, and sets the framing of their links.
 
@@ -290,7 +283,7 @@ class Watch:
         self._sessions = 0
         self._midway: set[int] = set()
         self._strangers: OrderedDict[int, int] = OrderedDict()
-        self._scouts: OrderedDict[Endpoint, _Scouted] = OrderedDict()
+        self._scouted: Scouted[Datagram] = Scouted(LINKS)
         self._scouting_links: dict[int, Talk] = {}
         self._pairs: dict[frozenset[str | None], Session] = {}
         self._openings: dict[frozenset[tuple[str | None, int | None]], Session] = {}
@@ -451,28 +444,13 @@ class Watch:
         number = raw[0] & 0x1F
         if number not in {ScoutingId.SCOUT, ScoutingId.HELLO}:
             return ()
-        message = self.language.scouting(raw)
-        if message is None:
+        if self.language.scouting(raw) is None:
             return ()
-        return self._scout(unit) if number == ScoutingId.SCOUT else self._hello(unit, message)
-
-    def _scout(self, unit: Datagram) -> Sequence[Heard]:
-        way = unit.way
-        before = self._scouts.pop(way.source, None)
-        answered = before is not None and before.told and before.unit.way.target == way.target
-        told = answered or way.target.port == SCOUTING_PORT or is_group(way.target)
-        self._scouts[way.source] = _Scouted(unit, told)
-        if len(self._scouts) > LINKS:
-            self._scouts.popitem(last=False)
-        return [self._told(unit)] if told else ()
-
-    def _hello(self, unit: Datagram, hello: Plain) -> Sequence[Heard]:
-        scouted = self._scouts.get(unit.way.target)
-        if scouted is None or not _may_answer(unit, scouted.unit):
-            return [self._told(unit)] if hello.fields.get("locators") else ()
-        first = () if scouted.told else (self._told(scouted.unit),)
-        scouted.told = True
-        return [*first, self._told(unit)]
+        if number == ScoutingId.SCOUT:
+            return [self._told(unit)] if self._scouted.ask(unit.way, raw, unit) else ()
+        believed, scout, belated = self._scouted.answer(unit.way, raw)
+        first = [self._told(scout)] if scout and belated else []
+        return [*first, self._told(unit)] if believed else ()
 
     def _told(self, unit: Datagram) -> Heard:
         """Returns what a datagram of scouting is, and takes note of its link."""
@@ -704,11 +682,6 @@ def unpack(raw: bytes) -> bytes:
     return lz4.decompress(raw[1:], MOST_UNPACKED) if raw[0] & 1 else raw[1:]
 
 
-def is_group(endpoint: Endpoint) -> bool:
-    """Tells whether an address is that of a multicast group."""
-    return ip_address(endpoint.address).is_multicast
-
-
 def _unpacked(raw: bytes) -> bytes:
     try:
         return unpack(raw)
@@ -744,12 +717,6 @@ def _join_numbers(message: Plain) -> Iterator[tuple[Lane, int]]:
     for priority, item in zip(Priority, found.fields["lanes"], strict=False):
         yield Lane(priority, reliable=True), item["next_sn_re"]
         yield Lane(priority, reliable=False), item["next_sn_be"]
-
-
-def _may_answer(unit: Datagram, scout: Datagram) -> bool:
-    """Tells whether a HELLO comes from where a SCOUT went to: of a group anybody may answer."""
-    asked = scout.way.target
-    return is_group(asked) or asked.address == unit.way.source.address
 
 
 def _used(talk: Talk) -> int:

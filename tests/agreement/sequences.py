@@ -12,7 +12,8 @@ from itertools import pairwise
 from random import Random
 
 from fuzz.readers.carry import GROUP, HERE, THERE, Connection, Packets, stored_or_packed
-from scapy_layers.codes import DEFAULT_PORT
+from scapy_layers.codes import DEFAULT_PORT, SCOUTING_PORT
+from scapy_layers.conversation import identify
 from scapy_layers.data import Put
 from scapy_layers.declarations import DeclareKeyExpr
 from scapy_layers.extensions import (
@@ -328,8 +329,47 @@ def _is(raw: bytes, kind: type[Message], *, ack: bool = False) -> bool:
     return bool(raw) and raw[0] & 0x1F == wanted and (not ack or bool(raw[0] & 0x20))
 
 
+_SOCKETS = (HERE, 40_000), (HERE, 40_001), (THERE, 41_000), (THERE, 9000)
+_ASKED = (
+    (THERE, 9000),
+    (GROUP, 9000),
+    (GROUP, 9001),
+    (bytes([224, 0, 0, 225]), 9000),
+    (THERE, 7446),
+    (GROUP, 7446),
+)
+_SCOUTS = (
+    "010907", "01093f42434445", "010911", "010900", "610901", "8109014e07756e6b6e6f776e", "01090800", "01090f42",
+    "01091f0000", "01090f424344", "010908ff",
+)  # fmt: skip
+_HELLOS = (
+    "0209300102030405", "22093201020304010a7463702f613a37343437", "2209320102030401057463702f61", "2209320102030400",
+    "220930010203040103612f20", "82093001020304", "42093001020304", "02093601020304", "02093000000000", "0209ff",
+)  # fmt: skip
+
+
+def scouting(seed: int) -> bytes:
+    """Returns a capture in pcap of who asks whom on which port, and who answers; much of it is odd."""
+    dice, packets = Random(seed), Packets()
+    for _ in range(40):
+        source = dice.choice(_SOCKETS)
+        if dice.random() < 0.5:
+            raw, target = dice.choice(_SCOUTS), dice.choice(_ASKED)
+        else:
+            raw, target = dice.choice(_HELLOS), dice.choice((*_SOCKETS, *_ASKED[1:2]))
+        said = bytes.fromhex(raw)
+        refused = identify.scout(said) is None and identify.hello(said) is None
+        # What is refused there tshark shows by the port alone.
+        if source != target and not (refused and target[1] == SCOUTING_PORT):
+            packets.udp(said, (source[1], target[1]), (source[0], target[0]))
+    return packets.file()
+
+
 def captures(count: int, seed: int, *, orderly: bool) -> Iterator[tuple[str, bytes]]:
-    """Yields so many captures with names."""
+    """Yields so many captures with names; of orderly ones every fourth is of scouting."""
     for number in range(count):
         made = seed * 1_000_003 + number
+        if orderly and number % 4 == 3:
+            yield f"scouting_{made}.pcap", scouting(made)
+            continue
         yield f"{'orderly' if orderly else 'any'}_{made}.pcap", capture(made, orderly=orderly)

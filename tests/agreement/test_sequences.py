@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.readers import by_tshark
 from fuzz.readers.compare import differences
 from fuzz.readers.together import Read, read_capture
 from scapy_layers import capture, scan, tables
@@ -23,11 +24,26 @@ def read_alike(folder: Path, name: str, data: bytes, *, tshark: bool) -> Read:
     return read
 
 
-@pytest.mark.skipif(not is_there(), reason="tshark is not there")
+needs_tshark = pytest.mark.skipif(not is_there(), reason="tshark is not there")
+
+
+@needs_tshark
 @pytest.mark.parametrize("seed", range(4))
 def test_sequences_of_sessions_are_read_alike(seed: int, tmp_path: Path) -> None:
     found = [read_alike(tmp_path, *one, tshark=True) for one in sequences.captures(8, seed, orderly=True)]
     assert sum(len(read.units) for read in found) > 100
+
+
+@needs_tshark
+@pytest.mark.parametrize("seed", range(6))
+def test_datagrams_of_scouting_are_found_alike(seed: int, tmp_path: Path) -> None:
+    data = sequences.scouting(seed)
+    heard = {
+        unit.packet for unit in read_alike(tmp_path, "t.pcap", data, tshark=True).units if not unit.belated
+    }
+    shown = {one.packet for one in by_tshark.shown(tmp_path / "t.pcap", 40)}
+    assert shown == heard
+    assert len(heard) > 10
 
 
 @pytest.mark.parametrize("seed", range(4))

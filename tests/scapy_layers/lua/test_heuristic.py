@@ -16,7 +16,7 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
 from scapy_layers import capture
-from scapy_layers.conversation import Heard, listen
+from scapy_layers.conversation import Heard, identify, listen
 from scapy_layers.data import Del, Put
 from scapy_layers.extensions import Patch, QoSOffer
 from scapy_layers.message import Message
@@ -174,7 +174,8 @@ def test_odd_scout_is_only_believed_in_company(lua: Runtime, text: str) -> None:
     raw = bytes.fromhex(text)
     assert sort(lua, raw, group=True) is None
     assert sort(lua, raw, group=True, asked=True) == b"scout"
-    assert sort(lua, raw, asked=True) is None
+    assert sort(lua, raw) is None
+    assert sort(lua, raw, asked=True) == b"scout"
 
 
 _RANDOM = """
@@ -221,7 +222,9 @@ def test_names_asked_for_by_any_id_are_left_alone(lua: Runtime) -> None:
     for first_byte in range(256):
         for value in range(0, 1 << 16, 1021):
             raw = bytes([first_byte, 9]) + struct.pack(">H", value) + dns()[4:]
-            assert sort(lua, raw, asked=True) is None
+            assert sort(lua, raw) is None
+            assert identify.scout(raw) is None, "in company strict decoding decides"
+            assert identify.hello(raw) is None
 
 
 # Other protocols, in tshark ------------------------------------------------------------------------
