@@ -11,6 +11,8 @@ local LONGEST_LEASE = 86400000 -- ms, one day
 local MOST_EXTENSIONS = 16
 local LARGEST_JOIN = 1024 -- bytes
 local MOST_REMEMBERED = 10000 -- ends that asked by SCOUT, links inside of others
+local LARGEST_INIT = 1024 -- bytes, of one that comes in several segments
+local MOST_BEGUN = 1000 -- ways on which one has begun
 
 -- Shapes: each takes the place behind the header's byte and returns where the message ends, nil when it is none. ---
 
@@ -311,6 +313,10 @@ local function end_of(address, port)
   return tostring(address) .. " " .. port
 end
 
+local function way_of(pinfo)
+  return end_of(pinfo.src, pinfo.src_port) .. " to " .. end_of(pinfo.dst, pinfo.dst_port)
+end
+
 local function is_group(address)
   local text = tostring(address)
   local first = tonumber(string.match(text, "^(%d+)%.%d+%.%d+%.%d+$"))
@@ -331,17 +337,75 @@ local function is_told(pinfo)
   return Z.settings.heuristics and not pinfo.in_error_pkt
 end
 
+-- An INIT whose bytes come in several segments: for a stream that is nobody's yet TCP puts nothing together. What each way
+-- has begun with; the INIT that was made of it, by way and the packet that completed it; false for the other packets.
+local begun, ways_begun, made, most_made = {}, 0, {}, MOST_REMEMBERED
+
+Z.on_init[#Z.on_init + 1] = function()
+  begun, ways_begun, made, most_made = {}, 0, {}, MOST_REMEMBERED
+end
+
+-- Tells whether so many bytes, of which `head` are the first four, are the beginning of an INIT behind its length, not all.
+local function begins(head, size)
+  local low, high, header, version = byte(head, 1, 4)
+  local length = high and low + 256 * high
+  return (not length or (length > size - 2 and length >= 4 and length <= LARGEST_INIT))
+    and (not header or header % 32 == INIT) and (not version or version == VERSION)
+end
+
+local function keep(way, what)
+  if ways_begun >= MOST_BEGUN then begun, ways_begun = {}, 0 end
+  ways_begun = ways_begun + (what and 1 or 0) - (begun[way] and 1 or 0)
+  begun[way] = what
+end
+
+-- Takes a segment, which may be one of an INIT; tells whether it completes that.
+local function completes(tvb, pinfo, way)
+  local raw, before = tvb:raw(), begun[way]
+  local packets = before and before.packets or {}
+  local all = before and before.raw .. raw or raw
+  packets[#packets + 1] = pinfo.number
+  if before and Z.looks_like_stream(all) then
+    keep(way, nil)
+    most_made, made[way] = most_made - 1, made[way] or {}
+    for _, packet in ipairs(packets) do made[way][packet] = false end
+    made[way][pinfo.number] = all
+    return true
+  end
+  if begins(sub(all, 1, 4), #all) then
+    keep(way, { raw = all, packets = packets })
+  elseif before then
+    keep(way, nil)
+    return completes(tvb, pinfo, way) -- it may begin another one
+  end
+  return false
+end
+
+-- Dissects what a packet has of an INIT in several segments; returns nil for any other packet.
+function Z.entry.piece(pinfo, tree)
+  local of_way = next(made) and made[way_of(pinfo)]
+  local whole = of_way and of_way[pinfo.number]
+  if not whole then return whole == false and 0 or nil end
+  return Z.entry.stream(ByteArray.new(whole, true):tvb("INIT in several segments"), pinfo, tree)
+end
+
 local function on_stream(tvb, pinfo, tree)
-  if not is_told(pinfo) or tvb:len() < 5 or not whole(tvb) then
+  if not is_told(pinfo) or not whole(tvb) then
     return false
   end
   -- Most packets end here: no length that fits.
-  local low, high = byte(tvb:raw(0, 2), 1, 2)
-  if low + 256 * high + 2 > tvb:len() or not Z.looks_like_stream(tvb:raw()) then
-    return false
+  local size = tvb:len()
+  local head = tvb:raw(0, math.min(4, size))
+  local low, high = byte(head, 1, 2)
+  if size >= 5 and low + 256 * high + 2 <= size and Z.looks_like_stream(tvb:raw()) then
+    claim(pinfo)
+    return Z.entry.stream(tvb, pinfo, tree) ~= 0
   end
+  if pinfo.visited or most_made == 0 or not (ways_begun > 0 or begins(head, size)) then return false end
+  local way = way_of(pinfo)
+  if not (begun[way] or begins(head, size)) or not completes(tvb, pinfo, way) then return false end
   claim(pinfo)
-  return Z.entry.stream(tvb, pinfo, tree) ~= 0
+  return Z.entry.piece(pinfo, tree) ~= 0
 end
 
 -- What a SCOUT does, and what it did when it was believed; what a HELLO may answer.

@@ -78,7 +78,7 @@ function Z.proto.dissector(tvb, pinfo, tree)
   -- What an ICMP error quotes was said before, and not by this packet.
   if pinfo.in_error_pkt then return 0 end
   if pinfo.port_type == PT_UDP then return Z.entry.datagram(tvb, pinfo, tree) end
-  return Z.entry.stream(tvb, pinfo, tree)
+  return pinfo.visited and Z.entry.piece(pinfo, tree) or Z.entry.stream(tvb, pinfo, tree)
 end
 
 Z.apply_preferences()

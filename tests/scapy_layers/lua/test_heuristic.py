@@ -50,7 +50,7 @@ PUT = push("demo/a", Put(data=b"payload"))
 # The walk itself, under every Lua ------------------------------------------------------------------
 
 _STUB = """
-Z = { listen = function() end, on_init = {}, settings = { heuristics = true }, strict = function() return true end }
+Z = { listen = function() end, on_init = {}, entry = {}, settings = { heuristics = true }, strict = function() return true end }
 """
 """The last word of the reader is left out: the walk alone has to be good."""
 
@@ -348,6 +348,42 @@ def test_capture_from_mid_session_is_recognised(tmp_path: Path) -> None:
     talk = Talk(port=40_001).batch(b"\x04").frame(PUT, sn=7000).batch(b"\x04").frame(PUT, back=True)
     path = talk.save(tmp_path / "t.pcap")
     assert [row[0] for row in fields(path, "frame.number")] == ["2", "3", "4"]
+
+
+def in_segments(talk: Talk, raw: bytes, size: int, *, back: bool = False) -> None:
+    for at in range(0, len(raw), size):
+        talk.raw(raw[at : at + size], back=back)
+
+
+@needs_tshark
+@pytest.mark.parametrize("options", [[], ["-2"]])
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 10])
+def test_init_in_several_segments_is_recognised(size: int, options: list[str], tmp_path: Path) -> None:
+    talk = Talk(port=40_001)
+    in_segments(talk, b"\x07no\x01z", 1)  # which may be the length of something else
+    in_segments(talk, prefixed(SYN), size)
+    of_syn = len(talk.packets)
+    in_segments(talk, prefixed(ACK), size, back=True)
+    of_ack = len(talk.packets)
+    talk.frame(PUT)
+    path = talk.save(tmp_path / "t.pcap")
+    assert values(path, "frame.number", where="zenoh", options=options) == [
+        f"{of_syn}",
+        f"{of_ack}",
+        f"{of_ack + 1}",
+    ]
+    assert values(path, "zenoh.init.zid", options=options) == list(ZIDS[:2])
+    assert values(path, "zenoh.push.key_suffix", options=options) == ["demo/a"]
+
+
+@needs_tshark
+def test_beginnings_of_other_streams_are_forgotten(tmp_path: Path) -> None:
+    raw, packets = prefixed(SYN), []
+    for index in range(1_100):
+        packets += Talk(port=40_001, asker_port=10_000 + index).raw(raw[:4]).packets
+    talk = Talk(port=40_001)
+    in_segments(talk, raw, 4)
+    assert count(save(tmp_path / "t.pcap", [*packets, *talk.packets])) == 1
 
 
 @needs_tshark
