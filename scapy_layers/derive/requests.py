@@ -21,6 +21,7 @@ from scapy_layers import shape
 from scapy_layers.batch import MAX_BATCH, PREFIX
 from scapy_layers.catalogue import decode
 from scapy_layers.codes import Enc
+from scapy_layers.errors import WireError
 from scapy_layers.message import Extension, Layer, Message
 from scapy_layers.primitives import VLE_BYTES, VLE_MAX, Reader, vle_size, write_vle
 
@@ -562,9 +563,7 @@ def _times_as_many(times: int | None) -> Callable[[bytes], bytes]:
     """Returns what repeats counted items; so that they are long when None."""
 
     def repeated(data: bytes) -> bytes:
-        reader = Reader(data)
-        count = reader.vle()
-        items = data[reader.at :]
+        count, items = _count_and_items(data)
         often = min(times or LONG, LONG // max(1, len(items)))
         return write_vle(min(count * often, VLE_MAX)) + items * often
 
@@ -572,7 +571,16 @@ def _times_as_many(times: int | None) -> Callable[[bytes], bytes]:
 
 
 def _at_least(most: int, data: bytes) -> bytes:
-    return _times_as_many(-(-most // max(1, Reader(data).vle())))(data)
+    return _times_as_many(-(-most // max(1, _count_and_items(data)[0])))(data)
+
+
+def _count_and_items(data: bytes) -> tuple[int, bytes]:
+    """Returns how many items there are said to be, and their bytes; where another lie left no count, all is one item."""
+    reader = Reader(data)
+    try:
+        return reader.vle(), data[reader.at :]
+    except WireError:
+        return 1, data
 
 
 def _name_of(described: shape.Shape) -> str:

@@ -430,6 +430,17 @@ def test_an_empty_list_has_no_longer_forms_that_fail() -> None:
         assert rendered(request, mutations)
 
 
+@pytest.mark.parametrize("locators", [[], ["tcp/a:1", "tcp/b:1"]])
+def test_lists_are_longer_whatever_another_lie_made_of_their_count(locators: list[str]) -> None:
+    request = request_of("r", Hello(zid=ZID, locators=locators), prefixed=False)
+    counts = lies_of(request, "HELLO.locators.count")
+    made = {count[-1].value.make(len(locators)) for count in counts}
+    assert made >= {b"", b"\x80"}, "some of them are no numbers"
+    for mutations in lies_of(request, "HELLO.locators", "count accordingly"):
+        sent = {rendered(request, [*mutations, *count]) for count in counts}
+        assert len(sent) > 1 or "no item" in mutations[-1].value.words
+
+
 def test_bits_of_a_vle_integer_have_edges_together() -> None:
     request = request_of("r", Frame(sn=1, extensions=[ext.Lane(priority=3)]), prefixed=False)
     sent = {rendered(request, m)[3:] for m in lies_of(request, "FRAME.extensions.QoS.priority", "together")}
