@@ -191,15 +191,22 @@ def _on_server(place: "Place") -> Iterator["SparkSession"]:
     """Opens a session on the local server; where one is about to end, on the next."""
     from pyspark.errors import PySparkException
 
+    # If none runs: Spark takes the same port each time, and so would two users who start theirs at the same time.
+    start = {"spark.local.connect.server.port": str(_free_port())}
     with ExitStack() as stack:
         try:
-            session = stack.enter_context(_opened(LOCAL, {}))
+            session = stack.enter_context(_opened(LOCAL, start))
         except PySparkException as error:
             if error.getCondition() != _NOT_STARTED:
                 raise
             place.let_end()
-            session = stack.enter_context(_opened(LOCAL, {}))
+            session = stack.enter_context(_opened(LOCAL, start))
         yield session
+
+
+def _free_port() -> int:
+    with socket.create_server((LOOPBACK, 0)) as listening:
+        return int(listening.getsockname()[1])
 
 
 @contextmanager

@@ -4,12 +4,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from spark_reports.engine.remote import stop
+from spark_reports.engine.remote import PORT, Place, stop
 
 SESSION = """
 import argparse, json, os, sys
@@ -40,20 +40,25 @@ print(json.dumps(found))
 """
 PARTITIONS = "spark.sql.shuffle.partitions"
 
-Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+class Run:
+    """Runs commands in an environment with a place for a server of its own."""
+
+    def __init__(self, runtime: Path) -> None:
+        self.environ = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
+
+    def __call__(self, *options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", SESSION, *options]
+        return subprocess.run(
+            command, env=self.environ, capture_output=True, text=True, timeout=120, check=False
+        )
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Runs a command in an environment with a place for a server of its own, which is ended."""
-    environ = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path_factory.mktemp("runtime"))}
-
-    def run(*options: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", SESSION, *options]
-        return subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)
-
+    run = Run(tmp_path_factory.mktemp("runtime"))
     yield run
-    assert stop(environ)
+    assert stop(run.environ)
 
 
 def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(run: Run) -> None:
@@ -69,6 +74,12 @@ def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(run: 
     assert "emulated-client" in first["kind"]
     assert first["compiled"] > 0
     assert second["compiled"] == 0
+
+
+def test_server_has_a_port_of_its_own(run: Run) -> None:
+    assert run().returncode == 0
+    told = json.loads(Place.of(run.environ).discovery.read_text(encoding="utf-8"))
+    assert told["port"] != PORT, "that of Spark is taken by all who start one at the same time"
 
 
 @pytest.mark.parametrize(
