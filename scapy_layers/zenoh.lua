@@ -89,11 +89,14 @@ function Z.expert(id, label, group, severity)
   return made
 end
 
+-- By what an expert info of ours is found that is more than a note: those of other dissectors are in the same packets.
+local PROBLEM = Z.field("problem", "string", "Problem")
+
 -- Adds an expert info to a tree item; without one nothing can be said. Those of little weight can be switched off.
 function Z.note(item, id, text)
-  if item and not (quiet[id] and Z.settings and not Z.settings.notes) then
-    item:add_proto_expert_info(by_id[id], text)
-  end
+  if not item or (quiet[id] and Z.settings and not Z.settings.notes) then return end
+  item:add_proto_expert_info(by_id[id], text)
+  if not quiet[id] then item:add(PROBLEM, id):set_hidden() end
 end
 
 local BATCH = Z.field("batch", "none", "Batch")
@@ -920,7 +923,7 @@ function Z.is_scouting(raw, pinfo)
   local ports = Z.scouting_ports or { [7446] = true }
   local there = ports[pinfo.dst_port] or ports[pinfo.src_port]
   if not Z.strict(raw, "scouting", true) then
-    return there and not Z.strict(raw, "batch", true) or false
+    return there and not Z.seek.is_batch(raw) or false
   end
   -- What reads as the extensions of a SCOUT without a zid, though it has none, may be the zid of an INIT.
   local header, _, packed = byte(raw, 1, 3)
@@ -4684,6 +4687,11 @@ function links.prefix(way, place, raw, at)
   if not raw then
     return framing == "long" and 4 or 2
   end
+  if way.long and not way.visited then
+    -- What was found to be a batch may be too long for the other kind.
+    way.long = nil
+    framing = links.change(way.link, place, { [FRAMINGS[way.index]] = "long" })[FRAMINGS[way.index]]
+  end
   local first, second, third, fourth = byte(raw, at + 1, at + 4)
   if framing == "long" then
     -- A CLOSE with a 2-byte length that real nodes write behind the last 4-byte one when they tear a link down. As a
@@ -5497,6 +5505,7 @@ local VERSION = 9
 local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local LONGEST_INIT = 4096 -- what says that it is longer may be the frame of a WebSocket
+local LONGEST_RECORD = 18432 -- bytes of one of TLS
 local HEAD = 32 -- bytes by which a buffer is known again
 local REPEATED = -1
 local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 }, ws = { "ws" }, unknown = { 2, 4, "ws" } }
@@ -5511,11 +5520,17 @@ local function begins(way, raw)
   return way.opposite.begun and not way.search and size and size > 0 and size + 2 == #raw and seek.is_batch(sub(raw, 3)) or false
 end
 
--- What may stand on our ports instead: TLS records, WebSocket upgrades and other HTTP.
+-- What may stand on our ports instead: TLS records to the end, WebSocket upgrades and other HTTP.
 local function is_other(raw)
-  local first, second, third = byte(raw, 1, 3)
-  if third and first >= 20 and first <= 23 and second == 3 and third <= 4 then return true end
-  return raw:find("^GET /") ~= nil or raw:find("^HTTP/") ~= nil
+  local at, size = 0, #raw
+  while at < size do
+    local kind, major, minor, high, low = byte(raw, at + 1, at + 5)
+    if kind < 20 or kind > 23 or (major or 3) ~= 3 or (minor or 0) > 4 or (high or 0) * 256 + (low or 1) > LONGEST_RECORD then
+      return raw:find("^GET /") ~= nil or raw:find("^HTTP/") ~= nil
+    end
+    at = low and at + 5 + high * 256 + low or size
+  end
+  return size > 2
 end
 
 -- Notes for later passes what belongs to no batch: so many bytes, nil for all of a segment that others may look at.
@@ -5560,7 +5575,10 @@ local function find(way, raw, known)
   end
   search.at, search.found = best, framing
   if best and framing == "ws" then way.ws = true end
-  if best and not known and framing ~= "ws" and byte(raw, best + framing + 1) % 32 ~= OPEN then way.style = FOUND[framing] end
+  if best and framing ~= "ws" and byte(raw, best + framing + 1) % 32 ~= OPEN then
+    way.long = framing == 4 or nil
+    if not known then way.style = FOUND[framing] end
+  end
   return best
 end
 
@@ -5615,11 +5633,12 @@ function Z.sync(way, raw, key, visited)
     way.begun, way.broken, way.search = true, false, nil
     return 0
   end
-  if not way.search and is_other(raw) and not (known and not way.opposite.ws) then
-    way.foreign, way.opposite.foreign = key, key
+  local first = not way.search
+  local at = find(way, raw, known)
+  if not at and first and is_other(raw) and not (known and not way.opposite.ws) then
+    way.foreign, way.opposite.foreign, way.search = key, key, nil
     return nil
   end
-  local at = find(way, raw, known)
   if at then
     local more = way.search.old > 0 and lacking(way.search, raw, at)
     if more then return -1, more end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,18 +89,15 @@ def _strictly(unit: Unit) -> WireError | None:
 
 
 def kind_of_datagram(raw: bytes) -> UnitKind:
-    """Tells what a datagram on the port of scouting is: SCOUT and HELLO have the ids of INIT and OPEN."""
-    if _is_taken(decode, raw, Kind.SCOUTING) or not _is_taken(decode_batch, raw):
-        return UnitKind.SCOUTING
-    return UnitKind.BATCH
+    """Tells what a datagram on the port of scouting is: SCOUT and HELLO have the ids of INIT and OPEN.
 
-
-def _is_taken(strictly: Callable[..., object], *arguments: object) -> bool:
+    In a group with compression a batch has a byte more in front.
+    """
     try:
-        strictly(*arguments)
+        decode(raw, Kind.SCOUTING)
     except WireError:
-        return False
-    return True
+        return UnitKind.BATCH if is_batch(raw) else UnitKind.SCOUTING
+    return UnitKind.SCOUTING
 
 
 # Messages -----------------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ BY_DESIGN = {
     "datagrams of no session": "tshark shows all on its ports; the others those of a session that was heard to begin",
     "an unusual SCOUT, or one where none is expected": "only the HELLO behind it shows it to be one: tshark has passed it by then",
     "the packet of a batch that only the bytes behind it show to be one": "tshark tells it with the packet of those",
+    "sessions in progress on other ports": "tshark recognises them by one whole segment, the others by several",
     "the packets of segments that are out of order": "Wireshark and the others name different ones of those",
     "what fragments make is no network message": "columns have a row of errors, the others give it up",
     "batches without a message": "columns have no row for them",

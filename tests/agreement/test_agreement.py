@@ -15,13 +15,17 @@ from pathlib import Path
 import pytest
 
 from fuzz.readers import by_scapy, by_tshark
-from fuzz.readers.carry import carried
+from fuzz.readers.carry import GROUP, HERE, Packets, carried, stored_or_packed
 from fuzz.readers.compare import first_difference
 from fuzz.readers.said import Entry, Reading
 from fuzz.readers.together import Order, Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
+from scapy_layers.codes import DEFAULT_PORT, SCOUTING_PORT
+from scapy_layers.data import Put
 from scapy_layers.extensions import Compression, First, LowLatency, Patch
-from scapy_layers.transport import Close, Fragment, Init, Open
+from scapy_layers.message import Extension, Message
+from scapy_layers.network import Push
+from scapy_layers.transport import Close, Fragment, Init, Join, KeepAlive, Open
 from scapy_layers.tshark import is_there
 from tests.agreement import generate
 from tests.agreement.joined import joined, lossy
@@ -125,6 +129,71 @@ def test_low_latency_with_something_else_in_place_of_an_answer_is_read_alike(tmp
     talk.raw(b"\x02\0\x03\0", back=True)  # as real nodes leave
     read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
     assert [unit.packet for unit in read.units] == [3, 4, 5, 6, 7, 8]
+    assert_agreement(read)
+
+
+def in_progress(offer: Extension) -> Talk:
+    talk = Talk()
+    talk.handshake(offer)
+    talk.packets.clear()
+    return talk
+
+
+def long_put(size: int) -> Push:
+    """A PUSH of so many bytes, which are more than a few hundred."""
+    made = Push(key_suffix="a/key", body=Put(data=b"0" * size))
+    return Push(key_suffix="a/key", body=Put(data=b"0" * (2 * size - len(bytes(made)))))
+
+
+@needs_tshark
+@pytest.mark.parametrize("size", [66_000, 140_000])
+def test_low_latency_in_progress_may_begin_with_a_long_message(size: int, tmp_path: Path) -> None:
+    talk = in_progress(LowLatency())
+    raw = bytes(long_put(size))
+    stream = len(raw).to_bytes(4, "little") + raw
+    for at in range(0, len(stream), 40_000):
+        talk.raw(stream[at : at + 40_000])
+    talk.say(put("a/key"))
+    read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
+    assert [len(unit.data) for unit in read.units] == [size, len(bytes(put("a/key")))]
+    assert_agreement(read)
+
+
+@needs_tshark
+def test_low_latency_in_progress_may_begin_with_lengths_that_look_like_tls(tmp_path: Path) -> None:
+    talk = in_progress(LowLatency())
+    for _ in range(5):
+        talk.say(long_put(0x0316))
+    assert talk.packets[0][54:57] == b"\x16\x03\0"
+    read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
+    assert len(read.units) == 5
+    assert_agreement(read)
+
+
+@needs_tshark
+def test_compressed_session_in_progress_may_begin_with_what_looks_like_tls(tmp_path: Path) -> None:
+    talk = in_progress(Compression())
+    for number in range(5):
+        raw = stored_or_packed(bytes(frame(number, long_put(782))))
+        talk.raw(len(raw).to_bytes(2, "little") + raw)
+    assert talk.packets[0][54:57] == b"\x16\x03\x01"
+    read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
+    assert len(read.units) == 5
+    assert_agreement(read)
+
+
+@needs_tshark
+@pytest.mark.parametrize("port", [SCOUTING_PORT, DEFAULT_PORT, 9000])
+def test_group_with_compression_is_read_alike_on_any_port(port: int, tmp_path: Path) -> None:
+    packets = Packets()
+    said: list[Message] = [Join(zid=b"\x01" * 4), frame(0, put("a/b")), frame(1, put("a/key")), KeepAlive()]
+    for message in said:
+        for raw in (stored_or_packed(bytes(message)), b"\0" + bytes(message)):
+            packets.udp(raw, (40_000, port), (HERE, GROUP))
+    path = tmp_path / "made.pcap"
+    path.write_bytes(packets.file())
+    read = read_capture(path)
+    assert [unit.kind for unit in read.units] == [UnitKind.BATCH] * 8
     assert_agreement(read)
 
 

@@ -41,11 +41,14 @@ function Z.expert(id, label, group, severity)
   return made
 end
 
+-- By what an expert info of ours is found that is more than a note: those of other dissectors are in the same packets.
+local PROBLEM = Z.field("problem", "string", "Problem")
+
 -- Adds an expert info to a tree item; without one nothing can be said. Those of little weight can be switched off.
 function Z.note(item, id, text)
-  if item and not (quiet[id] and Z.settings and not Z.settings.notes) then
-    item:add_proto_expert_info(by_id[id], text)
-  end
+  if not item or (quiet[id] and Z.settings and not Z.settings.notes) then return end
+  item:add_proto_expert_info(by_id[id], text)
+  if not quiet[id] then item:add(PROBLEM, id):set_hidden() end
 end
 
 local BATCH = Z.field("batch", "none", "Batch")
@@ -872,7 +875,7 @@ function Z.is_scouting(raw, pinfo)
   local ports = Z.scouting_ports or { [7446] = true }
   local there = ports[pinfo.dst_port] or ports[pinfo.src_port]
   if not Z.strict(raw, "scouting", true) then
-    return there and not Z.strict(raw, "batch", true) or false
+    return there and not Z.seek.is_batch(raw) or false
   end
   -- What reads as the extensions of a SCOUT without a zid, though it has none, may be the zid of an INIT.
   local header, _, packed = byte(raw, 1, 3)

@@ -377,6 +377,11 @@ function links.prefix(way, place, raw, at)
   if not raw then
     return framing == "long" and 4 or 2
   end
+  if way.long and not way.visited then
+    -- What was found to be a batch may be too long for the other kind.
+    way.long = nil
+    framing = links.change(way.link, place, { [FRAMINGS[way.index]] = "long" })[FRAMINGS[way.index]]
+  end
   local first, second, third, fourth = byte(raw, at + 1, at + 4)
   if framing == "long" then
     -- A CLOSE with a 2-byte length that real nodes write behind the last 4-byte one when they tear a link down. As a

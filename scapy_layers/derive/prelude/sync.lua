@@ -8,6 +8,7 @@ local VERSION = 9
 local INIT, OPEN = 1, 2
 local SHORTEST_INIT = 4 -- header, version, length of the ZenohID and role, one byte of it
 local LONGEST_INIT = 4096 -- what says that it is longer may be the frame of a WebSocket
+local LONGEST_RECORD = 18432 -- bytes of one of TLS
 local HEAD = 32 -- bytes by which a buffer is known again
 local REPEATED = -1
 local FRAMINGS = { short = { 2 }, long = { 4 }, either = { 2, 4 }, ws = { "ws" }, unknown = { 2, 4, "ws" } }
@@ -22,11 +23,17 @@ local function begins(way, raw)
   return way.opposite.begun and not way.search and size and size > 0 and size + 2 == #raw and seek.is_batch(sub(raw, 3)) or false
 end
 
--- What may stand on our ports instead: TLS records, WebSocket upgrades and other HTTP.
+-- What may stand on our ports instead: TLS records to the end, WebSocket upgrades and other HTTP.
 local function is_other(raw)
-  local first, second, third = byte(raw, 1, 3)
-  if third and first >= 20 and first <= 23 and second == 3 and third <= 4 then return true end
-  return raw:find("^GET /") ~= nil or raw:find("^HTTP/") ~= nil
+  local at, size = 0, #raw
+  while at < size do
+    local kind, major, minor, high, low = byte(raw, at + 1, at + 5)
+    if kind < 20 or kind > 23 or (major or 3) ~= 3 or (minor or 0) > 4 or (high or 0) * 256 + (low or 1) > LONGEST_RECORD then
+      return raw:find("^GET /") ~= nil or raw:find("^HTTP/") ~= nil
+    end
+    at = low and at + 5 + high * 256 + low or size
+  end
+  return size > 2
 end
 
 -- Notes for later passes what belongs to no batch: so many bytes, nil for all of a segment that others may look at.
@@ -71,7 +78,10 @@ local function find(way, raw, known)
   end
   search.at, search.found = best, framing
   if best and framing == "ws" then way.ws = true end
-  if best and not known and framing ~= "ws" and byte(raw, best + framing + 1) % 32 ~= OPEN then way.style = FOUND[framing] end
+  if best and framing ~= "ws" and byte(raw, best + framing + 1) % 32 ~= OPEN then
+    way.long = framing == 4 or nil
+    if not known then way.style = FOUND[framing] end
+  end
   return best
 end
 
@@ -126,11 +136,12 @@ function Z.sync(way, raw, key, visited)
     way.begun, way.broken, way.search = true, false, nil
     return 0
   end
-  if not way.search and is_other(raw) and not (known and not way.opposite.ws) then
-    way.foreign, way.opposite.foreign = key, key
+  local first = not way.search
+  local at = find(way, raw, known)
+  if not at and first and is_other(raw) and not (known and not way.opposite.ws) then
+    way.foreign, way.opposite.foreign, way.search = key, key, nil
     return nil
   end
-  local at = find(way, raw, known)
   if at then
     local more = way.search.old > 0 and lacking(way.search, raw, at)
     if more then return -1, more end

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from scapy.layers.inet import ICMP, IP
+from scapy.layers.inet import ICMP, IP, TCP
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet
 
@@ -612,6 +612,35 @@ class Ciphered:
         self.ends[side].write(data)
         self._carry(side)
         self.ends[1 - side].read(65_536)
+
+
+# What is wrong, and what is not ours ---------------------------------------------------------------
+
+
+@needs_tshark
+def test_problems_of_ours_are_found_beside_those_of_other_dissectors(tmp_path: Path) -> None:
+    talk = Talk().syn().open()
+    for sn in (1, 9, 10):
+        talk.frame(PUT, sn=sn)
+    closed = talk.packets[-1].copy()
+    closed[TCP].window = 0  # *Zero window* is an expert info of TCP
+    path = save(tmp_path / "t.pcap", [*talk.packets[:-1], closed])
+    assert count(path, "zenoh && _ws.expert.severity >= 6291456") == 2
+    assert values(path, "zenoh.problem") == ["gap"]
+    assert values(path, "zenoh.problem", options=["-2"]) == ["gap"]
+    assert count(path, "zenoh.problem") == count(path, "zenoh.expert.gap") == 1
+
+
+@needs_tshark
+@pytest.mark.parametrize("late", [0, 4])
+def test_tls_on_our_port_is_left_to_its_dissector(tmp_path: Path, certificate: Path, late: int) -> None:
+    link = Ciphered(Talk(), certificate, tmp_path / "keys.log")
+    for number in range(20):
+        link.say(prefixed(Frame(R=1, sn=number, messages=[PUT])), back=number % 2 > 0)
+    del link.talk.packets[: late + 2]
+    path = link.talk.save(tmp_path / "t.pcap")
+    assert count(path) == 0
+    assert count(path, "tls") >= 20
 
 
 @needs_tshark
