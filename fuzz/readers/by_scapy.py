@@ -96,7 +96,7 @@ def kind_of_datagram(raw: bytes) -> UnitKind:
     try:
         decode(raw, Kind.SCOUTING)
     except WireError:
-        return UnitKind.BATCH if is_batch(raw) else UnitKind.SCOUTING
+        return UnitKind.BATCH if not raw or is_batch(raw) else UnitKind.SCOUTING
     return UnitKind.SCOUTING
 
 
