@@ -20,6 +20,7 @@ from pathlib import Path
 from fuzz.readers.compare import BY_DESIGN, Difference, differences
 from fuzz.readers.together import Order, Read, read_capture, read_units
 from fuzz.readers.units import Unit, UnitKind
+from scapy_layers.capture import CaptureError
 from scapy_layers.tshark import is_there
 from tests.agreement import damage, sequences
 from tests.agreement.generate import units
@@ -37,6 +38,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.agreement", description=__doc__)
     parser.add_argument("captures", nargs="*", type=Path, metavar="CAPTURE")
+    parser.add_argument(
+        "-o",
+        dest="options",
+        action="append",
+        default=[],
+        metavar="NAME:VALUE",
+        help="a preference of tshark for captures, like tcp.reassemble_out_of_order:TRUE; repeatable",
+    )
     parser.add_argument("--examples", type=int, default=10_000, help="units to make (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
@@ -81,12 +90,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         read = _damaged(arguments.captures or PCAPS, arguments.damage, arguments.seed)
     elif arguments.captures:
         # They may begin late, or lack segments.
-        read = (read_capture(path, options=OURS_FIRST, order=Order.LATER) for path in arguments.captures)
+        options = [*OURS_FIRST, *(part for one in arguments.options for part in ("-o", one))]
+        read = (read_capture(path, options=options, order=Order.LATER) for path in arguments.captures)
     elif arguments.unit:
         read = [read_units([arguments.unit], **carrier)]
     else:
         read = (read_units(some, **carrier) for some in _shares(units(arguments.examples, arguments.seed)))
-    return _report(read, only_first=not arguments.all)
+    try:
+        return _report(read, only_first=not arguments.all)
+    except (CaptureError, OSError) as error:
+        parser.error(str(error))
 
 
 def _damaged(paths: Sequence[Path], count: int, seed: int) -> Iterator[Read]:
