@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -79,8 +78,8 @@ class Fragments:
         self._most = min(limits.message, limits.fragments)
         self._chains: OrderedDict[Place, _Chain] = OrderedDict()
         # The last number of what ended on a lane, and whether it was in fragments: behind it a message begins,
-        # whatever the patch version.
-        self._ends: dict[Place, tuple[int, bool]] = {}
+        # whatever the patch version. By session.
+        self._ends: dict[int, dict[Place, tuple[int, bool]]] = {}
 
     def take(
         self, place: Place, piece: Piece, *, patch: int | None, mask: int | None, complete: bool, opens: bool
@@ -124,7 +123,7 @@ class Fragments:
     def interrupt(self, place: Place, sn: int) -> Remark | None:
         """Takes note of a FRAME on a lane: an unfinished message there is lost."""
         remark = self._lost(place, "a FRAME of the same lane") if place in self._chains else None
-        self._ends[place] = sn, False
+        self._ends.setdefault(place.session, {})[place] = sn, False
         return remark
 
     def miss(self, session: int, side: int) -> None:
@@ -135,17 +134,14 @@ class Fragments:
 
     def unsettle(self, session: int) -> None:
         """Takes note that not all of a session was looked at: where a message ended on its lanes is not known."""
+        self._ends.pop(session, None)
+
+    def drop(self, session: int) -> None:
+        """Forgets the lanes of a session."""
+        self._ends.pop(session, None)
         for side in (0, 1):
             for lane in LANES:
-                self._ends.pop(Place(session, side, lane), None)
-
-    def drop(self, session: int, sides: Iterable[int] = (0, 1)) -> None:
-        """Forgets the lanes of a session."""
-        for side in sides:
-            for lane in LANES:
-                place = Place(session, side, lane)
-                self._forget(place)
-                self._ends.pop(place, None)
+                self._forget(Place(session, side, lane))
 
     def _broken_by(self, place: Place, piece: Piece, patch: int | None, mask: int | None) -> str:
         """Returns why a fragment does not go on with the message of its lane; empty if it does, or is the first."""
@@ -163,15 +159,20 @@ class Fragments:
 
     def _may_begin(self, place: Place, piece: Piece, mask: int | None, opens: bool) -> bool:
         """Tells whether a fragment that does not say so begins a message."""
-        if place not in self._ends:
+        ended = self._ended(place)
+        if ended is None:
             return opens
-        end, in_fragments = self._ends[place]
+        end, in_fragments = ended
         # Real nodes take one number more than they send for a message in fragments.
         return self._is_next(place, piece, mask) or (in_fragments and piece.sn in next_but_one(end, mask))
 
     def _is_next(self, place: Place, piece: Piece, mask: int | None) -> bool:
         """Tells whether nothing can be between a fragment and what ended on its lane."""
-        return place in self._ends and piece.sn in following(self._ends[place][0], mask)
+        ended = self._ended(place)
+        return ended is not None and piece.sn in following(ended[0], mask)
+
+    def _ended(self, place: Place) -> tuple[int, bool] | None:
+        return self._ends.get(place.session, {}).get(place)
 
     def _astray(self, place: Place, piece: Piece, mask: int | None, complete: bool) -> Remark | None:
         """Passes over a fragment of a message whose beginning is not there."""
@@ -211,7 +212,7 @@ class Fragments:
 
     def _end(self, place: Place, sn: int) -> None:
         self._forget(place)
-        self._ends[place] = sn, True
+        self._ends.setdefault(place.session, {})[place] = sn, True
 
     def _forget(self, place: Place) -> None:
         chain = self._chains.pop(place, None)

@@ -618,16 +618,18 @@ class Scanner:
         last = np.full(len(known.flows), -1, np.int64)
         those = np.flatnonzero(quick)
         last[flow[those]] = those
-        first = records.number
-        for index in np.flatnonzero(last >= 0).tolist():
+        some = np.flatnonzero(last >= 0)
+        places = begin + last[some]
+        behind = (parsed.seq[places] + (parsed.stop[places] - parsed.at[places])) & SEQUENCE
+        armed = known.mode[some] == int(Mode.ARMED)
+        each = (some, records.number + places, records.time[places], behind, armed)
+        for index, number, time, expected, is_armed in zip(*(one.tolist() for one in each), strict=True):
             one = known.flows[index]
             if one is None:
                 continue
-            place = begin + int(last[index])
-            one.number, one.time = first + place, int(records.time[place])
-            if known.mode[index] == Mode.ARMED:
-                size = int(parsed.stop[place] - parsed.at[place])
-                one.expected = (int(parsed.seq[place]) + size) & SEQUENCE
+            one.number, one.time = number, time
+            if is_armed:
+                one.expected = expected
         refused = set(found.refused)
         for index, tail in found.tails.items():
             one = known.flows[index]
@@ -663,18 +665,23 @@ class Scanner:
             sizes = np.bincount(flow, weights=end - start, minlength=count)
             last = np.zeros(count, np.int64)
             last[flow] = trigger
-            for index in np.flatnonzero(numbers).tolist():
+            some = np.flatnonzero(numbers)
+            places = begin + last[some]
+            each = (
+                some,
+                records.number + places,
+                records.time[places],
+                numbers[some],
+                sizes[some].astype(np.int64),
+            )
+            for index, number, time, batches, size in zip(*(one.tolist() for one in each), strict=True):
                 talk, one = self._talk(known, index), known.flows[index]
                 assert one is not None
-                place = begin + int(last[index])
-                number = records.number + place
                 link[index], forward[index] = one.way.link.number, one.way.forward
                 before = talk.last
-                talk.count(
-                    one.way.forward, number, int(records.time[place]), int(numbers[index]), int(sizes[index])
-                )
+                talk.count(one.way.forward, number, time, batches, size)
                 talk.last = max(talk.last, before)
-                talk.said += int(numbers[index])
+                talk.said += batches
                 talk.greeting = False
                 self.watch.at(number)
                 talk.used = max(talk.used, self.watch.now + 1)
