@@ -9898,13 +9898,13 @@ end
 -- Tells what a datagram is: "session", "join", "scout" or "hello", nil for anything else.
 --
 -- group: whether it goes to a multicast group; asked: whether, for a SCOUT, its sender or its target is known to be part
--- of scouting; for a HELLO, whether its receiver is, or asked for it.
-function Z.looks_like_datagram(raw, group, asked)
+-- of scouting; for a HELLO, whether its receiver is, or asked for it; joins: whether there was a JOIN in the group before.
+function Z.looks_like_datagram(raw, group, asked, joins)
   local header, version = byte(raw, 1, 2)
   if group and header and header <= 1 and version then
     -- With compression each datagram has a byte in front: 0 for stored as it is, 1 for an LZ4 block.
     local inside = header == 0 and sub(raw, 2) or Z.lz4(sub(raw, 2), LARGEST_JOIN)
-    if inside and #inside > 0 and byte(inside, 1) % 32 == JOIN and join(inside, 0, #inside) == #inside then
+    if inside and #inside > 0 and byte(inside, 1) % 32 == JOIN and (joins or join(inside, 0, #inside) == #inside) then
       return strict(inside, "batch") and "join" or nil
     end
   end
@@ -9913,7 +9913,7 @@ function Z.looks_like_datagram(raw, group, asked)
   end
   local number, size = header % 32, #raw
   if number == JOIN and group then
-    return join(raw, 0, size) == size and strict(raw, "batch") and "join" or nil
+    return (joins or join(raw, 0, size) == size) and strict(raw, "batch") and "join" or nil
   end
   if number == SCOUT and (asked or (group and scout(raw, 0, size) == size)) and strict(raw, "scouting") then
     return "scout"
@@ -10060,6 +10060,11 @@ local function believed(pair)
   return pair .. ", believed"
 end
 
+-- What a group is in which somebody has said JOIN.
+local function joined(pinfo)
+  return end_of(pinfo.dst, pinfo.dst_port) .. " joined"
+end
+
 -- Is there something else that speaks for a SCOUT or HELLO?
 local function is_company(pinfo, id, group, number)
   if id == HELLO then
@@ -10084,7 +10089,8 @@ local function on_datagram(tvb, pinfo, tree)
     return false
   end
   local raw, number = tvb:raw(), pinfo.number
-  local found = Z.looks_like_datagram(raw, group, is_company(pinfo, byte(raw, 1) % 32, group, number))
+  local asked = is_company(pinfo, byte(raw, 1) % 32, group, number)
+  local found = Z.looks_like_datagram(raw, group, asked, group and knows(joined(pinfo), number))
   if not found then
     if byte(raw, 1) % 32 == SCOUT and strict(raw, "scouting") then remember(asks(pinfo, group), number) end
     return false
@@ -10095,8 +10101,12 @@ local function on_datagram(tvb, pinfo, tree)
   return Z.entry.datagram(tvb, pinfo, tree) ~= 0
 end
 
+-- What its port alone shows to be one says nothing about others.
+Z.listen(function(b)
+  if not b.visited and b.link and b.link.multicast and strict(b.raw, "batch") then remember(joined(b.pinfo), b.number) end
+end, function(name) return name == "join" end)
+
 Z.listen(function(b, m)
-  -- What its port alone shows to be one says nothing about others.
   if b.visited or not strict(b.raw, "scouting") then return end
   local pinfo, number = b.pinfo, b.number
   if m.name == "hello" then

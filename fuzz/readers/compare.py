@@ -27,6 +27,7 @@ BY_DESIGN = {
     "an unusual SCOUT, or one where none is expected": "only the HELLO behind it shows it to be one: tshark has passed it by then",
     "the packet of a batch that only the bytes behind it show to be one": "tshark tells it with the packet of those",
     "sessions in progress on other ports": "tshark recognises them by one whole segment, the others by several",
+    "the first JOIN of a group on another port": "tshark recognises it only if nodes send such ones",
     "the packets of segments that are out of order": "Wireshark and the others name different ones of those",
     "what fragments make is no network message": "columns have a row of errors, the others give it up",
     "batches without a message": "columns have no row for them",

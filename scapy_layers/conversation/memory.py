@@ -152,7 +152,9 @@ class Memory:
         talk.inits, talk.starts, talk.began = [None, None], [None, None], None
         talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
         talk.missed = [False, False]
-        talk.flipped = talk.compressed = talk.closed = False
+        talk.flipped = talk.closed = False
+        # In a group the JOIN of the new one has shown it already.
+        talk.compressed = talk.compressed and talk.session.multicast
         talk.greeting = True
 
     def _leave(self, talk: Talk) -> None:

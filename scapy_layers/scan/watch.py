@@ -541,7 +541,8 @@ class Watch:
             talk.inits, talk.starts = [None, None], [None, None]
             talk.opened, talk.settled, talk.ended = [False, False], [False, False], [False, False]
             talk.missed = [False, False]
-            talk.flipped = talk.compressed = talk.closed = False
+            talk.flipped = talk.closed = False
+            talk.compressed = talk.compressed and talk.session.multicast
             talk.greeting = True
 
     # Messages -----------------------------------------------------------------------------------

@@ -197,6 +197,36 @@ def test_group_with_compression_is_read_alike_on_any_port(port: int, tmp_path: P
     assert_agreement(read)
 
 
+def test_node_that_takes_the_socket_of_another_in_a_group_with_compression_is_read_alike(
+    tmp_path: Path,
+) -> None:
+    packets = Packets()
+    for zid in (b"\x01" * 4, b"\x02" * 4):
+        for message in (Join(zid=zid), frame(0, put("a/b")), frame(1, put("a/key"))):
+            packets.udp(stored_or_packed(bytes(message)), (40_000, 9000), (HERE, GROUP))
+    path = tmp_path / "made.pcap"
+    path.write_bytes(packets.file())
+    read = read_capture(path)
+    assert [said.name for one in read.readings["scapy"] for said in one.messages].count("put") == 4
+    assert_agreement(read)
+
+
+@needs_tshark
+@pytest.mark.parametrize("packed", [False, True])
+def test_unusual_join_is_believed_behind_another_one_in_its_group(packed: bool, tmp_path: Path) -> None:
+    packets = Packets()
+    odd = (
+        bytes(Join(zid=b"\x02" * 4, extensions=[Patch(patch=1)]))[:-2] + b"\x26\x01"
+    )  # an extension nobody knows
+    for port, raw in ((40_000, bytes(Join(zid=b"\x01" * 4))), (40_001, odd)):
+        packets.udp(stored_or_packed(raw) if packed else raw, (port, 9000), (HERE, GROUP))
+    path = tmp_path / "made.pcap"
+    path.write_bytes(packets.file())
+    read = read_capture(path)
+    assert [unit.packet for unit in read.units] == [1, 2]
+    assert_agreement(read)
+
+
 @needs_tshark
 def test_close_that_is_all_that_was_captured_of_one_end_in_low_latency_is_read_alike(tmp_path: Path) -> None:
     talk = Talk()
