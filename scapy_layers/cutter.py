@@ -38,7 +38,7 @@ _INIT_SEEN = 6
 """Bytes of the shortest INIT with its length; they tell it from all else."""
 
 _LONGEST_INIT = 4096
-"""Bytes of one: what says that it is longer may be the frame of a WebSocket."""
+"""Bytes of one: what says that it is longer may be the frame of a WebSocket, or its length is damaged."""
 
 _TLS = re.compile(rb"\x16\x03[\0-\x04]..[\x01\x02]\0", re.DOTALL)
 """A handshake record with a hello: its bytes could pass for an INIT of some hundred bytes."""
@@ -86,7 +86,8 @@ def _first(data: bytearray, *, expected: bool) -> tuple[Framing, int]:
         may_be = len(data) < 3 or data[2] & 0x1F == TransportId.INIT
         return (Framing.UNDECIDED if may_be else Framing.FOREIGN), 0
     size = data[0] | data[1] << 8
-    init = _is_init(data[2:_INIT_SEEN], size, damaged=expected and size <= max(_LONGEST_INIT, len(data) - 2))
+    # A longer one is believed when all of it is there.
+    init = size <= max(_LONGEST_INIT, len(data) - 2) and _is_init(data[2:_INIT_SEEN], size, damaged=expected)
     return (Framing.SHORT if init and not _TLS.match(data) else Framing.FOREIGN), 0
 
 

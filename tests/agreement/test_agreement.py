@@ -197,6 +197,18 @@ def test_group_with_compression_is_read_alike_on_any_port(port: int, tmp_path: P
     assert_agreement(read)
 
 
+def test_session_behind_an_init_whose_length_is_damaged_is_read_alike(tmp_path: Path) -> None:
+    talk = Talk()
+    talk.handshake()
+    talk.say(frame(10, put("a/key")))
+    syn = bytearray(talk.packets[2])
+    syn[55] ^= 0x40  # of 16 KiB more
+    talk.packets[2] = bytes(syn)
+    read = read_capture(save(tmp_path / "made.pcap", talk), order=Order.LATER)
+    assert [unit.packet for unit in read.units] == [4, 5, 6, 7]
+    assert_agreement(read)
+
+
 def test_node_that_takes_the_socket_of_another_in_a_group_with_compression_is_read_alike(
     tmp_path: Path,
 ) -> None:
