@@ -91,3 +91,14 @@ def test_what_is_remembered_is_bounded() -> None:
     assert found.forgotten == 2
     assert found.answer(way(NODE, ASKER._replace(port=1)), HELLO) == Answer(False)
     assert found.answer(way(NODE, ASKER._replace(port=2)), HELLO) == Answer(True, "2", belated=True)
+
+
+def test_who_asks_again_is_remembered_longer() -> None:
+    found = scouted(most=2)
+    for port in (1, 2, 1, 3):
+        found.ask(way(ASKER._replace(port=port), NODE), USUAL, f"{port}")
+    assert [found.answer(way(NODE, ASKER._replace(port=port)), HELLO).scout for port in (1, 2, 3)] == [
+        "1",
+        None,
+        "3",
+    ]

@@ -381,9 +381,12 @@ def test_beginnings_of_other_streams_are_forgotten(tmp_path: Path) -> None:
     raw, packets = prefixed(SYN), []
     for index in range(1_100):
         packets += Talk(port=40_001, asker_port=10_000 + index).raw(raw[:4]).packets
-    talk = Talk(port=40_001)
-    in_segments(talk, raw, 4)
-    assert count(save(tmp_path / "t.pcap", [*packets, *talk.packets])) == 1
+    first = Talk(port=40_001, asker_port=9_999).raw(raw[:4])
+    packets = [*first.packets, *packets]
+    last = Talk(port=40_001)
+    in_segments(last, raw, 4)
+    packets += [*last.packets, *first.raw(raw[4:]).packets[1:]]
+    assert values(save(tmp_path / "t.pcap", packets), "tcp.srcport") == ["50000"], "not the first"
 
 
 @needs_tshark
@@ -429,6 +432,13 @@ def test_odd_scout_is_recognised_behind_a_hello_to_its_socket(tmp_path: Path) ->
     path = save(tmp_path / "t.pcap", [odd.copy(), answer, odd])
     assert values(path, "frame.number", where="zenoh.scout") == ["3"]
     assert values(path, "frame.number", where="zenoh.scout", options=["-2"]) == ["3"]
+
+
+@needs_tshark
+def test_odd_scout_is_not_recognised_behind_what_is_refused(tmp_path: Path) -> None:
+    refused = datagram(b"\x01\x09\x0f\x42\x43", to=GROUP, sport=40_000, dport=7446)
+    odd = datagram(b"\x01\x09\x11", to=GROUP, sport=40_000, dport=9000)
+    assert values(save(tmp_path / "t.pcap", [refused, odd]), "frame.number") == ["1"]
 
 
 @needs_tshark
@@ -629,6 +639,10 @@ def test_problems_of_ours_are_found_beside_those_of_other_dissectors(tmp_path: P
     assert values(path, "zenoh.problem") == ["gap"]
     assert values(path, "zenoh.problem", options=["-2"]) == ["gap"]
     assert count(path, "zenoh.problem") == count(path, "zenoh.expert.gap") == 1
+    frames = [datagram(Frame(R=1, sn=sn, messages=[PUT])) for sn in (1, 9)]
+    back = datagram(ACK, sport=50_001, dport=50_000, source=ANSWERER, to=ASKER)
+    noted = save(tmp_path / "u.pcap", [datagram(SYN), back, *frames])
+    assert (count(noted, "zenoh.expert.unordered"), count(noted, "zenoh.problem")) == (1, 0)
 
 
 @needs_tshark
