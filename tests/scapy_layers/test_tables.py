@@ -18,6 +18,7 @@ from scapy_layers.capture import CaptureError
 from scapy_layers.conversation import Conversations, Unread, is_batch
 from scapy_layers.names import layer_name
 from scapy_layers.tables import SCHEMAS, read
+from tests.agreement import damage
 from tests.benchmarks._common import prefixed, put
 from tests.scapy_layers.packets import ethernet, ipv4, udp
 from tests.scapy_layers.scan.heard import batch_stream, said, timed, written
@@ -244,6 +245,18 @@ def test_connection_has_a_row_when_it_is_over() -> None:
     )
     assert (row["batches_forward"], row["batches_backward"]) == (len(PUTS) + 2, 2)
     assert (row["first_packet"], row["last_packet"]) == (3, len(PUTS) + 6)
+
+
+@pytest.mark.parametrize("name", ["dropped", "older_1_0_4", "older_1_9_0"])
+def test_connection_ends_with_its_last_message_whatever_the_segments(name: str) -> None:
+    made = damage.variant(CAPTURES[0].with_name(f"{name}.pcapng"), "cut", 3)
+    rows = of(made.data)
+    latest: dict[int, int] = {}
+    for table in ("init", "open", "frame", "fragment", "keep_alive", "close"):
+        for row in rows.get(table, ()):
+            latest[row["connection"]] = max(latest.get(row["connection"], 0), row["packet"])
+    assert latest
+    assert {row["connection"]: row["last_packet"] for row in rows["connections"]} == latest
 
 
 # What is wanted -----------------------------------------------------------------------------------
