@@ -20,6 +20,7 @@ from spark_reports.rows import LONGEST_LINE
 from spark_reports.storage.wanted import Wanted, encodable
 
 _LINE_FEED, _SPACE, _QUOTE, _BACKSLASH, _OPENS, _CLOSES, _LAST_ASCII = b'\n "\\{}\x7f'
+_POINT, _POWER, _MINUS, _ZERO = b".e-0"
 
 MOST_BYTES = 4 << 20
 """Bytes that are taken at once; if these were all quotes, a hundred megabytes would say where they are."""
@@ -45,6 +46,15 @@ _LAST_BYTES = np.array([(1 << 64) - (1 << 8 * (_WORD - count)) for count in rang
 _ZEROS, _ABOVE_NINE, _TOPS = (np.uint64(byte * 0x0101010101010101) for byte in (0x30, 0x76, 0x80))
 _PAIRS = np.uint64(0x000000FF000000FF)
 _TOO_LARGE = np.uint64(1 << 63)
+
+_SHORT = 15
+"""A float holds each number of so many digits exactly ..."""
+
+_TENS = 10.0 ** np.arange(23)
+"""... and these powers of ten. So one divided by the other is rounded once, as the number has to be that they are."""
+
+_EXPONENT = 4
+"""Bytes of ``e-05``, which ends what is less than 0.0001."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +152,12 @@ class _Lines:
 
     def _count(self) -> None:
         """Finds for each line the number of its first quote and of the one behind its last."""
-        self._first = np.searchsorted(self._quotes, self._starts)
-        self._last = np.append(self._first[1:], np.searchsorted(self._quotes, self.ends[-1]))
+        self._first = self._quotes_before(self._starts)
+        self._last = np.append(self._first[1:], self._quotes_before(self.ends[-1:]))
+
+    def _quotes_before(self, places: np.ndarray) -> np.ndarray:
+        # With places of another type all quotes would be converted to that.
+        return np.asarray(np.searchsorted(self._quotes, places.astype(self._quotes.dtype)))
 
     def _leave_out_other_bytes(self) -> None:
         """Leaves out lines that are no UTF-8."""
@@ -159,6 +173,8 @@ class _Lines:
 
     def _leave_out_escaped(self, backslashes: np.ndarray) -> None:
         """Leaves out quotes that are part of a text: those behind an odd number of backslashes."""
+        if not len(backslashes):
+            return
         number = np.arange(len(backslashes))
         begins = np.diff(backslashes, prepend=-2) != 1
         within = number - np.maximum.accumulate(np.where(begins, number, 0))
@@ -200,7 +216,7 @@ class _Lines:
                 self.good &= there
             elif not there.all():
                 spare_begin, spare_end = self._spare[name]
-                value = np.where(there, value, np.searchsorted(self._quotes, spare_begin))
+                value = np.where(there, value, self._quotes_before(np.array(spare_begin)))
                 begin, last = np.where(there, begin, spare_begin), np.where(there, last, spare_end)
                 end, after = np.where(there, end, behind), np.where(there, after, quote)
             if kind is str:
@@ -248,6 +264,13 @@ class _Lines:
         return found
 
     def _whole(self, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns whole numbers without a sign, and whether something is one."""
+        value, fit = self._digits(begin, end)
+        fit &= (value >= _LEAST.take(end - begin, mode="clip")) & (value < _TOO_LARGE)
+        return value.view(np.int64), fit
+
+    def _digits(self, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Same, with any zeros in front."""
         digits = end - begin
         fit = (digits > 0) & (digits <= _MOST_DIGITS)
         value = np.zeros(len(begin), np.uint64)
@@ -264,21 +287,41 @@ class _Lines:
             high = ((word >> np.uint64(16)) & _PAIRS) * np.uint64(1 + (10000 << 32))
             word = (word & _PAIRS) * np.uint64(100 + (1000000 << 32)) + high
             value[some] += (word >> np.uint64(32)) * np.uint64(10**done)
-        fit &= (value >= _LEAST.take(digits, mode="clip")) & (value < _TOO_LARGE)
-        return value.view(np.int64), fit
+        return value, fit
 
     def _floats(self, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        value, fit = np.zeros(len(begin)), np.zeros(len(begin), np.bool_)
         # Of other lines nobody knows where they begin and end.
-        usable = np.flatnonzero(self.good & (begin < end))
-        if not len(usable):
-            return value, fit
-        texts = self._between(np.column_stack((begin[usable], end[usable])).ravel())
-        texts = texts.take(pa.array(np.arange(0, len(texts), 2)))
-        plain = pc.match_substring_regex(texts, _FLOAT)
-        fit[usable] = plain.to_numpy(zero_copy_only=False)
-        value[fit] = texts.filter(plain).cast(pa.float64()).to_numpy()
+        usable = self.good & (begin < end)
+        value, fit = self._fractions(begin, np.where(usable, end, begin))
+        rest = np.flatnonzero(usable & ~fit)
+        if len(rest):
+            texts = self._between(np.column_stack((begin[rest], end[rest])).ravel())
+            texts = texts.take(pa.array(np.arange(0, len(texts), 2)))
+            plain = pc.match_substring_regex(texts, _FLOAT)
+            fit[rest] = plain.to_numpy(zero_copy_only=False)
+            value[rest[fit[rest]]] = texts.filter(plain).cast(pa.float64()).to_numpy()
         return value, fit
+
+    def _fractions(self, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Returns short numbers without a sign, ``0.25``, ``7`` or ``6.2e-05``, and whether something is one."""
+        tail = self._up_to(end, _EXPONENT)
+        tens, ones = (tail[:, 2:] ^ _ZERO).T
+        small = (tail[:, 0] == _POWER) & (tail[:, 1] == _MINUS) & (tens <= 9) & (ones <= 9)
+        stop = end - _EXPONENT * small
+        points = self._up_to(stop, _SHORT)[:, ::-1] == _POINT
+        digits = np.argmax(points, axis=1)
+        broken = points.any(axis=1)
+        whole, fit = self._whole(begin, stop - (digits + 1) * broken)
+        part, fits = self._digits(stop - digits, stop)
+        power = digits + np.where(small, 10 * tens + ones, 0)
+        fit &= (fits | ~broken) & (stop - begin <= _SHORT) & (power < len(_TENS))
+        value = (whole * _TENS[digits] + part) / _TENS.take(power, mode="clip")
+        return value, fit
+
+    def _up_to(self, places: np.ndarray, size: int) -> np.ndarray:
+        """Returns so many bytes in front of each place."""
+        found: np.ndarray = self._from_each(f"V{size}")[places - size]
+        return found.view(np.uint8).reshape(-1, size)
 
     def _between(self, places: np.ndarray) -> pa.StringArray:
         """Returns what lies between each place and the next."""
