@@ -53,7 +53,7 @@ class Tail:
     Attributes:
         size: Bytes.
         end: ``footer``, ``row`` (any other whole line), ``cut`` (the middle of a line) or ``empty``.
-        footer_rows: How many rows the footer counts; -1 without a footer.
+        footer_rows: How many rows the footer counts; -1 without a footer, or if it does not say.
     """
 
     size: int
@@ -205,7 +205,8 @@ def _shortcomings(folder: RunFolder, counted: Mapping[str, Counted]) -> Iterator
         if tail.end in {"row", "empty"}:
             yield f"{name} has no footer, so rows may be missing at its end"
         elif tail.end == "footer" and tail.footer_rows != lines:
-            yield f"{name} holds {lines} rows, but its footer counts {tail.footer_rows}"
+            told = f"counts {tail.footer_rows}" if tail.footer_rows >= 0 else "has no number of rows"
+            yield f"{name} holds {lines} rows, but its footer {told}"
 
 
 def _walk(root: Path) -> Iterator[Path]:
@@ -264,7 +265,8 @@ def _read_folder(path: Path) -> RunFolder:
     files: dict[str, Tail] = {}
     locked: dict[str, str] = {}
     for name in rows.type_of_file:
-        if not (path / name).exists():
+        # A link that leads nowhere is no missing file.
+        if not os.path.lexists(path / name):
             continue
         try:
             files[name] = _tail(path / name)

@@ -149,7 +149,7 @@ def _tell(page: "Page", path: Path) -> None:
     """Prints what the report says, in a few lines."""
     from spark_reports.pages.page import count
     from spark_reports.pages.text import one_line, visible
-    from spark_reports.report import NEW, UNCHANGED
+    from spark_reports.report import UNCHANGED
 
     report = page.report
     states = [run.state for run in report.runs if run.state != COMPLETE]
@@ -170,7 +170,7 @@ def _tell(page: "Page", path: Path) -> None:
         lines.append(f"{version.label}: {counts}")
     if len(page.versions) > VERSIONS:
         lines.append(f"{len(page.versions) - VERSIONS} more versions")
-    fresh = sum(finding.status == NEW for finding in report.findings)
+    fresh = sum(finding.is_news for finding in report.findings)
     if page.cases:
         lines.append(
             f"{count(len(report.findings), 'finding')} ({fresh} new) in {count(page.cases, 'fuzz case')}"

@@ -59,6 +59,9 @@ ISOLATION = ("spark.sql.artifact.isolation.enabled", "spark.sql.artifact.isolati
 """Name whether each session has Java classes of its own. None of ours brings any; isolated, each would compile anew
 what those before it compiled, and run it slowly, as the new."""
 
+RETRIES, RETRIES_AFAR = 4, 6
+"""How often a server is asked again that does not answer, here and elsewhere: for four seconds, and for a minute."""
+
 _NOT_STARTED = "LOCAL_CONNECT_SERVER_START_FAILED"
 _ROOT = Path(__file__).parents[2]
 """Where the packages lie."""
@@ -225,10 +228,19 @@ def _opened(url: str, options: Mapping[str, str]) -> Iterator["SparkSession"]:
         raise EngineFailed(
             f"Spark Connect needs more packages: `pip install 'zenoh-harness[connect]'` ({error})"
         ) from error
+    _try_again(session, RETRIES if url == LOCAL else RETRIES_AFAR)
     try:
         yield session
     finally:
+        _try_again(session, 0)
         session.stop()
+
+
+def _try_again(session: "SparkSession", times: int) -> None:
+    """Says how often what gets no answer is asked again. Left alone, that is ten minutes for each question."""
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session.client.set_retry_policies([DefaultPolicy(max_retries=times)])
 
 
 def _set(session: "SparkSession", options: Mapping[str, str]) -> None:
@@ -246,9 +258,11 @@ def _sharing(session: "SparkSession") -> Iterator["SparkSession"]:
     """
     _set(session, dict.fromkeys(ISOLATION, "false"))
     clone: SparkSession = session.cloneSession()  # type: ignore[attr-defined]  # sessions over Connect have it
+    _try_again(clone, RETRIES)
     try:
         yield clone
     finally:
+        _try_again(clone, 0)
         clone.stop()
 
 

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partialmethod
 from pathlib import Path
 from socketserver import TCPServer
@@ -260,7 +260,17 @@ def interpreting(spark: "SparkSession") -> "Iterator[SparkSession | None]":
         yield beside
     finally:
         # The session that made a frame last is the active one, which the next command of this process goes on with.
-        spark.createDataFrame([], "nothing int")
+        with _java_may_be_gone():
+            spark.createDataFrame([], "nothing int")
+
+
+@contextmanager
+def _java_may_be_gone() -> Iterator[None]:
+    """Tidies up in a Java that may have ended: what went wrong then has been said, or is the end that was asked for."""
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+
+    with suppress(Py4JError, OSError):
+        yield
 
 
 def _active() -> "SparkSession | None":
@@ -282,9 +292,13 @@ def _explained() -> Iterator[None]:
         yield
     except Exception as error:
         # Not before: they take as long to import as Java takes to begin.
-        from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+        from py4j.protocol import Py4JError, Py4JNetworkError
         from pyspark.errors import PySparkException
 
+        if isinstance(error, Py4JNetworkError | ConnectionRefusedError | ConnectionResetError):
+            raise EngineFailed(
+                "Java ended in the middle of it: was it killed, or was there too little memory (--memory)?"
+            ) from error
         if not isinstance(error, PySparkException | Py4JError):
             raise
         if unread := _UNREAD.search(str(error)):
@@ -300,7 +314,7 @@ def _explained() -> Iterator[None]:
 
 
 _WRONG_SETTING = re.compile(r"\[(?:INVALID_CONF_VALUE|CANNOT_MODIFY)[.\w]*\] ([^\n]*?)(?: SQLSTATE|\n|$)")
-_WRONG_MASTER = re.compile(r"Could not parse Master URL|Asked to run locally with")
+_WRONG_MASTER = re.compile(r"Could not parse Master URL|Asked to run locally with|Master must either be")
 _OF_LINK = re.compile(r'terminated with:\s+status = (?:StatusCode\.)?(\w+)\s+details = "([^\n]*)"')
 """How gRPC says that a call of Spark Connect went wrong."""
 _FULL = re.compile(r"No space left on device|Disk quota exceeded")
@@ -412,7 +426,8 @@ def _fresh_session(
             with _path_kept():
                 yield session
         finally:
-            session.stop()
+            with _java_may_be_gone():
+                session.stop()
     finally:
         _end(process, gateway, patience)
 
@@ -587,9 +602,13 @@ def _told(error: BaseException) -> str:
         return ""
 
 
+_OF_MAIN = 'Exception in thread "main" '
+
+
 def _reason(log: Path) -> str:
     """Returns the line in which Java said why it ended."""
     lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines()]
     lines = [line for line in lines if line and not line.startswith(("at ", "Using Spark's default"))]
     telling = [line for line in lines if any(word in line for word in _REASONS)]
-    return (telling[:1] or lines[-1:] or ["it ended without a message"])[0][:500].rstrip(".")
+    told = (telling[:1] or lines[-1:] or ["it ended without a message"])[0]
+    return told.removeprefix(_OF_MAIN)[:500].rstrip(".")

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup
 
-from spark_reports.folders import DUPLICATE
+from spark_reports.folders import COMPLETE, DUPLICATE
 from spark_reports.frames.statistics import STEADY_RUNS
 from spark_reports.frames.versions import nodes_in_order
 from spark_reports.pages import svg
@@ -550,12 +550,9 @@ def run_view(run: RunLine, sets: SetInfo, places: Mapping[str, str]) -> RunView:
         if run.run_id in apart
         else ""
     )
-    # The suite leaves a page in its run folder, campaigns alone do not.
-    own = (
-        f"{places[run.run_id]}/{'index.html' if run.rows.get(VERDICTS) else ''}"
-        if run.run_id in places
-        else ""
-    )
+    # The suite leaves a page in its run folder when it ends, campaigns alone do not.
+    paged = run.rows.get(VERDICTS) and run.state == COMPLETE
+    own = f"{places[run.run_id]}/{'index.html' if paged else ''}" if run.run_id in places else ""
     return RunView(run, own, svg.bar(list(counts.items()), run.run_id), counts, sum(counts.values()), role)
 
 

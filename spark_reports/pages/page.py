@@ -314,6 +314,7 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
     broken = [change for change in report.changes if change.is_news]
     fresh = [finding for finding in report.findings if finding.is_news]
     lost = [one for one in report.lost if one.kind == "requirement" and not _may_come(one, report)]
+    pairs = [one for one in report.lost if one.kind == "pair"]
     slower = [trend for trend in report.trends if trend.status == SLOWER]
     worse = [
         count(len(ones), noun) for ones, noun in ((broken, "new failure"), (fresh, "new finding")) if ones
@@ -322,10 +323,11 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
         return " and ".join(worse) + _on(report.sets, broken, fresh) + alone, "bad"
     weaker = [
         f"{count(len(lost), 'requirement')} no longer covered" if lost else "",
+        f"{count(len(pairs), 'pair')} of state and message no longer tried" if pairs else "",
         f"{count(len(slower), 'measurement')} slower" if slower else "",
     ]
     if any(weaker):
-        where = _on(report.sets, (*lost, *slower))
+        where = _on(report.sets, (*lost, *pairs, *slower))
         return ", ".join(filter(None, weaker)) + where + alone, "bad" if failed else "mixed"
     where = _on(report.sets)
     still = f"; {count(fails, 'requirement')} still {'fails' if fails == 1 else 'fail'}" if fails else ""

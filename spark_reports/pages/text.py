@@ -39,8 +39,9 @@ def one_line(text: str) -> str:
 def markdown(text: str, limit: int = 200) -> str:
     """Returns the text for a cell of a Markdown table: one line, nothing in it is markup."""
     safe = visible(short(one_line(text), limit)).replace("&", "&amp;").replace("<", "&lt;")
-    # An entity, because an at sign would call people on platforms that know them by name.
-    return _MARKDOWN.sub(r"\\\1", safe).replace("@", "&#64;")
+    # Entities, because what looks like an address becomes a link, and a name behind an at sign is called. GitHub looks for
+    # addresses of mail when entities are characters again, so that a space that nobody sees stands in front.
+    return _MARKDOWN.sub(r"\\\1", safe).replace(":", "&#58;").replace("@", "&#8203;&#64;")
 
 
 def _is_harmful(char: str) -> bool:

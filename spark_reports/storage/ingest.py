@@ -101,12 +101,14 @@ class _Run:
         run: Its row, under the name of its folder.
         bundle: Hash of its files.
         scans: Its files of rows.
+        before: What the store has of it.
     """
 
     folder: RunFolder
     run: rows.RunRow
     bundle: str
     scans: dict[str, Scan]
+    before: Commit | None = None
     staging: Staging | None = None
     accounts: dict[str, Account] = field(default_factory=dict)
     trouble: str = ""
@@ -169,9 +171,16 @@ def ingest(
             _take_in_lines(spark, fresh)
             good = [run for run in fresh if not run.trouble]
             states = {run.bundle: _write_run(run) for run in good}
+            late = [run for run in good if _is_less(run, states[run.bundle][0])]
+            good = [run for run in good if run not in late]
             if keep_raw:
                 _keep_raw(good)
             published, meanwhile = _publish(good, states, append)
+        for run in late:
+            say(
+                f"warning: {run.folder.path} was copied before {run.run.run_id} ended; the store has it whole"
+            )
+        meanwhile += [run.before for run in late if run.before is not None]
         troubles = tuple(f"{run.run.run_id}: {run.trouble}" for run in fresh if run.trouble)
         found = dataclasses.replace(
             found,
@@ -228,9 +237,10 @@ def _look(
     store: Store, batch: Sequence[RunFolder], scans: Scans
 ) -> tuple[list[_Run], list[tuple[Path, Commit]]]:
     """Returns the runs of some folders that the store lacks, and what it has of the others."""
-    history = store.history() if store.exists() else []
-    known = {commit.bundle: commit for commit in history}
-    by_name = {commit.run_id: commit for commit in history}
+    # Only the newest attempts: whoever hands over an older one again means that one.
+    commits = store.commits() if store.exists() else []
+    known = {commit.bundle: commit for commit in commits}
+    by_name = {commit.run_id: commit for commit in commits}
     fresh: list[_Run] = []
     same: list[tuple[Path, Commit]] = []
     for folder in batch:
@@ -238,7 +248,8 @@ def _look(
         if run.bundle in known:
             same.append((folder.path, known[run.bundle]))
         else:
-            fresh.append(dataclasses.replace(run, run=_named(run, by_name)))
+            row = _named(run, by_name)
+            fresh.append(dataclasses.replace(run, run=row, before=by_name.get(row.run_id)))
     return fresh, same
 
 
@@ -433,6 +444,16 @@ def _publish(
         if commit is not None:
             (ours if commit.attempt == run.staged.attempt else others).append(commit)
     return ours, others
+
+
+def _is_less(run: _Run, state: str) -> bool:
+    """Whether the store has the whole run of which this is a part: a copy that was made before it ended."""
+    if run.before is None or run.before.state != run_folders.COMPLETE:
+        return False
+    there = run.before.accounts
+    return state in {run_folders.RUNNING, run_folders.CUT_OFF} and all(
+        account.lines <= there.get(name, Account()).lines for name, account in run.accounts.items()
+    )
 
 
 def _keep_raw(runs: Sequence[_Run]) -> None:

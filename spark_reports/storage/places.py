@@ -324,6 +324,8 @@ def place_of(uri: str | Path, *, durable: bool = True) -> LocalPlace | RemotePla
     if parts.scheme == "file":
         if parts.netloc not in {"", "localhost"}:
             raise WrongUse(f"{uri} names the host {parts.netloc}; use file:///path or a plain path")
+        if not parts.path:
+            raise WrongUse(f"{uri} names no folder; use file:///path or a plain path")
         return LocalPlace(Path(unquote(parts.path)), durable=durable)
     try:
         from pyarrow import ArrowException, fs
@@ -337,6 +339,8 @@ def place_of(uri: str | Path, *, durable: bool = True) -> LocalPlace | RemotePla
             f"{uri} cannot be reached: {str(error).splitlines()[0]}; a store is a folder, or a URI that pyarrow "
             "knows: s3, gs, abfss, hdfs"
         ) from error
+    if not root:
+        raise WrongUse(f"{uri} names no bucket or folder")
     return RemotePlace(filesystem, root, plain_uri(str(uri)))
 
 

@@ -225,11 +225,12 @@ class Store:
         return self._load(name for *_, name in sorted(self._records()))
 
     def find(self, bundle: str) -> Commit | None:
-        """Returns the run that has exactly these raw files, if one has."""
-        return next((commit for commit in self.history() if commit.bundle == bundle), None)
+        """Returns the run that has exactly these raw files, if one has; of each run the newest attempt counts."""
+        commits = self.commits() if self.exists() else []
+        return next((commit for commit in commits if commit.bundle == bundle), None)
 
     def has(self, bundle: str) -> bool:
-        """Whether a run has exactly these raw files; an older attempt of it counts as well."""
+        """Whether a run has exactly these raw files, as ``find`` says."""
         return self.find(bundle) is not None
 
     def snapshot(self) -> tuple[list[Commit], dict[str, Generation]]:

@@ -94,6 +94,25 @@ def test_footer_that_counts_more_rows_than_there_are_is_seen(make_run: MakeRun, 
     assert "verdicts.jsonl holds 1 rows, but its footer counts 2" in notes
 
 
+def test_footer_without_a_number_of_rows_is_seen(make_run: MakeRun, verdict_row: Make) -> None:
+    run = make_run(verdicts=[verdict_row()])
+    path = run / rows.VERDICTS
+    path.write_text(
+        path.read_text().replace('"rows":1,', '"rows":1e0,').replace('"rows": 1,', '"rows": 1e0,')
+    )
+    state, notes = judge_one(run, 1)
+    assert state == folders.CUT_OFF
+    assert "verdicts.jsonl holds 1 rows, but its footer has no number of rows" in notes
+
+
+def test_link_that_leads_nowhere_is_told(make_run: MakeRun, verdict_row: Make) -> None:
+    run = make_run(verdicts=[verdict_row()])
+    (run / rows.FINDINGS).symlink_to(run / "nothing")
+    (folder,) = folders.find_run_folders([run])
+    assert folder.locked == {rows.FINDINGS: "No such file or directory"}
+    assert folders.judge(folder, {})[0] != folders.COMPLETE
+
+
 def test_every_cut_of_the_last_line_is_seen(make_run: MakeRun, verdict_row: Make) -> None:
     run = make_run(verdicts=[verdict_row()])
     whole = (run / rows.VERDICTS).read_bytes()

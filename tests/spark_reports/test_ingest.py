@@ -132,6 +132,44 @@ def test_the_same_files_are_taken_in_once(
     assert [commit.attempt for commit in store.commits()] == [2]
 
 
+def test_attempt_before_the_newest_is_taken_in_anew_if_it_is_handed_over_again(
+    spark: SparkSession, store: Store, tmp_path: Path, make_run_in: MakeRun, verdict_row: Row
+) -> None:
+    make_run_in(tmp_path / "full", "r1", verdicts=[verdict_row(), verdict_row("fail", test="b")], cases=None)
+    make_run_in(tmp_path / "backup", "r1", verdicts=[verdict_row()], cases=None)
+    held_now = []
+    for root in ("full", "backup", "full", "full"):
+        taken(spark, store, tmp_path / root)
+        held_now += [(commit.attempt, commit.rows("verdicts")) for commit in store.commits()]
+    assert held_now == [(1, 2), (2, 1), (3, 2), (3, 2)]
+
+
+def test_copy_that_was_made_before_a_run_ended_does_not_stand_for_it(
+    spark: SparkSession, store: Store, tmp_path: Path, make_run_in: MakeRun, verdict_row: Row
+) -> None:
+    def copy(name: str, count: int, status: str) -> Path:
+        verdicts = [verdict_row(test=str(number)) for number in range(count)]
+        run = make_run_in(
+            tmp_path / name, "r1", verdicts=verdicts, cases=None, status=status, kind="conformance"
+        )
+        if status != "complete":
+            lines = (run / rows.VERDICTS).read_text().splitlines(keepends=True)
+            (run / rows.VERDICTS).write_text("".join(lines[:-1]))
+        return run.parent
+
+    said: list[str] = []
+    ingest(spark, store, find_run_folders([copy("whole", 3, "complete")]), said.append)
+    late = ingest(spark, store, find_run_folders([copy("part", 2, "running")]), said.append)
+    assert (late.commits, [commit.attempt for commit in late.known], late.troubles) == ((), [1], ())
+    assert [line for line in said if line.startswith("warning")] == [
+        f"warning: {tmp_path}/part/r1 was copied before r1 ended; the store has it whole"
+    ]
+    assert [commit.rows("verdicts") for commit in store.commits()] == [3]
+    # One that went on has more to say, even if it was cut off then.
+    (longer,) = ingest(spark, store, find_run_folders([copy("on", 9, "running")])).commits
+    assert (longer.attempt, longer.state, longer.rows("verdicts")) == (2, "running", 9)
+
+
 def test_run_that_another_process_takes_in_meanwhile_is_known(
     spark: SparkSession,
     store: Store,

@@ -96,7 +96,10 @@ def test_headline_of_a_comparison_says_what_became_worse() -> None:
     )
     page = make_page(compared(lost=example.lost, trends=example.trends))
     assert (page.headline, page.tone) == (
-        "1 requirement no longer covered, 1 measurement slower on eclipse-zenoh router 1.3.0",
+        (
+            "1 requirement no longer covered, 1 pair of state and message no longer tried, 1 measurement slower "
+            "on eclipse-zenoh router 1.3.0"
+        ),
         "mixed",
     )
 
@@ -192,6 +195,14 @@ def test_requirement_that_a_run_without_end_did_not_get_to_is_not_called_lost() 
     assert make_page(ending("running", found)).headline.startswith("Nothing worse seen on ")
     said = dataclasses.replace(found, lost=(dataclasses.replace(lost, why="n/a"),))
     assert make_page(ending("running", said)).headline.startswith("1 requirement no longer covered on ")
+
+
+def test_headline_says_that_states_are_not_reached_any_more() -> None:
+    (lost,) = (one for one in example_report().lost if one.kind == "pair")
+    pairs = tuple(dataclasses.replace(lost, name=name) for name in ("OPEN in open", "INIT in open"))
+    page = make_page(compared(lost=pairs))
+    assert page.headline == "2 pairs of state and message no longer tried on eclipse-zenoh router 1.3.0"
+    assert page.tone == "mixed"
 
 
 def test_headline_over_selected_tests_says_that_they_are_not_all() -> None:

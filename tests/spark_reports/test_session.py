@@ -12,6 +12,7 @@ from typing import Any
 import grpc  # type: ignore[import-untyped]
 import pytest
 from py4j.clientserver import ClientServerConnection  # type: ignore[import-untyped]
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -185,6 +186,18 @@ def test_context_that_spark_refuses_is_one_line_that_says_why(
     assert started.startswith("starting Spark")
     assert line.startswith("zenoh-reports: ")
     assert words in line
+
+
+def test_java_that_was_killed_is_an_engine_that_failed() -> None:
+    for error in (Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError(111, "refused")):
+        with pytest.raises(EngineFailed, match="Java ended"), session._explained():
+            raise error
+    # What reads our words may end as well.
+    with pytest.raises(BrokenPipeError), session._explained():
+        raise BrokenPipeError
+    # What went wrong is told, and not that there is no Java to end any more.
+    with session._java_may_be_gone():
+        raise ConnectionRefusedError(111, "refused")
 
 
 def test_java_that_ends_while_it_is_asked_has_told_nothing() -> None:

@@ -139,8 +139,10 @@ def test_other_bundle_of_a_run_is_a_new_attempt_that_counts_alone(store: Store) 
     take_in(store, "r1", "c", 2)
     assert [(commit.run_id, commit.attempt) for commit in store.commits()] == [("r1", 2)]
     assert read(store, "verdicts") == [("r1", 2, 0), ("r1", 2, 1)]
-    assert take_in(store, "r1", "b").attempt == 1
-    assert [commit.attempt for commit in store.commits()] == [2]
+    # Whoever hands over what was there before means that.
+    assert not store.has("b")
+    assert take_in(store, "r1", "b").attempt == 3
+    assert [commit.attempt for commit in store.commits()] == [3]
 
 
 def test_late_run_stands_where_it_started(store: Store) -> None:

@@ -49,5 +49,8 @@ def test_markdown_cell_cannot_leave_its_cell(text: str) -> None:
     assert "\n" not in cell
     assert "<" not in cell
     assert "@" not in cell
+    # Neither an address nor one of mail, once platforms have read the entities.
+    assert ":" not in cell.replace("&#58;", "")
+    assert all(before.endswith("&#8203;") for before in cell.split("&#64;")[:-1])
     unescaped = cell.replace("\\\\", "")
     assert all(unescaped[at - 1 : at] == "\\" for at, char in enumerate(unescaped) if char in "|`*_[")

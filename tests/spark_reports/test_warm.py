@@ -47,8 +47,8 @@ class Run:
     def __init__(self, runtime: Path) -> None:
         self.environ = {**os.environ, "XDG_RUNTIME_DIR": str(runtime)}
 
-    def __call__(self, *options: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", SESSION, *options]
+    def __call__(self, *options: str, code: str = SESSION) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", code, *options]
         return subprocess.run(
             command, env=self.environ, capture_output=True, text=True, timeout=120, check=False
         )
@@ -59,6 +59,30 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
     run = Run(tmp_path_factory.mktemp("runtime"))
     yield run
     assert stop(run.environ)
+
+
+KILLED = """
+import os, signal
+from spark_reports.engine.remote import Place
+from spark_reports.engine.session import engine_session, add_engine_options
+from spark_reports.errors import EngineFailed
+import argparse
+
+parser = argparse.ArgumentParser()
+add_engine_options(parser)
+try:
+    with engine_session(parser.parse_args(["--warm"])) as spark:
+        os.kill(Place.of(os.environ).process(), signal.SIGKILL)
+        spark.range(9).count()
+except EngineFailed as error:
+    print("failed:", error)
+"""
+
+
+def test_command_does_not_wait_for_a_server_that_was_killed(run: Run) -> None:
+    # PySpark left alone would ask for ten minutes.
+    done = run(code=KILLED)
+    assert "failed: Spark gave up: " in done.stdout, done.stderr
 
 
 def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(run: Run) -> None:
