@@ -300,6 +300,8 @@ class _Loop(Session):
         )
         # Numbers go on from loop to loop, as the page shows all of them.
         self.monitor_results = engine.results
+        # Of a monitor of processes, which boofuzz only makes on Windows; its page of a case asks for it.
+        self.procmon_results: dict[int, str] = {}
         self._engine = engine
         self._cases = cases
         self._edges = {

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -26,6 +26,8 @@ class Interrupts:
 
     Attributes:
         asked: Somebody has asked for the end.
+        at_once: Ends this process when somebody asks a second time. Without it that is a KeyboardInterrupt right where
+            the main thread is.
     """
 
     def __init__(self, numbers: Iterable[int] = ENDING, ignored: Iterable[int] = ()) -> None:
@@ -34,6 +36,7 @@ class Interrupts:
         self._before: dict[int, Any] = {}
         self._taken = False
         self.asked = False
+        self.at_once: Callable[[], NoReturn] | None = None
 
     def check(self) -> None:
         """Raises KeyboardInterrupt once when somebody has asked for the end."""
@@ -52,6 +55,8 @@ class Interrupts:
         if self.asked:
             self._taken = True
             signal.setitimer(signal.ITIMER_REAL, 0)
+            if self.at_once is not None:
+                self.at_once()
             raise KeyboardInterrupt
         self.asked = True
         signal.setitimer(signal.ITIMER_REAL, GRACE)

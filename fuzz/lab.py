@@ -796,7 +796,8 @@ class Lab:
 
     def rest(self) -> None:
         """Ends the nodes; the next try starts others."""
-        for future in self._starting.values():
+        # Who asks for the end may do so in the middle of a try.
+        for future in list(self._starting.values()):
             with suppress(*NOT_STARTED):
                 future.result()
         self._starting.clear()

@@ -488,6 +488,7 @@ def _bytes(script: Script) -> Iterator[Script]:
 def fewer(template: Template) -> Iterator[Template]:
     """Yields a template with bytes cut out, large pieces first; then with bytes that are zero."""
     pieces = template.pieces
+    yield from _fewer_pieces(pieces)
     for index, piece in enumerate(pieces):
         if isinstance(piece, bytes):
             yield from (_swapped(pieces, index, less) for less in _cut(piece))
@@ -501,6 +502,16 @@ def fewer(template: Template) -> Iterator[Template]:
     for index, piece in enumerate(pieces):
         if isinstance(piece, bytes):
             yield from (_swapped(pieces, index, less) for less in _zeroed(piece))
+
+
+def _fewer_pieces(pieces: tuple[bytes | str, ...]) -> Iterator[Template]:
+    """Yields a template without runs of its pieces: many small messages, each with a number that the player puts in."""
+    first = 1 if isinstance(pieces[0], str) and pieces[0].partition("|")[0] in PREFIXES else 0
+    size = (len(pieces) - first) // 2
+    while size > 1:
+        for at in reversed(range(first, len(pieces), size)):
+            yield Template.of(*pieces[:at], *pieces[at + size :])
+        size //= 2
 
 
 def _cut(piece: bytes) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from fuzz.interrupts import Interrupts
 from fuzz.progress import Glance, Progress, say
@@ -163,7 +163,10 @@ def add_run(commands: Any) -> None:
         "disable (default: 20s)",
     )
     how.add_argument(
-        "--corpus", metavar="DIR", type=Path, help="folder for messages with new answers, kept between runs"
+        "--corpus",
+        metavar="DIR",
+        type=folder_of,
+        help="folder for messages with new answers, kept between runs",
     )
     how.add_argument(
         "--web",
@@ -178,7 +181,7 @@ def add_run(commands: Any) -> None:
     where.add_argument(
         "--run-dir",
         metavar="DIR",
-        type=Path,
+        type=folder_of,
         help="folder for rows, captures and findings (default: runs/<new id>)",
     )
     where.add_argument(
@@ -263,6 +266,17 @@ def jobs_of(text: str) -> int:
     return int(text)
 
 
+def folder_of(text: str) -> Path:
+    """Reads the path of a folder.
+
+    Raises:
+        argparse.ArgumentTypeError: It is empty, as that of a variable which is not set: the current one is ``.``.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError("is empty; name a folder")
+    return Path(text)
+
+
 def port_of(text: str) -> int:
     """Reads a port.
 
@@ -292,6 +306,13 @@ def fail(message: str, code: int) -> int:
     """Says in one line what is wrong; returns the exit code."""
     say(f"zenoh-fuzz: {' '.join(message.split())}", file=sys.stderr)
     return code
+
+
+def _leave() -> NoReturn:
+    """Ends the process, whatever its threads do; its nodes end with it."""
+    # A signal may come in the middle of a print.
+    os.write(sys.stderr.fileno(), b"\nzenoh-fuzz: interrupted; everything recorded so far was kept\n")
+    os._exit(FAILED)
 
 
 class Early(Exception):
@@ -446,7 +467,7 @@ def campaigns_of(text: str, known: Sequence[str]) -> tuple[str, ...]:
     from conformance.errors import UsageError
 
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if names == (ALL,):
+    if ALL in names:
         return tuple(known)
     for name in names or (text,):
         if name not in known:
@@ -582,6 +603,7 @@ class _Run:
         self._row: RunRow | None = None
         self._facts: NodeFacts | None = None
         self._begun = False
+        self._interrupts: Interrupts | None = None
 
     def run(self, node: Any, interrupts: Interrupts) -> int:
         """Runs it and returns the exit code.
@@ -595,6 +617,7 @@ class _Run:
         from fuzz.resume import complete
 
         failed = True
+        self._interrupts = interrupts
         try:
             outcome, facts = self._recorded(node, interrupts)
             failed = bool(outcome.failed)
@@ -647,7 +670,7 @@ class _Run:
         from fuzz.jobs import awake, play, side_by_side, whole
 
         def told(summary: Summary) -> None:
-            self._begun = True
+            self._begin()
             progress(summary)
 
         order = self._order
@@ -662,6 +685,12 @@ class _Run:
         finally:
             node.stop()
 
+    def _begin(self) -> None:
+        """Takes note of the first case: from now on rows are there as soon as their cases have ended."""
+        self._begun = True
+        if self._interrupts is not None:
+            self._interrupts.at_once = _leave
+
     def _served(self, facts: NodeFacts, where: str = "") -> None:
         """Begins the record, now that a node serves."""
         from conformance.recorder import open_run
@@ -669,7 +698,8 @@ class _Run:
 
         order = self._order
         # Others play as soon as they were told, and tell of it later.
-        self._begun = order.jobs > 1
+        if order.jobs > 1:
+            self._begin()
         self._row = open_run(order.config, facts, "fuzz", self._typed, order.judging)
         share(order.config.run_dir, order.campaigns, order.jobs)
         self._facts = facts
@@ -738,7 +768,7 @@ class _TargetRun(_Run):
         def report(outcome: Outcome) -> None:
             nonlocal last
             last = outcome
-            self._begun = True
+            self._begin()
             interrupts.check()
             if progress.due:
                 states, pairs = outcome.coverage.glance()

@@ -6,7 +6,8 @@ Nothing here raises for what the bytes are. What a message does to what is remem
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 
 from scapy_layers import extensions
 from scapy_layers.capture import Segment
@@ -170,8 +171,9 @@ class Conversations:
             self._disordered = self._disordered or talk.link.disordered
         if talk.link.disordered or (self._disordered and not talk.link.tcp):
             talk.session.disordered = True
+        whole = cache(partial(identify.is_batch, raw))
         for message, errors in messages(raw) if damage is None else [(Unread(data=raw), [damage])]:
-            self._renew_if_new(talk, index, message, raw)
+            self._renew_if_new(talk, index, message, whole)
             talk.said += 1
             heard = Heard(unit.number, unit.time, unit.way, message, talk.session)
             heard.remarks += map(refusal, errors)
@@ -195,19 +197,14 @@ class Conversations:
         speaker.doubt()
         return True
 
-    def _renew_if_new(self, talk: Talk, index: int, message: Layer, raw: bytes) -> None:
+    def _renew_if_new(self, talk: Talk, index: int, message: Layer, whole: Callable[[], bool]) -> None:
         """Notices that another session begins on UDP, where no connection ends the one before."""
         if talk.link.tcp:
             return
         if not isinstance(message, Init | Join):
             talk.greeting = False
             return
-        if (
-            not talk.said
-            or message.errors
-            or message.version != PROTOCOL_VERSION
-            or not identify.is_batch(raw)
-        ):
+        if not talk.said or message.errors or message.version != PROTOCOL_VERSION or not whole():
             return
         if isinstance(message, Init) and _is_late(talk, index, message):
             talk.link.disordered = talk.link.late = True

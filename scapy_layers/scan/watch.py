@@ -7,8 +7,9 @@ messages that cannot matter any more. Nothing here raises for what the bytes are
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import NamedTuple
 
 from scapy_layers import lz4
@@ -481,9 +482,10 @@ class Watch:
         refused = damage is not None
         known = self.harmless and raw is packed and talk.session.lowlatency is not None
         if damage is None and not known and not talk.settled_for_good:
+            whole = cache(partial(self.is_batch, raw))
             for message in self.language.messages(raw):
                 self._place = message.at
-                self._renew_if_new(talk, index, message, raw)
+                self._renew_if_new(talk, index, message, whole)
                 talk.said += 1
                 self._take(talk, index, message)
                 refused = refused or message.refused > 0
@@ -517,7 +519,7 @@ class Watch:
         except WireError as error:
             return raw, error.within("batch")
 
-    def _renew_if_new(self, talk: Talk, index: int, message: Plain, raw: bytes) -> None:
+    def _renew_if_new(self, talk: Talk, index: int, message: Plain, whole: Callable[[], bool]) -> None:
         """Notices that another session begins on UDP, where no connection ends the one before."""
         if talk.link.tcp:
             return
@@ -526,7 +528,7 @@ class Watch:
             return
         if not talk.said or message.own:
             return
-        if message.fields.get("version", PROTOCOL_VERSION) != PROTOCOL_VERSION or not self.is_batch(raw):
+        if message.fields.get("version", PROTOCOL_VERSION) != PROTOCOL_VERSION or not whole():
             return
         if message.name == "INIT" and _is_late(talk, index, message):
             talk.link.disordered = talk.link.late = True

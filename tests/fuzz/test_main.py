@@ -163,6 +163,8 @@ def test_closed_pipe_is_no_error() -> None:
         ([], "COMMAND"),
         (["run", "nope", "--node", "pypi"], "choose from: pushes, inits, or all"),
         (["run", "pushes,nope", "--node", "pypi"], "unknown campaign 'nope'"),
+        (["run", "pushes", "--run-dir", ""], "--run-dir: is empty; name a folder"),
+        (["run", "pushes", "--corpus", ""], "--corpus: is empty; name a folder"),
         (["run", "pushes", "--node", "pypi", "--time", "soon"], "use something like 20s, 2m or 1h"),
         (["run", "pushes", "--node", "pypi", "--time", "0s"], "not a duration"),
         (["run", "pushes", "--node", "pypi", "--cases", "0"], "use something like 500"),
@@ -741,6 +743,21 @@ def test_signal_takes_effect_between_two_cases_and_the_second_at_once(number: in
         assert signal.getsignal(number) is signal.default_int_handler
     finally:
         signal.signal(number, before)
+
+
+def test_second_signal_ends_a_run_at_once_with_the_rows_so_far(tmp_path: Path, node: str) -> None:
+    with started(node, tmp_path / "run") as process:
+        # Two of one kind may come as one.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process.send_signal(number)
+        out, err = process.communicate(timeout=20)
+    assert process.returncode == 3
+    assert err.splitlines()[-1] == "zenoh-fuzz: interrupted; everything recorded so far was kept"
+    assert "Traceback" not in err
+    assert "cases in" not in out
+    rows = read_rows(tmp_path / "run" / FUZZ_CASES)
+    assert len(rows.rows) >= 30
+    assert not rows.bad
 
 
 def test_signal_takes_effect_in_the_middle_of_what_lasts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -260,3 +260,13 @@ def test_what_was_tried_before_is_not_tried_again() -> None:
     for _ in range(2):
         shrink(script, harms, time.monotonic() + 30, tried=tried)
     assert len(set(map(str, played))) == len(played)
+
+
+def test_hundreds_of_messages_in_one_batch_become_few_in_few_tries() -> None:
+    # Each has a sequence number of its own, which the player puts in.
+    keys = ["fuzz/k" if number in {70, 300} else f"other/{number}" for number in range(400)]
+    pieces = [piece for key in keys for piece in (FRAME, "sn", push(key))]
+    script = Script((reach(State.OPEN, "a"), send("size", *pieces)))
+    result = shrunk(script, lambda one: b"".join(sent(one)).count(b"fuzz/k") >= 2)
+    assert result.script.size < 60
+    assert result.tries < 400
