@@ -661,6 +661,12 @@ function Z.strict(raw, kind, exact)
   return #raw > 0 and b.total == 0 and (not exact or behind == #raw), b.fragment or false
 end
 
+-- Tells whether nothing in a batch is refused. Each of thousands of messages in it may ask.
+function Z.is_whole(b)
+  if b.whole == nil then b.whole = Z.strict(b.raw, "batch") end
+  return b.whole
+end
+
 -- Tells what is wrong with a batch, if anything.
 local function conclude(b)
   local wrong = b.error
@@ -7238,7 +7244,7 @@ local CLAIMS = { init = true, join = true, frame = true, push = true, request = 
 -- Tells whether a message begins something that is a session for sure: a datagram in which anything is refused may be
 -- something else, and nothing is offered in it.
 local function claims(b, m)
-  return b.link.tcp or (CLAIMS[m.name] and m.at == 0 and not m.within and Z.strict(b.raw, "batch")) or false
+  return b.link.tcp or (CLAIMS[m.name] and m.at == 0 and not m.within and Z.is_whole(b)) or false
 end
 
 -- Checks, or finds out, whether network messages travel in FRAMEs here.
@@ -7271,7 +7277,7 @@ local function renew_if_new(link, m, place)
   if (link.tcp and not link.blind) or talk.said == 0 or m.refused or m.version ~= VERSION then
     return false
   end
-  if (m.name ~= "init" and m.name ~= "join") or not Z.strict(T.b.raw, "batch") then
+  if (m.name ~= "init" and m.name ~= "join") or not Z.is_whole(T.b) then
     return false -- nor does damage begin one
   end
   if m.name == "init" then
@@ -10103,7 +10109,7 @@ end
 
 -- What its port alone shows to be one says nothing about others.
 Z.listen(function(b)
-  if not b.visited and b.link and b.link.multicast and strict(b.raw, "batch") then remember(joined(b.pinfo), b.number) end
+  if not b.visited and b.link and b.link.multicast and Z.is_whole(b) then remember(joined(b.pinfo), b.number) end
 end, function(name) return name == "join" end)
 
 Z.listen(function(b, m)

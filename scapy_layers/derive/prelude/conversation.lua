@@ -861,7 +861,7 @@ local CLAIMS = { init = true, join = true, frame = true, push = true, request = 
 -- Tells whether a message begins something that is a session for sure: a datagram in which anything is refused may be
 -- something else, and nothing is offered in it.
 local function claims(b, m)
-  return b.link.tcp or (CLAIMS[m.name] and m.at == 0 and not m.within and Z.strict(b.raw, "batch")) or false
+  return b.link.tcp or (CLAIMS[m.name] and m.at == 0 and not m.within and Z.is_whole(b)) or false
 end
 
 -- Checks, or finds out, whether network messages travel in FRAMEs here.
@@ -894,7 +894,7 @@ local function renew_if_new(link, m, place)
   if (link.tcp and not link.blind) or talk.said == 0 or m.refused or m.version ~= VERSION then
     return false
   end
-  if (m.name ~= "init" and m.name ~= "join") or not Z.strict(T.b.raw, "batch") then
+  if (m.name ~= "init" and m.name ~= "join") or not Z.is_whole(T.b) then
     return false -- nor does damage begin one
   end
   if m.name == "init" then

@@ -613,6 +613,12 @@ function Z.strict(raw, kind, exact)
   return #raw > 0 and b.total == 0 and (not exact or behind == #raw), b.fragment or false
 end
 
+-- Tells whether nothing in a batch is refused. Each of thousands of messages in it may ask.
+function Z.is_whole(b)
+  if b.whole == nil then b.whole = Z.strict(b.raw, "batch") end
+  return b.whole
+end
+
 -- Tells what is wrong with a batch, if anything.
 local function conclude(b)
   local wrong = b.error

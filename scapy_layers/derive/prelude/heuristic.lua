@@ -465,7 +465,7 @@ end
 
 -- What its port alone shows to be one says nothing about others.
 Z.listen(function(b)
-  if not b.visited and b.link and b.link.multicast and strict(b.raw, "batch") then remember(joined(b.pinfo), b.number) end
+  if not b.visited and b.link and b.link.multicast and Z.is_whole(b) then remember(joined(b.pinfo), b.number) end
 end, function(name) return name == "join" end)
 
 Z.listen(function(b, m)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scapy_layers.codes import DeclarationId, InterestMode, Priority, Resolution, WhatAmI
-from scapy_layers.conversation import Conversations, Heard, Lane, Limits, RemarkKind, Unread
+from scapy_layers.conversation import Conversations, Heard, Lane, Limits, RemarkKind, Unread, identify
 from scapy_layers.data import Err, Put, Query, Reply
 from scapy_layers.declarations import (
     DeclareFinal,
@@ -989,6 +989,20 @@ def test_join_is_repeated_and_another_node_may_take_the_port() -> None:
     (other,) = alice.say(Join(zid=BOB, next_sn_re=0, next_sn_be=0))
     assert other.source_zid == B
     assert alice.say(frame(0, put(scope=1)))[1].keyexpr is None
+
+
+def test_datagram_is_looked_at_once_however_many_nodes_take_the_port_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked = []
+    whole = identify.is_batch
+    monkeypatch.setattr(identify, "is_batch", lambda raw: looked.append(raw) or whole(raw))
+    alice = group()
+    alice.say(Join(zid=ALICE))
+    del looked[:]
+    said = alice.say(*(Join(zid=zid) for zid in (BOB, ALICE) * 100))
+    assert [message.source_zid for message in said[:3]] == [B, A, B]
+    assert len(looked) == 1
 
 
 def test_close_ends_a_sender_to_a_group() -> None:
