@@ -994,9 +994,14 @@ def test_join_is_repeated_and_another_node_may_take_the_port() -> None:
 def test_datagram_is_looked_at_once_however_many_nodes_take_the_port_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    looked = []
+    looked: list[bytes] = []
     whole = identify.is_batch
-    monkeypatch.setattr(identify, "is_batch", lambda raw: looked.append(raw) or whole(raw))
+
+    def look(raw: bytes) -> bool:
+        looked.append(raw)
+        return whole(raw)
+
+    monkeypatch.setattr(identify, "is_batch", look)
     alice = group()
     alice.say(Join(zid=ALICE))
     del looked[:]
