@@ -33,6 +33,9 @@ STATISTICAL = "statistical"
 RECENT = 30
 """So many of the newest runs of a key are looked at for flips."""
 
+TURNS = 3
+"""A version that differs from the one before it is a fault that came or went; of single runs, so many are chance."""
+
 _CHECK = ("key", "test", "transport")
 _COUNTS = ("failed_c", "runs_c", "failed_b", "runs_b")
 _SHOWN = tuple(f"told.{name} AS {name}" for name in ("seen", "reason", "capture", "repeat", "run_id"))
@@ -62,7 +65,8 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
       in the candidate, with its 95 % interval.
     - ``p`` and ``q`` are null where nothing rests on rates; q is corrected for all such checks of the key.
     - ``flips``: how often two runs of one version and one harness that follow each other disagree, in the newest 30;
-      twice for a run that disagrees with itself; ``flips_c``: those of them on the version of the candidate. ``score`` as
+      twice for a run that disagrees with itself; and, where versions have one run each, how often one of them differs from
+      the one before it, if that is at least TURNS times; ``flips_c``: those on the version of the candidate. ``score`` as
       in ``statistics.flip_score``.
     - ``seen reason capture repeat`` are those of ``run_id``: the newest run that shows the failure, or the newest one.
     - ``outcome_c``, ``outcome_b``: what the newest run said; null for nothing.
@@ -190,7 +194,9 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             f"{_runs_in('recent')} AS recent_runs",
             "cast(size(filter(recent, one -> one.failed)) AS bigint) AS recent_failed",
             f"{_SELDOM} AS seldom",
-            "flipped.flips AS flips",
+            f"flipped.turns >= {TURNS} AS turning",
+            "flipped.flips + if(turning, flipped.turns, 0L) AS flips",
+            "flipped.pairs + if(turning, flipped.steps, 0L) AS pairs",
             "flipped.flips_c AS flips_c",
             "coalesce(flipped.last.run_id, '') AS last_flip_run",
             f"{_SCORE} AS score",
@@ -224,10 +230,13 @@ _END_TYPE = (
     "is_judged: boolean>"
 )
 
-# Walks the recent runs by version, harness and time. Tries of one run that disagree count twice.
+# Walks the recent runs by version, harness and time. Tries of one run that disagree count twice. Where each version has
+# one run, as those of builds have, none disagrees with another one of its version. There a version that differs from the
+# one before it counts once the next version has come, so that what is judged says nothing of itself.
 _FLIPPED = f"""aggregate(
     recent,
     named_struct('flips', 0L, 'flips_c', 0L, 'pairs', 0L, 'last', cast(NULL AS struct<at: int, run_id: string>),
+        'alone', false, 'prior', cast(NULL AS boolean), 'turns', 0L, 'steps', 0L,
         'before', cast(NULL AS {_END_TYPE})),
     (state, one) -> {
     estimates.let(
@@ -241,12 +250,18 @@ _FLIPPED = f"""aggregate(
             'last', if(state.before.failed <> one.failed AND weight > 0
                     AND (state.last IS NULL OR state.last.at < one.at),
                 named_struct('at', one.at, 'run_id', one.run_id), state.last),
+            'alone', if(state.before.place = one.place, state.alone AND state.before.run_id = one.run_id, true),
+            'prior', if(state.before.place = one.place, state.prior, if(state.alone, state.before.failed, NULL)),
+            'turns', state.turns + if(state.alone AND state.before.place <> one.place
+                AND state.prior <> state.before.failed, 1L, 0L),
+            'steps', state.steps + if(state.alone AND state.before.place <> one.place
+                AND state.prior IS NOT NULL, 1L, 0L),
             'before', one)''',
     )
 })"""
 
 # As statistics.flip_score; a run that ended both ways is split as evenly as can be.
-_SCORE = """if(flipped.pairs > 0, flips / flipped.pairs * least(1D,
+_SCORE = """if(pairs > 0, flips / pairs * least(1D,
     4 * ((recent_failed + 0.5D) / (size(recent) + 1)) * (1 - (recent_failed + 0.5D) / (size(recent) + 1))), 0D)"""
 
 # How often it failed in recent runs that are not judged, as a probability that it does, with the prior of the posterior.

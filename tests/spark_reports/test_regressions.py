@@ -107,6 +107,32 @@ def test_history_has_its_status(changes: Mapping[str, Row], test: str) -> None:
     assert (changes[test]["status"], changes[test]["certainty"]) == HISTORIES[test][2:]
 
 
+@pytest.mark.parametrize(
+    ("history", "status", "certainty"),
+    [
+        # One run of each version, oldest first; the last two are compared.
+        ("PPPPPPF", "new failure", "assumed"),
+        ("PPFFPPF", "new failure", "assumed"),
+        ("PFFFFPP", "unchanged", "deterministic"),
+        ("PFPFPPF", "flaky", "statistical"),
+        ("PFPFPFP", "flaky", "statistical"),
+        ("PFPPFFF", "flaky", "statistical"),
+        ("PFPFPPP", "unchanged", "deterministic"),
+    ],
+)
+def test_check_that_comes_and_goes_from_build_to_build_is_flaky(
+    spark: SparkSession, history: str, status: str, certainty: str
+) -> None:
+    roles = ["history"] * 5 + ["baseline", "candidate"]
+    runs = [f"r{number} {role} 1.{number}" for number, role in enumerate(roles)]
+    found = [
+        {"run_id": f"r{number}", "test": "t", "outcome": {"P": "pass", "F": "fail"}[sign], "transport": "tcp"}
+        for number, sign in enumerate(history)
+    ]
+    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *runs)).collect()
+    assert (row["status"], row["certainty"]) == (status, certainty)
+
+
 def test_what_no_run_of_a_selection_has_was_not_selected(spark: SparkSession) -> None:
     runs = compared(spark, "b0 baseline", "b1 baseline", "c0 candidate", selected_only=True)
     found = [
