@@ -447,7 +447,11 @@ def _work(order: Order, job: int, pipe: Connection, parent: int) -> None:
         return
     # Its nodes inherit that. To wake another core for each message, and for each answer, takes longer than to play it.
     os.sched_setaffinity(0, cores_of(job, order.jobs, os.sched_getaffinity(0)))
-    with Interrupts([signal.SIGTERM], ignored=[signal.SIGINT, signal.SIGHUP]) as interrupts:
+    # Whoever is to be told may have been ended meanwhile.
+    with (
+        suppress(BrokenPipeError),
+        Interrupts([signal.SIGTERM], ignored=[signal.SIGINT, signal.SIGHUP]) as interrupts,
+    ):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         try:
             pipe.send(_worked(order, job, pipe, interrupts))

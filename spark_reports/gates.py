@@ -319,8 +319,10 @@ def _text(found: Sequence[str], limit: int) -> str:
 def _such_as(found: Sequence[str]) -> str:
     if not found:
         return ""
-    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
-    return f": {', '.join(found[:NAMED])}{more}"
+    # What is worse on many nodes is called the same on each.
+    names = [f"{name} ({times} times)" if times > 1 else name for name, times in Counter(found).items()]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f": {', '.join(names[:NAMED])}{more}"
 
 
 def _gates(content: Mapping[str, Any]) -> Gates:

@@ -707,7 +707,9 @@ class _Run:
         names = (
             f"{len(order.campaigns)} campaigns" if len(order.campaigns) > 3 else ", ".join(order.campaigns)
         )
-        say(f"{names} against {facts.impl} {facts.version}{where}, seed {order.config.seed}", file=sys.stderr)
+        known = facts.impl not in {"", "unknown"}
+        node = f"{facts.impl} {facts.version}" if known else order.config.node
+        say(f"{names} against {node}{where}, seed {order.config.seed}", file=sys.stderr)
 
     def _write_summaries(self, outcome: Outcome, facts: NodeFacts) -> None:
         """Writes what the run did and found where it was asked for."""

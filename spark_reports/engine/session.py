@@ -602,6 +602,7 @@ def _told(error: BaseException) -> str:
         return ""
 
 
+_OF_START = "Error occurred during initialization of VM"
 _OF_MAIN = 'Exception in thread "main" '
 
 
@@ -611,4 +612,7 @@ def _reason(log: Path) -> str:
     lines = [line for line in lines if line and not line.startswith(("at ", "Using Spark's default"))]
     telling = [line for line in lines if any(word in line for word in _REASONS)]
     told = (telling[:1] or lines[-1:] or ["it ended without a message"])[0]
+    if told == _OF_START and lines[-1] != told:
+        # The reason stands below.
+        told += f": {lines[lines.index(told) + 1]}"
     return told.removeprefix(_OF_MAIN)[:500].rstrip(".")

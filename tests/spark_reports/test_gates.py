@@ -54,6 +54,13 @@ def test_long_list_is_cut_and_counted() -> None:
     assert text == "5, 0 allowed: requirement ZN-0, requirement ZN-1, requirement ZN-2 and 2 more"
 
 
+def test_what_is_called_the_same_on_many_nodes_is_named_once() -> None:
+    found = example_report()
+    many = tuple(dataclasses.replace(found.lost[0], name=f"ZN-{number % 2}") for number in range(5))
+    text = judged(dataclasses.replace(found, lost=many))["coverage"].text
+    assert text == "5, 0 allowed: requirement ZN-0 (3 times), requirement ZN-1 (2 times)"
+
+
 def test_finding_that_is_known_or_did_not_come_again_is_not_new() -> None:
     found = example_report()
     first, second, *_ = found.findings

@@ -168,6 +168,7 @@ def test_what_else_is_to_be_done_is_done_before_the_body(spark: SparkSession) ->
             2,
             "--master: org.apache.spark.SparkException: Asked to run locally with 0",
         ),
+        (["--memory", "999999g"], 4, "initialization of VM: Could not reserve enough space"),
         (["--conf", "spark.local.dir=/proc/nope"], 4, "Exception: /proc/nope. `zenoh-reports doctor`"),
     ],
 )
