@@ -9,6 +9,7 @@ import unicodedata
 
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _PLAIN = re.compile(r"[\x20-\x7e\n\t]*")
+_SCHEME = re.compile(r"(?i):(?=//)|(?<=mailto):|(?<=xmpp):")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+.!|~>-])")
 
 
@@ -41,7 +42,7 @@ def markdown(text: str, limit: int = 200) -> str:
     safe = visible(short(one_line(text), limit)).replace("&", "&amp;").replace("<", "&lt;")
     # Entities, because what looks like an address becomes a link, and a name behind an at sign is called. GitHub looks for
     # addresses of mail when entities are characters again, so that a space that nobody sees stands in front.
-    return _MARKDOWN.sub(r"\\\1", safe).replace(":", "&#58;").replace("@", "&#8203;&#64;")
+    return _SCHEME.sub("&#58;", _MARKDOWN.sub(r"\\\1", safe)).replace("@", "&#8203;&#64;")
 
 
 def _is_harmful(char: str) -> bool:
