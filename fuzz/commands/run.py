@@ -467,12 +467,10 @@ def campaigns_of(text: str, known: Sequence[str]) -> tuple[str, ...]:
     from conformance.errors import UsageError
 
     names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if ALL in names:
-        return tuple(known)
     for name in names or (text,):
-        if name not in known:
+        if name not in known and name != ALL:
             raise UsageError(f"unknown campaign {name!r}; choose from: {', '.join(known)}, or {ALL}")
-    return names
+    return tuple(known) if ALL in names else names
 
 
 def node_named(options: argparse.Namespace) -> str:

@@ -163,6 +163,7 @@ def test_closed_pipe_is_no_error() -> None:
         ([], "COMMAND"),
         (["run", "nope", "--node", "pypi"], "choose from: pushes, inits, or all"),
         (["run", "pushes,nope", "--node", "pypi"], "unknown campaign 'nope'"),
+        (["run", "all,nope", "--node", "pypi"], "unknown campaign 'nope'"),
         (["run", "pushes", "--run-dir", ""], "--run-dir: is empty; name a folder"),
         (["run", "pushes", "--corpus", ""], "--corpus: is empty; name a folder"),
         (["run", "pushes", "--node", "pypi", "--time", "soon"], "use something like 20s, 2m or 1h"),
@@ -691,6 +692,11 @@ def test_short_run_against_the_real_router_is_recorded(tmp_path: Path, elsewhere
     verdicts = {case["verdict"] for case in rows.rows}
     assert "accepted" in verdicts
     assert list(elsewhere.iterdir()) == []
+
+
+def test_all_is_every_campaign_also_beside_others() -> None:
+    assert campaigns_of("all", "ab") == campaigns_of("b, all", "ab") == ("a", "b")
+    assert campaigns_of("b,b", "ab") == ("b",)
 
 
 # Signals ----------------------------------------------------------------------------------------------
