@@ -506,7 +506,8 @@ def fewer(template: Template) -> Iterator[Template]:
 
 def _fewer_pieces(pieces: tuple[bytes | str, ...]) -> Iterator[Template]:
     """Yields a template without runs of its pieces: many small messages, each with a number that the player puts in."""
-    first = 1 if isinstance(pieces[0], str) and pieces[0].partition("|")[0] in PREFIXES else 0
+    # The length in front stays.
+    first = sum(isinstance(piece, str) and piece.partition("|")[0] in PREFIXES for piece in pieces[:1])
     size = (len(pieces) - first) // 2
     while size > 1:
         for at in reversed(range(first, len(pieces), size)):

@@ -270,3 +270,7 @@ def test_hundreds_of_messages_in_one_batch_become_few_in_few_tries() -> None:
     result = shrunk(script, lambda one: b"".join(sent(one)).count(b"fuzz/k") >= 2)
     assert result.script.size < 60
     assert result.tries < 400
+
+
+def test_nothing_can_be_left_out_of_nothing() -> None:
+    assert list(fewer(Template.of())) == []
