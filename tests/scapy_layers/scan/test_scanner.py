@@ -20,6 +20,8 @@ from scapy_layers.capture import CaptureError
 from scapy_layers.scan import Split, scanner
 from scapy_layers.scan.plain import Language, Plain
 from scapy_layers.scan.scanner import Scanner
+from scapy_layers.scan.watch import Watch
+from scapy_layers.transport import Init
 from tests.benchmarks._common import frame, handshake, prefixed, put
 from tests.scapy_layers.packets import INIT_ACK, INIT_SYN, OPEN_ACK, OPEN_SYN, RST, ethernet, ipv4, udp
 from tests.scapy_layers.scan.heard import (
@@ -195,6 +197,24 @@ def test_links_of_which_both_directions_lack_something_were_not_captured_out_of_
     same(data)
     found = quickly(data)
     assert (found.disordered, found.late) == ({0}, set())
+
+
+def test_datagram_is_looked_at_once_however_many_sessions_begin_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked: list[int] = []
+    whole = Watch.is_batch
+
+    def look(watch: Watch, raw: bytes) -> bool:
+        looked.append(len(raw))
+        return whole(watch, raw)
+
+    monkeypatch.setattr(Watch, "is_batch", look)
+    one, other = (bytes(Init(zid=zid, whatami=2)) for zid in (b"\x01\x02", b"\x03\x04"))
+    many = (one + other) * 100
+    data = written(timed([ethernet(ipv4(udp(said, dport=7447), protocol=17)) for said in (one, many)]))
+    assert len(quickly(data).rows) == 2
+    assert looked.count(len(many)) == 1
 
 
 def test_link_of_which_one_direction_was_captured_was_not_captured_out_of_order() -> None:
