@@ -211,3 +211,17 @@ def test_what_packets_leave_behind_is_collected_at_once(version: str) -> None:
     globals_ = wireshark.lua.globals()
     told = list(globals_[b"collected"].values())
     assert (told[:2] == SETTINGS) is (globals_[b"_VERSION"] != b"Lua 5.4")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_datagram_of_twice_as_many_beginnings_takes_twice_as_many_steps(version: str) -> None:
+    one, other = (bytes(Init(zid=zid, whatami=2)) for zid in (b"\x01\x02", b"\x03\x04"))
+
+    def steps(count: int) -> int:
+        wireshark = Wireshark(version)
+        wireshark.dissect(one, port_type=UDP)
+        wireshark.lua.execute(b"steps = 0 debug.sethook(function() steps = steps + 1 end, '', 100)")
+        wireshark.dissect((one + other) * count, port_type=UDP)
+        return int(wireshark.lua.execute(b"debug.sethook() return steps"))
+
+    assert steps(100) < 2.5 * steps(50)
