@@ -160,7 +160,7 @@ class Boo:
         """Sends what boofuzz made of the request, or plays the steps of a case that is more than one message."""
         ran = self._current
         played = ran.played
-        played.start = self.player.trace.end
+        played.start, played.valid = self.player.trace.end, ran.numbered.case.source.all_valid
         pipe = self.player.links["a"]
         if ran.numbered.case.request is None:
             with contextlib.suppress(NotReached, GivenUp):

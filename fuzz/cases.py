@@ -110,12 +110,14 @@ class Source(ABC):
         state: Where link ``a`` is.
         message: Kind of message, as the catalogue calls it: the pair (state, message) is what coverage counts.
         sequence: The order of things is what is tried, not their fields.
+        all_valid: All that its cases send is as it should be: the node has no reason to end a session of theirs.
     """
 
     name: str
     state: State
     message: str
     sequence: bool = False
+    all_valid: bool = False
 
     @abstractmethod
     def cases(self, rng: random.Random) -> Iterator[Case]:

@@ -254,6 +254,8 @@ class Fast:
                 lane.state = ran.state
                 ran.started = time.perf_counter()
             played.start = player.trace.end
+            # What others leave behind in a session may end it.
+            played.valid = ran.numbered.case.source.all_valid and not lane.cases
             yield from player.steps(ran.steps, played)
             yield from player.conclude(played)
         except NotReached as error:

@@ -139,6 +139,7 @@ class Finding:
         status: ``open``, ``confirmed``, ``seen`` or ``not reproduced``.
         rounds: How often the script is played until it shows.
         waited: Seconds for which the node seems well behind the script, before it is not.
+        lasting: It was waited for so long to end, when it was seen, that no busy machine explains it.
         without: ``ordinary traffic`` or ``state alone`` when it shows without the message of any case; else empty.
         minimised: How far it was made smaller; None before that.
         known: Id of the entry in the known findings; empty when it is new.
@@ -184,6 +185,7 @@ class Finding:
     status: str = OPEN
     rounds: int = 1
     waited: float = 0.0
+    lasting: bool = False
     without: str = ""
     minimised: Minimised | None = None
     known: str = ""
@@ -242,7 +244,7 @@ class Finding:
         if self.harm is Harm.DIFFERS and self.confirmed[1]:
             # Fresh nodes do not differ: it is a matter of what they had been through, or of time.
             return False
-        if self.harm in CERTAIN | ACTED:
+        if self.lasting or self.harm in CERTAIN | ACTED:
             return True
         if self.harm is Harm.REFUSING and not self.place.endswith((NOTHING, UNREACHED)):
             return True
@@ -299,6 +301,7 @@ class Finding:
             "confirmed": {"hits": hits, "tries": tries},
             "rounds": self.rounds,
             "waited": round(self.waited, 3),
+            "lasting": self.lasting,
             "without": self.without,
             "in_vain": self.in_vain,
             "test_fails": self.test_fails,
@@ -357,6 +360,7 @@ class Finding:
                 also=str(value.get("also", "")),
                 in_vain=bool(value.get("in_vain", False)),
                 test_fails=None if value.get("test_fails") is None else bool(value["test_fails"]),
+                lasting=bool(value.get("lasting", False)),
                 waited=min(max(0.0, float(value.get("waited", 0.0))), LONGEST_LINGER),
                 confirmed=(int(confirmed["hits"]), int(confirmed["tries"])),
                 minimised=None
@@ -382,7 +386,7 @@ class Finding:
     def save(self) -> None:
         """Writes the folder, or what has changed in it; whole files or none, so that it can be killed at any time.
 
-        What another process has put there stays when it was confirmed and this was not.
+        What another process has put there stays when it is better; see ``_stays``.
 
         Raises:
             OSError: It cannot be written.
@@ -390,7 +394,7 @@ class Finding:
         if self.path is None:
             return
         with _alone_in(self.path.parent):
-            if self.status in PROVEN or not _is_proven(self.path):
+            if not _stays(_loaded(self.path), self):
                 self._save(self.path)
 
     def _save(self, path: Path) -> None:
@@ -405,17 +409,23 @@ class Finding:
         # Last: a folder with this file is complete.
         _write(path / FINDING, json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n")
 
+    def enter_known(self, known: str) -> None:
+        """Writes down that a finding of another part of the run is on the list of known ones by now, or no longer."""
+        assert self.path is not None
+        self.known = known
+        with _alone_in(self.path.parent):
+            _write(self.path / FINDING, json.dumps(self.to_json(), ensure_ascii=False, indent=1) + "\n")
+
     def settle(self) -> None:
         """Gives a folder that was made by `open_folder` the name of the bucket.
 
-        What an earlier part of the run, or another process, has put there is replaced, unless it was confirmed and
-        this was not.
+        What an earlier part of the run, or another process, has put there is replaced, unless it is better.
         """
         if self.path is None or not self.path.name.startswith(f"{OPEN}-"):
             return
         with _alone_in(self.path.parent):
             settled, there = folder_of(self.path.parent, self.bucket)
-            if there is not None and there.status in PROVEN and self.status not in PROVEN:
+            if _stays(there, self):
                 shutil.rmtree(self.path)
             else:
                 if settled.exists():
@@ -529,11 +539,26 @@ def folder_of(below: Path, bucket: str) -> tuple[Path, Finding | None]:
         number += 1
 
 
-def _is_proven(path: Path) -> bool:
+def _loaded(path: Path) -> Finding | None:
     try:
-        return Finding.load(path).status in PROVEN
+        return Finding.load(path)
     except NoFinding:
+        return None
+
+
+def _stays(there: Finding | None, finding: Finding) -> bool:
+    """Tells whether what is in a folder stays there: it is proven, and the other one is not, or of another case and larger."""
+    if there is None or there.status not in PROVEN:
         return False
+    if finding.status not in PROVEN:
+        return True
+    mine = (there.campaign, there.case, there.found_at) == (finding.campaign, finding.case, finding.found_at)
+    return not mine and _rank(there) < _rank(finding)
+
+
+def _rank(finding: Finding) -> tuple[float, int, int]:
+    hits, tries = finding.confirmed
+    return -hits / tries if tries else 0.0, finding.script.sends, finding.script.size
 
 
 def open_folder(below: Path, bucket: str) -> Path:
@@ -795,6 +820,8 @@ def _sent(finding: Finding) -> list[str]:
     ]
     if not finding.script.steps:
         return ["Nothing: the ordinary traffic of the oracles is enough."]
+    if finding.script.valid:
+        lines += ["All of it is valid: a node has no reason to end a session.", ""]
     if finding.rounds > 1:
         lines += [f"All of this up to {finding.rounds} times:", ""]
     for number, step in enumerate(finding.script.steps, 1):

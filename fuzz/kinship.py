@@ -110,12 +110,16 @@ def other_message(finding: Finding) -> str:
     """Returns the message that a finding is about where that is another one than its case was to lie about.
 
     A lie about the id of a message makes another message of it, and of a sequence may be left what it is not named by.
+    What is valid is about the last message: up to there the node had nothing against it.
     Empty where it is not, where several messages are sent, or one of an id that nobody knows. One that is cut, or
     refused for what is in it, is a message all the same.
     """
-    if in_file(finding.place) or finding.without or finding.place == STAGE or not finding.state:
+    if finding.without or finding.place == STAGE or not finding.state:
         return ""
     read = [contents(raw, kind) for raw, kind in _kinds(finding.script)]
+    if finding.script.valid:
+        said = [name for one in read for name in one.names.split() if name not in CARRIERS]
+        return said[-1] if said and finding.message in CARRIERS else ""
     names = {name for one in read for name in one.names.split()}
     known = all(one.messages and not isinstance(one.error, UnknownMessage) for one in read)
     if finding.message in names or not known:
@@ -162,14 +166,14 @@ def _kinds(script: Script) -> Iterator[tuple[bytes, Kind | None]]:
             if step.state is State.LOW_LATENCY:
                 kinds[step.link] = Kind.NETWORK
         if step.do is Do.SEND and step.data.pieces:
-            yield _raw(step.data), kinds.get(step.link)
+            yield raw_of(step.data), kinds.get(step.link)
 
 
 def _batches(script: Script) -> Iterator[bytes]:
     return (raw for raw, _ in _kinds(script))
 
 
-def _raw(template: Template) -> bytes:
+def raw_of(template: Template) -> bytes:
     """Returns a batch as it leaves, with stand-ins for live values and without what is in front of it."""
     pieces = template.pieces
     if isinstance(pieces[0], str) and pieces[0].partition("|")[0] in PREFIXES:

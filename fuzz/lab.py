@@ -318,7 +318,7 @@ def play_round(
     trace = Trace()
     player = stage.player(rng, trace, answers)
     player.reply = reply
-    played = tried.played = Played()
+    played = tried.played = Played(valid=tried.script.valid)
     tried.parts, tried.helpers = [], {}
     until = time.monotonic() + TRY_SECONDS
     try:

@@ -95,6 +95,8 @@ def flat(tried: Tried) -> list[FlatStep]:
         _settle(name, [event for event in behind if event.link == number], stream=is_stream(tried, number))
         for name, number in alive.items()
     ]
+    if tried.script.valid:
+        flattened = [{**one, "stays": True} if one["do"] == "settle" else one for one in flattened]
     for one in flattened:
         if one["do"] == "send":
             one["data"] = shortened(one["data"])

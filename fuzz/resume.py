@@ -236,8 +236,8 @@ def _shared(folder: Path) -> dict[str, int]:
     return values
 
 
-def findings_before(folder: Path, part: int) -> list[FindingRow]:
-    """Returns what earlier parts of a run found: of each part and process the last row of each bucket.
+def findings_before(folder: Path, part: int | None = None) -> list[FindingRow]:
+    """Returns what parts of a run found before one, or all: of each part and process the last row of each bucket.
 
     A bucket that counts no case in its last row of a process, which may be of this part, is part of another by now.
 
@@ -252,7 +252,8 @@ def findings_before(folder: Path, part: int) -> list[FindingRow]:
     for value in read_rows(path).rows:
         row = FindingRow(**{**value, "case_buckets": tuple(value["case_buckets"])})
         last[row.part, row.job, row.bucket] = newest[row.job, row.bucket] = row
-    return [row for row in last.values() if row.part < part and newest[row.job, row.bucket].hits]
+    before = (row for row in last.values() if part is None or row.part < part)
+    return [row for row in before if newest[row.job, row.bucket].hits]
 
 
 class _Seen:

@@ -835,7 +835,7 @@ class Runner:
             try:
                 for ran in likely:
                     again = replace(ran, started_ns=time.time_ns(), started=time.perf_counter(), position=0)
-                    script = Script((Step(Do.REACH, "a", ran.state), *ran.steps))
+                    script = _suspect(ran, ()).alone
                     again.played = player.play(script, scene.patient.has_failed)
                     seen = scene.patient.examine(when, again.played, ran.numbered.case, names)
                     if seen is not None:
@@ -905,7 +905,8 @@ def _suspect(ran: Ran, before: Sequence[Ran]) -> Suspect:
         before: What was played on its link before it.
     """
     steps = (step for other in [*before, ran] for step in other.steps)
-    script = Script((Step(Do.REACH, "a", ran.state), *steps))
+    valid = all(other.numbered.case.source.all_valid for other in [*before, ran])
+    script = Script((Step(Do.REACH, "a", ran.state), *steps), valid=valid)
     return Suspect(ran.numbered, ran.steps, script, ran.lane, ran.state, ran.played)
 
 

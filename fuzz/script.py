@@ -196,10 +196,12 @@ class Script:
     Attributes:
         steps: In order.
         where: Configuration that the node needs, by path (only nodes that are ours have one).
+        valid: All of it is as it should be: the node has no reason to end a session.
     """
 
     steps: tuple[Step, ...]
     where: tuple[tuple[str, Any], ...] = ()
+    valid: bool = False
 
     @property
     def sends(self) -> int:
@@ -234,7 +236,7 @@ class Script:
             if step.note:
                 plain["note"] = step.note
             steps.append(plain)
-        return {"where": dict(self.where), "steps": steps}
+        return {"where": dict(self.where), **({"valid": True} if self.valid else {}), "steps": steps}
 
     @classmethod
     def from_json(cls, value: Any) -> Self:
@@ -248,7 +250,7 @@ class Script:
         where = value.get("where", {})
         if not isinstance(where, dict):
             raise ScriptError("'where' is an object of configuration paths")
-        return cls(tuple(_steps(value["steps"])), tuple(sorted(where.items())))
+        return cls(tuple(_steps(value["steps"])), tuple(sorted(where.items())), bool(value.get("valid")))
 
     def __str__(self) -> str:
         return json.dumps(self.to_json(), ensure_ascii=False, indent=1)

@@ -585,6 +585,7 @@ class Made(Source):
         alone: The cases need links of their own.
         kind: What a variant is laid on, from its words; the words themselves unless told.
         behind: Steps behind those of every case.
+        all_valid: See Source.
     """
 
     sequence = True
@@ -601,8 +602,10 @@ class Made(Source):
         alone: bool = True,
         kind: Callable[[str], str] = str,
         behind: Sequence[Step] = (),
+        all_valid: bool = False,
     ) -> None:
         self.name, self.state, self.message = name, state, message
+        self.all_valid = all_valid
         self._kind = kind
         self._behind = tuple(behind)
         self._variants = dict(variants)

@@ -66,6 +66,8 @@ def shrink(
     deadline: float,
     hints: Iterable[Script] = (),
     tried: set[str] | None = None,
+    *,
+    whole: bool = False,
 ) -> Shrunk:
     """Makes a script smaller.
 
@@ -75,8 +77,10 @@ def shrink(
         deadline: On ``time.monotonic``; nothing new is tried behind it.
         hints: Smaller ones that are worth a try before all others.
         tried: What need not be tried again, as text; what is tried is added.
+        whole: Messages are left out, and what is in them stays.
     """
-    return _Shrinker(script, harms, deadline, set() if tried is None else tried).run(hints)
+    shrinker = _Shrinker(script, harms, deadline, set() if tried is None else tried)
+    return shrinker.run(hints, () if whole else (_times, _states, _tame, _fields, _bytes))
 
 
 class _Shrinker:
@@ -87,7 +91,7 @@ class _Shrinker:
         tried.add(str(script))
         self._result = Shrunk(script, [script])
 
-    def run(self, hints: Iterable[Script]) -> Shrunk:
+    def run(self, hints: Iterable[Script], phases: Sequence[Callable[[Script], Iterator[Script]]]) -> Shrunk:
         result = self._result
         began = time.monotonic()
         try:
@@ -98,8 +102,7 @@ class _Shrinker:
                 before = result.script
                 self._until_none(_only_one)
                 self._messages()
-                self._until_none(_whole)
-                for phase in (_times, _states, _tame, _fields, _bytes):
+                for phase in (_whole, *phases):
                     self._until_none(phase)
             result.done = True
         except _OutOfTime:

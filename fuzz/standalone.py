@@ -283,7 +283,7 @@ class Replay:
         self._group = ""
         self._seeker: tuple[str, int] | None = None
         self._late = self._silent = 0.0
-        self._deaf = False
+        self._deaf = self._ended = False
         base = node_of(run)
         if needs == "connects":
             if not base.configured:
@@ -426,7 +426,7 @@ class Replay:
         """
         goes_on = bool(step.get("goes_on"))
         link.paused = False
-        answered, answer, before = False, b"", len(link.received)
+        answered, answer, before, finished = False, b"", len(link.received), False
         began = time.monotonic()
         if step.get("data"):
             link.send(link.fill(step["data"]))
@@ -440,8 +440,11 @@ class Replay:
             answered = link.wait(lambda batch: answer in batch or _is_close(batch), PATIENCE, before)
             self._deaf |= not answered and not link.ended
         if not answered and not goes_on and not link.ended and link.stream:
+            finished = True
             link.finish()
             answered = link.wait(lambda batch: bool(answer) and answer in batch, PATIENCE, before)
+        if step.get("stays"):
+            self._ended |= (link.ended and not finished) or any(map(_is_close, link.received))
         took = time.monotonic() - began
         if answered:
             self._late = max(self._late, took, link.silent)
@@ -514,6 +517,8 @@ class Replay:
         """Returns what is wrong with what the node said on the links of the finding."""
         if harm == "deaf" and self._deaf and not self.node.problem(PATIENCE):
             return "the node stopped answering in a session that it does not close"
+        if harm == "undue" and self._ended and not self.node.problem(PATIENCE):
+            return "the node ended a session in which only valid messages were sent"
         if harm == "undecodable":
             for batch in (batch for link in self._all for batch in link.received):
                 # To a port that scouts a node may speak as over a UDP link.

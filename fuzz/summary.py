@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
+from conformance.page.words import visible
 from fuzz.coverage import Coverage
 from fuzz.findings import many
 from spark_reports.rows import FUZZ_ENGINES, FindingRow
@@ -138,11 +139,13 @@ def by_bucket(rows: Iterable[FindingRow]) -> list[FindingRow]:
             result[row.bucket] = row
             continue
         best = min(row, other, key=_rank)
+        first = min(row, other, key=lambda one: (one.part, one.time_ns))
         result[row.bucket] = replace(
             best,
             hits=row.hits + other.hits,
             left_out=row.left_out + other.left_out,
-            case=min(row, other, key=lambda one: (one.part, one.time_ns)).case,
+            campaign=first.campaign,
+            case=first.case,
         )
     return list(result.values())
 
@@ -162,7 +165,7 @@ def as_text(outcome: Outcome, folder: str) -> str:
         outcome: What it did.
         folder: The run folder, as people see it from where they are.
     """
-    return "\n".join(_text(outcome, folder))
+    return "\n".join(map(_shown, _text(outcome, folder)))
 
 
 def _text(outcome: Outcome, folder: str) -> Iterator[str]:
@@ -335,7 +338,12 @@ def _cell(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.encode("utf-8", "backslashreplace").decode().split())
+    return _shown(" ".join(text.split()))
+
+
+def _shown(text: str) -> str:
+    """Returns one line in which nothing can hide, whatever a node wrote."""
+    return visible(text.encode("utf-8", "backslashreplace").decode()).replace("\n", " ")
 
 
 # JUnit ------------------------------------------------------------------------------------------------

@@ -51,6 +51,9 @@ from scapy_layers.transport import KeepAlive
 STATES = (State.OPEN, State.DECLARED, State.ACCEPTED, State.LOW_LATENCY, State.COMPRESSED)
 """Sessions in which conversations take place."""
 
+TOGETHER = 1000
+"""Bytes of messages that go in one batch; several of more in one each: a node may have agreed to small ones."""
+
 LARGEST = 200_000
 """Bytes of a value that is sent in fragments."""
 
@@ -83,8 +86,10 @@ class Speaker:
         parts: list[Pieces] = [part if isinstance(part, tuple) else (bytes(part),) for part in messages]
         if self.state is State.LOW_LATENCY:
             return [send(SIZE32, *part, link=self.link, note=note) for part in parts]
-        inside = [piece for part in parts for piece in part]
-        return [send(SIZE, *self._head, *as_frame(), *inside, link=self.link, note=note)]
+        inside = [tuple(piece for part in parts for piece in part)]
+        if sum(map(len, inside[0])) > TOGETHER:
+            inside = [tuple(part) for part in parts]
+        return [send(SIZE, *self._head, *as_frame(), *one, link=self.link, note=note) for one in inside]
 
     def says_in_pieces(self, message: Message, note: str) -> list[Step]:
         """Returns the steps that send a network message in fragments."""
@@ -229,7 +234,8 @@ def _watching(one: Speaker, other: Speaker, key: str, rng: random.Random) -> lis
         *other.says(alive, note="D_TOKEN"),
         *other.waits(),
     ]
-    if mode is not InterestMode.CURRENT:
+    if mode is not InterestMode.CURRENT and one is not other:
+        # A session is not told of its own tokens.
         steps.append(listen(one.link))
     steps += [*other.says(gone, note="U_TOKEN"), *other.waits()]
     return (
@@ -338,18 +344,19 @@ def _drawn_meeting(rng: random.Random) -> Drawn:
 def make(setting: Setting) -> Iterator[Source]:
     """Conversations of one link and of several in every kind of session; handshakes."""
     for state in STATES:
-        # Beside a link that the node makes, we have none.
+        # Beside a link that the node makes, we have none; and it takes its time to make another one.
         for others in (0,) if state is State.ACCEPTED else (0, 1, 3):
             topics = {
                 topic: partial(_one, topic, state, others, f"{setting.seed} {topic}") for topic in TALKS
             }
             draw = partial(_conversation, state, others)
             name = f"conversations of {others + 1} in {state}"
-            yield Made(name, state, "FRAME", topics, "valid", draw, alone=others > 0)
+            alone = state is not State.ACCEPTED
+            yield Made(name, state, "FRAME", topics, "valid", draw, alone=alone, all_valid=True)
     once = {"a handshake by hand": partial(_meeting, f"{setting.seed}")}
     answer = {"a reply to a query that waits": partial(_answer, f"{setting.seed}")}
     yield Made("replies", State.PENDING, "RESPONSE", answer, "valid", _drawn_answer, alone=False)
-    yield Made("handshakes", State.CONNECTED, "INIT", once, "valid", _drawn_meeting)
+    yield Made("handshakes", State.CONNECTED, "INIT", once, "valid", _drawn_meeting, all_valid=True)
 
 
 CAMPAIGN = Campaign("valid", "fully valid traffic: no oracle may object", make, weight=0.2)

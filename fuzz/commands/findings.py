@@ -321,7 +321,10 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
 @_in_a_sentence
 def show(options: argparse.Namespace, _: list[str]) -> int:
     """Shows a finding or all findings of a run; returns the exit code."""
+    from conformance.page.words import visible
     from fuzz.findings import FINDING, FOLDER, README, Finding, NoFinding, readme_of
+    from fuzz.resume import findings_before
+    from fuzz.summary import by_bucket
     from spark_reports.rows import RUN
 
     what: Path = options.what
@@ -335,13 +338,16 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
         return WELL
     below = what / FOLDER if (what / FOLDER).is_dir() else what
     found = [Finding.load(path.parent) for path in sorted(below.glob(f"*/{FINDING}"))]
+    # A folder is of one process and of one part of the run; its rows are of all.
+    hits = {row.bucket: row.hits for row in by_bucket(findings_before(what))}
+    found = [replace(finding, hits=hits.get(finding.bucket, finding.hits)) for finding in found]
     # A run that found nothing is one all the same.
     if not found and below.name != FOLDER and not (what / RUN).exists():
         raise NoFinding(f"{what} is not the folder of a finding or a run")
     if options.json:
         _print(json.dumps([finding.to_json() for finding in found], ensure_ascii=False, indent=1))
     else:
-        _print("\n".join(line_of(finding) for finding in found) or "no findings")
+        _print("\n".join(visible(line_of(finding)).replace("\n", " ") for finding in found) or "no findings")
     return WELL
 
 

@@ -9,6 +9,7 @@ import re
 import shlex
 import socket
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from fuzz.resume import Earlier
     from fuzz.runner import Summary
     from fuzz.summary import Outcome
-    from spark_reports.rows import RunRow
+    from spark_reports.rows import FindingRow, RunRow
 
 OK, FINDINGS, USAGE, FAILED = 0, 1, 2, 3
 
@@ -304,7 +305,9 @@ def seed_of(text: str) -> int:
 
 def fail(message: str, code: int) -> int:
     """Says in one line what is wrong; returns the exit code."""
-    say(f"zenoh-fuzz: {' '.join(message.split())}", file=sys.stderr)
+    from conformance.page.words import visible
+
+    say(f"zenoh-fuzz: {visible(' '.join(message.split()))}", file=sys.stderr)
     return code
 
 
@@ -747,8 +750,38 @@ class _Run:
         outcome.coverage = coverage
         if before is not None and resumed:
             outcome.earlier = before.cases
-            rows = findings_before(order.config.run_dir, order.part)
-            outcome.findings = by_bucket([*rows, *outcome.findings])
+        if resumed or lost:
+            # Of a process that died only the rows are left.
+            rows = findings_before(order.config.run_dir, None if lost else order.part)
+            rows = self._recognised(rows)
+            outcome.findings = by_bucket(rows if lost else [*rows, *outcome.findings])
+
+    def _recognised(self, rows: Sequence[FindingRow]) -> list[FindingRow]:
+        """Returns findings of earlier parts with what is known of them by now, and writes that down where it is news."""
+        from fuzz.findings import Finding, NoFinding
+        from fuzz.known import KnownFindings
+        from fuzz.recorder import Recorder
+
+        config = self._order.config
+        known = KnownFindings.of_run(self._order.known)
+        told = []
+        with Recorder(config, max_disk=None) as recorder:
+            for row in rows:
+                try:
+                    finding = Finding.load(config.run_dir / row.folder) if row.folder else None
+                except NoFinding:
+                    finding = None
+                if finding is None or finding.bucket != row.bucket:
+                    told.append(row)
+                    continue
+                entry = known.of(finding.signature, row.node_impl, row.node_version)
+                now = entry.id if entry else ""
+                if now != row.known:
+                    finding.enter_known(now)
+                    row = replace(row, known=now, fails=finding.fails, time_ns=time.time_ns())  # noqa: PLW2901
+                    recorder.finding(row)
+                told.append(row)
+        return told
 
 
 class _TargetRun(_Run):

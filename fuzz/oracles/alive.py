@@ -11,8 +11,9 @@ from fuzz.oracles.machine import TURN, Watch
 from fuzz.oracles.pace import limit
 from fuzz.oracles.patient import Patient
 from fuzz.oracles.places import place_of
-from fuzz.oracles.service import NOBODY, Served, Step
+from fuzz.oracles.service import NOBODY, Served, Step, close_words
 from fuzz.player import Ending, Played
+from scapy_layers.codes import CloseReason
 
 FAMILIAR = 0.25
 """Of T1, what the states need is waited for when it is familiar that it gets lost."""
@@ -142,6 +143,25 @@ def canary(patient: Patient, played: Played | None) -> Objection | None:
 
 
 @oracle(
+    "valid",
+    "a session in which only what is valid was sent is not ended by the node",
+    When.CASE,
+    "a node that answers in sessions",
+)
+def valid(patient: Patient, played: Played | None) -> Objection | None:
+    """A session of a case that is valid in every respect is not ended."""
+    if played is None or not played.valid or not played.session_ended or played.failure:
+        return None
+    reason = played.close
+    if reason == CloseReason.EXPIRED:
+        # Somebody was late: the machine, or we.
+        return None
+    how = "end of the link" if reason is None else close_words(reason)
+    detail = f"the node ended a session in which only valid messages were sent ({how})"
+    return objection_of(patient, Trouble(Wrong.ENDED, how, detail), played, "valid")
+
+
+@oracle(
     "keys",
     "publications of ours for the keys that most cases use arrive as well, once and whole",
     When.ODD,
@@ -200,7 +220,8 @@ def objection_of(
             return paused(patient, played, watch.seconds, "what sessions of ours send each other")
         trouble = later
     if trouble.wrong is Wrong.ENDED:
-        objection = Objection("undue", Harm.UNDUE, trouble.how, trouble.detail)
+        oracle = "undue" if oracle == "canary" else oracle
+        objection = Objection(oracle, Harm.UNDUE, trouble.how, trouble.detail)
     else:
         harm = Harm.STALL if trouble.wrong is Wrong.MUTE else Harm.DISTURBED
         objection = Objection(oracle, harm, trouble.place, trouble.detail)
@@ -230,6 +251,13 @@ def _called(patient: Patient) -> Served | None:
 
 
 def _unserved(patient: Patient, served: Served) -> Objection:
+    """Returns what it means that a new session is not served, and whether that lasts."""
+    objection = _unserved_now(patient, served)
+    waited_for = served.unanswered and objection.harm in {Harm.STALL, Harm.REFUSING}
+    return patient.outlasted(objection) if waited_for else objection
+
+
+def _unserved_now(patient: Patient, served: Served) -> Objection:
     """Returns what it means that a new session is not served."""
     birds = patient.canary
     if birds is not None:

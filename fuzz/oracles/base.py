@@ -71,6 +71,7 @@ class Objection:
         place: Where in the node, or what of it fails, in words that do not change from run to run; may be empty.
         detail: One line for people.
         case: What it is about where that is known, and the node is well all the same; else None.
+        lasting: It was waited for so long to end that no busy machine explains it.
     """
 
     oracle: str
@@ -78,6 +79,7 @@ class Objection:
     place: str
     detail: str
     case: Case | None = None
+    lasting: bool = False
 
 
 Spot = tuple[Harm, str]

@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from itertools import islice
 from statistics import median
 from typing import Self
@@ -35,7 +36,7 @@ from fuzz.oracles.history import History
 from fuzz.oracles.machine import TURN, Turns, Watch, overslept
 from fuzz.oracles.pace import LEAST_EFFORT, Pace
 from fuzz.oracles.rival import Rival
-from fuzz.oracles.service import Caller, Served
+from fuzz.oracles.service import NOTHING, UNREACHED, Caller, Served
 from fuzz.oracles.vigil import Vigil
 from fuzz.oracles.vitals import Vitals
 from fuzz.oracles.ward import Ward
@@ -88,6 +89,9 @@ AWAKE, OVERSLEPT = 8, 0.02
 
 REST = 0.03
 """Seconds in which nothing is asked, to see whether the node comes to rest."""
+
+LASTING = 4
+"""So many times T1 a node that serves nobody is given to recover, once for each way in which it does not."""
 
 RESTING = 0.05
 """Share of one processor at which it has come to rest."""
@@ -198,6 +202,8 @@ class Patient:
         self._beat_at = self._odd_at = self._trend_at = 0.0
         self._sampled_at = 0.0
         self._paused_at: float | None = None
+        self._outlasted: set[Spot] = set()
+        self._hurried = False
         self._took: dict[When, float] = {}
         self._watch = Watch()
 
@@ -355,11 +361,13 @@ class Patient:
     def hurried(self) -> Iterator[float]:
         """Waits less long for answers; gives what they may take. What is seen so has to be seen again with T1."""
         patience, self.reply = self.reply, hurried(self.reply)
+        self._hurried = True
         try:
             if self.canary is not None:
                 self.canary.reply = self.reply
             yield self.reply
         finally:
+            self._hurried = False
             self.reply = patience
             if self.canary is not None:
                 self.canary.reply = patience
@@ -477,6 +485,31 @@ class Patient:
                         return None
                     patient, deadline = False, now + 5 * AFTERMATH
                 exited.wait(AFTERMATH_STEP)
+
+    def outlasted(self, objection: Objection) -> Objection:
+        """Waits whether a node that serves nobody recovers; returns what it is then.
+
+        Once for each place: what was waited for is true although nobody may be able to tell which case it was. Where
+        scripts are tried again and again nobody has the time.
+        """
+        spot = objection.harm, objection.place
+        if self.thorough or self._hurried or spot in self._outlasted:
+            return objection
+        self._outlasted.add(spot)
+        watch, turns = Watch(), self.turns()
+        deadline = time.perf_counter() + LASTING * self.reply
+        while time.perf_counter() < deadline:
+            served = self.call()
+            if served is None or served.well:
+                return objection
+            late = self.words()
+            if late is not None:
+                return late
+            if served.how not in {NOTHING, UNREACHED} or self.ended_within(AFTERMATH):
+                # That is no matter of time.
+                return objection
+        had_time = not watch.busy or turns.had >= self.reply * TURN
+        return replace(objection, lasting=True) if had_time else objection
 
     # Examining ---------------------------------------------------------------------------------------
 

@@ -40,6 +40,11 @@ def room_of(batch: bytes) -> int:
     return max(1, int.from_bytes(batch[at : at + 2], "little"))
 
 
+def fits(data: bytes, pipe: Pipe) -> bool:
+    """Tells whether one batch is no larger than the node has agreed to, as far as is known."""
+    return len(data) <= (pipe.facts.get("room", 0) or len(data))
+
+
 def fitted(data: bytes, pipe: Pipe) -> bytes:
     """Returns a batch with a large message, or a large FRAGMENT, as FRAGMENTs, where the node has agreed to smaller ones.
 

@@ -13,7 +13,7 @@ from conformance.observe import Direction
 from conformance.tester import Fencing, fresh_zid
 from fuzz.player.answers import FENCE_ID, Answer, Answers
 from fuzz.player.doors import Door, NoLink
-from fuzz.player.fitting import CRAMPED, fitted, room_of
+from fuzz.player.fitting import CRAMPED, fits, fitted, room_of
 from fuzz.player.pipe import FIRST_SN, Pipe
 from fuzz.player.tasks import GivenUp, Task, Wait, run
 from fuzz.player.trace import Trace
@@ -33,8 +33,9 @@ PATIENCE = 0.004
 ENDING = 0.05
 """Seconds that a link may live on behind CLOSE before we end it: some nodes never do."""
 
-HEARING = 0.02
-"""Seconds that a step waits for an answer that other steps need; it goes on without one."""
+HEARING, OWED_HEARING = 0.02, 0.2
+"""Seconds that a step waits for an answer that other steps need; behind what is valid, which is owed one. It goes on
+without it."""
 
 FENCE_KEY = "@zenoh-harness/fence"
 """A key that nobody serves; a verbatim chunk, so that no wild card of a stimulus matches it."""
@@ -73,6 +74,9 @@ class Played:
         by_itself: The node ended the link itself.
         torn: The node stopped to read what was sent.
         deaf: On one of the links the node answers nothing any more, though its session is not ended.
+        session_ended: The node ended a session, by CLOSE or without a word.
+        valid: All that is sent is as it should be, as far as it is known; what was sent without an answer that it needs
+            is not.
     """
 
     ending: Ending = Ending.SILENT
@@ -86,6 +90,13 @@ class Played:
     by_itself: bool = False
     deaf: bool = False
     torn: bool = False
+    session_ended: bool = False
+    valid: bool = False
+
+    @property
+    def close(self) -> int | None:
+        """The reason of the first CLOSE that came back; None when none did."""
+        return next((answer.close for answer in self.answers if answer.close is not None), None)
 
     @property
     def shape(self) -> str:
@@ -181,14 +192,14 @@ class Player:
             script: What is played.
             hopeless: Tells, while something is waited for, that the node has failed.
         """
-        return run(self.playing(script.steps), hopeless)
+        return run(self.playing(script), hopeless)
 
-    def playing(self, steps: tuple[Step, ...]) -> Task[Played]:
+    def playing(self, script: Script) -> Task[Played]:
         """The same as a task."""
         self.close()
-        played = Played(start=self.trace.end)
+        played = Played(start=self.trace.end, valid=script.valid)
         try:
-            yield from self.steps(steps, played)
+            yield from self.steps(script.steps, played)
             yield from self.conclude(played)
         except (NotReached, GivenUp) as error:
             played.failure = str(error)
@@ -236,7 +247,7 @@ class Player:
                 yield from self._await(pipe, wanted, HEARING if wanted is None else self.reply)
                 pipe.heard = len(pipe.inbox)
             case Do.AWAIT:
-                yield from self._hear(pipe)
+                yield from self._hear(pipe, played)
 
     def _send(self, pipe: Pipe, step: Step, played: Played, *, last: bool) -> None:
         for pipe.turn in range(step.times):
@@ -245,7 +256,8 @@ class Player:
                 played.sent.append(data)
             bytewise = step.bytewise and len(data) <= MOST_BYTEWISE
             if pipe.stream:
-                data = fitted(data, pipe)
+                whole, data = data, fitted(data, pipe)
+                played.valid = played.valid and (data is not whole or fits(data, pipe))
             # A fence follows behind the last step: both leave in one segment. Of several links another one is asked first.
             follows = last and pipe.turn == step.times - 1 and len(self.links) == 1
             more = follows and self._question(pipe) is not None
@@ -255,12 +267,13 @@ class Player:
             if step.times > 1:
                 pipe.receive()
 
-    def _hear(self, pipe: Pipe) -> Task[None]:
+    def _hear(self, pipe: Pipe, played: Played) -> Task[None]:
         """Waits a moment for the next answer. A link whose handshake was played by hand is in a session behind it."""
-        deadline = time.perf_counter() + HEARING
+        deadline = time.perf_counter() + (OWED_HEARING if played.valid else HEARING)
         pipe.receive()
         while len(pipe.inbox) <= pipe.heard and not pipe.ended:
             if time.perf_counter() >= deadline:
+                played.valid = False
                 break
             yield Wait(pipe, deadline)
             pipe.receive()
@@ -295,7 +308,8 @@ class Player:
             yield from SETTLE[pipe.state](self, pipe, played)
             return
         wanted = self.fence(pipe)
-        answered = yield from self._await(pipe, wanted, self.patience)
+        owed = played.valid and wanted is not None
+        answered = yield from self._await(pipe, wanted, self.reply if owed else self.patience)
         lanes = pipe.state is not State.LOW_LATENCY
         if not answered and wanted is not None and lanes and self._in_step(pipe, played):
             answered = yield from self._ask_in_all_ways(pipe, played)
@@ -311,7 +325,11 @@ class Player:
             pipe.late = max(pipe.late, pipe.silent)
         played.late, pipe.late, pipe.silent = max(played.late, pipe.late), 0.0, 0.0
         reason = next((answer.close for answer in inbox if answer.close is not None), None)
-        played.by_itself |= bool(pipe.ended) and not pipe.by_us and not pipe.finished
+        by_itself = bool(pipe.ended) and not pipe.by_us and not pipe.finished
+        played.by_itself |= by_itself
+        # A node may answer our end with CLOSE.
+        in_session = pipe.state is not None and FACTS[pipe.state].session and not pipe.finished
+        played.session_ended |= in_session and (by_itself or reason is not None)
         played.answers += [answer for answer in inbox if not answer.fence]
         if reason is not None:
             played.ending = Ending.CLOSED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 import traceback
@@ -99,12 +100,14 @@ class _Found:
 
     Attributes:
         fault: The first one of the bucket, or a smaller one.
-        number: Number of the first case.
-        hits: How often it was met.
+        one: The first case.
+        folder: Name of its folder.
+        hits: How many cases met it.
     """
 
     fault: Fault
     one: Input
+    folder: str
     hits: int = 1
 
 
@@ -201,8 +204,12 @@ class Run:
     def _examine(self, some: Sequence[Input], recorder: Recorder) -> None:
         started, began = time.time_ns(), time.perf_counter()
         faults: dict[int, Fault] = {}
+        met: set[tuple[str, int]] = set()
         for fault in self.target.examine(some, self.config.seed + self.outcome.total):
-            self._note(fault, some, recorder)
+            # A case of several units may meet it in each.
+            again = fault.index >= 0 and (fault.bucket, fault.index) in met
+            met.add((fault.bucket, fault.index))
+            self._note(fault, some, recorder, hits=0 if again else 1)
             faults.setdefault(fault.index, fault)
         each = (time.perf_counter() - began) / len(some)
         for index, one in enumerate(some):
@@ -210,14 +217,15 @@ class Run:
         self.outcome.seconds = time.monotonic() - self._began
         self.report(self.outcome)
 
-    def _note(self, fault: Fault, some: Sequence[Input], recorder: Recorder) -> None:
+    def _note(self, fault: Fault, some: Sequence[Input], recorder: Recorder, hits: int) -> None:
         known = self._found.get(fault.bucket)
         if known is None:
-            found = self._found[fault.bucket] = _Found(fault, some[max(fault.index, 0)])
+            folder = self._folder_of(fault.bucket)
+            found = self._found[fault.bucket] = _Found(fault, some[max(fault.index, 0)], folder)
             # At once, as it is: whatever ends the run does not lose it.
             self._keep(found, fault, "open", recorder)
         else:
-            known.hits += 1
+            known.hits += hits
             if known.hits <= MOST_HITS and len(fault.data) < len(known.fault.data):
                 known.fault = fault
 
@@ -256,9 +264,15 @@ class Run:
         recorder.coverage(self.outcome.coverage.rows(self.config.run_id))
         self.outcome.seconds = time.monotonic() - self._began
 
+    def _folder_of(self, bucket: str) -> str:
+        """Returns the name of a folder that no other finding has: buckets may differ by what no name can hold."""
+        slug, taken = slug_of(bucket), {found.folder for found in self._found.values()}
+        names = itertools.chain([slug], (f"{slug}-{number}" for number in itertools.count(2)))
+        return next(name for name in names if name not in taken)
+
     def _keep(self, found: _Found, fault: Fault, status: str, recorder: Recorder) -> FindingRow:
         """Writes the folder of a finding and its row."""
-        folder = self.config.run_dir / "findings" / slug_of(fault.bucket)
+        folder = self.config.run_dir / "findings" / found.folder
         save(folder, self.target, fault, found.one, found.hits, self.config.seed)
         case = found.one.numbered.case
         row = FindingRow(

@@ -15,6 +15,7 @@ from fuzz.shrink import shrink
 from fuzz.states import State
 from fuzz.triage.confirming import SLOW_SECONDS, WANTED, Stopped, rounds_of
 from fuzz.triage.signature import comes_again, is_placed, objection_of, same
+from fuzz.triage.validity import still_valid
 from scapy_layers.batch import contents
 from scapy_layers.codes import Kind
 from scapy_layers.transport import Fragment
@@ -46,7 +47,7 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
     def harms(script: Script, *, fresh: bool = False) -> bool:
         if stop():
             raise Stopped
-        if not _same_kind(script, origin, wanted):
+        if not _same_kind(script, origin, wanted) or (origin.valid and not still_valid(script, origin)):
             return False
         tried = lab.play(
             script,
@@ -69,7 +70,8 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
     while not done and (left := deadline - time.monotonic()) >= least * seconds:
         # Some of the time is for seeing that the smallest does it again and again.
         with lab.hurried() if hurry else nullcontext():
-            result = shrink(smallest, harms, deadline - share * left, finding.smaller[::-1], tried)
+            hints = finding.smaller[::-1]
+            result = shrink(smallest, harms, deadline - share * left, hints, tried, whole=origin.valid)
         smaller = result.kept[1:]
         true = _smallest(
             smaller, lambda script: _confirmed(lab, finding, script, wanted), deadline + seconds / 4

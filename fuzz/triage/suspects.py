@@ -43,7 +43,7 @@ class Suspect:
     @property
     def alone(self) -> Script:
         """The case on a link of its own."""
-        return Script((Step(Do.REACH, "a", self.state), *self.steps), self.script.where)
+        return replace(self.script, steps=(Step(Do.REACH, "a", self.state), *self.steps))
 
     @property
     def as_sent(self) -> Script:
@@ -59,7 +59,7 @@ class Suspect:
         for index, raw in zip(sends, sent, strict=True):
             if set(steps[index].data.names) == {"zid"}:
                 steps[index] = replace(steps[index], data=Template.of(raw))
-        return Script((Step(Do.REACH, "a", self.state), *steps), self.script.where)
+        return self.alone.with_steps((Step(Do.REACH, "a", self.state), *steps))
 
 
 Group = Sequence[Suspect]
@@ -84,7 +84,8 @@ def joined(suspects: Group) -> Script:
                     steps += [Step(Do.SETTLE, name), Step(Do.CLOSE, name)]
         else:
             steps.append(Step(Do.SETTLE, names[suspect.lane, "a"]))
-    return Script(tuple(steps), suspects[-1].script.where if suspects else ())
+    valid = bool(suspects) and all(suspect.script.valid for suspect in suspects)
+    return Script(tuple(steps), suspects[-1].script.where if suspects else (), valid)
 
 
 def _name(number: int) -> str:

@@ -635,6 +635,7 @@ class Triage:
         """Counts a hit, and leaves out what hits again and again."""
         with self._writing:
             finding.hits += 1
+            finding.lasting |= objection.lasting
             if objection.place:
                 finding.places.add(objection.place)
             if suspect is not None and finding.without:
@@ -912,6 +913,12 @@ class Triage:
         """
         message = other_message(finding)
         if not message or about(finding):
+            return finding
+        if in_file(finding.place):
+            # It is called by its place, whatever is sent; of what its case was about nothing is left.
+            finding.message, finding.field = message, ""
+            self._recognise(finding)
+            self._save(finding)
             return finding
         why = f"what was sent decodes as {message}"
         there = self._called(self._called_by(finding, message))

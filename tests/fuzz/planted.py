@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from conformance.config import RunConfig
@@ -297,6 +297,16 @@ FAULTS: dict[str, Fault] = {
                     body=DeclareToken(entity_id=1, key_suffix=KEY),
                 )
             )
+        ),
+    ),
+    "rude": Fault(
+        "closes the session in which an alias ends",
+        ("undue",),
+        replace(
+            in_session(
+                declared(DeclareKeyExpr(key_id=1, key_suffix=KEY)), declared(UndeclareKeyExpr(key_id=1))
+            ),
+            valid=True,
         ),
     ),
     "undecodable": Fault(

@@ -937,6 +937,10 @@ def undue(node: Node, link: Link) -> None:
         min(others, key=lambda other: other.began).refuse(GENERIC)
 
 
+def rude(node: Node, link: Link) -> None:
+    link.refuse(GENERIC)
+
+
 def undecodable(node: Node, link: Link) -> None:
     link.frame(b"\x1a\xff")
 
@@ -993,6 +997,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "hurry": (Planted("OPEN.lease", at_least(U32), turn("hurried", 1)),),
     "unname": (Planted("D_KEYEXPR.id", at_least(1 << 12), unname),),
     "mute": (Planted("DECLARE.3", at_least(U16), mute),),
+    "rude": (Planted("U_KEYEXPR.id", always, rude),),
     "undecodable": (Planted("INTEREST.3", at_least(U16), undecodable),),
     "farewell": (Planted("U_QUERYABLE.id", at_least(U16), farewell),),
     "sometimes": (Planted("U_TOKEN.id", at_least(U32), sometimes),),

@@ -17,6 +17,7 @@ from argparse import ArgumentParser
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -275,6 +276,27 @@ def test_what_was_confirmed_stays(found: Finding, tmp_path: Path, *, late: bool)
     assert [path.name for path in below.iterdir()] == [slug_of(found.bucket)]
     assert confirmed.path is not None
     assert Finding.load(confirmed.path).to_json() == confirmed.to_json()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_the_smaller_of_two_processes_stays(found: Finding, tmp_path: Path, *, late: bool) -> None:
+    below = tmp_path / "findings"
+    small = replace(found, path=open_folder(below, found.bucket), case=7)
+    steps = small.script.steps
+    larger = small.script.with_steps((*steps, *steps[1:]))
+    large = replace(found, path=open_folder(below, found.bucket), case=16, script=larger)
+    for one in (small, large) if late else (large, small):
+        one.save()
+        one.settle()
+        one.save()
+    large.save()
+    assert small.path == large.path
+    assert small.path is not None
+    assert Finding.load(small.path).case == 7
+    # Its own process may always write what it has learned.
+    small.confirmed = 3, 4
+    small.save()
+    assert Finding.load(small.path).confirmed == (3, 4)
 
 
 def test_what_a_node_says_cannot_break_the_page(found: Finding) -> None:
@@ -874,6 +896,18 @@ def test_show_tells_of_one_finding_and_of_a_run(found: Finding, capsys: pytest.C
     assert capsys.readouterr().out == f"{found.bucket}: confirmed 3 of 3, 1 case, 1 message, 3 bytes\n"
     assert run("show", str(found.path / "none")) == 2
     assert "is not the folder of a finding or a run" in capsys.readouterr().err
+
+
+def test_show_counts_the_cases_of_all_processes(
+    found: Finding, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert found.path is not None
+    rows = [SimpleNamespace(bucket=found.bucket, hits=8), SimpleNamespace(bucket="another", hits=2)]
+    below = found.path.parents[1]
+    monkeypatch.setattr("fuzz.resume.findings_before", lambda folder: rows if folder == below else [])
+    monkeypatch.setattr("fuzz.summary.by_bucket", lambda some: some)
+    assert run("show", str(below)) == 0
+    assert "8 cases" in capsys.readouterr().out
 
 
 def test_show_refuses_a_folder_of_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

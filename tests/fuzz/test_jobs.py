@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +20,13 @@ from conformance.errors import UsageError
 from conformance.nodes import node_of
 from fuzz.__main__ import main
 from fuzz.cases import send
+from fuzz.commands.run import _Run
 from fuzz.coverage import Coverage
 from fuzz.findings import Finding
 from fuzz.jobs import Order, _Watch, check_jobs, cores_of, whole
 from fuzz.oracles import Harm
 from fuzz.recorder import Recorder
+from fuzz.resume import Earlier
 from fuzz.runner import Summary
 from fuzz.script import Script
 from fuzz.summary import Outcome
@@ -83,6 +87,64 @@ def test_finding_has_a_row_whenever_something_was_learned_about_it(tmp_path: Pat
     assert [(row["hits"], row["status"]) for row in rows] == [(1, "open"), (1, "confirmed"), (2, "confirmed")]
     assert (rows[0]["folder"], rows[0]["messages"], rows[0]["fails"]) == ("findings/crash-push", 1, True)
     assert len(shown) == 6
+
+
+KNOWN = """
+[[finding]]
+id = "OWN-1"
+impl = "unknown"
+versions = "*"
+harm = "crash"
+place = "a.rs"
+note = "it dies"
+since = 2026-11-28
+report = "reported privately"
+"""
+
+
+def recorded(tmp_path: Path) -> tuple[Order, Finding]:
+    """Returns a run that has a confirmed finding in its rows and in a folder."""
+    config = config_in(tmp_path / "run")
+    finding = Finding(
+        bucket="crash PUSH", harm=Harm.CRASH, oracle="process", place="a.rs:1", detail="it died", state="open",
+        message="PUSH", script=Script((send(b"\x04"),)), first=Script((send(b"\x04"),)), campaign="session",
+        path=config.run_dir / "findings" / "crash-push", status="confirmed",
+    )  # fmt: skip
+    assert finding.path is not None
+    finding.path.parent.mkdir(parents=True)
+    finding.save()
+    with Recorder(config) as recorder:
+        summary = Summary(Coverage())
+        summary.findings = [finding]
+        _Watch(recorder, "fast", lambda _: None)(summary)
+    return Order(config, ("session",)), finding
+
+
+def gone_on(order: Order, before: Earlier | None, outcome: Outcome) -> None:
+    _Run(order, before, Namespace(), "")._add_earlier(outcome)
+
+
+def test_what_a_process_that_died_has_found_is_told(tmp_path: Path) -> None:
+    order, _ = recorded(tmp_path)
+    outcome = Outcome(failed="job 1 was killed")
+    gone_on(replace(order, jobs=2), None, outcome)
+    assert [(row.bucket, row.fails) for row in outcome.findings] == [("crash PUSH", True)]
+
+
+def test_what_was_entered_meanwhile_fails_a_resumed_run_no_more(tmp_path: Path) -> None:
+    order, finding = recorded(tmp_path)
+    before = Earlier(cases=Counter(session=3), part=1)
+    own = tmp_path / "known.toml"
+    own.write_text(KNOWN)
+    for known, entry in ((None, ""), (own, "OWN-1"), (own, "OWN-1"), (None, "")):
+        outcome = Outcome()
+        gone_on(replace(order, known=known, part=1), before, outcome)
+        assert [(row.known, row.fails) for row in outcome.findings] == [(entry, not entry)]
+        assert finding.path is not None
+        assert Finding.load(finding.path).known == entry
+        assert read_rows(order.config.run_dir / FINDINGS).rows[-1]["known"] == entry
+    # Only what is news is written down.
+    assert len(read_rows(order.config.run_dir / FINDINGS).rows) == 3
 
 
 def test_rate_while_well_is_that_of_all_processes() -> None:

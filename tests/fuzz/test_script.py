@@ -1,6 +1,7 @@
 """Scripts: templates with live values, and their form as plain data."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -47,6 +48,7 @@ def test_a_script_survives_json() -> None:
     )
     plain = json.loads(json.dumps(script.to_json()))
     assert Script.from_json(plain) == script
+    assert Script.from_json(replace(script, valid=True).to_json()).valid
     assert (script.sends, script.size) == (3, 3)
 
 

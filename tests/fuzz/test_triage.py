@@ -53,7 +53,7 @@ from scapy_layers.codes import InterestMode, Kind
 from scapy_layers.data import Put, Query
 from scapy_layers.declarations import DeclareToken
 from scapy_layers.network import Declare, Interest, Push, Request
-from scapy_layers.transport import Fragment, Frame
+from scapy_layers.transport import Fragment, Frame, KeepAlive
 from tests.fuzz.hospital import (
     CRASH,
     GROWTH,
@@ -1716,6 +1716,18 @@ def test_what_differs_when_it_is_small_stays_apart(run: Path) -> None:
         assert len(made.findings) == 2
         # They are only called by what their bytes are.
         assert all("what was sent decodes as" in one.detail for one in made.merged)
+
+
+def test_what_is_placed_is_about_the_message_that_is_left_when_it_is_small(run: Path) -> None:
+    keep_alive = bytes(KeepAlive()) * 3
+    with triage_of(run, on(keep_alive, PANIC)) as made:
+        finding = made.found(PANIC, [suspect(1, b"\x1e\x26" + keep_alive, message="D_TOKEN")])
+        bucket = finding.bucket
+        assert finding.message == "D_TOKEN"
+        made.minimise_all(10, lambda *_: None)
+        assert (finding.message, finding.field, finding.bucket) == ("KEEP_ALIVE", "", bucket)
+        assert finding.path is not None
+        assert Finding.load(finding.path).message == "KEEP_ALIVE"
 
 
 def test_findings_made_smaller_beside_the_campaign_are_joined_there(run: Path) -> None:

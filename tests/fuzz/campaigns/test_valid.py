@@ -10,7 +10,7 @@ import pytest
 
 from conformance.config import RunConfig
 from conformance.nodes import node_of
-from fuzz.campaigns import Setting
+from fuzz.campaigns import CAMPAIGNS, Setting
 from fuzz.campaigns.placing import framing_of
 from fuzz.campaigns.valid import CAMPAIGN, PIECE, STATES, TALKS
 from fuzz.cases import Case, reach
@@ -172,3 +172,12 @@ def test_a_real_node_accepts_every_talk_and_carries_what_is_said(tmp_path: Path)
         assert "CLOSE" not in came
     finally:
         node.stop()
+
+
+def test_of_no_other_campaign_all_is_said_to_be_valid() -> None:
+    said_so = {
+        name: {source.all_valid for source in campaign.make(Setting(1))}
+        for name, campaign in CAMPAIGNS.items()
+    }
+    assert said_so.pop(CAMPAIGN.name) == {True, False}
+    assert set().union(*said_so.values()) == {False}

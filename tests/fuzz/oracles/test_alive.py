@@ -10,7 +10,7 @@ from fuzz.oracles import PAUSE, Harm, Objection, Patient, When, place_of
 from fuzz.oracles.alive import HELD_UP, objection_of
 from fuzz.oracles.canary import MUTE
 from fuzz.oracles.machine import Watch
-from fuzz.oracles.patient import AFTERMATH, SURVIVED, hurried
+from fuzz.oracles.patient import AFTERMATH, LASTING, SURVIVED, hurried
 from fuzz.oracles.places import in_file
 from fuzz.oracles.service import question_of
 from fuzz.player import Ending, Played
@@ -131,6 +131,51 @@ def test_a_node_that_answers_nobody_stalls_for_ping_alone(node: RouterNode, pati
     objection = patient.examine(When.ODD, names=["ping"])
     assert objection
     assert (objection.harm, objection.place) == (Harm.STALL, "")
+
+
+def test_a_stall_that_does_not_end_is_true_whoever_did_it_and_is_waited_for_once(
+    node: RouterNode, patient: Patient
+) -> None:
+    node.router.without.add("served")
+    assert seen(patient).lasting
+    began = time.monotonic()
+    again = seen(patient)
+    assert (again.harm, again.lasting) == (Harm.STALL, False)
+    assert time.monotonic() - began < LASTING * REPLY
+
+
+def test_a_stall_that_ends_is_not_known_to_be_one(
+    node: RouterNode, patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.router.without.add("served")
+    outlasted = patient.outlasted
+
+    def recovers(objection: Objection) -> Objection:
+        node.router.without.clear()
+        return outlasted(objection)
+
+    monkeypatch.setattr(patient, "outlasted", recovers)
+    objection = seen(patient)
+    assert (objection.harm, objection.lasting) == (Harm.STALL, False)
+
+
+def test_nobody_waits_for_the_end_of_a_stall_where_scripts_are_tried(
+    node: RouterNode, patient: Patient
+) -> None:
+    node.router.without.add("served")
+    with patient.hurried():
+        assert not seen(patient).lasting
+    patient.thorough = True
+    assert not seen(patient).lasting
+
+
+def test_a_machine_that_gives_the_node_no_time_proves_nothing(
+    node: RouterNode, patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node.router.without.add("served")
+    monkeypatch.setattr(Watch, "busy", True)
+    monkeypatch.setattr("fuzz.oracles.machine.Turns.had", property(lambda _: 0.0))
+    assert not seen(patient).lasting
 
 
 def test_sessions_that_open_and_are_not_served_are_a_stall_of_their_own(

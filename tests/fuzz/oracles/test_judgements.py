@@ -379,6 +379,7 @@ def test_every_oracle_has_a_name_and_a_purpose() -> None:
         "pause",
         "ping",
         "canary",
+        "valid",
         "keys",
         "tokens",
         "stage",

@@ -58,6 +58,7 @@ def test_stall_is_waited_for_on_a_busy_machine_only_as_long_as_the_node_gets_no_
         monkeypatch.setattr(Watch, "busy", True)
         monkeypatch.setattr(Turns, "had", had)
         monkeypatch.setattr(patient, "call", unanswered)
+        patient.thorough = True
         objection = patient.examine(When.ODD, names=["ping"])
     assert objection is not None
     assert objection.harm in {Harm.STALL, Harm.REFUSING}

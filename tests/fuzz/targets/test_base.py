@@ -134,6 +134,36 @@ def test_finding_is_counted_shrunk_and_kept(config: RunConfig) -> None:
     assert "python -m fuzz.targets touchy batch input.bin" in (folder / "README.md").read_text()
 
 
+class Twofold(Touchy):
+    """Says the same in two ways, of which a folder's name shows nothing."""
+
+    def shows(self, data: bytes, form: str) -> str:
+        return super().shows(data, form) and f"panic {'touchy!' if b'z' in data else 'touchy'}"
+
+
+def test_findings_whose_names_look_alike_have_folders_of_their_own(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "TARGETS", {"touchy": Twofold})
+    monkeypatch.setattr("fuzz.targets.base.SHRINK_SECONDS", 0.0)
+    _, outcome = go(config)
+    assert len(outcome.findings) == 2
+    buckets = {row.bucket: config.run_dir / row.folder / "finding.json" for row in outcome.findings}
+    assert {bucket: json.loads(path.read_text())["bucket"] for bucket, path in buckets.items()} == {
+        "panic touchy": "panic touchy",
+        "panic touchy!": "panic touchy!",
+    }
+
+
+def test_case_that_meets_a_fault_in_each_of_its_units_is_one_hit(config: RunConfig) -> None:
+    steps = [send("size", b"\xab\xcd"), send("size", b"\xab\xcd more")]
+    twice = Campaign("test", "", lambda _: iter([Fixed("it", State.OPEN, "IT", {"twice": steps}, "test")]))
+    told: list[Outcome] = []
+    run_target("touchy", config, Limit(), 3, told.append, campaigns=[twice])
+    (row,) = told[-1].findings
+    assert (row.hits, told[-1].total) == (1, 1)
+
+
 def test_every_case_is_a_row_and_every_finding_too(config: RunConfig) -> None:
     go(config)
     rows = [json.loads(line) for line in (config.run_dir / FUZZ_CASES).read_text().splitlines()]

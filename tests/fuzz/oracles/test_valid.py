@@ -1,0 +1,101 @@
+"""Sessions in which all is valid are not ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from conformance.config import RunConfig
+from conformance.nodes import node_of
+from fuzz.lab import Lab
+from fuzz.oracles import ORACLES, Harm, Patient
+from fuzz.phrases import batch, listen
+from fuzz.player import Answers, Played
+from fuzz.regression import fails_on
+from fuzz.script import Do, Step
+from scapy_layers.codes import CloseReason
+from scapy_layers.declarations import DeclareToken
+from scapy_layers.transport import Close
+from tests.fuzz.planted import FAULTS, command, declared, in_session
+
+RUDE = FAULTS["rude"].trigger
+
+
+@pytest.fixture
+def lab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
+    config = RunConfig(node=command(*request.param), run_dir=tmp_path, run_id="planted", seed=1)
+    with Lab(config, node_of(config), seats=1) as lab:
+        yield lab
+
+
+@pytest.mark.parametrize("lab", [["rude"]], indirect=True)
+def test_end_of_a_valid_session_is_a_finding_whose_test_fails_until_it_is_mended(lab: Lab) -> None:
+    tried = lab.play(RUDE)
+    assert tried.objection is not None
+    assert (tried.objection.oracle, tried.objection.harm) == ("valid", Harm.UNDUE)
+    assert tried.objection.place == "CLOSE GENERIC"
+    assert fails_on(command("rude"), "undue", tried)
+    assert fails_on(command(), "undue", tried) is False
+    # Of a script of which nobody says that it is valid nothing is known.
+    assert lab.play(replace(RUDE, valid=False)).objection is None
+
+
+@pytest.mark.parametrize("lab", [["rude"]], indirect=True)
+def test_any_link_of_a_case_may_be_the_one(lab: Lab) -> None:
+    two = in_session(declared(DeclareToken(entity_id=1, key_suffix="fuzz/t"), "b")).steps
+    tried = lab.play(RUDE.with_steps((*RUDE.steps, *two)))
+    assert tried.objection is not None
+    assert tried.objection.harm is Harm.UNDUE
+
+
+@pytest.mark.parametrize("lab", [[]], indirect=True)
+def test_a_node_that_is_well_ends_none(lab: Lab) -> None:
+    assert lab.play(RUDE).objection is None
+
+
+@pytest.mark.parametrize("lab", [[]], indirect=True)
+def test_our_own_end_is_none_of_the_node(lab: Lab) -> None:
+    ended = RUDE.with_steps((*RUDE.steps, Step(Do.FINISH)))
+    assert lab.play(ended).objection is None
+
+
+@pytest.mark.parametrize("lab", [[]], indirect=True)
+def test_what_is_sent_without_an_answer_that_it_needs_is_not_valid(lab: Lab) -> None:
+    """The link is told nothing more: the second INIT is not answered."""
+    script = replace(in_session(listen()), valid=True)
+    tried = lab.play(script)
+    assert not tried.played.valid
+    assert lab.play(replace(in_session(batch(Close())), valid=True)).played.valid
+
+
+def judged(*closes: int | None, **fields: bool) -> bool:
+    """Tells whether the oracle would look into a case that ended so; a patient that is asked anything fails."""
+    answers = [Answers().read(bytes(Close(reason=reason)), 0) for reason in closes if reason is not None]
+    played = Played(answers=answers, **fields)  # type: ignore[arg-type]
+    try:
+        ORACLES["valid"].look(cast("Patient", None), played)
+    except AttributeError:
+        return True
+    return False
+
+
+def test_only_the_end_of_a_valid_session_counts() -> None:
+    assert judged(CloseReason.GENERIC, valid=True, session_ended=True)
+    assert judged(valid=True, session_ended=True, by_itself=True)
+    assert not judged(CloseReason.GENERIC, valid=False, session_ended=True)
+    assert not judged(CloseReason.GENERIC, valid=True)
+    assert not judged(CloseReason.EXPIRED, valid=True, session_ended=True)
+
+
+@pytest.mark.parametrize("lab", [[]], indirect=True)
+def test_who_takes_no_session_ends_none(lab: Lab) -> None:
+    """A node that is full answers INIT with CLOSE; `ping` looks at that."""
+    version = replace(in_session(), valid=True).with_steps((*FAULTS["fds"].trigger.steps, listen()))
+    tried = lab.play(version)
+    assert tried.played.by_itself or tried.played.close is not None
+    assert not tried.played.session_ended
+    assert tried.objection is None
