@@ -260,7 +260,9 @@ def _confirmed(row: FindingRow) -> str:
 def _smallest(row: FindingRow) -> str:
     if not row.messages:
         return ""
-    return f"; smallest: {many(row.messages, 'message')}, {many(row.size, 'byte')}"
+    # Of what nobody could lay on a case the script is all that was sent lately.
+    what = "smallest" if row.tries else "sent before it"
+    return f"; {what}: {many(row.messages, 'message')}, {many(row.size, 'byte')}"
 
 
 def _repeat(row: FindingRow, folder: str) -> str:

@@ -711,9 +711,12 @@ class Triage:
             return self._taken_for(there, guess, objection)
         of_place = is_placed(objection) and objection.harm is not Harm.UNCLEAN
         if (len(suspects) > 1 or objection.harm in DEADLY) and not of_place:
-            there = self._unlaid(guess, objection)
+            there = self._unlaid(guess, objection, suspects)
             if there is not None:
                 return there
+        elif len(suspects) > 1:
+            # It is called by its place all the same.
+            self._lay_on_nobody(guess, suspects)
         two = objection.harm is Harm.DIFFERS
         guess.script = guess.first = suspects[-1].alone if two else joined(suspects[-RECENT:])
         if self._to_compare(guess):
@@ -724,20 +727,26 @@ class Triage:
             self._confirming.settle(guess, [])
         return guess
 
-    def _unlaid(self, guess: Finding, objection: Objection) -> Finding | None:
+    @staticmethod
+    def _lay_on_nobody(guess: Finding, suspects: Sequence[Suspect]) -> None:
+        """Takes back what a finding says of a case, where it is none of many; its state, where those differ."""
+        guess.message = guess.field = guess.mutation = ""
+        if len({phase_of(suspect.state) for suspect in suspects}) > 1:
+            guess.state = ""
+            guess.states.clear()
+        guess.messages.clear()
+        guess.causes.clear()
+
+    def _unlaid(self, guess: Finding, objection: Objection, suspects: Sequence[Suspect]) -> Finding | None:
         """Takes back what a finding says of a case: none of many can be told to have done it.
 
         Returns:
             The finding that was met before without one; None when this is the first.
         """
-        guess.bucket = bucket_of(objection, None, State(guess.state))
+        self._lay_on_nobody(guess, suspects)
+        guess.bucket = bucket_of(objection, None, State(guess.state) if guess.state else None)
         there = self.findings.get(guess.bucket)
-        if there is not None:
-            return self._taken_for(there, guess, objection)
-        guess.message = guess.field = guess.mutation = ""
-        guess.messages.clear()
-        guess.causes.clear()
-        return None
+        return self._taken_for(there, guess, objection) if there is not None else None
 
     def _taken_for(self, there: Finding, guess: Finding, objection: Objection) -> Finding:
         """Counts a guess as a hit of a finding that is there already; returns that one."""

@@ -1141,6 +1141,18 @@ def test_bucket_of_which_nobody_knew_which_case_it_was_may_need_no_message(run: 
         assert all(finding.path and finding.path.is_dir() for finding in made.findings.values())
 
 
+@pytest.mark.parametrize(("seen", "name"), [(SEGV, "crash SIGSEGV ?"), (PANIC, "panic")])
+def test_nothing_is_said_of_a_case_where_it_was_none_of_many(run: Path, seen: Objection, name: str) -> None:
+    with triage_of(run, never) as made:
+        made.take(seen, [*others(5), replace(suspect(6, b"x"), state=State.OPEN)], 30)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert finding.bucket.startswith(name)
+        assert (finding.state, finding.message, finding.field, finding.mutation) == ("", "", "", "")
+        assert not finding.messages | finding.states | finding.causes
+        assert readme_of(finding)
+
+
 class Changing:
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
