@@ -354,6 +354,11 @@ class CheckChange:
         """Tells whether it is a new failure that counts."""
         return self.status == NEW_FAILURE and not self.quarantine
 
+    @property
+    def is_newly_flaky(self) -> bool:
+        """Tells whether it fails now and then in the runs that are judged, and failed in none of those before."""
+        return self.status == FLAKY and self.failed_c > 0 and self.failed_b == 0 and not self.quarantine
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flaky:

@@ -13,6 +13,9 @@ LOCAL = "local[*]"
 
 LOOPBACK = "127.0.0.1"
 
+UTF8 = "C.UTF-8"
+"""A locale that differs from C in its encoding only."""
+
 FAST_LIMIT_BYTES = 1 << 30
 """Up to this much input the quick compiler and the plain collector win; beyond, C2 and G1 do."""
 
@@ -257,6 +260,9 @@ def environment(
         changes["SPARK_SUBMIT_OPTS"] = " ".join(
             filter(None, (environ.get("SPARK_SUBMIT_OPTS"), *java_options))
         )
+    if (environ.get("LC_ALL") or environ.get("LC_CTYPE") or environ.get("LANG") or "C") in {"C", "POSIX"}:
+        # There Java reads no path that is not ASCII, that of the folder for temporary files included.
+        changes["LC_ALL"] = UTF8
     # The Python and the Java half must be of one version, whatever else is installed.
     changes["SPARK_HOME"] = str(spark_home())
     changes["JAVA_HOME"] = None if java_home is None else str(java_home)

@@ -4,7 +4,8 @@ What is compared is one value per run: times within a run share the machine and 
 no stronger than one. Two sets of runs differ when Mann-Whitney says so at 1 % of false discoveries among all that is
 measured under a key, and the medians are at least as far apart as it takes to matter, and farther than by noise that
 stays from run to run (``statistics.noise_of_medians``): a machine that is slow for days is slow for all runs of a
-version. So of a hundred reports in which nothing drifted, about one tells of a drift. With few runs no test can be that
+version. So of a hundred values that did not drift, one to four are told to have drifted, as machines go; and of a
+hundred reports with many values, each with lasting noise of its own, more. With few runs no test can be that
 sure; then the status says so.
 """
 

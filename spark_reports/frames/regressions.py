@@ -194,6 +194,8 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
             f"{_runs_in('recent')} AS recent_runs",
             "cast(size(filter(recent, one -> one.failed)) AS bigint) AS recent_failed",
             f"{_SELDOM} AS seldom",
+            f"{_runs_in(_EARLIER)} AS runs_e",
+            f"cast(size(filter({_EARLIER}, one -> one.failed)) AS bigint) AS failed_e",
             f"flipped.turns >= {TURNS} AS turning",
             "flipped.flips + if(turning, flipped.turns, 0L) AS flips",
             "flipped.pairs + if(turning, flipped.steps, 0L) AS pairs",
@@ -207,6 +209,9 @@ def _counted(checks: DataFrame, sets: DataFrame) -> DataFrame:
 def _runs_in(ends: str) -> str:
     return f"cast(size(array_distinct(transform({ends}, one -> one.run_id))) AS bigint)"
 
+
+# Recent runs of what was judged before, other versions than that of the baseline included.
+_EARLIER = f"filter(recent, one -> one.set <> '{CANDIDATE}' AND one.place <= place_c)"
 
 _JUDGED = "outcome IN ('pass', 'fail', 'warning', 'deviation')"
 
@@ -295,10 +300,12 @@ def _decided(counted: DataFrame) -> DataFrame:
         "both AND worse AND failed_b = 0 AND flips > 0 AND flips_c = 0 "
         f"AND pow(seldom, runs_c) < {1 - statistics.SURE} AS sudden",
         "both AND NOT clear AND NOT same AS rates",
-        f"if(rates, {estimates.fisher(*_COUNTS)}, NULL) AS p",
+        # What never failed in earlier versions either has more runs to compare with than those of the baseline.
+        "if(failed_b = 0 AND failed_e = 0, greatest(runs_b, runs_e), runs_b) AS runs_w",
+        f"if(rates, {estimates.fisher(*_WEIGHED)}, NULL) AS p",
     )
-    mirrored = "failed_c * runs_b < failed_b * runs_c"
-    ordered = [f"if({mirrored}, {other}, {one})" for one, other in zip(_COUNTS, _MIRRORED, strict=True)]
+    mirrored = "failed_c * runs_w < failed_b * runs_c"
+    ordered = [f"if({mirrored}, {other}, {one})" for one, other in zip(_WEIGHED, _MIRRORED, strict=True)]
     return estimates.with_q(estimated, "key").selectExpr(
         "*",
         f"rates AND q <= {statistics.FALSE_DISCOVERIES} AND {_apart(ordered)} AS apart",
@@ -309,7 +316,8 @@ def _decided(counted: DataFrame) -> DataFrame:
     )
 
 
-_MIRRORED = ("failed_b", "runs_b", "failed_c", "runs_c")
+_WEIGHED = ("failed_c", "runs_c", "failed_b", "runs_w")
+_MIRRORED = ("failed_b", "runs_w", "failed_c", "runs_c")
 
 _STATUS = """CASE
     WHEN NOT has_candidate THEN 'not comparable'
@@ -343,5 +351,5 @@ def _apart(counts: Sequence[str]) -> str:
     failed, runs, failed_other, runs_other = counts
     low, high = estimates.wilson(failed, runs), estimates.wilson(failed_other, runs_other)
     likely = estimates.probability_higher(failed, runs, failed_other, runs_other)
-    few = f"least(runs_c, runs_b) < {statistics.FEW}"
+    few = f"least(runs_c, runs_w) < {statistics.FEW}"
     return f"if({few}, {likely} >= {statistics.SURE}, {low}.low > {high}.high)"

@@ -497,7 +497,9 @@ def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[RunLine]
         if kind == REQUIREMENT:
             asked = [run for run in asked if not run.is_partial] or asked
         mine = [of_run[run.run_id] for run in asked]
-        newest, label = mine[-1], COVERED.get(kind, kind)
+        # One that did not end did not get to all that it was asked for.
+        ended = [of_run[run.run_id] for run in asked if run.state == COMPLETE]
+        newest, label = (ended or mine)[-1], COVERED.get(kind, kind)
         shares = [
             svg.Value(line.tried / line.planned if line.planned else float(line.tried))
             for line in mine[-LAST_RUNS:]

@@ -286,7 +286,12 @@ def version_lines(report: Report) -> list[VersionLine]:
         label = " ".join(filter(None, key)) if key != ("unknown", "unknown") else "unknown node"
         newest = max((cell.run_id for cell in mine), key=lambda run_id: age[run_id])
         lines.append(VersionLine(key, label, counts, svg.bar(list(counts.items()), label), newest))
-    judged = {(run.node_impl, run.node_version) for run in report.runs if run.run_id in report.sets.candidate}
+    # Campaigns have no requirements: what they were played against says nothing of what the grid shows.
+    judged = {
+        (run.node_impl, run.node_version)
+        for run in report.runs
+        if run.run_id in report.sets.candidate and any(run.outcomes.values())
+    }
     return sorted(lines, key=lambda line: (line.key in judged, age[line.newest_run], line.key), reverse=True)
 
 
@@ -316,6 +321,7 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
     lost = [one for one in report.lost if one.kind == "requirement" and not _may_come(one, report)]
     pairs = [one for one in report.lost if one.kind == "pair"]
     slower = [trend for trend in report.trends if trend.status == SLOWER]
+    shaky = [change for change in report.changes if change.is_newly_flaky]
     worse = [
         count(len(ones), noun) for ones, noun in ((broken, "new failure"), (fresh, "new finding")) if ones
     ]
@@ -325,9 +331,10 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
         f"{count(len(lost), 'requirement')} no longer covered" if lost else "",
         f"{count(len(pairs), 'pair')} of state and message no longer tried" if pairs else "",
         f"{count(len(slower), 'measurement')} slower" if slower else "",
+        f"{count(len(shaky), 'check')} began to fail now and then" if shaky else "",
     ]
     if any(weaker):
-        where = _on(report.sets, (*lost, *pairs, *slower))
+        where = _on(report.sets, (*lost, *pairs, *slower, *shaky))
         return ", ".join(filter(None, weaker)) + where + alone, "bad" if failed else "mixed"
     where = _on(report.sets)
     still = f"; {count(fails, 'requirement')} still {'fails' if fails == 1 else 'fail'}" if fails else ""

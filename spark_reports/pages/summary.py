@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from spark_reports.folders import STATES
 from spark_reports.pages.grid import ORDER
+from spark_reports.pages.html_page import figure
 from spark_reports.pages.page import Page, count
 from spark_reports.pages.text import markdown
 from spark_reports.report import (
@@ -88,7 +89,7 @@ def summary(page: Page) -> str:
     lines += _section(
         "Measured",
         ["", "what", "newest", "vs. baseline"],
-        [_trend(trend) for trend in report.trends if trend.points],
+        [_trend(trend, report.sets) for trend in report.trends if trend.points],
     )
     rows = [[line.label, *(str(line.counts[name]) for name in ORDER)] for line in page.versions]
     lines += _section("Requirements by version", ["node", *ORDER], rows)
@@ -102,9 +103,9 @@ def summary(page: Page) -> str:
     )
     lines += _section(
         "Differences between releases",
-        ["requirement", "since", "before", "then", "node"],
+        ["requirement", "test", "since", "before", "then", "node"],
         [
-            [row.requirement, row.first or "", row.before or "", row.after or "", row.node_impl]
+            [row.requirement, row.test or "", row.first or "", row.before or "", row.after or "", row.node_impl]
             for row in report.differences
         ],
     )
@@ -188,8 +189,9 @@ def _finding(finding: Finding) -> list[str]:
     ]
 
 
-def _trend(trend: Trend) -> list[str]:
-    return [trend.status, trend.name, f"{trend.points[-1].value:.4g} {trend.unit}", trend.drift]
+def _trend(trend: Trend, sets: SetInfo) -> list[str]:
+    judged = [point for point in trend.points if point.run_id in sets.candidate] or trend.points
+    return [trend.status, trend.name, f"{figure(judged[-1].value)} {trend.unit}", trend.drift]
 
 
 def _test(test: str, transport: str) -> str:

@@ -258,3 +258,14 @@ def test_coverage_is_told_for_each_node_and_not_of_those_that_are_wrong_on_purpo
         ("Requirements", "zenoh-pico client"): ("pico", 1),
     }
     assert [row.line.run_id for row in coverage_rows(lines, [mutant])] == ["mutant"]
+
+
+def test_coverage_is_that_of_the_newest_run_that_ended() -> None:
+    found = example_report()
+    killed = dataclasses.replace(found.runs[0], run_id="killed", state="running")
+    line = report.CoverageLine(run_id="killed", kind="requirement", tried=3, planned=3, cases=3)
+    whole = [one for one in found.coverage if one.kind == "requirement"]
+    (row,) = coverage_rows([*whole, line], [*found.runs[::-1], killed])
+    assert row.line.run_id == found.runs[0].run_id
+    (alone,) = coverage_rows([line], [killed])
+    assert alone.line.run_id == "killed"

@@ -205,6 +205,36 @@ def test_headline_says_that_states_are_not_reached_any_more() -> None:
     assert page.tone == "mixed"
 
 
+def test_headline_says_that_checks_began_to_fail_now_and_then() -> None:
+    (flaky,) = (one for one in example_report().changes if one.status == report.FLAKY)
+    newly = dataclasses.replace(flaky, failed_c=2, failed_b=0)
+    page = make_page(compared(changes=(newly, dataclasses.replace(newly, test="another"))))
+    assert page.headline == "2 checks began to fail now and then on eclipse-zenoh router 1.3.0"
+    assert page.tone == "mixed"
+    for old in ({"failed_b": 1}, {"failed_c": 0}, {"quarantine": "2026-12-31, it hangs"}):
+        page = make_page(compared(changes=(dataclasses.replace(newly, **old),)))
+        assert page.headline.startswith("Nothing got worse on")
+
+
+def test_signs_of_the_grid_are_of_a_version_whose_requirements_were_judged() -> None:
+    found = example_report()
+    newest = found.runs[0]
+    campaign = dataclasses.replace(
+        newest,
+        run_id="campaign",
+        node_version="1.0.0",
+        started_at="2099-01-01T00:00:00Z",
+        outcomes=dict.fromkeys(newest.outcomes, 0),
+    )
+    cells = (*found.cells, *(dataclasses.replace(cell, run_id="campaign") for cell in found.cells[:1]))
+    sets = dataclasses.replace(
+        found.sets,
+        pairs=(*found.sets.pairs, dataclasses.replace(found.sets.pairs[0], candidate=("campaign",))),
+    )
+    both = dataclasses.replace(found, runs=(campaign, *found.runs), cells=cells, sets=sets)
+    assert make_page(both).versions[0].key == (newest.node_impl, newest.node_version)
+
+
 def test_headline_over_selected_tests_says_that_they_are_not_all() -> None:
     found = compared()
     (pair,) = found.sets.pairs

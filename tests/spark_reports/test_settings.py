@@ -140,12 +140,20 @@ def test_one_machine_ignores_what_the_environment_says_of_spark(tmp_path: Path) 
     assert changes["PYSPARK_SUBMIT_ARGS"] is None
     assert changes["JAVA_HOME"] is None
     assert "LANG" not in changes
+    # Java names files as the locale has it.
+    assert changes["LC_ALL"] == "C.UTF-8"
+    for utf8 in ({"LANG": "C.UTF-8"}, {"LC_ALL": "de_DE.UTF-8", "LANG": "C"}):
+        assert "LC_ALL" not in environment(LOCAL, None, tmp_path, utf8)
+    assert environment(LOCAL, None, tmp_path, {"LANG": "de_DE.UTF-8", "LC_ALL": "POSIX"})["LC_ALL"]
     assert (Path(str(changes["SPARK_HOME"])) / "bin" / "spark-submit").exists()
 
 
 def test_cluster_keeps_what_the_environment_says_except_the_home(tmp_path: Path) -> None:
     changes = environment(
-        "yarn", tmp_path, tmp_path, {"HADOOP_CONF_DIR": "/etc/hadoop", "SPARK_HOME": "/opt/other"}
+        "yarn",
+        tmp_path,
+        tmp_path,
+        {"HADOOP_CONF_DIR": "/etc/hadoop", "SPARK_HOME": "/opt/other", "LANG": "C.UTF-8"},
     )
     assert set(changes) == {"SPARK_HOME", "JAVA_HOME"}
     assert changes["SPARK_HOME"] != "/opt/other"

@@ -66,6 +66,19 @@ def test_checks_that_need_no_eye_are_counted(status: str, words: str) -> None:
     assert "quiet" in text_of(dataclasses.replace(plain, changes=(loud,)))
 
 
+def test_value_that_is_shown_was_measured_in_a_run_that_is_judged() -> None:
+    found = example_report()
+    judged = found.sets.candidate[-1]
+    point = next(one for one in found.trends[0].points if one.run_id == judged)
+    points = (
+        dataclasses.replace(point, value=15_554.0),
+        dataclasses.replace(point, run_id="a later one of another version", value=1.0),
+    )
+    trend = dataclasses.replace(found.trends[0], name="it", unit="us", points=points, drift="")
+    text = text_of(dataclasses.replace(found, trends=(trend,))).replace("\N{NARROW NO-BREAK SPACE}", " ")
+    assert re.search(r"\| it \| 15 554 us \|", text)
+
+
 def test_part_that_is_empty_is_left_out() -> None:
     empty: dict[str, Any] = dict.fromkeys(("gates", "flaky", "lost", "trends", "stale"), ())
     text = text_of(example_report(**empty))

@@ -17,6 +17,8 @@
   label();
 
   // Tables: a click on a head sorts, numbers with the largest first.
+  // Versions: 1.10.0rc1, 1.10.0, 1.10.0-12-g0a1b2c3.
+  const inOrder = text => text.replace(/\b(\d+(?:\.\d+)+)(?=-\d+-g|\s|$)-?/g, "$1zz");
   for (const table of all("table.sort")) {
     const body = table.tBodies[0];
     const heads = all("th", table.tHead).filter(head => head.textContent.trim());
@@ -34,7 +36,7 @@
           const cell = row.cells[head.cellIndex];
           return { row, place, key: cell.dataset.value ?? cell.textContent.trim() };
         });
-        const compare = (a, b) => head.classList.contains("num") ? a - b : a.localeCompare(b, "en", { numeric: true });
+        const compare = (a, b) => head.classList.contains("num") ? a - b : inOrder(a).localeCompare(inOrder(b), "en", { numeric: true });
         rows.sort((a, b) => sign * compare(a.key, b.key) || a.place - b.place);
         body.append(...rows.map(one => one.row));
       });
