@@ -123,6 +123,20 @@ def test_hostile_strings_do_nothing(tab: chromium.Tab, tmp_path: Path, name: str
         assert tab.run("document.documentElement.scrollWidth") <= width
 
 
+def test_versions_are_sorted_as_versions(tab: chromium.Tab, tmp_path: Path) -> None:
+    found = example_report(checks=12, runs=4)
+    versions = ["1.10.0", "1.9.0", "1.10.0-12-g0a1b2c3", "1.10.0rc1"]
+    runs = tuple(
+        dataclasses.replace(run, node_version=version)
+        for run, version in zip(found.runs, versions, strict=True)
+    )
+    tab.open(write(tmp_path, dataclasses.replace(found, runs=runs)))
+    tab.click("#run-list th:nth-child(2) button")
+    cells = "[...document.querySelectorAll('#run-list tbody tr')].map(r => r.cells[1].textContent)"
+    order = [text.split()[1].removesuffix("router") for text in tab.run(cells)]
+    assert order == ["1.9.0", "1.10.0rc1", "1.10.0", "1.10.0-12-g0a1b2c3"]
+
+
 def test_table_is_sorted_by_the_head_that_is_clicked(tab: chromium.Tab, page: Path) -> None:
     tab.open(page)
     column = "[...document.querySelectorAll('#flaky ~ .card tbody tr')].map(r => +r.cells[2].dataset.value)"
