@@ -422,7 +422,7 @@ class Corpus:
             except FileNotFoundError:
                 # Another process of the same run has forgotten it.
                 continue
-            except (OSError, ValueError, CorpusError) as error:
+            except (OSError, ValueError, RecursionError, CorpusError) as error:
                 raise CorpusError(f"{path}: {error}; move it away to continue without it") from None
 
 

@@ -144,6 +144,7 @@ def by_bucket(rows: Iterable[FindingRow]) -> list[FindingRow]:
             best,
             hits=row.hits + other.hits,
             left_out=row.left_out + other.left_out,
+            state=first.state,
             campaign=first.campaign,
             case=first.case,
         )

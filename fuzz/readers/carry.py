@@ -40,6 +40,13 @@ class Packets:
         head = struct.pack(">HHHH", *ports, 8 + len(data), 0)
         self.ip(_UDP, *ends, head + data)
 
+    def tcp(
+        self, data: bytes, ports: tuple[int, int], ends: tuple[bytes, bytes], seq: int, ack: int, flags: int
+    ) -> None:
+        """Adds a segment; first the source, then the target."""
+        head = struct.pack(">HHIIBBHHH", *ports, seq, ack, 5 << 4, flags, 65_535, 0, 0)
+        self.ip(_TCP, *ends, head + data)
+
     def file(self) -> bytes:
         """Returns the file; packets are a microsecond apart."""
         parts = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 1 << 18, 1)]
@@ -128,10 +135,7 @@ class Connection:
         ends = (HERE, THERE) if forward else (THERE, HERE)
         ports = (self.port, DEFAULT_PORT) if forward else (DEFAULT_PORT, self.port)
         acknowledged = 0 if flags == _SYN else self._next[not forward]
-        head = struct.pack(
-            ">HHIIBBHHH", *ports, self._next[forward] & 0xFFFFFFFF, acknowledged, 5 << 4, flags, 65_535, 0, 0
-        )
-        self.packets.ip(_TCP, *ends, head + data)
+        self.packets.tcp(data, ports, ends, self._next[forward] & 0xFFFFFFFF, acknowledged, flags)
         self._next[forward] += len(data) + bool(flags & (_SYN | _FIN))
 
 

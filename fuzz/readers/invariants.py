@@ -8,21 +8,26 @@ from __future__ import annotations
 
 import io
 import json
+import random
 import struct
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 from zlib import crc32
 
+from fuzz.readers.carry import Packets
 from scapy_layers import capture, stream
 from scapy_layers.batch import Batch, Contents, contents, prefixed
 from scapy_layers.capture import CaptureError
 from scapy_layers.catalogue import Form, decode_as
 from scapy_layers.codes import Kind
-from scapy_layers.conversation import listen
+from scapy_layers.conversation import Conversations, Heard, listen
+from scapy_layers.conversation.identify import is_batch
 from scapy_layers.errors import WireError
 from scapy_layers.ip import Segment, join_ends
+from scapy_layers.links import Gap
 from scapy_layers.message import Message
 from scapy_layers.present import as_data
 from scapy_layers.transport import Init, Open
@@ -100,17 +105,53 @@ def _reassembled(raw: bytes) -> int:
     return found + sum(1 for _ in stream.units(capture.read(io.BytesIO(raw))))
 
 
-def _overheard(raw: bytes) -> list[object]:
-    return list(listen(_session(raw)))
+def _overheard(raw: bytes) -> list[Heard | Gap]:
+    return list(listen(_WAYS[crc32(raw) % len(_WAYS)](raw)))
 
 
-def _is_whole(raw: bytes, result: list[object]) -> None:
+def _is_whole(raw: bytes, result: list[Heard | Gap]) -> None:
     # The session opened as it should, whatever came then.
     assert len(result) >= len(OPENING), raw
+    if _WAYS[crc32(raw) % len(_WAYS)] is _in_pieces:
+        assert _said(result) == _said(listen(_session(raw))), raw
+
+
+def _said(heard: Iterable[Heard | Gap]) -> dict[bool, list[bytes]]:
+    """Returns what each side said, in its order."""
+    said: dict[bool, list[bytes]] = {True: [], False: []}
+    for one in heard:
+        if isinstance(one, Heard):
+            said[one.way.source.port == PORTS[0]].append(bytes(one.message))
+    return said
 
 
 def _anything(raw: bytes, result: object) -> None:
     """Nothing is expected but that it ended."""
+
+
+def _from_a_file(raw: bytes) -> tuple[bytes, list[Heard | Gap]]:
+    file = _file(_in_pieces(raw))
+    return file, list(_heard(stream.units_of(io.BytesIO(file), plausible=is_batch)))
+
+
+def _is_the_same(raw: bytes, result: tuple[bytes, list[Heard | Gap]]) -> None:
+    # Of a file most packets are read by a shorter way.
+    file, heard = result
+    assert _said(heard) == _said(listen(capture.read(io.BytesIO(file)))), raw
+
+
+def _heard(units: Iterable[stream.Unit]) -> Iterator[Heard | Gap]:
+    conversations = Conversations()
+    for unit in units:
+        yield from conversations.hear(unit)
+
+
+def _file(segments: Iterable[Segment]) -> bytes:
+    packets = Packets()
+    for one in segments:
+        ends, ports = ((A, B), PORTS) if one.ends == join_ends(A, B, *PORTS) else ((B, A), PORTS[::-1])
+        packets.tcp(one.data, ports, ends, one.seq, one.ack, one.flags)
+    return packets.file()
 
 
 TARGETS = {
@@ -118,6 +159,7 @@ TARGETS = {
     "tolerant": Target(_tolerantly, _is_kept),
     "reassembler": Target(_reassembled, _anything, (CaptureError,)),
     "conversation": Target(_overheard, _is_whole),
+    "capture": Target(_from_a_file, _is_the_same),
 }
 
 
@@ -147,14 +189,49 @@ OPENING: tuple[tuple[bool, bytes], ...] = (
 )
 
 
+def _talk(raw: bytes) -> Iterator[tuple[bool, bytes]]:
+    """Yields who says what: a session is opened, then come the bytes, and parts of them."""
+    half = len(raw) // 2
+    for forward, batch in [*OPENING, (True, raw), (False, raw[half:]), (True, raw[:half])]:
+        yield forward, batch[:0xFFFF]
+
+
 def _session(raw: bytes) -> Iterator[Segment]:
+    """A batch for each segment."""
+    return _connection((forward, prefixed(batch)) for forward, batch in _talk(raw))
+
+
+def _in_pieces(raw: bytes) -> Iterator[Segment]:
+    """The same, cut elsewhere; some segments are seen twice, and some behind the next one."""
+    rng = random.Random(crc32(raw))
+    said = ((forward, piece) for forward, batch in _talk(raw) for piece in _pieces(prefixed(batch), rng))
+    segments = list(_connection(said))
+    for at in range(len(OPENING) + 2, len(segments) - 3):
+        if rng.random() < 0.2:
+            segments[at : at + 1] = [segments[at], segments[at]]
+        elif rng.random() < 0.2 and segments[at].ends == segments[at + 1].ends:
+            segments[at : at + 2] = [segments[at + 1], segments[at]]
+    return (one._replace(number=number, time=number * 1000) for number, one in enumerate(segments, 1))
+
+
+def _pieces(data: bytes, rng: random.Random) -> Iterator[bytes]:
+    cuts = sorted(rng.sample(range(1, len(data)), min(len(data) - 1, rng.randrange(4))))
+    return (data[begin:end] for begin, end in pairwise([0, *cuts, len(data)]))
+
+
+def _datagrams(raw: bytes) -> Iterator[Segment]:
+    for number, (forward, batch) in enumerate(_talk(raw), 1):
+        yield _segment(number, forward, 0, 0, batch)._replace(tcp=False)
+
+
+_WAYS = (_session, _in_pieces, _datagrams)
+
+
+def _connection(said: Iterable[tuple[bool, bytes]]) -> Iterator[Segment]:
     seqs = {True: 1, False: 1}
     yield _segment(1, True, 0, 0x02, b"")
     yield _segment(2, False, 0, 0x12, b"", 1)
-    half = len(raw) // 2
-    later = [(True, raw), (False, raw[half:]), (True, raw[:half])]
-    for number, (forward, batch) in enumerate([*OPENING, *later], 3):
-        data = prefixed(batch[:0xFFFF])
+    for number, (forward, data) in enumerate(said, 3):
         yield _segment(number, forward, seqs[forward], 0x10, data, seqs[not forward])
         seqs[forward] += len(data)
     for forward in (True, False):

@@ -105,7 +105,14 @@ def summary(page: Page) -> str:
         "Differences between releases",
         ["requirement", "test", "since", "before", "then", "node"],
         [
-            [row.requirement, row.test or "", row.first or "", row.before or "", row.after or "", row.node_impl]
+            [
+                row.requirement,
+                row.test or "",
+                row.first or "",
+                row.before or "",
+                row.after or "",
+                row.node_impl,
+            ]
             for row in report.differences
         ],
     )

@@ -158,6 +158,7 @@ def test_learned_seeds_are_there_in_the_next_run(tmp_path: Path) -> None:
         ('{"format": 1, "family": "session", "data": "{nothing}"}', "has no stand-in"),
         ('{"format": 1, "family": "session", "data": ""}', "0 bytes"),
         ("\udcff", "utf-8"),
+        ("[" * 100_000, "recursion"),
     ],
 )
 def test_file_that_is_no_seed_is_refused_by_name(text: str, why: str, tmp_path: Path) -> None:

@@ -195,14 +195,24 @@ def test_processes_are_added_up() -> None:
 def test_best_confirmed_and_smallest_stands_for_a_bucket() -> None:
     rows = [
         finding(confirmed=1, tries=3, messages=1, size=4, case=9, time_ns=5),
-        finding(confirmed=3, tries=3, messages=3, size=30, campaign="keys", case=2, time_ns=1, job=1),
+        finding(
+            confirmed=3,
+            tries=3,
+            messages=3,
+            size=30,
+            state="declared",
+            campaign="keys",
+            case=2,
+            time_ns=1,
+            job=1,
+        ),
         finding(confirmed=3, tries=3, messages=2, size=90, case=7, time_ns=3, job=2),
         finding("panic PUSH"),
     ]
     first, second = by_bucket(rows)
     assert (first.messages, first.size, first.hits, first.job) == (2, 90, 3, 2)
     # The case was one of that campaign.
-    assert (first.campaign, first.case) == ("keys", 2)
+    assert (first.state, first.campaign, first.case) == ("declared", "keys", 2)
     assert second.bucket == "panic PUSH"
 
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from random import Random
@@ -19,6 +19,7 @@ from fuzz.targets.columns import Columns
 from fuzz.targets.feed import Input, inputs
 from fuzz.targets.layers import Layers
 from fuzz.targets.lua import Dissector
+from scapy_layers import stream
 from scapy_layers.batch import BatchReader
 from scapy_layers.errors import Truncated
 
@@ -108,6 +109,27 @@ def test_message_that_is_not_built_again_as_it_was_is_seen(monkeypatch: pytest.M
     monkeypatch.setitem(INVARIANTS, "strict", replace(strict, read=lambda raw: strict.read(raw)[:-1]))
     buckets = {Layers().shows(PUSH + bytes([4] * extra), "bytes") for extra in range(1, 40)}
     assert "differs strict elsewhere" in buckets
+
+
+@pytest.mark.parametrize("part", ["take", "complete", "rest", "_rest", "_take_udp", "_take_tcp"])
+def test_each_way_through_a_capture_is_gone(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(stream.Reader, part, fail)
+    raws = [PUSH * times for times in range(1, 30)]
+    faults = [fault for raw in raws for fault in Layers()._of_bytes(raw, 0, ["conversation", "capture"])]
+    assert any("KeyError" in fault.bucket for fault in faults)
+
+
+def test_capture_that_is_read_otherwise_by_the_short_way_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    complete = stream.Reader.complete
+
+    def forgetful(self: stream.Reader, *args: Any) -> tuple[int, Iterable[stream.Batch]]:
+        return complete(self, *args)[0], ()
+
+    monkeypatch.setattr(stream.Reader, "complete", forgetful)
+    assert any(list(Layers()._of_bytes(PUSH * times, 0, ["capture"])) for times in range(1, 9))
 
 
 def test_stream_that_is_cut_by_its_segments_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
