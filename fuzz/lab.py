@@ -101,6 +101,8 @@ NOT_STARTED = (HarnessError, NotApplicable, NotReached, NoLink, Unmet, OSError)
 class Nurse(Protocol):
     """What the lab asks of an ``oracles.Patient``."""
 
+    rare: bool
+
     @property
     def usual(self) -> float:
         """Seconds that an exchange took when the node was fresh; 0 when nobody knows."""
@@ -362,6 +364,7 @@ class Seat:
         state: ``down``, ``fresh``, ``used`` or ``harmed``.
         usual: Seconds that an exchange takes when the node is fresh.
         owed: What is waited for behind a script; see Lab.
+        rare: See Lab.
     """
 
     def __init__(self, stage: Ground, make: Callable[[Ground], Nurse], reply: float) -> None:
@@ -370,6 +373,7 @@ class Seat:
         self.state = "down"
         self.usual = 0.0
         self.owed = ""
+        self.rare = False
         self._make = make
         self._patient: Nurse | None = None
         self._answers = Answers()
@@ -407,6 +411,7 @@ class Seat:
         longer = 0.0
         began = time.monotonic()
         self.state = "used"
+        self._patient.rare = self.rare
         for number in range(1, rounds + 1):
             tried.rounds = number
             self._round(tried)
@@ -514,6 +519,7 @@ class Lab:
         starts: How many nodes were started for it.
         unjudged: What nodes do whatever they are sent, and what therefore shows nothing; and why that is known.
         owed: What is waited for behind each try that is not to be seen at once; empty for nothing.
+        rare: What is to be seen may go wrong now and then only: each look takes as long as that needs.
     """
 
     def __init__(
@@ -543,6 +549,7 @@ class Lab:
         self.starts = 0
         self.unjudged: dict[Spot, str] = {}
         self.owed = ""
+        self.rare = False
 
     def _stage(self, needs: str, where: Mapping[str, Any]) -> Stage:
         return self._made_like(self._node, needs, where)
@@ -593,7 +600,7 @@ class Lab:
             NoFreshNode: There is none to be had.
         """
         seat = self._seat(script, fresh=fresh)
-        seat.owed = self.owed
+        seat.owed, seat.rare = self.owed, self.rare
         tried = seat.play(script, rounds, case, seconds, linger)
         self.tries += 1
         if seat.state == "harmed":
@@ -614,7 +621,7 @@ class Lab:
         """
         seats = self._fresh(script, times)
         for seat in seats:
-            seat.owed = self.owed
+            seat.owed, seat.rare = self.owed, self.rare
         with ThreadPoolExecutor(times, "beside") as threads:
             playing = [threads.submit(seat.play, script, rounds, linger=linger) for seat in seats]
             tries = [one.result() for one in playing]
@@ -689,6 +696,7 @@ class Lab:
                 return None
             if seat is None:
                 seat = self._seat(script, fresh=True)
+                seat.rare = self.rare
             tried = seat.play(script, look=look)
             self.tries += 1
             if tried.objection is not None:
@@ -772,12 +780,16 @@ class Lab:
 
     @contextmanager
     def waiting_for(self, harm: Harm | None, place: str) -> Iterator[None]:
-        """Waits behind each try for what nodes owe to silent links, or for their end, where that is what is to be seen."""
+        """Waits behind each try for what nodes owe to silent links, or for their end, where that is what is to be seen.
+
+        What they spoil, they may spoil now and then only: there each look is at many exchanges.
+        """
+        self.rare = harm is Harm.DISTURBED
         self.owed = place if harm is Harm.OVERDUE else ENDING if harm is Harm.UNCLEAN else ""
         try:
             yield
         finally:
-            self.owed = ""
+            self.owed, self.rare = "", False
 
     @contextmanager
     def hurried(self) -> Iterator[None]:

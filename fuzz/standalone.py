@@ -58,8 +58,9 @@ WORD, DIGITS, FILLER, SPREAD = 16, 12, 24, 64
 """Bytes of what the canary sends: a word, behind it one byte for what it is, a number, and what has no meaning. A node
 may fail at one size and not at another: these are those of the oracles that saw it."""
 
-FIRST_EXCHANGES, EXCHANGES = 20, 8
-"""So many the canary makes with a fresh node, and so many to see whether it still serves."""
+FIRST_EXCHANGES, EXCHANGES, RARE_EXCHANGES = 20, 8, 150
+"""So many the canary makes with a fresh node, so many to see whether it still serves, and so many to see what it spoils
+now and then."""
 
 COMMON = ("fuzz/k", "fuzz/q", "fuzz/t")
 """Keys that are looked at as well: a node may lose one that was used, and carry all others."""
@@ -832,7 +833,7 @@ class Canary:
         try:
             if self._joins and not self._end_in_parts():
                 return "what others publish in two fragments no longer arrives"
-            for _ in range(EXCHANGES):
+            for _ in range(RARE_EXCHANGES if common else EXCHANGES):
                 self.publish()
                 if self._replies:
                     self.ask()

@@ -143,6 +143,7 @@ class Patient:
         canary: Sessions of ours; None when the node opens none.
         rival: The other node; None when there is none.
         thorough: Each look is to show what the case in front of it did, whatever it costs.
+        rare: What is looked for may go wrong now and then only.
         tokens_at: When tokens were looked at last, on ``time.perf_counter``.
         vigil: Links on which nothing is said; None when there are none, or datagrams, of which nobody sees an end.
         vitals: What the system knows of its process; None when it is not ours.
@@ -179,6 +180,7 @@ class Patient:
         self.canary: Canary | None = None
         self.vigil: Vigil | None = None
         self.thorough = False
+        self.rare = False
         self.tokens_at = 0.0
         self.vitals: Vitals | None = None
         self.history: History | None = None

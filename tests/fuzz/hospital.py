@@ -129,6 +129,7 @@ class Doctor:
     """Looks at a sick node as oracles would."""
 
     usual = 0.0
+    rare = False
 
     def __init__(self, stage: Ground) -> None:
         assert isinstance(stage, SickStage)

@@ -202,6 +202,11 @@ FAULTS: dict[str, Fault] = {
         ("disturbed",),
         in_session(said(NetworkOam(ENC=0, oam_id=U16))),
     ),
+    "speck": Fault(
+        "alters one publication in 50 behind a subscriber with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareSubscriber(entity_id=U32, key_suffix=KEY))),
+    ),
     "lose": Fault(
         "loses one publication in three behind a query without time",
         ("disturbed",),

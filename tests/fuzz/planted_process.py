@@ -591,7 +591,7 @@ class Node:
     Attributes:
         refusing: New sessions are not taken any more.
         dead: Nothing is carried any more; ``deaf``: nor is any question answered.
-        disturbing: Payloads are altered.
+        disturbing: Payloads are altered; ``specking``: one in 50 is.
         losing: One publication in three is lost; ``picky``: those whose size is a multiple of 8.
         hurried: So many seconds less are told to new sessions as the lease.
         dropped: Keys that are not carried any more.
@@ -622,7 +622,7 @@ class Node:
         self.kinds: dict[str, dict[Link, dict[int, str]]] = {kind: {} for kind in DECLARED.values()}
         self.requests = 0
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
-        self.clinging = self.forgetful = self.skipping = self.picky = False
+        self.clinging = self.forgetful = self.skipping = self.picky = self.specking = False
         self.hurried = 0
         self.mumbling = self.patient = self.faithful = self.inheriting = False
         self.legacy: dict[int, str] = {}
@@ -654,7 +654,7 @@ class Node:
         self.carried += 1
         if (self.losing and self.carried % 3 == 0) or (self.picky and len(tail) % 8 == 0):
             return
-        if self.disturbing:
+        if self.disturbing or (self.specking and self.carried % 50 == 0):
             tail = tail[:-1] + bytes([tail[-1] ^ 0xFF])
         message = bytes([0x3D | z]) + b"\0" + counted(key.encode()) + tail
         for link in receivers * (2 if key in self.doubled else 1):
@@ -980,6 +980,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "spin": (Planted("OPEN.lease", equal(0), spin),),
     "slow": (Planted("PUT.timestamp", equal(0), turn("slow", 0.02)),),
     "disturb": (Planted("OAM.id", at_least(U16), turn("disturbing")),),
+    "speck": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("specking")),),
     "lose": (Planted("REQUEST.6", equal(0), turn("losing")),),
     "dropkey": (Planted("DEL.timestamp", always, drop),),
     "doublekey": (Planted("PUT.size", at_least(255), double),),

@@ -350,7 +350,7 @@ def test_what_a_process_says_while_an_answer_is_waited_for_wins_over_the_stall(
         return MUTE
 
     # New sessions are served; the words come behind the last pause that is made for them.
-    monkeypatch.setattr(patient.canary, "look", lambda: MUTE)
+    monkeypatch.setattr(patient.canary, "look", lambda **_: MUTE)
     monkeypatch.setattr(patient.canary, "later", speaks)
     objection = seen(patient)
     assert (objection.oracle, objection.harm) == ("stderr", Harm.PANIC)
