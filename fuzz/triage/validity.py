@@ -99,7 +99,7 @@ def _by_link(script: Script) -> dict[str, _Link]:
         state, said = links.setdefault(step.link, (step.state, []))
         if step.do is Do.AWAIT and state is State.CONNECTED:
             said.append(_Said(b"await", _HANDSHAKE))
-        elif step.do is Do.SEND:
+        elif step.do is Do.SEND and step.data.pieces:
             raw = raw_of(step.data)
             said += step.times * list(_messages(raw[1:] if state is State.COMPRESSED else raw, state))
     return links
@@ -122,8 +122,7 @@ def _said(message: Message, around: bytes) -> _Said:
     gives, needs = set(), set()
     layers = [layer for _, layer in walk((message,))]
     for layer in layers:
-        scope = layer.fields.get("key_scope")
-        if scope and not isinstance(layer, DeclareKeyExpr):
+        if scope := layer.fields.get("key_scope"):
             needs.add(("alias", scope))
         for kind, field, declare, undeclare in _NAMED:
             if isinstance(layer, declare):

@@ -47,6 +47,10 @@ PAIRS = [
     (Declare(body=DeclareKeyExpr(key_id=7, key_suffix=KEY)), Push(M=1, key_scope=7, body=Put(data=b"x"))),
     (Declare(body=DeclareKeyExpr(key_id=7, key_suffix=KEY)), Declare(body=UndeclareKeyExpr(key_id=7))),
     (
+        Declare(body=DeclareKeyExpr(key_id=7, key_suffix=KEY)),
+        Declare(body=DeclareKeyExpr(key_id=8, key_scope=7, key_suffix="/a")),
+    ),
+    (
         Declare(body=DeclareSubscriber(entity_id=7, key_suffix=KEY)),
         Declare(body=UndeclareSubscriber(entity_id=7)),
     ),
@@ -109,6 +113,12 @@ def test_a_handshake_by_hand_stays_whole() -> None:
     assert still_valid(without(origin, len(origin.steps) - 2), origin)
     for number in range(len(handshake())):
         assert not still_valid(without(origin, number), origin)
+
+
+def test_step_that_sends_nothing_may_be_left_out() -> None:
+    origin = valid(send(), said(PAIRS[0][0]))
+    assert still_valid(origin, origin)
+    assert still_valid(without(origin, 0), origin)
 
 
 def test_bytes_that_are_no_message_are_left_as_they_are() -> None:
