@@ -57,6 +57,12 @@ def phase_of(state: State | None) -> str:
     return "session" if FACTS[state].session or state is State.CLOSED else "handshake"
 
 
+def part_seen(oracle: str, state: State | None) -> str:
+    """Returns the part of a conversation in which an oracle saw something; ``valid`` sees ends of sessions only."""
+    phase = phase_of(state)
+    return "session" if oracle == "valid" and phase == "handshake" else phase
+
+
 def same_bytes(script: Script) -> tuple[object, ...]:
     """Returns what is the same of two scripts that send the same.
 
@@ -101,7 +107,8 @@ def same_memory(harm: Harm, place: str, detail: str, script: Script) -> tuple[st
 
 def about(finding: Finding) -> str:
     """Returns the field that a finding is about where nothing else tells where the node failed, as in ``same_field``."""
-    if in_file(finding.place) or finding.without or not finding.state:
+    if in_file(finding.place) or finding.without or not finding.state or finding.script.valid:
+        # What is valid stays as long as it is.
         return ""
     return same_field(finding.script)
 
@@ -119,7 +126,7 @@ def other_message(finding: Finding) -> str:
     read = [contents(raw, kind) for raw, kind in _kinds(finding.script)]
     if finding.script.valid:
         said = [name for one in read for name in one.names.split() if name not in CARRIERS]
-        return said[-1] if said and finding.message in CARRIERS else ""
+        return said[-1] if said and said[-1] != finding.message else ""
     names = {name for one in read for name in one.names.split()}
     known = all(one.messages and not isinstance(one.error, UnknownMessage) for one in read)
     if finding.message in names or not known:
@@ -150,7 +157,7 @@ def why_one(one: Finding, other: Finding) -> str:
 
 
 def _part(finding: Finding) -> str:
-    return phase_of(State(finding.state)) if finding.state else ""
+    return part_seen(finding.oracle, State(finding.state)) if finding.state else ""
 
 
 def _memory(finding: Finding) -> tuple[str, ...]:

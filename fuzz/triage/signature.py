@@ -6,7 +6,7 @@ import re
 
 from fuzz.cases import Case
 from fuzz.findings import Finding, without_line
-from fuzz.kinship import STAGE, phase_of
+from fuzz.kinship import STAGE, part_seen
 from fuzz.lab import Tried
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection
 from fuzz.oracles.places import in_file, words_of
@@ -24,7 +24,7 @@ def bucket_of(objection: Objection, case: Case | None, state: State | None) -> s
         return said
     # What a stage needs of a node is gone: whatever was said there last, the same thing is broken.
     message = "" if objection.place == STAGE else case.message if case is not None else "?"
-    return " ".join(filter(None, [said, phase_of(state), message]))
+    return " ".join(filter(None, [said, part_seen(objection.oracle, state), message]))
 
 
 def bucket_without(objection: Objection, kind: str) -> str:

@@ -29,7 +29,7 @@ from fuzz.findings import (
     open_folder,
     without_line,
 )
-from fuzz.kinship import about, other_message, phase_of, why_one
+from fuzz.kinship import about, other_message, part_seen, phase_of, why_one
 from fuzz.known import KnownFindings
 from fuzz.lab import ROUNDS, SLOW, Lab, Tried
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection
@@ -948,7 +948,8 @@ class Triage:
 
     @staticmethod
     def _called_by(finding: Finding, words: str) -> str:
-        return " ".join([beginning_of(objection_of(finding)), phase_of(State(finding.state)), words])
+        part = part_seen(finding.oracle, State(finding.state))
+        return " ".join([beginning_of(objection_of(finding)), part, words])
 
     def _call(self, finding: Finding, words: str, why: str) -> None:
         """Calls a finding by other words than those that it was met by, unless another one is called so."""

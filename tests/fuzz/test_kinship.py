@@ -6,7 +6,7 @@ import pytest
 
 from fuzz.cases import reach, send
 from fuzz.findings import Finding
-from fuzz.kinship import about, other_message, phase_of, why_one
+from fuzz.kinship import about, other_message, part_seen, phase_of, why_one
 from fuzz.oracles import Harm
 from fuzz.script import Script, Step
 from fuzz.states import State
@@ -118,6 +118,16 @@ def test_what_is_valid_is_about_the_last_message() -> None:
     assert other_message(valid(token("a"), subscriber("a"), message="FRAME")) == "D_SUBSCRIBER"
     assert not other_message(valid(token("a"), message="D_TOKEN"))
     assert not other_message(valid(message="FRAME"))
+    assert other_message(valid(token("a"), message="INIT")) == "D_TOKEN"
+    # Its bytes are not made fewer: how many there are says nothing.
+    assert not about(valid(push(DEEP), message="FRAME"))
+
+
+def test_valid_sessions_end_in_sessions_however_they_were_begun() -> None:
+    assert part_seen("valid", State.CONNECTED) == "session"
+    assert part_seen("valid", State.LOW_LATENCY) == "low_latency"
+    assert part_seen("ping", State.CONNECTED) == "handshake"
+    assert part_seen("valid", None) == ""
 
 
 def test_lie_about_the_id_of_a_message_is_about_the_message_that_it_makes() -> None:
