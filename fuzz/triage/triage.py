@@ -60,6 +60,9 @@ LOOKS = 3
 MOST_OPEN = 12
 """So many objections wait until somebody looks into them; with more of them the campaign waits."""
 
+TOGETHER = frozenset({"handshake", "session"})
+"""Parts of a conversation that are tried on one node by turns."""
+
 ROOM_SECONDS = 1.0
 """So long it waits; then one more is counted with those that wait and look the same."""
 
@@ -729,9 +732,10 @@ class Triage:
 
     @staticmethod
     def _lay_on_nobody(guess: Finding, suspects: Sequence[Suspect]) -> None:
-        """Takes back what a finding says of a case, where it is none of many; its state, where those differ."""
+        """Takes back what a finding says of a case, where it is none of many; its state, where it may have been another."""
         guess.message = guess.field = guess.mutation = ""
-        if len({phase_of(suspect.state) for suspect in suspects}) > 1:
+        phases = {phase_of(suspect.state) for suspect in suspects}
+        if len(phases) > 1 or phases <= TOGETHER:
             guess.state = ""
             guess.states.clear()
         guess.messages.clear()

@@ -1133,7 +1133,7 @@ def test_bucket_of_which_nobody_knew_which_case_it_was_may_need_no_message(run: 
     with triage_of(run, fault) as made:
         made.take(SEGV, others(5), 30)
         made.finish(30)
-        assert list(made.findings) == ["crash SIGSEGV handshake ?"]
+        assert list(made.findings) == ["crash SIGSEGV ?"]
         fault.fault = lambda _: SEGV
         made.take(SEGV, [suspect(6, b"innocent")], 30)
         made.finish(30)
@@ -1142,15 +1142,26 @@ def test_bucket_of_which_nobody_knew_which_case_it_was_may_need_no_message(run: 
 
 
 @pytest.mark.parametrize(("seen", "name"), [(SEGV, "crash SIGSEGV ?"), (PANIC, "panic")])
-def test_nothing_is_said_of_a_case_where_it_was_none_of_many(run: Path, seen: Objection, name: str) -> None:
+@pytest.mark.parametrize("other", [State.CONNECTED, State.OPEN])
+def test_nothing_is_said_of_a_case_where_it_was_none_of_many(
+    run: Path, seen: Objection, name: str, other: State
+) -> None:
     with triage_of(run, never) as made:
-        made.take(seen, [*others(5), replace(suspect(6, b"x"), state=State.OPEN)], 30)
+        made.take(seen, [*others(5), replace(suspect(6, b"x"), state=other)], 30)
         made.finish(30)
         (finding,) = made.findings.values()
         assert finding.bucket.startswith(name)
         assert (finding.state, finding.message, finding.field, finding.mutation) == ("", "", "", "")
         assert not finding.messages | finding.states | finding.causes
         assert readme_of(finding)
+
+
+def test_of_cases_that_have_a_node_of_their_own_the_part_is_known(run: Path) -> None:
+    with triage_of(run, never) as made:
+        made.take(SEGV, [replace(one, state=State.GROUP) for one in others(5)], 30)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.bucket, finding.state, finding.message) == ("crash SIGSEGV group ?", "group", "")
 
 
 class Changing:
