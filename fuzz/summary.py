@@ -262,7 +262,7 @@ def _smallest(row: FindingRow) -> str:
     if not row.messages:
         return ""
     # Of what nobody could lay on a case the script is all that was sent lately.
-    what = "smallest" if row.tries else "sent before it"
+    what = "smallest" if row.tries else "sent" if row.message else "sent before it"
     return f"; {what}: {many(row.messages, 'message')}, {many(row.size, 'byte')}"
 
 

@@ -228,3 +228,10 @@ def test_many_findings_do_not_flood_the_page() -> None:
     page = as_markdown(outcome(findings=[finding(f"crash {n}") for n in range(80)]), "t", "r")
     assert page.count("| **new**") == 50
     assert "and 30 more" in page
+
+
+def test_only_what_was_tried_is_the_smallest() -> None:
+    untried: dict[str, Any] = {"tries": 0, "confirmed": 0, "messages": 8, "size": 251}
+    assert "not retried; sent: 8 messages, 251 bytes" in as_text(outcome(findings=[finding(**untried)]), "r")
+    unknown = as_text(outcome(findings=[finding(**untried, message="")]), "r")
+    assert "the case responsible is unknown; sent before it: 8 messages, 251 bytes" in unknown
