@@ -1164,6 +1164,14 @@ def test_of_cases_that_have_a_node_of_their_own_the_part_is_known(run: Path) -> 
         assert (finding.bucket, finding.state, finding.message) == ("crash SIGSEGV group ?", "group", "")
 
 
+def test_what_lasted_is_true_although_it_does_not_come_again(run: Path) -> None:
+    with triage_of(run, never) as made:
+        made.take(replace(STALL, lasting=True), others(5), 30)
+        made.finish(30)
+        (finding,) = made.findings.values()
+        assert (finding.status, finding.fails) == (SEEN, True)
+
+
 class Changing:
     def __init__(self, fault: Fault) -> None:
         self.fault = fault

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from conformance.config import RunConfig
 from conformance.nodes import node_of
+from fuzz.campaigns.valid import Speaker
+from fuzz.cases import reach, send
+from fuzz.findings import Finding
 from fuzz.lab import Lab
 from fuzz.oracles import ORACLES, Harm, Patient
 from fuzz.phrases import batch, listen
 from fuzz.player import Answers, Played
 from fuzz.regression import fails_on
-from fuzz.script import Do, Step
+from fuzz.script import Do, Script, Step
+from fuzz.states import State
+from fuzz.triage.suspects import Suspect, joined
 from scapy_layers.codes import CloseReason
+from scapy_layers.data import Del, Put
 from scapy_layers.declarations import DeclareToken
+from scapy_layers.network import Push
 from scapy_layers.transport import Close
 from tests.fuzz.planted import FAULTS, command, declared, in_session
 
 RUDE = FAULTS["rude"].trigger
+ANY: Any = None
 
 
 @pytest.fixture
@@ -98,4 +107,53 @@ def test_who_takes_no_session_ends_none(lab: Lab) -> None:
     tried = lab.play(version)
     assert tried.played.by_itself or tried.played.close is not None
     assert not tried.played.session_ended
+    assert tried.objection is None
+
+
+@pytest.mark.parametrize("lab", [[]], indirect=True)
+def test_batch_that_is_larger_than_was_agreed_is_not_valid(lab: Lab) -> None:
+    large = send("size", b"\x25", "sn", bytes(Push(key_suffix="fuzz/k", body=Put(data=bytes(50_000)))))
+    tried = lab.play(replace(in_session(large), valid=True))
+    assert not tried.played.valid
+
+
+def test_cases_that_stand_together_are_valid_if_all_are() -> None:
+    good, bad = (Suspect(ANY, (), Script((), valid=valid), 1, State.OPEN) for valid in (True, False))
+    assert joined([good, good]).valid
+    assert not joined([good, bad]).valid
+    assert good.alone.valid
+
+
+def test_no_batch_of_a_conversation_is_larger_than_one_value() -> None:
+    speaker = Speaker("a", State.OPEN, random.Random(1))
+    value = Push(key_suffix="fuzz/k", body=Put(data=bytes(20_000)))
+    assert len(speaker.says(value, value, value, note="PUT")) == 3
+    assert len(speaker.says(Push(key_suffix="a", body=Del()), Push(key_suffix="b", body=Del()), note="")) == 1
+
+
+def test_what_lasts_is_beyond_doubt() -> None:
+    script = Script(())
+    stall = Finding(
+        bucket="stall ?",
+        harm=Harm.STALL,
+        oracle="ping",
+        place="",
+        detail="nothing comes",
+        state="",
+        message="",
+        script=script,
+        first=script,
+    )
+    assert not stall.beyond_doubt
+    assert replace(stall, lasting=True).beyond_doubt
+    plain = {**replace(stall, lasting=True).to_json()}
+    assert Finding.from_json(plain, script, script).lasting
+
+
+def test_close_in_answer_to_our_end_is_none_of_the_node(tmp_path: Path) -> None:
+    config = RunConfig(node="pypi", run_dir=tmp_path, run_id="real", seed=1)
+    ended = Script((reach(State.LOW_LATENCY, "a"), Step(Do.FINISH)), valid=True)
+    with Lab(config, node_of(config), seats=1) as lab:
+        tried = lab.play(ended)
+    assert tried.played.close is not None
     assert tried.objection is None
