@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fuzz.oracles import Harm, When
+from fuzz.oracles import Harm, Objection, When
 from fuzz.oracles.machine import Turns, Watch
-from fuzz.oracles.service import NOTHING, Served, Step
+from fuzz.oracles.service import NOBODY, NOTHING, Served, Step
 from tests.fuzz.oracles.router import RouterNode, patient_of
 
 
@@ -63,3 +63,17 @@ def test_stall_is_waited_for_on_a_busy_machine_only_as_long_as_the_node_gets_no_
     assert objection is not None
     assert objection.harm in {Harm.STALL, Harm.REFUSING}
     assert len(made) == calls
+
+
+def test_node_that_refuses_at_once_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Objection("ping", Harm.STALL, "", "nothing comes")
+    made = []
+
+    def refused(_: float | None = None) -> Served:
+        made.append(1)
+        return Served(Step.LINK, NOBODY, "nobody listens")
+
+    with RouterNode() as node, patient_of(node) as patient:
+        monkeypatch.setattr(patient, "call", refused)
+        assert patient.outlasted(seen) is seen
+    assert len(made) == 1

@@ -12,15 +12,19 @@ import pytest
 
 from conformance.config import RunConfig
 from conformance.nodes import node_of
-from fuzz.campaigns.valid import Speaker
+from fuzz.campaigns.valid import CAMPAIGN, Speaker
 from fuzz.cases import reach, send
+from fuzz.fast import Ran
 from fuzz.findings import Finding
 from fuzz.lab import Lab
 from fuzz.oracles import ORACLES, Harm, Patient
 from fuzz.phrases import batch, listen
+from fuzz.plan import Numbered
 from fuzz.player import Answers, Played
 from fuzz.regression import fails_on
+from fuzz.runner import _suspect
 from fuzz.script import Do, Script, Step
+from fuzz.sequences import Made
 from fuzz.states import State
 from fuzz.triage.suspects import Suspect, joined
 from scapy_layers.codes import CloseReason
@@ -157,3 +161,16 @@ def test_close_in_answer_to_our_end_is_none_of_the_node(tmp_path: Path) -> None:
         tried = lab.play(ended)
     assert tried.played.close is not None
     assert tried.objection is None
+
+
+@pytest.mark.parametrize("valid", [True, False])
+def test_script_of_a_suspect_is_valid_if_all_that_its_cases_send_is(*, valid: bool) -> None:
+    source = Made("talk", State.OPEN, "FRAME", {"x": lambda: (listen(),)}, "valid", all_valid=valid)
+    other = Made("other", State.OPEN, "FRAME", {"x": lambda: (listen(),)}, "valid", all_valid=True)
+
+    def ran(source: Made) -> Ran:
+        case = next(source.cases(random.Random(1)))
+        return Ran(Numbered(CAMPAIGN, 1, case), case.steps, 1, 0, State.OPEN, 0, 0.0)
+
+    assert _suspect(ran(source), ()).script.valid is valid
+    assert _suspect(ran(other), [ran(source)]).script.valid is valid
