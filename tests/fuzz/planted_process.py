@@ -591,7 +591,7 @@ class Node:
     Attributes:
         refusing: New sessions are not taken any more.
         dead: Nothing is carried any more; ``deaf``: nor is any question answered.
-        disturbing: Payloads are altered; ``specking``: one in 50 is.
+        disturbing: Payloads are altered; ``specking``: one in 50 is, of the ``specked`` carried since then.
         losing: One publication in three is lost; ``picky``: those whose size is a multiple of 8.
         hurried: So many seconds less are told to new sessions as the lease.
         dropped: Keys that are not carried any more.
@@ -623,7 +623,7 @@ class Node:
         self.requests = 0
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
         self.clinging = self.forgetful = self.skipping = self.picky = self.specking = False
-        self.hurried = 0
+        self.hurried = self.specked = 0
         self.mumbling = self.patient = self.faithful = self.inheriting = False
         self.legacy: dict[int, str] = {}
         self.dropped: set[str] = set()
@@ -654,7 +654,8 @@ class Node:
         self.carried += 1
         if (self.losing and self.carried % 3 == 0) or (self.picky and len(tail) % 8 == 0):
             return
-        if self.disturbing or (self.specking and self.carried % 50 == 0):
+        self.specked += self.specking
+        if self.disturbing or (self.specking and self.specked % 50 == 0):
             tail = tail[:-1] + bytes([tail[-1] ^ 0xFF])
         message = bytes([0x3D | z]) + b"\0" + counted(key.encode()) + tail
         for link in receivers * (2 if key in self.doubled else 1):
