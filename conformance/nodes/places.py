@@ -5,7 +5,9 @@ from __future__ import annotations
 import random
 import shutil
 import socket
+import sys
 import tempfile
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +22,15 @@ PORTS = (15_000, 30_000)
 ATTEMPTS = 100
 """Ports that are tried before it is said that none is free."""
 
+_chosen: deque[socket.socket] = deque(maxlen=64)
+"""What keeps the last ports from others of us until the nodes that they were chosen for listen."""
+
 LONGEST_NAME = 24
 """Bytes that the name of a socket file, and of a lock beside it, may add to the path of its folder."""
 
 
 def free_port(proto: str, host: str = HOST) -> int:
-    """Returns a port that nobody uses now.
+    """Returns a port that nobody uses now, and that no other process of ours chooses before a node listens there.
 
     Raises:
         NodeDidNotStart: There is none.
@@ -40,8 +45,28 @@ def free_port(proto: str, host: str = HOST) -> int:
                 probe.bind((host, port))
             except OSError:
                 continue
-            return port
+            if _choose(f"{kind.name} {port}"):
+                return port
     raise NodeDidNotStart(f"no port of {host} is free for {proto}")
+
+
+def _choose(name: str) -> bool:
+    """Tells whether nobody else of us has chosen a port; from now on it is ours.
+
+    A name without a file, which only Linux has, is given to one process at a time and is free when that has ended.
+    """
+    if sys.platform != "linux":
+        return True
+    chosen = socket.socket(socket.AF_UNIX)
+    try:
+        chosen.bind(f"\0zenoh-harness {name}")
+    except OSError:
+        chosen.close()
+        return False
+    if len(_chosen) == _chosen.maxlen:
+        _chosen.popleft().close()
+    _chosen.append(chosen)
+    return True
 
 
 class Places:

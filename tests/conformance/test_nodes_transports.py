@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import random
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,32 @@ def test_port_that_somebody_takes_in_between_is_chosen_anew(
         with PypiNode(tmp_path, transports=("tcp", "ws")) as node:
             assert node.starts == 2
             assert node.locators["ws"].port != taken.getsockname()[1]
+
+
+def test_port_is_chosen_by_one_process_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = free_port("tcp"), free_port("tcp")
+    elsewhere = (
+        "from conformance.nodes import places\n"
+        "places.PORTS = ({0}, {0} + 1)\n"
+        "try: print(places.free_port({1!r}))\n"
+        "except places.NodeDidNotStart as error: print(error)"
+    )
+
+    def chosen(port: int, proto: str) -> str:
+        text = elsewhere.format(port, proto)
+        return subprocess.run(
+            [sys.executable, "-c", text], capture_output=True, text=True, check=True
+        ).stdout.strip()
+
+    assert chosen(first, "tcp") == "no port of 127.0.0.1 is free for tcp"
+    assert chosen(first, "udp") == str(first)
+    monkeypatch.setattr(places, "PORTS", (second, second + 1))
+    with pytest.raises(NodeDidNotStart, match="no port"):
+        free_port("tcp")
+    monkeypatch.undo()
+    for _ in range(64):
+        free_port("tcp")
+    assert chosen(first, "tcp") == str(first)
 
 
 def test_transport_that_a_release_was_built_without_is_named(
