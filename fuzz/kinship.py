@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from fuzz.findings import Finding, without_line
-from fuzz.lying import MARKS
+from fuzz.lying import COOKIE, MARKS
 from fuzz.oracles import DEADLY, SERVING, Harm
 from fuzz.oracles.places import in_file
 from fuzz.script import PREFIXES, Do, Script, Template
@@ -38,6 +38,9 @@ matching."""
 
 CARRIERS = frozenset({"FRAME", "DECLARE", "PUSH", "REQUEST", "RESPONSE", "REPLY"})
 """Messages around others, by which these are told."""
+
+FILLED_IN = frozenset({MARKS["zid"], COOKIE})
+"""Stand-ins for what the player fills in."""
 
 _FRAMED = re.compile(r"^FRAME\.(?:messages\.)?")
 
@@ -191,12 +194,15 @@ def raw_of(template: Template) -> bytes:
 
 
 def _largest(raw: bytes) -> tuple[int, str]:
-    """Returns the bytes and the name of the largest field of a batch; no name when it has none with bytes."""
+    """Returns the bytes and the name of the largest field of a batch; no name when it has none with bytes.
+
+    What the player fills in is as it should be, and no field is about that.
+    """
     seen = contents(raw)
     sized = [
         (len(value), name)
         for _, layer in walk(seen.messages)
         for name, value in layer.fields.items()
-        if isinstance(value, (bytes, str)) and not isinstance(layer, Fragment)
+        if isinstance(value, (bytes, str)) and not isinstance(layer, Fragment) and value not in FILLED_IN
     ]
     return max(sized, default=(0, ""))

@@ -22,12 +22,15 @@ from scapy_layers.primitives import write_vle
 COOKIE_SIZE = 48
 """Bytes of the stand-in for a cookie while its place is searched; nodes use about so many."""
 
+COOKIE = b"\xf7\xe7\x5b" + b"c" * (COOKIE_SIZE - 3)
+"""The stand-in for a cookie, without its length."""
+
 MARKS: Mapping[str, bytes] = {
     "sn": b"\xf3\xe7\x5b",
     "sn_be": b"\xf4\xe7\x5b",
     "rid": b"\xf8\xe7\x5b",
     "zid": b"\xf6\xe7\x5bzid of a link",
-    "cookie": write_vle(COOKIE_SIZE) + b"\xf7\xe7\x5b" + b"c" * (COOKIE_SIZE - 3),
+    "cookie": write_vle(COOKIE_SIZE) + COOKIE,
 }
 """Stand-ins for live values in rendered bytes."""
 

@@ -104,25 +104,27 @@ def cut_end(path: Path) -> bytes:
     return last.rpartition(b"\n")[2]
 
 
-def check_fresh(folder: Path, campaigns: Iterable[str]) -> None:
+def check_fresh(folder: Path, campaigns: Iterable[str], *, resumable: bool = True) -> None:
     """Refuses a folder whose rows were cut off, or that has cases of one of the campaigns.
 
     What is behind a cut would not be told apart from it, and two cases would have one number.
 
+    Args:
+        folder: The run folder.
+        campaigns: What is to be played.
+        resumable: A run like this one can be continued.
+
     Raises:
         UsageError: It is such a folder.
     """
+    to_do = "continue with --resume, or use another --run-dir" if resumable else "use another --run-dir"
     for name in (FUZZ_CASES, FINDINGS):
         if cut_end(folder / name):
-            raise UsageError(
-                f"{name} in {folder.name} is truncated; continue that run with --resume, or use another --run-dir"
-            )
+            raise UsageError(f"{name} in {folder.name} is truncated; {to_do}")
     before = earlier(folder).cases
     there = [name for name in campaigns if before[name]]
     if there:
-        raise UsageError(
-            f"{folder.name} already has cases of {', '.join(there)}; continue with --resume, or use another --run-dir"
-        )
+        raise UsageError(f"{folder.name} already has cases of {', '.join(there)}; {to_do}")
 
 
 def mend(folder: Path) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from fuzz.lying import MARKS
 from fuzz.rendering import split
@@ -13,6 +13,7 @@ from fuzz.script import PREFIXES, Do, Script, Step, Template, lies_about
 from fuzz.states import FACTS, State
 from scapy_layers.batch import contents
 from scapy_layers.codes import Kind, TransportId
+from scapy_layers.extensions import First
 from scapy_layers.message import Layer, Message
 
 TAKEN_APART = 4096
@@ -27,8 +28,11 @@ ZEROED = 64
 EACH = 32
 """Values that are no longer are made shorter by one byte, too."""
 
-RELIABLE, MORE = 0x20, 0x40
+RELIABLE, MORE, EXTENDED = 0x20, 0x40, 0x80
 """Flags of FRAME and FRAGMENT."""
+
+FIRST = bytes(First())
+"""The extension that the first fragment of a message has."""
 
 _FIXED = frozenset({"mid", "ENC", "ext_id", "M"})
 """Fields that say what a message or an extension is."""
@@ -242,16 +246,16 @@ def _whole(script: Script) -> Iterator[Script]:
     """Yields what is sent in fragments in one piece, link by link."""
     for link in dict.fromkeys(step.link for step in script.steps):
         parts = {
-            index: step.data.pieces
+            index: fragment
             for index, step in enumerate(script.steps)
-            if step.link == link and step.do is Do.SEND and _is_fragment(step.data.pieces)
+            if step.link == link
+            and step.do is Do.SEND
+            and (fragment := _fragment(step.data.pieces)) is not None
         }
         if parts:
             last = max(parts)
-            header = parts[last][1]
-            assert isinstance(header, bytes)
-            frame = bytes([TransportId.FRAME | header[0] & RELIABLE])
-            inside = (piece for pieces in parts.values() for piece in pieces[3:])
+            frame = bytes([TransportId.FRAME | parts[last].header & RELIABLE])
+            inside = (piece for fragment in parts.values() for piece in fragment.inside)
             data = Template.of("size", frame, "sn", *inside)
             less = _with(script, last, data=data, note="in one piece")
             yield script.with_steps(
@@ -259,13 +263,28 @@ def _whole(script: Script) -> Iterator[Script]:
             )
 
 
-def _is_fragment(pieces: tuple[bytes | str, ...]) -> bool:
-    """Tells whether a stimulus is a FRAGMENT without extensions, and nothing else."""
+class _Fragment(NamedTuple):
+    """A stimulus that is a FRAGMENT and nothing else.
+
+    Attributes:
+        header: Its first byte.
+        inside: What it carries.
+    """
+
+    header: int
+    inside: tuple[bytes | str, ...]
+
+
+def _fragment(pieces: tuple[bytes | str, ...]) -> _Fragment | None:
+    """Reads a FRAGMENT that has no extension but the mark of the first one; None when a stimulus is something else."""
     match pieces:
-        case ("size", bytes() as header, "sn", *_) if len(header) == 1:
-            return header[0] & ~(RELIABLE | MORE) == TransportId.FRAGMENT
-        case _:
-            return False
+        case ("size", bytes() as header, "sn", *inside) if len(header) == 1:
+            if header[0] & ~(RELIABLE | MORE) == TransportId.FRAGMENT:
+                return _Fragment(header[0], tuple(inside))
+            begun = header[0] & ~(RELIABLE | MORE) == TransportId.FRAGMENT | EXTENDED
+            if begun and inside and isinstance(inside[0], bytes) and inside[0][:1] == FIRST:
+                return _Fragment(header[0], (inside[0][1:], *inside[1:]))
+    return None
 
 
 def _times(script: Script) -> Iterator[Script]:

@@ -41,6 +41,7 @@ class Outcome:
         left_out: Cases that were left out because they would fall into a finding that was met often.
         findings: One row for each bucket.
         notes: What was not applicable, and why.
+        doing: What goes on behind the last case; empty while cases are played.
         interrupted: Ended by a signal.
         stopped: Why it ended before its time; empty otherwise.
         failed: Why the node or the harness failed; empty otherwise.
@@ -60,6 +61,7 @@ class Outcome:
     left_out: int = 0
     findings: list[FindingRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    doing: str = ""
     interrupted: bool = False
     stopped: str = ""
     failed: str = ""
@@ -255,6 +257,9 @@ def _hits(row: FindingRow) -> str:
 def _confirmed(row: FindingRow) -> str:
     if not row.tries:
         return "not retried" if row.message else "the case responsible is unknown"
+    if row.engine not in FUZZ_ENGINES:
+        # A reader, which is no node.
+        return "reproduced" if row.confirmed else "its bytes do not show it again"
     return f"reproduced on {row.confirmed} of {row.tries} fresh nodes"
 
 
@@ -267,11 +272,9 @@ def _smallest(row: FindingRow) -> str:
 
 
 def _repeat(row: FindingRow, folder: str) -> str:
-    """Returns what to type to see a finding again, or where that stands."""
+    """Returns what to type to see a finding again."""
     where = f"{folder}/{row.folder or 'findings'}"
-    return (
-        f"zenoh-fuzz replay {shlex.quote(where)}" if row.engine in FUZZ_ENGINES else f"see {where}/README.md"
-    )
+    return f"zenoh-fuzz replay {shlex.quote(where)}"
 
 
 # Markdown ---------------------------------------------------------------------------------------------

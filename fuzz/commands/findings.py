@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fuzz.lab import Lab, Tried
     from fuzz.oracles import Harm
     from fuzz.script import Script
+    from fuzz.targets.base import Kept
 
 WELL, HARMED, USAGE, FAILED = 0, 1, 2, 3
 
@@ -166,7 +167,11 @@ def replay(options: argparse.Namespace, _: list[str]) -> int:
     """Plays a script on fresh nodes; returns the exit code."""
     from conformance.errors import UsageError
     from fuzz.lab import linger_of
+    from fuzz.targets.base import Kept
 
+    kept = Kept.load(options.what)
+    if kept is not None:
+        return _read_again(kept, options)
     loaded = _load(options.what, first=options.first)
     also = options.also or loaded.also
     if loaded.two and not also:
@@ -189,6 +194,24 @@ def replay(options: argparse.Namespace, _: list[str]) -> int:
     bad, good = _BOTH if also else _ONE
     _print(f"{bad} {harmed} of {options.times} replays" if harmed else good)
     return HARMED if harmed else WELL
+
+
+def _read_again(kept: Kept, options: argparse.Namespace) -> int:
+    """Gives the bytes of a finding to the reader that it is about; returns the exit code."""
+    from conformance.errors import UsageError
+    from fuzz.targets import TARGETS
+
+    name = kept.facts["target"]
+    if options.node or options.also:
+        raise UsageError(
+            f"{options.what} is a finding about the reader {name}; --node and --also are for nodes"
+        )
+    if name not in TARGETS:
+        raise UsageError(f"{options.what} is a finding about the reader {name!r}, which is not known here")
+    seen = [kept.shown(TARGETS[name]()) for _ in range(options.times)]
+    for number, bucket in enumerate(seen, 1):
+        _print(f"{number} of {options.times}: {bucket or 'no fault found'}")
+    return HARMED if any(seen) else WELL
 
 
 _ONE = "the node did not survive", "the node survived"
@@ -286,8 +309,13 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     from fuzz.lab import linger_of
     from fuzz.oracles import Harm
     from fuzz.regression import fails_on
+    from fuzz.targets.base import Kept
     from fuzz.triage import comes_again, minimise
 
+    if Kept.load(options.what) is not None:
+        raise UsageError(
+            f"{options.what} is a finding about a reader of this project; its bytes were made fewer by the run"
+        )
     finding = Finding.load(options.what)
     if finding.harm is Harm.DIFFERS:
         raise UsageError(
@@ -325,9 +353,15 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
     from fuzz.findings import FINDING, FOLDER, README, Finding, NoFinding, readme_of
     from fuzz.resume import findings_before
     from fuzz.summary import by_bucket
+    from fuzz.targets.base import Kept
     from spark_reports.rows import RUN
 
     what: Path = options.what
+    kept = Kept.load(what)
+    if kept is not None:
+        facts = json.dumps(kept.facts, ensure_ascii=False, indent=1)
+        _print(facts if options.json else (what / README).read_text(encoding="utf-8"))
+        return WELL
     if (what / FINDING).exists():
         finding = Finding.load(what)
         if options.json:
@@ -337,17 +371,21 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
             _print(page.read_text(encoding="utf-8") if page.exists() else readme_of(finding))
         return WELL
     below = what / FOLDER if (what / FOLDER).is_dir() else what
-    found = [Finding.load(path.parent) for path in sorted(below.glob(f"*/{FINDING}"))]
+    folders = [path.parent for path in sorted(below.glob(f"*/{FINDING}"))]
+    of_readers = [one for folder in folders if (one := Kept.load(folder)) is not None]
+    found = [Finding.load(folder) for folder in folders if Kept.load(folder) is None]
     # A folder is of one process and of one part of the run; its rows are of all.
     hits = {row.bucket: row.hits for row in by_bucket(findings_before(what))}
     found = [replace(finding, hits=hits.get(finding.bucket, finding.hits)) for finding in found]
     # A run that found nothing is one all the same.
-    if not found and below.name != FOLDER and not (what / RUN).exists():
+    if not folders and below.name != FOLDER and not (what / RUN).exists():
         raise NoFinding(f"{what} is not the folder of a finding or a run")
     if options.json:
-        _print(json.dumps([finding.to_json() for finding in found], ensure_ascii=False, indent=1))
+        every = [*(finding.to_json() for finding in found), *(one.facts for one in of_readers)]
+        _print(json.dumps(every, ensure_ascii=False, indent=1))
     else:
-        _print("\n".join(visible(line_of(finding)).replace("\n", " ") for finding in found) or "no findings")
+        lines = [*map(line_of, found), *(one.line for one in of_readers)]
+        _print("\n".join(visible(line).replace("\n", " ") for line in lines) or "no findings")
     return WELL
 
 

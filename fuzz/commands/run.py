@@ -545,7 +545,7 @@ def _prepared(
         order, before = _resumed(order, options.seed)
     else:
         # Before the node starts and run.json is written: a refused folder stays as it is.
-        check_fresh(run_dir, order.campaigns)
+        check_fresh(run_dir, order.campaigns, resumable=not reader)
     kind = _TargetRun if reader else _Run
     return kind(order, before, options, command(argv)), node
 
@@ -806,7 +806,9 @@ class _TargetRun(_Run):
             if progress.due:
                 states, pairs = outcome.coverage.glance()
                 buckets = tuple((row.bucket, row.fails) for row in outcome.findings)
-                progress.show(Glance(outcome.seconds, outcome.total, states, pairs, buckets))
+                progress.show(
+                    Glance(outcome.seconds, outcome.total, states, pairs, buckets, doing=outcome.doing)
+                )
 
         self._served(NodeFacts(f"zenoh-harness {node}", installed_version(), "", ""), " in this process")
         run_target(

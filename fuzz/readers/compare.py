@@ -193,6 +193,9 @@ def _listed() -> Iterator[tuple[str, str]]:
                         yield from ((name, field.name) for field in names.fields_of(name, fields))
 
 
+NOTHING = "nothing"
+"""What a reader says of a field that it does not have."""
+
 _LISTED = frozenset(_listed())
 
 
@@ -200,13 +203,13 @@ def _value_at(steps: Sequence[Step], place: tuple[int, str, str], near: int) -> 
     """Returns what is said about a place; of several the one nearest to an index."""
     fits = [index for index, step in enumerate(steps) if step.place == place]
     if not fits:
-        return "nothing"
+        return NOTHING
     return _shown(steps[min(fits, key=lambda index: abs(index - near))], place)
 
 
 def _shown(step: Step | None, place: tuple[int, str, str]) -> str:
     if step is None:
-        return "nothing"
+        return NOTHING
     value = step.value.hex() if isinstance(step.value, bytes) else repr(step.value)
     if step.place == place:
         return value

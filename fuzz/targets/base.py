@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from conformance.config import RunConfig
 from conformance.errors import HarnessError, UsageError
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.coverage import Coverage
-from fuzz.findings import slug_of
+from fuzz.findings import CONFIRMED, FINDING, FLAKY, OPEN, README, many, slug_of
 from fuzz.oracles import Harm, Objection
 from fuzz.player import Ending, Played
 from fuzz.recorder import MAX_DISK, Recorder
@@ -223,7 +223,7 @@ class Run:
             folder = self._folder_of(fault.bucket)
             found = self._found[fault.bucket] = _Found(fault, some[max(fault.index, 0)], folder)
             # At once, as it is: whatever ends the run does not lose it.
-            self._keep(found, fault, "open", recorder)
+            self._keep(found, fault, OPEN, recorder)
         else:
             known.hits += hits
             if known.hits <= MOST_HITS and len(fault.data) < len(known.fault.data):
@@ -254,15 +254,29 @@ class Run:
 
     def _finish(self, recorder: Recorder) -> None:
         """Makes what was found smaller and writes it down."""
-        deadline = time.monotonic() + SHRINK_ALL_SECONDS
-        for bucket, found in self._found.items():
-            left = max(0.0, deadline - time.monotonic())
+        ended = time.monotonic()
+        deadline = ended + SHRINK_ALL_SECONDS
+        for number, (bucket, found) in enumerate(self._found.items(), 1):
+            self._tell(f"minimising findings, {number} of {len(self._found)}")
+            left = 0.0 if self.outcome.interrupted else max(0.0, deadline - time.monotonic())
             fault = smaller(self.target, found.fault, min(left, SHRINK_SECONDS))
             again = bool(fault.form) and self.target.shows(fault.data, fault.form) == bucket
-            row = self._keep(found, fault, "confirmed" if again else "not reproduced", recorder)
+            row = self._keep(found, fault, CONFIRMED if again else FLAKY, recorder)
             self.outcome.findings.append(row)
+        self.outcome.doing = ""
         recorder.coverage(self.outcome.coverage.rows(self.config.run_id))
-        self.outcome.seconds = time.monotonic() - self._began
+        over = round(time.monotonic() - ended)
+        if self.limit.seconds is not None and over:
+            self.outcome.notes.append(f"--time was exceeded by {over} s for minimising findings")
+
+    def _tell(self, doing: str) -> None:
+        """Tells what goes on behind the last case; who stops the run then gets the findings as they are."""
+        if not self.outcome.interrupted:
+            self.outcome.doing = doing
+            try:
+                self.report(self.outcome)
+            except KeyboardInterrupt:
+                self.outcome.interrupted = True
 
     def _folder_of(self, bucket: str) -> str:
         """Returns the name of a folder that no other finding has: buckets may differ by what no name can hold."""
@@ -273,7 +287,7 @@ class Run:
     def _keep(self, found: _Found, fault: Fault, status: str, recorder: Recorder) -> FindingRow:
         """Writes the folder of a finding and its row."""
         folder = self.config.run_dir / "findings" / found.folder
-        save(folder, self.target, fault, found.one, found.hits, self.config.seed)
+        save(folder, self.target, fault, found.one, found.hits, self.config.seed, status)
         case = found.one.numbered.case
         row = FindingRow(
             run_id=self.config.run_id,
@@ -292,8 +306,8 @@ class Run:
             case=found.one.numbered.number,
             hits=found.hits,
             left_out=0,
-            tries=0 if status == "open" else 1,
-            confirmed=int(status == "confirmed"),
+            tries=0 if status == OPEN else 1,
+            confirmed=int(status == CONFIRMED),
             messages=1,
             size=len(fault.data),
             known="",
@@ -337,19 +351,20 @@ def smaller(target: Target, fault: Fault, seconds: float = SHRINK_SECONDS) -> Fa
     return Fault(fault.bucket, fault.detail, fault.index, data, fault.form)
 
 
-def save(folder: Path, target: Target, fault: Fault, one: Input, hits: int, seed: int) -> None:
+def save(folder: Path, target: Target, fault: Fault, one: Input, hits: int, seed: int, status: str) -> None:
     """Writes the folder of a finding: what shows it, and how to see it again.
 
     Raises:
         OSError: It cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    name = "input.pcap" if fault.form == "pcap" else "input.bin"
+    name = input_name(fault.form)
     (folder / name).write_bytes(fault.data)
     case = one.numbered.case
     facts = {
         "bucket": fault.bucket,
         "target": target.name,
+        "status": status,
         "detail": fault.detail,
         "form": fault.form,
         "size": len(fault.data),
@@ -363,16 +378,74 @@ def save(folder: Path, target: Target, fault: Fault, one: Input, hits: int, seed
         "field": case.field,
         "mutation": case.mutation,
     }
-    (folder / "finding.json").write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", "utf-8")
-    (folder / "README.md").write_text(
+    (folder / FINDING).write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", "utf-8")
+    often = "once" if hits == 1 else f"{hits} times"
+    (folder / README).write_text(
         f"# {fault.bucket}\n\n"
-        f"The reader `{target.name}` did this {hits} times in a run with seed {seed}; the first was case "
+        f"The reader `{target.name}` did this {often} in a run with seed {seed}; the first was case "
         f"{one.numbered.number} of `{one.numbered.campaign.name}` ({case.message} in {case.state}: {case.mutation}).\n\n"
         f"{fault.detail}\n\n"
-        f"`{name}` ({fault.form}, {len(fault.data)} bytes) reproduces it:\n\n"
-        f"    python -m fuzz.targets {target.name} {fault.form} {name}\n",
+        f"`{name}` ({fault.form or 'no bytes'}, {len(fault.data)} bytes) {_SHOWS[status]}\n\n"
+        "    zenoh-fuzz replay .\n",
         "utf-8",
     )
+
+
+_SHOWS = {
+    CONFIRMED: "shows it again, alone or beside messages of every kind:",
+    FLAKY: "is what was read then. It does not show this again, neither alone nor beside messages of every kind: what "
+    "else was read at the same time may be needed. The run can be repeated with its seed.",
+    OPEN: "is what was read then; whether it shows this again was not tried, as the run ended before. To try it:",
+}
+"""What is said of the bytes in a folder."""
+
+
+def input_name(form: str) -> str:
+    """Returns the name of the file with the bytes of a finding."""
+    return "input.pcap" if form == "pcap" else "input.bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A finding about one of our readers, from its folder.
+
+    Attributes:
+        folder: Where it is.
+        facts: What ``finding.json`` says.
+    """
+
+    folder: Path
+    facts: dict[str, Any]
+
+    @classmethod
+    def load(cls, folder: Path) -> Kept | None:
+        """Reads a folder; None when it is not one of such a finding."""
+        try:
+            facts = json.loads((folder / FINDING).read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return None
+        ours = isinstance(facts, dict) and all(isinstance(facts.get(name), str) for name in _NAMED)
+        return cls(folder, facts) if ours else None
+
+    @property
+    def line(self) -> str:
+        """The finding in one line."""
+        hits, size = self.facts.get("hits", 0), self.facts.get("size", 0)
+        return f"{self.facts['bucket']}: {self.facts.get('status', OPEN)}, {many(hits, 'case')}, {many(size, 'byte')}"
+
+    def shown(self, target: Target) -> str:
+        """Returns the bucket of what the reader does wrong with the bytes now; empty when it does nothing wrong.
+
+        Raises:
+            HarnessError: The reader cannot be had.
+            OSError: The bytes cannot be read.
+        """
+        target.start()
+        form = self.facts["form"]
+        return target.shows((self.folder / input_name(form)).read_bytes(), form) if form else ""
+
+
+_NAMED = ("bucket", "target", "form")
 
 
 def place_of(error: BaseException) -> str:

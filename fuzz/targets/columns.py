@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
 from conformance.errors import HarnessError
 from fuzz.oracles import Harm
+from fuzz.readers.compare import NOTHING
 from fuzz.readers.dissector import capture_of
+from fuzz.readers.units import Unit, UnitKind
+from fuzz.states import State
 from fuzz.targets.base import Fault, Target, place_of
 from fuzz.targets.feed import Input
 from fuzz.targets.guard import Grows, Hangs, limits
 from scapy_layers.capture import CaptureError
+from scapy_layers.codes import Kind
 
 SECONDS = 60.0
 """So many inputs at once may take so long."""
@@ -55,17 +61,18 @@ class Columns(Target):
 
     def shows(self, data: bytes, form: str) -> str:
         """See Target."""
-        from fuzz.readers.units import Unit, UnitKind
-
         if form == "pcap":
             found = self._of_capture(data)
         else:
-            found = self._of_units([(0, Unit(UnitKind(form), data))])
+            unit = Unit(UnitKind(form), data)
+            alone = self._of_units([(0, unit)])
+            # What a column says of one row may depend on the others.
+            beside = self._of_units([(0, unit), *((-1, other) for other in companions())])
+            found = (fault for fault in chain(alone, beside) if fault.index == 0)
         return next((fault.bucket for fault in found), "")
 
     def _of_units(self, units: Sequence[tuple[int, object]]) -> Iterator[Fault]:
         from fuzz.readers.together import read_units
-        from fuzz.readers.units import Unit
 
         plain = [unit for _, unit in units if isinstance(unit, Unit)]
         try:
@@ -78,8 +85,6 @@ class Columns(Target):
 
     def _apart(self, units: Sequence[tuple[int, object]], error: BaseException) -> Iterator[Fault]:
         """Yields a fault of all units together, with the units that bring it about when they are read alone."""
-        from fuzz.readers.units import Unit
-
         if len(units) == 1:
             index, unit = units[0]
             assert isinstance(unit, Unit)
@@ -108,6 +113,21 @@ class Columns(Target):
             yield Fault(f"{fault.bucket} in a capture", fault.detail, -1, capture, "pcap")
 
 
+@cache
+def companions() -> tuple[Unit, ...]:
+    """Returns messages of every kind, small and with all that they can have."""
+    from fuzz.campaigns.messages import KINDS, forms
+    from fuzz.campaigns.placing import placed
+
+    units = []
+    for kind in KINDS:
+        for message in forms(kind).values():
+            whole = placed(message, State.OPEN).message
+            form = UnitKind.SCOUTING if whole.kind is Kind.SCOUTING else UnitKind.BATCH
+            units.append(Unit(form, bytes(whole)))
+    return tuple(units)
+
+
 def differing(read: object, indexes: Sequence[int]) -> Iterator[Fault]:
     """Yields what readers say differently, one fault for each unit."""
     from fuzz.readers.compare import differences
@@ -117,6 +137,8 @@ def differing(read: object, indexes: Sequence[int]) -> Iterator[Fault]:
     for difference in differences(read.units, read.readings):
         field = difference.field.split("[")[0]
         odd = [name for name, value in difference.values.items() if value != difference.values["scapy"]]
+        # Who says something else is more to blame than who has no such field.
+        odd.sort(key=lambda name: difference.values[name] == NOTHING)
         who = odd[0] if odd else "scapy"
         values = "; ".join(f"{name} says {value}" for name, value in difference.values.items())
         yield Fault(

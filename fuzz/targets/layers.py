@@ -84,7 +84,9 @@ def _watched(check: Callable[[], object], name: str, data: bytes, form: str, ind
     except AssertionError as error:
         yield Fault(
             f"{Harm.DIFFERS} {name} {place_of(error)}",
-            f"not as it should be: {error}"[:300],
+            f"not as it should be: {error}"[:300]
+            if str(error)
+            else f"an invariant does not hold in {place_of(error)}",
             index,
             data,
             form,

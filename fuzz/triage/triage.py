@@ -699,11 +699,23 @@ class Triage:
                     self._confirming.confirm(finding, culprit[1], deadline)
                     finding = self._joined_to_other(finding)
                 return finding
+            if objection.harm in SLOW and self._needs_none(guess, suspects[-1], deadline):
+                return self._joined_to_other(guess)
         except HarnessError as error:
             guess.notes.append(f"Could not be analysed: {error}")
         finally:
             self._lab.rest()
         return self._nobody(guess, objection, suspects)
+
+    def _needs_none(self, guess: Finding, last: Suspect, deadline: float) -> bool:
+        """Tells whether a node grows, or becomes slow, by sessions alone, or by nothing: all cases look alike then."""
+        before = guess.script, guess.rounds
+        guess.script, guess.rounds = last.alone, ROUNDS
+        if self._confirming.without(guess, 0.0, deadline):
+            guess.first = guess.script
+            return True
+        guess.script, guess.rounds = before
+        return False
 
     def _nobody(self, guess: Finding, objection: Objection, suspects: Sequence[Suspect]) -> Finding:
         """Returns the finding of which nobody knows which case it was."""
@@ -867,16 +879,23 @@ class Triage:
         return self.findings.get(self._names.get(bucket, bucket))
 
     def _merge(self, finding: Finding) -> None:
-        """Joins a finding that was made smaller to one that is the same then, though it was met by another message."""
-        if finding.minimised is None or self.findings.get(finding.bucket) is not finding:
+        """Joins a finding that was made smaller to one that is the same then, though it was met by another message.
+
+        One that comes too seldom to be made smaller is the same too where it was about one field from the beginning.
+        """
+        small = finding.minimised is not None
+        if self.findings.get(finding.bucket) is not finding:
             return
-        self._call_by_field(finding)
-        finding = self._call_by_message(finding)
+        if small:
+            self._call_by_field(finding)
+            finding = self._call_by_message(finding)
+        elif not (finding.confirmed[0] and about(finding)):
+            return
         for other in list(self.findings.values()):
             there = other is not finding and self.findings.get(other.bucket) is other
             why = why_one(finding, other) if there and other.minimised is not None else ""
             if why:
-                graver = _gravity(finding) < _gravity(other)
+                graver = small and _gravity(finding) < _gravity(other)
                 gone, kept = (other, finding) if graver else (finding, other)
                 self._join(gone, kept, why)
                 finding = kept
@@ -1024,6 +1043,10 @@ class Triage:
             self.minimise(finding, seconds)
             self._prove(finding)
             self._merge(finding)
+        for finding in findings:
+            # What it is the same as may have been made smaller behind it.
+            if finding.minimised is None:
+                self._merge(finding)
 
     def _save(self, finding: Finding) -> None:
         with self._writing:

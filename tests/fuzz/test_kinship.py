@@ -110,6 +110,13 @@ def test_of_keys_that_are_matched_one_may_be_short() -> None:
     assert not about(finding(subscriber("**"), push("a/b"), harm=Harm.STALL, place=""))
 
 
+def test_no_finding_is_about_what_the_player_fills_in() -> None:
+    refused = finding(send("size", b"\x02\x4e\xff\x01", "cookie"), state=State.INIT_ACKED, place="")
+    assert not about(refused)
+    long = finding(send("size", b"\x02\x4e\x01\x48", b"c" * 72), state=State.INIT_ACKED, place="")
+    assert about(long) == "cookie"
+
+
 def test_what_is_valid_is_about_the_last_message() -> None:
     def valid(*steps: Step, message: str) -> Finding:
         seen = finding(*steps)

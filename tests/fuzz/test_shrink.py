@@ -15,6 +15,7 @@ from scapy_layers import extensions as ext
 from scapy_layers.batch import contents
 from scapy_layers.codes import Kind
 from scapy_layers.data import Put, Query
+from scapy_layers.extensions import Drop, First
 from scapy_layers.network import Push, Request
 from scapy_layers.scouting import Scout
 from scapy_layers.transport import Fragment, Frame, Open
@@ -84,8 +85,15 @@ def test_what_was_sent_in_fragments_is_sent_in_one_piece_where_that_is_enough() 
     chain = (fragment(1, b"\x98"), fragment(1, b"\x99"), fragment(0))
     result = shrunk(Script((reach(State.OPEN, "a"), *chain)), harms)
     assert sent(result.script) == [FRAME + b"\x98\x99"]
-    # An extension says how the chain goes on.
-    first = send("size", b"\xe6", "sn", b"\x02\x98")
+    # With the mark of the first one, as all send it who agreed on that.
+    marked = send("size", b"\xe6", "sn", bytes(First()) + b"\x98")
+    whole = shrunk(
+        Script((reach(State.OPEN, "a"), marked, *chain[1:])),
+        lambda one: FRAME + b"\x98\x99" in sent(one) or one.sends == 3,
+    )
+    assert sent(whole.script) == [FRAME + b"\x98\x99"]
+    # Another extension says how the chain goes on.
+    first = send("size", b"\xe6", "sn", bytes(Drop()) + b"\x98")
     result = shrunk(Script((reach(State.OPEN, "a"), first)), lambda one: b"\xe6" in b"".join(sent(one)))
     assert sent(result.script)[0][:1] == b"\xe6"
 

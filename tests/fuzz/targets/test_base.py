@@ -13,10 +13,11 @@ import pytest
 from conformance.config import RunConfig
 from conformance.errors import HarnessError, UsageError
 from fuzz import targets
+from fuzz.__main__ import main as zenoh_fuzz
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.cases import Fixed, Source, send
 from fuzz.states import State
-from fuzz.summary import Outcome
+from fuzz.summary import Outcome, as_text
 from fuzz.targets import Fault, Limit, Target, run_target
 from fuzz.targets.__main__ import main
 from fuzz.targets.base import Run, smaller
@@ -131,7 +132,91 @@ def test_finding_is_counted_shrunk_and_kept(config: RunConfig) -> None:
         3,
         "test",
     )
-    assert "python -m fuzz.targets touchy batch input.bin" in (folder / "README.md").read_text()
+    assert facts["status"] == "confirmed"
+    assert "shows it again" in (folder / "README.md").read_text()
+
+
+class Forgetful(Touchy):
+    """Does it beside others only, and nothing that it is given alone shows that."""
+
+    def examine(self, some: Sequence[Input], seed: int) -> Iterable[Fault]:
+        return [replace(fault, bucket="panic forgetful") for fault in super().examine(some, seed)]
+
+
+def test_finding_that_its_bytes_do_not_show_says_so(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "TARGETS", {"forgetful": Forgetful})
+    code, outcome = go(config, "forgetful")
+    (row,) = outcome.findings
+    assert (code, row.status, row.tries, row.confirmed) == (1, "not reproduced", 1, 0)
+    folder = config.run_dir / row.folder
+    assert "It does not show this again" in (folder / "README.md").read_text()
+    assert json.loads((folder / "finding.json").read_text())["status"] == "not reproduced"
+    assert "its bytes do not show it again" in "\n".join(finding_lines(outcome))
+
+
+def finding_lines(outcome: Outcome) -> list[str]:
+    return as_text(outcome, "run").splitlines()
+
+
+def test_time_for_making_findings_smaller_is_told(config: RunConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+
+    def report(outcome: Outcome) -> None:
+        told.append(outcome.doing)
+        if outcome.doing:
+            clock.now += 7
+
+    clock = SimpleNamespace(now=0.0)
+    monkeypatch.setattr(
+        "fuzz.targets.base.time",
+        SimpleNamespace(monotonic=lambda: clock.now, perf_counter=time.perf_counter, time_ns=time.time_ns),
+    )
+    outcome = Outcome()
+    run = Run(Touchy(), config, [CAMPAIGN], Limit(seconds=5.0, cases=30), report, outcome=outcome)
+    run.run()
+    assert told[-1] == "minimising findings, 1 of 1"
+    assert outcome.doing == ""
+    assert "--time was exceeded by 7 s for minimising findings" in outcome.notes
+
+
+def test_run_that_is_stopped_while_findings_become_smaller_keeps_them(config: RunConfig) -> None:
+    def report(outcome: Outcome) -> None:
+        if outcome.doing:
+            raise KeyboardInterrupt
+
+    outcome = Outcome()
+    Run(Touchy(), config, [CAMPAIGN], Limit(cases=30), report, outcome=outcome).run()
+    assert outcome.interrupted
+    (row,) = outcome.findings
+    assert (row.status, row.size > 2) == ("confirmed", True)
+
+
+def test_finding_of_a_reader_is_shown_and_read_again(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def command(*words: str) -> tuple[int, str]:
+        code = zenoh_fuzz(list(words))
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    _, outcome = go(config)
+    monkeypatch.setattr(targets, "TARGETS", {"touchy": Touchy})
+    run, folder = str(config.run_dir), str(config.run_dir / outcome.findings[0].folder)
+    assert command("show", run) == (0, "panic touchy: confirmed, 2 cases, 2 bytes\n")
+    code, text = command("show", folder)
+    assert (code, text.startswith("# panic touchy")) == (0, True)
+    code, text = command("show", "--json", run)
+    assert (code, [one["bucket"] for one in json.loads(text)]) == (0, ["panic touchy"])
+    assert command("replay", folder) == (1, "1 of 1: panic touchy\n")
+    assert command("replay", folder, "--node", "pypi")[0] == 2
+    assert command("shrink", folder)[0] == 2
+    (Path(folder) / "input.bin").write_bytes(b"x")
+    assert command("replay", folder, "--times", "2") == (
+        0,
+        "1 of 2: no fault found\n2 of 2: no fault found\n",
+    )
 
 
 class Twofold(Touchy):

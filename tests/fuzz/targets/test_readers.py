@@ -5,17 +5,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from fuzz.campaigns import havoc
 from fuzz.campaigns.base import Setting
-from fuzz.readers import by_columns, dissector
+from fuzz.readers import by_columns, compare, dissector
+from fuzz.readers.compare import NOTHING
 from fuzz.readers.invariants import TARGETS as INVARIANTS
 from fuzz.readers.said import Refusal
+from fuzz.readers.together import Read
+from fuzz.readers.units import Unit, UnitKind
 from fuzz.targets import NODES, TARGETS, guard, layers
-from fuzz.targets.columns import Columns
+from fuzz.targets.columns import Columns, differing
 from fuzz.targets.feed import Input, inputs
 from fuzz.targets.layers import Layers
 from fuzz.targets.lua import Dissector
@@ -157,6 +161,36 @@ def test_column_that_says_something_else_is_seen_with_its_field(monkeypatch: pyt
 
     monkeypatch.setattr(by_columns, "readings", wrong)
     assert Columns().shows(PUSH, "batch") == "differs columns refusal kind"
+
+
+def test_column_that_is_wrong_beside_other_rows_only_is_shown_by_its_unit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    old = by_columns.readings
+
+    def wrong(units: Any) -> Any:
+        read = old(units)
+        if len(read) == 1:
+            return read
+        return [replace(read[0], refusal=Refusal(1, Truncated.__name__, "x")), *read[1:]]
+
+    monkeypatch.setattr(by_columns, "readings", wrong)
+    assert Columns().shows(PUSH, "batch") == "differs columns refusal kind"
+    # What is wrong with the others is no matter of this one.
+    monkeypatch.setattr(by_columns, "readings", lambda units: [*old(units)[:1], *wrong(units)[:0:-1]])
+    assert Columns().shows(PUSH, "batch") == ""
+
+
+def test_reader_that_says_something_else_is_to_blame_before_one_that_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = {"scapy": "5", "columns": NOTHING, "tshark": "7"}
+    other = SimpleNamespace(
+        field="zenoh.a", message="push", at=0, number=0, values=values, unit=Unit(UnitKind.BATCH, b"")
+    )
+    monkeypatch.setattr(compare, "differences", lambda *_: [other])
+    (fault,) = differing(Read([], {}), [])
+    assert fault.bucket == "differs tshark push zenoh.a"
 
 
 def test_columns_that_fail_are_laid_on_the_unit_that_did_it(
