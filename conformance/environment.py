@@ -56,11 +56,32 @@ def harness_commit(root: Path = ROOT) -> str:
     """Returns the commit that this package runs from, ``+`` behind it when files differ; empty when not a checkout."""
     if not (root / ".git").exists():
         return ""
-    command = ["git", "-C", str(root), "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+"]
+    return _git(root, "describe", "--always", "--abbrev=12", "--exclude=*", "--dirty=+")
+
+
+def build_version(version: str, root: Path = ROOT) -> str:
+    """Returns a version with the commits up to this one behind it, as ``git describe`` writes it: ``0.1.0-57-g0a1b2c3``.
+
+    Where files differ it ends with ``-dirty``, which has no place in an order. It is the version alone when this is no
+    checkout, or one without its history.
+
+    Args:
+        version: Of this package.
+        root: The checkout.
+    """
+    commit = harness_commit(root)
+    if not commit or _git(root, "rev-parse", "--is-shallow-repository") != "false":
+        return version
+    dirty = "-dirty" if commit.endswith("+") else ""
+    return f"{version}-{_git(root, 'rev-list', '--count', 'HEAD')}-g{commit.rstrip('+')}{dirty}"
+
+
+def _git(root: Path, *words: str) -> str:
+    """Returns what git says; nothing when there is none, or it waits for something: the run matters more."""
+    command = ["git", "-C", str(root), *words]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=GIT_SECONDS, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        # No git, or one that waits for something: the run matters more.
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
 

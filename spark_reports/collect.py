@@ -658,7 +658,14 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
             )
         )
     with_both = [pair for pair in pairs if pair.baseline]
-    return SetInfo(asked=asked, text=_words(with_both), pairs=tuple(pairs), not_comparable=tuple(alone))
+    warned = tuple(sets.cautions(resolved))
+    return SetInfo(
+        asked=asked,
+        text="; ".join([_words(with_both), *warned]),
+        pairs=tuple(pairs),
+        not_comparable=tuple(alone),
+        cautions=warned,
+    )
 
 
 def _unread(commits: Sequence[Commit], resolved: Iterable[RunOfSet]) -> Iterator[NotComparable]:

@@ -23,6 +23,7 @@ from spark_reports.report import (
     NEW_FAILURE,
     NOT_RUN,
     SLOWER,
+    TOO_FEW,
     CheckChange,
     Flaky,
     GateResult,
@@ -127,7 +128,10 @@ def judge(report: Report, gates: Gates) -> list[GateResult]:
         if name in gates.limits:
             found = count(report, gates)
             limit = gates.limits[name]
-            results.append(GateResult(name=name, ok=len(found) <= limit, text=_text(found, limit)))
+            text = _text(found, limit)
+            if name == "slower" and (few := _too_few(report)):
+                text += f"; {few}"
+            results.append(GateResult(name=name, ok=len(found) <= limit, text=text))
     if expired := _expired(report, gates):
         verb = "counts" if len(expired) == 1 else "count"
         text = f"{_such_as(expired).removeprefix(': ')}: expired, and {verb} again"
@@ -182,6 +186,14 @@ def _slower(report: Report, gates: Gates) -> list[str]:
         if trend.status == SLOWER
         and (trend.change is None or abs(trend.change) * 100 >= gates.slower_percent)
     ]
+
+
+def _too_few(report: Report) -> str:
+    """Says that there were too few runs to judge any measurement by; empty when some were judged, or none was taken."""
+    statuses = [trend.status for trend in report.trends]
+    if not statuses or set(statuses) != {TOO_FEW}:
+        return ""
+    return f"none of {len(statuses)} measurements was judged, as there are too few runs on either side"
 
 
 def _stale(report: Report, _: Gates) -> list[str]:
@@ -265,7 +277,9 @@ def _has_baseline(report: Report) -> GateResult:
     later = [run.run_id for run in report.runs if run.run_id in apart and run.started_at > newest]
     if later:
         text += f"; {_verb(later)} newer and cannot be compared{_such_as(later)}"
-    return GateResult(name="baseline", ok=bool(report.sets.pairs) and not alone and not later, text=text)
+    text = "; ".join([text, *report.sets.cautions])
+    ok = bool(report.sets.pairs) and not (alone or later or report.sets.cautions)
+    return GateResult(name="baseline", ok=ok, text=text)
 
 
 _T = typing.TypeVar("_T", CheckChange, Flaky)

@@ -146,7 +146,7 @@ def ask(spark: "SparkSession", views: "Views", sql: str, limit: int = LIMIT) -> 
 
 def _checked(sql: str) -> str:
     """Returns a query without what ends it; raises WrongUse where there is none, or one that does more than read."""
-    text = sql.strip().rstrip(";").strip()
+    text = _without_end(sql)
     if not text:
         raise WrongUse(f"the query is empty; the views are {', '.join(SCHEMAS)}")
     remarks = (found["remark"] or "" for found in _TEXTS_AND_REMARKS.finditer(text))
@@ -159,6 +159,14 @@ def _checked(sql: str) -> str:
     if _RUNS_PROGRAM.search(words):
         raise WrongUse("USING with a text runs a program, which may do anything; only reading is allowed")
     return text
+
+
+def _without_end(sql: str) -> str:
+    """Returns a query without the semicolons that end it, and without the remarks behind it."""
+    seen = _TEXTS_AND_REMARKS.sub(
+        lambda found: " " * len(found[0]) if found["remark"] else "x" * len(found[0]), sql
+    )
+    return sql[: len(seen.rstrip("; \t\r\n"))].strip()
 
 
 @contextmanager

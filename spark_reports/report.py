@@ -255,6 +255,7 @@ class SetInfo:
         not_comparable: Runs that were asked to be compared and cannot be.
         unread: Runs that may be what should be judged, and whose run.json cannot be read or whose version has no place
             in an order, with the reason.
+        cautions: What may be taken for compared although it was not, one clause each; ``text`` ends with them.
     """
 
     asked: str = "previous"
@@ -262,6 +263,7 @@ class SetInfo:
     pairs: tuple[Compared, ...] = ()
     not_comparable: tuple[NotComparable, ...] = ()
     unread: tuple[NotComparable, ...] = ()
+    cautions: tuple[str, ...] = ()
 
     @property
     def candidate(self) -> tuple[str, ...]:

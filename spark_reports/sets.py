@@ -27,7 +27,7 @@ VERSION = "version"
 SCHEMA = (
     "run_id string, set string, key string, others bigint, age int, started_at string, node_impl string, "
     "node_whatami string, node_version string, place int, harness string, mutant string, is_judged boolean, "
-    "has_candidate boolean, has_baseline boolean, selected_only boolean"
+    "has_candidate boolean, has_baseline boolean, selected_only boolean, kind string"
 )
 
 
@@ -64,6 +64,7 @@ class RunOfSet:
         is_judged: Whether the candidate is of the same version, or the run is one of it.
         has_candidate: Whether a run of the key is one; so is ``has_baseline``.
         selected_only: Whether all runs of the candidate of the key left tests of the suite out on purpose.
+        kind: What was run: the suite, campaigns, benchmarks.
     """
 
     run_id: str
@@ -82,6 +83,7 @@ class RunOfSet:
     has_candidate: bool = False
     has_baseline: bool = False
     selected_only: bool = False
+    kind: str = ""
 
 
 def baseline_of(text: str, run_ids: Collection[str]) -> Baseline:
@@ -125,6 +127,7 @@ def resolve(runs: Iterable[Mapping[str, Any]], baseline: Baseline) -> list[RunOf
                 place=places[run["node_version"]],
                 harness=run["harness_commit"] or run["harness_version"],
                 mutant=_mutant(run["node"]),
+                kind=run["kind"],
             )
             for age, run in enumerate(newest_first)
         ]
@@ -149,6 +152,50 @@ def frame(spark: SparkSession, runs: Sequence[RunOfSet]) -> DataFrame:
     rows = [dataclasses.asdict(run) for run in runs]
     columns = {field.name: [row[field.name] for row in rows] for field in dataclasses.fields(RunOfSet)}
     return spark.createDataFrame(pa.table(columns), SCHEMA)
+
+
+def cautions(runs: Iterable[RunOfSet]) -> list[str]:
+    """Returns what people may take for compared although it was not, one clause each.
+
+    The newest version of a node that was only run otherwise than those before it; a baseline that is newer than what is
+    compared with it, so that what it has and the other has not counts as lost.
+    """
+    by_node: dict[tuple[str, str, str], list[RunOfSet]] = {}
+    for run in runs:
+        if not run.mutant and parse_version(run.node_version) is not None:
+            by_node.setdefault((run.node_impl, run.node_whatami, run.kind), []).append(run)
+    found = []
+    for (impl, role, _), alike in by_node.items():
+        node = f"{impl} {role}".strip()
+        newest = max(alike, key=lambda run: parse_version(run.node_version) or ())
+        last = parse_version(newest.node_version)
+        before = any(parse_version(run.node_version) != last for run in alike)
+        if before and not any(parse_version(run.node_version) == last for run in _told(alike)):
+            found.append(
+                f"{node} {newest.node_version}, the newest, was compared with no other version: "
+                "those were run in other environments or configurations"
+            )
+    for run in runs:
+        older = [other for other in runs if other.key == run.key and other.set == CANDIDATE]
+        if run.set == BASELINE and older and all(other.place < run.place for other in older):
+            found.append(
+                f"the baseline, {run.node_version}, is newer than {older[0].node_version}, which is compared with it"
+            )
+    return list(dict.fromkeys(found))
+
+
+def _told(runs: Iterable[RunOfSet]) -> list[RunOfSet]:
+    """Returns the runs that are compared with those of another version."""
+    both: dict[str, list[RunOfSet]] = {}
+    for run in runs:
+        if run.set in {CANDIDATE, BASELINE}:
+            both.setdefault(run.key, []).append(run)
+    return [
+        run
+        for alike in both.values()
+        if len({parse_version(one.node_version) for one in alike}) > 1
+        for run in alike
+    ]
 
 
 def _split(runs: Sequence[RunOfSet], baseline: Baseline, partial: Collection[str]) -> None:
@@ -234,5 +281,7 @@ def _key(run: Mapping[str, Any]) -> str:
     node = [run["node_impl"], *([run["node"]] if alone else []), run["node_whatami"]]
     words = " ".join([node[0], *filter(None, node[1:])])
     environment = run["environment"] or "environment not recorded"
-    configuration = run["configuration"] or f"{run['kind']}, configuration not recorded"
+    # Rows that do not say where they were made do not say how either.
+    unknown = "" if run["environment"] else ", configuration not recorded"
+    configuration = run["configuration"] or f"{run['kind']}{unknown}"
     return f"{words}; {environment}; {configuration}"

@@ -1,11 +1,12 @@
 """What benchmarks measured as rows of a run, so that reports can follow them from version to version.
 
-``ZENOH_BENCH_RUN`` names the folder of a run, made if missing; several benchmarks may write into one. Without it
-nothing is written.
+``ZENOH_BENCH_RUN`` names the folder of a run, made if missing; several benchmarks may write into one, one after the
+other. Without it nothing is written.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import sys
@@ -14,6 +15,7 @@ from functools import cache
 from pathlib import Path
 
 from conformance.config import RunConfig, prepare_run_dir
+from conformance.environment import build_version
 from conformance.recorder import NodeFacts, close_run, open_run
 from scapy_layers.commands.terminal import installed_version
 from spark_reports.rows import BENCHMARKS, BenchmarkRow, RowWriter
@@ -68,7 +70,9 @@ def _folder() -> Path | None:
     folder = Path(os.environ[VARIABLE]).resolve()
     prepare_run_dir(folder)
     config = RunConfig(node="none", run_dir=folder, run_id=folder.name, seed=0)
-    facts = NodeFacts("zenoh-harness", installed_version(), "", "")
+    facts = NodeFacts("zenoh-harness", build_version(installed_version()), "", "")
     command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-    close_run(config, open_run(config, facts, KIND, command))
+    row = open_run(config, facts, KIND, command)
+    # A benchmark that is killed leaves a run that has not ended.
+    atexit.register(lambda: close_run(config, row, failed=hasattr(sys, "last_type")))
     return folder

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 from conformance import environment
-from conformance.environment import configuration, harness_commit
+from conformance.environment import build_version, configuration, harness_commit
+from spark_reports.frames.versions import parse_version
 
 
 def test_environment_is_one_line_of_what_results_depend_on() -> None:
@@ -28,6 +29,7 @@ def test_unknown_processor_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 def test_commit_of_a_checkout_tells_when_files_differ(tmp_path: Path) -> None:
     assert harness_commit(tmp_path) == ""
+    assert build_version("0.1.0", tmp_path) == "0.1.0"
 
     def git(*words: str) -> None:
         who = ["-c", "user.name=x", "-c", "user.email=x@example.org"]
@@ -40,9 +42,19 @@ def test_commit_of_a_checkout_tells_when_files_differ(tmp_path: Path) -> None:
     harness_commit.cache_clear()
     clean = harness_commit(tmp_path)
     assert len(clean) == 12
+    assert build_version("0.1.0", tmp_path) == f"0.1.0-1-g{clean}"
+    assert parse_version(build_version("0.1.0", tmp_path)) is not None
     (tmp_path / "a").write_text("2")
     harness_commit.cache_clear()
     assert harness_commit(tmp_path) == f"{clean}+"
+    assert build_version("0.1.0", tmp_path) == f"0.1.0-1-g{clean}-dirty"
+    git("commit", "-am", "two")
+    # How many commits there were before is not known in a copy without them.
+    copy = tmp_path / "copy"
+    git("clone", "--depth", "1", f"file://{tmp_path}", str(copy))
+    harness_commit.cache_clear()
+    assert build_version("0.1.0", tmp_path).startswith("0.1.0-2-g")
+    assert build_version("0.1.0", copy) == "0.1.0"
 
 
 @pytest.mark.parametrize(

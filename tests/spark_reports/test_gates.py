@@ -76,6 +76,18 @@ def test_little_slower_does_not_count() -> None:
     assert not judged(example_report(), slower_percent=39)["slower"].ok
 
 
+def test_gate_says_when_there_were_too_few_runs_to_judge_by() -> None:
+    found = example_report()
+    few = tuple(dataclasses.replace(trend, status=report.TOO_FEW) for trend in found.trends)
+    assert "too few runs" not in judged(found)["slower"].text
+    result = judged(dataclasses.replace(found, trends=few))["slower"]
+    assert result.ok
+    assert result.text.endswith(
+        f"none of {len(few)} measurements was judged, as there are too few runs on either side"
+    )
+    assert "too few runs" not in judged(dataclasses.replace(found, trends=()))["slower"].text
+
+
 def quarantined(test: str, until: str) -> bool:
     entry = Quarantined(test, dt.date.fromisoformat(until), "known to hang")
     return judged(example_report(), quarantine=[entry])["new-failures"].ok
@@ -138,6 +150,10 @@ def test_data_gates_ask_for_whole_runs_lines_and_a_baseline() -> None:
     assert not result.ok
     assert alone.key in result.text
     assert not judged(dataclasses.replace(found, sets=report.SetInfo()), baseline=True)["baseline"].ok
+    found = example_report()
+    warned = dataclasses.replace(found.sets, cautions=("1.11.0 was run elsewhere",))
+    result = judged(dataclasses.replace(found, sets=warned), baseline=True)["baseline"]
+    assert (result.ok, "1.11.0 was run elsewhere" in result.text) == (False, True)
 
 
 @pytest.mark.parametrize(("newer", "holds"), [(True, False), (False, True)])

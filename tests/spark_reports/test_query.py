@@ -48,6 +48,11 @@ def test_order_of_the_query_is_kept(spark: SparkSession, views: Views) -> None:
     assert answer.rows == (("b", "r1"), ("a", "r1"), ("a", "r2"))
 
 
+@pytest.mark.parametrize("end", [";", "; -- all of them", ";\n-- one\n/* ; */ ;\n", " -- it's ;"])
+def test_query_may_end_with_semicolons_and_remarks(spark: SparkSession, views: Views, end: str) -> None:
+    assert ask(spark, views, f"SELECT '; -- x' AS text{end}").rows == (("; -- x",),)
+
+
 @pytest.mark.parametrize(
     "sql",
     [

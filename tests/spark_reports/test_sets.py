@@ -189,6 +189,28 @@ def test_baseline_is_a_run_if_there_is_one_of_that_name() -> None:
     assert sets.baseline_of("1.9", {"r1"}) == sets.Baseline(sets.VERSION, "1.9")
 
 
+def test_version_that_was_only_run_elsewhere_is_told(run_row: Run) -> None:
+    before = [run_row("a", 1, node_version="1.9.0"), run_row("b", 2, node_version="1.10.0")]
+    elsewhere = [run_row(f"c{day}", day, node_version="1.11.0", environment="another") for day in (3, 4)]
+    told = sets.cautions(sets.resolve(made(*before, *elsewhere), sets.Baseline()))
+    (one,) = told
+    assert one.startswith("eclipse-zenoh router 1.11.0, the newest, was compared with no other version: ")
+    # Of another kind, of the same machine, or older: nothing to be told.
+    for other in (
+        [run_row("c", 3, node_version="1.11.0", environment="another", kind="fuzz")],
+        [run_row("c", 3, node_version="1.11.0")],
+        [run_row("c", 3, node_version="1.9.5", environment="another")],
+    ):
+        assert not sets.cautions(sets.resolve(made(*before, *other), sets.Baseline()))
+
+
+def test_baseline_that_is_newer_than_what_is_judged_is_told(run_row: Run) -> None:
+    runs = made(run_row("a", 1, node_version="1.9.0"), run_row("b", 2, node_version="1.10.0"))
+    newer = sets.cautions(sets.resolve(runs, sets.Baseline("version", "1.10.0")))
+    assert newer == ["the baseline, 1.10.0, is newer than 1.9.0, which is compared with it"]
+    assert not sets.cautions(sets.resolve(runs, sets.Baseline("version", "1.9.0")))
+
+
 def test_frame_has_what_was_resolved(spark: SparkSession, runs: Runs) -> None:
     resolved = sets.resolve(runs, sets.Baseline())
     told = sets.frame(spark, resolved)
