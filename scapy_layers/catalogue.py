@@ -87,6 +87,10 @@ def decode_one(raw: bytes, kind: Kind | None = None, at: int = 0) -> tuple[Messa
     Raises:
         WireError: The bytes are no such message; the offset counts from the start of ``raw``.
     """
+    if not isinstance(raw, bytes | bytearray | memoryview):
+        raise TypeError(
+            f"bytes are decoded, not {type(raw).__name__}; bytes.fromhex() reads hexadecimal digits"
+        )
     reader = Reader(raw, at)
     if not reader.left:
         raise Truncated("header", "no byte at all", at)

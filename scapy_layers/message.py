@@ -376,7 +376,7 @@ class Layer(Packet):
 
     def _append_fields(self, values: Values, defaults: Values, out: bytearray) -> None:
         """Appends the bytes of all fields, up to the first one that dissection could not read."""
-        _run(self._steps, values, defaults, out)
+        _run(self._steps, values, defaults, out, str(self.name))
 
     def value(self, name: str) -> Any:
         """Returns a field as it goes onto the wire: given, dissected, default, or computed.
@@ -460,13 +460,21 @@ class Layer(Packet):
 _set_extent = Layer.__dict__["_extent"].__set__
 
 
-def _run(steps: writing.Program, values: Values, defaults: Values, out: bytearray) -> None:
-    """Appends the bytes of some fields, up to the first one that dissection could not read."""
+def _run(steps: writing.Program, values: Values, defaults: Values, out: bytearray, layer: str) -> None:
+    """Appends the bytes of some fields of a layer, up to the first one that dissection could not read.
+
+    Raises:
+        Misfit: A value is of a kind that its field cannot carry.
+    """
     try:
         for step in steps:
             step(values, defaults, out)
     except Unread:
         pass
+    except (writing.Misfit, Unsettled):
+        raise
+    except (TypeError, AttributeError) as error:
+        raise writing.misfit(layer, step, values, error) from error
 
 
 _FRAMING = frozenset({"mid", "ENC", "ext_id", "length"})
@@ -608,13 +616,13 @@ class _Counted(Layer):
             length = defaults["length"]
         if counted and length is not None:
             append_vle(length, out)
-            _run(steps, values, defaults, out)
+            _run(steps, values, defaults, out, str(self.name))
         elif not counted or isinstance(values, Unfinished):
             # Where no length was read, the payload has the length too.
-            _run(steps, values, defaults, out)
+            _run(steps, values, defaults, out, str(self.name))
         else:
             start = len(out)
-            _run(steps, values, defaults, out)
+            _run(steps, values, defaults, out, str(self.name))
             behind = 0 if self._extent == _PLAIN else len(bytes(self.payload))
             out[start:start] = write_vle(len(out) - start + behind)
 
@@ -700,7 +708,7 @@ class Extension(_Counted):
 
     def _append_fields(self, values: Values, defaults: Values, out: bytearray) -> None:
         """Appends header, length and body without a payload."""
-        _run(self._head_steps, values, defaults, out)
+        _run(self._head_steps, values, defaults, out, str(self.name))
         encoding = self.fields.get("ENC")
         if encoding is None:
             encoding = self._layout.value("ENC", self.fields, defaults)

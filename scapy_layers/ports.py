@@ -26,6 +26,8 @@ class _ScoutingDatagram(Packet):
         return message_class(Kind.SCOUTING, _pkt[0] & 0x1F) or Raw
 
 
+LAST_PORT = 0xFFFF
+
 _bound: list[tuple[type[Packet], int]] = []
 """What is bound at present, in the order in which it was."""
 
@@ -40,18 +42,22 @@ def bind_ports(
     Args:
         scouting: Ports of SCOUT and HELLO. The first one is filled in when such a datagram is built.
         session: Ports of batches; likewise.
+
+    Raises:
+        ValueError: One of them is no port; those bound before stay.
     """
+    for_scouting, for_session = _ports(scouting), _ports(session)
     unbind_ports()
-    for port in _ports(scouting):
+    for port in for_scouting:
         _bind(_ScoutingDatagram, port)
-    for port in _ports(session):
+    for port in for_session:
         _bind(Batch, port)
     # A HELLO answers from any port to the port that the SCOUT came from; only one that nobody asked for is
     # sent to the scouting port. So the port is what Scapy fills in, not what a HELLO must have.
-    for port in _ports(scouting)[:1]:
+    for port in for_scouting[:1]:
         bind_top_down(UDP, Scout, dport=port)
         bind_top_down(UDP, Hello, sport=port)
-    for port in _ports(session)[:1]:
+    for port in for_session[:1]:
         bind_top_down(UDP, Batch, dport=port)
 
 
@@ -66,7 +72,11 @@ def unbind_ports() -> None:
 
 
 def _ports(given: int | Iterable[int]) -> tuple[int, ...]:
-    return (given,) if isinstance(given, int) else tuple(given)
+    ports: tuple[Any, ...] = tuple(given) if isinstance(given, Iterable) else (given,)
+    for port in ports:
+        if not (isinstance(port, int) and 1 <= port <= LAST_PORT):
+            raise ValueError(f"{port!r} is no UDP port; ports are numbers from 1 to {LAST_PORT}")
+    return ports
 
 
 def _bind(cls: type[Packet], port: int) -> None:

@@ -39,6 +39,10 @@ class Unsettled(TypeError):
     """A value that stands for several, or for a random one: Scapy has to choose one of them first."""
 
 
+class Misfit(TypeError):
+    """A value of a kind that its field cannot carry; the message names the layer, the field and the value."""
+
+
 class Unread(Exception):
     """A field of a layer that was read only in part: building ends in front of it."""
 
@@ -114,7 +118,10 @@ class Layout:
             needs = self.conditions.get(zid)
             if needs and not holds(needs, lambda field: self.value(field, given, defaults)):
                 return 0
-            return max(len(self.value(zid, given, defaults)), 1) - 1 & 0x0F
+            value = self.value(zid, given, defaults)
+            if isinstance(value, int):
+                raise TypeError(f"{zid}={value!r} is no ZenohID")
+            return max(len(value), 1) - 1 & 0x0F
         announced = self.announced.get(name)
         if announced is not None and not given.keys().isdisjoint(announced):
             for field, announcing in announced.items():
@@ -178,7 +185,46 @@ def _announced(conditions: dict[str, shape.Conditions]) -> dict[str, dict[str, i
 def program(shapes: tuple[shape.Shape, ...]) -> Program:
     """Returns the functions that write some shapes, in wire order."""
     layout = layout_of(shapes)
-    return tuple(_step(described, layout) for described in shapes)
+    steps = tuple(_step(described, layout) for described in shapes)
+    _written.update({step: _names_in(described) for step, described in zip(steps, shapes, strict=True)})
+    return steps
+
+
+_written: dict[Step, tuple[str, ...]] = {}
+"""The fields that each function writes."""
+
+
+def _names_in(described: shape.Shape) -> tuple[str, ...]:
+    match described:
+        case shape.Packed():
+            return tuple(bits.name for bits in described.bits)
+        case shape.When():
+            return tuple(name for inside in described.fields for name in _names_in(inside))
+        case _:
+            return (described.name,)
+
+
+def misfit(layer: str, step: Step, values: Values, error: Exception) -> Misfit:
+    """Returns the error for a value that a function could not write.
+
+    Args:
+        layer: Name of the layer.
+        step: The function that failed.
+        values: The values that are given.
+        error: What Python said.
+    """
+    given = {name: value for name in _written.get(step, ()) if (value := _given(values, name)) is not None}
+    # What shares its byte with others is a number.
+    odd = {name: value for name, value in given.items() if not isinstance(value, int)} or given
+    told = [
+        f"{layer}.{name}: {repr(value)[:MOST_SHOWN]} ({type(value).__name__}) cannot be written"
+        for name, value in odd.items()
+    ]
+    return Misfit("; ".join(told) or f"{layer}: {error}")
+
+
+MOST_SHOWN = 60
+"""Characters of a value in an error."""
 
 
 def _step(described: shape.Shape, layout: Layout) -> Step:  # noqa: PLR0911, PLR0912, C901  (one match over all kinds)
@@ -442,9 +488,16 @@ def _append_layer(layer: Any, out: bytearray) -> None:
     """Appends a layer, or what was put into its place."""
     write = writers.get(type(layer))
     if write is None:
-        out += bytes(layer)
+        out += _as_bytes(layer)
     else:
         write(layer, out)
+
+
+def _as_bytes(value: Any) -> bytes:
+    """Returns what was put into the place of a layer; a number would be so many zero bytes for Python."""
+    if isinstance(value, int):
+        raise TypeError(f"{value!r} stands where a layer belongs")
+    return bytes(value)
 
 
 def _region(described: shape.Region, layout: Layout) -> Step:
@@ -458,7 +511,7 @@ def _region(described: shape.Region, layout: Layout) -> Step:
             # Bytes in place of the layer are what the region shall hold instead.
             _append_counted(region, out)
         else:
-            out += bytes(_settled(region) or b"\0")
+            out += _as_bytes(_settled(b"\0" if region is None else region) or b"\0")
 
     return step
 
@@ -486,7 +539,7 @@ def _body(described: shape.Body, layout: Layout) -> Step:
         if type(body) in writers:
             writers[type(body)](body, out)
         else:
-            out += bytes(_settled(body) or b"")
+            out += _as_bytes(b"" if body is None else _settled(body))
 
     return step
 

@@ -132,8 +132,8 @@ def test_node_that_shuts_down_says_close(tester: Tester, node: Node) -> None:
     with node.variant() as leaving:
         end = tester.session(locator=leaving.locator)
         leaving.dismiss()
+        # Whether the link ends behind it is a matter of ZN-CLS-108.
         end.expect(Close)
-        end.expect_end()
     with node.variant() as dying:
         end = tester.session(locator=dying.locator)
         dying.kill()

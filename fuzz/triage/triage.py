@@ -692,6 +692,9 @@ class Triage:
             self._confirming.settle(guess, [])
             return guess
         try:
+            # If all cases look alike, to find one of them takes all the time there is.
+            if objection.harm in SLOW and self._needs_none(guess, suspects[-1], deadline):
+                return self._joined_to_other(guess)
             culprit = self._attribution.culprit(objection, suspects, deadline)
             if culprit is not None:
                 finding = self._show(guess, *culprit)
@@ -699,8 +702,6 @@ class Triage:
                     self._confirming.confirm(finding, culprit[1], deadline)
                     finding = self._joined_to_other(finding)
                 return finding
-            if objection.harm in SLOW and self._needs_none(guess, suspects[-1], deadline):
-                return self._joined_to_other(guess)
         except HarnessError as error:
             guess.notes.append(f"Could not be analysed: {error}")
         finally:

@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif arguments.captures:
         # They may begin late, or lack segments.
         options = [*OURS_FIRST, *(part for one in arguments.options for part in ("-o", one))]
-        read = (read_capture(path, options=options, order=Order.LATER) for path in arguments.captures)
+        read = (_captured(path, options) for path in arguments.captures)
     elif arguments.unit:
         read = [read_units([arguments.unit], **carrier)]
     else:
@@ -100,6 +100,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _report(read, only_first=not arguments.all)
     except (CaptureError, OSError) as error:
         parser.error(str(error))
+
+
+def _captured(path: Path, options: Sequence[str]) -> Read:
+    """Reads a capture; an error names it."""
+    try:
+        return read_capture(path, options=options, order=Order.LATER)
+    except CaptureError as error:
+        raise CaptureError(f"{path}: {error.reason}", error.number, error.offset) from error
 
 
 def _damaged(paths: Sequence[Path], count: int, seed: int) -> Iterator[Read]:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,22 @@ def test_what_shows_slowly_is_found_by_doing_it_again_and_again(
             "growth memory handshake PUSH",
         )
         assert finding.rounds > 10
+
+
+def test_what_every_session_brings_about_is_laid_on_no_case(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = count()
+
+    def fault(_: list[bytes]) -> Objection | None:
+        return GROWTH if next(looks) >= 30 else None
+
+    # Where all cases look alike, there is no time left behind looking for one.
+    monkeypatch.setattr(attribution.Attribution, "culprit", lambda *_, **__: None)
+    with triage_of(run, fault) as made:
+        finding = made.found(GROWTH, [*others(5), *others(6, 7)])
+        assert (finding.without != "", finding.status) == (True, CONFIRMED)
+        assert (finding.message, finding.script.sends, finding.causes) == ("", 0, set())
 
 
 class Lingering(SickNode):

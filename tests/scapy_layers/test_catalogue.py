@@ -100,6 +100,12 @@ def test_decode_one_says_where_the_next_message_begins() -> None:
     assert caught.value.offset == 2
 
 
+def test_decode_says_that_it_takes_bytes() -> None:
+    for other in ("3d00", 5, None):
+        with pytest.raises(TypeError, match=r"^bytes are decoded, not (str|int|NoneType); bytes.fromhex\(\)"):
+            decode(other)  # type: ignore[arg-type]
+
+
 def test_decode_takes_exactly_one_message() -> None:
     assert decode(raw("0302")).name == "CLOSE"
     with pytest.raises(BadValue) as caught:

@@ -563,3 +563,11 @@ def test_the_campaign_runs_under_utscapy(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-2000:]
     assert "passed]" in done.stdout
+
+
+@pytest.mark.parametrize("wrong", [0, 70000, -1, "a", [7447, 70000], None])
+def test_what_is_no_port_is_refused_and_leaves_those_that_are_bound(wrong: Any) -> None:
+    bind_ports()
+    with pytest.raises(ValueError, match="is no UDP port"):
+        bind_ports(session=wrong)
+    assert isinstance(UDP(bytes(UDP(sport=1, dport=7447) / b"\x04")).payload, Batch)

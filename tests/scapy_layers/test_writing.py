@@ -30,7 +30,7 @@ from scapy_layers.primitives import VLE_BYTES, Counted, CountedList, WideInt, vl
 from scapy_layers.reading import holds
 from scapy_layers.scouting import Hello, Scout
 from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
-from scapy_layers.writing import layout_of, writers
+from scapy_layers.writing import Misfit, layout_of, writers
 
 CAPTURES = sorted((Path(__file__).parents[2] / "pcaps").glob("*.pcapng"))
 
@@ -355,7 +355,7 @@ def test_raw_bytes_in_the_place_of_layers_go_out_as_they_are() -> None:
     assert bytes(Push(body=RawVal(b"\x1f\x01"))) == bytes(Push(body=Raw(b"\x1f\x01"))) == b"\x1d\x00\x1f\x01"
     assert bytes(Frame(messages=[b"ab", Raw(b"c"), RawVal(b"d")])) == b"\x05\x00abcd"
     assert bytes(KeepAlive(extensions=[QoS(Z=1), b"\x0f"])) == b"\x84\xa1\x05\x0f"
-    with pytest.raises(AttributeError):
+    with pytest.raises(Misfit, match=r"^KEEP_ALIVE\.extensions"):
         bytes(KeepAlive(extensions=[b"\x0f", QoS()]))
 
 
@@ -566,3 +566,24 @@ def test_every_class_of_layers_has_its_writer() -> None:
 
 def layers_of(module: Any) -> list[type[Packet]]:
     return [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, Message)][1:]
+
+
+@pytest.mark.parametrize(
+    ("layer", "told"),
+    [
+        (lambda: Push(body=5), "PUSH.body: 5 (int) cannot be written"),
+        (lambda: Put(extensions=[10**12]), "PUT.extensions: [1000000000000] (list) cannot be written"),
+        (lambda: Frame(messages=[3]), "FRAME.messages: [3] (list) cannot be written"),
+        (lambda: Frame(messages=[Push(body=Put(data=3))]), "PUT.data: 3 (int) cannot be written"),
+        (lambda: Init(S="a"), "INIT.S: 'a' (str) cannot be written"),
+        (lambda: Init(batch_size=1.5), "INIT.batch_size: 1.5 (float) cannot be written"),
+        (lambda: Frame(sn="1"), "FRAME.sn: '1' (str) cannot be written"),
+        (lambda: Patch(patch="x"), "Patch.patch: 'x' (str) cannot be written"),
+        (lambda: Hello(zid=1), "HELLO: zid=1 is no ZenohID"),
+        (lambda: Hello(locators=[5]), "HELLO.locators: [5] (list) cannot be written"),
+    ],
+)
+def test_value_of_a_kind_that_its_field_cannot_carry_is_named(layer: Callable[[], Packet], told: str) -> None:
+    with pytest.raises(Misfit) as caught:
+        bytes(layer())
+    assert str(caught.value) == told
