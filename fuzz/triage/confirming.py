@@ -43,25 +43,12 @@ class Confirming:
 
     def confirm(self, finding: Finding, tried: Tried, deadline: float) -> None:
         """Plays it on fresh nodes, n of m times; without its message first, which may be innocent."""
-        if not self.without(finding, tried.seconds, deadline):
-            self.again(finding, tried, deadline)
-
-    def without(self, finding: Finding, seconds: float, deadline: float) -> bool:
-        """Sees whether a fault shows without any message, and confirms it then; its script says which state it was.
-
-        Args:
-            finding: The fault.
-            seconds: So long it took to show.
-            deadline: On ``time.monotonic``.
-
-        Returns:
-            Whether it does; otherwise the finding is as it was.
-        """
         try:
-            return self._confirm_without(finding, seconds, deadline)
+            if self._confirm_without(finding, tried, deadline):
+                return
         except NoFreshNode as error:
             finding.notes.append(f"Could not be retried without its message: {error}")
-            return False
+        self.again(finding, tried, deadline)
 
     def again(self, finding: Finding, tried: Tried, deadline: float) -> None:
         """Plays what showed it on fresh nodes, n of m times."""
@@ -135,14 +122,17 @@ class Confirming:
             last = tried if shows else last
         return last
 
-    def _confirm_without(self, finding: Finding, seconds: float, deadline: float) -> bool:
-        """Only coming into the state; with nothing at all.
+    def _confirm_without(self, finding: Finding, tried: Tried, deadline: float) -> bool:
+        """Sees whether the fault shows without the message: only coming into the state; with nothing at all.
 
         What showed that is confirmed as any finding is, and then it is what the finding is about.
+
+        Returns:
+            Whether it does; otherwise the finding is as it was.
         """
         controls = [(STATE, bare(finding.script))] if bare(finding.script) != finding.script else []
         controls += [(TRAFFIC, finding.script.with_steps(()))]
-        linger = min(LONGEST_LINGER, max(LINGER, seconds))
+        linger = min(LONGEST_LINGER, max(LINGER, tried.seconds))
         kept = rounds_of(finding.rounds)
         found = False
         for kind, script in controls:

@@ -692,9 +692,6 @@ class Triage:
             self._confirming.settle(guess, [])
             return guess
         try:
-            # If all cases look alike, to find one of them takes all the time there is.
-            if objection.harm in SLOW and self._needs_none(guess, suspects[-1], deadline):
-                return self._joined_to_other(guess)
             culprit = self._attribution.culprit(objection, suspects, deadline)
             if culprit is not None:
                 finding = self._show(guess, *culprit)
@@ -707,16 +704,6 @@ class Triage:
         finally:
             self._lab.rest()
         return self._nobody(guess, objection, suspects)
-
-    def _needs_none(self, guess: Finding, last: Suspect, deadline: float) -> bool:
-        """Tells whether a node grows, or becomes slow, by sessions alone, or by nothing: all cases look alike then."""
-        before = guess.script, guess.rounds
-        guess.script, guess.rounds = last.alone, ROUNDS
-        if self._confirming.without(guess, 0.0, deadline):
-            guess.first = guess.script
-            return True
-        guess.script, guess.rounds = before
-        return False
 
     def _nobody(self, guess: Finding, objection: Objection, suspects: Sequence[Suspect]) -> Finding:
         """Returns the finding of which nobody knows which case it was."""

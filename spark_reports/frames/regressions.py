@@ -53,7 +53,8 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
       verdict on it), new check (judged in the candidate and not in the baseline), unchanged, not comparable (runs of
       this node differ in environment or configuration from those they would be compared with). Where the baseline has
       a check and no run of it could judge it, a failure of the newest candidate run is told by the newest earlier run
-      that could, also one of an older version: still failing if it failed in it, otherwise a new failure.
+      that could, also one of an older version: still failing if it failed in it, otherwise a new failure. So is what
+      does not fail now: fixed if it failed in it, otherwise unchanged.
     - ``certainty``: ``deterministic`` for a check that never failed now and then: it had no failure in at least five
       baseline runs and fails in all of the candidate (or the other way round), or in its newest run where that has
       other tests than those that passed; ``assumed`` for the same with fewer runs, or none that could judge it, and no
@@ -293,6 +294,7 @@ def _decided(counted: DataFrame) -> DataFrame:
         "(failed_c = 0 AND failed_b = 0) OR (failed_c = runs_c AND failed_b = runs_b) AS same",
         "has_baseline AND runs_c > 0 AND runs_b = 0 AND outcome_b IS NOT NULL AS unjudged",
         "unjudged AND flips_c = 0 AND fails_now AS blind",
+        "unjudged AND failed_c = 0 AND failed_before IS NOT NULL AS recalled",
         "both AND flips = 0 AND (worse OR better) AND NOT same AS clear",
         # Earlier runs of the candidate, with other tests, did not show it yet.
         "both AND flips = 0 AND NOT worse AND failed_b = 0 AND fails_now AS fresh",
@@ -328,6 +330,7 @@ _STATUS = """CASE
     WHEN runs_c = 0 THEN if(selected_only AND outcome_c IS NULL, 'not selected', 'not run')
     WHEN blind THEN if(coalesce(failed_before, false), 'still failing', 'new failure')
     WHEN unjudged AND flips_c > 0 AND failed_c > 0 THEN 'flaky'
+    WHEN recalled THEN if(failed_before, 'fixed', 'unchanged')
     WHEN runs_b = 0 THEN 'new check'
     WHEN clear AND worse THEN 'new failure'
     WHEN clear THEN 'fixed'
@@ -338,7 +341,7 @@ _STATUS = """CASE
     ELSE 'unchanged' END"""
 
 _CERTAINTY = f"""CASE
-    WHEN blind THEN '{ASSUMED}'
+    WHEN blind OR (recalled AND failed_before) THEN '{ASSUMED}'
     WHEN fresh AND NOT rises THEN if(runs_b < {statistics.STEADY_RUNS}, '{ASSUMED}', '{DETERMINISTIC}')
     WHEN status = 'flaky' OR (rates AND status IN ('new failure', 'fixed', 'still failing', 'unchanged'))
         THEN '{STATISTICAL}'

@@ -44,6 +44,7 @@ from spark_reports.report import (
     FASTER,
     FIXED,
     GONE,
+    NEW_CHECK,
     NOT_RUN,
     NOT_SELECTED,
     SLOWER,
@@ -322,6 +323,7 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
     pairs = [one for one in report.lost if one.kind == "pair"]
     slower = [trend for trend in report.trends if trend.status == SLOWER]
     shaky = [change for change in report.changes if change.is_newly_flaky]
+    unproven = _failing_from_the_start(report)
     worse = [
         count(len(ones), noun) for ones, noun in ((broken, "new failure"), (fresh, "new finding")) if ones
     ]
@@ -332,15 +334,28 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
         f"{count(len(pairs), 'pair')} of state and message no longer tried" if pairs else "",
         f"{count(len(slower), 'measurement')} slower" if slower else "",
         f"{count(len(shaky), 'check')} began to fail now and then" if shaky else "",
+        f"{count(len(unproven), 'new check')} {'fails' if len(unproven) == 1 else 'fail'}"
+        if unproven
+        else "",
     ]
     if any(weaker):
-        where = _on(report.sets, (*lost, *pairs, *slower, *shaky))
+        where = _on(report.sets, (*lost, *pairs, *slower, *shaky, *unproven))
         return ", ".join(filter(None, weaker)) + where + alone, "bad" if failed else "mixed"
     where = _on(report.sets)
     still = f"; {count(fails, 'requirement')} still {'fails' if fails == 1 else 'fail'}" if fails else ""
     tone = "bad" if failed else "mixed" if fails or fails_alone else "good"
     known = "Nothing worse seen" if _unknown(report) else "Nothing got worse"
     return f"{known}{where}{still}{alone}", tone
+
+
+def _failing_from_the_start(report: Report) -> list[CheckChange]:
+    """Returns the new checks that fail on nodes that are compared with something: nobody can tell that it is news."""
+    keys = {pair.key for pair in report.sets.pairs if pair.baseline}
+    return [
+        change
+        for change in report.changes
+        if change.status == NEW_CHECK and change.failed_c and not change.quarantine and change.key in keys
+    ]
 
 
 def _on(sets: SetInfo, worse: Sequence[CheckChange | Lost | Trend] = (), met: Sequence[Finding] = ()) -> str:

@@ -60,6 +60,7 @@ def compared(
                 "candidate" in keys[key],
                 "baseline" in keys[key],
                 selected_only,
+                "",
             ),
         )
         for run_id, role, key, day, version, harness in parsed

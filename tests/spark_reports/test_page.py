@@ -205,6 +205,18 @@ def test_headline_says_that_states_are_not_reached_any_more() -> None:
     assert page.tone == "mixed"
 
 
+def test_headline_says_that_new_checks_fail() -> None:
+    (flaky,) = (one for one in example_report().changes if one.status == report.FLAKY)
+    new = dataclasses.replace(flaky, status=report.NEW_CHECK, failed_c=2, runs_b=0, failed_b=0)
+    page = make_page(compared(changes=(new,)))
+    assert (page.headline, page.tone) == ("1 new check fails on eclipse-zenoh router 1.3.0", "mixed")
+    for quiet in (dataclasses.replace(new, failed_c=0), dataclasses.replace(new, quarantine="until then")):
+        assert "new check" not in make_page(compared(changes=(quiet,))).headline
+    # With nothing to compare with every check is new, and the headline is of the state of the node.
+    alone = dataclasses.replace(new, key="another")
+    assert "new check" not in make_page(compared(changes=(alone,))).headline
+
+
 def test_headline_says_that_checks_began_to_fail_now_and_then() -> None:
     (flaky,) = (one for one in example_report().changes if one.status == report.FLAKY)
     newly = dataclasses.replace(flaky, failed_c=2, failed_b=0)
