@@ -115,13 +115,15 @@ class Columns(Target):
 
 @cache
 def companions() -> tuple[Unit, ...]:
-    """Returns messages of every kind, small and with all that they can have."""
-    from fuzz.campaigns.messages import KINDS, forms
+    """Returns messages of every kind, small and with all that they can have, with large numbers and with small ones."""
+    from fuzz.campaigns.messages import KINDS, SENSE, Wish, forms, message_of
     from fuzz.campaigns.placing import placed
 
+    small = {name: 1 for name, value in SENSE.items() if isinstance(value, int)}
     units = []
-    for kind in KINDS:
-        for message in forms(kind).values():
+    for kind, cls in KINDS.items():
+        wish = Wish(options=True, extensions=None, sense=small)
+        for message in (*forms(kind).values(), message_of(cls, wish)):
             whole = placed(message, State.OPEN).message
             form = UnitKind.SCOUTING if whole.kind is Kind.SCOUTING else UnitKind.BATCH
             units.append(Unit(form, bytes(whole)))
