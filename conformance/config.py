@@ -6,6 +6,7 @@ import ipaddress
 import random
 import re
 import socket
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -241,9 +242,9 @@ def prepare_run_dir(path: Path) -> None:
     """
     try:
         (path / "captures").mkdir(parents=True, exist_ok=True)
-        probe = path / ".writable"
-        probe.write_bytes(b"")
-        probe.unlink()
+        # Without a name: several processes may look at once.
+        with tempfile.TemporaryFile(dir=path):
+            pass
     except OSError as error:
         raise UsageError(
             f"cannot write to the run folder {path} ({error.strerror}); choose another --run-dir"

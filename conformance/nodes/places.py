@@ -7,6 +7,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import threading
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
@@ -22,8 +23,11 @@ PORTS = (15_000, 30_000)
 ATTEMPTS = 100
 """Ports that are tried before it is said that none is free."""
 
-_chosen: deque[socket.socket] = deque(maxlen=64)
-"""What keeps the last ports from others of us until the nodes that they were chosen for listen."""
+KEPT = 64
+"""So many of the ports that were chosen last are kept from others of us: until nodes listen there."""
+
+_chosen: deque[socket.socket] = deque()
+_choosing = threading.Lock()
 
 LONGEST_NAME = 24
 """Bytes that the name of a socket file, and of a lock beside it, may add to the path of its folder."""
@@ -63,9 +67,10 @@ def _choose(name: str) -> bool:
     except OSError:
         chosen.close()
         return False
-    if len(_chosen) == _chosen.maxlen:
-        _chosen.popleft().close()
-    _chosen.append(chosen)
+    with _choosing:
+        _chosen.append(chosen)
+        if len(_chosen) > KEPT:
+            _chosen.popleft().close()
     return True
 
 

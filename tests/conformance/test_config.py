@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -119,3 +120,10 @@ def test_run_folder_below_a_file_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="choose another --run-dir"):
         prepare_run_dir(tmp_path / "file" / "run")
+
+
+def test_run_folder_is_made_ready_by_many_processes_at_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(50):
+            list(threads.map(prepare_run_dir, [tmp_path / str(number)] * 8))
+    assert [path.name for path in (tmp_path / "0").iterdir()] == ["captures"]

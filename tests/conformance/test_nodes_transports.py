@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from conformance.errors import NodeDidNotStart
 from conformance.nodes import Node, node_of, places, pypi
 from conformance.nodes.attach import AttachedNode
 from conformance.nodes.certificates import certificates
-from conformance.nodes.places import Places, free_port, reached, settled
+from conformance.nodes.places import KEPT, Places, free_port, reached, settled
 from conformance.nodes.pypi import PypiNode
 from conformance.profiles import load_profile
 from conformance.tester import Tester
@@ -159,9 +161,16 @@ def test_port_is_chosen_by_one_process_at_a_time(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(NodeDidNotStart, match="no port"):
         free_port("tcp")
     monkeypatch.undo()
-    for _ in range(64):
+    for _ in range(KEPT):
         free_port("tcp")
     assert chosen(first, "tcp") == str(first)
+
+
+def test_ports_are_chosen_by_many_threads_at_once() -> None:
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: free_port("tcp"), range(20 * KEPT)))
+    gc.collect()
+    assert len(found) == 20 * KEPT
 
 
 def test_transport_that_a_release_was_built_without_is_named(

@@ -409,7 +409,7 @@ def test_resumed_run_plays_each_case_once(
     path.write_bytes(path.read_bytes().rpartition(b'{"footer"')[0][:-40])
     before = path.read_bytes()
     assert run(node, folder, cases=50) == 2
-    assert "continue that run with --resume" in capsys.readouterr().err
+    assert "is truncated; continue with --resume" in capsys.readouterr().err
     assert path.read_bytes() == before
     assert run(node, folder, "--resume", "--seed", "4", cases=50) == 2
     assert "leave out --seed" in capsys.readouterr().err

@@ -122,6 +122,9 @@ def test_folder_with_cases_of_a_campaign_is_refused_without_resume(tmp_path: Pat
     check_fresh(folder, ["another"])
     with pytest.raises(UsageError, match=f"already has cases of {there}; continue with --resume"):
         check_fresh(folder, ["another", there])
+    # What cannot be resumed is not told to.
+    with pytest.raises(UsageError, match=f"already has cases of {there}; use another --run-dir"):
+        check_fresh(folder, [there], resumable=False)
 
 
 def _hold(folder: Path, ready: Any, done: Any) -> None:
