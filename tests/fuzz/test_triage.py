@@ -1582,6 +1582,22 @@ def test_what_is_about_a_key_is_one_finding_whatever_carries_it(run: Path, order
         assert [(one.bucket, one.before + one.hits) for one in again.findings.values()] == [(name, 5)]
 
 
+@pytest.mark.parametrize(("hits", "left"), [(2, 1), (0, 2)])
+@pytest.mark.parametrize("seldom", ["D_TOKEN", "PUSH"])
+def test_what_comes_too_seldom_to_be_made_smaller_joins_what_is_about_its_field(
+    run: Path, seldom: str, hits: int, left: int
+) -> None:
+    deep: Fault = lambda heard: SEGV if any(map(is_deep, heard)) else None  # noqa: E731
+    with triage_of(run, deep) as made:
+        for number, message in enumerate(["D_TOKEN", "PUSH"], 1):
+            finding = made.found(SEGV, [of_key(number, message)])
+            if message == seldom:
+                finding.status, finding.confirmed = SEEN, (hits, 5)
+        made.minimise_all(20, lambda *_: None)
+        assert len(made.findings) == left
+        assert made.findings["crash SIGSEGV handshake key_suffix"].hits == (2 if left == 1 else 1)
+
+
 def test_what_is_in_fragments_is_called_by_its_message_where_it_needs_no_fragments(run: Path) -> None:
     raw = bytes(Request(request_id=1, key_suffix="a", body=Query()))
     steps = send("size", b"\x66", "sn", raw[:2]), send("size", b"\x26", "sn", raw[2:])
