@@ -304,7 +304,8 @@ def test_what_every_session_brings_about_is_laid_on_no_case(
 
     monkeypatch.setattr(attribution.Attribution, "_again_and_again", groups)
     with triage_of(run, fault) as made:
-        finding = made.found(GROWTH, [*others(5), *others(6, 7)])
+        cases = [suspect(number, b"x", field=f"PUSH.f{number}") for number in range(1, 30)]
+        finding = made.found(GROWTH, cases)
         assert (finding.without != "", finding.status) == (True, CONFIRMED)
         assert (finding.message, finding.script.sends, finding.causes) == ("", 0, set())
 

@@ -575,7 +575,7 @@ def layers_of(module: Any) -> list[type[Packet]]:
         (lambda: Put(extensions=[10**12]), "PUT.extensions: [1000000000000] (list) cannot be written"),
         (lambda: Frame(messages=[3]), "FRAME.messages: [3] (list) cannot be written"),
         (lambda: Frame(messages=[Push(body=Put(data=3))]), "PUT.data: 3 (int) cannot be written"),
-        (lambda: Init(S="a"), "INIT.S: 'a' (str) cannot be written"),
+        (lambda: Init(A=1, S="a"), "INIT.S: 'a' (str) cannot be written"),
         (lambda: Init(batch_size=1.5), "INIT.batch_size: 1.5 (float) cannot be written"),
         (lambda: Frame(sn="1"), "FRAME.sn: '1' (str) cannot be written"),
         (lambda: Patch(patch="x"), "Patch.patch: 'x' (str) cannot be written"),

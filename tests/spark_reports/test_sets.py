@@ -198,10 +198,25 @@ def test_version_that_was_only_run_elsewhere_is_told(run_row: Run) -> None:
     # Of another kind, of the same machine, or older: nothing to be told.
     for other in (
         [run_row("c", 3, node_version="1.11.0", environment="another", kind="fuzz")],
+        [run_row("c", 3, node_version="1.11.0", environment="another", node="ref:ZN-INIT-001b")],
         [run_row("c", 3, node_version="1.11.0")],
         [run_row("c", 3, node_version="1.9.5", environment="another")],
     ):
         assert not sets.cautions(sets.resolve(made(*before, *other), sets.Baseline()))
+
+
+@pytest.mark.parametrize(
+    ("environment", "configuration", "ends"),
+    [
+        ("Linux", "transport=tcp", "; transport=tcp"),
+        ("Linux", "", "; conformance"),
+        ("", "", "; conformance, configuration not recorded"),
+    ],
+)
+def test_key_says_what_is_not_recorded(run_row: Run, environment: str, configuration: str, ends: str) -> None:
+    row = run_row("a", 1, kind="conformance", environment=environment, configuration=configuration)
+    (run,) = sets.resolve(made(row), sets.Baseline())
+    assert run.key.endswith(ends)
 
 
 def test_baseline_that_is_newer_than_what_is_judged_is_told(run_row: Run) -> None:

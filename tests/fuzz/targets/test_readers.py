@@ -101,6 +101,18 @@ def test_reader_that_fails_is_seen(
     assert Layers().shows(PUSH, "bytes") == bucket
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [("three bytes more", "not as it should be: three bytes more"), ("", "an invariant does not hold in ")],
+)
+def test_broken_invariant_is_told_in_words(said: str, told: str) -> None:
+    def fails(_: bytes) -> None:
+        raise AssertionError(said)
+
+    (detail,) = {fault.detail for fault in layers._watched(lambda: fails(b""), "strict", PUSH, "bytes", 0)}
+    assert detail.startswith(told)
+
+
 def test_reader_that_takes_much_memory_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     peaks = iter([100 << 20, 200 << 20, *[200 << 20] * 9])
     monkeypatch.setattr(guard, "_peak", lambda: next(peaks))
