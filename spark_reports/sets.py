@@ -154,7 +154,7 @@ def frame(spark: SparkSession, runs: Sequence[RunOfSet]) -> DataFrame:
     return spark.createDataFrame(pa.table(columns), SCHEMA)
 
 
-def cautions(runs: Iterable[RunOfSet]) -> list[str]:
+def cautions(runs: Sequence[RunOfSet]) -> list[str]:
     """Returns what people may take for compared although it was not, one clause each.
 
     The newest version of a node that was only run otherwise than those before it; a baseline that is newer than what is
@@ -175,11 +175,15 @@ def cautions(runs: Iterable[RunOfSet]) -> list[str]:
                 f"{node} {newest.node_version}, the newest, was compared with no other version: "
                 "those were run in other environments or configurations"
             )
+    judged: dict[str, RunOfSet] = {}
     for run in runs:
-        older = [other for other in runs if other.key == run.key and other.set == CANDIDATE]
-        if run.set == BASELINE and older and all(other.place < run.place for other in older):
+        if run.set == CANDIDATE and run.place >= judged.get(run.key, run).place:
+            judged[run.key] = run
+    for run in runs:
+        if run.set == BASELINE and run.place > judged.get(run.key, run).place:
+            older = judged[run.key].node_version
             found.append(
-                f"the baseline, {run.node_version}, is newer than {older[0].node_version}, which is compared with it"
+                f"the baseline, {run.node_version}, is newer than {older}, which is compared with it"
             )
     return list(dict.fromkeys(found))
 
