@@ -516,11 +516,16 @@ class Patient:
     # Examining ---------------------------------------------------------------------------------------
 
     def due(self) -> When:
-        """Returns how thorough the next look must be; counts a case."""
+        """Returns how thorough the next look must be; counts a case.
+
+        The process is measured as often on a node at which thorough looks take long, and come seldom for that.
+        """
         self._beat_cases += 1
         now = time.perf_counter()
         if now - self._trend_at >= self._apart(When.TREND, TREND_SECONDS):
             return When.TREND
+        if now - self._sampled_at >= TREND_SECONDS:
+            self._sample()
         if now - self._odd_at >= self._apart(When.ODD, ODD_SECONDS):
             return When.ODD
         if self._beat_cases >= BEAT_CASES or now - self._beat_at >= self._apart(When.BEAT, BEAT_SECONDS):

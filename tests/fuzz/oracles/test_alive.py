@@ -465,6 +465,27 @@ def test_process_is_measured_between_turns_as_often_as_in_them(
     assert len(taken) == 2
 
 
+def test_process_is_measured_as_often_where_thorough_looks_take_long(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [time.perf_counter()]
+    monkeypatch.setattr(time, "perf_counter", lambda: now[0])
+    patient.begin()
+    taken: list[float] = []
+    monkeypatch.setattr(patient, "history", SimpleNamespace(add=lambda _, __: taken.append(now[0])))
+    patient._took[When.TREND] = 9.0
+    patient._sample()
+    taken.clear()
+    for _ in range(86):
+        now[0] += 0.25
+        assert patient.due() is not When.TREND
+    assert len(taken) == 4
+    # A thorough look measures by itself.
+    now[0] += 10
+    assert patient.due() is When.TREND
+    assert len(taken) == 4
+
+
 def test_look_that_took_long_is_not_due_again_at_once(
     patient: Patient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
