@@ -372,8 +372,9 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
         return WELL
     below = what / FOLDER if (what / FOLDER).is_dir() else what
     folders = [path.parent for path in sorted(below.glob(f"*/{FINDING}"))]
-    of_readers = [one for folder in folders if (one := Kept.load(folder)) is not None]
-    found = [Finding.load(folder) for folder in folders if Kept.load(folder) is None]
+    loaded = {folder: Kept.load(folder) for folder in folders}
+    of_readers = [one for one in loaded.values() if one is not None]
+    found = [Finding.load(folder) for folder, one in loaded.items() if one is None]
     # A folder is of one process and of one part of the run; its rows are of all.
     hits = {row.bucket: row.hits for row in by_bucket(findings_before(what))}
     found = [replace(finding, hits=hits.get(finding.bucket, finding.hits)) for finding in found]

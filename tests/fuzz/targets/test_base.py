@@ -19,7 +19,6 @@ from fuzz.cases import Fixed, Source, send
 from fuzz.states import State
 from fuzz.summary import Outcome, as_text
 from fuzz.targets import Fault, Limit, Target, run_target
-from fuzz.targets.__main__ import main
 from fuzz.targets.base import Run, smaller
 from fuzz.targets.feed import Input
 from spark_reports.rows import FINDINGS, FUZZ_CASES
@@ -217,6 +216,9 @@ def test_finding_of_a_reader_is_shown_and_read_again(
         0,
         "1 of 2: no fault found\n2 of 2: no fault found\n",
     )
+    (Path(folder) / "input.bin").unlink()
+    code, text = command("replay", folder)
+    assert (code, "input.bin" in text) == (3, True)
 
 
 class Twofold(Touchy):
@@ -296,17 +298,3 @@ def test_unknown_target_is_refused(config: RunConfig) -> None:
 def test_what_is_not_shown_again_stays_as_it_is() -> None:
     fault = Fault("panic other", "", 0, b"\xab\xcd" * 9, "batch")
     assert smaller(Touchy(), fault) == fault
-
-
-def test_finding_can_be_shown_again_by_hand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("fuzz.targets.__main__.TARGETS", {"touchy": Touchy})
-    path = tmp_path / "input.bin"
-    shown = []
-    for data in (b"\x04", b"x\xab\xcd"):
-        path.write_bytes(data)
-        shown.append(main(["touchy", "batch", str(path)]))
-    assert shown == [0, 1]
-    assert capsys.readouterr().out.splitlines() == ["no fault found", "panic touchy"]
-    assert main(["touchy", "batch", str(tmp_path / "none")]) == 3
