@@ -36,6 +36,9 @@ WILD = {"$*": "sub-chunk wild", "**": "double wild", "*": "single wild"}
 """Wild cards of keys in words, those first that are compared by other means; what needs none of them is no matter of
 matching."""
 
+KEY = "key_suffix"
+"""Name of the fields that hold keys; what is a wild card there is a byte like any other elsewhere."""
+
 CARRIERS = frozenset({"FRAME", "DECLARE", "PUSH", "REQUEST", "RESPONSE", "REPLY"})
 """Messages around others, by which these are told."""
 
@@ -83,10 +86,13 @@ def same_field(script: Script) -> str:
     batches = list(_batches(script))
     fields = [_largest(batch) for batch in batches]
     names = {name for _, name in fields}
+    sent = b" ".join(batches) if KEY in names else b""
+    wild = next((f"with {words}" for card, words in WILD.items() if card.encode() in sent), "")
+    if wild:
+        # What has no bytes at all, as what ends a declaration, may be when they are matched.
+        names.discard("")
     if len(names) != 1 or "" in names:
         return ""
-    sent = b" ".join(batches)
-    wild = next((f"with {words}" for card, words in WILD.items() if card.encode() in sent), "")
     sizes = [(most, len(batch)) for (most, _), batch in zip(fields, batches, strict=True)]
     if wild:
         # They are matched with each other, and one of them may be short.

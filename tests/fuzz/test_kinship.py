@@ -11,7 +11,7 @@ from fuzz.oracles import Harm
 from fuzz.script import Script, Step
 from fuzz.states import State
 from scapy_layers.data import Put
-from scapy_layers.declarations import DeclareSubscriber, DeclareToken
+from scapy_layers.declarations import DeclareSubscriber, DeclareToken, UndeclareSubscriber
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push
 from scapy_layers.transport import Fragment, Frame
@@ -108,6 +108,17 @@ def test_of_keys_that_are_matched_one_may_be_short() -> None:
     payload = in_frame(Push(key_suffix="a", body=Put(data=b"x" * 200)))
     assert not about(finding(subscriber(STARS), payload, harm=Harm.STALL, place=""))
     assert not about(finding(subscriber("**"), push("a/b"), harm=Harm.STALL, place=""))
+
+
+def test_what_has_no_bytes_may_be_when_keys_are_matched() -> None:
+    end = in_frame(Declare(body=UndeclareSubscriber(entity_id=7)))
+    assert about(finding(subscriber(STARS), token(STARS), end)) == "key_suffix with double wild"
+    assert not about(finding(subscriber(DEEP), end))
+
+
+def test_only_keys_have_wild_cards() -> None:
+    assert about(finding(send("size", b"\x02\x4e\x01\x48", b"c*" * 36))) == "cookie"
+    assert about(finding(in_frame(Push(key_suffix="*", body=Put(data=b"**" * 99))))) == "data"
 
 
 def test_no_finding_is_about_what_the_player_fills_in() -> None:
