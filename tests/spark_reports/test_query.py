@@ -139,6 +139,23 @@ def test_unknown_view_is_answered_with_all_views(spark: SparkSession, views: Vie
         ask(spark, views, "SELECT * FROM chekcs")
 
 
+@pytest.mark.parametrize(
+    "statement", ["SHOW TABLES", "-- all\n DESCRIBE checks", "DROP TABLE checks", ".tables"]
+)
+def test_what_is_no_query_is_answered_with_what_queries_begin_with(
+    spark: SparkSession, views: Views, statement: str
+) -> None:
+    with pytest.raises(WrongUse, match=r"not with SELECT, .*; run without a query to list the views"):
+        ask(spark, views, statement)
+
+
+@pytest.mark.parametrize(
+    "sql", ["(SELECT 1)", "values (1)", "/* x */ with a as (select 1) table a", "(\n( FROM range(1)))"]
+)
+def test_queries_may_begin_with_other_words(spark: SparkSession, views: Views, sql: str) -> None:
+    assert len(ask(spark, views, sql).rows) == 1
+
+
 def test_unknown_column_is_answered_with_those_of_the_view(spark: SparkSession, views: Views) -> None:
     with pytest.raises(WrongUse, match=r"no column verdict; checks has run_id, .*outcome"):
         ask(spark, views, "SELECT verdict FROM checks")
