@@ -126,14 +126,15 @@ def other_message(finding: Finding) -> str:
     """Returns the message that a finding is about where that is another one than its case was to lie about.
 
     A lie about the id of a message makes another message of it, and of a sequence may be left what it is not named by.
-    What is valid is about the last message: up to there the node had nothing against it.
+    What is valid is about the last message: up to there the node had nothing against it. So is what was seen after many
+    cases of which nobody knew the one that did it.
     Empty where it is not, where several messages are sent, or one of an id that nobody knows. One that is cut, or
     refused for what is in it, is a message all the same.
     """
     if finding.without or finding.place == STAGE or not finding.state:
         return ""
     read = [contents(raw, kind) for raw, kind in _kinds(finding.script)]
-    if finding.script.valid:
+    if finding.script.valid or not finding.message:
         said = [name for one in read for name in one.names.split() if name not in CARRIERS]
         return said[-1] if said and said[-1] != finding.message else ""
     names = {name for one in read for name in one.names.split()}
@@ -142,6 +143,18 @@ def other_message(finding: Finding) -> str:
         return ""
     inner = names - CARRIERS
     return inner.pop() if len(inner) == 1 else ""
+
+
+def state_of(script: Script) -> State | None:
+    """Returns the state in which the link is that sends last; None where nothing is sent."""
+    states: dict[str, State] = {}
+    last = None
+    for step in script.steps:
+        if step.state is not None:
+            states[step.link] = step.state
+        if step.do is Do.SEND:
+            last = states.get(step.link)
+    return last
 
 
 def why_one(one: Finding, other: Finding) -> str:

@@ -158,7 +158,8 @@ def cautions(runs: Sequence[RunOfSet]) -> list[str]:
     """Returns what people may take for compared although it was not, one clause each.
 
     The newest version of a node that was only run otherwise than those before it; a baseline that is newer than what is
-    compared with it, so that what it has and the other has not counts as lost.
+    compared with it, so that what it has and the other has not counts as lost; what was run last among builds, and counts
+    fewer commits than an earlier one, as behind a history that was written anew.
     """
     by_node: dict[tuple[str, str, str], list[RunOfSet]] = {}
     for run in runs:
@@ -167,10 +168,10 @@ def cautions(runs: Sequence[RunOfSet]) -> list[str]:
     found = []
     for (impl, role, _), alike in by_node.items():
         node = f"{impl} {role}".strip()
-        newest = max(alike, key=lambda run: parse_version(run.node_version) or ())
-        last = parse_version(newest.node_version)
-        before = any(parse_version(run.node_version) != last for run in alike)
-        if before and not any(parse_version(run.node_version) == last for run in _told(alike)):
+        newest = max(alike, key=lambda run: (parse_version(run.node_version) or (), run.started_at))
+        last = _same_version(newest.node_version)
+        before = any(_same_version(run.node_version) != last for run in alike)
+        if before and not any(_same_version(run.node_version) == last for run in _told(alike)):
             found.append(
                 f"{node} {newest.node_version}, the newest, was compared with no other version: "
                 "those were run in other environments or configurations"
@@ -180,12 +181,26 @@ def cautions(runs: Sequence[RunOfSet]) -> list[str]:
         if run.set == CANDIDATE and run.place >= judged.get(run.key, run).place:
             judged[run.key] = run
     for run in runs:
+        newer = judged.get(run.key)
+        if newer is not None and run.age == 0 and run.set == HISTORY and _is_passed_over(run, newer):
+            found.append(
+                f"{run.node_impl} {run.node_version} was run last and is not judged: by its number it is older than "
+                f"{newer.node_version}"
+            )
         if run.set == BASELINE and run.place > judged.get(run.key, run).place:
             older = judged[run.key].node_version
             found.append(
                 f"the baseline, {run.node_version}, is newer than {older}, which is compared with it"
             )
     return list(dict.fromkeys(found))
+
+
+def _is_passed_over(last: RunOfSet, judged: RunOfSet) -> bool:
+    """Tells whether a run is older than what is judged only as commits are counted."""
+    versions = parse_version(last.node_version), parse_version(judged.node_version)
+    return last.place < judged.place and any(
+        version is not None and _is_build(version) for version in versions
+    )
 
 
 def _told(runs: Iterable[RunOfSet]) -> list[RunOfSet]:
@@ -197,7 +212,7 @@ def _told(runs: Iterable[RunOfSet]) -> list[RunOfSet]:
     return [
         run
         for alike in both.values()
-        if len({parse_version(one.node_version) for one in alike}) > 1
+        if len({_same_version(one.node_version) for one in alike}) > 1
         for run in alike
     ]
 
@@ -249,6 +264,12 @@ def _is_asked(run: RunOfSet, baseline: Baseline) -> bool:
 def _is_build(version: Version) -> bool:
     """Tells whether it is some commits behind a version: another build may be as many."""
     return bool(version[-1])
+
+
+def _same_version(text: str) -> tuple[Version | None, str]:
+    """Returns what is the same of versions that are written differently; builds are what they are called."""
+    version = parse_version(text)
+    return version, text if version is not None and _is_build(version) else ""
 
 
 def _places(runs: Iterable[Mapping[str, Any]]) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 from fuzz.readers.said import Entry, Part, Reading, Said
@@ -191,6 +192,31 @@ def _listed() -> Iterator[tuple[str, str]]:
                     ]
                     for name, fields in inside:
                         yield from ((name, field.name) for field in names.fields_of(name, fields))
+
+
+def _kinds() -> Iterator[tuple[str, str]]:
+    """Yields each field of each layer, as steps have it, with the kind of value that it is."""
+    for message in shapes().values():
+        for layer in (message, *names.inner_layers(message.fields)):
+            yield from _kinds_in(names.layer_name(layer), layer.fields)
+
+
+def _kinds_in(layer: str, fields: tuple[shape.Shape, ...]) -> Iterator[tuple[str, str]]:
+    for described in shape.walk(fields):
+        if isinstance(described, shape.Many):
+            yield from _kinds_in(layer, described.item)
+        elif not isinstance(described, shape.When):
+            vle = isinstance(described, shape.Packed) and described.vle
+            kind = "vle" if vle else type(described).__name__.lower()
+            yield from (
+                (f"zenoh.{layer}.{field.name}", kind) for field in names.fields_of(layer, [described])
+            )
+
+
+@cache
+def kinds() -> Mapping[str, str]:
+    """Returns the kind of value of each field that steps may be about: ``vle``, ``zid``, ``countedbytes``."""
+    return dict(_kinds())
 
 
 NOTHING = "nothing"

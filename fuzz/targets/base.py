@@ -7,6 +7,7 @@ import json
 import time
 import traceback
 from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -17,7 +18,7 @@ from conformance.config import RunConfig
 from conformance.errors import HarnessError, UsageError
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.coverage import Coverage
-from fuzz.findings import CONFIRMED, FINDING, FLAKY, OPEN, README, many, slug_of
+from fuzz.findings import CONFIRMED, FINDING, FLAKY, OPEN, README, drop_folder, many, slug_of
 from fuzz.oracles import Harm, Objection
 from fuzz.player import Ending, Played
 from fuzz.recorder import MAX_DISK, Recorder
@@ -42,8 +43,16 @@ TURN_SECONDS = 5.0
 EPSILON = 1e-6
 """Seconds that a batch takes at least."""
 
+MOST_HANGS = 3
+"""A message that hung the reader so often is not read any more; a field of it after the first time. Each takes as long as
+thousands of others."""
+
 MOST_HITS = 20
 """A finding that was met so often is only counted from then on: nothing is made smaller for it any more."""
+
+
+FAMILY = 3
+"""So many buckets of a family are one mistake: in what they have in common, and not in each of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +65,7 @@ class Fault:
         index: Which of the inputs did it; -1 when that is not known.
         data: What shows it: the bytes of a unit, a stream, or a capture.
         form: What ``data`` is: ``batch``, ``scouting``, ``network``, ``stream``, ``pcap``, ``bytes``.
+        family: What ``FAMILY`` buckets or more are told as that have it in common; empty for none.
     """
 
     bucket: str
@@ -63,6 +73,7 @@ class Fault:
     index: int
     data: bytes
     form: str
+    family: str = ""
 
 
 class Target(ABC):
@@ -90,8 +101,20 @@ class Target(ABC):
         """Gives inputs to the reader and yields what it does wrong; ``seed`` is for what else is random."""
 
     @abstractmethod
-    def shows(self, data: bytes, form: str) -> str:
-        """Returns the bucket of the first fault that some bytes alone show; empty when they show none."""
+    def shown(self, data: bytes, form: str) -> Iterable[Fault]:
+        """Yields what some bytes alone show."""
+
+    def shows(self, data: bytes, form: str, wanted: str = "") -> str:
+        """Returns the bucket of a fault that some bytes alone show: of several the one that is wanted, or the first.
+
+        Empty when they show none.
+        """
+        first = ""
+        for fault in self.shown(data, form):
+            first = first or fault.bucket
+            if not wanted or fault.bucket == wanted:
+                return fault.bucket
+        return first
 
 
 @dataclass(slots=True)
@@ -102,13 +125,21 @@ class _Found:
         fault: The first one of the bucket, or a smaller one.
         one: The first case.
         folder: Name of its folder.
-        hits: How many cases met it.
+        cases: Numbers of the cases that met it.
+        family: Bucket that several are told as; ``members`` are theirs.
     """
 
     fault: Fault
     one: Input
     folder: str
-    hits: int = 1
+    cases: set[int]
+    family: str = ""
+    members: tuple[str, ...] = ()
+
+    @property
+    def bucket(self) -> str:
+        """What it is told as."""
+        return self.family or self.fault.bucket
 
 
 @dataclass(slots=True)
@@ -147,6 +178,8 @@ class Run:
     corpus: Path | None = None
     outcome: Outcome = field(default_factory=Outcome)
     _found: dict[str, _Found] = field(default_factory=dict)
+    _hung: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    _left_out: int = 0
     _began: float = 0.0
     _turn: float = 0.0
     _last: int = 0
@@ -197,19 +230,22 @@ class Run:
             else:
                 most = min(most, FIRST_BATCH)
             self._turn = now
-        some = list(islice(source, most))
+        some = list(islice(filter(self._is_read, source), most))
         self._last = len(some)
         return some
+
+    def _is_read(self, one: Input) -> bool:
+        """Tells whether an input is not like those that hung the reader, and counts it if it is."""
+        case = one.numbered.case
+        hangs = bool(self._hung[case.message, case.field]) or self._hung[case.message,] >= MOST_HANGS
+        self._left_out += hangs
+        return not hangs
 
     def _examine(self, some: Sequence[Input], recorder: Recorder) -> None:
         started, began = time.time_ns(), time.perf_counter()
         faults: dict[int, Fault] = {}
-        met: set[tuple[str, int]] = set()
         for fault in self.target.examine(some, self.config.seed + self.outcome.total):
-            # A case of several units may meet it in each.
-            again = fault.index >= 0 and (fault.bucket, fault.index) in met
-            met.add((fault.bucket, fault.index))
-            self._note(fault, some, recorder, hits=0 if again else 1)
+            self._note(fault, some, recorder)
             faults.setdefault(fault.index, fault)
         each = (time.perf_counter() - began) / len(some)
         for index, one in enumerate(some):
@@ -217,17 +253,26 @@ class Run:
         self.outcome.seconds = time.monotonic() - self._began
         self.report(self.outcome)
 
-    def _note(self, fault: Fault, some: Sequence[Input], recorder: Recorder, hits: int) -> None:
+    def _note(self, fault: Fault, some: Sequence[Input], recorder: Recorder) -> None:
+        index = max(fault.index, 0)
+        if fault.bucket.startswith(Harm.STALL) and fault.index >= 0:
+            self._note_hang(some[index])
+        number = self.outcome.total + index
         known = self._found.get(fault.bucket)
         if known is None:
             folder = self._folder_of(fault.bucket)
-            found = self._found[fault.bucket] = _Found(fault, some[max(fault.index, 0)], folder)
+            found = self._found[fault.bucket] = _Found(fault, some[index], folder, {number})
             # At once, as it is: whatever ends the run does not lose it.
-            self._keep(found, fault, OPEN, recorder)
+            self._keep(found, OPEN, recorder)
         else:
-            known.hits += hits
-            if known.hits <= MOST_HITS and len(fault.data) < len(known.fault.data):
+            # A case of several units may meet it in each.
+            known.cases.add(number)
+            if len(known.cases) <= MOST_HITS and len(fault.data) < len(known.fault.data):
                 known.fault = fault
+
+    def _note_hang(self, one: Input) -> None:
+        case = one.numbered.case
+        self._hung.update([(case.message, case.field), (case.message,)])
 
     def _record(self, one: Input, fault: Fault | None, recorder: Recorder, started: int, each: float) -> None:
         case, name = one.numbered.case, one.numbered.campaign.name
@@ -256,18 +301,46 @@ class Run:
         """Makes what was found smaller and writes it down."""
         ended = time.monotonic()
         deadline = ended + SHRINK_ALL_SECONDS
-        for number, (bucket, found) in enumerate(self._found.items(), 1):
-            self._tell(f"minimising findings, {number} of {len(self._found)}")
+        all_found = list(self._gathered(recorder))
+        for number, found in enumerate(all_found, 1):
+            self._tell(f"minimising findings, {number} of {len(all_found)}")
             left = 0.0 if self.outcome.interrupted else max(0.0, deadline - time.monotonic())
-            fault = smaller(self.target, found.fault, min(left, SHRINK_SECONDS))
-            again = bool(fault.form) and self.target.shows(fault.data, fault.form) == bucket
-            row = self._keep(found, fault, CONFIRMED if again else FLAKY, recorder)
+            fault = found.fault = smaller(self.target, found.fault, min(left, SHRINK_SECONDS))
+            again = (
+                bool(fault.form) and self.target.shows(fault.data, fault.form, fault.bucket) == fault.bucket
+            )
+            row = self._keep(found, CONFIRMED if again else FLAKY, recorder)
             self.outcome.findings.append(row)
         self.outcome.doing = ""
         recorder.coverage(self.outcome.coverage.rows(self.config.run_id))
+        if self._left_out:
+            self.outcome.notes.append(
+                f"{many(self._left_out, 'case')} not read: others like them hung the reader"
+            )
         over = round(time.monotonic() - ended)
         if self.limit.seconds is not None and over:
             self.outcome.notes.append(f"--time was exceeded by {over} s for minimising findings")
+
+    def _gathered(self, recorder: Recorder) -> Iterator[_Found]:
+        """Yields what was found, those of one family as one where there are so many of them, and takes back the others."""
+        families: dict[str, list[_Found]] = defaultdict(list)
+        for found in self._found.values():
+            families[found.fault.family or found.bucket].append(found)
+        for family, some in families.items():
+            if len(some) < FAMILY:
+                yield from some
+                continue
+            # The smallest shows it best.
+            first = min(some, key=lambda found: len(found.fault.data))
+            members = tuple(found.bucket for found in some)
+            cases = set[int]().union(*(found.cases for found in some))
+            one = _Found(first.fault, first.one, self._folder_of(family), cases, family, members)
+            self._keep(one, OPEN, recorder)
+            for found in some:
+                drop_folder(self.config.run_dir / "findings" / found.folder)
+                detail = f"the same as {family}: {len(some)} fields of this kind are read differently"
+                recorder.finding(replace(self._row(found, FLAKY), hits=0, detail=detail))
+            yield one
 
     def _tell(self, doing: str) -> None:
         """Tells what goes on behind the last case; who stops the run then gets the findings as they are."""
@@ -284,14 +357,18 @@ class Run:
         names = itertools.chain([slug], (f"{slug}-{number}" for number in itertools.count(2)))
         return next(name for name in names if name not in taken)
 
-    def _keep(self, found: _Found, fault: Fault, status: str, recorder: Recorder) -> FindingRow:
+    def _keep(self, found: _Found, status: str, recorder: Recorder) -> FindingRow:
         """Writes the folder of a finding and its row."""
-        folder = self.config.run_dir / "findings" / found.folder
-        save(folder, self.target, fault, found.one, found.hits, self.config.seed, status)
-        case = found.one.numbered.case
-        row = FindingRow(
+        save(self.config.run_dir / "findings" / found.folder, self.target, found, self.config.seed, status)
+        row = self._row(found, status)
+        recorder.finding(row)
+        return row
+
+    def _row(self, found: _Found, status: str) -> FindingRow:
+        case, fault = found.one.numbered.case, found.fault
+        return FindingRow(
             run_id=self.config.run_id,
-            bucket=fault.bucket,
+            bucket=found.bucket,
             time_ns=time.time_ns(),
             status=status,
             # A reader has no luck: what it did once, it did.
@@ -304,24 +381,22 @@ class Run:
             detail=fault.detail,
             campaign=found.one.numbered.campaign.name,
             case=found.one.numbered.number,
-            hits=found.hits,
+            hits=len(found.cases),
             left_out=0,
             tries=0 if status == OPEN else 1,
             confirmed=int(status == CONFIRMED),
             messages=1,
             size=len(fault.data),
             known="",
-            folder=str(folder.relative_to(self.config.run_dir)),
+            folder=f"findings/{found.folder}",
             engine=self.target.name,
             seed=self.config.seed,
             job=0,
             part=0,
             node_impl=f"zenoh-harness {self.target.name}",
             node_version="",
-            case_buckets=(fault.bucket,),
+            case_buckets=found.members or (found.bucket,),
         )
-        recorder.finding(row)
-        return row
 
 
 def objection_of(target: Target, fault: Fault) -> Objection:
@@ -334,35 +409,38 @@ def smaller(target: Target, fault: Fault, seconds: float = SHRINK_SECONDS) -> Fa
     """Returns the same fault with fewer bytes: halves first, then ever smaller blocks, while there is time."""
     deadline = time.monotonic() + seconds
     data = fault.data
-    if not fault.form or target.shows(data, fault.form) != fault.bucket:
+    if not fault.form or target.shows(data, fault.form, fault.bucket) != fault.bucket:
         return fault
     size = max(1, len(data) // 2)
     while time.monotonic() < deadline:
         at, shrunk = 0, False
         while at < len(data) and time.monotonic() < deadline:
             tried = data[:at] + data[at + size :]
-            if tried and target.shows(tried, fault.form) == fault.bucket:
+            if tried and target.shows(tried, fault.form, fault.bucket) == fault.bucket:
                 data, shrunk = tried, True
             else:
                 at += size
         if size == 1 and not shrunk:
             break
         size = max(1, size // 2)
-    return Fault(fault.bucket, fault.detail, fault.index, data, fault.form)
+    return replace(fault, data=data)
 
 
-def save(folder: Path, target: Target, fault: Fault, one: Input, hits: int, seed: int, status: str) -> None:
+def save(folder: Path, target: Target, found: _Found, seed: int, status: str) -> None:
     """Writes the folder of a finding: what shows it, and how to see it again.
 
     Raises:
         OSError: It cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    fault, hits, numbered = found.fault, len(found.cases), found.one.numbered
     name = input_name(fault.form)
     (folder / name).write_bytes(fault.data)
-    case = one.numbered.case
+    case = numbered.case
     facts = {
-        "bucket": fault.bucket,
+        "bucket": found.bucket,
+        "shows": fault.bucket,
+        "members": found.members,
         "target": target.name,
         "status": status,
         "detail": fault.detail,
@@ -371,8 +449,8 @@ def save(folder: Path, target: Target, fault: Fault, one: Input, hits: int, seed
         "hex": fault.data[:4096].hex(),
         "hits": hits,
         "seed": seed,
-        "campaign": one.numbered.campaign.name,
-        "case": one.numbered.number,
+        "campaign": numbered.campaign.name,
+        "case": numbered.number,
         "state": str(case.state),
         "message": case.message,
         "field": case.field,
@@ -380,12 +458,14 @@ def save(folder: Path, target: Target, fault: Fault, one: Input, hits: int, seed
     }
     (folder / FINDING).write_text(json.dumps(facts, ensure_ascii=False, indent=1) + "\n", "utf-8")
     often = "once" if hits == 1 else f"{hits} times"
+    alike = "".join(f"* {member}\n" for member in found.members)
     (folder / README).write_text(
-        f"# {fault.bucket}\n\n"
+        f"# {found.bucket}\n\n"
         f"The reader `{target.name}` did this {often} in a run with seed {seed}; the first was case "
-        f"{one.numbered.number} of `{one.numbered.campaign.name}` ({case.message} in {case.state}: {case.mutation}).\n\n"
+        f"{numbered.number} of `{numbered.campaign.name}` ({case.message} in {case.state}: {case.mutation}).\n\n"
         f"{fault.detail}\n\n"
-        f"`{name}` ({fault.form or 'no bytes'}, {len(fault.data)} bytes) {_SHOWS[status]}\n\n"
+        + (alike and f"Told as one, as the same kind of value is read differently in:\n\n{alike}\n")
+        + f"`{name}` ({fault.form or 'no bytes'}, {len(fault.data)} bytes) {_SHOWS[status]}\n\n"
         "    zenoh-fuzz replay .\n",
         "utf-8",
     )
@@ -442,10 +522,15 @@ class Kept:
         """
         target.start()
         form = self.facts["form"]
-        return target.shows((self.folder / input_name(form)).read_bytes(), form) if form else ""
+        bucket = str(self.facts.get("shows", self.facts["bucket"]))
+        return target.shows((self.folder / input_name(form)).read_bytes(), form, bucket) if form else ""
 
 
 _NAMED = ("bucket", "target", "form")
+
+
+ELSEWHERE = "elsewhere"
+"""Place of what failed in no code of ours."""
 
 
 def place_of(error: BaseException) -> str:
@@ -456,7 +541,14 @@ def place_of(error: BaseException) -> str:
             if package in path.parts:
                 inside = path.parts[path.parts.index(package) :]
                 return f"{'/'.join(inside)}:{frame.name}"
-    return "elsewhere"
+    return ELSEWHERE
+
+
+def failed(name: str, error: BaseException, index: int, data: bytes, form: str) -> Fault:
+    """Returns the fault of a reader that failed: where it did is what it is, whatever else was looked at then."""
+    kind, place = type(error).__name__, place_of(error)
+    who = f"{name} " if place == ELSEWHERE else ""
+    return Fault(f"{Harm.PANIC} {who}{kind} {place}", f"{name}: {kind}: {error}"[:300], index, data, form)
 
 
 def run_target(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -15,7 +16,7 @@ from fuzz.readers.compare import NOTHING
 from fuzz.readers.dissector import capture_of
 from fuzz.readers.units import Unit, UnitKind
 from fuzz.states import State
-from fuzz.targets.base import Fault, Target, place_of
+from fuzz.targets.base import Fault, Target, failed, place_of
 from fuzz.targets.feed import Input
 from fuzz.targets.guard import Grows, Hangs, limits
 from scapy_layers.capture import CaptureError
@@ -59,17 +60,15 @@ class Columns(Target):
             capture = capture_of([unit.data for _, unit in units if unit.data], seed).file()
             yield from self._of_capture(capture)
 
-    def shows(self, data: bytes, form: str) -> str:
+    def shown(self, data: bytes, form: str) -> Iterable[Fault]:
         """See Target."""
         if form == "pcap":
-            found = self._of_capture(data)
-        else:
-            unit = Unit(UnitKind(form), data)
-            alone = self._of_units([(0, unit)])
-            # What a column says of one row may depend on the others.
-            beside = self._of_units([(0, unit), *((-1, other) for other in companions())])
-            found = (fault for fault in chain(alone, beside) if fault.index == 0)
-        return next((fault.bucket for fault in found), "")
+            return self._of_capture(data)
+        unit = Unit(UnitKind(form), data)
+        alone = self._of_units([(0, unit)])
+        # What a column says of one row may depend on the others.
+        beside = self._of_units([(0, unit), *((-1, other) for other in companions())])
+        return (fault for fault in chain(alone, beside) if fault.index == 0)
 
     def _of_units(self, units: Sequence[tuple[int, object]]) -> Iterator[Fault]:
         from fuzz.readers.together import read_units
@@ -110,7 +109,7 @@ class Columns(Target):
                 yield failing("columns of a capture", error, -1, capture, "pcap")
                 return
         for fault in differing(read, []):
-            yield Fault(f"{fault.bucket} in a capture", fault.detail, -1, capture, "pcap")
+            yield replace(fault, detail=f"{fault.detail} in a capture", index=-1, data=capture, form="pcap")
 
 
 @cache
@@ -132,7 +131,7 @@ def companions() -> tuple[Unit, ...]:
 
 def differing(read: object, indexes: Sequence[int]) -> Iterator[Fault]:
     """Yields what readers say differently, one fault for each unit."""
-    from fuzz.readers.compare import differences
+    from fuzz.readers.compare import differences, kinds
     from fuzz.readers.together import Read
 
     assert isinstance(read, Read)
@@ -149,12 +148,17 @@ def differing(read: object, indexes: Sequence[int]) -> Iterator[Fault]:
             indexes[difference.number] if indexes else -1,
             difference.unit.data,
             difference.unit.kind.value,
+            f"{Harm.DIFFERS} {who} {kinds().get(field, field)}",
         )
 
 
 def failing(name: str, error: BaseException, index: int, data: bytes, form: str) -> Fault:
     """Returns the fault of a reader that failed."""
     kind = type(error).__name__
-    harm = Harm.STALL if isinstance(error, Hangs) else Harm.GROWTH if isinstance(error, Grows) else Harm.PANIC
-    where = "" if isinstance(error, Grows) else f" {kind} {place_of(error)}"
-    return Fault(f"{harm} {name}{where}", f"{kind}: {error}"[:300], index, data, form)
+    if isinstance(error, Grows):
+        return Fault(f"{Harm.GROWTH} {name}", f"{kind}: {error}"[:300], index, data, form)
+    if isinstance(error, Hangs):
+        return Fault(
+            f"{Harm.STALL} {name} {kind} {place_of(error)}", f"{kind}: {error}"[:300], index, data, form
+        )
+    return failed(name, error, index, data, form)

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from fuzz.oracles import Harm
 from fuzz.readers.invariants import TARGETS as INVARIANTS
-from fuzz.targets.base import Fault, Target, place_of
+from fuzz.targets.base import Fault, Target, failed, place_of
 from fuzz.targets.feed import Input, pieces
 from fuzz.targets.guard import Grows, Hangs, limits
 from scapy_layers.batch import LONG_PREFIX, PREFIX, BatchReader
@@ -45,10 +45,9 @@ class Layers(Target):
                 form = "lowlatency" if one.prefix == LONG_PREFIX else "stream"
                 yield from self._of_stream(one.stream, form, index, seed + index)
 
-    def shows(self, data: bytes, form: str) -> str:
+    def shown(self, data: bytes, form: str) -> Iterable[Fault]:
         """See Target."""
-        found = self._of_stream(data, form, 0, 0) if form in PREFIXES else self._of_bytes(data, 0, INVARIANTS)
-        return next((fault.bucket for fault in found), "")
+        return self._of_stream(data, form, 0, 0) if form in PREFIXES else self._of_bytes(data, 0, INVARIANTS)
 
     @staticmethod
     def _of_bytes(data: bytes, index: int, names: Iterable[str]) -> Iterator[Fault]:
@@ -92,10 +91,7 @@ def _watched(check: Callable[[], object], name: str, data: bytes, form: str, ind
             form,
         )
     except Exception as error:  # noqa: BLE001  (whatever it is, it is what this looks for)
-        kind = type(error).__name__
-        yield Fault(
-            f"{Harm.PANIC} {name} {kind} {place_of(error)}", f"{kind}: {error}"[:300], index, data, form
-        )
+        yield failed(name, error, index, data, form)
 
 
 class _Slow(Exception):

@@ -44,13 +44,11 @@ class Dissector(Target):
         yield from self._of_capture(made.file(), made.number)
         yield from self._of_units(units)
 
-    def shows(self, data: bytes, form: str) -> str:
+    def shown(self, data: bytes, form: str) -> Iterable[Fault]:
         """See Target."""
         if form == "pcap":
-            found = self._of_capture(data, len(data) // 100)
-        else:
-            found = self._of_units([(0, Unit(UnitKind(form), data))])
-        return next((fault.bucket for fault in found), "")
+            return self._of_capture(data, len(data) // 100)
+        return self._of_units([(0, Unit(UnitKind(form), data))])
 
     @staticmethod
     def _of_capture(capture: bytes, packets: int) -> Iterator[Fault]:

@@ -29,7 +29,7 @@ from fuzz.findings import (
     open_folder,
     without_line,
 )
-from fuzz.kinship import about, other_message, part_seen, phase_of, why_one
+from fuzz.kinship import about, other_message, part_seen, phase_of, state_of, why_one
 from fuzz.known import KnownFindings
 from fuzz.lab import ROUNDS, SLOW, Lab, Tried
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection
@@ -875,6 +875,7 @@ class Triage:
         if self.findings.get(finding.bucket) is not finding:
             return
         if small:
+            self._lay_on_script(finding)
             self._call_by_field(finding)
             finding = self._call_by_message(finding)
         elif not (finding.confirmed[0] and about(finding)):
@@ -913,6 +914,14 @@ class Triage:
         self._names |= {name: new for name, to in self._names.items() if to == old}
         self._names[old] = new
 
+    @staticmethod
+    def _lay_on_script(finding: Finding) -> None:
+        """Says of a finding that nobody could lay on a case, and whose script shows it all the same, where that leads."""
+        state = state_of(finding.script)
+        if not (finding.state or finding.without) and state is not None:
+            finding.state = str(state)
+            finding.states.add(finding.state)
+
     def _call_by_field(self, finding: Finding) -> None:
         """Calls a finding by the field that it is about, where that is not a matter of the message that carries it.
 
@@ -933,6 +942,7 @@ class Triage:
         """
         message = other_message(finding)
         if not message or about(finding):
+            finding.message = finding.message or message
             return finding
         if in_file(finding.place):
             # It is called by its place, whatever is sent; of what its case was about nothing is left.
@@ -1028,6 +1038,9 @@ class Triage:
                     self._confirming.compare(finding, lambda: time.monotonic() >= until)
                 except Stopped:
                     self._confirming.settle(finding, [])
+            if finding.tried is None:
+                # Nobody could lay it on a case; if it comes again all the same, it can be made smaller.
+                self._prove(finding)
             self.minimise(finding, seconds)
             self._prove(finding)
             self._merge(finding)

@@ -238,7 +238,8 @@ _END_TYPE = (
 
 # Walks the recent runs by version, harness and time. Tries of one run that disagree count twice. Where each version has
 # one run, as those of builds have, none disagrees with another one of its version. There a version that differs from the
-# one before it counts once the next version has come, so that what is judged says nothing of itself.
+# one before it counts once the next version has come, so that what is judged says nothing of itself. Nor does it where
+# all runs are of one version: the step to the run that is judged is what the report is about.
 _FLIPPED = f"""aggregate(
     recent,
     named_struct('flips', 0L, 'flips_c', 0L, 'pairs', 0L, 'last', cast(NULL AS struct<at: int, run_id: string>),
@@ -247,8 +248,9 @@ _FLIPPED = f"""aggregate(
     (state, one) -> {
     estimates.let(
         "weight",
-        '''CASE WHEN state.before.run_id = one.run_id THEN 2L
-            WHEN state.before.place = one.place AND state.before.harness = one.harness THEN 1L ELSE 0L END''',
+        f'''CASE WHEN state.before.run_id = one.run_id THEN 2L
+            WHEN state.before.place = one.place AND state.before.harness = one.harness
+                AND NOT (state.before.set = '{BASELINE}' AND one.set = '{CANDIDATE}') THEN 1L ELSE 0L END''',
         '''named_struct(
             'flips', state.flips + if(state.before.failed <> one.failed, weight, 0L),
             'flips_c', state.flips_c + if(state.before.failed <> one.failed AND one.is_judged, weight, 0L),

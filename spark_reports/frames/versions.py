@@ -90,6 +90,20 @@ def version_key(version: Column) -> Column:
     return sf.when(text.rlike(_VERSION) & phase.isNotNull(), key)
 
 
+def _placed(runs: DataFrame) -> DataFrame:
+    """Adds ``key``, by which runs are ordered; leaves out those whose version is none.
+
+    Two builds may be as many commits behind a version, as an amended one is: the later one came up later.
+    """
+    came_up = sf.min("started_at").over(Window.partitionBy("node_impl", "node_version"))
+    return (
+        runs.withColumn("key", version_key(sf.col("node_version")))
+        .where(sf.col("key").isNotNull())
+        .withColumn("build", sf.when(sf.col("key.commits") > 0, sf.concat(came_up, "node_version")))
+        .withColumn("key", sf.struct("key.*", sf.coalesce("build", sf.lit("")).alias("build")))
+    )
+
+
 def shown(verdicts: DataFrame, runs: DataFrame) -> DataFrame:
     """Returns what each test showed on each release, in runs of one kind each.
 
@@ -103,9 +117,10 @@ def shown(verdicts: DataFrame, runs: DataFrame) -> DataFrame:
     newest = sf.max_by(sf.struct("level", saw.alias("shown")), sf.struct("started_at", "run_id"))
     return (
         verdicts.where(~sf.col("outcome").isin("n/a", "inconclusive"))
-        .join(sf.broadcast(runs.select("run_id", "started_at", "node_version", *_COMPARABLE)), "run_id")
-        .withColumn("key", version_key(sf.col("node_version")))
-        .where(sf.col("key").isNotNull())
+        .join(
+            sf.broadcast(_placed(runs).select("run_id", "started_at", "node_version", "key", *_COMPARABLE)),
+            "run_id",
+        )
         .withColumn("requirement", sf.explode_outer("requirements"))
         .withColumn("requirement", sf.coalesce("requirement", sf.lit(NO_REQUIREMENT)))
         .groupBy(*_COMPARABLE, "requirement", "test", "key")
@@ -181,7 +196,7 @@ def first_bad(checks: DataFrame, runs: DataFrame) -> DataFrame:
     require(runs, "run_id", "started_at", "node", *_COMPARABLE, "node_version")
     # A node that breaks a rule on purpose is of no version.
     real = runs.where(~sf.col("node").startswith("ref:") & ~sf.col("node").startswith("null:"))
-    known = real.withColumn("place", version_key(sf.col("node_version"))).where("place IS NOT NULL")
+    known = _placed(real).withColumnRenamed("key", "place")
     failed = f"outcome = 'fail' AND reason <> '{STALE}'"
     by_version = (
         checks.where("outcome IN ('pass', 'fail', 'warning', 'deviation')")

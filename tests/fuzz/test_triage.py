@@ -1599,6 +1599,34 @@ def test_what_comes_too_seldom_to_be_made_smaller_joins_what_is_about_its_field(
         assert made.findings["crash SIGSEGV handshake key_suffix"].hits == (2 if left == 1 else 1)
 
 
+@pytest.mark.parametrize("keys", [True, False])
+def test_what_nobody_could_lay_on_a_case_is_called_by_what_shows_it_later(run: Path, *, keys: bool) -> None:
+    deep: Fault = lambda heard: SEGV if any(map(is_deep, heard)) else None  # noqa: E731
+    fault = Changing(never)
+    last = of_key(6, "PUSH") if keys else suspect(6, SHORT, message="PUSH")
+    with triage_of(run, fault) as made:
+        made.take(SEGV, [*others(5), last], 30)
+        made.finish(30)
+        assert list(made.findings) == ["crash SIGSEGV ?"]
+        fault.fault = deep if keys else on(SHORT[4:], SEGV)
+        (finding,) = made.findings.values()
+        finding.vain = None
+        if keys:
+            made.found(SEGV, [of_key(7, "D_TOKEN")])
+        made.minimise_all(20, lambda *_: None)
+        (kept,) = made.findings.values()
+        words = "key_suffix" if keys else "REQUEST"
+        assert (kept.bucket, kept.hits) == (f"crash SIGSEGV handshake {words}", 1 + keys)
+        assert (kept.state, kept.script.sends, bool(kept.message)) == ("connected", 1, True)
+        assert "crash SIGSEGV ?" in kept.case_buckets
+    assert [path.name for path in (run / "findings").iterdir()] == [
+        f"crash-sigsegv-handshake-{words.lower().replace('_', '-')}"
+    ]
+
+
+SHORT = bytes(Frame(R=1, sn=1, messages=[Request(request_id=1, key_suffix="a", body=Query())]))
+
+
 def test_what_is_in_fragments_is_called_by_its_message_where_it_needs_no_fragments(run: Path) -> None:
     raw = bytes(Request(request_id=1, key_suffix="a", body=Query()))
     steps = send("size", b"\x66", "sn", raw[:2]), send("size", b"\x26", "sn", raw[2:])

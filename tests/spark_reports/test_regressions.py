@@ -317,6 +317,26 @@ def test_flaky_checks_tell_their_history_and_other_harnesses_and_versions_are_no
     ]
 
 
+@pytest.mark.parametrize(
+    ("baseline", "status", "certainty"),
+    [
+        ("PPPPP", "new failure", "deterministic"),
+        ("PPP", "new failure", "assumed"),
+        ("PPPPF", "flaky", "statistical"),
+        ("FFFFF", "still failing", "deterministic"),
+    ],
+)
+def test_newest_run_of_the_only_version_is_judged_like_a_version(
+    spark: SparkSession, baseline: str, status: str, certainty: str
+) -> None:
+    lines = [f"b{place} baseline 1.0" for place in range(len(baseline))] + ["c0 candidate 1.0"]
+    found = [check(f"b{place}", OUTCOMES[sign][0]) for place, sign in enumerate(baseline)] + [
+        check("c0", "fail")
+    ]
+    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
+    assert (row["status"], row["certainty"]) == (status, certainty)
+
+
 def test_flips_are_counted_for_the_judged_version_whichever_flipped_last(spark: SparkSession) -> None:
     lines = [f"{letter}{place} {ROLES[letter]}" for place in range(4) for letter in "cb"]
     lines += ["x0 history 1.0 elsewhere", "x1 history 1.0 elsewhere", "x2 baseline 1.0 elsewhere"]

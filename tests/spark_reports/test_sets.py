@@ -226,6 +226,36 @@ def test_baseline_that_is_newer_than_what_is_judged_is_told(run_row: Run) -> Non
     assert not sets.cautions(sets.resolve(runs, sets.Baseline("version", "1.9.0")))
 
 
+def test_builds_of_as_many_commits_are_versions_of_their_own(run_row: Run) -> None:
+    amended = [run_row(name, day, node_version=f"1.0-12-g{name * 4}") for day, name in enumerate("ba", 1)]
+    found = sets.resolve(made(*amended), sets.Baseline())
+    assert {run.run_id: run.set for run in found} == {"a": sets.CANDIDATE, "b": sets.BASELINE}
+    assert not sets.cautions(found)
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        ("1.0-9-gdddd", True),
+        # A checkout that knows no commits behind the version.
+        ("1.0", True),
+        ("1.0-12-gdddd", False),
+        ("1.1", False),
+    ],
+)
+def test_build_that_was_run_last_and_is_older_by_its_number_is_told(
+    run_row: Run, last: str, *, told: bool
+) -> None:
+    builds = [run_row(f"b{day}", day, node_version=f"1.0-{day + 9}-gabcd") for day in (1, 2)]
+    found = sets.cautions(sets.resolve(made(*builds, run_row("last", 3, node_version=last)), sets.Baseline()))
+    assert [f"{last} was run last and is not judged" in caution for caution in found] == [True] * told
+
+
+def test_older_release_that_is_run_last_is_no_surprise(run_row: Run) -> None:
+    runs = [run_row(name, day, node_version=name) for day, name in enumerate(("1.9", "1.10", "1.8"), 1)]
+    assert not sets.cautions(sets.resolve(made(*runs), sets.Baseline()))
+
+
 def test_frame_has_what_was_resolved(spark: SparkSession, runs: Runs) -> None:
     resolved = sets.resolve(runs, sets.Baseline())
     told = sets.frame(spark, resolved)

@@ -199,6 +199,23 @@ HISTORIES: Mapping[str, tuple[str, tuple[object, ...]]] = {
 }
 
 
+@pytest.mark.parametrize("builds", [("1.0-12-gaaaa", "1.0-12-gbbbb"), ("1.0-12-gbbbb", "1.0-12-gaaaa")])
+def test_builds_of_as_many_commits_are_told_apart_in_the_order_they_came_up_in(
+    frame: Frame, run_row: Run, verdict_row: Verdict, builds: tuple[str, str]
+) -> None:
+    signs = {builds[0]: "pass", builds[1]: "fail"}
+    runs = [
+        run_row(f"{build} {turn}", day + 2 * turn, node_version=build)
+        for day, build in enumerate(builds, 1)
+        for turn in range(3)
+    ]
+    verdicts = [verdict_row(signs[run.node_version], run_id=run.run_id, seen="CLOSE") for run in runs]
+    (row,) = first_bad(frame(*verdicts), frame(*runs)).collect()
+    assert (row["good"], row["bad"], row["runs_good"], row["runs_bad"]) == (*builds, 3, 3)
+    (row,) = first_differs(frame(*verdicts), frame(*runs)).collect()
+    assert (row["oldest"], row["newest"], row["versions"], row["first"]) == (*builds, 2, builds[1])
+
+
 @pytest.fixture(scope="module")
 def begun(
     frame: Callable[..., DataFrame], run_row: Run, verdict_row: Verdict

@@ -2,24 +2,27 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
+import scapy_layers
 from conformance.config import RunConfig
 from conformance.errors import HarnessError, UsageError
 from fuzz import targets
 from fuzz.__main__ import main as zenoh_fuzz
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.cases import Fixed, Source, send
+from fuzz.findings import FLAKY
 from fuzz.states import State
 from fuzz.summary import Outcome, as_text
 from fuzz.targets import Fault, Limit, Target, run_target
-from fuzz.targets.base import Run, smaller
+from fuzz.targets.base import FAMILY, Run, failed, smaller
 from fuzz.targets.feed import Input
 from spark_reports.rows import FINDINGS, FUZZ_CASES
 
@@ -34,11 +37,11 @@ class Touchy(Target):
     def examine(self, some: Sequence[Input], seed: int) -> Iterable[Fault]:  # noqa: ARG002
         for index, one in enumerate(some):
             for unit in one.units:
-                if bucket := self.shows(unit.data, "batch"):
-                    yield Fault(bucket, "seen", index, unit.data, "batch")
+                yield from (replace(fault, index=index) for fault in self.shown(unit.data, "batch"))
 
-    def shows(self, data: bytes, form: str) -> str:  # noqa: ARG002
-        return "panic touchy" if b"\xab\xcd" in data else ""
+    def shown(self, data: bytes, form: str) -> Iterable[Fault]:
+        if b"\xab\xcd" in data:
+            yield Fault("panic touchy", "seen", 0, data, form)
 
 
 class Absent(Touchy):
@@ -224,8 +227,9 @@ def test_finding_of_a_reader_is_shown_and_read_again(
 class Twofold(Touchy):
     """Says the same in two ways, of which a folder's name shows nothing."""
 
-    def shows(self, data: bytes, form: str) -> str:
-        return super().shows(data, form) and f"panic {'touchy!' if b'z' in data else 'touchy'}"
+    def shown(self, data: bytes, form: str) -> Iterable[Fault]:
+        for fault in super().shown(data, form):
+            yield replace(fault, bucket=f"panic {'touchy!' if b'z' in data else 'touchy'}")
 
 
 def test_findings_whose_names_look_alike_have_folders_of_their_own(
@@ -240,6 +244,114 @@ def test_findings_whose_names_look_alike_have_folders_of_their_own(
         "panic touchy": "panic touchy",
         "panic touchy!": "panic touchy!",
     }
+
+
+class Muddled(Touchy):
+    """Reads one kind of value otherwise in several fields, and fails."""
+
+    fields: ClassVar[str] = "abc"
+
+    def shown(self, data: bytes, form: str) -> Iterable[Fault]:
+        for fault in super().shown(data, form):
+            yield fault
+            yield from (
+                replace(fault, bucket=f"differs {name}", family="differs kind") for name in self.fields
+            )
+
+
+@pytest.mark.parametrize("fields", ["abc", "ab"])
+def test_fields_of_one_kind_that_are_read_otherwise_are_one_finding_where_there_are_several(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch, fields: str
+) -> None:
+    monkeypatch.setattr(targets, "TARGETS", {"touchy": Muddled})
+    monkeypatch.setattr(Muddled, "fields", fields)
+    _, outcome = go(config)
+    apart = [f"differs {field}" for field in fields]
+    told = apart if len(fields) < FAMILY else ["differs kind"]
+    assert [row.bucket for row in outcome.findings] == ["panic touchy", *told]
+    first = outcome.findings[1]
+    assert all((row.status, row.size, row.hits) == ("confirmed", 2, 2) for row in outcome.findings)
+    assert zenoh_fuzz(["replay", str(config.run_dir / first.folder)]) == 1
+    folders = {path.name for path in (config.run_dir / "findings").iterdir()}
+    assert folders == {Path(row.folder).name for row in outcome.findings}
+    if told != apart:
+        assert first.case_buckets == tuple(apart)
+        assert all(bucket in (config.run_dir / first.folder / "README.md").read_text() for bucket in apart)
+        rows = [json.loads(line) for line in (config.run_dir / FINDINGS).read_text().splitlines()]
+        last = {row["bucket"]: row for row in rows if "bucket" in row}
+        assert [(last[bucket]["hits"], last[bucket]["status"]) for bucket in apart] == [(0, FLAKY)] * len(
+            apart
+        )
+
+
+class Hanging(Touchy):
+    """Hangs in a field, as if it took long."""
+
+    each: ClassVar[int] = 1
+    read: ClassVar[list[str]] = []
+
+    def examine(self, some: Sequence[Input], seed: int) -> Iterable[Fault]:  # noqa: ARG002
+        for index, one in enumerate(some):
+            case = one.numbered.case
+            self.read.append(f"{case.message} {case.field}")
+            if case.message == "BAD":
+                yield Fault("stall hanging", "no end", index, b"x", "")
+
+
+def test_messages_that_hang_a_reader_are_left_out_soon(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "TARGETS", {"hanging": Hanging})
+    monkeypatch.setattr(Hanging, "read", [])
+
+    def some(_: Setting) -> Iterator[Source]:
+        for message in ("BAD", "GOOD"):
+            steps = {f"lie {number}": [send("size", b"x")] for number in range(5)}
+            for name in "abcdef":
+                yield Fixed(f"{message} {name}", State.OPEN, message, steps, name)
+
+    told: list[Outcome] = []
+    run_target("hanging", config, Limit(), 3, told.append, campaigns=[Campaign("test", "", some)])
+    assert Counter(Hanging.read) == {"BAD ": 1, "GOOD ": 30}
+    assert "29 cases not read: others like them hung the reader" in told[-1].notes
+
+
+def test_message_that_hangs_a_reader_in_several_fields_is_left_out_whole(config: RunConfig) -> None:
+    run = Run(Hanging(), config, [])
+
+    def one(message: str, name: str) -> Any:
+        return SimpleNamespace(numbered=SimpleNamespace(case=SimpleNamespace(message=message, field=name)))
+
+    for name in "abc":
+        assert run._is_read(one("BAD", name))
+        run._note_hang(one("BAD", name))
+    assert not run._is_read(one("BAD", "d"))
+    assert run._is_read(one("GOOD", "d"))
+
+
+def test_of_several_faults_that_bytes_show_the_wanted_one_is_looked_for() -> None:
+    assert Muddled().shows(b"\xab\xcd", "batch") == "panic touchy"
+    assert Muddled().shows(b"\xab\xcd", "batch", "differs b") == "differs b"
+    assert Muddled().shows(b"\xab\xcd", "batch", "differs z") == "panic touchy"
+    assert Muddled().shows(b"", "batch", "differs b") == ""
+
+
+def test_reader_that_fails_is_called_by_the_place_whatever_was_looked_at() -> None:
+    def fault(name: str, source: str) -> Fault:
+        try:
+            exec(compile("[][1]", source, "exec"), {})
+        except IndexError as error:
+            return failed(name, error, 0, b"", "batch")
+        raise AssertionError
+
+    ours = str(Path(scapy_layers.__file__).with_name("x.py"))
+    assert (
+        fault("strict", ours).bucket
+        == fault("capture", ours).bucket
+        == "panic IndexError scapy_layers/x.py:<module>"
+    )
+    assert fault("strict", "/elsewhere/y.py").bucket == "panic strict IndexError elsewhere"
+    assert fault("strict", ours).detail == "strict: IndexError: list index out of range"
 
 
 def test_case_that_meets_a_fault_in_each_of_its_units_is_one_hit(config: RunConfig) -> None:

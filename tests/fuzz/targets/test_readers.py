@@ -4,13 +4,16 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
-from fuzz.campaigns import havoc
+from conformance.config import RunConfig
+from fuzz.campaigns import havoc, session
 from fuzz.campaigns.base import Setting
 from fuzz.readers import by_columns, compare, dissector
 from fuzz.readers.compare import NOTHING
@@ -18,13 +21,15 @@ from fuzz.readers.invariants import TARGETS as INVARIANTS
 from fuzz.readers.said import Refusal
 from fuzz.readers.together import Read
 from fuzz.readers.units import Unit, UnitKind
-from fuzz.targets import NODES, TARGETS, guard, layers
+from fuzz.summary import Outcome
+from fuzz.targets import NODES, TARGETS, Limit, guard, layers, run_target
 from fuzz.targets.columns import Columns, differing
 from fuzz.targets.feed import Input, inputs
 from fuzz.targets.layers import Layers
 from fuzz.targets.lua import Dissector
 from scapy_layers import stream
 from scapy_layers.batch import BatchReader
+from scapy_layers.derive.columns.cursor import Cursor
 from scapy_layers.errors import Truncated
 
 PUSH = bytes.fromhex("25003d00016101026869")
@@ -203,6 +208,32 @@ def test_reader_that_says_something_else_is_to_blame_before_one_that_says_nothin
     monkeypatch.setattr(compare, "differences", lambda *_: [other])
     (fault,) = differing(Read([], {}), [])
     assert fault.bucket == "differs tshark push zenoh.a"
+
+
+def test_integer_that_columns_read_otherwise_is_one_finding_wherever_it_stands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    old = Cursor.vle_from
+    monkeypatch.setattr(Cursor, "vle_from", lambda *of: old(*of) & ~np.uint64(1 << 20))
+    monkeypatch.setattr("fuzz.targets.base.SHRINK_SECONDS", 1.0)
+    config = RunConfig(node="ref", run_dir=tmp_path, run_id="run", seed=1)
+    told: list[Outcome] = []
+    assert run_target("columns", config, Limit(cases=600), 1, told.append, campaigns=[session.CAMPAIGN]) == 1
+    found = {row.bucket: row for row in told[-1].findings}
+    assert set(found) == {"differs columns vle"}
+    assert len(found["differs columns vle"].case_buckets) > 5
+
+
+def test_fields_of_lists_are_of_a_kind_too() -> None:
+    of = compare.kinds()
+    assert [
+        of[f"zenoh.{name}"] for name in ("linkstate.psid", "put.encoding", "push.key_suffix", "init.S")
+    ] == [
+        "vle",
+        "vle",
+        "countedbytes",
+        "packed",
+    ]
 
 
 def test_columns_that_fail_are_laid_on_the_unit_that_did_it(
