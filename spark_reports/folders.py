@@ -91,6 +91,11 @@ class RunFolder:
         return dataclasses.replace(self, run=dataclasses.replace(self.run, run_id=run_id))
 
     @property
+    def size(self) -> int:
+        """Bytes of its files of rows."""
+        return sum(tail.size for tail in self.files.values())
+
+    @property
     def other_name(self) -> str:
         """What its run is called where another run has the name of the folder: that, and 8 hexadecimal digits."""
         run = self.run
@@ -110,9 +115,9 @@ class Counted:
 def find_run_folders(roots: Iterable[Path]) -> list[RunFolder]:
     """Returns the run folders at and below the given folders, in order of their names. Links are followed.
 
-    A run has the name of its folder. Of several folders with the same run (``is_same``) the first one counts; the
-    others are marked as duplicates, never added up. Where two runs are in folders of one name, the one that began
-    first has it, the other ``RunFolder.other_name``.
+    A run has the name of its folder. Of several folders with the same run (``is_same``) the one counts that holds most,
+    of such the first one; the others are marked as duplicates, never added up. Where two runs are in folders of one
+    name, the one that began first has it, the other ``RunFolder.other_name``.
 
     Raises:
         WrongUse: One of the folders does not exist or cannot be read.
@@ -120,11 +125,11 @@ def find_run_folders(roots: Iterable[Path]) -> list[RunFolder]:
     found = {path.resolve(): None for root in roots for path in _walk(root)}
     read = [_read_folder(path) for path in found]
     result: list[RunFolder] = []
+    counted: list[RunFolder] = []
     alike: dict[tuple[str, str], list[RunFolder]] = {}
-    taken = set[str]()
-    # What can be read goes first: a damaged copy of it is the copy.
+    # What can be read goes first, then what holds most: a damaged one, or one that was made in between, is the copy.
     for folder in sorted(
-        read, key=lambda one: (one.path.name, bool(one.problem), one.run.started_at, one.path)
+        read, key=lambda one: (bool(one.problem), -one.size, one.path.name, one.run.started_at, one.path)
     ):
         places = [("name", folder.path.name), *([("id", folder.own_id)] if folder.own_id else [])]
         others = [one for place in places for one in alike.get(place, ())]
@@ -132,11 +137,16 @@ def find_run_folders(roots: Iterable[Path]) -> list[RunFolder]:
         if same is not None:
             result.append(dataclasses.replace(folder, duplicate_of=same.path))
             continue
-        counted = folder.named(folder.other_name) if folder.path.name in taken else folder
-        taken.add(counted.run.run_id)
         for place in places:
-            alike.setdefault(place, []).append(counted)
-        result.append(counted)
+            alike.setdefault(place, []).append(folder)
+        counted.append(folder)
+    taken = set[str]()
+    for folder in sorted(
+        counted, key=lambda one: (one.path.name, bool(one.problem), one.run.started_at, one.path)
+    ):
+        named = folder.named(folder.other_name) if folder.path.name in taken else folder
+        taken.add(named.run.run_id)
+        result.append(named)
     return sorted(result, key=lambda folder: (folder.path.name, folder.path))
 
 

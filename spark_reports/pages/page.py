@@ -48,6 +48,7 @@ from spark_reports.report import (
     NOT_RUN,
     NOT_SELECTED,
     SLOWER,
+    TOO_FEW,
     UNCHANGED,
     Cell,
     CheckChange,
@@ -60,7 +61,7 @@ from spark_reports.report import (
     SetInfo,
     Trend,
 )
-from spark_reports.rows import VERDICTS
+from spark_reports.rows import BENCHMARKS, VERDICTS
 
 __all__ = [
     "GLYPHS",
@@ -389,11 +390,21 @@ def _unknown(report: Report) -> str:
         words.append(
             f"{'some of the newest runs have' if several else 'the newest run has'} only the selected tests"
         )
+    if unmeasured := _unmeasured(report):
+        words.append(f"none of {count(unmeasured, 'measurement')} was judged, as there are too few runs")
     if unread := len(report.sets.unread):
         words.append(
             f"{count(unread, 'run')} that may be newer {'was' if unread == 1 else 'were'} not judged"
         )
     return "; ".join(words)
+
+
+def _unmeasured(report: Report) -> int:
+    """Returns how many measurements were not judged where that is all that the newest runs have to say."""
+    judged = set(report.sets.candidate)
+    told = {name for run in report.runs if run.run_id in judged for name, rows in run.rows.items() if rows}
+    few = told == {BENCHMARKS} and all(trend.status == TOO_FEW for trend in report.trends)
+    return len(report.trends) if few else 0
 
 
 def _selected(report: Report) -> set[Version]:

@@ -233,6 +233,20 @@ def test_copy_of_a_run_is_marked_and_not_counted(tmp_path: Path, make_run: MakeR
     assert judge(second, {})[0] == folders.DUPLICATE
 
 
+@pytest.mark.parametrize("names", ["ab", "ba"])
+def test_copy_that_was_made_before_the_run_went_on_is_the_copy(
+    tmp_path: Path, make_run: MakeRun, case_row: Callable[..., rows.FuzzCaseRow], names: str
+) -> None:
+    early, late = (
+        make_run(name, cases=[case_row(number) for number in range(cases)])
+        for name, cases in zip(names, (5, 50), strict=True)
+    )
+    # They are copies of one run.
+    rows.write_run(late, rows.read_run(early))
+    found = {folder.path: folder.duplicate_of for folder in find_run_folders([tmp_path])}
+    assert found == {early: late, late: None}
+
+
 OTHERS: list[dict[str, object]] = [
     {"run_id": "20261102T100000Z-b", "started_at": "2026-11-02T10:00:00.000Z"},
     {"started_at": "2026-11-01T10:00:00.001Z"},

@@ -295,6 +295,28 @@ def test_run_that_was_not_judged_is_told_in_the_headline() -> None:
     assert page.headline.endswith("; 1 run that may be newer was not judged")
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "ends"),
+    [
+        (
+            "benchmarks.jsonl",
+            report.TOO_FEW,
+            "; none of 3 measurements was judged, as there are too few runs",
+        ),
+        ("benchmarks.jsonl", report.STEADY, ""),
+        # There is more to be told of a run of the suite.
+        ("verdicts.jsonl", report.TOO_FEW, ""),
+    ],
+)
+def test_headline_over_benchmarks_alone_says_that_none_was_judged(name: str, status: str, ends: str) -> None:
+    trends = tuple(dataclasses.replace(trend, status=status) for trend in example_report().trends)
+    found = compared(trends=trends)
+    runs = tuple(dataclasses.replace(run, rows={name: 9, "fuzz_cases.jsonl": 0}) for run in found.runs)
+    headline = make_page(dataclasses.replace(found, runs=runs)).headline
+    assert headline.startswith("Nothing worse seen on " if ends else "Nothing got worse on ")
+    assert headline.endswith(ends)
+
+
 def test_known_finding_is_no_news() -> None:
     findings = tuple(dataclasses.replace(finding, known="reported") for finding in example_report().findings)
     page = make_page(compared(findings=findings))
