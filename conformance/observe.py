@@ -99,7 +99,11 @@ class Observation:
         if self.contents.rest:
             which = f" ({self.note})" if self.note and not self.batch else ""
             parts.append(f"{len(self.contents.rest)} bytes that are no message{which}")
-        return "; ".join(parts) or f"{len(self.raw)} bytes without a message"
+        # A batch that has neither messages nor a rest was not looked into.
+        return (
+            "; ".join(parts)
+            or f"{len(self.raw)} bytes {'not taken apart' if self.batch else 'without a message'}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

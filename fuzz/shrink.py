@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from fuzz.lying import MARKS
@@ -69,7 +70,7 @@ def shrink(
     harms: Test,
     deadline: float,
     hints: Iterable[Script] = (),
-    tried: set[str] | None = None,
+    tried: set[bytes] | None = None,
     *,
     whole: bool = False,
 ) -> Shrunk:
@@ -80,19 +81,24 @@ def shrink(
         harms: Plays one, on a node where that can be seen.
         deadline: On ``time.monotonic``; nothing new is tried behind it.
         hints: Smaller ones that are worth a try before all others.
-        tried: What need not be tried again, as text; what is tried is added.
+        tried: Marks of what need not be tried again; what is tried is added.
         whole: Messages are left out, and what is in them stays.
     """
     shrinker = _Shrinker(script, harms, deadline, set() if tried is None else tried)
     return shrinker.run(hints, () if whole else (_times, _states, _tame, _fields, _bytes))
 
 
+def _mark(script: Script) -> bytes:
+    """Returns what stands for a script, whose text may have twenty megabytes."""
+    return blake2b(str(script).encode(), digest_size=16).digest()
+
+
 class _Shrinker:
-    def __init__(self, script: Script, harms: Test, deadline: float, tried: set[str]) -> None:
+    def __init__(self, script: Script, harms: Test, deadline: float, tried: set[bytes]) -> None:
         self._harms = harms
         self._deadline = deadline
         self._seen = tried
-        tried.add(str(script))
+        tried.add(_mark(script))
         self._result = Shrunk(script, [script])
 
     def run(self, hints: Iterable[Script], phases: Sequence[Callable[[Script], Iterator[Script]]]) -> Shrunk:
@@ -118,12 +124,12 @@ class _Shrinker:
         """Tries one; it is the smallest from then on when it does the harm."""
         if cost_of(script) >= cost_of(self._result.script) or not valid(script.steps):
             return False
-        text = str(script)
-        if text in self._seen:
+        mark = _mark(script)
+        if mark in self._seen:
             return False
         if time.monotonic() >= self._deadline:
             raise _OutOfTime
-        self._seen.add(text)
+        self._seen.add(mark)
         self._result.tries += 1
         if not self._harms(script):
             return False

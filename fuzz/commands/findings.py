@@ -311,6 +311,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     from fuzz.regression import fails_on
     from fuzz.targets.base import Kept
     from fuzz.triage import comes_again, minimise
+    from fuzz.triage.confirming import TRIES
 
     if Kept.load(options.what) is not None:
         raise UsageError(
@@ -323,10 +324,13 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
         )
     before = finding.script.sends, finding.script.size
     with _lab(options, finding.node) as lab, lab.waiting_for(finding.harm, finding.place):
-        tried = lab.play(finding.script, rounds=finding.rounds, linger=linger_of(finding.waited))
-        if not comes_again(finding, tried):
+        for _try in range(TRIES):
+            tried = lab.play(finding.script, rounds=finding.rounds, linger=linger_of(finding.waited))
+            if comes_again(finding, tried):
+                break
+        else:
             other = f"; a different failure was seen: {_words(tried)}" if tried.objection is not None else ""
-            _print(f"not reproduced{other}; nothing was changed")
+            _print(f"not reproduced in {TRIES} tries{other}; nothing was changed")
             return HARMED
         finding.tried, finding.in_vain = tried, False
         minimise(lab, finding, options.time)

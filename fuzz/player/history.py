@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 
 from conformance.observe import Direction, Endpoints, History
 from fuzz.player.trace import Event
-from scapy_layers.batch import LONG_PREFIX, MAX_BATCH, PREFIX
+from scapy_layers.batch import LONG_PREFIX, MAX_BATCH, PREFIX, Contents
 from scapy_layers.codes import Kind
 from scapy_layers.errors import WireError
 from scapy_layers.lz4 import decompress
@@ -51,8 +51,7 @@ def history_of(
         count = passed[event.link, event.direction] = passed.get((event.link, event.direction), 0) + 1
         if batch is not None and event.link in compressed and count > HANDSHAKE:
             plain = _plain(batch)
-        if batch is not None and len(plain if plain is not None else batch) > DECODED:
-            batch = plain = None
+        long = batch is not None and len(plain if plain is not None else batch) > DECODED
         history.add(
             event.time_ns,
             name,
@@ -61,6 +60,7 @@ def history_of(
             batch,
             event.note,
             plain=plain,
+            inside=Contents((), None, b"") if long else None,
             kind=Kind.SCOUTING if event.link in scouting else None,
             carried=event.carried,
         )

@@ -66,7 +66,7 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
 
     share, least = (WAITED_SHARE, WAITED_LEAST) if finding.harm in WAITED else (CONFIRM_SHARE, LEAST_SHARE)
     smallest, tries, done, hurry = origin, 0, False, True
-    tried: set[str] = set()
+    tried: set[bytes] = set()
     while not done and (left := deadline - time.monotonic()) >= least * seconds:
         # Some of the time is for seeing that the smallest does it again and again.
         with lab.hurried() if hurry else nullcontext():
@@ -82,6 +82,8 @@ def minimise(lab: Lab, finding: Finding, seconds: float, stop: Callable[[], bool
             hurry, tried = False, set()
             finding.smaller.clear()
         done = result.done and true == len(smaller)
+    # They are of use only where it is begun anew.
+    finding.smaller.clear()
     finding.minimised = Minimised(
         finding.script.sends, finding.script.size, time.monotonic() - began, tries, done
     )

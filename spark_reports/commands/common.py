@@ -26,7 +26,10 @@ def say(text: str) -> None:
     # A path need not be text.
     text = text.encode("utf-8", "backslashreplace").decode()
     # On a terminal there may be a line that shows progress, see ``progress``.
-    print(f"\x1b[K{text}" if sys.stderr.isatty() else text, file=sys.stderr, flush=True)
+    line = f"\x1b[K{text}\n" if sys.stderr.isatty() else f"{text}\n"
+    # In one piece: questions are asked side by side, and each tells of itself.
+    sys.stderr.write(line)
+    sys.stderr.flush()
 
 
 def check_not_empty(folders: Sequence[RunFolder], roots: Sequence[Path]) -> None:

@@ -77,6 +77,8 @@ def _doctor(environ: Mapping[str, str]) -> int:
     try:
         java = find_java(environ)
         _line("Java", f"{java.major}, {java.source}: {java.executable}")
+        for other in java.passed_over:
+            _line("", f"passed over: {other}")
     except NoJava as error:
         missing_java = error
         _line("Java", "none usable")

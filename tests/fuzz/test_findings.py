@@ -959,7 +959,9 @@ def test_shrink_leaves_a_finding_alone_that_shows_as_another_one(
     before = (other.path / FINDING).read_bytes()
     assert run("shrink", str(other.path), "--time", "5s") == 1
     out = capsys.readouterr().out
-    assert out.startswith("not reproduced; a different failure was seen: crash SIGABRT: the process died")
+    assert out.startswith(
+        "not reproduced in 5 tries; a different failure was seen: crash SIGABRT: the process died"
+    )
     assert (other.path / FINDING).read_bytes() == before
 
 
@@ -985,6 +987,18 @@ def test_shrink_of_a_finding_that_was_played_in_vain_takes_the_try_that_shows_it
         assert (lucky.in_vain, lucky.status, lucky.test_fails) == (False, "confirmed", True)
         assert lucky.path is not None
         assert "it was run, and failed." in (lucky.path / README).read_text()
+
+
+def test_shrink_tries_again_what_does_not_show_at_once(
+    found: Finding, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = FAULTS["abort"].trigger
+    shy = replace(found, place="SIGABRT", script=script, minimised=None, node=command("abort"), rounds=1)
+    shy.save()
+    play, missed = Lab.play, [Tried(script), Tried(script)]
+    monkeypatch.setattr(Lab, "play", lambda *of, **how: missed.pop() if missed else play(*of, **how))
+    assert run("shrink", str(shy.path), "--time", "5s") == 0, capsys.readouterr().out
+    assert not missed
 
 
 @pytest.mark.parametrize("bits", [0, 1, 2])

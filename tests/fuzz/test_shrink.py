@@ -264,7 +264,7 @@ def test_what_was_tried_before_is_not_tried_again() -> None:
         played.append(one)
         return False
 
-    tried: set[str] = set()
+    tried: set[bytes] = set()
     for _ in range(2):
         shrink(script, harms, time.monotonic() + 30, tried=tried)
     assert len(set(map(str, played))) == len(played)

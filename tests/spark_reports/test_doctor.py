@@ -1,4 +1,6 @@
+import dataclasses
 import importlib.metadata
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +9,7 @@ import pytest
 from spark_reports.__main__ import main
 from spark_reports.commands import doctor
 from spark_reports.engine.archive import archive_for
-from spark_reports.engine.java import Java
+from spark_reports.engine.java import Java, find_java
 from spark_reports.engine.settings import spark_home
 from spark_reports.errors import NoJava
 
@@ -48,6 +50,15 @@ def test_what_is_there_is_told(printed: Lines) -> None:
     assert lines["machine"].endswith(" GB of memory")
     assert next(iter(lines)) == "Java"
     assert lines["Spark"].endswith("starts and counts to 3")
+
+
+@pytest.mark.usefixtures("spark")
+def test_java_that_was_passed_over_is_told(printed: Lines, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = find_java(os.environ)
+    other = dataclasses.replace(java, passed_over=("JAVA_HOME: /nowhere/bin/java cannot be run",))
+    monkeypatch.setattr(doctor, "find_java", lambda _: other)
+    assert main(["doctor"]) == 0
+    assert printed()[""] == "passed over: JAVA_HOME: /nowhere/bin/java cannot be run"
 
 
 def test_java_alone_is_told_in_one_line(capsys: Capture) -> None:

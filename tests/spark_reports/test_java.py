@@ -72,7 +72,11 @@ def test_usual_places_are_searched(make_java: MakeJava, tmp_path: Path) -> None:
 )
 def test_java_that_will_not_do_is_passed_over_and_named(make_java: MakeJava, script: str, why: str) -> None:
     bad, good = make_java("bad", script), make_java("good")
-    assert find({"JAVA_HOME": str(bad), "PATH": str(good / "bin")}).source == "PATH"
+    found = find({"JAVA_HOME": str(bad), "PATH": str(good / "bin")})
+    assert found.source == "PATH"
+    (passed_over,) = found.passed_over
+    assert passed_over.startswith(f"JAVA_HOME: {bad}")
+    assert why in passed_over
     with pytest.raises(NoJava, match=why) as caught:
         find({"JAVA_HOME": str(bad)})
     assert "Install one" in str(caught.value)
