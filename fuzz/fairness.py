@@ -33,11 +33,11 @@ class Fairness:
         clock: Seconds, for tests.
 
     Attributes:
-        let_go: How many more cases there were than can wait.
+        let_go: Campaigns and numbers of the cases that were too many to wait.
     """
 
     def __init__(self, sources: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.let_go = 0
+        self.let_go: list[tuple[str, int]] = []
         self._fair = max(SHARE, FEW / max(1, sources))
         self._clock = clock
         self._began = self._last = clock()
@@ -83,10 +83,10 @@ class Fairness:
         """Lets a case wait if its source had enough; tells whether it does."""
         if not self.had_enough(one):
             return False
-        if self._left < MOST:
+        if sum(map(len, self._waiting.values())) < MOST:
             self._waiting.setdefault(one.case.source, deque()).append(one)
         else:
-            self.let_go += 1
+            self.let_go.append((one.campaign.name, one.number))
         return True
 
     def due(self) -> list[Numbered]:
@@ -104,12 +104,14 @@ class Fairness:
         return taken
 
     @property
-    def _left(self) -> int:
-        return sum(map(len, self._waiting.values()))
+    def left(self) -> list[tuple[str, int]]:
+        """Campaigns and numbers of the cases that waited to the end."""
+        waiting = [(one.campaign.name, one.number) for cases in self._waiting.values() for one in cases]
+        return [*waiting, *self.let_go]
 
     def note(self) -> str:
         """Says whose cases had to wait to the end; empty when none had to."""
-        left = self._left + self.let_go
+        left = len(self.left)
         if not left:
             return ""
         passed = self._clock() - self._began

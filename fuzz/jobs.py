@@ -34,6 +34,7 @@ from fuzz.plan import Done
 from fuzz.player.doors import SPOKEN
 from fuzz.progress import Glance, Progress, together
 from fuzz.recorder import MAX_DISK, Recorder
+from fuzz.resume import postpone
 from fuzz.summary import Outcome, merged
 from spark_reports.rows import FindingRow
 
@@ -198,6 +199,7 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
         except Exception as error:  # noqa: BLE001  (a bug of ours must not take along what was found)
             traceback.print_exc()
             outcome.failed = f"internal error in the harness: {type(error).__name__}: {error}"
+        postpone(config.run_dir, runner.postponed)
         summary = runner.summary
         outcome.failed = "; ".join(filter(None, [outcome.failed, *dict.fromkeys(summary.blind)]))
         outcome.findings = [watch.row(finding) for finding in summary.findings]

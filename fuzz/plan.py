@@ -33,13 +33,15 @@ class Done:
     Attributes:
         upto: All up to this number.
         beyond: Single ones behind it.
+        postponed: Single ones up to it that did not run after all.
     """
 
     upto: int = 0
     beyond: frozenset[int] = field(default_factory=frozenset)
+    postponed: frozenset[int] = field(default_factory=frozenset)
 
     def __contains__(self, number: int) -> bool:
-        return number <= self.upto or number in self.beyond
+        return (number <= self.upto and number not in self.postponed) or number in self.beyond
 
 
 @dataclass(frozen=True, slots=True)

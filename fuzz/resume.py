@@ -8,8 +8,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,9 @@ CUT_LINES = "cut_lines.txt"
 
 JOBS = "jobs.json"
 """Says in a run folder how many processes play each campaign, before the last of them has a row."""
+
+POSTPONED = "postponed.jsonl"
+"""Names in a run folder the cases whose turn did not come, a line for each part, process and campaign."""
 
 LOCK_SECONDS = 3.0
 """How long the processes of a run that was killed may take to be gone."""
@@ -199,17 +202,54 @@ def earlier(folder: Path, count: Callable[[Mapping[str, Any]], None] = lambda _:
     result = Earlier(shared=_shared(folder))
     result.jobs = max([1, *result.shared.values()])
     seen: dict[tuple[int, str], _Seen] = {}
+    postponed = _postponed(folder)
     for row in _rows(folder / FUZZ_CASES):
         campaign, job = str(row["campaign"]), int(row.get("job", 0))
         result.cases[campaign] += 1
         result.seeds[campaign] = int(row["seed"])
         result.jobs = max(result.jobs, job + 1)
         seen.setdefault((job, campaign), _Seen()).add(int(row["case"]))
+        if campaign in postponed:
+            # A later part has played it.
+            postponed[campaign].discard(int(row["case"]))
         count(row)
     for (job, campaign), numbers in seen.items():
-        result.done.setdefault(job, {})[campaign] = numbers.done(WINDOW * result.jobs)
+        done = numbers.done(WINDOW * result.jobs)
+        left = frozenset(postponed.get(campaign, ()))
+        result.done.setdefault(job, {})[campaign] = replace(done, postponed=left)
     parts = [int(row.get("part", 0)) for row in _rows(folder / FINDINGS)]
     result.part = 1 + max(parts, default=0) if result.cases else 0
+    return result
+
+
+def postpone(folder: Path, cases: Iterable[tuple[str, int]]) -> None:
+    """Writes down which cases of which campaigns are to be played when the run is resumed.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    by_campaign: dict[str, list[int]] = {}
+    for campaign, number in cases:
+        by_campaign.setdefault(campaign, []).append(number)
+    if by_campaign:
+        with closing(Lines(folder / POSTPONED)) as lines:
+            for campaign, numbers in by_campaign.items():
+                lines.write(json.dumps({"campaign": campaign, "cases": sorted(numbers)}) + "\n")
+
+
+def _postponed(folder: Path) -> dict[str, set[int]]:
+    """Returns the numbers of cases that parts of a run postponed, by campaign; what cannot be read is passed over."""
+    result: dict[str, set[int]] = {}
+    if not (folder / POSTPONED).exists():
+        return result
+    for line in (folder / POSTPONED).read_bytes().splitlines():
+        try:
+            value = from_json(line)
+        except NotJson:
+            continue
+        if isinstance(value, dict) and isinstance(value.get("cases"), list):
+            numbers = (number for number in value["cases"] if type(number) is int)
+            result.setdefault(str(value.get("campaign")), set()).update(numbers)
     return result
 
 

@@ -177,7 +177,7 @@ class _Scene:
         seconds: How long its cases took, with what was found by them.
         played: How many there were.
         waiting: Cases that were put off, because it takes long.
-        let_go: How many more there were than can wait.
+        let_go: Campaigns and numbers of those that were too many to wait.
         usual: Seconds that an exchange took when the node was fresh; the longest of all times that it was.
         compared: Cases that wait for being compared with another node, and some that were.
     """
@@ -195,8 +195,9 @@ class _Scene:
         self.recent: deque[Ran] = deque(maxlen=RECENT)
         self.patient.lately = self._lately
         self.seconds = 0.0
-        self.played = self.let_go = 0
+        self.played = 0
         self.waiting: list[Numbered] = []
+        self.let_go: list[tuple[str, int]] = []
         self._players: list[Player] = []
         self.usual = 0.0
         self.compared: dict[Case, Ran] = {}
@@ -205,7 +206,12 @@ class _Scene:
     def put_off(self, cases: Sequence[Numbered]) -> None:
         """Lets cases wait for the next turn of the stage, as many as can wait."""
         self.waiting = list(cases[:PUT_OFF])
-        self.let_go += len(cases) - len(self.waiting)
+        self.let_go += [(one.campaign.name, one.number) for one in cases[PUT_OFF:]]
+
+    @property
+    def left(self) -> list[tuple[str, int]]:
+        """Campaigns and numbers of the cases whose turn did not come."""
+        return [*((one.campaign.name, one.number) for one in self.waiting), *self.let_go]
 
     def _lately(self) -> list[Played]:
         """Returns what became of the cases that the node may still have to do with."""
@@ -379,7 +385,7 @@ class Runner:
         self.summary.looks += patient.looks
         for name, seconds in patient.spent.items():
             self.summary.spent[name] = self.summary.spent.get(name, 0.0) + seconds
-        left = len(scene.waiting) + scene.let_go
+        left = len(scene.left)
         if left and needs and self._had_enough(scene):
             share = scene.seconds / self.summary.seconds
             self.summary.notes.append(
@@ -391,6 +397,12 @@ class Runner:
         self.summary.blind += [
             f"oracle {name} failed{where} and was disabled: {why}" for name, why in patient.failures.items()
         ]
+
+    @property
+    def postponed(self) -> list[tuple[str, int]]:
+        """Campaigns and numbers of the cases whose turn did not come, to be played when the run is resumed."""
+        put_off = self._fairness.left if self._fairness else []
+        return [*put_off, *(one for scene in self._scenes.values() for one in scene.left)]
 
     def engine_for(self, make: Callable[[], Player], lanes: int) -> Fast | Boo:
         """Returns what plays cases on one stage."""

@@ -16,6 +16,7 @@ from fuzz.recorder import Recorder
 from fuzz.resume import (
     CUT_LINES,
     JOBS,
+    POSTPONED,
     check_fresh,
     check_same,
     complete,
@@ -24,6 +25,7 @@ from fuzz.resume import (
     findings_before,
     locked,
     mend,
+    postpone,
     share,
 )
 from fuzz.states import State
@@ -176,6 +178,27 @@ def test_far_behind_the_last_case_what_has_no_row_was_left_out(
     done = earlier(folder).done[0]["pushes"]
     assert done.upto == 90
     assert [number for number in range(1, 110) if number not in done] == [95, *range(101, 110)]
+
+
+def test_what_was_postponed_is_played_when_a_run_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.resume.WINDOW", 10)
+    folder = recorded(tmp_path / "run", *(number for number in range(1, 101) if number not in {20, 30, 40}))
+    postpone(folder, [])
+    assert not (folder / POSTPONED).exists()
+    postpone(folder, [("pushes", 30), ("pushes", 20), ("other", 40)])
+
+    def left() -> list[int]:
+        done = earlier(folder).done[0]["pushes"]
+        return [number for number in range(1, 101) if number not in done]
+
+    assert left() == [20, 30]
+    recorded(folder, 20)
+    postpone(folder, [("pushes", 30)])
+    with (folder / POSTPONED).open("a") as file:
+        file.write('{"campaign": "pushes", "ca\n[]\n{"cases": [true, "x"]}\n')
+    assert left() == [30]
 
 
 def test_processes_go_on_where_each_of_them_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -418,7 +418,9 @@ def test_of_what_waits_too_long_the_rest_is_let_go_and_told(
         for _ in range(50):
             turns.turn(State.OPEN, State.CONNECTED)
         scene = runner._scenes["slow"]
-        assert (len(scene.waiting), scene.let_go) == (10, 39)
+        assert (len(scene.waiting), len(scene.let_go)) == (10, 39)
+        assert runner.postponed == scene.left
+        assert len(runner.postponed) == 49
         runner.summary.seconds = 550.0
         runner._note("slow", scene)
         assert runner.summary.notes[:1] == [
