@@ -47,6 +47,9 @@ MOST_HANGS = 3
 """A message that hung the reader so often is not read any more; a field of it after the first time. Each takes as long as
 thousands of others."""
 
+MOST_LEFT_OUT = 10_000
+"""So many inputs in a row may be left out; then the run ends."""
+
 MOST_HITS = 20
 """A finding that was met so often is only counted from then on: nothing is made smaller for it any more."""
 
@@ -230,7 +233,9 @@ class Run:
             else:
                 most = min(most, FIRST_BATCH)
             self._turn = now
-        some = list(islice(filter(self._is_read, source), most))
+        # All that is left may be like what hung the reader, and there may be no end of it.
+        given = islice(source, most + MOST_LEFT_OUT)
+        some = list(islice(filter(self._is_read, given), most))
         self._last = len(some)
         return some
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -21,9 +23,9 @@ from fuzz.cases import Fixed, Source, send
 from fuzz.findings import FLAKY
 from fuzz.states import State
 from fuzz.summary import Outcome, as_text
-from fuzz.targets import Fault, Limit, Target, run_target
+from fuzz.targets import Fault, Limit, Target, base, run_target
 from fuzz.targets.base import FAMILY, Run, failed, smaller
-from fuzz.targets.feed import Input
+from fuzz.targets.feed import Input, inputs
 from spark_reports.rows import FINDINGS, FUZZ_CASES
 
 
@@ -314,6 +316,19 @@ def test_messages_that_hang_a_reader_are_left_out_soon(
     run_target("hanging", config, Limit(), 3, told.append, campaigns=[Campaign("test", "", some)])
     assert Counter(Hanging.read) == {"BAD ": 1, "GOOD ": 30}
     assert "29 cases not read: others like them hung the reader" in told[-1].notes
+
+
+def test_run_ends_where_all_that_is_left_would_hang_the_reader(
+    config: RunConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(targets, "TARGETS", {"hanging": Hanging})
+    monkeypatch.setattr(base, "inputs", lambda *_: itertools.repeat(endless))
+    source = Fixed("it", State.OPEN, "BAD", {"x": [send("size", b"x")]}, "a")
+    (endless,) = islice(inputs([Campaign("test", "", lambda _: iter([source]))], Setting(1)), 1)
+    told: list[Outcome] = []
+    run_target("hanging", config, Limit(), 3, told.append, campaigns=[CAMPAIGN])
+    assert told[-1].total == 1
+    assert f"{base.MOST_LEFT_OUT + 1} cases not read: others like them hung the reader" in told[-1].notes
 
 
 def test_message_that_hangs_a_reader_in_several_fields_is_left_out_whole(config: RunConfig) -> None:
