@@ -322,9 +322,9 @@ def test_run_ends_where_all_that_is_left_would_hang_the_reader(
     config: RunConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(targets, "TARGETS", {"hanging": Hanging})
-    monkeypatch.setattr(base, "inputs", lambda *_: itertools.repeat(endless))
     source = Fixed("it", State.OPEN, "BAD", {"x": [send("size", b"x")]}, "a")
     (endless,) = islice(inputs([Campaign("test", "", lambda _: iter([source]))], Setting(1)), 1)
+    monkeypatch.setattr(base, "inputs", lambda *_: itertools.repeat(endless))
     told: list[Outcome] = []
     run_target("hanging", config, Limit(), 3, told.append, campaigns=[CAMPAIGN])
     assert told[-1].total == 1
