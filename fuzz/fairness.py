@@ -83,14 +83,21 @@ class Fairness:
         """Lets a case wait if its source had enough; tells whether it does."""
         if not self.had_enough(one):
             return False
+        self.wait(one)
+        return True
+
+    def wait(self, one: Numbered) -> None:
+        """Lets a case wait, as it did in an earlier part of the run."""
         if sum(map(len, self._waiting.values())) < MOST:
             self._waiting.setdefault(one.case.source, deque()).append(one)
         else:
             self.let_go.append((one.campaign.name, one.number))
-        return True
 
     def due(self) -> list[Numbered]:
         """Takes out cases whose sources may have a turn again: one of each, since it may take long again."""
+        if self._clock() - self._began < SETTLED:
+            # Whoever waits by then took long before.
+            return []
         ready = [cases for cases in self._waiting.values() if not self.had_enough(cases[0])]
         return self._take(ready)
 

@@ -310,6 +310,7 @@ class Runner:
         self._plans = [Plan(campaign, setting) for campaign in campaigns]
         cases = merged(self._plans, config.seed)
         self._cases = mine(cases, dict(done or {}), job, jobs)
+        self._postponed = {name: earlier.postponed for name, earlier in (done or {}).items()}
         self._scenes: dict[str, _Scene] = {}
         self._refused: dict[str, str] = {}
         self._now: _Scene | None = None
@@ -488,7 +489,9 @@ class Runner:
         for one in self._cases:
             if self._applies(one):
                 seen += 1
-                if not self._put_off(one):
+                if fairness and one.number in self._postponed.get(one.campaign.name, ()):
+                    fairness.wait(one)
+                elif not self._put_off(one):
                     batch.append(one)
             if seen >= most:
                 break

@@ -145,6 +145,18 @@ def test_when_nothing_else_is_left_they_are_played(fair: Fairness, clock: Clock)
     assert fair.rest(2) == []
 
 
+def test_what_waited_in_an_earlier_part_waits_until_it_is_known_what_takes_long(clock: Clock) -> None:
+    fair, one, other = Fairness(1000, clock), Named("one"), Named("other")
+    waiting = [one.case(), one.case(), other.case()]
+    for case in waiting:
+        fair.wait(case)
+    assert fair.due() == []
+    clock.now += module.SETTLED
+    assert fair.due() == [waiting[0], waiting[2]]
+    assert fair.due() == [waiting[1]]
+    assert fair.left == []
+
+
 def test_those_that_wait_to_the_end_are_counted_and_the_longest_named(
     fair: Fairness, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
