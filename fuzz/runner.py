@@ -488,10 +488,11 @@ class Runner:
         seen = len(batch)
         for one in self._cases:
             if self._applies(one):
-                seen += 1
                 if fairness and one.number in self._postponed.get(one.campaign.name, ()):
                     fairness.wait(one)
-                elif not self._put_off(one):
+                    continue
+                seen += 1
+                if not self._put_off(one):
                     batch.append(one)
             if seen >= most:
                 break
