@@ -436,7 +436,7 @@ def test_what_an_earlier_part_postponed_waits_for_its_turn(tmp_path: Path) -> No
         assert sorted(runner.postponed) == [(PUSHES.name, number) for number in range(5, 305)]
     # Where cases are played in their order nothing waits.
     with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=9), done=done) as runner:
-        assert [one.number for one in runner._batch()][:3] == [5, 6, 41]
+        assert [one.number for one in runner._batch()] == list(range(5, 14))
 
 
 def test_states_that_are_left_out_are_told_with_the_reason(
