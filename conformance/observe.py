@@ -102,7 +102,7 @@ class Observation:
         # A batch that has neither messages nor a rest was not looked into.
         return (
             "; ".join(parts)
-            or f"{len(self.raw)} bytes {'not taken apart' if self.batch else 'without a message'}"
+            or f"{len(self.raw)} bytes{', not taken apart' if self.batch else ' without a message'}"
         )
 
 

@@ -137,6 +137,10 @@ def test_what_is_valid_is_about_the_last_message() -> None:
     assert not other_message(valid(token("a"), message="D_TOKEN"))
     assert not other_message(valid(message="FRAME"))
     assert other_message(valid(token("a"), message="INIT")) == "D_TOKEN"
+    # So is what nobody could lay on a case.
+    several = replace(finding(token("a"), subscriber("a")), message="")
+    assert other_message(several) == "D_SUBSCRIBER"
+    assert not other_message(replace(several, message="PUT"))
     # Its bytes are not made fewer: how many there are says nothing.
     assert not about(valid(push(DEEP), message="FRAME"))
 

@@ -1473,6 +1473,8 @@ def test_what_was_made_smaller_before_something_else_came_up_is_not_lost(run: Pa
         before = made._lab.tries
         made.minimise(finding, 20)
         assert finding.script.size <= small.size
+        # What was kept for this has served.
+        assert not finding.smaller
         again = made._lab.tries - before
     with triage_of(run / "other", on(b"bad")) as made:
         other = made.found(CRASH, [suspect(1, bytes(range(40, 90)) + b"bad" + bytes(range(100, 200)))])

@@ -227,9 +227,13 @@ def test_baseline_that_is_newer_than_what_is_judged_is_told(run_row: Run) -> Non
 
 
 def test_builds_of_as_many_commits_are_versions_of_their_own(run_row: Run) -> None:
-    amended = [run_row(name, day, node_version=f"1.0-12-g{name * 4}") for day, name in enumerate("ba", 1)]
-    found = sets.resolve(made(*amended), sets.Baseline())
-    assert {run.run_id: run.set for run in found} == {"a": sets.CANDIDATE, "b": sets.BASELINE}
+    amended = [run_row(name, day, node_version=f"1.0-12-g{name * 4}") for day, name in enumerate("ba", 2)]
+    found = sets.resolve(made(run_row("c", 1, node_version="1.0-11-gcccc"), *amended), sets.Baseline())
+    assert {run.run_id: run.set for run in found} == {
+        "a": sets.CANDIDATE,
+        "b": sets.BASELINE,
+        "c": sets.HISTORY,
+    }
     assert not sets.cautions(found)
 
 
