@@ -31,6 +31,12 @@ BATCH = "batch"
 
 MESSAGE_NAMES = frozenset({*(cls.shape().name for cls in MESSAGES), BATCH})
 
+UNKNOWN = "unknown"
+"""What a node is called of which nobody knows what it is."""
+
+UNFIT_SHOWN = 5
+"""So many entries are named that are for other nodes."""
+
 _ANY, _WILD = "*", "*?"
 _PATTERNS = "place", "state", "message", "about"
 _BYTES = re.compile(r"(?:[0-9a-fA-F]{2}[\s:]?){12,}")
@@ -174,7 +180,8 @@ class KnownFindings:
             UsageError: It cannot be read, or an entry is wrong or can never match; names entry and key.
         """
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
+            # Some editors begin a file with a mark.
+            table = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         except OSError as error:
             raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -206,6 +213,18 @@ class KnownFindings:
         # What both say is no mistake: it was entered here before it was shipped.
         both.entries = (*cls.load(own), *shipped)
         return both
+
+    def unfit(self, impl: str, version: str) -> str:
+        """Says which entries nothing that is found on a node can match; nothing when there are none."""
+        unfit = [known for known in self.entries if not known.is_for(impl, version)]
+        if not unfit:
+            return ""
+        count = f"{len(unfit)} of {len(self)} entries are" if len(unfit) < len(self) else "all entries are"
+        ids = ", ".join([known.id for known in unfit[:UNFIT_SHOWN]] + ["..."] * (len(unfit) > UNFIT_SHOWN))
+        others = f"for other nodes than {impl} {version}"
+        if impl == UNKNOWN:
+            others = "for nodes with a name, which this one has not; give it one with --profile NAME:VERSION"
+        return f"{unfit[0].file}: {count} {others} ({ids})"
 
     def of(self, signature: Signature, impl: str, version: str) -> Known | None:
         """Returns what is known of a finding on a node: the first entry that fits, or None."""

@@ -5,15 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple, Self, TextIO
 
 if TYPE_CHECKING:
     from fuzz.runner import Summary
 
 TERMINAL_SECONDS, LOG_SECONDS = 0.2, 10.0
 """How often the progress is shown: on a terminal, where it overwrites itself, and elsewhere."""
+
+TICK_SECONDS = 1.0
+"""So long after a line was due the last one is shown again."""
+
+BEFORE = "getting ready for the first case"
 
 
 class Glance(NamedTuple):
@@ -69,6 +76,8 @@ def words(glance: Glance, seconds: float | None, cases: int | None, elapsed: flo
         cases: How many cases it may play.
         elapsed: Seconds since it was called: behind the last case, its own time does not go on.
     """
+    if glance._replace(seconds=0.0) == Glance():
+        return f"{clock(elapsed)}: {BEFORE}"
     rate = glance.cases / glance.seconds if glance.seconds else 0.0
     new = sum(fails for _, fails in glance.buckets)
     found = f"{len(glance.buckets)} findings" + (f" ({new} new)" if glance.buckets else "")
@@ -105,6 +114,9 @@ def clock(seconds: float) -> str:
 class Progress:
     """Shows how far a run is, when it is time to.
 
+    As a context manager it shows the last line again, with the time as it is by then, when nothing new is told for long:
+    a try may take a minute.
+
     Args:
         seconds: How long the run may take.
         cases: How many cases it may play.
@@ -122,8 +134,34 @@ class Progress:
         self._limits = seconds, cases
         self._now = now
         self._look = look
-        self._next = self._began = now()
+        self._next = self._began = self._told = now()
         self._shown = False
+        self._last = Glance()
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._ticker: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        self._ticker = threading.Thread(target=self._tick, name="progress", daemon=True)
+        self._ticker.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Lets what follows begin on a line of its own."""
+        self._ended.set()
+        if self._ticker is not None:
+            self._ticker.join()
+        if self._shown:
+            say("", file=sys.stderr)
+
+    def _tick(self) -> None:
+        while not self._ended.wait(TICK_SECONDS):
+            with self._lock:
+                silent = self._now() - self._next
+                if silent >= TICK_SECONDS:
+                    self._show(self._last)
 
     def __call__(self, summary: Summary) -> None:
         """Shows a run in this process."""
@@ -138,9 +176,16 @@ class Progress:
 
     def show(self, glance: Glance) -> None:
         """Shows a line."""
+        with self._lock:
+            self._last, self._told = glance, self._now()
+            self._show(glance)
+
+    def _show(self, glance: Glance) -> None:
+        now = self._now()
         terminal = sys.stderr.isatty()
-        self._next = self._now() + (TERMINAL_SECONDS if terminal else LOG_SECONDS)
-        line = words(glance, *self._limits, self._now() - self._began)
+        self._next = now + (TERMINAL_SECONDS if terminal else LOG_SECONDS)
+        glance = glance._replace(seconds=glance.seconds + now - self._told) if not glance.doing else glance
+        line = words(glance, *self._limits, now - self._began)
         if terminal:
             # A line that wraps does not overwrite itself.
             line = line[: shutil.get_terminal_size().columns - 1]
@@ -148,12 +193,6 @@ class Progress:
             self._shown = True
         else:
             say(line, file=sys.stderr)
-
-    def end(self) -> None:
-        """Lets what follows begin on a line of its own."""
-        if self._shown:
-            say("", file=sys.stderr)
-            self._shown = False
 
 
 def say(text: str, end: str = "\n", file: TextIO | None = None) -> None:

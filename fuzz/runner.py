@@ -426,7 +426,8 @@ class Runner:
         try:
             if self._minimise:
                 self._triage.catch_up(self._minimise, begin("analysing findings that there was no time for"))
-            self._triage.minimise_all(self._minimise, begin("minimising findings"))
+            doing = "minimising findings" if self._minimise else "checking the tests of the findings"
+            self._triage.minimise_all(self._minimise, begin(doing))
         except KeyboardInterrupt:
             self.summary.interrupted = True
         self.summary.findings = list(self._triage.findings.values())

@@ -646,11 +646,8 @@ class _Run:
         from fuzz.summary import as_text
 
         order = self._order
-        progress = Progress(order.seconds, order.cases, look=interrupts.check)
-        try:
+        with Progress(order.seconds, order.cases, look=interrupts.check) as progress:
             outcome = self._play(node, progress, interrupts)
-        finally:
-            progress.end()
         if self._facts is None and outcome.interrupted and not outcome.failed:
             raise KeyboardInterrupt
         if self._facts is None:
@@ -695,6 +692,7 @@ class _Run:
     def _served(self, facts: NodeFacts, where: str = "") -> None:
         """Begins the record, now that a node serves."""
         from conformance.recorder import open_run
+        from fuzz.known import KnownFindings
         from fuzz.resume import share
 
         order = self._order
@@ -711,6 +709,10 @@ class _Run:
         known = facts.impl not in {"", "unknown"}
         node = f"{facts.impl} {facts.version}" if known else order.config.node
         say(f"{names} against {node}{where}, seed {order.config.seed}", file=sys.stderr)
+        if order.known is not None and (
+            unfit := KnownFindings.load(order.known).unfit(facts.impl, facts.version)
+        ):
+            say(f"note: {unfit}", file=sys.stderr)
 
     def _write_summaries(self, outcome: Outcome, facts: NodeFacts) -> None:
         """Writes what the run did and found where it was asked for."""

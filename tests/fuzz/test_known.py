@@ -159,3 +159,28 @@ def test_a_file_of_ones_own_goes_before_what_is_shipped(
 def test_a_file_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
         KnownFindings.load(tmp_path / "none.toml")
+
+
+def test_entries_that_nothing_here_can_match_are_told(tmp_path: Path) -> None:
+    other = ENTRY.replace("ZF-1", "ZF-2").replace("1.0.0-1.2.1", "1.3.0")
+    known = load(tmp_path, ENTRY + other)
+    assert known.unfit("some-node", "1.1.0") == (
+        "known.toml: 1 of 2 entries are for other nodes than some-node 1.1.0 (ZF-2)"
+    )
+    assert known.unfit("some-node", "2.0.0") == (
+        "known.toml: all entries are for other nodes than some-node 2.0.0 (ZF-1, ZF-2)"
+    )
+    assert known.unfit("unknown", "unknown") == (
+        "known.toml: all entries are for nodes with a name, which this one has not; give it one with --profile "
+        "NAME:VERSION (ZF-1, ZF-2)"
+    )
+    many = "".join(
+        ENTRY.replace("ZF-1", f"ZF-{number}").replace("1.0.0-1.2.1", f"1.{number}.0")
+        for number in range(1, 8)
+    )
+    assert load(tmp_path, many).unfit("a", "1.0.0").endswith("(ZF-1, ZF-2, ZF-3, ZF-4, ZF-5, ...)")
+    assert load(tmp_path, ENTRY).unfit("some-node", "1.1.0") == ""
+
+
+def test_a_file_may_begin_with_the_mark_of_an_editor(tmp_path: Path) -> None:
+    assert len(load(tmp_path, "\ufeff" + ENTRY)) == 1

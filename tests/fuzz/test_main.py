@@ -502,9 +502,8 @@ report = "reported privately"
 @pytest.mark.parametrize(("profile", "jobs"), [("zenoh-pico:1.3", "1"), ("", "2")])
 def test_finding_on_a_node_of_ones_own_can_be_known(tmp_path: Path, profile: str, jobs: str) -> None:
     known = tmp_path / "known.toml"
-    known.write_text(
-        KNOWN if profile else KNOWN.replace("zenoh-pico", "unknown").replace("1.2-1.4", "*"), "utf-8"
-    )
+    mine = KNOWN if profile else KNOWN.replace("zenoh-pico", "unknown").replace("1.2-1.4", "*")
+    known.write_text(mine + KNOWN.replace("MINE-1", "MINE-2").replace("1.2-1.4", "1.5"), "utf-8")
     words_ = ["--profile", profile, "--known", str(known), "--jobs", jobs, "--seed", "1", "--minimise", "1s"]
     argv = [*words_, "--time", "60s", "--cases", "150"]
     code = CODE.replace('"pushes"', '"harmful"').replace('"PUSH"', '"D_SUBSCRIBER"')
@@ -522,6 +521,8 @@ def test_finding_on_a_node_of_ones_own_can_be_known(tmp_path: Path, profile: str
     )
     assert done.returncode == 0, done.stderr
     assert "findings: nothing new, 1 known" in done.stdout
+    assert "note: known.toml: 1 of 2 entries are for " in done.stderr
+    assert "(MINE-2)" in done.stderr
     rows = read_rows(tmp_path / "run" / FINDINGS).rows
     assert {(row["known"], row["fails"]) for row in rows if row["harm"] == "crash"} >= {("MINE-1", False)}
     row = read_run(tmp_path / "run")
@@ -958,6 +959,44 @@ def test_the_time_goes_on_behind_the_last_case(capsys: pytest.CaptureFixture[str
         "0:10: 1000",
         "1:10: 1000",
     ]
+
+
+def test_what_takes_long_shows_that_the_run_goes_on(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.progress.TICK_SECONDS", 0.01)
+    now, ticked = [100.0], threading.Semaphore(0)
+
+    def clock() -> float:
+        if threading.current_thread().name == "progress":
+            ticked.release()
+        return now[0]
+
+    def until_seen(second: float) -> None:
+        now[0] = second
+        # One look may have begun before it was that late.
+        for _ in range(4):
+            assert ticked.acquire(timeout=60)
+        while ticked.acquire(blocking=False):
+            pass
+
+    with Progress(60.0, now=clock) as progress:
+        until_seen(102.0)
+        progress.show(Glance(2.0, 1000))
+        until_seen(103.0)
+        until_seen(113.0)
+        progress.show(Glance(3.0, 1200, doing="minimising findings, 1 of 2"))
+        until_seen(143.0)
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == [
+        "0:02: getting ready for the first case",
+        "0:02: 1000 cases, 500/s, 0 findings, 0 restarts, 0:58 left",
+        "0:13: 1000 cases, 77/s, 0 findings, 0 restarts, 0:47 left",
+        "0:13: 1200 cases, 400/s, 0 findings, 0 restarts, minimising findings, 1 of 2",
+        "0:43: 1200 cases, 400/s, 0 findings, 0 restarts, minimising findings, 1 of 2",
+    ]
+    assert progress._ticker is not None
+    assert not progress._ticker.is_alive()
 
 
 @contextlib.contextmanager
