@@ -42,13 +42,18 @@ class _Single(NamedTuple):
         field: Path of the field.
         message: The innermost message it belongs to.
         lie: What is done.
-        mutations: By the name boofuzz knows the element by: the lie, and what shows a hidden field.
+        mutations: The lie as boofuzz has it, and what shows a hidden field. A run keeps hundreds of thousands of them.
     """
 
     field: str
     message: str
     lie: Lie
-    mutations: Mapping[str, Mutation]
+    mutations: tuple[Mutation, ...]
+
+    @property
+    def elements(self) -> set[str]:
+        """The names by which boofuzz knows the elements that it changes."""
+        return {mutation.qualified_name for mutation in self.mutations}
 
 
 class _Form(NamedTuple):
@@ -84,8 +89,7 @@ def _form(
     for element, mutations in every_lie(request):
         lie: Lie = mutations[-1].value
         path = field_of(element, lie)
-        named = {mutation.qualified_name: mutation for mutation in mutations}
-        fields.setdefault(path, []).append(_Single(path, element.place.message, lie, named))
+        fields.setdefault(path, []).append(_Single(path, element.place.message, lie, tuple(mutations)))
     return _Form(request, list(fields.values()), Rendering(request, MARKS))
 
 
@@ -171,7 +175,7 @@ class Lying(Source):
         fields = self._fields
         while fields:
             first, second = (rng.choice(rng.choice(fields)) for _ in range(2))
-            if not first.mutations.keys() & second.mutations.keys():
+            if first.elements.isdisjoint(second.elements):
                 yield self._case(first, second)
             elif sum(map(len, fields)) < 4:
                 return
@@ -190,7 +194,7 @@ class Lying(Source):
             self._alone,
             None,
             self.request,
-            {name: mutation for single in singles for name, mutation in single.mutations.items()},
+            {mutation.qualified_name: mutation for single in singles for mutation in single.mutations},
         )
 
     def edges(self) -> Iterable[Edge]:

@@ -24,6 +24,7 @@ from fuzz.fast import LANES, Fast, Ran
 from fuzz.findings import ACTED, CERTAIN, CONFIRMED, Finding
 from fuzz.kinship import STAGE
 from fuzz.lab import SLOW
+from fuzz.memory import give_back
 from fuzz.oracles import ORACLES, PAUSE, Harm, Objection, Patient, When
 from fuzz.plan import Done, Numbered, Plan, merged, mine
 from fuzz.player import Answers, Ending, Played, Player, Trace
@@ -419,6 +420,7 @@ class Runner:
         def begin(doing: str) -> Callable[[int, int], None]:
             def tell(number: int, count: int) -> None:
                 self.summary.findings = list(self._triage.findings.values())
+                give_back()
                 self._tell(f"{doing}, {number} of {count}")
 
             return tell
@@ -618,6 +620,7 @@ class Runner:
         self._record(scene, ran, objection)
         if self._triage.collect():
             self._learn()
+            give_back()
         self._progress(self.summary)
         # Others that were moved in the same turn must not hide it.
         self._objection = self._objection or objection

@@ -17,6 +17,9 @@ from scapy_layers.codes import Kind, TransportId
 from scapy_layers.extensions import First
 from scapy_layers.message import Layer, Message
 
+SMALLER = ", then made smaller"
+"""Stands behind the words for a message that is not as it was any more."""
+
 TAKEN_APART = 4096
 """Longer stimuli are not taken apart into fields: their bytes are made fewer."""
 
@@ -313,6 +316,10 @@ def _states(script: Script) -> Iterator[Script]:
 
 def _with(script: Script, index: int, **changes: object) -> Script:
     steps = list(script.steps)
+    note = steps[index].note
+    if "data" in changes and note and not note.endswith(SMALLER):
+        # What it says of the bytes is true of those that there were.
+        changes.setdefault("note", note + SMALLER)
     steps[index] = replace(steps[index], **changes)  # type: ignore[arg-type]
     return script.with_steps(steps)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 
 from boofuzz.mutation import Mutation
 
@@ -95,13 +95,18 @@ def _is_chain(field: Sequence[_Single]) -> bool:
 
 def _grid(one: _Single) -> Iterator[_Single]:
     """Every header byte an extension can have, in front of the chain."""
-    for number in range(IDS):
-        for enc, bodies in BODIES.items():
-            for mandatory in (0, 1):
-                head = enc << 5 | mandatory << 4 | number
-                for words, body in bodies.items():
-                    lie = Lie("any extension", _words(head, words), partial(in_front, head, body, 1))
-                    yield _instead(one, lie)
+    return (_instead(one, lie) for lie in _any_extension())
+
+
+@cache
+def _any_extension() -> tuple[Lie, ...]:
+    return tuple(
+        Lie("any extension", _words(head, words), partial(in_front, head, body, 1))
+        for number in range(IDS)
+        for enc, bodies in BODIES.items()
+        for head in (enc << 5 | mandatory << 4 | number for mandatory in (0, 1))
+        for words, body in bodies.items()
+    )
 
 
 def _words(head: int, words: str) -> str:
@@ -110,12 +115,12 @@ def _words(head: int, words: str) -> str:
 
 def _instead(one: _Single, lie: Lie) -> _Single:
     """Returns another lie about the same chain."""
-    mutations = {
-        name: Mutation(value=lie, qualified_name=name, index=mutation.index)
+    mutations = tuple(
+        Mutation(value=lie, qualified_name=mutation.qualified_name, index=mutation.index)
         if mutation.value is one.lie
         else mutation
-        for name, mutation in one.mutations.items()
-    }
+        for mutation in one.mutations
+    )
     return _Single(one.field, one.message, lie, mutations)
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from functools import cache, wraps
+from typing import Any, ParamSpec, assert_never, cast
 
 from boofuzz import Fuzzable, FuzzableBlock, ProtocolSessionReference, Request
 from boofuzz.mutation import Mutation
@@ -24,6 +25,8 @@ from scapy_layers.codes import Enc
 from scapy_layers.errors import WireError
 from scapy_layers.message import Extension, Layer, Message
 from scapy_layers.primitives import VLE_BYTES, VLE_MAX, Reader, vle_size, write_vle
+
+_P = ParamSpec("_P")
 
 LONG = 20_000
 """Bytes of what is long on purpose: two of them still fit into a batch and into what nodes accept of one."""
@@ -93,6 +96,16 @@ class BitsLie(Lie):
     about: str = ""
     carrier: int = 0
     follow: bool = False
+
+
+def _once(function: Callable[_P, Iterator[Lie]]) -> Callable[_P, tuple[Lie, ...]]:
+    """Has lies made once for all messages: there are hundreds of these, and some lies hold many bytes."""
+
+    @wraps(function)
+    def lies(*args: _P.args, **named: _P.kwargs) -> tuple[Lie, ...]:
+        return tuple(function(*args, **named))
+
+    return cast("Callable[_P, tuple[Lie, ...]]", cache(lies))
 
 
 # Elements -----------------------------------------------------------------------------------------
@@ -545,6 +558,7 @@ def _many(described: shape.Many, scope: _Scope) -> Fuzzable:
     return Block(described.name, place, [count, group], _recounts(described))
 
 
+@_once
 def _recounts(described: shape.Many) -> Iterator[Lie]:
     """Other numbers of items, counted truly."""
     yield _fixed("count", "no item, count accordingly", b"\x00")
@@ -658,6 +672,7 @@ def _with(carrier: int, bits: shape.Bits, value: int) -> int:
     return carrier & ~(mask << bits.shift) | (value & mask) << bits.shift
 
 
+@_once
 def _carrier_lies(
     described: shape.Packed, true: int, controls: frozenset[str], write: Callable[[int], bytes]
 ) -> Iterator[Lie]:
@@ -710,6 +725,7 @@ def _beyond(names: shape.Names | None, allowed: tuple[int, ...] | None) -> set[i
     return lasts | {last + 1 for last in lasts}
 
 
+@_once
 def _u8_lies(described: shape.U8, true: int) -> Iterator[Lie]:
     values = {0, 1, 2, 127, 128, 254, 255, (true + 1) & 0xFF, (true - 1) & 0xFF}
     values |= {true ^ 1 << bit for bit in range(8)}
@@ -720,6 +736,7 @@ def _u8_lies(described: shape.U8, true: int) -> Iterator[Lie]:
         yield _fixed("value", f"{value} (true: {true})", bytes([value]))
 
 
+@_once
 def _le_lies(described: shape.Le, true: int) -> Iterator[Lie]:
     write = _le(described)
     bits = 8 * described.size - described.signed
@@ -731,6 +748,7 @@ def _le_lies(described: shape.Le, true: int) -> Iterator[Lie]:
     yield Lie("cut", "its last byte is gone", lambda value: write(value)[:-1])
 
 
+@_once
 def _vle_lies(described: shape.Vle, true: int) -> Iterator[Lie]:
     limit = (1 << described.z) - 1
     values = {0, 1, *ENDS_OF_VLE, limit, limit + 1, (1 << 32) - 1, 1 << 32, (1 << 32) + 1, 1 << 63, VLE_MAX}
@@ -745,6 +763,7 @@ def _vle_lies(described: shape.Vle, true: int) -> Iterator[Lie]:
     yield from _vle_forms()
 
 
+@_once
 def _vle_forms() -> Iterator[Lie]:
     """Forms of a VLE integer that no encoder writes."""
     yield Lie(
@@ -765,6 +784,7 @@ def _integer(value: Any) -> int:
     return len(value) if isinstance(value, bytes) else int(value)
 
 
+@_once
 def _count_lies(z: int) -> Iterator[Lie]:
     """A count in front of bytes that are as before."""
     yield Lie("count", "count says 0", lambda data: b"\x00" + data)
@@ -795,6 +815,7 @@ def _in_front_of(make: Callable[[Any], bytes]) -> Callable[[bytes], bytes]:
     return lambda data: make(data) + data
 
 
+@_once
 def _length_lies() -> Iterator[Lie]:
     """The length of a ZBuf extension; its body is as before."""
     yield _fixed("length", "length says 0", b"\x00")
@@ -805,6 +826,7 @@ def _length_lies() -> Iterator[Lie]:
     yield from _vle_forms()
 
 
+@_once
 def _body_lies(size: int) -> Iterator[Lie]:
     """What stands behind a length, cut or with more behind it; the length is true.
 
@@ -819,6 +841,7 @@ def _body_lies(size: int) -> Iterator[Lie]:
     yield Lie("repeated", "twice, length accordingly", lambda data: data * 2)
 
 
+@_once
 def _content_lies(write: Callable[[bytes], bytes]) -> Iterator[Lie]:
     """Other bytes behind a true count."""
     for size in (0, 1, 64, 255, 256, MIDDLING, LONG):
@@ -839,6 +862,7 @@ def _content_lies(write: Callable[[bytes], bytes]) -> Iterator[Lie]:
     )
 
 
+@_once
 def _text_lies(described: shape.CountedBytes | shape.Rest, write: Callable[[bytes], bytes]) -> Iterator[Lie]:
     if not described.text:
         return
@@ -849,6 +873,7 @@ def _text_lies(described: shape.CountedBytes | shape.Rest, write: Callable[[byte
         yield _fixed("text", f"text '{words}'", write(text))
 
 
+@_once
 def _zid_lies(write: Callable[[bytes], bytes]) -> Iterator[Lie]:
     """Other ZenohIDs, also of a length that the nibble in front does not say."""
     for data, words in (
@@ -873,6 +898,7 @@ def _repetitions() -> list[Lie]:
     ]
 
 
+@_once
 def _batch_lies(size: int) -> Iterator[Lie]:
     step = max(1, -(-size // CUTS))
     for end in range(0, size, step):
@@ -888,6 +914,7 @@ def _first(size: int) -> Callable[[bytes], bytes]:
     return lambda data: data[:size]
 
 
+@_once
 def _prefix_lies() -> Iterator[Lie]:
     """The 2-byte length; the batch is as before."""
     for said in (0, 1, 127, 128, 255, 256, 0x7FFF, 0x8000, 0xC000, 0xC001, MAX_BATCH):
@@ -899,26 +926,41 @@ def _prefix_lies() -> Iterator[Lie]:
     yield Lie("cut", "one byte instead of two", lambda size: _prefix(size)[:1])
 
 
+def _extended(kind: str, words: str, head: int, body: bytes = b"", times: int = 1) -> Lie:
+    """Returns the lie that puts extensions in front of the true ones."""
+    return Lie(kind, words, lambda data: in_front(head, body, times, data))
+
+
 def _chain_lies(described: shape.Chain, chain: Sequence[Layer]) -> Iterator[Lie]:
-    """Extensions put in front of the true ones."""
+    """Other chains than the true one."""
+    yield from _foreign_lies(described)
+    if len(chain) > 1:
+        yield _fixed("order", "in reverse order", chained([bytes(one) for one in reversed(chain)]))
+    for extension in chain:
+        raw = bytes(extension)
+        yield _extended("repeated extension", f"{extension.name} twice", raw[0], raw[1:])
+        yield _extended(
+            "repeated extension", f"{extension.name} 200 times", raw[0], raw[1:], min(200, LONG // len(raw))
+        )
 
-    def lie(kind: str, words: str, head: int, body: bytes = b"", times: int = 1) -> Lie:
-        return Lie(kind, words, lambda data: in_front(head, body, times, data))
 
-    yield lie("unknown extension", "an unknown optional Unit extension", 0x0E)
-    yield lie("unknown extension", "an unknown optional Z64 extension", 0x2E, b"\x07")
-    yield lie("unknown extension", "an unknown optional ZBuf extension", 0x4E, b"\x02hi")
-    yield lie("mandatory extension", "an unknown mandatory Unit extension", 0x1E)
-    yield lie("mandatory extension", "an unknown mandatory Z64 extension", 0x3E, b"\x07")
-    yield lie("mandatory extension", "an unknown mandatory ZBuf extension", 0x5E, b"\x02hi")
-    yield lie("reserved encoding", "an optional extension with ENC 3", 0x6E, b"\x01\x00")
-    yield lie("reserved encoding", "a mandatory extension with ENC 3", 0x7E, b"\x01\x00")
-    yield lie("extension length", "a ZBuf extension of 2^32-1 bytes", 0x4E, write_vle((1 << 32) - 1))
-    yield lie("extension length", "a ZBuf extension of 2^64-1 bytes", 0x4E, write_vle(VLE_MAX))
-    yield lie("extension length", "a ZBuf extension of an unterminated length", 0x4E, b"\x80")
-    yield lie("many extensions", "1000 unknown Unit extensions", 0x0E, times=1000)
-    yield lie("many extensions", f"{LONG} unknown Unit extensions", 0x0E, times=LONG)
-    yield lie("many extensions", "1000 unknown ZBuf extensions", 0x4E, b"\x02hi", 1000)
+@_once
+def _foreign_lies(described: shape.Chain) -> Iterator[Lie]:
+    """Extensions that are not in the true chain."""
+    yield _extended("unknown extension", "an unknown optional Unit extension", 0x0E)
+    yield _extended("unknown extension", "an unknown optional Z64 extension", 0x2E, b"\x07")
+    yield _extended("unknown extension", "an unknown optional ZBuf extension", 0x4E, b"\x02hi")
+    yield _extended("mandatory extension", "an unknown mandatory Unit extension", 0x1E)
+    yield _extended("mandatory extension", "an unknown mandatory Z64 extension", 0x3E, b"\x07")
+    yield _extended("mandatory extension", "an unknown mandatory ZBuf extension", 0x5E, b"\x02hi")
+    yield _extended("reserved encoding", "an optional extension with ENC 3", 0x6E, b"\x01\x00")
+    yield _extended("reserved encoding", "a mandatory extension with ENC 3", 0x7E, b"\x01\x00")
+    yield _extended("extension length", "a ZBuf extension of 2^32-1 bytes", 0x4E, write_vle((1 << 32) - 1))
+    yield _extended("extension length", "a ZBuf extension of 2^64-1 bytes", 0x4E, write_vle(VLE_MAX))
+    yield _extended("extension length", "a ZBuf extension of an unterminated length", 0x4E, b"\x80")
+    yield _extended("many extensions", "1000 unknown Unit extensions", 0x0E, times=1000)
+    yield _extended("many extensions", f"{LONG} unknown Unit extensions", 0x0E, times=LONG)
+    yield _extended("many extensions", "1000 unknown ZBuf extensions", 0x4E, b"\x02hi", 1000)
     yield _fixed("endless chain", "every extension says that one follows", b"\x8e" * 256)
     yield _fixed("endless chain", "one extension that says one follows", b"\x8e")
     # Extensions with the same header byte are told apart by the message around them.
@@ -929,24 +971,20 @@ def _chain_lies(described: shape.Chain, chain: Sequence[Layer]) -> Iterator[Lie]
             words = (
                 f"{known.name} with encoding {enc.name}" if enc is not known.enc else f"an empty {known.name}"
             )
-            yield lie("known extension", words, head, minimal[enc])
+            yield _extended("known extension", words, head, minimal[enc])
         if known.enc is Enc.Z64:
-            yield lie("known extension", f"{known.name} of value 2^64-1", known.header, write_vle(VLE_MAX))
+            yield _extended(
+                "known extension", f"{known.name} of value 2^64-1", known.header, write_vle(VLE_MAX)
+            )
         if known.enc is Enc.ZBUF:
-            yield lie(
+            yield _extended(
                 "known extension",
                 f"{known.name} of 4000 bytes ff",
                 known.header,
                 write_vle(4000) + b"\xff" * 4000,
             )
-        yield lie("known extension", f"{known.name} with M flipped", known.header ^ 0x10, minimal[known.enc])
-    if len(chain) > 1:
-        yield _fixed("order", "in reverse order", chained([bytes(one) for one in reversed(chain)]))
-    for extension in chain:
-        raw = bytes(extension)
-        yield lie("repeated extension", f"{extension.name} twice", raw[0], raw[1:])
-        yield lie(
-            "repeated extension", f"{extension.name} 200 times", raw[0], raw[1:], min(200, LONG // len(raw))
+        yield _extended(
+            "known extension", f"{known.name} with M flipped", known.header ^ 0x10, minimal[known.enc]
         )
 
 
