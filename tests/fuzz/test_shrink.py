@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -160,6 +161,20 @@ def test_extensions_and_fields_are_left_out_with_their_flags() -> None:
     templates = [template.fill({"sn": b"\x01"})[2:] for template in simpler(frame(rich).data)]
     plain = FRAME + b"\x01" + push()
     assert plain in templates
+
+
+def test_the_words_for_a_message_tell_that_it_was_made_smaller() -> None:
+    big, other = send("size", FRAME, "sn", push(), note="PUSH.key_suffix: 900 bytes"), frame(push(data=b"z"))
+    script = Script((reach(State.OPEN, "a"), big, other))
+    result = shrunk(script, lambda one: b"payload" in b"".join(sent(one)) and b"z" in b"".join(sent(one)))
+    notes = [step.note for step in result.script.steps if step.do is Do.SEND]
+    assert notes == ["PUSH.key_suffix: 900 bytes, then made smaller", ""]
+    whole = shrunk(
+        Script((reach(State.OPEN, "a"), replace(big, times=3))), lambda one: push() in b"".join(sent(one))
+    )
+    assert whole.script.steps[-1].note.count("made smaller") == 1
+    same = shrunk(script, lambda one: big.data in [step.data for step in one.steps])
+    assert same.script.steps[-1].note == big.note
 
 
 def test_live_values_keep_their_places_and_lies_about_them_are_left_alone() -> None:

@@ -494,3 +494,18 @@ def test_every_lie_is_what_boofuzz_lists() -> None:
         ours = [[(one.qualified_name, one.index) for one in some] for _, some in every_lie(request)]
         assert ours == listed
         assert len(ours) > 50
+
+
+def test_lies_of_one_kind_are_made_once_for_all_messages() -> None:
+    """A run has hundreds of messages, and each text has lies of twenty thousand bytes."""
+    one, other = (
+        [mutations[-1].value for _, mutations in every_lie(request_of("m", message))]
+        for message in (Push(key_suffix="a", body=PUT), Request(request_id=9, key_suffix="bc", body=Query()))
+    )
+    large = [lie for lie in one if lie.kind in {"text", "content", "mandatory extension"}]
+    assert {"text", "content", "mandatory extension"} == {lie.kind for lie in large}
+    known = {id(lie) for lie in other}
+    texts = [lie for lie in large if lie.kind == "text"]
+    assert all(id(lie) in known for lie in texts)
+    # Those of chains are about the extensions that a message may have.
+    assert any(id(lie) in known for lie in large if lie.kind == "content")
