@@ -112,6 +112,15 @@ class Outcomes:
         return report
 
 
+def shows_harm(item: pytest.Item) -> bool:
+    """Tells, behind a test, whether a node that it shared with others is not to be trusted any more.
+
+    True of each test that did not end as it should: what was met once need not be met in all tests behind it.
+    """
+    result = item.stash.get(result_key, None)
+    return result is None or result["verdict"]["outcome"] in {"fail", "inconclusive"}
+
+
 CONTROLS = {
     code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
     for code in (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A))

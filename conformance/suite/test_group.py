@@ -12,6 +12,8 @@ import pytest
 from conformance.expect import check
 from conformance.nodes import Node
 from conformance.plugin import req, slow, transports
+from conformance.running.outcome import shows_harm
+from conformance.running.run import nodes_key
 from conformance.suite.common import a_group, describe, listed, undropped
 from conformance.tester import GroupEnd, SessionEnd, Tester
 from conformance.tester.bends import changed, dropped
@@ -136,11 +138,13 @@ class Kept:
         node: It, once a test needed it.
         where: The group.
         stack: Ends it.
+        suspect: The last test found a fault, which need not be found in all that come behind it.
     """
 
     where: str
     stack: ExitStack
     node: Node | None = None
+    suspect: bool = False
 
 
 # Not of the module: in another order of tests it would be started anew for each.
@@ -152,15 +156,17 @@ def kept() -> Iterator[Kept]:
 
 
 @pytest.fixture
-def company(node: Node, tester: Tester, kept: Kept) -> Company:
+def company(request: pytest.FixtureRequest, node: Node, tester: Tester, kept: Kept) -> Iterator[Company]:
     """A group with the node in it, which is n/a when the node was not started by us."""
     if kept.node is None:
         kept.node = node.variant(**config(kept.where))
         kept.stack.callback(kept.node.stop)
         kept.node.start()
-    elif kept.node.death():
+    elif kept.suspect or kept.node.death():
         kept.node.restart()
-    return accompany(tester, kept.node, kept.where)
+    request.node.stash.setdefault(nodes_key, []).append(kept.node)
+    yield accompany(tester, kept.node, kept.where)
+    kept.suspect = shows_harm(request.node)
 
 
 def accompany(tester: Tester, node: Node, where: str) -> Company:

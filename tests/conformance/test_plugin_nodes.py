@@ -278,3 +278,43 @@ def test_node_that_has_no_more_sessions_than_a_test_holds_is_well(tmp_path: Path
     done = run_own(FULL, tmp_path, "--node", command)
     assert done.returncode == 0, done.stdout
     assert outcomes(tmp_path / "run") == {"test_all_sessions": "pass", "test_behind": "pass"}
+
+
+IN_ONE_GROUP = """
+import os, signal
+from conformance.expect import check
+from conformance.plugin import req
+from conformance.suite.test_group import company, kept
+
+pids = []
+
+@req("ZN-JOIN-001")
+def test_1(company):
+    pids.append(company.node.pid)
+
+@req("ZN-JOIN-001")
+def test_2(company):
+    pids.append(company.node.pid)
+    check(len(set(pids)) > 1, "another node", "the same one")
+
+@req("ZN-JOIN-001")
+def test_3(company):
+    pids.append(company.node.pid)
+    check(len(set(pids)) == 2, "a node that was started behind the failure", "the same one")
+    os.kill(company.node.pid, signal.SIGABRT)
+
+@req("ZN-JOIN-001")
+def test_4(company):
+    pids.append(company.node.pid)
+    check(len(set(pids)) == 3, "a node that was started behind the death", "the same one")
+"""
+
+
+def test_node_that_tests_of_a_group_share_is_started_again_behind_a_failure_only(tmp_path: Path) -> None:
+    run_own(IN_ONE_GROUP, tmp_path, "--node", "ref")
+    assert outcomes(tmp_path / "run") == {
+        "test_1": "pass",
+        "test_2": "fail",
+        "test_3": "pass",
+        "test_4": "pass",
+    }
