@@ -25,7 +25,7 @@ WELL, HARMED, USAGE, FAILED = 0, 1, 2, 3
 
 CODES = """
 exit codes: 0 the node survives every time (with two nodes: same answers), 1 it does not, 2 usage error, 3 the node or
-the harness failed
+the harness failed, or a finding of a run could not be replayed while the node survived all others
 """
 
 SHRINK_CODES = """
@@ -43,13 +43,14 @@ def add_replay(commands: Any) -> None:
     """Adds ``replay`` to the commands."""
     parser = commands.add_parser(
         "replay",
-        help="replay a finding on a fresh node",
-        description="Replays a finding, or any script, on a fresh node and reports what happens.",
+        help="replay a finding, or all of a run, on a fresh node",
+        description="Replays a finding, all findings of a run, or any script, each on a fresh node, and reports what "
+        "happens.",
         epilog=CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "what", type=Path, metavar="FOLDER|SCRIPT", help="folder of a finding or a script.json"
+        "what", type=Path, metavar="FOLDER|SCRIPT", help="folder of a finding or of a run, or a script.json"
     )
     _add_node(parser)
     parser.add_argument(
@@ -164,15 +165,49 @@ def _in_a_sentence(command: Command) -> Command:
 
 @_in_a_sentence
 def replay(options: argparse.Namespace, _: list[str]) -> int:
-    """Plays a script on fresh nodes; returns the exit code."""
+    """Plays scripts on fresh nodes; returns the exit code."""
+    from fuzz.findings import FINDING
+
+    what: Path = options.what
+    if not what.is_dir() or (what / FINDING).exists():
+        return _replay(options, what)
+    folders = _of_run(what)
+    codes: dict[str, int] = {}
+    for number, folder in enumerate(folders, 1):
+        _print(f"finding {number} of {len(folders)}: {folder.name}")
+        codes[folder.name] = _replay_one_of_many(options, folder)
+    if not folders:
+        _print("no findings")
+    for words, wanted in (("did not survive", HARMED), ("survived", WELL), ("not replayed", FAILED)):
+        names = [name for name, code in codes.items() if code == wanted]
+        if names:
+            _print(f"{words}: {len(names)} of {len(codes)} ({', '.join(names)})")
+    return next((code for code in (HARMED, FAILED) if code in codes.values()), WELL)
+
+
+def _replay_one_of_many(options: argparse.Namespace, folder: Path) -> int:
+    """Plays the script of one finding; what is wrong with it alone does not end the command."""
+    from conformance.errors import HarnessError, NotApplicable, UsageError
+    from fuzz.findings import NoFinding
+
+    try:
+        return _replay(options, folder)
+    except UsageError:
+        raise
+    except (NoFinding, HarnessError, NotApplicable, OSError) as error:
+        return _say(str(error), FAILED)
+
+
+def _replay(options: argparse.Namespace, what: Path) -> int:
+    """Plays one script on fresh nodes; returns the exit code."""
     from conformance.errors import UsageError
     from fuzz.lab import linger_of
     from fuzz.targets.base import Kept
 
-    kept = Kept.load(options.what)
+    kept = Kept.load(what)
     if kept is not None:
-        return _read_again(kept, options)
-    loaded = _load(options.what, first=options.first)
+        return _read_again(kept, options, what)
+    loaded = _load(what, first=options.first)
     also = options.also or loaded.also
     if loaded.two and not also:
         raise UsageError(
@@ -196,18 +231,16 @@ def replay(options: argparse.Namespace, _: list[str]) -> int:
     return HARMED if harmed else WELL
 
 
-def _read_again(kept: Kept, options: argparse.Namespace) -> int:
+def _read_again(kept: Kept, options: argparse.Namespace, what: Path) -> int:
     """Gives the bytes of a finding to the reader that it is about; returns the exit code."""
     from conformance.errors import UsageError
     from fuzz.targets import TARGETS
 
     name = kept.facts["target"]
     if options.node or options.also:
-        raise UsageError(
-            f"{options.what} is a finding about the reader {name}; --node and --also are for nodes"
-        )
+        raise UsageError(f"{what} is a finding about the reader {name}; --node and --also are for nodes")
     if name not in TARGETS:
-        raise UsageError(f"{options.what} is a finding about the reader {name!r}, which is not known here")
+        raise UsageError(f"{what} is a finding about the reader {name!r}, which is not known here")
     seen = [kept.shown(TARGETS[name]()) for _ in range(options.times)]
     for number, bucket in enumerate(seen, 1):
         _print(f"{number} of {options.times}: {bucket or 'no fault found'}")
@@ -354,11 +387,10 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
 def show(options: argparse.Namespace, _: list[str]) -> int:
     """Shows a finding or all findings of a run; returns the exit code."""
     from conformance.page.words import visible
-    from fuzz.findings import FINDING, FOLDER, README, Finding, NoFinding, readme_of
+    from fuzz.findings import FINDING, README, Finding, readme_of
     from fuzz.resume import findings_before
     from fuzz.summary import by_bucket
     from fuzz.targets.base import Kept
-    from spark_reports.rows import RUN
 
     what: Path = options.what
     kept = Kept.load(what)
@@ -374,17 +406,13 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
             page = what / README
             _print(page.read_text(encoding="utf-8") if page.exists() else readme_of(finding))
         return WELL
-    below = what / FOLDER if (what / FOLDER).is_dir() else what
-    folders = [path.parent for path in sorted(below.glob(f"*/{FINDING}"))]
+    folders = _of_run(what)
     loaded = {folder: Kept.load(folder) for folder in folders}
     of_readers = [one for one in loaded.values() if one is not None]
     found = [Finding.load(folder) for folder, one in loaded.items() if one is None]
     # A folder is of one process and of one part of the run; its rows are of all.
     hits = {row.bucket: row.hits for row in by_bucket(findings_before(what))}
     found = [replace(finding, hits=hits.get(finding.bucket, finding.hits)) for finding in found]
-    # A run that found nothing is one all the same.
-    if not folders and below.name != FOLDER and not (what / RUN).exists():
-        raise NoFinding(f"{what} is not the folder of a finding or a run")
     if options.json:
         every = [*(finding.to_json() for finding in found), *(one.facts for one in of_readers)]
         _print(json.dumps(every, ensure_ascii=False, indent=1))
@@ -392,6 +420,23 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
         lines = [*map(line_of, found), *(one.line for one in of_readers)]
         _print("\n".join(visible(line).replace("\n", " ") for line in lines) or "no findings")
     return WELL
+
+
+def _of_run(what: Path) -> list[Path]:
+    """Returns the folders of the findings of a run.
+
+    Raises:
+        NoFinding: It is no folder of a run, nor that of its findings.
+    """
+    from fuzz.findings import FINDING, FOLDER, NoFinding
+    from spark_reports.rows import RUN
+
+    below = what / FOLDER if (what / FOLDER).is_dir() else what
+    folders = [path.parent for path in sorted(below.glob(f"*/{FINDING}"))]
+    # A run that found nothing is one all the same.
+    if not folders and below.name != FOLDER and not (what / RUN).exists():
+        raise NoFinding(f"{what} is not the folder of a finding or a run")
+    return folders
 
 
 def line_of(finding: Finding) -> str:

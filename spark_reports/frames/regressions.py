@@ -269,8 +269,8 @@ _FLIPPED = f"""aggregate(
 })"""
 
 # As statistics.flip_score; a run that ended both ways is split as evenly as can be.
-_SCORE = """if(pairs > 0, flips / pairs * least(1D,
-    4 * ((recent_failed + 0.5D) / (size(recent) + 1)) * (1 - (recent_failed + 0.5D) / (size(recent) + 1))), 0D)"""
+_SCORE = f"""flips / (pairs + {statistics.FLIPLESS}) * least(1D,
+    4 * ((recent_failed + 0.5D) / (size(recent) + 1)) * (1 - (recent_failed + 0.5D) / (size(recent) + 1)))"""
 
 # How often it failed in recent runs that are not judged, as a probability that it does, with the prior of the posterior.
 _SELDOM = f"""(size(filter(recent, one -> one.set <> '{CANDIDATE}' AND one.failed)) + 0.5D)

@@ -23,6 +23,9 @@ MARGIN = 0.05
 SURE = 0.95
 """Probability from which on a rate counts as higher, and a release as one that would have shown a fault."""
 
+FLIPLESS = 2
+"""So many steps without a flip are added to those of a check, when it is told how unsteady it is."""
+
 FEW = 8
 """With fewer runs on either side Wilson intervals are too rough, and the posterior decides."""
 
@@ -241,6 +244,8 @@ def would_have_shown(runs: int, failed: int, clean: int) -> float:
 def flip_score(units: Iterable[Sequence[int]]) -> float:
     """Returns how unsteady a check is: 0 (never changes) to 1 (changes in every run, and fails in half of them).
 
+    Counted as if there had been FLIPLESS more steps without a flip, so that few runs do not weigh more than many.
+
     Args:
         units: For each node version and harness whether its runs failed (1) or not (0), oldest first. Only changes
             within a unit count: between two units there is a reason for them.
@@ -249,10 +254,8 @@ def flip_score(units: Iterable[Sequence[int]]) -> float:
     pairs = sum(max(0, len(unit) - 1) for unit in groups)
     flips = sum(a != b for unit in groups for a, b in itertools.pairwise(unit))
     runs = sum(map(len, groups))
-    if not pairs:
-        return 0.0
     rate = (sum(map(sum, groups)) + 0.5) / (runs + 1)
-    return flips / pairs * min(1.0, 4 * rate * (1 - rate))
+    return flips / (pairs + FLIPLESS) * min(1.0, 4 * rate * (1 - rate))
 
 
 def bin_of(microseconds: float) -> int:

@@ -949,6 +949,44 @@ def test_replay_and_shrink_work_on_a_script_and_a_folder(
     assert run("replay", str(path), "--node", "nothing") == 2
 
 
+def test_replay_of_a_run_plays_all_its_findings(
+    found: Finding, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder = tmp_path / "other"
+    lethal, harmless = (
+        replace(
+            found,
+            place=place,
+            path=folder / "findings" / place,
+            script=script,
+            node=command("abort"),
+            rounds=1,
+        )
+        for place, script in (("SIGABRT", FAULTS["abort"].trigger), ("SIGSEGV", Script(())))
+    )
+    for finding in (lethal, harmless):
+        finding.save()
+    names = sorted(path.name for path in (folder / "findings").iterdir())
+    assert run("replay", str(folder)) == 1
+    out = capsys.readouterr().out
+    assert [line for line in out.splitlines() if line.startswith("finding ")] == [
+        f"finding {number} of 2: {name}" for number, name in enumerate(names, 1)
+    ]
+    assert out.endswith(f"did not survive: 1 of 2 ({names[0]})\nsurvived: 1 of 2 ({names[1]})\n")
+    # On a node without the fault; a folder that is damaged keeps nobody from playing the others.
+    (folder / "findings" / names[1] / FINDING).write_text("{}")
+    assert run("replay", str(folder), "--node", command()) == 3
+    out = capsys.readouterr().out
+    assert out.endswith(f"survived: 1 of 2 ({names[0]})\nnot replayed: 1 of 2 ({names[1]})\n")
+    assert run("replay", str(folder), "--node", "nothing") == 2
+
+
+def test_replay_of_a_run_without_findings_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run.json").write_text("{}")
+    assert run("replay", str(tmp_path)) == 0
+    assert capsys.readouterr().out == "no findings\n"
+
+
 def test_shrink_leaves_a_finding_alone_that_shows_as_another_one(
     found: Finding, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -306,8 +306,8 @@ def test_flaky_checks_tell_their_history_and_other_harnesses_and_versions_are_no
     (row,) = [row for row in changes if row["flips"]]
     # From the first run of the candidate to the second, and within that, which counts twice.
     assert (row["recent_runs"], row["recent_failed"], row["flips"], row["last_flip_run"]) == (5, 2, 3, "c2")
-    # Each step is a flip; c2 is split in itself.
-    assert row["score"] == pytest.approx(4 * (2.5 / 7) * (1 - 2.5 / 7))
+    # Each of three steps is a flip; c2 is split in itself.
+    assert row["score"] == pytest.approx(3 / 5 * 4 * (2.5 / 7) * (1 - 2.5 / 7))
     assert [tuple(one) for one in row["history"]] == [
         ("h1", "pass"),
         ("b1", "pass"),

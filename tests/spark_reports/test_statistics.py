@@ -151,10 +151,12 @@ def test_one_failure_is_not_taken_for_certainty() -> None:
 
 def test_flips_count_within_a_version_only() -> None:
     assert statistics.flip_score([[0, 0, 0], [1, 1, 1]]) == 0
-    assert statistics.flip_score([[0, 1, 0, 1, 0, 1, 0, 1]]) == pytest.approx(1)
-    # One flip in nine pairs, a rate of 1.5 in 11.
-    assert statistics.flip_score([[0] * 9 + [1]]) == pytest.approx(1 / 9 * 4 * (1.5 / 11) * (9.5 / 11))
+    assert statistics.flip_score([[0, 1, 0, 1, 0, 1, 0, 1]]) == pytest.approx(7 / 9)
+    # One flip in nine pairs and two more, a rate of 1.5 in 11.
+    assert statistics.flip_score([[0] * 9 + [1]]) == pytest.approx(1 / 11 * 4 * (1.5 / 11) * (9.5 / 11))
     assert statistics.flip_score([[0], [1]]) == statistics.flip_score([]) == 0
+    # Two runs that differ say less than many of which most do.
+    assert statistics.flip_score([[0, 1]]) < statistics.flip_score([[0, 1, 1, 0, 1, 0, 0, 1]])
 
 
 @given(st.lists(st.integers(1, 10**7), min_size=1, max_size=200), st.sampled_from([0.05, 0.5, 0.95]))
