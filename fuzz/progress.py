@@ -166,8 +166,13 @@ class Progress:
     def __call__(self, summary: Summary) -> None:
         """Shows a run in this process."""
         self._look()
-        if self._now() >= self._next:
+        # What is shown again must be the newest, also where cases take so long that each comes between two lines.
+        now = self._now()
+        if now >= self._next:
             self.show(Glance.of(summary))
+        elif now >= self._told + TERMINAL_SECONDS:
+            with self._lock:
+                self._last, self._told = Glance.of(summary), now
 
     @property
     def due(self) -> bool:

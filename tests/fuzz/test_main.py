@@ -984,6 +984,9 @@ def test_what_takes_long_shows_that_the_run_goes_on(
         until_seen(102.0)
         progress.show(Glance(2.0, 1000))
         until_seen(103.0)
+        # Cases that end between two lines.
+        now[0] = 106.0
+        progress(FakeSummary(1050, 6.0))  # type: ignore[arg-type]
         until_seen(113.0)
         progress.show(Glance(3.0, 1200, doing="minimising findings, 1 of 2"))
         until_seen(143.0)
@@ -991,7 +994,7 @@ def test_what_takes_long_shows_that_the_run_goes_on(
     assert shown == [
         "0:02: getting ready for the first case",
         "0:02: 1000 cases, 500/s, 0 findings, 0 restarts, 0:58 left",
-        "0:13: 1000 cases, 77/s, 0 findings, 0 restarts, 0:47 left",
+        "0:13: 1050 cases, 81/s, 1 of 2 states, 3 of 40 pairs, 0 findings, 1 restarts, 0:47 left",
         "0:13: 1200 cases, 400/s, 0 findings, 0 restarts, minimising findings, 1 of 2",
         "0:43: 1200 cases, 400/s, 0 findings, 0 restarts, minimising findings, 1 of 2",
     ]
