@@ -35,6 +35,9 @@ exit codes: 0 minimised as far as possible, 1 not reproduced, 2 usage error, 3 t
 LONGEST = 300
 """Characters of the answers in the line of a replay."""
 
+TRIES = 3
+"""So often each finding of a run is replayed, until it shows: some need luck, as their tests know."""
+
 MINIMISE_SECONDS = 60.0
 """How long ``shrink`` takes unless it is told: three times what a run gives a finding."""
 
@@ -62,9 +65,9 @@ def add_replay(commands: Any) -> None:
     parser.add_argument(
         "--times",
         type=_count,
-        default=1,
         metavar="N",
-        help="number of replays, each on a fresh node (default: 1)",
+        help="number of replays, each on a fresh node (default: 1; for a run up to 3 of each finding, until the node "
+        "does not survive)",
     )
     parser.add_argument(
         "--first", action="store_true", help="replay the original script instead of the minimised one"
@@ -181,7 +184,7 @@ def replay(options: argparse.Namespace, _: list[str]) -> int:
     for words, wanted in (("did not survive", HARMED), ("survived", WELL), ("not replayed", FAILED)):
         names = [name for name, code in codes.items() if code == wanted]
         if names:
-            _print(f"{words}: {len(names)} of {len(codes)} ({', '.join(names)})")
+            _print("\n  ".join([f"{words}: {len(names)} of {len(codes)}", *names]))
     return next((code for code in (HARMED, FAILED) if code in codes.values()), WELL)
 
 
@@ -191,15 +194,21 @@ def _replay_one_of_many(options: argparse.Namespace, folder: Path) -> int:
     from fuzz.findings import NoFinding
 
     try:
-        return _replay(options, folder)
+        return _replay(options, folder, TRIES)
     except UsageError:
         raise
     except (NoFinding, HarnessError, NotApplicable, OSError) as error:
         return _say(str(error), FAILED)
 
 
-def _replay(options: argparse.Namespace, what: Path) -> int:
-    """Plays one script on fresh nodes; returns the exit code."""
+def _replay(options: argparse.Namespace, what: Path, most: int = 1) -> int:
+    """Plays one script on fresh nodes; returns the exit code.
+
+    Args:
+        options: Of the command.
+        what: The folder of a finding, or a script.
+        most: So often, until it does harm, unless the options say how often.
+    """
     from conformance.errors import UsageError
     from fuzz.lab import linger_of
     from fuzz.targets.base import Kept
@@ -207,6 +216,7 @@ def _replay(options: argparse.Namespace, what: Path) -> int:
     kept = Kept.load(what)
     if kept is not None:
         return _read_again(kept, options, what)
+    times = options.times or most
     loaded = _load(what, first=options.first)
     also = options.also or loaded.also
     if loaded.two and not also:
@@ -215,7 +225,7 @@ def _replay(options: argparse.Namespace, what: Path) -> int:
         )
     harmed = reached = 0
     with _lab(options, loaded.node, also) as lab:
-        for number in range(1, options.times + 1):
+        for number in range(1, times + 1):
             if also:
                 tried = lab.compare(loaded.script)
             else:
@@ -223,11 +233,13 @@ def _replay(options: argparse.Namespace, what: Path) -> int:
                     tried = lab.play(loaded.script, rounds=loaded.rounds, linger=linger_of(loaded.waited))
             harmed += tried.objection is not None
             reached += not tried.played.failure
-            _print(f"{number} of {options.times}: {_words(tried, alike=bool(also))}")
+            _print(f"{number} of {times}: {_words(tried, alike=bool(also))}")
+            if harmed and not options.times:
+                break
     if not harmed and not reached:
         return _say("the script could not be replayed; the node may or may not be affected", FAILED)
     bad, good = _BOTH if also else _ONE
-    _print(f"{bad} {harmed} of {options.times} replays" if harmed else good)
+    _print(f"{bad} {harmed} of {number} replays" if harmed else good)
     return HARMED if harmed else WELL
 
 
@@ -241,9 +253,11 @@ def _read_again(kept: Kept, options: argparse.Namespace, what: Path) -> int:
         raise UsageError(f"{what} is a finding about the reader {name}; --node and --also are for nodes")
     if name not in TARGETS:
         raise UsageError(f"{what} is a finding about the reader {name!r}, which is not known here")
-    seen = [kept.shown(TARGETS[name]()) for _ in range(options.times)]
+    # Of the same bytes a reader makes the same each time.
+    times = options.times or 1
+    seen = [kept.shown(TARGETS[name]()) for _ in range(times)]
     for number, bucket in enumerate(seen, 1):
-        _print(f"{number} of {options.times}: {bucket or 'no fault found'}")
+        _print(f"{number} of {times}: {bucket or 'no fault found'}")
     return HARMED if any(seen) else WELL
 
 

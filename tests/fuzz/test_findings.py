@@ -972,12 +972,13 @@ def test_replay_of_a_run_plays_all_its_findings(
     assert [line for line in out.splitlines() if line.startswith("finding ")] == [
         f"finding {number} of 2: {name}" for number, name in enumerate(names, 1)
     ]
-    assert out.endswith(f"did not survive: 1 of 2 ({names[0]})\nsurvived: 1 of 2 ({names[1]})\n")
+    assert out.endswith(f"did not survive: 1 of 2\n  {names[0]}\nsurvived: 1 of 2\n  {names[1]}\n")
+    assert [out.count(f"{number} of 3: ") for number in (1, 2, 3)] == [2, 1, 1]
     # On a node without the fault; a folder that is damaged keeps nobody from playing the others.
     (folder / "findings" / names[1] / FINDING).write_text("{}")
     assert run("replay", str(folder), "--node", command()) == 3
     out = capsys.readouterr().out
-    assert out.endswith(f"survived: 1 of 2 ({names[0]})\nnot replayed: 1 of 2 ({names[1]})\n")
+    assert out.endswith(f"survived: 1 of 2\n  {names[0]}\nnot replayed: 1 of 2\n  {names[1]}\n")
     assert run("replay", str(folder), "--node", "nothing") == 2
 
 
