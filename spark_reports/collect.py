@@ -8,6 +8,7 @@ of the store.
 import dataclasses
 import typing
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -190,8 +191,11 @@ def compare(commits: Sequence[Commit], baseline: str) -> tuple[SetInfo, list[Run
         DataTrouble: The baseline is none of the runs.
     """
     readable = [commit for commit in commits if commit.state != folders.UNREADABLE]
-    resolved = sets.resolve((commit.run for commit in readable), _baseline(baseline, commits))
-    unread = (*_unread(commits, resolved), *_unplaced(resolved, baseline))
+    ahead = _ahead(readable)
+    resolved = sets.resolve(
+        (commit.run for commit in readable if commit.run_id not in ahead), _baseline(baseline, commits)
+    )
+    unread = (*ahead.values(), *_unread(commits, resolved), *_unplaced(resolved, baseline))
     return dataclasses.replace(_compared(resolved, baseline), unread=unread), resolved
 
 
@@ -314,13 +318,21 @@ class _Source:
 
     @cached_property
     def well(self) -> DataFrame:
-        """The runs against nodes that are not wrong on purpose, unless there are no others."""
-        return _well(self.runs, self._commits)
+        """The runs against nodes that are not wrong on purpose, unless there are no others, and not in the future."""
+        ahead = _ahead(self._commits)
+        runs = self.runs.where(~sf.col("run_id").isin(*ahead)) if ahead else self.runs
+        return _well(runs, self._commits)
 
     @cached_property
     def sets(self) -> DataFrame:
         """What is compared with what."""
         return sets.frame(self.spark, self._resolved)
+
+    @property
+    def ended(self) -> DataFrame:
+        """The same of runs that came to their end: what others did not notice they may not have come to."""
+        complete = [commit.run_id for commit in self._commits if commit.state == folders.COMPLETE]
+        return self.sets.where(sf.col("run_id").isin(*complete))
 
     @cached_property
     def held(self) -> DataFrame:
@@ -471,7 +483,7 @@ def _ask_what_changed(of: _Sources, has: Collection[str], wrong: bool, ask: Ques
         faulty = of.tables("checks")
         ask.add(
             _MUTANTS,
-            lambda: mutants.killed_by_requirement(mutants.mutants(faulty.views.checks, faulty.sets)),
+            lambda: mutants.killed_by_requirement(mutants.mutants(faulty.views.checks, faulty.ended)),
         )
     else:
         ask.skip(_MUTANTS)
@@ -559,7 +571,7 @@ def _ask_about_cases(of: _Sources, has: Collection[str], ask: Questions) -> None
             ask.add(
                 _FINDINGS,
                 lambda: findings.bucket_changes(found.held, outcomes, found.sets),
-                first=("status", "bucket"),
+                first=("status", "bucket", "node_impl"),
             )
     if "findings" in has:
         known = of.tables("findings")
@@ -666,6 +678,23 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
         not_comparable=tuple(alone),
         cautions=warned,
     )
+
+
+def _ahead(commits: Sequence[Commit]) -> dict[str, NotComparable]:
+    """Returns the runs that say that they began in the future, which would be the newest for years.
+
+    None if all say so: then it is the clock of this machine that is wrong.
+    """
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    ahead = {
+        commit.run_id: NotComparable(
+            run_id=commit.run_id,
+            why=f"it began in the future ({commit.started_at}); correct started_at in its {RUN}",
+        )
+        for commit in commits
+        if (commit.started_at or "") > tomorrow
+    }
+    return ahead if len(ahead) < len(commits) else {}
 
 
 def _unread(commits: Sequence[Commit], resolved: Iterable[RunOfSet]) -> Iterator[NotComparable]:
@@ -802,11 +831,11 @@ def _runs(
 
 
 def _findings(ask: Questions) -> tuple[Finding, ...]:
-    told = {row["bucket"]: row for row in ask.rows(_TOLD)}
+    told = {(row["bucket"], row["node_impl"]): row for row in ask.rows(_TOLD)}
     none = {"confirmed": UNHELD}
 
     def learned(row: _Row) -> _Row:
-        said = told.get(row["bucket"], {"ours": False})
+        said = told.get((row["bucket"], row["node_impl"]), {"ours": False})
         # Whether it is true on the version that is judged, and known there, no other one can say.
         return {} if row["status"] in {NEW, REOPENED} and not said["ours"] else said
 
@@ -819,7 +848,8 @@ def _findings(ask: Questions) -> tuple[Finding, ...]:
         )
         for row in ask.rows(_FINDINGS)
     ]
-    return tuple(sorted(found, key=lambda one: (FINDING_STATUSES.index(one.status), -one.cases, one.bucket)))
+    order = FINDING_STATUSES.index
+    return tuple(sorted(found, key=lambda one: (order(one.status), -one.cases, one.bucket, one.node_impl)))
 
 
 def _trends(ask: Questions, resolved: Iterable[RunOfSet]) -> tuple[Trend, ...]:
@@ -853,7 +883,7 @@ def _trends(ask: Questions, resolved: Iterable[RunOfSet]) -> tuple[Trend, ...]:
 
 
 def _drift(told: _Row) -> str:
-    runs = f"{told['runs_c']} against {told['runs_b']} runs"
+    runs = f"{told['runs_c']} against {told['runs_b']} run{'' if told['runs_b'] == 1 else 's'}"
     change = told["change"]
     # There is no percentage of nothing.
     words = f"{'from or to 0' if change is None else f'{100 * change:+.1f} %'} at the median, {runs}"

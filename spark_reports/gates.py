@@ -231,7 +231,14 @@ def _enough_runs(report: Report, gates: Gates) -> GateResult:
             f"; {_verb(broken)} the newest of {'its' if len(broken) == 1 else 'their'} kind and incomplete"
             f"{_such_as([f'{run_id} ({state})' for run_id, state in broken.items()])}; {again}record {_them(broken)} again"
         )
-    return GateResult(name="runs", ok=whole >= gates.min_runs and not unread and not broken, text=text)
+    if blind := report.blind:
+        text += f"; {_decided(blind)} no requirement, as all is inconclusive or n/a{_such_as(blind)}"
+    ok = whole >= gates.min_runs and not unread and not broken and not blind
+    return GateResult(name="runs", ok=ok, text=text)
+
+
+def _decided(runs: Collection[object]) -> str:
+    return "1 run decided" if len(runs) == 1 else f"{len(runs)} runs decided"
 
 
 def _them(runs: Collection[object]) -> str:

@@ -150,9 +150,10 @@ class NotApplicable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A bucket, with its smallest case; see ``findings.bucket_changes``.
+    """A bucket of an implementation, with its smallest case; see ``findings.bucket_changes``.
 
     Attributes:
+        node_impl: The implementation: the same signature of another one is another finding.
         by_run: Cases by run id.
         status: One of ``FINDING_STATUSES``.
         first_seen: When its first run began; ``last_seen`` likewise.
@@ -164,6 +165,7 @@ class Finding:
     """
 
     bucket: str
+    node_impl: str
     cases: int
     runs: int
     first_run: str
@@ -286,11 +288,13 @@ NOT_SELECTED = "not selected"
 NEW_CHECK = "new check"
 UNCHANGED = "unchanged"
 NOT_COMPARABLE = "not comparable"
+NO_LONGER_PASSES = "no longer passes"
 
 CHECK_STATUSES = (
     NEW_FAILURE,
     FLAKY,
     NOT_RUN,
+    NO_LONGER_PASSES,
     STILL_FAILING,
     NOT_COMPARABLE,
     FIXED,
@@ -324,6 +328,7 @@ class CheckChange:
         rate: Share of runs in which it failed.
         last_flip_run: Run in which it last changed; empty for never.
         seen: What was seen in ``run_id``, the newest run that shows the status; ``capture`` and ``repeat`` likewise.
+        outcome_c: What the newest run that is judged said; None for nothing.
         quarantine: Until when it is not counted, and why; empty if it is.
     """
 
@@ -349,6 +354,7 @@ class CheckChange:
     capture: str
     repeat: str
     run_id: str
+    outcome_c: str | None = None
     quarantine: str = ""
 
     @property
@@ -629,6 +635,15 @@ class Report:
     accounts: tuple[AccountLine, ...] = ()
     gates: tuple[GateResult, ...] = ()
     report_version: int = REPORT_VERSION
+
+    @property
+    def blind(self) -> tuple[str, ...]:
+        """The runs that are judged and decided no requirement: all that they show is inconclusive or n/a."""
+        shown: dict[str, set[str]] = {}
+        for cell in self.cells:
+            shown.setdefault(cell.run_id, set()).add(cell.outcome)
+        judged = (run_id for run_id in self.sets.candidate if run_id in shown)
+        return tuple(run_id for run_id in judged if shown[run_id] <= {"inconclusive", "n/a"})
 
     @property
     def not_whole(self) -> Mapping[str, str]:

@@ -170,11 +170,15 @@ def cautions(runs: Sequence[RunOfSet]) -> list[str]:
         node = f"{impl} {role}".strip()
         newest = max(alike, key=lambda run: (parse_version(run.node_version) or (), run.started_at))
         last = _same_version(newest.node_version)
-        before = any(_same_version(run.node_version) != last for run in alike)
+        before = [run for run in alike if _same_version(run.node_version) != last]
         if before and not any(_same_version(run.node_version) == last for run in _told(alike)):
+            why = (
+                "none of those is the baseline that was asked for"
+                if any(run.key == newest.key for run in before)
+                else "those were run in other environments or configurations"
+            )
             found.append(
-                f"{node} {newest.node_version}, the newest, was compared with no other version: "
-                "those were run in other environments or configurations"
+                f"{node} {newest.node_version}, the newest, was compared with no other version: {why}"
             )
     judged: dict[str, RunOfSet] = {}
     for run in runs:

@@ -1,4 +1,7 @@
-"""Fuzz findings: one row per bucket, which is the signature that cases with the same cause share."""
+"""Fuzz findings: one row per bucket, which is the signature that cases with the same cause share, and implementation.
+
+Another implementation that shows the same signature has another fault.
+"""
 
 import math
 from collections.abc import Collection
@@ -142,7 +145,7 @@ def _flat(name: str) -> Column:
 
 
 def told(findings: DataFrame, sets: DataFrame) -> DataFrame:
-    """Returns what was learned about each finding when it was looked into, one row per bucket.
+    """Returns what was learned about each finding when it was looked into, one row per bucket and implementation.
 
     Of several jobs and parts of a run, and of several runs, the one that makes a run fail stands for all, or else the one
     in which it came again most often: that another one did not see it again refutes nothing.
@@ -151,17 +154,17 @@ def told(findings: DataFrame, sets: DataFrame) -> DataFrame:
         findings: The table, with all rows of a finding.
         sets: What is compared, of ``sets.resolve``.
 
-    Columns: ``bucket confirmed known ours``.
+    Columns: ``bucket node_impl confirmed known ours``.
 
-    - ``ours``: runs of the candidate say it; others, on other versions and nodes, only speak where none of them does.
+    - ``ours``: runs of the candidate say it; others, on other versions, only speak where none of them does.
     - ``confirmed``: the status, one of ``rows.FINDING_STATUS``.
     - ``known``: the name of the known finding that it is; empty if it is none for the newest run of a key.
     """
     require(findings, "run_id", "bucket", "job", "part", "time_ns", "hits", "rows_version", *_LEARNED)
-    require(sets, "run_id", "set", "key", "age", "mutant")
+    require(sets, "run_id", "set", "key", "age", "node_impl", "mutant")
     of_run = sf.broadcast(
         sets.where(sf.col("mutant") == "").select(
-            "run_id", "key", "age", (sf.col("set") == CANDIDATE).alias("ours")
+            "run_id", "key", "node_impl", "age", (sf.col("set") == CANDIDATE).alias("ours")
         )
     )
     # What counts no case any more is part of another finding.
@@ -177,25 +180,25 @@ def told(findings: DataFrame, sets: DataFrame) -> DataFrame:
             sf.max("last.known").alias("known"),
         )
         .join(of_run, "run_id")
-        .groupBy("bucket", "ours", "key")
+        .groupBy("bucket", "node_impl", "ours", "key")
         .agg(sf.min("best").alias("best"), sf.min_by("known", "age").alias("known"))
-        .groupBy("bucket", "ours")
+        .groupBy("bucket", "node_impl", "ours")
         .agg(sf.min("best")["status"].alias("confirmed"), sf.min("known").alias("known"))
-        .groupBy("bucket")
+        .groupBy("bucket", "node_impl")
         .agg(sf.max(sf.struct("ours", "confirmed", "known")).alias("said"))
-        .select("bucket", "said.confirmed", "said.known", "said.ours")
+        .select("bucket", "node_impl", "said.confirmed", "said.known", "said.ours")
     )
 
 
 def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> DataFrame:
-    """Returns one row per bucket: what became of it, when and where it was seen, and its smallest case.
+    """Returns one row per bucket and implementation: what became of it, when and where it was seen, its smallest case.
 
     Args:
         buckets: The rollup ``buckets``, or what ``held`` makes of it.
         outcomes: The rollup ``case_outcomes``, which says which runs could have met a bucket.
         sets: What is compared, of ``sets.resolve``.
 
-    Columns: ``bucket status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b played_c
+    Columns: ``bucket node_impl status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b played_c
     odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes, one
     that is not ``apart`` if there is any, ``run_id campaign case sent_bytes sent_hex message field mutation state reply
     detail capture seed``.
@@ -229,12 +232,12 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
     looked = _looked(met, played.join(of_run, "run_id"))
     return (
         # Nobody can look for what was seen when no campaign was under way.
-        seen.join(looked, "bucket", "left")
+        seen.join(looked, ["bucket", "node_impl"], "left")
         # In a column of its own it is made once, however often it is looked at.
         .withColumn("story", _story())
         .withColumn("status", _status())
         .select(
-            *("bucket", "status", "cases", "runs", "first.run_id"),
+            *("bucket", "node_impl", "status", "cases", "runs", "first.run_id"),
             *(
                 sf.col("first.started_at").alias("first_seen"),
                 sf.col("first.cases_before").alias("cases_before"),
@@ -289,7 +292,7 @@ def distinct_over_time(buckets: DataFrame, outcomes: DataFrame, runs: DataFrame)
 
 
 def _seen(met: DataFrame) -> DataFrame:
-    """Returns one row per bucket with all that its own rows say."""
+    """Returns one row per bucket and implementation with all that its own rows say."""
     per_run = met.groupBy("bucket", "run_id", "started_at", "set", "key", "node_impl", "node_version").agg(
         sf.sum("cases").alias("cases"),
         sf.min("cases_before").alias("cases_before"),
@@ -317,7 +320,7 @@ def _seen(met: DataFrame) -> DataFrame:
     def keys(name: str) -> Column:
         return sf.collect_set(sf.when(sf.col("set") == name, sf.col("key")))
 
-    return per_run.groupBy("bucket").agg(
+    return per_run.groupBy("bucket", "node_impl").agg(
         sf.sum("cases").alias("cases"),
         sf.count("*").alias("runs"),
         of(CANDIDATE).alias("cases_c"),
@@ -339,12 +342,12 @@ def _seen(met: DataFrame) -> DataFrame:
 
 
 def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
-    """Returns one row per bucket with what the runs that could have met it did."""
+    """Returns one row per bucket and implementation with what the runs that could have met it did."""
     places = met.select("bucket", "campaign", "node_impl").distinct()
     hits = met.groupBy("bucket", "run_id").agg(sf.sum("cases").alias("hits"))
     per_run = (
         played.join(sf.broadcast(places), ["campaign", "node_impl"])
-        .groupBy("bucket", "run_id", "started_at", "set", "key")
+        .groupBy("bucket", "node_impl", "run_id", "started_at", "set", "key")
         .agg(sf.sum("played").alias("played"))
         .join(hits, ["bucket", "run_id"], "left")
         .withColumn("hits", sf.coalesce("hits", sf.lit(0)))
@@ -356,7 +359,7 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
         return sf.coalesce(sf.sum(sf.when(which, sf.col(value))), sf.lit(0))
 
     # Only a candidate of the same key says something about what other runs have met.
-    of_key = per_run.groupBy("bucket", "key").agg(
+    of_key = per_run.groupBy("bucket", "node_impl", "key").agg(
         total(ours, "played").alias("played_c"),
         total(~ours, "hits").alias("hits_b"),
         sf.min(sf.when(~ours & (sf.col("hits") > 0), sf.col("started_at"))).alias("start_b"),
@@ -375,7 +378,7 @@ def _looked(met: DataFrame, played: DataFrame) -> DataFrame:
     gone = (sf.col("hits_b") > 0) & (sf.col("played_c") >= needed)
     return (
         of_key.withColumn("played_b", played_b)
-        .groupBy("bucket")
+        .groupBy("bucket", "node_impl")
         .agg(
             sf.sum("played_c").alias("played_c"),
             sf.max(sf.when(sf.col("hits_b") > 0, odds)).alias("odds"),

@@ -17,6 +17,7 @@ from spark_reports.sets import BASELINE, CANDIDATE
 
 NEW_FAILURE = "new failure"
 FIXED = "fixed"
+NO_LONGER_PASSES = "no longer passes"
 STILL_FAILING = "still failing"
 FLAKY = "flaky"
 NA_EVERYWHERE = "n/a everywhere"
@@ -48,7 +49,7 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
     flips flips_c score last_flip_run seen reason capture repeat run_id outcome_c outcome_b recent_runs recent_failed
     history``.
 
-    - ``status``: new failure, fixed, still failing, flaky, n/a everywhere, not run (judged in the baseline and not in
+    - ``status``: new failure, fixed, no longer passes (a deviation or a warning now), still failing, flaky, n/a everywhere, not run (judged in the baseline and not in
       the candidate), not selected (the same, where all runs of the candidate left tests out on purpose and have no
       verdict on it), new check (judged in the candidate and not in the baseline), unchanged, not comparable (runs of
       this node differ in environment or configuration from those they would be compared with). Where the baseline has
@@ -340,6 +341,7 @@ _STATUS = """CASE
     WHEN falls THEN 'fixed'
     WHEN flips > 0 AND failed_c + failed_b > 0 THEN 'flaky'
     WHEN failed_c > 0 AND (failed_b > 0 OR fails_now) THEN 'still failing'
+    WHEN outcome_b = 'pass' AND outcome_c IN ('deviation', 'warning') THEN 'no longer passes'
     ELSE 'unchanged' END"""
 
 _CERTAINTY = f"""CASE

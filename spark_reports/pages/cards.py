@@ -18,7 +18,7 @@ from spark_reports.frames.statistics import STEADY_RUNS
 from spark_reports.frames.versions import nodes_in_order
 from spark_reports.pages import svg
 from spark_reports.pages.grid import ORDER
-from spark_reports.pages.text import visible
+from spark_reports.pages.text import percent, visible
 from spark_reports.report import (
     ASSUMED,
     DETERMINISTIC,
@@ -126,7 +126,7 @@ class ChangeCard:
         picture: How often it failed, now and before.
         sure: Why this is no accident, one sentence.
         since: Between which versions, one sentence; empty if that is not known.
-        expected: What should have been seen, if the newest verdict on the test says so.
+        expected: What should have been seen, if the verdict of the run that is shown says so.
         link: Where the capture is, relative to the page; empty if that is not known.
         is_open: Unfolded from the start.
     """
@@ -322,7 +322,7 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
         (row.test, row.transport, *_alike(row)): row for row in report.first_bad
     }
     place_of = {run.run_id: _alike(run) for run in report.runs if run.state != DUPLICATE}
-    expected = {trouble.test: trouble.expected for trouble in report.troubles}
+    expected = {(trouble.test, trouble.run_id): trouble.expected for trouble in report.troubles}
     cards = []
     fresh = [change for change in report.changes if change.is_news]
     for number, change in enumerate(fresh[: limits.new]):
@@ -331,7 +331,7 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
         words = ""
         if first is not None:
             between = f"between {first.good} and {first.bad}" if first.good else f"in {first.bad} or earlier"
-            words = f"{between}, confidence {100 * first.confidence:.0f} %"
+            words = f"{between}, confidence {percent(first.confidence)}"
         picture = svg.shares(
             None if interval is None else (interval[0] or 0.0, interval[1] or 0.0),
             _rate_of(change.failed_c, change.runs_c),
@@ -345,7 +345,7 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
                 picture,
                 certainty(change),
                 words,
-                expected.get(change.test, ""),
+                expected.get((change.test, change.run_id), ""),
                 capture,
                 number < limits.unfolded,
             )

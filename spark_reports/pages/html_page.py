@@ -18,12 +18,11 @@ from spark_reports.folders import STATES
 from spark_reports.pages.grid import ORDER
 from spark_reports.pages.page import GLYPHS, Page, count, make_page
 from spark_reports.pages.svg import css_class
-from spark_reports.pages.text import one_line, short, visible
+from spark_reports.pages.text import NONE, one_line, percent, short, visible
 
 # A wheel that spark-submit hands over stays a zip file.
 TEMPLATES = importlib.resources.files("spark_reports.pages") / "templates"
 MOST_BYTES = 500 * 1024
-NONE = "\N{EN DASH}"
 
 
 def environment() -> jinja2.Environment:
@@ -108,21 +107,17 @@ def figure(value: float | None) -> str:
     return number(value) if abs(value) >= 100 else f"{value:.3g}"
 
 
-def percent(share: float | None) -> str:
-    """Writes a share from 0 to 1 as whole per cent, never 0 or 100 for what is not; a dash for none."""
-    if share is None:
-        return NONE
-    rounded = round(100 * share)
-    if 0 < share < 1 and rounded in {0, 100}:
-        return "< 1 %" if rounded == 0 else "> 99 %"
-    return f"{rounded} %"
-
-
 def hexdump(text: str, limit: int = 64) -> str:
-    """Writes hex digits in pairs."""
-    pairs = [text[at : at + 2] for at in range(0, min(len(text), 2 * limit), 2)]
-    more = (len(text) - 2 * limit) // 2
-    return " ".join(pairs) + (f" … {more} more bytes" if more > 0 else "")
+    """Writes hex digits in pairs, each of several stimuli on a line of its own."""
+    room, lines = limit, []
+    for stimulus in text.split():
+        if room <= 0:
+            break
+        pairs = [stimulus[at : at + 2] for at in range(0, min(len(stimulus), 2 * room), 2)]
+        room -= len(pairs)
+        lines.append(" ".join(pairs))
+    more = len("".join(text.split())) // 2 - limit
+    return "\n".join(lines) + (f" … {more} more byte{'s' * (more > 1)}" if more > 0 else "")
 
 
 def clock(stamp: str | None) -> str:

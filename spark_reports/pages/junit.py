@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable
 from xml.etree import ElementTree as ET
 
+from spark_reports.pages.cards import count
 from spark_reports.pages.text import short, visible
 from spark_reports.report import (
     FLAKY,
@@ -34,7 +35,9 @@ def junit(report: Report) -> str:
     alike = Counter((change.test, change.transport) for change in report.changes)
     checks = (_check(change, alone=alike[change.test, change.transport] == 1) for change in report.changes)
     _suite(root, "checks", checks, unchanged=report.unchanged)
-    _suite(root, "findings", map(_finding, report.findings))
+    shared = Counter(finding.bucket for finding in report.findings)
+    findings = (_finding(finding, alone=shared[finding.bucket] == 1) for finding in report.findings)
+    _suite(root, "findings", findings)
     _suite(root, "gates", map(_gate, report.gates))
     ET.indent(root, " ")
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
@@ -66,9 +69,7 @@ def _check(change: CheckChange, *, alone: bool) -> ET.Element:
     # Of two cases of one name pipelines show one.
     where = "" if alone else f" on {change.key}"
     case = _case(place, f"{name}{over}{where}")
-    of_runs = (
-        f"failed in {change.failed_c} of {change.runs_c} runs, before in {change.failed_b} of {change.runs_b}"
-    )
+    of_runs = f"failed in {change.failed_c} of {count(change.runs_c, 'run')}, before in {change.failed_b} of {change.runs_b}"
     if change.is_news:
         failure = ET.SubElement(
             case, "failure", message=_safe(f"{change.status}: {' '.join(change.requirements)}")
@@ -82,8 +83,9 @@ def _check(change: CheckChange, *, alone: bool) -> ET.Element:
     return case
 
 
-def _finding(finding: Finding) -> ET.Element:
-    case = _case("findings", finding.bucket)
+def _finding(finding: Finding, *, alone: bool) -> ET.Element:
+    # As of checks; several implementations may show one signature.
+    case = _case("findings", finding.bucket if alone else f"{finding.bucket} on {finding.node_impl}")
     if finding.is_news:
         failure = ET.SubElement(case, "failure", message=_safe(f"{finding.status} finding: {finding.bucket}"))
         failure.text = _safe(

@@ -45,6 +45,7 @@ from spark_reports.report import (
     FIXED,
     GONE,
     NEW_CHECK,
+    NO_LONGER_PASSES,
     NOT_RUN,
     NOT_SELECTED,
     SLOWER,
@@ -325,6 +326,7 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
     slower = [trend for trend in report.trends if trend.status == SLOWER]
     shaky = [change for change in report.changes if change.is_newly_flaky]
     unproven = _failing_from_the_start(report)
+    softer = [change for change in report.changes if change.status == NO_LONGER_PASSES]
     worse = [
         count(len(ones), noun) for ones, noun in ((broken, "new failure"), (fresh, "new finding")) if ones
     ]
@@ -335,12 +337,15 @@ def _verdict(report: Report, versions: Sequence[VersionLine]) -> tuple[str, str]
         f"{count(len(pairs), 'pair')} of state and message no longer tried" if pairs else "",
         f"{count(len(slower), 'measurement')} slower" if slower else "",
         f"{count(len(shaky), 'check')} began to fail now and then" if shaky else "",
+        f"{count(len(softer), 'check')} no longer {'passes' if len(softer) == 1 else 'pass'}"
+        if softer
+        else "",
         f"{count(len(unproven), 'new check')} {'fails' if len(unproven) == 1 else 'fail'}"
         if unproven
         else "",
     ]
     if any(weaker):
-        where = _on(report.sets, (*lost, *pairs, *slower, *shaky, *unproven))
+        where = _on(report.sets, (*lost, *pairs, *slower, *shaky, *softer, *unproven))
         return ", ".join(filter(None, weaker)) + where + alone, "bad" if failed else "mixed"
     where = _on(report.sets)
     still = f"; {count(fails, 'requirement')} still {'fails' if fails == 1 else 'fail'}" if fails else ""
@@ -392,6 +397,8 @@ def _unknown(report: Report) -> str:
         )
     if unmeasured := _unmeasured(report):
         words.append(f"none of {count(unmeasured, 'measurement')} was judged, as there are too few runs")
+    if blind := len(report.blind):
+        words.append(f"{count(blind, 'run')} decided no requirement: all is inconclusive or n/a")
     if unread := len(report.sets.unread):
         words.append(
             f"{count(unread, 'run')} that may be newer {'was' if unread == 1 else 'were'} not judged"

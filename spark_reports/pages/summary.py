@@ -7,7 +7,7 @@ from spark_reports.folders import STATES
 from spark_reports.pages.grid import ORDER
 from spark_reports.pages.html_page import figure
 from spark_reports.pages.page import Page, count
-from spark_reports.pages.text import markdown
+from spark_reports.pages.text import markdown, percent
 from spark_reports.report import (
     NA_EVERYWHERE,
     NEW_CHECK,
@@ -34,8 +34,8 @@ LIMIT = 60_000
 ROWS = 50
 """So many rows of a table are shown."""
 
-WHOLE = "report.html"
-"""Where the rest is."""
+PAGE, WHOLE = "report.html", "report.json"
+"""Where reasons are, and where the rest of long tables is."""
 
 
 def summary(page: Page) -> str:
@@ -74,7 +74,7 @@ def summary(page: Page) -> str:
             [
                 _test(flaky.test, flaky.transport),
                 f"{flaky.failed} of {flaky.runs}",
-                f"{_percent(flaky.rate)} ({_percent(flaky.low)} to {_percent(flaky.high)})",
+                f"{percent(flaky.rate)} ({percent(flaky.low)} to {percent(flaky.high)})",
                 str(flaky.flips),
                 flaky.last_flip_run,
             ]
@@ -97,7 +97,7 @@ def summary(page: Page) -> str:
         "First failing version",
         ["requirement", "test", "good", "bad", "confidence"],
         [
-            [row.requirement, row.test, row.good or "(none)", row.bad, _percent(row.confidence)]
+            [row.requirement, row.test, row.good or "(none)", row.bad, percent(row.confidence)]
             for row in report.first_bad
         ],
     )
@@ -163,7 +163,7 @@ def summary(page: Page) -> str:
 def _sets(sets: SetInfo) -> list[str]:
     lines = ["", f"Compared: {markdown(sets.text)}."] if sets.text else []
     if apart := len(sets.not_comparable) + len(sets.unread):
-        lines += ["", f"{count(apart, 'run')} not comparable; see {WHOLE} for why."]
+        lines += ["", f"{count(apart, 'run')} not comparable; see {PAGE} for why."]
     return lines
 
 
@@ -192,7 +192,7 @@ def _finding(finding: Finding) -> list[str]:
         ", ".join(finding.campaigns),
         finding.first_run,
         finding.last_run,
-        f"{finding.campaign} case {finding.case}, {finding.sent_bytes} bytes",
+        f"{finding.campaign} case {finding.case}, {count(finding.sent_bytes, 'byte')}",
     ]
 
 
@@ -203,10 +203,6 @@ def _trend(trend: Trend, sets: SetInfo) -> list[str]:
 
 def _test(test: str, transport: str) -> str:
     return test if transport in {"", "tcp"} else f"{test} over {transport}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
 
 
 def _section(title: str, head: list[str], rows: Sequence[list[str]]) -> list[str]:

@@ -13,6 +13,10 @@ _SCHEME = re.compile(r"(?i):(?=//)|(?<=mailto):|(?<=xmpp):")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()#+.!|~>-])")
 
 
+NONE = "\N{EN DASH}"
+"""Stands where there is no number."""
+
+
 def visible(text: str) -> str:
     r"""Returns the text with every character that cannot be seen written as an escape, ``\u202e``.
 
@@ -30,6 +34,16 @@ def short(text: str, limit: int) -> str:
         return text
     number = f"{left:,}".replace(",", " ")
     return f"{text[:limit]}… ({number} more)"
+
+
+def percent(share: float | None) -> str:
+    """Writes a share from 0 to 1 as whole per cent, never 0 or 100 for what is not; a dash for none."""
+    if share is None:
+        return NONE
+    rounded = round(100 * share)
+    if 0 < share < 1 and rounded in {0, 100}:
+        return "< 1 %" if rounded == 0 else "> 99 %"
+    return f"{rounded} %"
 
 
 def one_line(text: str) -> str:

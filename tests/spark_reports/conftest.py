@@ -254,6 +254,7 @@ def _trouble(outcome: str = "fail", **values: Any) -> report.Trouble:
 def _finding(bucket: str = "panic", status: str = "new", **values: Any) -> report.Finding:
     standard: dict[str, Any] = {
         "bucket": bucket,
+        "node_impl": "eclipse-zenoh",
         "cases": 3,
         "runs": 1,
         "first_run": "r1",

@@ -313,6 +313,7 @@ def _findings(lines: list[report.RunLine]) -> list[report.Finding]:
         found.append(
             report.Finding(
                 bucket=f"crash: INIT.lease: thread panicked at link {number}",
+                node_impl=seen_in[-1].node_impl,
                 cases=sum(by_run.values()),
                 runs=len(by_run),
                 first_run=seen_in[0].run_id,

@@ -83,6 +83,7 @@ def root(
         cases=None,
         node="ref:ZN-INIT-001",
         node_impl="zenoh-harness-refnode",
+        kind="conformance",
     )
     cut = make_run_in(root, "cut", 5, verdicts=[steady, whole], cases=None, node_version="1.9.0", **LAB)
     (cut / rows.VERDICTS).write_bytes((cut / rows.VERDICTS).read_bytes()[:-60])
@@ -231,13 +232,20 @@ def test_findings_are_those_that_the_fuzzer_lists(
     commits = store.commits()
     ask_only(monkeypatch, asking._RATES, asking._FINDINGS, asking._FOUND, asking._TOLD)
     found = collect(open_views(spark, store, commits), commits, "previous", lambda _: None)
-    assert {(one.bucket, one.status, one.confirmed, one.known) for one in found.findings} == {
-        ("crash SUBSCRIBER", report.NEW, "confirmed", "known-one"),
-        ("crash FRAME", report.NEW, "confirmed", ""),
-        ("leak", report.NEW, "confirmed", ""),
-        ("stall INIT", report.NEW, report.UNHELD, ""),
+    told = {(one.node_impl, one.bucket): (one.status, one.confirmed, one.known) for one in found.findings}
+    assert told == {
+        ("eclipse-zenoh", "crash SUBSCRIBER"): (report.NEW, "confirmed", "known-one"),
+        ("eclipse-zenoh", "crash FRAME"): (report.NEW, "confirmed", ""),
+        ("eclipse-zenoh", "leak"): (report.NEW, "confirmed", ""),
+        ("eclipse-zenoh", "stall INIT"): (report.NEW, report.UNHELD, ""),
+        ("other", "crash FRAME"): (report.NEW, "not reproduced", ""),
+        ("other", "leak"): (report.NEW, "confirmed", "x"),
+        ("other", "stall INIT"): (report.NEW, report.UNHELD, ""),
     }
-    assert {one.bucket for one in found.findings if one.is_news} == {"crash FRAME", "leak"}
+    assert {(one.node_impl, one.bucket) for one in found.findings if one.is_news} == {
+        ("eclipse-zenoh", "crash FRAME"),
+        ("eclipse-zenoh", "leak"),
+    }
     assert [point.buckets for point in found.found] == [0, 4, 3]
 
 
@@ -524,3 +532,41 @@ def test_newest_run_of_a_version_that_has_no_place_is_told(
     found, _ = compare(store.commits(), baseline)
     assert [one.run_id for one in found.unread] == unread
     assert all("cannot be ordered among the versions" in one.why for one in found.unread)
+
+
+def opened_of(spark: SparkSession, folder: Path) -> tuple[Views, list[Commit]]:
+    """Takes runs into a store of their own."""
+    store = Store(folder / "store", durable=False)
+    ingest(spark, store, find_run_folders([folder / "runs"]))
+    commits = store.commits()
+    return open_views(spark, store, commits), commits
+
+
+def test_run_that_began_in_the_future_is_told_and_judges_nothing(
+    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
+) -> None:
+    ahead = {"started_at": "2999-01-01T00:00:00.000Z", "ended_at": "2999-01-01T00:05:00.000Z"}
+    make_run("old", 1, verdicts=[verdict_row()], cases=None, **LAB)
+    make_run("new", 2, verdicts=[verdict_row("fail")], cases=None, **LAB)
+    make_run("ahead", 3, verdicts=[verdict_row()], cases=None, **LAB, **ahead)
+    views, commits = opened_of(spark, tmp_path)
+    found = collect(views, commits, "previous", lambda _: None)
+    assert [(one.run_id, one.why[:22]) for one in found.sets.unread] == [("ahead", "it began in the future")]
+    assert [(change.test, change.status, change.run_id) for change in found.changes] == [
+        ("suite/test_init.py::test_a", "new failure", "new")
+    ]
+    assert {cell.outcome for cell in found.cells} == {"fail"}
+    # Where all are ahead it is our own clock that is wrong.
+    (alone, _) = compare([commit for commit in commits if commit.run_id == "ahead"], "previous")
+    assert (alone.unread, alone.candidate) == ((), ("ahead",))
+
+
+def test_mutant_is_judged_when_its_run_has_ended(
+    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
+) -> None:
+    mutant: dict[str, Any] = {"node": "ref:ZN-INIT-001", "cases": None, "kind": "conformance", **LAB}
+    make_run("sound", 1, verdicts=[verdict_row()], cases=None, **LAB)
+    make_run("ended", 2, verdicts=[verdict_row("fail")], **mutant)
+    make_run("cut", 3, verdicts=[verdict_row()], **{**mutant, "status": "running", "ended_at": None})
+    (line,) = collect(*opened_of(spark, tmp_path), "previous", lambda _: None).mutants
+    assert (line.mutants, line.killed, line.alive) == (1, 1, ())

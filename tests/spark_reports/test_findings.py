@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sf
 
 from spark_reports import rows
 from spark_reports.frames import findings
@@ -126,6 +127,52 @@ def test_key_that_nobody_uses_any_more_makes_nothing_new(spark: SparkSession) ->
     )
     statuses = {row["bucket"]: row["status"] for row in changes.collect()}
     assert statuses == {"old": "known", "young": "new", "of the laptop": "new"}
+
+
+def test_another_implementation_with_the_same_signature_has_another_finding(spark: SparkSession) -> None:
+    lines = ["x0 history 1.0 other", "x1 candidate 1.1 other", "b2 baseline", "c3 candidate"]
+    runs = compared(spark, *lines).withColumn(
+        "node_impl", sf.when(sf.col("key") == "other", "theirs").otherwise(sf.col("node_impl"))
+    )
+    names = [line.split()[0] for line in lines]
+    met = [bucket("x0", "stall stage group", 10), bucket("c3", "stall stage group", 2)]
+    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
+    changes = findings.bucket_changes(
+        rollup(spark, "buckets", *met), rollup(spark, "case_outcomes", *played), runs
+    )
+    assert {
+        (row["bucket"], row["node_impl"]): (row["status"], row["cases"]) for row in changes.collect()
+    } == {
+        ("stall stage group", "theirs"): ("gone", 10),
+        ("stall stage group", "impl"): ("new", 2),
+    }
+    ran: dict[str, Any] = {"job": 0, "part": 0, "tries": 3, "rows_version": rows.ROWS_VERSION, "hits": 2}
+    told = findings.told(
+        rollup(
+            spark,
+            "findings",
+            {
+                **ran,
+                "run_id": "x0",
+                "bucket": "it",
+                "time_ns": 1,
+                "status": "confirmed",
+                "known": "k-1",
+                "fails": False,
+            },
+            {
+                **ran,
+                "run_id": "c3",
+                "bucket": "it",
+                "time_ns": 1,
+                "status": "confirmed",
+                "known": "",
+                "fails": True,
+            },
+        ),
+        runs,
+    )
+    assert {row["node_impl"]: row["known"] for row in told.collect()} == {"theirs": "k-1", "impl": ""}
 
 
 def test_what_the_baseline_met_is_not_new_when_that_was_run_later(spark: SparkSession) -> None:

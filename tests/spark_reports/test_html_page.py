@@ -13,6 +13,7 @@ from spark_reports.folders import STATES
 from spark_reports.pages import html_page
 from spark_reports.pages.cards import LEAST, Limits
 from spark_reports.pages.page import make_page
+from spark_reports.pages.text import NONE, percent
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
 
@@ -321,7 +322,7 @@ def test_same_report_is_the_same_page() -> None:
 @pytest.mark.parametrize(
     ("share", "text"),
     [
-        (None, html_page.NONE),
+        (None, NONE),
         (0.0, "0 %"),
         (0.001, "< 1 %"),
         (0.5, "50 %"),
@@ -330,13 +331,13 @@ def test_same_report_is_the_same_page() -> None:
     ],
 )
 def test_percent_is_never_certain_when_it_is_not(share: float | None, text: str) -> None:
-    assert html_page.percent(share) == text
+    assert percent(share) == text
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (None, html_page.NONE),
+        (None, NONE),
         (0.01234, "0.0123"),
         (4.561, "4.56"),
         (123.4, "123"),
@@ -345,3 +346,10 @@ def test_percent_is_never_certain_when_it_is_not(share: float | None, text: str)
 )
 def test_figure_has_about_three_digits(value: float | None, text: str) -> None:
     assert html_page.figure(value) == text
+
+
+def test_bytes_of_several_stimuli_stand_on_lines_of_their_own() -> None:
+    assert html_page.hexdump("0102 03") == "01 02\n03"
+    assert html_page.hexdump("0102 030405", 3) == "01 02\n03 … 2 more bytes"
+    assert html_page.hexdump("010203", 2) == "01 02 … 1 more byte"
+    assert html_page.hexdump("") == ""

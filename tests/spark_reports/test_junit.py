@@ -28,6 +28,7 @@ def test_only_new_failures_fail_and_what_rests_on_chance_is_skipped() -> None:
         report.NEW_FAILURE: "failure",
         report.FLAKY: "skipped",
         report.NOT_RUN: "skipped",
+        report.NO_LONGER_PASSES: "passed",
         report.STILL_FAILING: "passed",
         report.NOT_COMPARABLE: "skipped",
         report.FIXED: "passed",
@@ -61,6 +62,16 @@ def test_checks_of_several_nodes_have_names_of_their_own() -> None:
     assert names[-1] == "test_zn_init_000 over tcp on zenoh-pico client; Linux"
 
 
+def test_finding_of_several_implementations_has_a_name_for_each() -> None:
+    found = example_report()
+    other = dataclasses.replace(found.findings[0], node_impl="zenoh-pico")
+    more = dataclasses.replace(found, findings=(*found.findings, other))
+    names = [case.attrib["name"] for case in suites(more)["findings"].iter("testcase")]
+    assert len(set(names)) == len(names)
+    assert names[-1] == f"{other.bucket} on zenoh-pico"
+    assert names[1] == found.findings[1].bucket
+
+
 def test_new_findings_and_failed_gates_fail() -> None:
     found = suites(example_report())
     assert outcomes(found["findings"]) == ["failure", "failure", "passed", "passed"]
@@ -79,14 +90,14 @@ def test_what_the_gate_of_findings_does_not_count_fails_nowhere() -> None:
 def test_suites_count_their_cases_and_what_is_unchanged() -> None:
     checks = suites(example_report())["checks"]
     assert {name: checks.get(name) for name in ("tests", "failures", "skipped", "errors")} == {
-        "tests": "9",
+        "tests": "10",
         "failures": "1",
         "skipped": "5",
         "errors": "0",
     }
     unchanged = checks.find("properties/property")
     assert unchanged is not None
-    assert unchanged.attrib == {"name": "unchanged", "value": "111"}
+    assert unchanged.attrib == {"name": "unchanged", "value": "110"}
 
 
 @pytest.mark.parametrize("text", [HOSTILE, "x" * 100_000, "\x0b\ufffe"])

@@ -194,7 +194,11 @@ def test_version_that_was_only_run_elsewhere_is_told(run_row: Run) -> None:
     elsewhere = [run_row(f"c{day}", day, node_version="1.11.0", environment="another") for day in (3, 4)]
     told = sets.cautions(sets.resolve(made(*before, *elsewhere), sets.Baseline()))
     (one,) = told
-    assert one.startswith("eclipse-zenoh router 1.11.0, the newest, was compared with no other version: ")
+    told_of = "eclipse-zenoh router 1.11.0, the newest, was compared with no other version: "
+    assert one == f"{told_of}those were run in other environments or configurations"
+    alike = [run_row("c", 3, node_version="1.11.0"), run_row("d", 4, node_version="1.11.0")]
+    asked = sets.cautions(sets.resolve(made(*before, *alike), sets.Baseline(sets.RUN, "d")))
+    assert f"{told_of}none of those is the baseline that was asked for" in asked
     # Of another kind, of the same machine, or older: nothing to be told.
     for other in (
         [run_row("c", 3, node_version="1.11.0", environment="another", kind="fuzz")],
