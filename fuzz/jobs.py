@@ -343,8 +343,8 @@ def side_by_side(
                 deadline = time.monotonic() + END_SECONDS
             if time.monotonic() >= deadline:
                 _kill(running)
-            if progress.due:
-                progress.show(together(worker.glance for worker in workers))
+            glance = together(worker.glance for worker in workers)
+            progress.offer(lambda glance=glance: glance, glance.doing)  # type: ignore[misc]
     except BaseException:
         _end(workers)
         for worker in workers:
@@ -503,6 +503,11 @@ class _Telling(Progress):
     def show(self, glance: Glance) -> None:
         """See Progress."""
         self._next = self._now() + TELL_SECONDS
+        self._keep(glance)
+
+    def _keep(self, glance: Glance) -> None:
+        # Nothing may come behind what takes long.
+        super()._keep(glance)
         self._pipe.send(glance)
 
 

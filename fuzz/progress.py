@@ -166,23 +166,31 @@ class Progress:
     def __call__(self, summary: Summary) -> None:
         """Shows a run in this process."""
         self._look()
-        # What is shown again must be the newest, also where cases take so long that each comes between two lines.
+        self.offer(lambda: Glance.of(summary), summary.doing)
+
+    def offer(self, look: Callable[[], Glance], doing: str) -> None:
+        """Shows a run if it is time to; otherwise keeps what is new for when the line is shown again.
+
+        What is shown again must be the newest, also where cases take so long that each comes between two lines.
+
+        Args:
+            look: Looks at the run; takes time.
+            doing: What it does, which is quick to ask.
+        """
         now = self._now()
         if now >= self._next:
-            self.show(Glance.of(summary))
-        elif now >= self._told + TERMINAL_SECONDS:
-            with self._lock:
-                self._last, self._told = Glance.of(summary), now
+            self.show(look())
+        elif doing != self._last.doing or now >= self._told + TERMINAL_SECONDS:
+            self._keep(look())
 
-    @property
-    def due(self) -> bool:
-        """It is time to show something."""
-        return self._now() >= self._next
+    def _keep(self, glance: Glance) -> None:
+        with self._lock:
+            self._last, self._told = glance, self._now()
 
     def show(self, glance: Glance) -> None:
         """Shows a line."""
+        self._keep(glance)
         with self._lock:
-            self._last, self._told = glance, self._now()
             self._show(glance)
 
     def _show(self, glance: Glance) -> None:

@@ -8,12 +8,13 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
+from fuzz.findings import FINDING, FOLDER, OPEN, Finding, NoFinding
 from fuzz.plan import Done
 from fuzz.recorder import Lines, footer
 from spark_reports.rows import FINDINGS, FUZZ_CASES, FindingRow, NotJson, from_json, read_rows
@@ -296,6 +297,26 @@ def findings_before(folder: Path, part: int | None = None) -> list[FindingRow]:
         last[row.part, row.job, row.bucket] = newest[row.job, row.bucket] = row
     before = (row for row in last.values() if part is None or row.part < part)
     return [row for row in before if newest[row.job, row.bucket].hits]
+
+
+def unrecorded(folder: Path) -> list[Finding]:
+    """Returns the findings of a run that have a folder and no row, as of a process that was killed between the two.
+
+    What nobody has looked into is left out.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    path = folder / FINDINGS
+    told = {value["bucket"] for value in read_rows(path).rows} if path.exists() else set()
+    found = []
+    for file in sorted((folder / FOLDER).glob(f"*/{FINDING}")):
+        if not file.parent.name.startswith(f"{OPEN}-"):
+            with suppress(NoFinding):  # of one of our readers, or damaged: there is nothing to say
+                finding = Finding.load(file.parent)
+                if finding.bucket not in told:
+                    found.append(finding)
+    return found
 
 
 class _Seen:

@@ -568,12 +568,17 @@ def _check_also(order: Order) -> None:
 
 def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
     """Returns what is left to do of a run."""
-    from fuzz.resume import check_same, earlier, mend
+    from fuzz.recorder import Recorder
+    from fuzz.resume import check_same, earlier, mend, unrecorded
 
     folder = order.config.run_dir
     before = earlier(folder)
     seed = check_same(before, list(order.campaigns), seed, order.jobs, folder)
     cut = mend(folder)
+    if seed is not None and (lost := unrecorded(folder)):
+        with Recorder(order.config, part=before.part - 1, max_disk=None) as recorder:
+            for finding in lost:
+                recorder.found(finding, order.engine)
     if seed is None:
         say(f"nothing to resume in {folder.name}; starting a new run", file=sys.stderr)
         return order, before
@@ -800,17 +805,17 @@ class _TargetRun(_Run):
         order = self._order
         last = Outcome()
 
+        def look() -> Glance:
+            states, pairs = last.coverage.glance()
+            buckets = tuple((row.bucket, row.fails) for row in last.findings)
+            return Glance(last.seconds, last.total, states, pairs, buckets, doing=last.doing)
+
         def report(outcome: Outcome) -> None:
             nonlocal last
             last = outcome
             self._begin()
             interrupts.check()
-            if progress.due:
-                states, pairs = outcome.coverage.glance()
-                buckets = tuple((row.bucket, row.fails) for row in outcome.findings)
-                progress.show(
-                    Glance(outcome.seconds, outcome.total, states, pairs, buckets, doing=outcome.doing)
-                )
+            progress.offer(look, outcome.doing)
 
         self._served(NodeFacts(f"zenoh-harness {node}", installed_version(), "", ""), " in this process")
         run_target(

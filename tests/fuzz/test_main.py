@@ -467,6 +467,24 @@ def test_finding_is_exit_1_and_says_how_to_repeat_it(
     assert read_run(tmp_path / "run").status == "complete"
 
 
+def test_finding_whose_row_was_not_written_when_the_run_was_killed_is_told_when_it_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harmful = Campaign("harmful", "for tests", small((State.OPEN, "D_SUBSCRIBER")))
+    monkeypatch.setitem(campaigns.CAMPAIGNS, "harmful", harmful)
+    words_ = ["--seed", "1", "--minimise", "1s"]
+    folder, node = tmp_path / "run", planted_command("abort")
+    assert run(node, folder, *words_, campaign="harmful", cases=150) == 1
+    before = read_rows(folder / FINDINGS).rows[-1]
+    (folder / FINDINGS).unlink()
+    capsys.readouterr()
+    assert run(node, folder, "--resume", campaign="harmful", cases=150) == 1
+    assert f"finding: {before['bucket']}" in capsys.readouterr().out
+    (row,) = read_rows(folder / FINDINGS).rows
+    names = ("bucket", "status", "hits", "folder", "part")
+    assert [row[name] for name in names] == [before[name] for name in names]
+
+
 def test_folder_of_a_finding_counts_what_was_left_out_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -987,6 +1005,10 @@ def test_what_takes_long_shows_that_the_run_goes_on(
         # Cases that end between two lines.
         now[0] = 106.0
         progress(FakeSummary(1050, 6.0))  # type: ignore[arg-type]
+        last = FakeSummary(1050, 6.1)
+        last.doing = "analysing the last findings"
+        now[0] = 106.1
+        progress(last)  # type: ignore[arg-type]
         until_seen(113.0)
         progress.show(Glance(3.0, 1200, doing="minimising findings, 1 of 2"))
         until_seen(143.0)
@@ -994,7 +1016,7 @@ def test_what_takes_long_shows_that_the_run_goes_on(
     assert shown == [
         "0:02: getting ready for the first case",
         "0:02: 1000 cases, 500/s, 0 findings, 0 restarts, 0:58 left",
-        "0:13: 1050 cases, 81/s, 1 of 2 states, 3 of 40 pairs, 0 findings, 1 restarts, 0:47 left",
+        "0:13: 1050 cases, 172/s, 1 of 2 states, 3 of 40 pairs, 0 findings, 1 restarts, analysing the last findings",
         "0:13: 1200 cases, 400/s, 0 findings, 0 restarts, minimising findings, 1 of 2",
         "0:43: 1200 cases, 400/s, 0 findings, 0 restarts, minimising findings, 1 of 2",
     ]
