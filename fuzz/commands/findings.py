@@ -352,7 +352,7 @@ def _lab(options: argparse.Namespace, node: str, also: str = "") -> Iterator[Lab
 def shrink(options: argparse.Namespace, _: list[str]) -> int:
     """Makes a finding smaller; returns the exit code."""
     from conformance.errors import UsageError
-    from fuzz.findings import CONFIRMED, Finding, many
+    from fuzz.findings import CONFIRMED, FINDING, Finding, many
     from fuzz.lab import linger_of
     from fuzz.oracles import Harm
     from fuzz.regression import fails_on
@@ -360,6 +360,12 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     from fuzz.triage import comes_again, minimise
     from fuzz.triage.confirming import TRIES
 
+    if options.what.is_dir() and not (options.what / FINDING).exists():
+        folders = _of_run(options.what)
+        raise UsageError(
+            f"{options.what} is a run; name one of its findings"
+            + (f", like {folders[0]}" if folders else ", of which there is none")
+        )
     if Kept.load(options.what) is not None:
         raise UsageError(
             f"{options.what} is a finding about a reader of this project; its bytes were made fewer by the run"

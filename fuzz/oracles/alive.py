@@ -21,6 +21,9 @@ FAMILIAR = 0.25
 PAUSE = 0.5
 """Seconds in which a node answers that is well, when it has not much to do."""
 
+LONG_PAUSE = 2.5
+"""No machine keeps a process from its turn for so many seconds, however busy it is."""
+
 HELD_UP = 0.1
 """Seconds for a new session that show that it had to wait."""
 
@@ -79,7 +82,9 @@ def paused(patient: Patient, played: Played | None, seconds: float, what: str) -
     """
     # Much that was sent is no reason to stop reading.
     reads = played is None or not played.torn
-    if seconds < PAUSE or (reads and seconds < patient.fair(played)) or patient.busy:
+    if seconds < PAUSE or (reads and seconds < patient.fair(played)):
+        return None
+    if seconds < LONG_PAUSE and patient.busy:
         return None
     detail = f"{what} took {seconds:.1f} s; {patient.usual * 1e3:.1f} ms when the node was fresh"
     return patient.aftermath() or Objection("pause", Harm.PAUSE, "", detail)

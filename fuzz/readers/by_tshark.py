@@ -30,6 +30,9 @@ _EXTENSIONS = {names.UNKNOWN_EXTENSION} | {
     if isinstance(inner, shape.Extension)
 }
 
+RIGHT = "the value of the bytes that are highlighted"
+"""What tshark is to show of a field."""
+
 SECONDS = 60.0
 """tshark may take as long as this, and ``SECONDS_EACH`` for each packet."""
 
@@ -311,7 +314,7 @@ class _Batch:
             wrong = f"highlighted at {start - self._base}, which belongs to the field in front of it"
         found.last = (start, start + size)
         if wrong is not None:
-            self._complaints.append(Complaint(found.at, found.name, name, repr(entry.value), wrong))
+            self._complaints.append(Complaint(found.at, found.name, name, RIGHT, f"{entry.value!r}, {wrong}"))
 
 
 def _layer(node: Element) -> str:

@@ -980,6 +980,9 @@ def test_replay_of_a_run_plays_all_its_findings(
     out = capsys.readouterr().out
     assert out.endswith(f"survived: 1 of 2\n  {names[0]}\nnot replayed: 1 of 2\n  {names[1]}\n")
     assert run("replay", str(folder), "--node", "nothing") == 2
+    capsys.readouterr()
+    assert run("shrink", str(folder)) == 2
+    assert "is a run; name one of its findings, like " in capsys.readouterr().err
 
 
 def test_replay_of_a_run_without_findings_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from fuzz.oracles import PAUSE, Harm, Objection, Patient, When, place_of
-from fuzz.oracles.alive import HELD_UP, objection_of
+from fuzz.oracles.alive import HELD_UP, LONG_PAUSE, objection_of
 from fuzz.oracles.canary import MUTE
 from fuzz.oracles.machine import Watch
 from fuzz.oracles.patient import AFTERMATH, LASTING, SURVIVED, hurried
@@ -254,7 +254,11 @@ def test_a_node_that_always_takes_its_time_does_not_pause(patient: Patient) -> N
 
 def test_a_busy_machine_makes_no_pause(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Watch, "busy", True)
-    assert patient.examine(When.CASE, Played(late=2.0)) is None
+    assert patient.examine(When.CASE, Played(late=LONG_PAUSE - 0.1)) is None
+    # But for what no machine explains.
+    seen = patient.examine(When.CASE, Played(late=LONG_PAUSE + 0.1))
+    assert seen is not None
+    assert seen.harm is Harm.PAUSE
 
 
 @pytest.mark.parametrize(
