@@ -258,11 +258,15 @@ class _Monitor(BaseMonitor):
         super().__init__()
         self._engine = engine
 
+    def __repr__(self) -> str:
+        """Stands on boofuzz's page and in its database."""
+        return "zenoh-fuzz"
+
     def post_send(self, **_: object) -> bool:
         return self._engine.judge()
 
     def get_crash_synopsis(self) -> str:
-        return "see the row"
+        return "see the row of this case in fuzz_cases.jsonl"
 
 
 class _Loop(Session):

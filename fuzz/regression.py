@@ -19,6 +19,7 @@ from conformance.errors import HarnessError, NotApplicable, SessionError
 from conformance.observe import Direction
 from fuzz import standalone
 from fuzz.lab import Part, Tried, linger_of, needs_of
+from fuzz.oracles import Harm
 from fuzz.player import Event
 from fuzz.player.answers import FENCE_ID
 from fuzz.player.history import batch_of
@@ -317,7 +318,7 @@ NODE = {node!r}
 CONFIG: dict[str, Any] = {pprint.pformat(config, width=100)}
 NEEDS = {needs!r}
 HARM = {harm!r}
-ROUNDS = {tried.rounds}
+ROUNDS = {_rounds(harm, tried)}
 LATE = {late:.3g}
 STEPS: list[dict[str, Any]] = {steps}
 
@@ -334,6 +335,14 @@ def _surroundings(tried: Tried) -> tuple[dict[str, Any], str, float]:
     return config, needs, max(LATE, linger_of(tried.waited))
 
 
+def _rounds(harm: str, tried: Tried) -> int:
+    """Returns how often a test plays the steps.
+
+    Of what makes a node slower the sessions around the steps have their share, and a test has fewer of them.
+    """
+    return 2 * tried.rounds if harm == Harm.SLOW and tried.rounds > 1 else tried.rounds
+
+
 def fails_on(node: str, harm: str, tried: Tried) -> bool | None:
     """Does what the test does, on nodes that are started for it.
 
@@ -347,7 +356,7 @@ def fails_on(node: str, harm: str, tried: Tried) -> bool | None:
     """
     config, needs, late = _surroundings(tried)
     try:
-        standalone.check(node, config, needs, harm, flat(tried), tried.rounds, late)
+        standalone.check(node, config, needs, harm, flat(tried), _rounds(harm, tried), late)
     except AssertionError:
         return True
     except (unittest.SkipTest, HarnessError, NotApplicable, SessionError, OSError):

@@ -49,7 +49,11 @@ COMPARE_SECONDS = 60.0
 """So long all of what two nodes answer differently may be tried again behind the campaign, on fresh nodes."""
 
 BORNE = frozenset(
-    {Harm.DISTURBED, Harm.UNDUE, Harm.PAUSE, Harm.SLOW, Harm.BUSY, Harm.UNDECODABLE, Harm.OVERDUE}
+    {
+        *(Harm.DISTURBED, Harm.UNDUE, Harm.PAUSE, Harm.SLOW, Harm.BUSY, Harm.UNDECODABLE, Harm.OVERDUE),
+        # Of a process that lives on: its end is another harm.
+        Harm.PANIC,
+    }
 )
 """With these a node goes on, and other harm shows all the same: where ordinary traffic is enough for one of them, it is
 not judged any more behind ``HITS`` hits."""
@@ -674,6 +678,9 @@ class Triage:
 
     def _pass_over(self, finding: Finding, why: str) -> None:
         """Has what shows whatever is sent no longer judged: it would be met for ever."""
+        if finding.harm is Harm.PANIC and not finding.place:
+            # All that the process says of itself would be passed over.
+            return
         if self.unjudged.setdefault((finding.harm, finding.place), why) is why:
             finding.notes.append(f"Not judged for the rest of the run: {why}.")
 

@@ -53,6 +53,7 @@ from fuzz.oracles.common import COMMON
 from fuzz.player import Answer, Ending, Played
 from fuzz.player.pipe import EARLY
 from fuzz.regression import LATE, _source, fails_on, flat, placed, shortened
+from fuzz.regression import test_of as text_of_test
 from fuzz.script import Do, Script, Step, Template
 from fuzz.standalone import MASKS, TRIES, Link, Replay, _datagrams, vle
 from fuzz.states import State
@@ -312,6 +313,12 @@ def test_bytes_are_shown_as_bytes() -> None:
 
 
 # The regression test ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("harm", "rounds", "played"), [("slow", 10, 20), ("slow", 1, 1), ("leak", 10, 10)])
+def test_test_of_a_node_that_becomes_slower_plays_more_rounds(harm: str, rounds: int, played: int) -> None:
+    text = text_of_test("it", harm, "ref", Tried(Script(()), rounds=rounds))
+    assert f"\nROUNDS = {played}\n" in text
 
 
 def test_live_values_become_places() -> None:

@@ -1030,17 +1030,21 @@ def test_message_that_is_needed_is_told_from_a_state_that_is_enough_for_somethin
 TWICE = Objection("canary", Harm.DISTURBED, "publication twice", "publication 21 arrives again, after 21")
 
 
-def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path) -> None:
-    with triage_of(run, lambda _: TWICE) as made:
+REPORT = Objection("stderr", Harm.PANIC, "some/node.py:reassemble", "Traceback (most recent call last)")
+
+
+@pytest.mark.parametrize("seen", [TWICE, REPORT])
+def test_what_ordinary_traffic_is_enough_for_is_not_judged_for_ever(run: Path, seen: Objection) -> None:
+    with triage_of(run, lambda _: seen) as made:
         kinds = ["PUSH", "JOIN", "OAM", "RESPONSE"][:HITS]
         for number, kind in enumerate(kinds, 1):
             assert not made.unjudged
-            made.take(TWICE, [suspect(number, b"innocent", message=kind)], 30)
+            made.take(seen, [suspect(number, b"innocent", message=kind)], 30)
             made.finish(30)
         (finding,) = made.findings.values()
         assert (finding.without, finding.status, finding.hits) == (TRAFFIC, CONFIRMED, HITS)
         assert made.unjudged is made._lab.unjudged
-        assert list(made.unjudged) == [(Harm.DISTURBED, "publication twice")]
+        assert list(made.unjudged) == [(seen.harm, seen.place)]
         assert finding.path
         assert "Not judged for the rest of the run" in (finding.path / README).read_text()
 
@@ -1105,10 +1109,11 @@ def test_what_goes_on_in_new_sessions_of_a_node_that_is_not_ours_is_not_judged(
         assert ("continues in new sessions" in (finding.path / README).read_text()) is unjudged
 
 
-def test_harm_that_a_node_does_not_bear_is_judged_for_ever(run: Path) -> None:
-    with triage_of(run, lambda _: SEGV) as made:
+@pytest.mark.parametrize("seen", [SEGV, replace(REPORT, place="")])
+def test_harm_that_a_node_does_not_bear_is_judged_for_ever(run: Path, seen: Objection) -> None:
+    with triage_of(run, lambda _: seen) as made:
         for number in range(2 * HITS):
-            made.found(SEGV, [suspect(number, b"innocent")])
+            made.found(seen, [suspect(number, b"innocent")])
         assert not made.unjudged
 
 
