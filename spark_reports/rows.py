@@ -63,6 +63,9 @@ ALL = "all"
 OUTCOMES = ("pass", "fail", "warning", "deviation", "n/a", "inconclusive")
 """Outcomes of a conformance test; what each means: README, section on outcomes."""
 
+CUT = "…"
+"""Ends a text that is told shorter than a row has it."""
+
 STALE = "stale deviation: remove it"
 """Reason of a fail that is one only because the requirement is met and a deviation says otherwise."""
 

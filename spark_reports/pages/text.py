@@ -7,6 +7,8 @@ still harm a reader: controls, bidirectional overrides, zero-width ones, halves 
 import re
 import unicodedata
 
+from spark_reports.rows import CUT
+
 _HARMFUL = {"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 _PLAIN = re.compile(r"[\x20-\x7e\n\t]*")
 _SCHEME = re.compile(r"(?i):(?=//)|(?<=mailto):|(?<=xmpp):")
@@ -28,10 +30,12 @@ def visible(text: str) -> str:
 
 
 def short(text: str, limit: int) -> str:
-    """Returns at most ``limit`` characters and how many more there were."""
+    """Returns at most ``limit`` characters and how many more there were, unless the text was cut before."""
     left = len(text) - limit
     if left <= 0:
         return text
+    if text.endswith(CUT):
+        return text[:limit] + CUT
     number = f"{left:,}".replace(",", " ")
     return f"{text[:limit]}… ({number} more)"
 

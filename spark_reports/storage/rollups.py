@@ -19,14 +19,14 @@ import pyarrow.compute as pc
 
 from spark_reports.frames.findings import NO_BUCKET
 from spark_reports.frames.matrix import LEVELS, NO_REQUIREMENT, WORST_FIRST
-from spark_reports.rows import PASSIVE
+from spark_reports.rows import CUT, PASSIVE
 from spark_reports.storage.tables import SMALLEST, arrow_schema
 
 BINS_PER_DOUBLING = 8
 """Resolution of the histograms: a bin is 9 % wide."""
 
 LONGEST_SEEN = 300
-"""Characters of what a check saw and why; the verdict has it whole."""
+"""Characters of what a check saw and why, with ``CUT`` at the end where there was more; the verdict has it whole."""
 
 LONGEST_HEX = 4096
 """Characters of the stimulus of a bucket's smallest case."""
@@ -131,11 +131,14 @@ def _worst(single: pa.Table) -> pa.Table:
     return _grouped(single, ["requirement"], {"level": "min", "outcome": "min", "tests": "sum"})
 
 
+def _cut(texts: pa.ChunkedArray, most: int) -> pa.ChunkedArray:
+    shorter = pc.binary_join_element_wise(pc.utf8_slice_codeunits(texts, 0, most - len(CUT)), CUT, "")
+    return pc.if_else(pc.greater(pc.utf8_length(texts), most), shorter, texts)
+
+
 def _checks_part(verdicts: pa.Table) -> pa.Table:
     names = [name for name in arrow_schema("checks").names if name not in _KEY]
-    short = {
-        name: pc.utf8_slice_codeunits(verdicts.column(name), 0, LONGEST_SEEN) for name in ("seen", "reason")
-    }
+    short = {name: _cut(verdicts.column(name), LONGEST_SEEN) for name in ("seen", "reason")}
     # It would be one check while it passes and another when it fails.
     passive = pc.starts_with(verdicts.column("test"), PASSIVE)
     transport = pc.if_else(passive, "", verdicts.column("transport"))

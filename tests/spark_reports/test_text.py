@@ -35,6 +35,9 @@ def test_visible_text_holds_nothing_harmful(text: str) -> None:
 
 def test_long_text_is_cut_and_says_so() -> None:
     assert short("x" * 1500, 100) == "x" * 100 + "… (1 400 more)"
+    # Nobody knows how many when it was cut before.
+    assert short("x" * 299 + "…", 100) == "x" * 100 + "…"
+    assert short("xx…", 3) == "xx…"
     assert short("x" * 100, 100) == "x" * 100
     assert short("a, b" + "x" * 10, 4) == "a, b… (10 more)"
 
