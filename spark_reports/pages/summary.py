@@ -117,7 +117,7 @@ def summary(page: Page) -> str:
         ],
     )
     lines += _section(
-        "Requirements that did not pass",
+        "Verdicts other than pass",
         ["outcome", "requirement", "expected", "seen", "node"],
         [
             [

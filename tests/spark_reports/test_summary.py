@@ -28,7 +28,7 @@ def test_summary_says_first_whether_gates_hold_and_what_changed() -> None:
         "Requirements by version",
         "First failing version",
         "Differences between releases",
-        "Requirements that did not pass",
+        "Verdicts other than pass",
         "Deviations no longer seen",
         "Faulty nodes missed by every test",
         "Incomplete runs",
