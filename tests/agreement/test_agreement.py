@@ -414,10 +414,10 @@ def test_what_tshark_shows_is_read_back() -> None:
     ("old", "new", "found"),
     [
         ('show="5" value="05"/>\n          <', 'show="6" value="05"/>\n          <', "zenoh.push.key_scope: 6"),
-        ('pos="59" size="1" show="5" value="05"', 'pos="59" size="1" show="5" value="06"', "key_scope: highlighted 06"),
-        ('pos="65" size="4"', 'pos="66" size="4"', "zenoh.put.data: highlighted at 10, 4 bytes, outside of its message"),
+        ('pos="59" size="1" show="5" value="05"', 'pos="59" size="1" show="5" value="06"', "key_scope: 5, highlighted 06"),
+        ('pos="65" size="4"', 'pos="66" size="4"', "zenoh.put.data: b'text', highlighted at 10, 4 bytes, outside of its message"),
         ('pos="61" size="2"', 'pos="58" size="2"', "highlighted at 2, which belongs to the field in front of it"),
-        ('show="74:65:78:74"', 'show="74:65:78"', "zenoh.put.data: shown as 74:65:78"),
+        ('show="74:65:78:74"', 'show="74:65:78"', "zenoh.put.data: b'text', shown as 74:65:78"),
         ('name="zenoh.put" pos="63" size="6"', 'name="zenoh.put" pos="63" size="5"', "length: 5"),
         ('name="zenoh.put.T"', 'name="zenoh.put.S"', "zenoh.put.T: "),
         ('<proto name="zenoh"', '<field showname="Lua Error: x"/><proto name="zenoh"', "script: Lua Error: x"),

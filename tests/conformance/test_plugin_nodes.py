@@ -302,6 +302,7 @@ def test_3(company):
     pids.append(company.node.pid)
     check(len(set(pids)) == 2, "a node that was started behind the failure", "the same one")
     os.kill(company.node.pid, signal.SIGABRT)
+    assert company.node.awaited_death()
 
 @req("ZN-JOIN-001")
 def test_4(company):
