@@ -350,3 +350,16 @@ def test_file_that_is_not_there_is_wrong_use(tmp_path: Path) -> None:
     (tmp_path / "bytes.toml").write_bytes(b"\xff")
     with pytest.raises(WrongUse, match="not a TOML file"):
         read_gates(tmp_path / "bytes.toml")
+
+
+def test_runs_that_decided_nothing_are_no_good_ones() -> None:
+    found = example_report()
+    newest = found.runs[0].run_id
+    blind = dataclasses.replace(
+        found,
+        cells=tuple(dataclasses.replace(cell, outcome="inconclusive", run_id=newest) for cell in found.cells),
+    )
+    result = judged(blind)["runs"]
+    assert not result.ok
+    assert result.text.endswith(f"; 1 run decided no requirement, as all is inconclusive or n/a: {newest}")
+    assert judged(found)["runs"].ok

@@ -353,3 +353,23 @@ def test_bytes_of_several_stimuli_stand_on_lines_of_their_own() -> None:
     assert html_page.hexdump("0102 030405", 3) == "01 02\n03 … 2 more bytes"
     assert html_page.hexdump("010203", 2) == "01 02 … 1 more byte"
     assert html_page.hexdump("") == ""
+
+
+def test_fixed_check_shows_how_it_ends_now_and_where() -> None:
+    found = example_report()
+    fixed = dataclasses.replace(
+        found.changes[0], status=report.FIXED, outcome_c="warning", test="suite/test_it.py::test_fixed"
+    )
+    text = html(dataclasses.replace(found, changes=(fixed,)))
+    (row,) = re.findall(r"<tr>(?:(?!</tr>).)*test_fixed.*?</tr>", text.replace("\n", ""))
+    assert '<span class="tag o-warning">' in row
+    assert '<span class="tag o-pass">' not in row
+
+
+def test_finding_that_no_gate_counts_says_why() -> None:
+    found = example_report()
+    shaky = dataclasses.replace(found.findings[0], status=report.NEW, confirmed="not reproduced")
+    text = html(dataclasses.replace(found, findings=(shaky,)))
+    assert '<span class="tag o-na">new</span><span class="tag o-na">not reproduced</span>' in text
+    sure = dataclasses.replace(shaky, confirmed="confirmed")
+    assert '<span class="tag o-fail">new</span>' in html(dataclasses.replace(found, findings=(sure,)))

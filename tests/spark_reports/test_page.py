@@ -179,6 +179,34 @@ def test_headline_over_a_run_that_is_not_whole_says_what_cannot_be_told(
     assert (alone.headline.endswith("is unknown"), alone.tone) == (True, "mixed")
 
 
+@pytest.mark.parametrize("outcome", ["inconclusive", "n/a"])
+def test_headline_over_a_run_that_decided_nothing_says_so(outcome: str, parts: SimpleNamespace) -> None:
+    newest, before = (run.run_id for run in example_report().runs[:2])
+    seen = [parts.cell(outcome, f"ZN-A-{number}", run_id=newest) for number in range(2)]
+    found = compared(cells=(*seen, parts.cell(run_id=before)))
+    assert found.blind == (newest,)
+    assert make_page(found).headline == (
+        "Nothing worse seen on eclipse-zenoh router 1.3.0; 1 run decided no requirement: all is inconclusive or n/a"
+    )
+    some = compared(cells=(*seen, parts.cell("fail", "ZN-A-2", run_id=newest)))
+    assert (some.blind, "decided" in make_page(some).headline) == ((), False)
+
+
+@pytest.mark.parametrize(
+    ("number", "words"), [(1, "1 check no longer passes on "), (3, "3 checks no longer pass on ")]
+)
+def test_headline_says_how_many_checks_no_longer_pass(number: int, words: str) -> None:
+    ones = [
+        dataclasses.replace(
+            example_report().changes[0], status=report.NO_LONGER_PASSES, test=f"t{at}", outcome_c="deviation"
+        )
+        for at in range(number)
+    ]
+    page = make_page(compared(changes=tuple(ones)))
+    assert page.headline == f"{words}eclipse-zenoh router 1.3.0"
+    assert page.tone == "mixed"
+
+
 def _alone() -> report.Compared:
     (pair,) = example_report().sets.pairs
     return dataclasses.replace(pair, baseline=())
