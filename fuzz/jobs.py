@@ -338,6 +338,8 @@ def side_by_side(
             for said, worker in _said(running):
                 if isinstance(said, NodeFacts):
                     _greet(said, worker, workers, served)
+                elif said is None and worker.outcome is not None:
+                    progress.note(f"warning: {worker.outcome.failed}")
             if interrupts.take():
                 _end(workers)
                 deadline = time.monotonic() + END_SECONDS

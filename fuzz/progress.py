@@ -187,6 +187,14 @@ class Progress:
         with self._lock:
             self._last, self._told = glance, self._now()
 
+    def note(self, text: str) -> None:
+        """Says something beside it, on a line of its own."""
+        with self._lock:
+            if self._shown:
+                say("", file=sys.stderr)
+            self._shown = False
+            say(text, file=sys.stderr)
+
     def show(self, glance: Glance) -> None:
         """Shows a line."""
         self._keep(glance)

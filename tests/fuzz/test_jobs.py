@@ -3,6 +3,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -238,6 +239,8 @@ def test_process_that_dies_is_said_and_loses_nothing(tmp_path: Path) -> None:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 3, (out, err)
     assert "was killed by SIGKILL" in err
+    # At once, and again at the end.
+    assert re.search(r"^warning: job [01] was killed by SIGKILL", err, re.MULTILINE)
     assert "Traceback" not in err
     rows = read_rows(folder / FUZZ_CASES)
     assert rows.complete
