@@ -335,14 +335,16 @@ def side_by_side(
         workers.extend(_begin(order, job) for job in range(order.jobs))
         deadline = math.inf
         while running := [worker for worker in workers if worker.outcome is None]:
-            for said, worker in _said(running):
-                if isinstance(said, NodeFacts):
-                    _greet(said, worker, workers, served)
-                elif said is None and worker.outcome is not None:
-                    progress.note(f"warning: {worker.outcome.failed}")
+            heard = list(_said(running))
+            # Before anybody is let go: a signal may have come while the first node was started.
             if interrupts.take():
                 _end(workers)
                 deadline = time.monotonic() + END_SECONDS
+            for said, worker in heard:
+                if isinstance(said, NodeFacts):
+                    _greet(said, worker, workers, served if deadline == math.inf else None)
+                elif said is None and worker.outcome is not None:
+                    progress.note(f"warning: {worker.outcome.failed}")
             if time.monotonic() >= deadline:
                 _kill(running)
             glance = together(worker.glance for worker in workers)
@@ -359,9 +361,12 @@ def side_by_side(
 
 
 def _greet(
-    facts: NodeFacts, worker: _Worker, workers: list[_Worker], served: Callable[[NodeFacts], None]
+    facts: NodeFacts, worker: _Worker, workers: list[_Worker], served: Callable[[NodeFacts], None] | None
 ) -> None:
-    """Lets a process begin; the record begins with the first one."""
+    """Lets a process begin; the record begins with the first one. None begins when nobody wants to hear of it."""
+    if served is None:
+        worker.tell("")
+        return
     if not any(other.greeted for other in workers):
         served(facts)
     worker.greeted = True
