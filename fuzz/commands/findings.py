@@ -35,9 +35,6 @@ exit codes: 0 minimised as far as possible, 1 not reproduced, 2 usage error, 3 t
 LONGEST = 300
 """Characters of the answers in the line of a replay."""
 
-TRIES = 3
-"""So often each finding of a run is replayed, until it shows: some need luck, as their tests know."""
-
 MINIMISE_SECONDS = 60.0
 """How long ``shrink`` takes unless it is told: three times what a run gives a finding."""
 
@@ -192,8 +189,10 @@ def _replay_one_of_many(options: argparse.Namespace, folder: Path) -> int:
     """Plays the script of one finding; what is wrong with it alone does not end the command."""
     from conformance.errors import HarnessError, NotApplicable, UsageError
     from fuzz.findings import NoFinding
+    from fuzz.standalone import TRIES
 
     try:
+        # Some need luck: as often as their tests.
         return _replay(options, folder, TRIES)
     except UsageError:
         raise

@@ -198,8 +198,8 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
         outcomes: The rollup ``case_outcomes``, which says which runs could have met a bucket.
         sets: What is compared, of ``sets.resolve``.
 
-    Columns: ``bucket node_impl status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b played_c
-    odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes, one
+    Columns: ``bucket node_impl status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b
+    played_c odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes, one
     that is not ``apart`` if there is any, ``run_id campaign case sent_bytes sent_hex message field mutation state reply
     detail capture seed``.
 

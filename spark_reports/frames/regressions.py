@@ -49,8 +49,8 @@ def check_changes(checks: DataFrame, sets: DataFrame) -> DataFrame:
     flips flips_c score last_flip_run seen reason capture repeat run_id outcome_c outcome_b recent_runs recent_failed
     history``.
 
-    - ``status``: new failure, fixed, no longer passes (a deviation or a warning now), still failing, flaky, n/a everywhere, not run (judged in the baseline and not in
-      the candidate), not selected (the same, where all runs of the candidate left tests out on purpose and have no
+    - ``status``: new failure, fixed, no longer passes (a deviation or a warning now), still failing, flaky, n/a
+      everywhere, not run (judged in the baseline and not in the candidate), not selected (the same, where all runs of the candidate left tests out on purpose and have no
       verdict on it), new check (judged in the candidate and not in the baseline), unchanged, not comparable (runs of
       this node differ in environment or configuration from those they would be compared with). Where the baseline has
       a check and no run of it could judge it, a failure of the newest candidate run is told by the newest earlier run
