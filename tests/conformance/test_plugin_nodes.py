@@ -308,6 +308,11 @@ def test_3(company):
 def test_4(company):
     pids.append(company.node.pid)
     check(len(set(pids)) == 3, "a node that was started behind the death", "the same one")
+
+@req("ZN-JOIN-001")
+def test_5(company):
+    with open(company.node._stderr.name, "ab") as log:
+        log.write(b"internal error: something in it failed\\n")
 """
 
 
@@ -318,4 +323,6 @@ def test_node_that_tests_of_a_group_share_is_started_again_behind_a_failure_only
         "test_2": "fail",
         "test_3": "pass",
         "test_4": "pass",
+        # Nothing but what the node says of itself.
+        "test_5": "fail",
     }
