@@ -162,6 +162,8 @@ class Finding:
         confirmed: One of ``rows.FINDING_STATUS``; empty if nobody tried; ``held by no finding`` of cases that were
             looked into and are no finding of the runs that are judged.
         odds: Share of the baseline's cases of its campaigns that met it; None if none did.
+        folder: Where the run of its smallest case stores it, as seen from the folder of that run; empty if that is not
+            known.
     """
 
     bucket: str
@@ -196,6 +198,7 @@ class Finding:
     known: str = ""
     confirmed: str = ""
     odds: float | None = None
+    folder: str = ""
 
     @property
     def is_news(self) -> bool:

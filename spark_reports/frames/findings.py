@@ -4,7 +4,7 @@ Another implementation that shows the same signature has another fault.
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
@@ -44,8 +44,14 @@ _CASE = (
 )
 _LISTS = ("campaigns", "fields", "states", "oracles", "messages")
 _OF_BUCKETS = ("campaign", "cases", "first_ns", "cases_before", "smallest", *_LISTS)
+_HELD: Mapping[str, bool | str] = {"unheld": False, "apart": False, "folder": ""}
+"""What ``held`` says of a bucket, and what holds where it is not asked."""
+
 _LEARNED = ("status", "known", "fails", "tries", "confirmed")
-_OF_FINDINGS = ("hits", "campaign", "case", "size", "message", "field", "state", "oracle", "detail", "seed")
+_OF_FINDINGS = (
+    *("hits", "campaign", "case", "size", "message", "field", "state", "oracle", "detail", "seed"),
+    "folder",
+)
 
 
 def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> DataFrame:
@@ -66,9 +72,21 @@ def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> 
       whose ``cases_before`` is null.
     - ``unheld``: no finding of its run holds it, and the run is complete.
     - ``apart``: the ``smallest`` case sends another message than the finding is about: the harm only showed there.
+    - ``folder``: where the finding is stored, as seen from the folder of the run; empty if none holds it.
     """
     require(buckets, "run_id", "bucket", *_OF_BUCKETS)
-    require(findings, "run_id", "bucket", "job", "part", "time_ns", "hits", "case_buckets", "rows_version")
+    require(
+        findings,
+        "run_id",
+        "bucket",
+        "job",
+        "part",
+        "time_ns",
+        "hits",
+        "case_buckets",
+        "folder",
+        "rows_version",
+    )
     says = sf.min("rows_version").over(Window.partitionBy("run_id")) >= CASE_BUCKETS_SINCE
     # A few rows for each run. Each part of it counts its own hits.
     parts = (
@@ -98,12 +116,14 @@ def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> 
     )
     name = sf.col("name")
     first = sf.struct(name != sf.col("bucket"), -sf.col("hits"), name)
-    about = sf.col("last.message").alias("about")
     holds = (
         ours.withColumn("held", sf.array_union("case_buckets", sf.array("bucket")))
-        .select("run_id", sf.col("bucket").alias("name"), "hits", about, sf.explode("held").alias("bucket"))
+        .select(
+            *("run_id", sf.col("bucket").alias("name"), "hits", sf.col("last.message").alias("about")),
+            *(sf.col("last.folder").alias("folder"), sf.explode("held").alias("bucket")),
+        )
         .groupBy("run_id", "bucket")
-        .agg(sf.min_by("name", first).alias("name"), sf.min_by("about", first).alias("about"))
+        .agg(*(sf.min_by(what, first).alias(what) for what in ("name", "about", "folder")))
     )
     told = ours.select("run_id").distinct().withColumn("ended", sf.col("run_id").isin(*complete))
     named = (
@@ -112,7 +132,8 @@ def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> 
         .withColumn("unheld", sf.coalesce(name.isNull() & sf.col("ended"), sf.lit(False)))
         .withColumn("apart", sf.coalesce(sf.col("smallest.message") != sf.col("about"), sf.lit(False)))
         .withColumn("bucket", sf.coalesce(name, "bucket"))
-        .select("run_id", "bucket", *_OF_BUCKETS, "unheld", "apart")
+        .withColumn("folder", sf.coalesce("folder", sf.lit("")))
+        .select("run_id", "bucket", *_OF_BUCKETS, *_HELD)
     )
     with_cases = named.select("run_id", "bucket").distinct()
     return named.unionByName(_of_their_own(ours.join(with_cases, ["run_id", "bucket"], "left_anti"), buckets))
@@ -137,6 +158,7 @@ def _of_their_own(findings: DataFrame, buckets: DataFrame) -> DataFrame:
         *(sf.array(last[lists.get(name, "message")]).alias(name) for name in _LISTS),
         sf.lit(False).alias("unheld"),
         sf.lit(False).alias("apart"),
+        last["folder"].alias("folder"),
     )
 
 
@@ -201,7 +223,7 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
     Columns: ``bucket node_impl status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b
     played_c odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes, one
     that is not ``apart`` if there is any, ``run_id campaign case sent_bytes sent_hex message field mutation state reply
-    detail capture seed``.
+    detail capture seed folder``.
 
     - ``status``: ``new``: the candidate met it, and no earlier run did and none of its baseline; ``reopened``: the
       candidate met it again after at least three clean runs in a row, and so many that one of them had met it (95 %) if
@@ -225,8 +247,9 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
         )
     )
     played = outcomes.groupBy("run_id", "campaign").agg(sf.sum("cases").alias("played"))
-    for name in {"unheld", "apart"} - set(buckets.columns):
-        buckets = buckets.withColumn(name, sf.lit(False))
+    buckets = buckets.withColumns(
+        {name: sf.lit(value) for name, value in _HELD.items() if name not in buckets.columns}
+    )
     met = buckets.join(of_run, "run_id")
     seen = _seen(met)
     looked = _looked(met, played.join(of_run, "run_id"))
@@ -247,6 +270,7 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
             *("cases_c", "cases_b", sf.coalesce("played_c", sf.lit(0)).alias("played_c"), "odds", *_LISTS),
             *("versions", "by_run", "unheld"),
             sf.col("least.run_id").alias("least_run"),
+            "least.folder",
             *(f"least.smallest.{name}" for name in _CASE),
         )
         .withColumnRenamed("run_id", "first_run")
@@ -306,6 +330,7 @@ def _seen(met: DataFrame) -> DataFrame:
                 sf.col("campaign").alias("campaign"),
                 sf.col("smallest.case").alias("case"),
                 sf.col("smallest").alias("smallest"),
+                sf.col("folder").alias("folder"),
             )
         ).alias("least"),
         *(sf.flatten(sf.collect_list(name)).alias(name) for name in _LISTS),

@@ -163,12 +163,26 @@ class TroubleCard:
 
 @dataclass(frozen=True, slots=True)
 class FindingCard:
-    """A bucket and its history; ``where`` says in words what the command to repeat it leaves open."""
+    """A bucket and its history.
+
+    Attributes:
+        finding: What is known of it.
+        anchor: Its place on the page.
+        history: Cases per run, a picture.
+        link: Where the capture is, relative to the page; empty if that is not known.
+        kept: Its folder in that of the run, with script, capture and test; empty if no finding stores it.
+        stored: Where that is, as ``link``.
+        repeat: Command that plays it again.
+        where: What the command leaves open, in words.
+        is_open: Unfolded from the start.
+    """
 
     finding: Finding
     anchor: str
     history: Markup
     link: str
+    kept: str
+    stored: str
     repeat: str
     where: str
     is_open: bool
@@ -424,13 +438,16 @@ def finding_cards(
     """Returns the findings, as many as are shown; ``oldest_first`` are run ids, ``typed`` is that of ``typed_of``."""
     cards = []
     for number, finding in enumerate(report.findings[: limits.findings]):
-        repeat, where = _replay(finding, typed.get(finding.run_id))
+        kept = _kept(finding)
+        repeat, where = _replay(finding, kept, typed.get(finding.run_id))
         cards.append(
             FindingCard(
                 finding,
                 anchor(number),
                 _history(finding, report.rates, oldest_first),
                 link(places, finding.run_id, finding.capture),
+                kept,
+                link(places, finding.run_id, kept),
                 repeat,
                 where,
                 number < limits.unfolded and finding.status in FRESH,
@@ -439,11 +456,15 @@ def finding_cards(
     return cards
 
 
-def _replay(finding: Finding, folder: str | None) -> tuple[str, str]:
+def _kept(finding: Finding) -> str:
+    """Returns the folder of a finding in that of its run; empty if no finding stores it."""
+    return "" if finding.confirmed == UNHELD else finding.folder or f"findings/{slug(finding.bucket)}"
+
+
+def _replay(finding: Finding, kept: str, folder: str | None) -> tuple[str, str]:
     """Returns the command that plays a finding again, and what has to be known besides; either may be empty."""
-    if finding.confirmed == UNHELD:
+    if not kept:
         return "", "No finding stores it, so there is nothing to replay."
-    kept = f"findings/{slug(finding.bucket)}"
     if folder is not None:
         return f"zenoh-fuzz replay {shlex.quote(visible(f'{folder}/{kept}'))}", ""
     where = "a store does not record where that is; a report on the run folders does"

@@ -57,14 +57,21 @@ def test_finding_is_repeated_from_the_folder_that_the_run_was_taken_in_from(part
             parts.finding("a b", run_id="r2"),
             parts.finding("a b", run_id="r3"),
             parts.finding("a b", run_id="r1", confirmed=report.UNHELD),
+            parts.finding("a b", run_id="r2", folder="findings/a-b-2"),
+            parts.finding("a b", run_id="r2", folder="findings/../../../etc"),
         ),
     )
-    page = make_page(found, typed=typed)
+    page = make_page(found, {"r1": "../r1", "r2": "../r2"}, typed=typed)
     assert [card.repeat for card in page.findings] == [
         "zenoh-fuzz replay 'my runs/r1/findings/a-b'",
         "zenoh-fuzz replay /elsewhere/r2/findings/a-b",
         "zenoh-fuzz replay findings/a-b",
         "",
+        "zenoh-fuzz replay /elsewhere/r2/findings/a-b-2",
+        "zenoh-fuzz replay /elsewhere/r2/findings/../../../etc",
+    ]
+    assert [card.stored for card in page.findings] == [
+        *("../r1/findings/a-b", "../r2/findings/a-b", "", "", "../r2/findings/a-b-2", ""),
     ]
     assert [card.where for card in page.findings[:2]] == ["", ""]
     assert page.findings[2].where.startswith("In the folder of the run r3: ")
@@ -73,6 +80,12 @@ def test_finding_is_repeated_from_the_folder_that_the_run_was_taken_in_from(part
     assert "zenoh-fuzz replay &#39;my runs/r1/findings/a-b&#39;" in html
     assert page.findings[2].where in html
     assert page.findings[3].where in html
+    links = re.findall(r'<a class="mono" href="([^"]*)">(findings/[^<]*)</a>', html)
+    assert links == [
+        ("../r1/findings/a-b/", "findings/a-b"),
+        ("../r2/findings/a-b/", "findings/a-b"),
+        ("../r2/findings/a-b-2/", "findings/a-b-2"),
+    ]
 
 
 def test_places_of_requirements_are_short_and_there(parts: SimpleNamespace) -> None:

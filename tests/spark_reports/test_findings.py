@@ -263,6 +263,7 @@ def found(run_id: str, name: str, *holds: str, hits: int = 1, **values: object) 
         "hits": hits,
         "time_ns": 1,
         "size": 3,
+        "folder": f"findings/{run_id}-{name}",
     }
     return {**row, "campaign": "hs", "case": 30, "message": "PUSH", "rows_version": 5, **values}
 
@@ -323,6 +324,20 @@ def test_buckets_of_cases_go_by_the_name_of_the_finding_that_holds_them(holding:
     assert sorted(names["old"]) == [("guess", False), ("moved", False)]
     assert sorted(names["cut"]) == [("moved", False), ("nothing", False)]
     assert names["bare"] == [("guess", False)]
+
+
+def test_finding_is_where_the_run_of_its_smallest_case_says(spark: SparkSession, holding: DataFrame) -> None:
+    kept = {(row["run_id"], row["bucket"]): row["folder"] for row in holding.collect()}
+    assert kept["c0", "moved"] == "findings/c0-moved"
+    assert kept["c0", "without a case"] == "findings/c0-without a case"
+    assert kept["cut", "moved"] == "findings/cut-moved"
+    # No finding holds it, or those of its run do not say.
+    assert kept["c0", "nothing"] == kept["old", "moved"] == kept["bare", "guess"] == ""
+    changes = findings.bucket_changes(
+        holding, rollup(spark, "case_outcomes"), compared(spark, "c0 history", "cut candidate")
+    )
+    told = {row["bucket"]: (row["run_id"], row["folder"]) for row in changes.collect()}
+    assert told["moved"] == ("c0", "findings/c0-moved")
 
 
 def test_finding_without_a_case_of_its_own_is_shown(spark: SparkSession, holding: DataFrame) -> None:
