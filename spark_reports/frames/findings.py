@@ -222,7 +222,7 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
 
     Columns: ``bucket node_impl status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b
     played_c odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes, one
-    that is not ``apart`` if there is any, ``run_id campaign case sent_bytes sent_hex message field mutation state reply
+    that is not ``apart`` and sent some if there is any, ``run_id campaign case sent_bytes sent_hex message field mutation state reply
     detail capture seed folder``.
 
     - ``status``: ``new``: the candidate met it, and no earlier run did and none of its baseline; ``reopened``: the
@@ -325,6 +325,7 @@ def _seen(met: DataFrame) -> DataFrame:
                 # A finding without a case has no bytes to show.
                 sf.col("cases_before").isNull().alias("none"),
                 sf.col("apart").alias("apart"),
+                (sf.col("smallest.sent_bytes") == 0).alias("idle"),
                 sf.col("smallest.sent_bytes").alias("sent_bytes"),
                 sf.col("run_id").alias("run_id"),
                 sf.col("campaign").alias("campaign"),

@@ -205,7 +205,11 @@ def _buckets_part(cases: pa.Table) -> pa.Table:
     counted = found.group_by(key, use_threads=False).aggregate(
         [("row", "count"), ("row", "min"), *((name, "distinct") for name in _NAMES)]
     )
-    order = pc.sort_indices(found, [("sent_bytes", "ascending"), ("case", "ascending")])
+    # What did not come to send anything does not show how it was met.
+    order = pc.sort_indices(
+        found.append_column("idle", pc.equal(found.column("sent_bytes"), 0)),
+        [("idle", "ascending"), ("sent_bytes", "ascending"), ("case", "ascending")],
+    )
     least = found.select([*key, "row"]).take(order).group_by(key, use_threads=False)
     smallest = found.take(_in_order(counted, least.aggregate([("row", "first")]), key))
     first = found.take(counted.column("row_min"))
@@ -258,8 +262,8 @@ def _buckets_merge(parts: Tables, before: Sequence[int]) -> pa.Table:
     return pa.Table.from_pylist([whole[key] for key in sorted(whole)], schema=wanted)
 
 
-def _size(case: Mapping[str, Any]) -> tuple[int, int]:
-    return case["sent_bytes"], case["case"]
+def _size(case: Mapping[str, Any]) -> tuple[bool, int, int]:
+    return case["sent_bytes"] == 0, case["sent_bytes"], case["case"]
 
 
 # Observations -----------------------------------------------------------------------------------------------

@@ -361,14 +361,17 @@ def test_smallest_case_is_one_of_the_message_that_the_finding_is_about(spark: Sp
     harmful, innocent = bucket("c0", "refusing PUSH", 2), bucket("c0", "refusing INTEREST", 1)
     harmful["smallest"] = ("hs", 30, 8, "01", "PUSH", *SMALLEST[5:])
     innocent["smallest"] = ("hs", 31, 0, "", "INTEREST", *SMALLEST[5:])
+    # One that did not come to send anything.
+    idle = bucket("c0", "refusing PUSH", 1, "data")
+    idle["smallest"] = ("data", 32, 0, "", "PUSH", *SMALLEST[5:])
     held = findings.held(
-        rollup(spark, "buckets", harmful, innocent),
+        rollup(spark, "buckets", harmful, innocent, idle),
         rollup(spark, "findings", found("c0", "refusing", "refusing PUSH", "refusing INTEREST")),
         ["c0"],
     )
     played = rollup(spark, "case_outcomes", {"run_id": "c0", "campaign": "hs", "cases": PLAYED})
     (row,) = findings.bucket_changes(held, played, compared(spark, "h0 history", "c0 candidate")).collect()
-    assert (row["cases"], row["case"], row["sent_bytes"], row["message"]) == (3, 30, 8, "PUSH")
+    assert (row["cases"], row["case"], row["sent_bytes"], row["message"]) == (4, 30, 8, "PUSH")
 
 
 def test_what_was_learned_is_that_of_the_candidate_and_one_that_was_seen_again_is_not_refuted(

@@ -175,6 +175,16 @@ def test_bucket_tells_when_it_was_met_and_its_smallest_case(case_row: Row) -> No
         assert (nameless["bucket"], nameless["cases_before"]) == (NO_BUCKET, 6)
 
 
+def test_smallest_case_of_a_bucket_is_one_that_sent_something(case_row: Row) -> None:
+    idle = [case_row(number, "stall", sent_bytes=0) for number in (1, 4)]
+    sent = [case_row(2, "stall", sent_bytes=40), case_row(3, "stall", sent_bytes=30)]
+    for cuts in ((), (1,), (2,), (1, 2, 3)):
+        (row,) = rolled("buckets", idle[0], *sent, idle[1], cuts=cuts)
+        assert (row["smallest"]["case"], row["smallest"]["sent_bytes"]) == (3, 30)
+    (row,) = rolled("buckets", *idle, cuts=(1,))
+    assert (row["smallest"]["case"], row["cases"]) == (1, 2)
+
+
 def test_bucket_lists_some_of_many_fields(case_row: Row) -> None:
     many = [case_row(n, "panic", field=f"f{n:04d}") for n in range(MOST_NAMES + 50)]
     (row,) = rolled("buckets", *many, cuts=[80])
