@@ -68,8 +68,8 @@ def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> 
     Columns: those of ``bucket_changes``, and
 
     - ``bucket``: the finding that holds it; of several the one of the same name, or else the one that was met most
-      often. A finding that holds none, or none for itself, has a row of its own whose ``smallest`` has no bytes and
-      whose ``cases_before`` is null.
+      often. Each finding has a row of its own besides, whose ``smallest`` names the case that it is laid on, without
+      bytes, and whose ``cases_before`` is null; it counts cases only if the finding holds none.
     - ``unheld``: no finding of its run holds it, and the run is complete.
     - ``apart``: the ``smallest`` case sends another message than the finding is about: the harm only showed there.
     - ``folder``: where the finding is stored, as seen from the folder of the run; empty if none holds it.
@@ -126,21 +126,22 @@ def held(buckets: DataFrame, findings: DataFrame, complete: Collection[str]) -> 
         .agg(*(sf.min_by(what, first).alias(what) for what in ("name", "about", "folder")))
     )
     told = ours.select("run_id").distinct().withColumn("ended", sf.col("run_id").isin(*complete))
+    other = (sf.col("about") != "") & (sf.col("smallest.message") != sf.col("about"))
     named = (
         buckets.join(sf.broadcast(holds), ["run_id", "bucket"], "left")
         .join(sf.broadcast(told), "run_id", "left")
         .withColumn("unheld", sf.coalesce(name.isNull() & sf.col("ended"), sf.lit(False)))
-        .withColumn("apart", sf.coalesce(sf.col("smallest.message") != sf.col("about"), sf.lit(False)))
+        .withColumn("apart", sf.coalesce(other, sf.lit(False)))
         .withColumn("bucket", sf.coalesce(name, "bucket"))
         .withColumn("folder", sf.coalesce("folder", sf.lit("")))
         .select("run_id", "bucket", *_OF_BUCKETS, *_HELD)
     )
-    with_cases = named.select("run_id", "bucket").distinct()
-    return named.unionByName(_of_their_own(ours.join(with_cases, ["run_id", "bucket"], "left_anti"), buckets))
+    with_cases = named.select("run_id", "bucket", sf.lit(True).alias("met")).distinct()
+    return named.unionByName(_of_their_own(ours.join(with_cases, ["run_id", "bucket"], "left"), buckets))
 
 
 def _of_their_own(findings: DataFrame, buckets: DataFrame) -> DataFrame:
-    """Returns findings that no case has as its bucket as rows of the rollup."""
+    """Returns findings as rows of the rollup; those that are ``met`` by cases count none themselves."""
     smallest = buckets.schema["smallest"].dataType
     assert isinstance(smallest, StructType)
     last = sf.col("last")
@@ -151,7 +152,8 @@ def _of_their_own(findings: DataFrame, buckets: DataFrame) -> DataFrame:
     case = (there.get(field.name, sf.lit("")).cast(field.dataType).alias(field.name) for field in smallest)
     lists = {"campaigns": "campaign", "fields": "field", "states": "state", "oracles": "oracle"}
     return findings.select(
-        *("run_id", "bucket", last["campaign"].alias("campaign"), sf.col("hits").alias("cases")),
+        *("run_id", "bucket", last["campaign"].alias("campaign")),
+        sf.when(sf.col("met"), 0).otherwise(sf.col("hits")).cast("long").alias("cases"),
         sf.lit(None).cast("long").alias("first_ns"),
         sf.lit(None).cast("long").alias("cases_before"),
         sf.struct(*case).alias("smallest"),
@@ -222,7 +224,7 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
 
     Columns: ``bucket node_impl status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b
     played_c odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes, one
-    that is not ``apart`` and sent some if there is any, ``run_id campaign case sent_bytes sent_hex message field mutation state reply
+    that is not ``apart`` and sent some if there is any, or else the one that the finding names, ``run_id campaign case sent_bytes sent_hex message field mutation state reply
     detail capture seed folder``.
 
     - ``status``: ``new``: the candidate met it, and no earlier run did and none of its baseline; ``reopened``: the
@@ -317,15 +319,16 @@ def distinct_over_time(buckets: DataFrame, outcomes: DataFrame, runs: DataFrame)
 
 def _seen(met: DataFrame) -> DataFrame:
     """Returns one row per bucket and implementation with all that its own rows say."""
+    own = sf.col("cases_before").isNull()
+    # The node may have failed while a case waited that had nothing to do with it, or before one could send anything: then
+    # what the finding says of its case tells more, though it has no bytes to show.
+    shows = ~own & ~sf.col("apart") & (sf.col("smallest.sent_bytes") > 0)
     per_run = met.groupBy("bucket", "run_id", "started_at", "set", "key", "node_impl", "node_version").agg(
         sf.sum("cases").alias("cases"),
         sf.min("cases_before").alias("cases_before"),
         sf.min(
             sf.struct(
-                # A finding without a case has no bytes to show.
-                sf.col("cases_before").isNull().alias("none"),
-                sf.col("apart").alias("apart"),
-                (sf.col("smallest.sent_bytes") == 0).alias("idle"),
+                sf.when(shows, 0).when(own, 1).otherwise(2).alias("rank"),
                 sf.col("smallest.sent_bytes").alias("sent_bytes"),
                 sf.col("run_id").alias("run_id"),
                 sf.col("campaign").alias("campaign"),
