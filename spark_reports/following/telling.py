@@ -88,7 +88,7 @@ class Teller:
             yield from self._first_few(title, [group for group in found if group.folder in live], say)
 
     def look(self, tally: Tally) -> Iterator[str]:
-        """Yields which runs have ended since, as soon as no line of theirs came between two looks."""
+        """Yields which runs have ended since, as soon as Spark found no line of theirs between two looks."""
         for folder in sorted(self._going):
             now = self._look(Path(folder))
             if not now.ended_at:

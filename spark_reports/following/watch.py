@@ -114,7 +114,7 @@ def _roots(plan: Plan) -> list[str]:
 
 
 def follow(spark: "SparkSession", plan: Plan, counted: Tally) -> Generator[News | None]:
-    """Counts what comes, and yields what is new with every batch; None every ``LOOK_S`` without one.
+    """Counts what comes, and yields what is new with every batch; None when Spark has looked and found nothing.
 
     Close it to end the watch; a batch that was not counted by then is counted by the next watch.
 
@@ -129,19 +129,16 @@ def follow(spark: "SparkSession", plan: Plan, counted: Tally) -> Generator[News 
     with _query(spark, plan, _roots(plan)) as inbox:
         last_news = monotonic()
         while True:
-            try:
-                message = inbox.get(timeout=LOOK_S)
-            except queue.Empty:
-                yield None
-                continue
+            message = inbox.get()
             if isinstance(message, _Ended):
                 if message.error is not None:
                     raise message.error
                 return
             if isinstance(message, _Idle):
-                # Spark has looked and found nothing, so that a slow batch is not mistaken for silence.
+                # A slow batch is not mistaken for silence.
                 if plan.idle_s is not None and monotonic() - last_news >= plan.idle_s:
                     return
+                yield None
                 continue
             news = counted.add(message.number, message.groups)
             counted.save(plan.checkpoint)
