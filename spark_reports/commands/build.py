@@ -164,7 +164,9 @@ def _tell(page: "Page", path: Path) -> None:
         lines.append(f"compared: {report.sets.text}")
         statuses = [change.status for change in report.changes if change.status != UNCHANGED]
         changed = [f"{status} {statuses.count(status)}" for status in dict.fromkeys(statuses)]
-        lines.append(f"checks: {', '.join([*changed, f'unchanged {report.unchanged}'])}")
+        if report.unchanged:
+            changed.append(f"unchanged {report.unchanged}")
+        lines += [f"checks: {', '.join(changed)}"] if changed else []
     for version in page.versions[:VERSIONS]:
         counts = ", ".join(f"{number} {name}" for name, number in version.counts.items() if number)
         lines.append(f"{version.label}: {counts}")
