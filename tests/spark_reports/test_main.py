@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -117,6 +118,27 @@ def test_gates_that_hold_or_are_not_asked_for_are_no_failure(tmp_path: Path) -> 
     assert main([*BUILD, str(tmp_path / "out"), *gates, "--fail-on", "flaky,slower"]) == 1
     assert main([*BUILD, str(tmp_path / "out")]) == 0
     assert json.loads((tmp_path / "out" / "report.json").read_text())["gates"] == []
+
+
+@pytest.mark.usefixtures("made")
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"changes": (), "unchanged": 0}, []),
+        ({"changes": (), "unchanged": 3}, ["checks: unchanged 3"]),
+        ({"changes": example_report().changes[:1], "unchanged": 0}, ["checks: new failure 1"]),
+    ],
+)
+def test_checks_are_counted_where_some_were_compared(
+    tmp_path: Path,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    values: dict[str, Any],
+    told: list[str],
+) -> None:
+    monkeypatch.setattr("spark_reports.collect.collect", lambda *_, **__: example_report(gates=(), **values))
+    assert main([*BUILD, str(tmp_path)]) == 0
+    assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("checks")] == told
 
 
 @pytest.mark.usefixtures("made")
