@@ -309,6 +309,27 @@ def test_paper_shows_what_is_folded(tab: chromium.Tab, page: Path) -> None:
     assert tab.run(cut) == 0
 
 
+def test_tables_fit_on_paper_and_their_heads_can_be_repeated(tab: chromium.Tab, page: Path) -> None:
+    tab.size(718, 1000)
+    tab.media(kind="print")
+    tab.open(page)
+    over = (
+        "[...document.querySelectorAll('table')].filter(table => table.checkVisibility() && "
+        "table.getBoundingClientRect().right > table.parentElement.getBoundingClientRect().right + 1).length"
+    )
+    assert tab.run(over) == 0
+    thin = (
+        "[...document.querySelectorAll('td.wide')].filter(cell => cell.checkVisibility() && "
+        "cell.getBoundingClientRect().width < 78).length"
+    )
+    assert tab.run(thin) == 0
+    # What holds a box of its own, such as a button, is not printed again on the next page.
+    boxes = "[...document.querySelectorAll('thead button')].filter(one => one.getClientRects().length).length"
+    assert tab.run("document.querySelectorAll('thead button').length") > 0
+    assert tab.run(boxes) == 0
+    assert tab.run("getComputedStyle(document.querySelector('thead')).breakInside") == "avoid"
+
+
 def test_traffic_page_loads_without_a_complaint(tab: chromium.Tab, tmp_path: Path) -> None:
     path = tmp_path / "traffic.html"
     path.write_text(traffic_page.html(traffic_page.make_page(make_traffic(PWNED))), encoding="utf-8")
