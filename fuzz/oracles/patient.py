@@ -444,13 +444,17 @@ class Patient:
                 self.keep()
 
     def is_at_work(self) -> bool:
-        """Tells whether the process computes over a moment in which it is asked nothing; not where nobody can know."""
+        """Tells whether the process computes over a moment in which it is asked nothing; not where nobody can know.
+
+        On a busy machine it may wait for a processor all the while.
+        """
         if self.vitals is None:
             return False
         try:
-            at, before = time.perf_counter(), self.vitals.cpu()
+            at, before, wants = time.perf_counter(), self.vitals.cpu(), self.vitals.is_runnable()
             self.rest(REST)
-            return self.vitals.cpu() - before >= RESTING * (time.perf_counter() - at)
+            spent, wants = self.vitals.cpu() - before, wants and self.vitals.is_runnable()
+            return wants or spent >= RESTING * (time.perf_counter() - at)
         except OSError:
             return False
 

@@ -92,6 +92,19 @@ class Vitals:
         """
         return time.clock_gettime(self._clock)
 
+    def is_runnable(self) -> bool:
+        """Tells whether one of its threads computes or waits for a processor right now.
+
+        Raises:
+            OSError: The process is gone.
+        """
+        for thread in self._tasks.iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
+                # The name of the thread stands in brackets, and may hold anything.
+                if (thread / "stat").read_bytes().rpartition(b")")[2].split()[0] == b"R":
+                    return True
+        return False
+
     def sample(self) -> Sample:
         """Returns all of it.
 

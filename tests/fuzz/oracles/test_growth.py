@@ -95,6 +95,16 @@ def test_vitals_of_a_process() -> None:
         vitals.memory()
 
 
+def test_process_is_runnable_while_a_thread_computes() -> None:
+    with child() as process:
+        vitals = Vitals(process.pid)
+        assert not all(vitals.is_runnable() for _ in range(1000))
+        process.tell("Thread(target=lambda: exec('while True: pass'), daemon=True).start()")
+        assert all(vitals.is_runnable() for _ in range(100))
+    with pytest.raises(FileNotFoundError):
+        vitals.is_runnable()
+
+
 @pytest.mark.parametrize(
     ("what", "more"),
     [

@@ -127,14 +127,29 @@ def test_effort_is_known_where_all_is_carried(node: RouterNode) -> None:
         assert patient.effort() is None
 
 
-@pytest.mark.parametrize("works", [True, False, None])
-def test_a_session_is_deaf_where_the_process_has_come_to_rest(works: bool | None) -> None:
+@pytest.mark.parametrize(
+    ("works", "runnable"),
+    [
+        (True, (False, False)),
+        (False, (False, False)),
+        (None, (False, False)),
+        # It waits for a processor; it woke up once.
+        (False, (True, True)),
+        (False, (True, False)),
+        (False, (False, True)),
+    ],
+)
+def test_a_session_is_deaf_where_the_process_has_come_to_rest(
+    works: bool | None, runnable: tuple[bool, bool]
+) -> None:
     spent = itertools.count() if works else itertools.repeat(0)
+    states = iter(runnable)
+    vitals = SimpleNamespace(cpu=lambda: next(spent), is_runnable=lambda: next(states, False))
     with RouterNode() as node:
         patient = Patient(RouterStage(node), REPLY)
-        patient.vitals = None if works is None else cast("Any", SimpleNamespace(cpu=lambda: next(spent)))
+        patient.vitals = None if works is None else cast("Any", vitals)
         objection = ORACLES["deaf"].look(patient, Played(deaf=True))
-    assert (objection is None) is bool(works)
+    assert (objection is None) is (bool(works) or all(runnable))
 
 
 # Answers ---------------------------------------------------------------------------------------------
