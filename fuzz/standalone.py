@@ -438,8 +438,11 @@ class Replay:
         if not answered and not goes_on and not link.ended and step.get("again"):
             for text in step["again"]:
                 link.send(link.fill(text))
+            heard = len(link.received)
             answered = link.wait(lambda batch: answer in batch or _is_close(batch), PATIENCE, before)
-            self._deaf |= not answered and not link.ended
+            # While it still answers what came before it has not come to these questions.
+            speaks = not all(map(_is_keep_alive, link.received[heard:]))
+            self._deaf |= not answered and not speaks and not link.ended
         if not answered and not goes_on and not link.ended and link.stream:
             finished = True
             link.finish()
@@ -958,8 +961,18 @@ def _vle(data: bytes) -> int:
 
 
 def _is_close(batch: bytes) -> bool:
-    """Tells whether a batch begins with CLOSE; of a session with compression, behind its header."""
-    return (batch[1:2] if batch[:1] == b"\0" else batch[:1]) in {b"\x03", b"\x23", b"\x83", b"\xa3"}
+    """Tells whether a batch begins with CLOSE."""
+    return _first(batch) in {b"\x03", b"\x23", b"\x83", b"\xa3"}
+
+
+def _is_keep_alive(batch: bytes) -> bool:
+    """Tells whether a batch begins with KEEP_ALIVE."""
+    return _first(batch) in {b"\x04", b"\x84"}
+
+
+def _first(batch: bytes) -> bytes:
+    """Returns the header of the first message of a batch; of a session with compression, behind that of the batch."""
+    return batch[1:2] if batch[:1] == b"\0" else batch[:1]
 
 
 def _ends_within(pid: int, seconds: float) -> None:

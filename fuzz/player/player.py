@@ -367,8 +367,11 @@ class Player:
         wanted = pipe.finals + 1
         for question in questions_of(self.fencing, pipe.state, (pipe.sn, pipe.sn_be), pipe.sn_mask):
             pipe.send(question.fill(pipe), AGAIN)
+        heard = len(pipe.inbox)
         answered = yield from self._await(pipe, wanted, DEAF_TIMES * self.reply)
-        if not answered and self._in_step(pipe, played):
+        # While it still answers what came before it has not come to our questions.
+        speaks = any(not one.fence and one.names != ("KEEP_ALIVE",) for one in pipe.inbox[heard:])
+        if not answered and not speaks and self._in_step(pipe, played):
             played.deaf = True
         # Its numbers are no good any more.
         pipe.finish()

@@ -13,9 +13,10 @@ from conformance.config import Locator, RunConfig, prepare_run_dir
 from conformance.nodes.base import Node
 from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.codes import WhatAmI
+from scapy_layers.declarations import DeclareFinal
 from scapy_layers.message import Message
-from scapy_layers.network import Request, ResponseFinal
-from scapy_layers.transport import Close, Frame, Init, Open
+from scapy_layers.network import Declare, Request, ResponseFinal
+from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
 
 ZID = b"\x0a" * 16
 COOKIE = b"a cookie"
@@ -28,7 +29,7 @@ PANIC = (
 )
 
 Harm = Callable[[bytes], str]
-"""Takes a batch; returns ``die``, ``panic``, ``stall``, ``hiccup``, ``mumble``, ``mute`` or nothing."""
+"""Takes a batch; returns ``die``, ``panic``, ``stall``, ``hiccup``, ``mumble``, ``mute``, ``babble``, ``idle`` or nothing."""
 
 
 class Server:
@@ -36,7 +37,7 @@ class Server:
 
     ``stall``: nothing is answered any more. ``hiccup``: the next connection is never answered. ``mumble``:
     the panic is written only when the next connection was let down, too. ``mute``: nothing is answered on this link any
-    more.
+    more. ``babble``, ``idle``: whatever is said on this link is answered with a declaration, or with KEEP_ALIVE.
     """
 
     def __init__(self, harm: Harm, port: int = 0) -> None:
@@ -48,6 +49,7 @@ class Server:
         self._readers: dict[socket.socket, BatchReader] = {}
         self._sn = 0
         self._deaf: set[socket.socket] = set()
+        self._instead: dict[socket.socket, bytes] = {}
         self._let_down = 0
         self._stalled = False
         self._mumbling = False
@@ -107,7 +109,9 @@ class Server:
             self._drop(sock)
             return
         for batch in self._readers[sock].feed(data):
-            if sock in self._readers and not self._stalled and sock not in self._deaf:
+            if sock in self._instead:
+                sock.sendall(self._instead[sock])
+            elif sock in self._readers and not self._stalled and sock not in self._deaf:
                 self._take(sock, batch)
 
     def _take(self, sock: socket.socket, batch: bytes) -> None:  # noqa: C901  (one case each)
@@ -126,6 +130,12 @@ class Server:
                 return
             case "mute":
                 self._deaf.add(sock)
+                return
+            case "babble":
+                self._instead[sock] = prefixed(bytes(Frame(sn=1, messages=[Declare(body=DeclareFinal())])))
+                return
+            case "idle":
+                self._instead[sock] = prefixed(bytes(KeepAlive()))
                 return
             case "hiccup" | "mumble" as how:
                 self._let_down = 1

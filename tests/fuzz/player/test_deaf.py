@@ -55,6 +55,17 @@ def test_node_that_answers_nothing_behind_a_whole_batch_is_deaf(server: Server) 
     assert in_session(server.port, send("size", bytes(KeepAlive()))) == (Ending.ACCEPTED, False)
 
 
+@pytest.mark.parametrize(("how", "deaf"), [("babble", False), ("idle", True)])
+def test_node_that_still_says_something_else_is_not_deaf_unless_it_only_shows_that_it_lives(
+    how: str, deaf: bool
+) -> None:
+    server = Server(lambda batch: how if MUTE in batch else "")
+    try:
+        assert in_session(server.port, send("size", bytes(KeepAlive()), MUTE))[1] is deaf
+    finally:
+        server.close()
+
+
 @pytest.mark.parametrize("size", [1 << 8, (1 << 16) - 1])
 def test_node_that_waits_for_the_rest_of_a_batch_is_not_deaf(server: Server, size: int) -> None:
     assert in_session(server.port, send(size.to_bytes(2, "little"), MUTE)) == (Ending.SILENT, False)
@@ -97,6 +108,14 @@ def test_a_deaf_session_is_a_finding_whose_test_fails_until_it_is_mended(tmp_pat
     assert flat(tried)[-1]["again"]
     assert fails_on(command("mute"), "deaf", tried)
     assert fails_on(command(), "deaf", tried) is False
+    said = next(piece for piece in reversed(FAULTS["mute"].trigger.steps[-1].data.pieces) if piece != "sn")
+    assert isinstance(said, bytes)
+    for how, deaf in (("mute", True), ("idle", True), ("babble", False)):
+        server = Server(lambda batch, how=how: how if said in batch else "")  # type: ignore[misc]
+        try:
+            assert fails_on(f"tcp/127.0.0.1:{server.port}", "deaf", tried) is deaf
+        finally:
+            server.close()
 
 
 @pytest.mark.parametrize("bits", [8, 16])
