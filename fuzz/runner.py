@@ -17,7 +17,7 @@ from conformance.errors import HarnessError, NotApplicable
 from conformance.nodes.base import Node
 from fuzz.boo import Boo
 from fuzz.campaigns.base import Campaign, Setting
-from fuzz.cases import Case
+from fuzz.cases import Case, Edge
 from fuzz.coverage import Coverage
 from fuzz.fairness import Fairness
 from fuzz.fast import LANES, Fast, Ran
@@ -73,6 +73,9 @@ ATTEMPTS = 5
 
 LISTENS = "takes links"
 """What a node does for the states that need nothing else."""
+
+DARING = 0.1
+"""Of the time, so much may go into restarts after lies that are played once although they may only hit findings again."""
 
 FAIR = 0.2
 """Of the time a stage may have so much while cases of others wait; more only if it has more of the cases."""
@@ -323,6 +326,8 @@ class Runner:
         self._in_order = budget.seconds is None or budget.cases is not None
         sources = sum(len(plan.sources) for plan in self._plans)
         self._fairness = None if self._in_order else Fairness(sources)
+        self._dared: set[Edge] = set()
+        self._dared_seconds = 0.0
         self._objection: Objection | None = None
         self._running: list[Ran] = []
         self._buckets: set[str] = set()
@@ -509,10 +514,27 @@ class Runner:
         """Tells whether a case can be played, and shall be."""
         if not self._is_had(one.case.state):
             return False
+        if self._dares(one.case):
+            return True
         if self._triage.leaves_out(one.case):
             self.summary.left_out += 1
             self.summary.coverage.leave_out(one.case)
             return False
+        return True
+
+    def _dares(self, case: Case) -> bool:
+        """Tells whether a case is played that is to be left out: for a lie that was tried nowhere, once.
+
+        Behind a fault that is known may be another one. Restarts have a share of the time for it.
+        """
+        if self._in_order or not self._node.owned or not self._triage.is_told_apart(case):
+            return False
+        tried = self.summary.coverage.edges
+        new = [edge for edge in case.edges if edge not in tried and edge not in self._dared]
+        passed = time.monotonic() - self._began
+        if not new or self._dared_seconds > DARING * passed:
+            return False
+        self._dared.update(new)
         return True
 
     def _play(self, batch: list[Numbered]) -> None:
@@ -777,6 +799,7 @@ class Runner:
         likely = self._likely(scene)
         running = {id(ran) for ran in self._running}
         done: Numbered | None = None
+        dared = False
         try:
             if not scene.stage.node.owned:
                 # It may never come back; and there is nothing to try it on.
@@ -789,6 +812,7 @@ class Runner:
                 self._probe(scene, objection, likely) if objection.harm not in SLOW | {Harm.OVERDUE} else None
             )
             blamed = likely[: 1 + len(self._running)] if culprit is None else [culprit[0]]
+            dared = any(not self._dared.isdisjoint(ran.numbered.case.edges) for ran in blamed)
             if self._fairness:
                 self._fairness.charge(ran.numbered for ran in blamed)
             scene.patient.close()
@@ -815,6 +839,8 @@ class Runner:
             self._buckets.clear()
             self._learn()
             self._lose(began)
+            if dared:
+                self._dared_seconds += time.monotonic() - began
         return done
 
     def _lose(self, began: float) -> None:

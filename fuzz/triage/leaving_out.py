@@ -8,6 +8,7 @@ from typing import Protocol
 
 from fuzz.cases import Case, Cause
 from fuzz.findings import CERTAIN, CONFIRMED, Finding
+from fuzz.oracles import DEADLY
 
 HITS = 3
 """After so many hits of a bucket, what hits it is left out."""
@@ -79,20 +80,38 @@ class LeftOut:
             if held is not None:
                 held.masked += 1
                 return True
-            finding = self._mask.get(cause)
-            if finding is None:
-                for kind in _kinds(cause):
-                    finding = self._wide.get(kind)
-                    if finding is not None:
-                        self._samples[kind] += 1
-                        if self._samples[kind] % SAMPLE == 0:
-                            return False
-                        break
+            finding, kind = self._reason(cause)
+            if finding is not None and kind is not None:
+                self._samples[kind] += 1
+                if self._samples[kind] % SAMPLE == 0:
+                    return False
             if finding is not None:
                 finding.masked += 1
                 self.masked[cause] += 1
                 return True
         return False
+
+    def is_told_apart(self, case: Case) -> bool:
+        """Tells whether what a case is left out for says by itself which fault it is: the place at which a process failed.
+
+        Then there is nothing to look into when it is met again, and another place is another fault.
+        """
+        if not self._mask:
+            return False
+        found = [finding for cause in case.causes if (finding := self._reason(cause)[0]) is not None]
+        held = any(cause in self._held for cause in case.causes)
+        return bool(found) and not held and all(map(_is_placed, found))
+
+    def _reason(self, cause: Cause) -> tuple[Finding | None, Cause | None]:
+        """Returns what a cause is left out for, and the kind of causes if it is left out for what others of it did."""
+        if cause in self._mask:
+            return self._mask[cause], None
+        kind = next((kind for kind in _kinds(cause) if kind in self._wide), None)
+        return (None, None) if kind is None else (self._wide[kind], kind)
+
+
+def _is_placed(finding: Finding) -> bool:
+    return finding.harm in DEADLY and bool(finding.place) and finding.status == CONFIRMED
 
 
 def _kinds(cause: Cause) -> tuple[Cause, ...]:

@@ -1064,6 +1064,10 @@ class Triage:
         """Tells whether a case is not to be played because what it does is known by now, and counts it."""
         return self._left_out.takes(case)
 
+    def is_told_apart(self, case: Case) -> bool:
+        """Tells whether what a case is left out for is known by itself when it is met again. See ``LeftOut``."""
+        return self._left_out.is_told_apart(case)
+
     def _over(self, until: float) -> bool:
         """Tells whether a time on ``time.monotonic`` has come, or all has to end."""
         return time.monotonic() >= min(until, self._latest)

@@ -22,7 +22,7 @@ from conformance.errors import HarnessError, NodeDidNotStart, NotApplicable
 from conformance.nodes import Node
 from fuzz import runner as module
 from fuzz.campaigns.base import Campaign, Setting
-from fuzz.cases import Case, Source
+from fuzz.cases import Case, Edge, Source
 from fuzz.known import KnownFindings
 from fuzz.lab import Lab
 from fuzz.lying import Lying
@@ -578,6 +578,58 @@ def test_in_a_state_that_is_never_reached_no_more_is_tried(tmp_path: Path) -> No
                 scene.failed[State.PENDING] = failed
                 applies.append(runner._applies(Numbered(PUSHES, 1, vain)))
     assert applies == [True, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("budget", "owned", "told", "spent", "daring"),
+    [
+        (Budget(seconds=1e6), True, True, 0.0, True),
+        (Budget(seconds=1e6), True, False, 0.0, False),
+        (Budget(seconds=1e6), False, True, 0.0, False),
+        (Budget(seconds=1e6), True, True, module.DARING * 100 + 1, False),
+        # What is played for a number and a seed is always the same.
+        (Budget(cases=100), True, True, 0.0, False),
+    ],
+)
+def test_lie_that_was_tried_nowhere_is_tried_once_although_others_like_it_only_hit_a_finding(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    budget: Budget,
+    owned: bool,
+    told: bool,
+    spent: float,
+    daring: bool,
+) -> None:
+    node = FakeNode()
+    monkeypatch.setattr(node, "owned", owned)
+    with running(node, config_in(tmp_path / "run"), budget) as runner:
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: runner._began + 100))
+        monkeypatch.setattr(runner._triage, "leaves_out", lambda _: True)
+        monkeypatch.setattr(runner._triage, "is_told_apart", lambda _: told)
+        runner._dared_seconds = spent
+        edge, tried = Edge("PUSH", "PUSH.key_suffix", "256 bytes"), Edge("PUSH", "PUSH.key_suffix", "empty")
+        runner.summary.coverage.edges[tried] = 1
+
+        def applies(*edges: Edge) -> bool:
+            case = cast("Case", SimpleNamespace(state=State.OPEN, edges=edges, causes=()))
+            return runner._applies(Numbered(PUSHES, 1, case))
+
+        assert [applies(tried), applies(edge, tried), applies(edge)] == [False, daring, False]
+        assert runner.summary.left_out == 3 - daring
+
+
+def test_time_after_such_a_lie_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(
+        FakeNode(lambda batch: "panic" if KEY in batch else ""), config_in(tmp_path / "run"), Budget(cases=8)
+    ) as runner:
+        monkeypatch.setattr(
+            runner,
+            "_dared",
+            {edge for plan in runner._plans for source in plan.sources for edge in source.edges()},
+        )
+        summary = runner.run()
+        assert summary.restarts
+        assert 0 < runner._dared_seconds <= summary.lost
 
 
 def test_run_ends_when_the_node_comes_into_none_of_the_states(
