@@ -126,11 +126,19 @@ class Seen:
 
 
 class History:
-    """The ordered observations of one test or fuzz case."""
+    """The ordered observations of one test or fuzz case.
+
+    Attributes:
+        observations: In their order.
+        endpoints: Of each link by its name.
+        given_up: Sessions that our own end gave up because of what the node sent, by link, and why. What is seen of
+            such a link from there on, above all its end, is not the node's doing.
+    """
 
     def __init__(self) -> None:
         self.observations: list[Observation] = []
         self.endpoints: dict[str, Endpoints] = {}
+        self.given_up: dict[str, str] = {}
         self._notes: dict[int, list[str]] = {}
 
     def add(
@@ -186,6 +194,11 @@ class History:
         """Attaches a remark (an expectation, a verdict) to an observation; to the last one when None."""
         if self.observations:
             self._notes.setdefault(len(self.observations) - 1 if at is None else at, []).append(text)
+
+    def give_up(self, link: str, why: str) -> None:
+        """Records that our end gives a session up because of what came last."""
+        self.given_up.setdefault(link, why)
+        self.annotate(f"our end gives up session {link}: {why}")
 
     def notes(self, seq: int) -> list[str]:
         """Returns the remarks on an observation."""

@@ -28,6 +28,9 @@ started_key = pytest.StashKey[int]()
 WELL = "the node stays well"
 """What every test expects of the node, besides what it is about."""
 
+MOST_GIVEN_UP = 2
+"""Reasons of a failure for which our end gave up sessions; the capture has all."""
+
 
 class Outcomes:
     """The hooks around each test, in the process that runs it."""
@@ -83,6 +86,7 @@ class Outcomes:
             deviations=run.deviations,
         )
         testers = item.stash.get(testers_key, [])
+        _tell_who_ended(judged, testers)
         row, seen = _record(run, _verdict_row(run, item, judged, testers), testers)
         item.stash[result_key] = {
             "verdict": _sendable(row),
@@ -148,6 +152,18 @@ def _look_after(judged: Judged, problem: str) -> None:
         judged.outcome = "fail"
         judged.expected = judged.expected or WELL
         judged.seen = f"{judged.seen}; then {problem}" if judged.seen else problem
+
+
+def _tell_who_ended(judged: Judged, testers: list[Tester]) -> None:
+    """Says which sessions our own end gave up, and why: an end of the link behind that is no fault of the node."""
+    if judged.outcome not in {"fail", "warning"}:
+        return
+    given_up: dict[str, list[str]] = {}
+    for made in testers:
+        for link, why in made.history.given_up.items():
+            given_up.setdefault(why, []).append(link)
+    told = [f"our end gave up {', '.join(links)}: {why}" for why, links in given_up.items()]
+    judged.reason = "; ".join(filter(None, [judged.reason, *told[:MOST_GIVEN_UP]]))
 
 
 def _verdict_row(run: Run, item: pytest.Item, judged: Judged, testers: list[Tester]) -> VerdictRow:

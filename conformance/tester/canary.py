@@ -41,7 +41,9 @@ def trouble(tester: Tester) -> str:
     except LinkFailed as error:
         return str(error)
     except (Unmet, LocalError, HarnessError) as error:
-        return f"{UNSERVED}{error}"
+        # Whoever gave the session up: without the reason it looks as if the node had.
+        why = "".join(f"; our end gave it up: {why}" for why in tester.history.given_up.values())
+        return f"{UNSERVED}{error}{why}"
     finally:
         tester.close()
     return ""

@@ -497,7 +497,11 @@ class SessionEnd(End):
         self.flush()
 
     def _noting(self, events: list[Event]) -> list[Event]:
-        self.closed = next((event for event in events if isinstance(event, Closed)), self.closed)
+        for event in events:
+            if isinstance(event, Closed):
+                self.closed = event
+                if event.by_us:
+                    self._tester.history.give_up(self.name, event.why)
         return events
 
 

@@ -347,3 +347,30 @@ def test_what_steers_a_terminal_is_shown_as_text() -> None:
     assert encodable(hostile) == (
         "\\x1b[31mred\\x00\\x7f\\x9b\\u202e\\u2066\\ud800 plain \N{SNOWMAN}\n\tindented"
     )
+
+
+GIVEN_UP = """
+from conformance.plugin import req
+from scapy_layers.network import Push
+
+@req("ZN-INIT-001")
+def test_rubbish(tester):
+    listener = tester.listen()
+    for name in ("first", "second"):
+        ours = tester.starting(locator=listener.locator, name=name)
+        ours.begin()
+        theirs = listener.accept()
+        theirs.serve()
+        ours.finish()
+        theirs.send(b"\\xff\\xff")
+        ours.wait(lambda: ours.closed, 1)
+    ours.expect(Push)
+"""
+
+
+def test_failure_says_that_it_was_our_end_that_gave_up_and_why(tmp_path: Path) -> None:
+    done = run_own(GIVEN_UP, tmp_path, "--node", "ref")
+    row = next(row for row in verdicts(tmp_path / "run") if row["outcome"] == "fail")
+    why = "our end gave up first, second: the batch does not decode: OAM.ENC at byte 0: 3 has no meaning"
+    assert row["reason"] == why
+    assert f"    reason  {why}" in done.stdout
