@@ -406,7 +406,11 @@ class Watcher:
         return f"{self.base}/{key}"
 
     def ask(self, mode: int = InterestMode.CURRENT_FUTURE, **fields: Any) -> int:
-        """Sends an INTEREST in what is below the base, of all kinds unless some are named; returns its id."""
+        """Sends an INTEREST in what is below the base, of all kinds unless some are named; returns its id.
+
+        What a router has told before is no answer to it: it may tell all sessions unasked, at once (reading R-40).
+        """
+        self.told()
         kinds = {} if fields.keys() & {*ALL_KINDS, "keyexprs"} else ALL_KINDS
         fields = {**kinds, "interest_id": self.end.next_id(), "key_suffix": self.at("**"), **fields}
         self.interest_id = fields["interest_id"]

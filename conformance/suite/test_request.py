@@ -22,7 +22,7 @@ from scapy_layers.extensions import (
     Timeout,
     Timestamp,
 )
-from scapy_layers.message import Extension, Message
+from scapy_layers.message import Extension, Message, UnknownExtension
 from scapy_layers.network import Request, ResponseFinal
 
 LARGEST = 0xFFFF_FFFF
@@ -223,6 +223,13 @@ def test_extensions_of_query_survive_forwarding(tester: Tester, what: str) -> No
     }
     both.asked("without")
     _, request = both.asked(body=Query(extensions=[said[what]]))
-    chain = request.body.extensions or []
+    # A router may add extensions that need not be understood.
+    chain = [ext for ext in request.body.extensions or [] if not isinstance(ext, UnknownExtension)]
     check([str(ext.name) for ext in chain] == [what], what, listed([str(ext.name) for ext in chain]))
-    check(bytes(chain[0]) == bytes(said[what]), f"{what} as it was sent", "other bytes")
+    check(content(chain[0]) == content(said[what]), f"{what} as it was sent", "other bytes")
+
+
+def content(extension: Extension) -> bytes:
+    """Returns the bytes of an extension, whether others follow it or not."""
+    raw = bytes(extension)
+    return bytes([raw[0] & 0x7F]) + raw[1:]

@@ -1,0 +1,37 @@
+"""Nodes that do what few nodes do, and are right: no test may fail on them."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.conformance._runs import ROOT, run, verdicts
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "decided"),
+    [
+        ("TELLS-AT-ONCE", ["--req", "ZN-INT", "--req", "ZN-DCL", "--req", "ZN-RTE"], 100),
+        ("THINKS", ["-k", "any_message_renews", "--time-scale", "4"], 1),
+        ("ADDS-EXTENSIONS", ["-k", "survive and not any_bytes", "-m", "not slow"], 30),
+    ],
+)
+def test_node_that_does_something_rare_fails_nothing(
+    name: str, words: list[str], decided: int, tmp_path: Path
+) -> None:
+    node = f"cmd:{sys.executable} -m tests.conformance._rare_node --listen {{locator}} --mutant {name}"
+    done = run(
+        "conformance", "-q", "--node", node, "--run-dir", str(tmp_path / "run"), *words, cwd=ROOT, path=ROOT
+    )
+    rows = verdicts(tmp_path / "run")
+    odd = [
+        f"{row['test']}: {row['seen'] or row['reason']}"
+        for row in rows
+        if row["outcome"] not in {"pass", "n/a"}
+    ]
+    assert not odd, "\n".join(odd)
+    assert done.returncode == 0
+    assert Counter(row["outcome"] for row in rows)["pass"] >= decided
