@@ -11,6 +11,7 @@ import pytest
 
 from conformance.config import PROTOCOLS, RunConfig
 from conformance.errors import UsageError
+from conformance.page.proof import read_proof
 from conformance.profiles import Profile, load_profile
 from conformance.requirements import LEVELS, requirements
 from spark_reports.rows import ALL, new_run_id
@@ -212,6 +213,9 @@ def check_options(config: pytest.Config) -> None:
         begun = name == "--deviations" and option("--update-deviations") and not path.exists()
         if option(name) and not path.is_file() and not begun:
             raise UsageError(f"{name} {option(name)}: no such file")
+    if option("--proof"):
+        # Not at the end, when the page of a long run is to be written.
+        read_proof(config.invocation_params.dir / option("--proof"))
 
 
 def wanted_requirements(config: pytest.Config) -> list[str]:

@@ -166,6 +166,7 @@ def test_one(tester):
         (["--profile", "nobody"], 4, "no such profile"),
         (["--deviations", "nowhere.toml"], 4, "no such file"),
         (["--proof", "nowhere.json"], 4, "no such file"),
+        (["--proof", "file"], 4, "is no proof.json"),
         (["--captures", "some"], 4, "invalid choice"),
         (["-k", "nothing_is_called_so"], 4, "nothing selected"),
         (["-k", "nothing_is_called_so", "-n", "2"], 4, "nothing selected"),
