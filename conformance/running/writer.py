@@ -60,6 +60,7 @@ class Recorder:
         self._rows: list[VerdictRow] = []
         self._passing = Passing()
         self._notes: list[str] = []
+        self._cut_off = False
         self.refused: tuple[str, int] | None = None
 
     @property
@@ -129,9 +130,14 @@ class Recorder:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Generator[None, object, object]:
         """Judges what all tests have seen, as long as a fail still makes the run one that failed."""
-        done = yield
-        if self._row is not None and not self._shown.lost:
-            self._judge_in_passing()
+        try:
+            done = yield
+            if self._row is not None and not self._shown.lost:
+                self._judge_in_passing()
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            # Whoever is interrupted once more while pytest makes a note of it is told of no failure at all.
+            self._cut_off = True
+            raise
         return done
 
     def _judge_in_passing(self) -> None:
@@ -170,7 +176,7 @@ class Recorder:
             session.exitstatus = self.refused[1]
         if self._row is None or self._verdicts is None or self._observations is None:
             return
-        ended = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED}
+        ended = exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED} and not self._cut_off
         lost = self._shown.lost
         if session.shouldfail:
             # What came behind the last failure that was wanted (-x, --maxfail) was not asked for.
@@ -190,10 +196,12 @@ class Recorder:
         elif exitstatus == pytest.ExitCode.OK and not any(row.outcome in DECIDED for row in self._rows):
             session.exitstatus = EXIT_FAILED
             self._notes.append("nothing was decided: no test could show anything about this node")
-        self._derive(ended=ended)
+        if not self._derive(ended=ended) and session.exitstatus == pytest.ExitCode.OK:
+            # Whoever waits for one of these files shall not believe that all is well.
+            session.exitstatus = EXIT_HARNESS
 
-    def _derive(self, *, ended: bool) -> None:
-        """Writes what is made of the rows."""
+    def _derive(self, *, ended: bool) -> bool:
+        """Writes what is made of the rows; tells whether that could be written."""
         settings = self._settings
         folder = settings.config.run_dir
         try:
@@ -204,6 +212,8 @@ class Recorder:
             self._notes.append(f"page: {short(folder / PAGE)}")
         except (OSError, RowsError, UsageError) as error:
             self._notes.append(f"page, coverage or proposals could not be written: {error}")
+            return False
+        return True
 
     def _remarks(self) -> list[str]:
         """Returns what is to be said about the recorded deviations themselves."""

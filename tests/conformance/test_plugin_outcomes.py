@@ -374,3 +374,41 @@ def test_failure_says_that_it_was_our_end_that_gave_up_and_why(tmp_path: Path) -
     why = "our end gave up first, second: the batch does not decode: OAM.ENC at byte 0: 3 has no meaning"
     assert row["reason"] == why
     assert f"    reason  {why}" in done.stdout
+
+
+ONE_PASSES = """
+from conformance.plugin import req
+
+@req("ZN-INIT-001")
+def test_pass():
+    pass
+"""
+
+INTERRUPTED = f"""{ONE_PASSES}
+@req("ZN-INIT-001")
+def test_long():
+    raise KeyboardInterrupt
+"""
+
+IMPATIENT = """
+def pytest_keyboard_interrupt():
+    raise KeyboardInterrupt
+"""
+
+
+def test_run_that_is_interrupted_twice_is_not_complete(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text(IMPATIENT)
+    done = run_own(INTERRUPTED, tmp_path, "--node", "ref")
+    assert done.returncode not in {0, 1}
+    found = read_rows(tmp_path / "run" / VERDICTS)
+    assert [row["outcome"] for row in found.rows] == ["pass"]
+    assert not found.complete
+    assert read_run(tmp_path / "run").status == "failed"
+
+
+def test_run_without_its_page_is_no_success(tmp_path: Path) -> None:
+    (tmp_path / "run" / "index.html").mkdir(parents=True)
+    done = run_own(ONE_PASSES, tmp_path, "--node", "ref")
+    assert "page, coverage or proposals could not be written" in done.stdout
+    assert done.returncode == 3
+    assert outcomes(tmp_path / "run") == {"test_pass": "pass"}
