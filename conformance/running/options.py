@@ -245,7 +245,7 @@ def _read(config: pytest.Config) -> Settings:
         option("keyword")
         or option("--req")
         or option("--level")
-        or getattr(config.option, "lf", False)
+        or _by_the_last_run(config)
         or any(map(_is_of_file, config.args))
     )
     return Settings(
@@ -290,10 +290,16 @@ def _selecting(config: pytest.Config) -> str:
     ):
         for value in filter(None, values):
             words += [name, _end(value) if name in _PATHS else value]
-    if getattr(config.option, "lf", False):
-        words.append("--lf")
+    words += _by_the_last_run(config)
     words += [_end(word) for word in config.args if _is_of_file(word)]
     return shlex.join(words)
+
+
+def _by_the_last_run(config: pytest.Config) -> list[str]:
+    """Returns the options that leave out tests by what became of them in the last run."""
+    # Without the cache of pytest, nobody knows them.
+    named = {"--lf": "lf", "--sw": "stepwise"}
+    return [word for word, name in named.items() if getattr(config.option, name, False)]
 
 
 _PATHS = ("--deselect", "--ignore", "--ignore-glob")

@@ -63,6 +63,8 @@ def test_words_of_requirements_select(words: list[str], expected: set[str], tmp_
         (["{folder}/test_own.py::test_first_one"], "test_own.py::test_first_one"),
         (["-n", "2", "-k", "first", "--level", "must"], "--level MUST -k first"),
         (["--deselect", "test_own.py::test_third_one"], "--deselect test_own.py::test_third_one"),
+        (["-p", "cacheprovider", "--lf"], "--lf"),
+        (["-p", "cacheprovider", "-p", "stepwise", "--sw"], "--sw"),
         (["-x"], "some files --maxfail 1"),
         # All have run.
         (["--maxfail", "3"], "some files"),
