@@ -58,7 +58,15 @@ def _ref(config: RunConfig, mutant: str, name: str) -> Node:
 
 def _cmd(config: RunConfig, command: str, name: str) -> Node:
     logs, profile = config.run_dir / "nodes", load_profile(config.profile)
-    return CommandNode(logs, command, profile, name, transports=config.transports, tls=_tls(config))
+    return CommandNode(
+        logs,
+        command,
+        profile,
+        name,
+        transports=config.transports,
+        tls=_tls(config),
+        time_scale=config.time_scale,
+    )
 
 
 def _null(config: RunConfig, kind: str, name: str) -> Node:  # noqa: ARG001  (it writes nothing)

@@ -64,10 +64,12 @@ class ChildNode(Node):
     Attributes:
         complaint: What it writes to standard error when something in it failed.
         title: What to call it when it does not start.
+        patience: Seconds that each of its answers may take when it starts.
     """
 
     owned = True
     complaint: ClassVar[re.Pattern[str]]
+    patience: float = REPLY_SECONDS
     _unfinished: bytes = b""
 
     def __init__(
@@ -186,7 +188,7 @@ class ChildNode(Node):
             NodeDidNotStart: It does not.
         """
         try:
-            self.ask(REPLY_SECONDS)
+            self.ask(self.patience)
         except NodeDidNotStart:
             self.stop()
             raise

@@ -62,6 +62,7 @@ class CommandNode(ForeignNode, ChildNode):
         name: Base name of the log files.
         transports: Those of the run; ``{locator}`` is one of the first.
         tls: Certificates for links over TLS.
+        time_scale: How many times as long as usual everything may take; never less than usual when it starts.
 
     Raises:
         UsageError: The command is none.
@@ -82,8 +83,11 @@ class CommandNode(ForeignNode, ChildNode):
         *,
         transports: tuple[str, ...] = ("tcp",),
         tls: Tls | None = None,
+        time_scale: float = 1.0,
     ) -> None:
         super().__init__(logs, {}, name, transports=transports, tls=tls)
+        self._scale = max(1.0, time_scale)
+        self.patience = REPLY_SECONDS * self._scale
         self.profile = profile
         self.impl, self.version = profile.impl, profile.version
         self._text = command
@@ -126,7 +130,8 @@ class CommandNode(ForeignNode, ChildNode):
             NodeDidNotStart: There is no such command, it ends, or it does not answer in time.
         """
         log = self._run()
-        deadline = time.monotonic() + START_SECONDS
+        limit = START_SECONDS * self._scale
+        deadline = time.monotonic() + limit
         while why := self._unready():
             if death := self.death():
                 # What a canary saw is of no interest any more.
@@ -135,7 +140,7 @@ class CommandNode(ForeignNode, ChildNode):
             if time.monotonic() > deadline:
                 self.stop()
                 raise NodeDidNotStart(
-                    f"{self.title} did not answer within {START_SECONDS:g} s: {why}{last_line(log)}"
+                    f"{self.title} did not answer within {limit:g} s: {why}{last_line(log)}"
                 )
             self._ended(PAUSE_SECONDS)
         self._introduce()
@@ -160,7 +165,7 @@ class CommandNode(ForeignNode, ChildNode):
     def _unready(self) -> str:
         """Returns why no session can be opened yet, or nothing."""
         self.fence = "none"
-        return self._canary(REPLY_SECONDS)
+        return self._canary(self.patience)
 
     def _run(self) -> Path:
         log = self._next_log()
@@ -274,6 +279,7 @@ class CommandNode(ForeignNode, ChildNode):
             self._variant_name(),
             transports=self._places.asked,
             tls=self.tls,
+            time_scale=self._scale,
         )
         made._endpoint = next(iter(endpoints), "")
         return made

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,20 @@ def made(text: str, folder: Path, *transports: str) -> CommandNode:
     node = node_of(run)
     assert isinstance(node, CommandNode)
     return node
+
+
+def test_slow_node_has_the_time_to_start_that_the_run_gives_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # It thinks for 0.3 s before each answer.
+    slow = f"cmd:{PYTHON} -m tests.conformance._rare_node --listen {{locator}} --mutant THINKS"
+    monkeypatch.setattr(command, "REPLY_SECONDS", 0.1)
+    monkeypatch.setattr(command, "START_SECONDS", 4.0)
+    run = RunConfig(node=slow, run_dir=tmp_path, run_id="r", seed=1)
+    with pytest.raises(NodeDidNotStart, match=r"did not answer within 4 s: a fresh session fails"):
+        node_of(run).start()
+    with node_of(replace(run, time_scale=8)) as node:
+        assert node.starts == 1
 
 
 def program(folder: Path, text: str) -> str:
