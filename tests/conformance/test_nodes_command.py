@@ -379,3 +379,9 @@ def test_command_does_not_outlive_the_harness(tmp_path: Path) -> None:
         os.close(orphan)
     finally:
         harness.stop()
+
+
+def test_page_names_all_that_may_stand_in_a_command() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "your-node.md").read_text()
+    known = ["locator", "port", "scouting", "connect", *PROTOCOLS, *command.TLS_WORDS]
+    assert [word for word in known if f"{{{word}}}" not in page] == []
