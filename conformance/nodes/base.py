@@ -113,6 +113,10 @@ class Node(ABC):
     def complaints(self) -> str:
         """Returns what the process said about a failure of its own since the last call (panics)."""
 
+    def last_words(self) -> str:
+        """Returns what a process that has ended by itself wrote last, and where; empty when nobody knows."""
+        return ""
+
     def variant(self, **config: Any) -> Node:  # noqa: ARG002  (nodes of ours take it)
         """Returns another node of the same kind with a configuration of its own, not started yet.
 

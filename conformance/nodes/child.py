@@ -35,6 +35,9 @@ MOST_SAID = 1 << 23
 """Bytes of standard error that are looked through at once, which takes a second. Of a process that has said more since
 the last look only the first CHUNK and so many at the end are: whoever waits for all of it never comes to an end."""
 
+MOST_WORDS = 300
+"""Characters of the last words of a process."""
+
 TAIL = 1 << 20
 """Bytes at the end in which a trace that is still being written has its beginning."""
 
@@ -272,6 +275,14 @@ class ChildNode(Node):
             told(lines, at) for at, line in enumerate(lines) if self.complaint.search(line.strip())
         )
 
+    def last_words(self) -> str:
+        """See Node: what tells of a failure, or else the last line."""
+        if self._stderr is None or not self.death():
+            return ""
+        log = Path(self._stderr.name)
+        said = self.complaints() or _last_line(log)
+        return f"{log.parent.name}/{log.name}: {said[:MOST_WORDS]}" if said else ""
+
     def _new(self) -> bytes:
         """Returns what was written to standard error since the last call."""
         assert self._stderr is not None
@@ -308,8 +319,15 @@ class ChildNode(Node):
 
 def last_line(log: Path) -> str:
     """Returns the last line that a process wrote, in brackets, for a message; nothing when it wrote none."""
-    lines = [line for line in lines_of(log.read_bytes()) if line.strip()]
-    return f" ({lines[-1]})" if lines else ""
+    line = _last_line(log)
+    return f" ({line})" if line else ""
+
+
+def _last_line(log: Path) -> str:
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - CHUNK))
+        lines = [line for line in lines_of(file.read()) if line.strip()]
+    return lines[-1] if lines else ""
 
 
 def scouting_of(config: dict[str, Any]) -> Locator | None:

@@ -75,7 +75,8 @@ class Outcomes:
         judged = judge(raised)
         if pending_key not in item.stash:
             made: list[Tester] = item.stash.get(testers_key, [])
-            _look_after(judged, run.problem(made) or harmed(item))
+            problem = run.problem(made)
+            _look_after(judged, problem or harmed(item), run.last_words if problem else "")
         compare(
             judged,
             ids,
@@ -146,12 +147,13 @@ def _sendable(row: object) -> dict[str, Any]:
     }
 
 
-def _look_after(judged: Judged, problem: str) -> None:
+def _look_after(judged: Judged, problem: str, last_words: str) -> None:
     """Blames a test for the harm it did."""
     if problem and judged.outcome != "inconclusive":
         judged.outcome = "fail"
         judged.expected = judged.expected or WELL
         judged.seen = f"{judged.seen}; then {problem}" if judged.seen else problem
+        judged.reason = last_words
 
 
 def _tell_who_ended(judged: Judged, testers: list[Tester]) -> None:

@@ -42,6 +42,7 @@ class Run:
         whole: All files of the suite take part, so that what no test saw says something.
         lost: Why there is no node any more; empty while there is one. Tests are inconclusive from then on.
         unwell: How often in a row the node was not well.
+        last_words: What the process wrote last when the node was not well the last time, and where.
     """
 
     settings: Settings
@@ -50,6 +51,7 @@ class Run:
     whole: bool = False
     lost: str = ""
     unwell: int = 0
+    last_words: str = ""
 
     def start(self) -> None:
         """Starts the node; one that does not come up is lost."""
@@ -86,6 +88,7 @@ class Run:
             self.unwell = 0
             return ""
         self.unwell += 1
+        self.last_words = self.node.last_words()
         if self.node.owned:
             self._restart()
         elif self.unwell >= PATIENCE and not self._comes_back():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -412,3 +413,39 @@ def test_run_without_its_page_is_no_success(tmp_path: Path) -> None:
     assert "page, coverage or proposals could not be written" in done.stdout
     assert done.returncode == 3
     assert outcomes(tmp_path / "run") == {"test_pass": "pass"}
+
+
+MORTAL = r"""
+import os, signal, sys
+from conformance.refnode.__main__ import main
+
+def die(*_):
+    os.write(2, b"thread 'main' panicked at src/x.rs:1:2:\nthe reason\nnote: run with a backtrace\n")
+    os._exit(101)
+
+signal.signal(signal.SIGUSR2, die)
+sys.exit(main())
+"""
+
+DIES = """
+import os, signal
+from conformance.plugin import req
+
+@req("ZN-INIT-001")
+def test_kills(node):
+    os.kill(node.pid, signal.SIGUSR2)
+
+@req("ZN-INIT-001")
+def test_lives(node):
+    pass
+"""
+
+
+def test_failure_says_what_the_node_wrote_when_it_died_and_where(tmp_path: Path) -> None:
+    (tmp_path / "mortal.py").write_text(MORTAL)
+    node = f"cmd:{sys.executable} mortal.py --listen {{locator}}"
+    done = run_own(DIES, tmp_path, "--node", node)
+    reasons = {row["outcome"]: (row["seen"], row["reason"]) for row in verdicts(tmp_path / "run")}
+    why = "nodes/node-1.stderr: thread 'main' panicked at src/x.rs:1:2: the reason"
+    assert reasons == {"fail": ("the process ended with exit code 101", why), "pass": ("", "")}
+    assert f"    reason  {why}" in done.stdout
