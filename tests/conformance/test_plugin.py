@@ -229,3 +229,27 @@ def test_second_run_in_the_same_folder_is_refused_and_loses_nothing(
     assert again.returncode == 4
     assert "holds the verdicts of another run" in again.stdout + again.stderr
     assert (tmp_path / "run" / VERDICTS).read_bytes() == before
+
+
+def test_checkout_that_nobody_may_write_to_serves(tmp_path: Path) -> None:
+    cache = [
+        "-p",
+        "cacheprovider",
+        "-W",
+        "ignore::pytest.PytestAssertRewriteWarning",
+        "-o",
+        "cache_dir=/proc/none",
+    ]
+    done = run(
+        "conformance/suite/test_init.py",
+        "--node",
+        "ref",
+        *ONE,
+        "--run-dir",
+        str(tmp_path / "run"),
+        *cache,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert "requirements decided: " in done.stdout
