@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import shlex
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -104,13 +104,8 @@ class Recorder:
     def _begin(self, facts: NodeFacts) -> None:
         self._node = facts
         folder = self._settings.config.run_dir
-        # Paths of this machine have no place in the rows.
-        words = [
-            word if "tcp/" in word else word.rstrip("/").rpartition("/")[2]
-            for word in self._config.invocation_params.args
-        ]
         try:
-            command = shlex.join(["pytest", *words])
+            command = shlex.join(["pytest", *_without_paths(self._config.invocation_params.args)])
             settings = self._settings
             self._row = open_run(
                 settings.config,
@@ -250,6 +245,15 @@ class Recorder:
         refused = getattr(node, "workeroutput", {}).get("zenoh_refused")
         if refused is not None:
             self.refused = tuple(refused)
+
+
+def _without_paths(words: Iterable[str]) -> Iterator[str]:
+    """Yields what was typed; paths of this machine have no place in the rows. The node is told as it is."""
+    before = ""
+    for word in words:
+        node = before == "--node" or word.startswith("--node=")
+        yield word if node else word.rstrip("/").rpartition("/")[2]
+        before = word
 
 
 def _today() -> dt.date:

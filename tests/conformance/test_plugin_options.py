@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,6 +78,19 @@ def test_words_of_requirements_select(words: list[str], expected: set[str], tmp_
 def test_run_says_what_was_selected(words: list[str], selection: str, tmp_path: Path) -> None:
     run_own(TESTS, tmp_path, "--node", "ref", *(word.format(folder=tmp_path) for word in words))
     assert read_run(tmp_path / "run").selection == selection
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_run_tells_the_node_as_it_was_named_and_files_without_their_folder(
+    joined: bool, tmp_path: Path
+) -> None:
+    node = (
+        f"cmd:{sys.executable} -m conformance.refnode --listen {{locator}} --scout udp/{{scouting}}#iface=lo"
+    )
+    named = [f"--node={node}"] if joined else ["--node", node]
+    run_own(TESTS, tmp_path, *named, "-k", "first", f"{tmp_path}/test_own.py")
+    command = read_run(tmp_path / "run").command
+    assert shlex.split(command)[-len(named) - 3 :] == [*named, "-k", "first", "test_own.py"]
 
 
 def test_listing_names_requirements_and_their_tests_and_starts_nothing(tmp_path: Path) -> None:
