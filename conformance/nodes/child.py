@@ -74,6 +74,7 @@ class ChildNode(Node):
     complaint: ClassVar[re.Pattern[str]]
     patience: float = REPLY_SECONDS
     _unfinished: bytes = b""
+    _complained: str = ""
 
     def __init__(
         self,
@@ -271,16 +272,19 @@ class ChildNode(Node):
             said, newline, self._unfinished = said.rpartition(b"\n")
             said += newline
         lines = lines_of(said)
-        return "; ".join(
+        found = "; ".join(
             told(lines, at) for at, line in enumerate(lines) if self.complaint.search(line.strip())
         )
+        self._complained = found or self._complained
+        return found
 
     def last_words(self) -> str:
         """See Node: what tells of a failure, or else the last line."""
         if self._stderr is None or not self.death():
             return ""
         log = Path(self._stderr.name)
-        said = self.complaints() or _last_line(log)
+        # Whoever looked while it was still dying may have heard the complaint before.
+        said = self.complaints() or self._complained or _last_line(log)
         return f"{log.parent.name}/{log.name}: {said[:MOST_WORDS]}" if said else ""
 
     def _new(self) -> bytes:

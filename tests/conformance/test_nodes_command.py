@@ -385,3 +385,15 @@ def test_page_names_all_that_may_stand_in_a_command() -> None:
     page = (Path(__file__).parents[2] / "docs" / "your-node.md").read_text()
     known = ["locator", "port", "scouting", "connect", *PROTOCOLS, *command.TLS_WORDS]
     assert [word for word in known if f"{{{word}}}" not in page] == []
+
+
+def test_last_words_are_told_though_somebody_has_heard_them_before(tmp_path: Path) -> None:
+    dies = "import os\nos.write(2, b'panic: first\\nthe last line\\n')\nos._exit(3)\n"
+    node = made(f"{program(tmp_path, dies)} {{locator}}", tmp_path)
+    node.launch()
+    try:
+        assert node.awaited_death() == "the process ended with exit code 3"
+        assert node.complaints().startswith("panic: first")
+        assert node.last_words().startswith("nodes/node-1.stderr: panic: first")
+    finally:
+        node.kill()
