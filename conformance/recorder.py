@@ -32,6 +32,9 @@ SUITE_RUN = "conformance"
 """Kind of a run of the suite."""
 
 TCP, UDP = 6, 17
+MAX_DATAGRAM = {4: 65_507, 6: 65_527}
+"""Bytes that a datagram holds, by the version of IP."""
+
 CHECKSUM_AT = {TCP: 16, UDP: 6}
 ZERO = {TCP: 0, UDP: 0xFFFF}
 """What a checksum of 0 is written as; in UDP 0 means that there is none."""
@@ -152,6 +155,8 @@ def _remarks(seen: Observation, history: History, *, describe: bool) -> list[str
             comments.append(ends.remark)
         case Direction.ENDED if ends.proto == "udp":
             comments.append(f"link {seen.link}: {seen.note}")
+    if ends.proto == "udp" and too_long(seen.raw, ends.local[0]):
+        comments.append(f"link {seen.link}: not sent: {len(seen.raw)} bytes are too many for a datagram")
     if describe and seen.contents.error:
         comments.append(f"does not decode: {seen.contents.error}")
     return [*comments, *history.notes(seen.seq)]
@@ -159,6 +164,11 @@ def _remarks(seen: Observation, history: History, *, describe: bool) -> list[str
 
 def _route(name: str, ends: Endpoints) -> _Stream | _Datagrams:
     return _Datagrams(ends) if ends.proto == "udp" else _Stream(name, ends)
+
+
+def too_long(data: bytes, address: str) -> bool:
+    """Tells whether bytes are more than a datagram between such addresses holds: none of them leave."""
+    return len(data) > MAX_DATAGRAM[ipaddress.ip_address(address.partition("%")[0]).version]
 
 
 class _Datagrams:
@@ -177,6 +187,9 @@ class _Datagrams:
                 source, target = seen.route or (ends.remote, ends.local)
             case _:
                 return []
+        if too_long(seen.raw, source[0]):
+            # The system refused it.
+            return []
         head = struct.pack("!HHHH", source[1], target[1], 8 + len(seen.raw), 0)
         return [_ip(source[0], target[0], UDP, head, seen.raw)]
 

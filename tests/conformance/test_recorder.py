@@ -170,6 +170,19 @@ def test_datagrams_are_udp_between_the_true_addresses(tmp_path: Path, host: str)
     assert remarks[-1] == ["received: KEEP_ALIVE", "link a: closed by us", "verdict: pass"]
 
 
+@pytest.mark.parametrize(("host", "most"), [("127.0.0.1", 65_507), ("::1", 65_527)])
+def test_what_no_datagram_holds_is_said_instead_of_shown(tmp_path: Path, host: str, most: int) -> None:
+    made = History()
+    made.endpoints["a"] = Endpoints((host, 50_000), (host, 7447), "udp")
+    for number, size in enumerate((most, most + 1, 1)):
+        made.add(number, "a", Direction.SENT, b"\x04" * size, b"\x04")
+    path = capture(tmp_path / "c.pcapng", made)
+    assert [packet["UDP"].len for packet in packets_of(path)] == [8 + most, 9]
+    with RawPcapNgReader(str(path)) as reader:
+        remarks = [[remark.decode() for remark in meta.comments or []] for _, meta in reader]
+    assert f"link a: not sent: {most + 1} bytes are too many for a datagram" in remarks[1]
+
+
 def test_scouting_is_taken_apart_as_scouting() -> None:
     made = History()
     made.endpoints["s"] = Endpoints(("127.0.0.1", 1), ("127.0.0.1", 2), "udp")
