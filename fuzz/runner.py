@@ -59,6 +59,13 @@ LEAST_TRIAGE = 10.0
 LAST_TRIAGE = 60.0
 """Seconds for all that is still to be looked into when the run has ended, at most."""
 
+MADE_UP = 0.1
+"""Seconds of a time without cases that a run with a rate makes up for: several cases end in one turn. More of it would be
+more cases in a second than the user wants."""
+
+NAP = 0.2
+"""So long nobody is heard while the next case is waited for."""
+
 OVERTIME = 5.0
 """Seconds behind the time that a run was given that are said."""
 
@@ -322,6 +329,7 @@ class Runner:
         self._ahead = FIRST_BATCH // 2
         self._turn = 0.0
         self._turn_ends = math.inf
+        self._due = 0.0
         # With a number of cases all that is due is played in its order, so that it is the same for the same seed.
         self._in_order = budget.seconds is None or budget.cases is not None
         sources = sum(len(plan.sources) for plan in self._plans)
@@ -712,11 +720,15 @@ class Runner:
         return time.monotonic() >= self._turn_ends
 
     def _pace(self) -> None:
-        """Waits until the next case is due."""
+        """Waits until the next case is due, unless the run ends before; what was missed long ago is not made up for."""
+        assert self._now is not None
         assert self._rate
-        early = self._began + self.summary.total / self._rate - time.monotonic()
-        if early > 0:
-            time.sleep(early)  # the user asked for it
+        self._due = max(self._due, time.monotonic() - MADE_UP) + 1 / self._rate
+        while (early := self._due - time.monotonic()) > 0 and not self._spent():
+            time.sleep(min(early, NAP))  # the user asked for it
+            # What is waited for is no silence of ours, and somebody may ask for the end.
+            self._now.patient.keep()
+            self._progress(self.summary)
 
     def _look(self, scene: _Scene, ran: Ran) -> Objection | None:
         """Asks the oracles: the cheap ones always, the others when it is time or something looks odd."""

@@ -255,6 +255,48 @@ def test_who_did_it_is_looked_for_in_a_hurry(tmp_path: Path, monkeypatch: pytest
     assert replies == {False: {config.reply}, True: {hurried(config.reply)}}
 
 
+@contextlib.contextmanager
+def paced(folder: Path, monkeypatch: pytest.MonkeyPatch, rate: float, seconds: float) -> Iterator[Any]:
+    """A runner that only waits between cases, on a clock of its own; ``now`` is what it shows."""
+    clock = SimpleNamespace(now=1000.0, looks=0)
+
+    def looked(_: Summary) -> None:
+        clock.looks += 1
+
+    def sleep(nap: float) -> None:
+        clock.now += nap
+
+    with running(FakeNode(), config_in(folder), Budget(cases=5), progress=looked) as runner:
+        runner.run()
+        runner._rate, clock.looks = rate, 0
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep))
+        runner._began, runner._due = clock.now, 0.0
+        runner._budget = Budget(seconds=seconds)
+        clock.pace = runner._pace
+        yield clock
+        monkeypatch.undo()
+
+
+def test_a_rate_holds_behind_a_long_pause_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with paced(tmp_path / "run", monkeypatch, rate=20, seconds=100) as clock:
+        for pause in (0.0, 30.0):
+            clock.now += pause
+            until, cases = clock.now + 1, 0
+            while clock.now < until and cases < 100:
+                clock.pace()
+                cases += 1
+            assert 18 <= cases <= 23
+
+
+def test_the_wait_for_the_next_case_is_looked_up_from_and_ends_with_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with paced(tmp_path / "run", monkeypatch, rate=0.01, seconds=4) as clock:
+        clock.pace()
+        assert clock.now == pytest.approx(1004, abs=0.3)
+        assert clock.looks >= 15
+
+
 def test_boofuzz_does_not_rest_behind_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rests: list[float] = []
 
