@@ -14,6 +14,8 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fuzz.commands.run import named_of
+
 if TYPE_CHECKING:
     from fuzz.findings import Finding
     from fuzz.lab import Lab, Tried
@@ -56,7 +58,7 @@ def add_replay(commands: Any) -> None:
     parser.add_argument(
         "--also",
         metavar="NODE",
-        default="",
+        type=named_of,
         help="also replay on this node and compare the answers (default: the second node, if the finding has one)",
     )
     parser.add_argument(
@@ -106,11 +108,11 @@ def add_show(commands: Any) -> None:
 
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--node", default="", help="use this node instead of the one it was found on")
+    parser.add_argument("--node", type=named_of, help="use this node instead of the one it was found on")
     parser.add_argument(
         "--profile",
         metavar="NAME[:VERSION]",
-        default="",
+        type=named_of,
         help="profile of the node, as for run",
     )
     parser.add_argument(
@@ -335,7 +337,7 @@ def _lab(options: argparse.Namespace, node: str, also: str = "") -> Iterator[Lab
             run_dir=Path(folder),
             run_id="replay",
             seed=1,
-            profile=options.profile,
+            profile=options.profile or "",
             may_test=options.may_test,
         )
         # The profile is of the node under test.

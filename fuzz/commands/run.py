@@ -90,19 +90,21 @@ def add_run(commands: Any) -> None:
     what = run.add_argument_group("target")
     what.add_argument(
         "--node",
+        type=named_of,
         help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447 (or udp/..., "
         "unixsock-stream/...), ref, cmd:'COMMAND {locator}', or cmd:'COMMAND {connect}' for a node that only connects",
     )
     what.add_argument(
         "--profile",
         metavar="NAME[:VERSION]",
-        default="",
+        type=named_of,
         help="describes a node that the fuzzer does not know: a built-in profile or a TOML file; known findings are "
         "matched by its name and version",
     )
     what.add_argument(
         "--also",
         metavar="NODE",
+        type=named_of,
         help="second node that gets the same cases, for half of the time; differing answers are findings",
     )
     what.add_argument("--target", choices=TARGETS, help="fuzz one of the built-in readers instead of a node")
@@ -265,6 +267,17 @@ def jobs_of(text: str) -> int:
     if not text.isdecimal() or len(text) > 4 or not 1 <= int(text) <= most:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of jobs; use 1 to {most}")
     return int(text)
+
+
+def named_of(text: str) -> str:
+    """Reads the name of a node or a profile.
+
+    Raises:
+        argparse.ArgumentTypeError: It is empty, as that of a variable which is not set: another node would be tested.
+    """
+    if not text.strip():
+        raise argparse.ArgumentTypeError("is empty; give a name or leave out the option")
+    return text
 
 
 def folder_of(text: str) -> Path:
@@ -510,7 +523,7 @@ def _prepared(
         run_dir=run_dir,
         run_id=run_dir.resolve().name,
         seed=random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed,
-        profile=options.profile,
+        profile=options.profile or "",
         may_test=options.i_may_test_this_node,
     )
     order = Order(
