@@ -221,6 +221,7 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
         "left_out",
         "spent",
         "looks",
+        "compared",
     ):
         setattr(outcome, name, getattr(summary, name))
     outcome.notes, outcome.interrupted, outcome.stopped = summary.notes, summary.interrupted, summary.stopped

@@ -18,6 +18,7 @@ from conformance.nodes.base import Node
 from fuzz.boo import Boo
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.cases import Case, Edge
+from fuzz.compared import Compared
 from fuzz.coverage import Coverage
 from fuzz.fairness import Fairness
 from fuzz.fast import LANES, Fast, Ran
@@ -135,6 +136,7 @@ class Summary:
         doing: What goes on behind the last case; empty while cases are played.
         spent: Seconds that each oracle took for looks at a node that was well.
         looks: How many those were.
+        compared: What was compared with another node.
     """
 
     coverage: Coverage
@@ -153,6 +155,7 @@ class Summary:
     doing: str = ""
     spent: dict[str, float] = field(default_factory=dict)
     looks: Counter[str] = field(default_factory=Counter)
+    compared: Compared = field(default_factory=Compared)
 
     @property
     def total(self) -> int:
@@ -407,7 +410,7 @@ class Runner:
                 f"{left} cases were postponed: those that need a node that {needs} took {share:.0%} of the time"
             )
         if patient.rival is not None:
-            self.summary.notes.append(patient.rival.note() + where)
+            self.summary.compared.merge(patient.rival.so_far())
         self.summary.notes += [f"not judged{where}: {name}: {why}" for name, why in patient.notes.items()]
         self.summary.blind += [
             f"oracle {name} failed{where} and was disabled: {why}" for name, why in patient.failures.items()

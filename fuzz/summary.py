@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from conformance.page.words import visible
+from fuzz.compared import Compared
 from fuzz.coverage import Coverage
 from fuzz.findings import many
 from spark_reports.rows import FUZZ_ENGINES, FindingRow
@@ -49,6 +50,7 @@ class Outcome:
         jobs: How many processes played.
         spent: Seconds that each oracle took for looks at a node that was well.
         looks: How many those were.
+        compared: What was compared with another node.
     """
 
     coverage: Coverage = field(default_factory=Coverage)
@@ -69,6 +71,7 @@ class Outcome:
     jobs: int = 1
     spent: dict[str, float] = field(default_factory=dict)
     looks: Counter[str] = field(default_factory=Counter)
+    compared: Compared = field(default_factory=Compared)
 
     @property
     def total(self) -> int:
@@ -119,6 +122,7 @@ def merged(outcomes: Sequence[Outcome]) -> Outcome:
         whole.slowest_restart = max(whole.slowest_restart, one.slowest_restart)
         whole.left_out += one.left_out
         whole.looks += one.looks
+        whole.compared.merge(one.compared)
         for name, seconds in one.spent.items():
             whole.spent[name] = whole.spent.get(name, 0.0) + seconds
         whole.notes += [note for note in one.notes if note not in whole.notes]
@@ -216,6 +220,7 @@ def _asides(outcome: Outcome) -> Iterator[str]:
         yield f"{outcome.restarts} restarts, longest {outcome.slowest_restart:.2f} s"
     if outcome.well > 0 and outcome.spent:
         yield f"oracles took {_share(outcome, outcome.spent)} of the time while the node was healthy: {_dearest(outcome)}"
+    yield from filter(None, [outcome.compared.note()])
     yield from outcome.notes
 
 

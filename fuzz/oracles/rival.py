@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from conformance.nodes.base import Node
 from fuzz.cases import Case, reach
+from fuzz.compared import Compared, Field
 from fuzz.oracles.ward import Ward
-from fuzz.player import Played
+from fuzz.player import Ending, Played
 from fuzz.script import Script
 from scapy_layers.codes import CloseReason
 
@@ -26,8 +27,11 @@ AGAIN = 2
 
 DIED = "died"
 
-Field = tuple[str, str, str]
-"""What is compared: a state, a kind of message, the path of a field."""
+UNKNOWN = "unknown"
+"""Implementation of a node of which nobody knows what it is."""
+
+OURS, THEIRS = "the node under test", "the node of --also"
+"""What is said of them where they have no names of their own."""
 
 
 class _Answer(NamedTuple):
@@ -138,15 +142,11 @@ class Rival:
         """How many cases wait for their turn."""
         return len(self._waiting)
 
-    def note(self) -> str:
-        """Says how much was compared, and what came out."""
-        fields = sum(self._alike[field] > 0 for field in self._met)
-        count = len(self.counts)
-        classes = f"{count} {'kind' if count == 1 else 'kinds'} of difference" if count else "no difference"
-        return (
-            f"compared with {_title(self.stage.node)}: {fields} of {len(self._met)} fields in their states, by {self.compared} cases; "
-            f"{classes}"
-        )
+    def so_far(self) -> Compared:
+        """Returns how much was compared, and what came out."""
+        done = {field for field, count in self._alike.items() if count}
+        title = _title(self.stage.node, THEIRS)
+        return Compared(title, set(self._met), done, self.compared, set(self.counts))
 
     def _difference(self, ours: Ward, case: Case) -> Difference | None:
         script = Script((reach(case.state, "a"), *case.steps))
@@ -162,7 +162,7 @@ class Rival:
             theirs = _of(self.stage.node, _played(self.stage, script, seed))
             if theirs is not None and theirs.ending == DIED:
                 self.stage.restart()
-            words = _words(mine, theirs) if theirs is not None else None
+            words = _words(ours.node, mine, self.stage.node, theirs) if theirs is not None else None
             if theirs is None or words is None or first not in {None, words}:
                 return None
             first = words
@@ -176,12 +176,16 @@ def field_of(case: Case) -> Field:
     return str(case.state), case.message, case.field
 
 
-def _words(mine: _Answer, theirs: _Answer) -> tuple[str, str] | None:
+def _words(ours: Node, mine: _Answer, other: Node, theirs: _Answer) -> tuple[str, str] | None:
     """Returns what differs between two answers; None when they are alike.
 
-    What else is in them is free to each node: extensions, what it declares by itself, how it fills its batches.
+    What else is in them is free to each node: extensions, what it declares by itself, how it fills its batches. So is
+    what its links cannot show: one of datagrams has no end.
     """
     if mine.ending != theirs.ending:
+        endless = {mine.ending, theirs.ending} == {str(Ending.SILENT), str(Ending.REFUSED)}
+        if endless and _of_datagrams(ours) != _of_datagrams(other):
+            return None
         return mine.ending, theirs.ending
     # One whose CLOSE was lost with the link said one all the same.
     if mine.reason is None or theirs.reason is None or mine.reason == theirs.reason:
@@ -205,7 +209,7 @@ def difference(ours: Node, mine: Played, theirs: Node, their: Played) -> tuple[s
     answer, other = _of(ours, mine), _of(theirs, their)
     if answer is None or other is None or answer.ending == DIED:
         return None
-    words = _words(answer, other)
+    words = _words(ours, answer, theirs, other)
     return (" / ".join(words), _shapes(ours, answer, theirs, other)) if words is not None else None
 
 
@@ -227,9 +231,18 @@ def _of(node: Node, played: Played) -> _Answer | None:
     return _Answer(str(played.ending), played.shape, reason)
 
 
+def _of_datagrams(node: Node) -> bool:
+    return node.listens and node.locator.proto == "udp"
+
+
 def _shapes(ours: Node, mine: _Answer, theirs: Node, their: _Answer) -> str:
-    return f"two nodes answer differently: {mine.shape!r} from {_title(ours)}, {their.shape!r} from {_title(theirs)}"
+    one, other = _title(ours, OURS), _title(theirs, THEIRS)
+    if one == other:
+        # Two of one release, with other settings.
+        one, other = OURS, THEIRS
+    return f"two nodes answer differently: {mine.shape!r} from {one}, {their.shape!r} from {other}"
 
 
-def _title(node: Node) -> str:
-    return f"{node.impl} {node.version}"
+def _title(node: Node, nameless: str) -> str:
+    """Returns what a node is called, or what is said of one of which nobody knows what it is."""
+    return nameless if node.impl in {"", UNKNOWN} else f"{node.impl} {node.version}"

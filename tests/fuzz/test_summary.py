@@ -7,6 +7,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
+from fuzz.compared import Compared
 from fuzz.coverage import Coverage, Part
 from fuzz.lying import Lying
 from fuzz.states import State
@@ -235,3 +236,15 @@ def test_only_what_was_tried_is_the_smallest() -> None:
     assert "not retried; sent: 8 messages, 251 bytes" in as_text(outcome(findings=[finding(**untried)]), "r")
     unknown = as_text(outcome(findings=[finding(**untried, message="")]), "r")
     assert "the case responsible is unknown; sent before it: 8 messages, 251 bytes" in unknown
+
+
+def test_what_several_processes_compared_is_told_in_one_line() -> None:
+    one = Compared(
+        "other 1", {("open", "PUT", "PUT.Z"), ("open", "PUT", "PUT.T")}, {("open", "PUT", "PUT.Z")}, 1
+    )
+    other = Compared("other 1", {("open", "PUT", "PUT.Z")}, {("open", "PUT", "PUT.Z")}, 2)
+    other.kinds.add(("open", "PUT", "accepted / closed"))
+    whole = merged([Outcome(compared=one), Outcome(compared=other)])
+    said = "compared with other 1: 1 of 2 fields in their states, by 3 cases; 1 kind of difference"
+    assert [line for line in as_text(whole, "r").splitlines() if "compared" in line] == [said]
+    assert "compared" not in as_text(merged([Outcome(), Outcome()]), "r")

@@ -3,6 +3,7 @@
 import itertools
 import math
 import random
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from conformance.config import Locator
 from conformance.nodes.base import Node
 from fuzz.cases import Case, Cause, Fixed, reach, send
 from fuzz.oracles import ORACLES, Harm, Objection, Patient, When
@@ -268,6 +270,49 @@ def test_a_difference_shows_every_time(ours: list[str], theirs: list[str], place
     assert other.restarts == (3 if "died" in theirs else 0)
 
 
+@pytest.mark.parametrize(
+    ("protocols", "endings", "place"),
+    [
+        ("udp tcp", ("silent", "refused"), ""),
+        ("tcp udp", ("refused", "silent"), ""),
+        ("udp tcp", ("closed", "refused"), "closed / refused"),
+        ("udp tcp", ("silent", "accepted"), "silent / accepted"),
+        ("udp udp", ("silent", "refused"), "silent / refused"),
+        ("tcp unixsock-stream", ("silent", "refused"), "silent / refused"),
+    ],
+)
+def test_that_a_link_of_datagrams_has_no_end_is_no_difference(
+    protocols: str, endings: tuple[str, str], place: str
+) -> None:
+    mine, other = (Scripted(RouterNode(), ending) for ending in endings)
+    for stage, protocol in zip((mine, other), protocols.split(), strict=True):
+        stage.node.locator = Locator(protocol, "127.0.0.1", 7447)
+    found = Rival(other).compare(mine, case())
+    assert (f"{found.ours} / {found.theirs}" if found else "") == place
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (("some-node", "other"), ("some-node 1", "other 1")),
+        (("some-node", "unknown"), ("some-node 1", "the node of --also")),
+        (("unknown", "unknown"), ("the node under test", "the node of --also")),
+        (("some-node", "some-node"), ("the node under test", "the node of --also")),
+    ],
+)
+def test_nodes_that_differ_are_told_apart_by_what_they_are_called(
+    names: tuple[str, str], said: tuple[str, str]
+) -> None:
+    mine, other = Scripted(RouterNode(), "accepted"), Scripted(RouterNode(), "closed")
+    for stage, name in zip((mine, other), names, strict=True):
+        stage.node.impl, stage.node.version = name, "1"
+    rival = Rival(other)
+    found = rival.compare(mine, case())
+    assert found
+    assert re.search(f"from {said[0]}, .* from {said[1]}$", found.detail)
+    assert rival.so_far().title in {f"{names[1]} 1", said[1]}
+
+
 def test_both_nodes_get_the_same_zenoh_ids_and_others_each_time() -> None:
     mine, other = Scripted(RouterNode(), "accepted"), Scripted(RouterNode(), "closed")
     assert Rival(other).compare(mine, case())
@@ -313,7 +358,7 @@ def test_cases_wait_until_there_is_time_and_fields_that_were_not_compared_come_f
         assert found
         compared.append(found.case.field)
     assert compared == ["one", "two", "three", "silent"]
-    assert "4 of 4 fields in their states, by 4 cases; 1 kind of difference" in rival.note()
+    assert "4 of 4 fields in their states, by 4 cases; 1 kind of difference" in rival.so_far().note()
     assert rival.waiting == 1
 
 
