@@ -8,7 +8,7 @@ import sys
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from fuzz.targets.base import Kept
 
 WELL, HARMED, USAGE, FAILED = 0, 1, 2, 3
+
+_HARM, _DIFFERENT = ("did not survive", "survived"), ("answered differently", "same answers")
+NOT_REPLAYED = "not replayed"
+OUTCOMES = (*_HARM, *_DIFFERENT, NOT_REPLAYED)
+"""What may come of one of several findings."""
 
 CODES = """
 exit codes: 0 the node survives every time (with two nodes: same answers), 1 it does not, 2 usage error, 3 the node or
@@ -180,11 +185,25 @@ def replay(options: argparse.Namespace, _: list[str]) -> int:
         codes[folder.name] = _replay_one_of_many(options, folder)
     if not folders:
         _print("no findings")
-    for words, wanted in (("did not survive", HARMED), ("survived", WELL), ("not replayed", FAILED)):
-        names = [name for name, code in codes.items() if code == wanted]
+    outcomes = {folder.name: _outcome(options, folder, codes[folder.name]) for folder in folders}
+    for words in OUTCOMES:
+        names = [name for name, outcome in outcomes.items() if outcome == words]
         if names:
             _print("\n  ".join([f"{words}: {len(names)} of {len(codes)}", *names]))
     return next((code for code in (HARMED, FAILED) if code in codes.values()), WELL)
+
+
+def _outcome(options: argparse.Namespace, folder: Path, code: int) -> str:
+    """Returns in words what came of one finding of many."""
+    from fuzz.findings import NoFinding
+
+    if code == FAILED:
+        return NOT_REPLAYED
+    two = bool(options.also)
+    # That of a reader is no finding of a node.
+    with suppress(NoFinding):
+        two |= _load(folder).two
+    return (_DIFFERENT if two else _HARM)[code == WELL]
 
 
 def _replay_one_of_many(options: argparse.Namespace, folder: Path) -> int:

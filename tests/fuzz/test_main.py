@@ -605,6 +605,10 @@ def test_what_two_nodes_answer_differently_is_repeated_on_two_nodes(
     capsys.readouterr()
     assert main(["replay", str(folder)]) == 1
     assert "the answers differed in 1 of 1 replays" in capsys.readouterr().out
+    assert main(["replay", str(tmp_path / "run")]) == 1
+    assert capsys.readouterr().out.endswith(f"answered differently: 1 of 1\n  {folder.name}\n")
+    assert main(["replay", str(tmp_path / "run"), "--also", "ref"]) == 0
+    assert capsys.readouterr().out.endswith(f"same answers: 1 of 1\n  {folder.name}\n")
     assert main(["replay", str(folder), "--also", "ref"]) == 0
     assert "the answers were the same" in capsys.readouterr().out
     assert main(["shrink", str(folder)]) == 2
