@@ -222,6 +222,8 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
         "spent",
         "looks",
         "compared",
+        "behind",
+        "over",
     ):
         setattr(outcome, name, getattr(summary, name))
     outcome.notes, outcome.interrupted, outcome.stopped = summary.notes, summary.interrupted, summary.stopped

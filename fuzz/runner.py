@@ -7,7 +7,8 @@ import random
 import resource
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -66,9 +67,6 @@ more cases in a second than the user wants."""
 
 NAP = 0.2
 """So long nobody is heard while the next case is waited for."""
-
-OVERTIME = 5.0
-"""Seconds behind the time that a run was given that are said."""
 
 PROBES = 40
 """So many of the last cases are played again one by one when a node was harmed; a beat comes more often."""
@@ -137,6 +135,8 @@ class Summary:
         spent: Seconds that each oracle took for looks at a node that was well.
         looks: How many those were.
         compared: What was compared with another node.
+        behind: Seconds that things took behind the last case, by what was done.
+        over: Seconds beyond the time that the run was given.
     """
 
     coverage: Coverage
@@ -156,6 +156,8 @@ class Summary:
     spent: dict[str, float] = field(default_factory=dict)
     looks: Counter[str] = field(default_factory=Counter)
     compared: Compared = field(default_factory=Compared)
+    behind: dict[str, float] = field(default_factory=dict)
+    over: float = 0.0
 
     @property
     def total(self) -> int:
@@ -368,13 +370,7 @@ class Runner:
                 began = time.monotonic()
                 self._play(batch)
                 self._turn = time.monotonic() - began
-            self._last_look()
-            self._see_end()
-            self._tell("analysing the last findings" if self._triage.open else "")
-            began = time.monotonic()
-            self._triage.finish(min(LAST_TRIAGE, LEAST_TRIAGE * max(1, self._triage.open)))
-            self._lose(began)
-            self.summary.notes += filter(None, [self._overtime()])
+            self._wind_up()
         except KeyboardInterrupt:
             self.summary.interrupted = True
         finally:
@@ -443,9 +439,12 @@ class Runner:
 
         try:
             if self._minimise:
-                self._triage.catch_up(self._minimise, begin("analysing findings that there was no time for"))
+                doing = "analysing findings that there was no time for"
+                with self._behind(doing):
+                    self._triage.catch_up(self._minimise, begin(doing))
             doing = "minimising findings" if self._minimise else "checking the tests of the findings"
-            self._triage.minimise_all(self._minimise, begin(doing))
+            with self._behind(doing):
+                self._triage.minimise_all(self._minimise, begin(doing))
         except KeyboardInterrupt:
             self.summary.interrupted = True
         self.summary.findings = list(self._triage.findings.values())
@@ -477,14 +476,29 @@ class Runner:
         scene = self._scenes.get(needs)
         return scene is None or self._in_order or not scene.never_reaches(state)
 
-    def _overtime(self) -> str:
-        """Returns in words that the run took longer than it was to; nothing when it did not, or not much."""
-        if self._budget.seconds is None:
-            return ""
-        over = time.monotonic() - self._began - self._budget.seconds
-        if over < OVERTIME:
-            return ""
-        return f"--time was exceeded by {over:.0f} s for a final check of the node and the analysis of the last findings"
+    def _wind_up(self) -> None:
+        """Looks at the nodes once more, and waits for what is being looked into."""
+        with self._behind("checking the node"):
+            self._last_look()
+            self._see_end()
+        self._tell("analysing the last findings" if self._triage.open else "")
+        began = time.monotonic()
+        with self._behind("analysing the last findings"):
+            self._triage.finish(min(LAST_TRIAGE, LEAST_TRIAGE * max(1, self._triage.open)))
+        self._lose(began)
+
+    @contextmanager
+    def _behind(self, doing: str) -> Iterator[None]:
+        """Takes note of how long something takes behind the last case, and of how far that is beyond the time."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            now = time.monotonic()
+            behind = self.summary.behind
+            behind[doing] = behind.get(doing, 0.0) + now - began
+            if self._budget.seconds is not None:
+                self.summary.over = max(0.0, now - self._began - self._budget.seconds)
 
     def _left(self) -> float:
         """Seconds that are left; many when there is no limit."""

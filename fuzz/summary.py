@@ -21,6 +21,9 @@ from spark_reports.rows import FUZZ_ENGINES, FindingRow
 MOST_FINDINGS = 50
 """So many findings are shown on a page; the rows have all."""
 
+OVERTIME = 5.0
+"""Seconds beyond the time that a run was given that are said."""
+
 DEAREST = 4
 """So many oracles are named with what they cost."""
 
@@ -51,6 +54,8 @@ class Outcome:
         spent: Seconds that each oracle took for looks at a node that was well.
         looks: How many those were.
         compared: What was compared with another node.
+        behind: Seconds that things took behind the last case, by what was done; of several processes those of the slowest.
+        over: Seconds beyond the time that the run was given.
     """
 
     coverage: Coverage = field(default_factory=Coverage)
@@ -72,6 +77,8 @@ class Outcome:
     spent: dict[str, float] = field(default_factory=dict)
     looks: Counter[str] = field(default_factory=Counter)
     compared: Compared = field(default_factory=Compared)
+    behind: dict[str, float] = field(default_factory=dict)
+    over: float = 0.0
 
     @property
     def total(self) -> int:
@@ -123,6 +130,9 @@ def merged(outcomes: Sequence[Outcome]) -> Outcome:
         whole.left_out += one.left_out
         whole.looks += one.looks
         whole.compared.merge(one.compared)
+        whole.over = max(whole.over, one.over)
+        for doing, seconds in one.behind.items():
+            whole.behind[doing] = max(whole.behind.get(doing, 0.0), seconds)
         for name, seconds in one.spent.items():
             whole.spent[name] = whole.spent.get(name, 0.0) + seconds
         whole.notes += [note for note in one.notes if note not in whole.notes]
@@ -220,8 +230,17 @@ def _asides(outcome: Outcome) -> Iterator[str]:
         yield f"{outcome.restarts} restarts, longest {outcome.slowest_restart:.2f} s"
     if outcome.well > 0 and outcome.spent:
         yield f"oracles took {_share(outcome, outcome.spent)} of the time while the node was healthy: {_dearest(outcome)}"
-    yield from filter(None, [outcome.compared.note()])
+    yield from filter(None, [outcome.compared.note(), _overtime(outcome)])
     yield from outcome.notes
+
+
+def _overtime(outcome: Outcome) -> str:
+    """Returns in words that the run took longer than it was to, and what took it; nothing when it was not much."""
+    if outcome.over < OVERTIME:
+        return ""
+    parts = [f"{seconds:.0f} s for {doing}" for doing, seconds in outcome.behind.items() if seconds >= 1]
+    what = f"; after the last case it took {', '.join(parts)}" if parts else ""
+    return f"--time was exceeded by {outcome.over:.0f} s{what}"
 
 
 def _share(outcome: Outcome, names: Iterable[str]) -> str:

@@ -559,18 +559,30 @@ def test_a_node_that_cannot_be_had_any_more_ends_it_with_all_recorded(tmp_path: 
         assert len(rows_in(tmp_path / "run")) == runner.summary.total > 0
 
 
-@pytest.mark.parametrize(("over", "said"), [(1000.0, True), (0.0, False)])
-def test_that_a_run_took_longer_than_it_was_to_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: float, *, said: bool
+def test_how_much_longer_a_run_took_than_it_was_to_is_known_and_what_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(FakeNode(), config_in(tmp_path / "run"), Budget(seconds=1e6, cases=10)) as runner:
+    def takes(seconds: float) -> Any:
+        def work(*_: object) -> None:
+            runner._began -= seconds
+            began.append(seconds)
 
-        def look() -> None:
-            runner._began -= (1e6 + over) if said else 0
+        return work
 
-        monkeypatch.setattr(runner, "_last_look", look)
-        notes = runner.run().notes
-    assert any(note.startswith("--time was exceeded by 100") for note in notes) is said
+    began: list[float] = []
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(seconds=100, cases=10)) as runner:
+        monkeypatch.setattr(runner, "_last_look", takes(150))
+        summary = runner.run()
+        assert 50 <= summary.over < 100
+        assert list(summary.behind) == ["checking the node", "analysing the last findings"]
+        monkeypatch.setattr(runner._triage, "minimise_all", takes(1000))
+        runner.minimise()
+    assert began == [150, 1000]
+    assert 1050 <= summary.over < 1100
+    assert list(summary.behind)[2:] == [
+        "analysing findings that there was no time for",
+        "minimising findings",
+    ]
 
 
 def test_crashes_leave_no_cores() -> None:

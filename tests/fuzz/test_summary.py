@@ -248,3 +248,11 @@ def test_what_several_processes_compared_is_told_in_one_line() -> None:
     said = "compared with other 1: 1 of 2 fields in their states, by 3 cases; 1 kind of difference"
     assert [line for line in as_text(whole, "r").splitlines() if "compared" in line] == [said]
     assert "compared" not in as_text(merged([Outcome(), Outcome()]), "r")
+
+
+def test_how_much_longer_a_run_took_is_told_once_and_what_for() -> None:
+    one = Outcome(over=3.0, behind={"checking the node": 3.2})
+    assert "exceeded" not in as_text(one, "r")
+    other = Outcome(over=70.0, behind={"checking the node": 0.2, "minimising findings": 61.0})
+    said = "--time was exceeded by 70 s; after the last case it took 3 s for checking the node, 61 s for minimising findings"
+    assert [line for line in as_text(merged([one, other]), "r").splitlines() if "exceeded" in line] == [said]
