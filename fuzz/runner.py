@@ -27,7 +27,8 @@ from fuzz.findings import ACTED, CERTAIN, CONFIRMED, Finding
 from fuzz.kinship import STAGE
 from fuzz.lab import SLOW
 from fuzz.memory import give_back
-from fuzz.oracles import ORACLES, PAUSE, Harm, Objection, Patient, When
+from fuzz.oracles import ORACLES, PAUSE, TREND_SECONDS, Harm, Objection, Patient, When
+from fuzz.oracles.history import ENOUGH
 from fuzz.plan import Done, Numbered, Plan, merged, mine
 from fuzz.player import Answers, Ending, Played, Player, Trace
 from fuzz.player.player import PATIENCE
@@ -382,6 +383,7 @@ class Runner:
                 f"judging stopped during the run: {' '.join(filter(None, spot))}: {why}"
                 for spot, why in self.unjudged.items()
             )
+            self.summary.notes += filter(None, [self._too_short_for_leaks()])
             for needs, scene in self._scenes.items():
                 self._note(needs, scene)
                 scene.engine.abandon()
@@ -390,6 +392,16 @@ class Runner:
                 if scene.also is not None:
                     scene.also.stop()
         return self.summary
+
+    def _too_short_for_leaks(self) -> str:
+        """Returns in words that no process was looked at for so long that a leak would have shown; else nothing."""
+        measured = [scene.patient.measured for scene in self._scenes.values() if scene.stage.node.owned]
+        if not measured or max(measured) >= ENOUGH:
+            return ""
+        return (
+            f"leaks not judged: that takes some {ENOUGH * TREND_SECONDS:.0f} s of cases on one process of the node; "
+            "use a longer --time"
+        )
 
     def _note(self, needs: str, scene: _Scene) -> None:
         """Says what could not be judged, and what there was no time for."""

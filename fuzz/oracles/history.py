@@ -33,6 +33,10 @@ CONFIRMING = 2
 """A series that grows must grow again by a share of its window behind the moment when that was first seen: one in so many."""
 
 
+ENOUGH = WARM_UP + WINDOWS[0] + WINDOWS[0] // CONFIRMING
+"""Measurements of one process below which no growth is told that goes on."""
+
+
 @dataclass(slots=True)
 class Suspicion:
     """A series that grew, and is watched.
@@ -129,13 +133,16 @@ class History:
         first: When it was fresh.
         memory: Bytes.
         handles: Number of descriptors, threads and children together.
+        measured: How often it was.
     """
 
     first: Sample
     memory: Series = field(default_factory=lambda: Series(MEMORY_LEAST, MEMORY_REPEATED))
     handles: Series = field(default_factory=lambda: Series(HANDLES_LEAST, HANDLES_LEAST, LEASE_SECONDS))
+    measured: int = 0
 
     def add(self, sample: Sample, cases: int) -> None:
         """Takes a measurement."""
+        self.measured += 1
         self.memory.add(sample.at, sample.memory, cases)
         self.handles.add(sample.at, sum(sample.handles), cases)

@@ -150,6 +150,7 @@ class Patient:
         notes: What cannot be judged, and why, by oracle.
         failures: Oracles that failed themselves and are not asked any more, and how.
         history: What was measured of it since it was started.
+        measured: How often one process was measured, of all that it had; the most.
         exchange: How long an exchange of the canary takes.
         opening: How long a new session takes.
         declaring: How much processor time it takes to declare subscribers and to publish to them.
@@ -184,6 +185,7 @@ class Patient:
         self.tokens_at = 0.0
         self.vitals: Vitals | None = None
         self.history: History | None = None
+        self.measured = 0
         self.exchange = Pace()
         self.opening = Pace()
         self.declaring = Pace(least=LEAST_EFFORT)
@@ -635,6 +637,7 @@ class Patient:
         except OSError:
             return  # the process is gone: the first oracle says so
         self.history.add(sample, self.cases)
+        self.measured = max(self.measured, self.history.measured)
 
     def _plan(self, when: When, names: Sequence[str] | None) -> list[Oracle]:
         key = when, None if names is None else tuple(names)

@@ -27,6 +27,7 @@ from fuzz.known import KnownFindings
 from fuzz.lab import Lab
 from fuzz.lying import Lying
 from fuzz.oracles import Harm, Objection, Patient, When
+from fuzz.oracles.history import ENOUGH
 from fuzz.oracles.patient import hurried
 from fuzz.plan import Done, Numbered
 from fuzz.player import Ending, NotReached, Player
@@ -583,6 +584,25 @@ def test_how_much_longer_a_run_took_than_it_was_to_is_known_and_what_for(
         "analysing findings that there was no time for",
         "minimising findings",
     ]
+
+
+@pytest.mark.parametrize(
+    ("owned", "measured", "said"), [(True, ENOUGH - 1, True), (True, ENOUGH, False), (False, 0, False)]
+)
+def test_that_no_process_was_looked_at_for_long_enough_to_see_a_leak_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measured: int, *, owned: bool, said: bool
+) -> None:
+    with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=5)) as runner:
+
+        def look() -> None:
+            scene = runner._scenes[""]
+            scene.patient.measured = measured
+            monkeypatch.setattr(scene.stage.node, "owned", owned)
+
+        monkeypatch.setattr(runner, "_last_look", look)
+        notes = runner.run().notes
+        monkeypatch.undo()
+    assert any(note.startswith("leaks not judged: that takes some 150 s") for note in notes) is said
 
 
 def test_crashes_leave_no_cores() -> None:

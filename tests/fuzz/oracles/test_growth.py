@@ -9,6 +9,7 @@ import pytest
 
 from fuzz.oracles import Harm, Patient, When
 from fuzz.oracles.growth import MEMORY_MOST
+from fuzz.oracles.history import ENOUGH
 from fuzz.oracles.vitals import Vitals
 from tests.fuzz.oracles.router import RouterNode, patient_of
 
@@ -126,9 +127,12 @@ def test_memory_and_what_is_held_that_grow_look_after_look_are_told(
             objection = patient.examine(When.TREND, names=names)
             if objection is not None:
                 seen.append((objection.oracle, objection.harm, objection.place))
+                # Sooner nobody can tell, and a run that is shorter says so.
+                assert patient.measured >= ENOUGH
             if len(seen) == 2:
                 break
     assert sorted(seen) == [("handles", Harm.LEAK, what), ("memory", Harm.GROWTH, "memory")]
+    assert patient.measured <= ENOUGH + 2
     assert not patient.failures
 
 
