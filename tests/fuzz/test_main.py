@@ -145,6 +145,19 @@ def test_documentation_knows_the_options() -> None:
     assert options - there == set()
 
 
+def test_nothing_that_triggers_a_fault_is_kept_by_ci_unless_asked_for_and_the_page_says_so() -> None:
+    page = (ROOT / "docs" / "fuzzing.md").read_text().partition("## In CI")[2]
+    steps = re.split(
+        r"^ +- (?=name|uses)", (ROOT / "docs" / "ci" / "fuzz.yml").read_text(), flags=re.MULTILINE
+    )
+    keeping = [step for step in steps if re.search(r"uses: actions/(cache/save|upload-artifact)@", step)]
+    secret = [step for step in keeping if re.search(r"^ +(runs/|corpus)", step, re.MULTILINE)]
+    assert len(secret) == 3
+    assert all("if: always() && vars.FUZZ_KEEP_FINDINGS == 'true'" in step for step in secret)
+    for words_ in ("as an artefact", "in a cache for the next night", "each night begins anew"):
+        assert words_ in page
+
+
 def test_closed_pipe_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)
