@@ -457,10 +457,13 @@ def _check_files(options: argparse.Namespace) -> None:
 
 def _is_database(path: Path) -> bool:
     """Tells whether SQLite can go on with a file, or begin it."""
-    if not path.exists() or not path.stat().st_size:
+    if not path.exists():
         return True
+    if not path.is_file():
+        # A device takes everything and keeps nothing.
+        return False
     with path.open("rb") as file:
-        return file.read(len(SQLITE)) == SQLITE
+        return file.read(len(SQLITE)) in {SQLITE, b""}
 
 
 def _is_free(port: int) -> bool:

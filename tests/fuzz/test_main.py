@@ -251,6 +251,8 @@ def test_boofuzz_is_refused_what_it_cannot_have(
     boofuzz = ["--engine", "boofuzz"]
     assert run(node, elsewhere / "run", *boofuzz, "--boofuzz-db", str(tmp_path / "text")) == 2
     assert "exists and is not a database; choose another file" in capsys.readouterr().err
+    assert run(node, elsewhere / "run", *boofuzz, "--boofuzz-db", os.devnull) == 2
+    assert f"{os.devnull} exists and is not a database" in capsys.readouterr().err
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert run(node, elsewhere / "run", *boofuzz, "--web", str(port)) == 2
