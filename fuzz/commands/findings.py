@@ -117,7 +117,7 @@ def _add_node(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--profile",
         metavar="NAME[:VERSION]",
-        type=named_of,
+        default="",
         help="profile of the node, as for run",
     )
     parser.add_argument(
@@ -356,7 +356,7 @@ def _lab(options: argparse.Namespace, node: str, also: str = "") -> Iterator[Lab
             run_dir=Path(folder),
             run_id="replay",
             seed=1,
-            profile=options.profile or "",
+            profile=options.profile,
             may_test=options.may_test,
         )
         # The profile is of the node under test.

@@ -97,7 +97,7 @@ def add_run(commands: Any) -> None:
     what.add_argument(
         "--profile",
         metavar="NAME[:VERSION]",
-        type=named_of,
+        default="",
         help="describes a node that the fuzzer does not know: a built-in profile or a TOML file; known findings are "
         "matched by its name and version",
     )
@@ -270,7 +270,7 @@ def jobs_of(text: str) -> int:
 
 
 def named_of(text: str) -> str:
-    """Reads the name of a node or a profile.
+    """Reads the name of a node.
 
     Raises:
         argparse.ArgumentTypeError: It is empty, as that of a variable which is not set: another node would be tested.
@@ -526,7 +526,7 @@ def _prepared(
         run_dir=run_dir,
         run_id=run_dir.resolve().name,
         seed=random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed,
-        profile=options.profile or "",
+        profile=options.profile,
         may_test=options.i_may_test_this_node,
     )
     order = Order(

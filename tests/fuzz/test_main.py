@@ -181,7 +181,6 @@ def test_closed_pipe_is_no_error() -> None:
         (["run", "pushes", "--corpus", ""], "--corpus: is empty; name a folder"),
         (["run", "pushes", "--node", ""], "--node: is empty; give a name or leave out the option"),
         (["run", "pushes", "--node", "ref", "--also", ""], "--also: is empty; give a name"),
-        (["run", "pushes", "--profile", " "], "--profile: is empty; give a name"),
         (["replay", "findings/stall", "--node", ""], "--node: is empty; give a name"),
         (["replay", "findings/stall", "--also", ""], "--also: is empty; give a name"),
         (["run", "pushes", "--node", "pypi", "--time", "soon"], "use something like 20s, 2m or 1h"),
