@@ -133,16 +133,13 @@ class History:
         first: When it was fresh.
         memory: Bytes.
         handles: Number of descriptors, threads and children together.
-        measured: How often it was.
     """
 
     first: Sample
     memory: Series = field(default_factory=lambda: Series(MEMORY_LEAST, MEMORY_REPEATED))
     handles: Series = field(default_factory=lambda: Series(HANDLES_LEAST, HANDLES_LEAST, LEASE_SECONDS))
-    measured: int = 0
 
     def add(self, sample: Sample, cases: int) -> None:
         """Takes a measurement."""
-        self.measured += 1
         self.memory.add(sample.at, sample.memory, cases)
         self.handles.add(sample.at, sum(sample.handles), cases)

@@ -186,6 +186,7 @@ class Patient:
         self.vitals: Vitals | None = None
         self.history: History | None = None
         self.measured = 0
+        self._samples = 0
         self.exchange = Pace()
         self.opening = Pace()
         self.declaring = Pace(least=LEAST_EFFORT)
@@ -278,6 +279,7 @@ class Patient:
         """Begins to measure the process."""
         pid = self.node.pid
         self.vitals = self.history = None
+        self._samples = 0
         if pid is None:
             return
         vitals = Vitals(pid)
@@ -637,7 +639,8 @@ class Patient:
         except OSError:
             return  # the process is gone: the first oracle says so
         self.history.add(sample, self.cases)
-        self.measured = max(self.measured, self.history.measured)
+        self._samples += 1
+        self.measured = max(self.measured, self._samples)
 
     def _plan(self, when: When, names: Sequence[str] | None) -> list[Oracle]:
         key = when, None if names is None else tuple(names)
