@@ -19,7 +19,16 @@ from numpy.typing import NDArray
 from scapy_layers import scan
 from scapy_layers.capture import CaptureError, Source
 from scapy_layers.codes import WhatAmI
-from scapy_layers.derive.columns import ERRORS, PLACE, Decoded, Decoder, UnitKind, Units, schemas
+from scapy_layers.derive.columns import (
+    ERRORS,
+    PLACE,
+    CrowdedError,
+    Decoded,
+    Decoder,
+    UnitKind,
+    Units,
+    schemas,
+)
 from scapy_layers.scan import Chunk, Scanner, Split, Talk
 from scapy_layers.scan.events import BEFORE, Event
 from scapy_layers.scan.plain import Shapes
@@ -222,6 +231,10 @@ def _remembered(
     return Selection(tables, None if columns is None else dict(columns))
 
 
+MOST_MESSAGES = 1 << 20
+"""Messages of a piece, about, whose rows are made at once. Only captures made for it have more: of a few bytes each, or
+decompressed from next to nothing, and each takes a hundred bytes as a row."""
+
 _FRAGMENT, _FRAME = "fragment", "frame"
 _FRAME_COLUMNS = ("R", "sn", "qos")
 _FRAGMENT_COLUMNS = (*_FRAME_COLUMNS, "M", "first", "drop", "data")
@@ -266,8 +279,7 @@ def read(
     damage: CaptureError | None = None
     try:
         for chunk in scan.chunks(source, progress=progress, size=size, split=split, state=scanner):
-            if made := reader.take(chunk):
-                yield made
+            yield from filter(None, reader.take(chunk))
     except CaptureError as error:
         if not error.offset:
             raise
@@ -328,17 +340,22 @@ class _Reader:
         self._sessions = sessions
         self._decodes = bool(self._decoder.schemas)
 
-    def take(self, chunk: Chunk) -> Tables:
-        """Returns the tables of a piece."""
+    def take(self, chunk: Chunk) -> Iterator[Tables]:
+        """Yields the tables of a piece; several times if it has very many messages."""
         rows: dict[str, list[pa.RecordBatch]] = {}
         if len(chunk.units.start) and self._decodes:
-            self._decode(chunk, rows)
+            try:
+                self._decode(chunk, rows)
+            except CrowdedError as crowded:
+                for part in chunk.cut(crowded.parts):
+                    yield from self.take(part)
+                return
         else:
             self._follow(_events(chunk))
         self._damaged(chunk, rows)
         self._gaps(chunk, rows)
         self._add(rows, CONNECTIONS, [_connection(talk) for talk in chunk.talks])
-        return {name: _in_order(made) for name, made in rows.items()}
+        yield {name: _in_order(made) for name, made in rows.items()}
 
     def end(self, damage: CaptureError | None) -> Tables:
         """Returns what is said at the end of a capture."""
@@ -384,7 +401,7 @@ class _Reader:
             those = [one.unit for one in chunk.damaged]
             end[those] = units.start[those]
             units = units._replace(end=end)
-        decoded = self._decoder.decode(units)
+        decoded = self._decoder.decode(units, MOST_MESSAGES if len(units.start) > 1 else None)
         where = _Where(chunk)
         for name, table in [*decoded.tables.items(), (ERRORS_TABLE, decoded.errors)]:
             self._join(rows, name, table, where)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -80,6 +81,38 @@ class Chunk(NamedTuple):
     talks: list[Talk]
     open: dict[int, Talk]
     events: list[EventRow]
+
+    def cut(self, parts: int) -> Iterator[Chunk]:
+        """Yields the same in so many pieces, or fewer: units that have about as many bytes, and what belongs to them."""
+        bytes_ = np.cumsum(self.units.end - self.units.start)
+        places = np.searchsorted(bytes_, bytes_[-1] * np.arange(1, parts) // parts).tolist()
+        # One large unit may be most of it: no piece is empty, or all there is.
+        inner = sorted({min(max(place, 1), len(bytes_) - 1) for place in places})
+        for begin, end in pairwise([0, *inner, len(bytes_)]):
+            yield self._part(begin, end, last=end == len(bytes_))
+
+    def _part(self, begin: int, end: int, *, last: bool) -> Chunk:
+        """Returns some of the units; what stands behind the last unit of all belongs to the last part."""
+        some, first = slice(begin, end), int(self.batch[0])
+        units = self.units
+        return Chunk(
+            units._replace(start=units.start[some], end=units.end[some], kind=units.kind[some]),
+            self.packet[some],
+            self.time[some],
+            self.connection[some],
+            self.forward[some],
+            self.batch[some],
+            self.tcp[some],
+            [one._replace(unit=one.unit - begin) for one in self.damaged if begin <= one.unit < end],
+            [one for one in self.gaps if begin <= one.batch - first and (last or one.batch - first < end)],
+            self.talks if last else [],
+            self.open,
+            [
+                one._replace(unit=one.unit - begin)
+                for one in self.events
+                if begin <= one.unit and (last or one.unit < end)
+            ],
+        )
 
 
 class Many(NamedTuple):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from scapy_layers.catalogue import shapes
 from scapy_layers.codes import DataId, Kind
-from scapy_layers.derive.columns import MOST_BYTES, PLACE, Decoder, UnitKind, Units, schemas
+from scapy_layers.derive.columns import MOST_BYTES, PLACE, CrowdedError, Decoder, UnitKind, Units, schemas
 from scapy_layers.derive.strategies import batches, messages, nearly_valid
 from scapy_layers.links import Batch as LinkBatch
 from scapy_layers.links import Datagram
@@ -302,6 +302,17 @@ def test_units_without_bytes_have_no_rows() -> None:
         (2, "Truncated"),
     ]
     assert DECODER.decode(units_from([])).errors.num_rows == 0
+
+
+def test_too_many_messages_are_told_with_into_how_many_parts_to_cut() -> None:
+    units = [batch(b"\x04" * 50) for _ in range(40)]
+    with pytest.raises(CrowdedError) as raised:
+        DECODER.decode(units_from(units), most=500)
+    assert raised.value.parts == 4
+    assert DECODER.decode(units_from(units), most=2_000).tables["keep_alive"].num_rows == 2_000
+    with pytest.raises(CrowdedError) as raised:
+        DECODER.decode(units_from([batch(b"\x04")] * 40), most=10)
+    assert raised.value.parts == 4
 
 
 # What stands around -----------------------------------------------------------------------------------

@@ -115,6 +115,32 @@ def test_parts_have_together_the_rows_of_the_whole(path: Path, monkeypatch: pyte
     assert together == whole
 
 
+def test_piece_with_very_many_messages_is_handed_out_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "MOST_MESSAGES", 1_000, raising=False)
+    data = written(timed(said([prefixed(b"\x04" * 100)] * 200)))
+    made = [found["keep_alive"].num_rows for found in read(io.BytesIO(data)) if "keep_alive" in found]
+    assert sum(made) == 20_000
+    assert max(made) <= 2_000
+
+
+@pytest.mark.parametrize("most", [10, 100])
+@pytest.mark.parametrize("path", CAPTURES, ids=lambda path: path.stem)
+def test_rows_are_the_same_in_whatever_pieces(path: Path, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = all_of(read(path))
+    monkeypatch.setattr(tables, "MOST_MESSAGES", most)
+    assert all_of(read(path)) == whole
+
+
+def test_gap_in_the_midst_of_a_piece_that_is_cut_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = said([prefixed(one) for one in PUTS])
+    data = written(timed([*frames[:50], *frames[51:120], *frames[121:]]))
+    whole = of(data)
+    monkeypatch.setattr(tables, "MOST_MESSAGES", 10)
+    found = list(read(io.BytesIO(data)))
+    assert all_of(found) == whole
+    assert sum("gaps" in made for made in found) == 2
+
+
 # What is wrong is told ----------------------------------------------------------------------------
 
 

@@ -5,8 +5,19 @@ strict decoding refuses: the same messages, values and errors as ``catalogue.dec
 """
 
 from scapy_layers.derive.columns.decoded import Decoded
-from scapy_layers.derive.columns.decoder import Decoder, Wanted
+from scapy_layers.derive.columns.decoder import CrowdedError, Decoder, Wanted
 from scapy_layers.derive.columns.schema import ERRORS, PLACE, schemas
 from scapy_layers.derive.columns.units import MOST_BYTES, UnitKind, Units
 
-__all__ = ["ERRORS", "MOST_BYTES", "PLACE", "Decoded", "Decoder", "UnitKind", "Units", "Wanted", "schemas"]
+__all__ = [
+    "ERRORS",
+    "MOST_BYTES",
+    "PLACE",
+    "CrowdedError",
+    "Decoded",
+    "Decoder",
+    "UnitKind",
+    "Units",
+    "Wanted",
+    "schemas",
+]

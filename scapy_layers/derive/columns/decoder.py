@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,18 @@ FEW = 8
 _IDS = 32
 
 
+class CrowdedError(Exception):
+    """There are more messages in some units than were to be decoded at once.
+
+    Attributes:
+        parts: Into how many parts to cut the units, by what was read of them.
+    """
+
+    def __init__(self, parts: int) -> None:
+        super().__init__(f"more messages than were asked for, about {parts} times as many")
+        self.parts = parts
+
+
 class Decoder:
     """Decodes many units at once.
 
@@ -54,14 +67,20 @@ class Decoder:
     def __reduce__(self) -> tuple[type[Decoder], tuple[Shapes, Wanted | None]]:
         return type(self), self._given
 
-    def decode(self, units: Units) -> Decoded:
+    def decode(self, units: Units, most: int | None = None) -> Decoded:
         """Decodes units: some 16,000 at a time are fastest, because what is known of so many fits into the caches.
+
+        Args:
+            units: What to decode.
+            most: How many messages to decode, about, bodies aside: rows take many times the bytes of a small message.
+                Looked at between waves, so a few units may have any number. All when None.
 
         Raises:
             ValueError: They are not what ``Units`` says.
+            CrowdedError: There are more messages than that.
         """
         units = units.checked()
-        return _Run(self._plan, units, Tables(units, self.schemas)).decode()
+        return _Run(self._plan, units, Tables(units, self.schemas)).decode(most)
 
 
 def _chosen(every: dict[str, pa.Schema], wanted: Wanted | None) -> dict[str, pa.Schema]:
@@ -151,21 +170,31 @@ class _Run:
         self._state = np.array(units.kind, np.uint8)
         self._holder_at = np.zeros(len(units.start), np.int64)
 
-    def decode(self) -> Decoded:
-        """Reads all units to their ends."""
+    def decode(self, most: int | None) -> Decoded:
+        """Reads all units to their ends; raises ``CrowdedError`` behind so many messages."""
         units = self._units
         empty = (units.start >= units.end) & (units.kind != UnitKind.BATCH)
         for unit in np.flatnonzero(empty).tolist():
             start = int(units.start[unit])
             self._tables.refuse(unit, nothing(start), b"")
         active = np.flatnonzero(self._pos < units.end)
+        read = 0
         while len(active) > FEW:
+            if most is not None and read + len(active) > most:
+                raise CrowdedError(self._parts(read or len(active), most))
             self._wave(active)
+            read += len(active)
             active = active[self._pos.take(active) < units.end.take(active)]
         for unit in active.tolist():
             while self._pos[unit] < units.end[unit]:
                 self._one(unit)
         return self._tables.finish()
+
+    def _parts(self, read: int, most: int) -> int:
+        """Returns how many times too many messages there are, if the rest are as large as those that were read."""
+        units = self._units
+        share = float((self._pos - units.start).sum()) / float((units.end - units.start).sum())
+        return max(2, ceil(read / (share or 1) / most))
 
     def _wave(self, active: Places) -> None:
         """Reads the next message of some units."""
