@@ -397,7 +397,14 @@ class Layer(Packet):
         return holds(conditions, self.value)
 
     def clone_with(self, *args: Any, **kwargs: Any) -> Any:
-        """Scapy's copy of a packet with other values; keeps what dissection found."""
+        """Scapy's copy of a packet with other values; keeps what dissection found.
+
+        Names and text that Scapy chose, from a list or at random, are taken as if they had been given alone.
+        """
+        plain = self._plain
+        for name, value in kwargs.items():
+            if isinstance(value, str) and name in plain:
+                kwargs[name] = plain[name].any2i(self, value)
         return self._keep_findings(super().clone_with(*args, **kwargs))
 
     def copy(self) -> Self:

@@ -19,6 +19,7 @@ from scapy.layers.inet import IP, UDP
 from scapy.main import load_layer
 from scapy.packet import Packet, Raw, explore, fuzz, ls, rfc
 from scapy.utils import hexdump
+from scapy.volatile import RandChoice, RandString
 
 import scapy_layers.all as everything
 from scapy_layers import answers as answering
@@ -173,6 +174,31 @@ def test_fuzzed_extensions_can_be_built(cls: type[Layer]) -> None:
 def test_fuzzed_messages_differ_in_what_is_present() -> None:
     for message in (Frame(), Init(), Init(S=1), Request(M=1, N=1), Put(E=1)):
         assert len({bytes(fuzz(message)) for _ in range(50)}) > 10
+
+
+@pytest.mark.parametrize(
+    ("several", "alone"),
+    [
+        (Close(reason=["GENERIC", "expired", 200]), [Close(reason=0), Close(reason=5), Close(reason=200)]),
+        (Init(zid=["aa", b"\xbb"]), [Init(zid="aa"), Init(zid="bb")]),
+        (Push(key_suffix=["a", "ü"]), [Push(key_suffix="a"), Push(key_suffix="ü")]),
+        (Push(body=Put(data=["x", b"y"])), [Push(body=Put(data="x")), Push(body=Put(data="y"))]),
+        (
+            Frame(sn=1, messages=[Push(key_suffix=["a", "b"])]),
+            [Frame(sn=1, messages=[Push(key_suffix="a")])],
+        ),
+    ],
+    ids=lambda one: one.summary() if isinstance(one, Packet) else "",
+)
+def test_names_and_text_in_a_list_are_taken_as_if_given_alone(several: Packet, alone: list[Packet]) -> None:
+    assert [bytes(one) for one in several] == [bytes(one) for one in alone]
+    assert bytes(several) == bytes(alone[0])
+
+
+def test_random_names_and_text_are_taken_as_if_given_alone() -> None:
+    assert len(bytes(Push(key_suffix=RandString(5)))) == len(bytes(Push(key_suffix="xxxxx")))
+    assert bytes(Init(zid=RandString(2, "a"))) == bytes(Init(zid="aa"))
+    assert bytes(Init(whatami=RandChoice("router"))) == bytes(Init(whatami="router"))
 
 
 # Questions and answers ----------------------------------------------------------------------------
