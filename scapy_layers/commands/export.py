@@ -40,7 +40,8 @@ def add(commands: Subparsers) -> None:
         summary="write payloads to files, with a list of what is in each",
         description="Writes the payload of each value, query, reply and error to its own file in DIR, named by\n"
         f"sequence number, key and encoding, such as 000017-camera_front.jpg. {MANIFEST} in DIR has one\n"
-        "JSON line per file: the same as from `samples`, with `file` and `size` instead of `payload`.\n"
+        "JSON line per file: the same as from `samples`, with `file` and `size` instead of `payload`;\n"
+        "with several captures each line also has `capture`.\n"
         "Whatever the keys are, nothing outside DIR is written, and no existing file is overwritten.\n\n"
         "Exit status: 0 all read, 1 a capture is damaged (the intact part was written), 2 wrong use.",
         examples=EXAMPLES,
@@ -61,7 +62,7 @@ def _export(arguments: argparse.Namespace) -> int:
     elsewhere = 0
     listed: TextIO | None = None
     try:
-        for event in _contents(sources, filters):
+        for capture, event in _contents(sources, filters):
             if event.payload is None:
                 elsewhere += bool(event.shared)
                 continue
@@ -69,7 +70,7 @@ def _export(arguments: argparse.Namespace) -> int:
             listed = _manifest(folder) if listed is None else listed
             written += 1
             size += len(event.payload)
-            _write(folder, written, event, listed)
+            _write(folder, written, event, listed, capture)
         if listed is None and sources.status != WRONG_USE:
             listed = _manifest(folder)
     finally:
@@ -82,13 +83,15 @@ def _export(arguments: argparse.Namespace) -> int:
     return sources.status
 
 
-def _contents(sources: Sources, filters: Filters) -> Iterator[Content]:
+def _contents(sources: Sources, filters: Filters) -> Iterator[tuple[str | None, Content]]:
+    """Yields what has a payload, with the name of its capture if there are several."""
     from scapy_layers.samples import Content
 
     for source in sources:
+        capture = source.name if len(sources) > 1 else None
         for event in events(source, filters):
             if isinstance(event, Content):
-                yield event
+                yield capture, event
 
 
 def _manifest(folder: Path) -> TextIO:
@@ -102,12 +105,14 @@ def _manifest(folder: Path) -> TextIO:
         raise WrongUseError(f"{folder}: {error.strerror}") from None
 
 
-def _write(folder: Path, number: int, event: Content, listed: TextIO) -> None:
+def _write(folder: Path, number: int, event: Content, listed: TextIO, capture: str | None) -> None:
     assert event.payload is not None
     try:
         name = _new_file(folder, f"{number:06}-{_stem(event.keyexpr)}", _suffix(event), event.payload)
         line = {"file": name, "size": len(event.payload)} | event.as_data()
         del line["payload"]
+        if capture is not None:
+            line["capture"] = capture
         listed.write(json.dumps(line, ensure_ascii=False) + "\n")
         # A disk that files fill must not be full when it comes to their list.
         listed.flush()

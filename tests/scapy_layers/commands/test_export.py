@@ -36,6 +36,17 @@ def test_each_payload_has_a_file_and_a_line(tmp_path: Path, capsys: pytest.Captu
     assert "3 payloads, 10 bytes" in capsys.readouterr().out
 
 
+def test_several_captures_are_told_apart(tmp_path: Path) -> None:
+    captures = [Said().say(put("a", name)).write(tmp_path / f"{name.decode()}.pcap") for name in (b"x", b"y")]
+    assert main(["export", *captures, "--out", str(tmp_path / "out")]) == 0
+    assert [(row["file"], row["capture"]) for row in listed(tmp_path / "out")] == [
+        ("000001-a.bin", captures[0]),
+        ("000002-a.bin", captures[1]),
+    ]
+    assert main(["export", captures[0], "--out", str(tmp_path / "one")]) == 0
+    assert "capture" not in listed(tmp_path / "one")[0]
+
+
 @pytest.mark.parametrize(
     "key",
     [
