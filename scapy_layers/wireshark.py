@@ -141,16 +141,22 @@ def open(  # noqa: A001  (as gzip.open and the like)
         tshark_path: Of the program; the usual places are looked at when None.
 
     Raises:
-        FileNotFoundError: There is no such capture.
+        FileNotFoundError: There is no such capture, or it is a folder, a pipe, or a device.
         TsharkError: There is no tshark or no pyshark, or another Zenoh dissector is in the way. Also raised
             while reading, after the last packet that can be read, when tshark complains about the capture.
     """
     _require_pyshark()
     from scapy_layers.pyshark_captures import FileCapture
 
+    path = Path(capture)
+    if path.exists() and not path.is_file():
+        # For pyshark all of this is a folder.
+        raise FileNotFoundError(
+            f"{path} is {'a folder' if path.is_dir() else 'no ordinary file'}, not a capture"
+        )
     return FileCapture(
         _plan(mode, layers, preferences, keylog, tshark_path, two_passes=two_passes),
-        Path(capture),
+        path,
         display_filter=display_filter,
         decode_as=None if decode_as is None else dict(decode_as),
     )

@@ -305,6 +305,13 @@ def test_missing_capture_is_named(tmp_path: Path) -> None:
         wireshark.open(tmp_path / "none.pcap")
 
 
+def test_what_is_no_file_is_called_what_it_is(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="is a folder"):
+        wireshark.open(tmp_path)
+    with pytest.raises(FileNotFoundError, match="/dev/null is no ordinary file"):
+        wireshark.open("/dev/null")
+
+
 def test_wrong_filter_is_told_in_the_words_of_tshark(talk: str) -> None:
     with (
         wireshark.open(talk, display_filter="zenoh.nothing") as capture,
