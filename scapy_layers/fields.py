@@ -13,6 +13,8 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import IntEnum, IntFlag
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from scapy.fields import ConditionalField, Field
@@ -60,12 +62,13 @@ class NumberField(ZenohField):
         super().__init__(name, default, described)
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
-        """Takes a number, or the name of a value in any case (``router``, ``CURRENT_FUTURE``)."""
+        """Takes a number, or the name of a value in any case (``router``, ``CURRENT_FUTURE``, ``ROUTER|PEER``)."""
         if type(x) is int and 0 <= x <= self.limit:
             return x
         if isinstance(x, str) and self.names:
+            several = x.upper().split("|") if issubclass(self.names, IntFlag) else [x.upper()]
             try:
-                return self.names[x.upper()].value
+                return reduce(or_, (int(self.names[name.strip()]) for name in several))
             except KeyError:
                 known = ", ".join(self.names.__members__)
                 raise ValueError(f"{self.name}: {x!r} is none of {known}") from None

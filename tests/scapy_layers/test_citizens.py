@@ -195,6 +195,15 @@ def test_names_and_text_in_a_list_are_taken_as_if_given_alone(several: Packet, a
     assert bytes(several) == bytes(alone[0])
 
 
+def test_roles_are_taken_as_they_are_shown() -> None:
+    assert Scout(what="ROUTER|PEER").what == Scout(what="peer | router").what == 3
+    assert "(ROUTER|PEER)" in Scout(what=3).summary()
+    with pytest.raises(ValueError, match=r"'ROUTER\|NOBODY' is none of ROUTER, PEER, CLIENT"):
+        Scout(what="ROUTER|NOBODY")
+    with pytest.raises(ValueError, match="none of"):
+        Init(whatami="ROUTER|PEER")
+
+
 def test_random_names_and_text_are_taken_as_if_given_alone() -> None:
     assert len(bytes(Push(key_suffix=RandString(5)))) == len(bytes(Push(key_suffix="xxxxx")))
     assert bytes(Init(zid=RandString(2, "a"))) == bytes(Init(zid="aa"))
