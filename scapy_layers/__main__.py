@@ -36,9 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     if not (sys.argv[1:] if argv is None else argv):
         parser.exit(2, parser.format_help())
-    arguments = parser.parse_args(argv)
     try:
-        status: int = arguments.run(arguments)
+        status = _run(parser, argv)
         if sys.stdout:
             sys.stdout.flush()
     except OSError as error:
@@ -53,6 +52,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     except WrongUseError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return WRONG_USE
+    return status
+
+
+def _run(parser: argparse.ArgumentParser, argv: Sequence[str] | None) -> int:
+    try:
+        arguments = parser.parse_args(argv)
+    except SystemExit:
+        # Help and version are shown while arguments are read, and nobody has looked whether they arrived.
+        if sys.stdout:
+            sys.stdout.flush()
+        raise
+    status: int = arguments.run(arguments)
     return status
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -184,6 +185,16 @@ def test_closed_pipe_and_full_disk_make_no_noise() -> None:
     assert done.stderr == b""
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*COMMAND, "messages"], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (2, b"zenoh-dissect: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"], ["read", "--help"]], ids=" ".join)
+def test_help_and_version_that_do_not_arrive_make_no_noise(words: list[str]) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, *words], stdout=full, stderr=subprocess.PIPE, check=False, env=environment
+        )
     assert (done.returncode, done.stderr) == (2, b"zenoh-dissect: No space left on device\n")
 
 
