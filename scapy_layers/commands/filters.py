@@ -169,20 +169,20 @@ def names_of(heard: Heard) -> set[str]:
     while layer is not None:
         name = str(layer.name)
         names.add(name)
-        if name in _SYN_AND_ACK:
+        if name in SYN_AND_ACK:
             names.add(full_name(layer))
         body = layer.fields.get("body")
         layer = body if isinstance(body, Message) else None
     return names
 
 
-_SYN_AND_ACK = frozenset({"INIT", "OPEN"})
+SYN_AND_ACK = frozenset({"INIT", "OPEN"})
 
 
 def full_name(layer: Layer) -> str:
     """Returns the name of a message, with SYN or ACK where the flag A makes two of one."""
     name = str(layer.name)
-    return f"{name}_{'ACK' if layer.fields.get('A') else 'SYN'}" if name in _SYN_AND_ACK else name
+    return f"{name}_{'ACK' if layer.fields.get('A') else 'SYN'}" if name in SYN_AND_ACK else name
 
 
 # What users write ----------------------------------------------------------------------------------
@@ -192,7 +192,7 @@ def _name(text: str) -> str:
     from scapy_layers.catalogue import MESSAGES
 
     known = {cls.shape().name for cls in MESSAGES} | {"UNREAD"}
-    known |= {f"{name}_{end}" for name in _SYN_AND_ACK for end in ("SYN", "ACK")}
+    known |= {f"{name}_{end}" for name in SYN_AND_ACK for end in ("SYN", "ACK")}
     plain = {re.sub(r"\W|_", "", name).lower(): name for name in known}
     found = plain.get(re.sub(r"\W|_", "", text).lower())
     if found is None:

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, assert_never
 
+from scapy_layers.commands.filters import SYN_AND_ACK
 from scapy_layers.commands.terminal import Subparsers, WrongUseError, add_command
 
 if TYPE_CHECKING:
@@ -42,6 +43,9 @@ def _messages(arguments: argparse.Namespace) -> int:
             print(f"{cls.kind.name.lower():<12} {cls.id:#04x}  {cls.shape().name:<15} {about}")
         return 0
     wanted = arguments.name.lower()
+    name, _, end = wanted.partition("_")
+    if name.upper() in SYN_AND_ACK and end in {"syn", "ack"}:
+        wanted = name
     found = [cls for cls in MESSAGES if wanted in {cls.shape().name.lower(), cls.__name__.lower()}]
     if not found:
         raise WrongUseError(f"no message is named {arguments.name!r}; `zenoh-dissect messages` lists all")

@@ -164,6 +164,17 @@ def test_drawing_looks_like_the_specification(capsys: pytest.CaptureFixture[str]
     assert INIT in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("name", ["INIT_SYN", "open_ack"])
+def test_names_that_filters_take_are_those_of_a_drawing(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["messages", name]) == 0
+    drawn = capsys.readouterr().out
+    assert main(["messages", name[:4]]) == 0
+    assert drawn == capsys.readouterr().out
+    assert main(["messages", "put_syn"]) == 2
+
+
 def test_help_does_not_load_scapy() -> None:
     code = "import sys; sys.argv = ['x', '--help']; import runpy\ntry: runpy.run_module('scapy_layers', run_name='__main__')\nexcept SystemExit: pass\nprint('scapy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
