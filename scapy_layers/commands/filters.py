@@ -231,7 +231,7 @@ def _end(text: str) -> Callable[[Way], bool]:
         address, port = text, None
     if port is not None and not 0 < int(port) <= 0xFFFF:
         raise WrongUseError(f"--link {text!r}: {port} is not a port")
-    if address:
+    if address or port is None:
         address = _address(address, text)
 
     def has(way: Way) -> bool:

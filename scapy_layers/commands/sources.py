@@ -117,6 +117,8 @@ class Sources:
         self._given: list[str] = arguments.captures
         if self._given.count(STANDARD_INPUT) > 1:
             raise WrongUseError("standard input can be read only once")
+        if "" in self._given:
+            raise WrongUseError("the name of a CAPTURE is empty")
 
     def __iter__(self) -> Iterator[Source]:
         for given in self._given:

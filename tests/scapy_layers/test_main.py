@@ -190,6 +190,11 @@ def test_standard_input() -> None:
     assert b"Traceback" not in done.stderr
 
 
+def test_capture_without_a_name_is_wrong_use(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["read", ""]) == 2
+    assert capsys.readouterr().err == "zenoh-dissect: the name of a CAPTURE is empty\n"
+
+
 def test_closed_pipe_and_full_disk_make_no_noise() -> None:
     shell = f"{sys.executable} -m scapy_layers messages put | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", shell], capture_output=True, check=False)

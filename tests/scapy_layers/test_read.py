@@ -133,6 +133,7 @@ def test_filters_pick_messages(
         ["--key", "a//b"],
         ["--zid", "xyz"],
         ["--link", "nowhere"],
+        ["--link", ""],
         ["--link", "10.0.0.1:99999"],
         ["--after", "soon"],
         ["--after", "nan"],
