@@ -15,6 +15,7 @@ from scapy_layers.commands.terminal import Screen, Subparsers, WrongUseError, ad
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
+    from scapy_layers.conversation import Heard
     from scapy_layers.stream import Gap
 
 BUFFER = 64 << 20
@@ -83,20 +84,15 @@ def _live(arguments: argparse.Namespace) -> int:
     from scapy_layers.zenoh_session import Zenoh, ZenohSession
 
     screen = Screen(arguments)
-    view = View(arguments, Filters.of(arguments), screen)
+    shown = _Shown(View(arguments, Filters.of(arguments), screen))
 
     def show(packet: Packet) -> None:
-        if not view.done:
-            view.show(packet[Zenoh].heard)
+        shown.show(packet[Zenoh].heard)
 
     def done(_packet: Packet) -> bool:
-        return view.done
+        return shown.done
 
-    def missing(gap: Gap) -> None:
-        if not view.done:
-            view.show(gap)
-
-    session = ZenohSession(ports=arguments.port, missing=missing, frames=True)
+    session = ZenohSession(ports=arguments.port, missing=shown.show, frames=True)
     bpf = _filter(arguments.port)
     listening = _Listening()
     try:
@@ -119,12 +115,40 @@ def _live(arguments: argparse.Namespace) -> int:
         raise WrongUseError(f"cannot capture on {arguments.interface}: {said}") from None
     for packet in session.rest():
         show(packet)
+    if shown.failed:
+        raise shown.failed
     if lost := listening.lost():
         screen.complain(
             f"{lost} packets arrived faster than they are shown, and were lost: "
             "capture to a file (`tcpdump -w FILE`, `dumpcap -w FILE`), and read that"
         )
     return 0
+
+
+class _Shown:
+    """What is shown, until that is enough or fails.
+
+    Attributes:
+        failed: Why nothing more can be shown: Scapy would say that its socket failed, and end as if all were good.
+    """
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.failed: OSError | None = None
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing more is wanted."""
+        return self._view.done or self.failed is not None
+
+    def show(self, what: Heard | Gap) -> None:
+        """Shows a message or a gap, if more is wanted."""
+        if self.done:
+            return
+        try:
+            self._view.show(what)
+        except OSError as error:
+            self.failed = error
 
 
 class _Listening:

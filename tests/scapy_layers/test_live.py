@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -85,6 +87,29 @@ def test_messages_are_shown_as_read_shows_them(
     monkeypatch.setattr(scapy.sendrecv, "sniff", replay)
     assert main(["live", "-i", "lo", "--key", "answers/**", "--count", "5"]) == 0
     assert [line.split()[2:] for line in capsys.readouterr().out.splitlines()] == expected
+
+
+REPLAY = """
+import sys, scapy.sendrecv
+from scapy_layers.__main__ import main
+sniff, (_, capture, *arguments) = scapy.sendrecv.sniff, sys.argv
+def replay(session, prn, stop_filter, store, **_):
+    return sniff(offline=capture, quiet=True, session=session, prn=prn, stop_filter=stop_filter, store=store)
+scapy.sendrecv.sniff = replay
+sys.exit(main(["live", "-i", "lo", *arguments]))
+"""
+
+
+def test_what_cannot_be_shown_is_told_as_such() -> None:
+    command = [sys.executable, "-c", REPLAY, CAPTURE, "--format", "jsonl"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    assert (done.returncode, done.stderr) == (2, b"zenoh-dissect: No space left on device\n")
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 def _without_times(out: str) -> list[object]:
