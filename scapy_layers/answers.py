@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scapy.packet import Packet
+from scapy.packet import NoPayload, Packet
 
 from scapy_layers.codes import InterestMode, Kind, NetworkId, ScoutingId, TransportId
 
@@ -52,13 +52,15 @@ def hashret(message: Packet) -> bytes:
 
 
 def _messages(message: Packet) -> Iterator[Packet]:
-    """Gives the messages that stand in a FRAME or batch, or the message itself."""
-    if not _holds_messages(message):
-        yield message
-        return
-    for inside in message.fields.get("messages") or []:
-        if isinstance(inside, Packet):
-            yield from _messages(inside)
+    """Gives the messages that stand in a FRAME or batch, or the message itself, and what was stacked on it with ``/``."""
+    while not isinstance(message, NoPayload):
+        if _holds_messages(message):
+            for inside in message.fields.get("messages") or []:
+                if isinstance(inside, Packet):
+                    yield from _messages(inside)
+        else:
+            yield message
+        message = message.payload
 
 
 def _holds_messages(message: Packet) -> bool:

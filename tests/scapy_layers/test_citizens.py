@@ -257,7 +257,8 @@ def around(message: Packet) -> list[Packet]:
     """Returns a message in all the ways in which it travels."""
     bare = [message, decode(bytes(message), message.kind) if isinstance(message, Message) else message]
     frame = [Frame(messages=[KeepAlive(), one]) for one in bare]
-    return [*bare, *frame, Batch(messages=[KeepAlive(), *frame[:1]])]
+    stacked = [Frame() / message, Batch() / KeepAlive() / Frame() / message.copy() / Raw(b"x")]
+    return [*bare, *frame, Batch(messages=[KeepAlive(), *frame[:1]]), *stacked]
 
 
 @pytest.mark.parametrize(("question", "answer"), PAIRS.values(), ids=PAIRS)
