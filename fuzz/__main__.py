@@ -20,6 +20,9 @@ def main(argv: list[str] | None = None) -> int:
         options = parser.parse_args(argv)
     except SystemExit as ended:
         return ended.code if isinstance(ended.code, int) else USAGE
+    except OSError as error:
+        # The version, and nowhere to write it.
+        return fail(str(error), USAGE)
     function: Callable[[argparse.Namespace, Sequence[str]], int] = options.function
     try:
         return function(options, sys.argv[1:] if argv is None else argv)

@@ -51,7 +51,6 @@ def main(argv: list[str] | None = None) -> int:
     parser = _parser()
     if not (sys.argv[1:] if argv is None else argv):
         parser.exit(2, parser.format_help())
-    arguments = parser.parse_args(argv)
     if not logging.getLogger().handlers:
         # Py4J tells the root logger of every interrupt, with a traceback that helps nobody on a terminal.
         logging.getLogger().addHandler(logging.NullHandler())
@@ -59,6 +58,7 @@ def main(argv: list[str] | None = None) -> int:
         # A terminal need not have all letters, and a path need not be text.
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
+        arguments = parser.parse_args(argv)
         with _ended_in_order():
             code = int(arguments.function(arguments))
             sys.stdout.flush()

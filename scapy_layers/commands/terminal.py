@@ -88,7 +88,7 @@ def add_version(parser: argparse.ArgumentParser) -> None:
 
 class _Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        print(parser.prog, installed_version())
+        print(parser.prog, installed_version(), flush=True)
         parser.exit()
 
 

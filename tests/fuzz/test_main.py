@@ -158,6 +158,15 @@ def test_nothing_that_triggers_a_fault_is_kept_by_ci_unless_asked_for_and_the_pa
         assert words_ in page
 
 
+def test_version_that_cannot_be_written_is_no_finding() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "fuzz", "--version"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("zenoh-fuzz: ")
+    assert "Traceback" not in done.stderr
+
+
 def test_closed_pipe_is_no_error() -> None:
     reading, writing = os.pipe()
     os.close(reading)

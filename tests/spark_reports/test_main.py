@@ -358,6 +358,13 @@ def test_what_the_system_refuses_is_one_line_and_no_failed_gate(
     assert str(tmp_path / name) in one_line(capsys.readouterr().err)
 
 
+def test_version_that_cannot_be_written_is_no_failed_gate() -> None:
+    with Path("/dev/full").open("wb") as full:
+        command = [sys.executable, "-m", "spark_reports", "--version"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, one_line(done.stderr)[:15]) == (2, "zenoh-reports: ")
+
+
 def test_letters_that_a_terminal_does_not_have_are_escapes() -> None:
     code = "import sys; from spark_reports.__main__ import main; main(['doctor', '--java']); print('\\udcff \\u017c')"
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": "ascii"}
