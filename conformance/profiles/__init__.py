@@ -155,6 +155,8 @@ def load_profile(name_or_path: str, version: str = "") -> Profile:
             raise UsageError(
                 f"--profile {name!r}: no such profile; give a TOML file, or one of {', '.join(shipped())}"
             )
+        if said and not any(char.isdigit() for char in said):
+            raise UsageError(f"--profile {name_or_path}: {said!r} is no version; write one like 1.10.2")
         where = f"{name}.toml"
         text = (files("conformance.profiles") / where).read_text(encoding="utf-8")
     profile = read_profile(text, name, where)

@@ -31,5 +31,5 @@ def covers(ranges: str, version: str) -> bool:
 
 
 def _number(version: str) -> tuple[int, ...]:
-    match = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(digits) for digits in match[0].split(".")) if match else ()
+    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return tuple(int(digits) for digits in match[1].split(".")) if match else ()

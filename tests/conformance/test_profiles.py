@@ -87,6 +87,7 @@ def test_exclusion_may_hold_for_some_releases() -> None:
 def test_ranges_of_releases() -> None:
     assert covers("1.10.2", "1.10.2")
     assert covers("1.9-1.10", "1.9.5")
+    assert covers("1.9-1.10", "v1.9.5")
     assert not covers("1.9.0", "1.10.0")
     for bad in ("", "x", "1.2-", "2.0-1.0", "1.0;1.1"):
         with pytest.raises(ValueError, match=r"release|begins"):
@@ -170,6 +171,9 @@ def test_profile_that_there_is_not_is_one_line(tmp_path: Path) -> None:
         UsageError, match="no such profile; give a TOML file, or one of eclipse-zenoh, zenoh-pico"
     ):
         load_profile("zenon")
+    with pytest.raises(UsageError, match="eclipse-zenoh:new: 'new' is no version; write one like"):
+        load_profile("eclipse-zenoh:new")
+    assert load_profile("eclipse-zenoh:0a1b2c3d").version == "0a1b2c3d"
     with pytest.raises(UsageError, match=r"gone\.toml: cannot be read \(No such file"):
         load_profile(str(tmp_path / "gone.toml"))
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
