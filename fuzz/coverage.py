@@ -245,8 +245,8 @@ class Coverage:
 
     @property
     def hidden(self) -> int:
-        """How many lies were not tried because they would only have met a finding again."""
-        return len((self.left_out & self._planned_edges.keys()) - self.edges.keys())
+        """How many edges of fields were not tried because they would only have met a finding again."""
+        return sum(map(_of_field, (self.left_out & self._planned_edges.keys()) - self.edges.keys()))
 
     def glance(self) -> tuple[tuple[int, int], tuple[int, int]]:
         """Returns how many states, and how many pairs of state and message, were tried, each with how many there are.

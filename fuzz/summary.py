@@ -223,7 +223,7 @@ def _asides(outcome: Outcome) -> Iterator[str]:
         yield f"{outcome.inconclusive} cases inconclusive: the node did not reach their state"
     if outcome.left_out:
         hidden = outcome.coverage.hidden
-        edges = "1 edge was" if hidden == 1 else f"{hidden} edges were"
+        edges = "1 edge of a field was" if hidden == 1 else f"{hidden} edges of fields were"
         so = f"; {edges} not tried because of that" if hidden else ""
         yield f"{outcome.left_out} cases skipped: they would only have hit findings that had been hit often{so}"
     if outcome.restarts:

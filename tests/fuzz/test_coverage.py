@@ -247,6 +247,14 @@ def test_lies_that_were_left_out_and_not_tried_elsewhere_are_told() -> None:
     assert coverage.hidden == 1
 
 
+def test_variants_of_sequences_that_were_left_out_are_no_edges_of_fields() -> None:
+    source = Fixed("s", State.OPEN, "M", {"x": [send(b"")]}, "order")
+    coverage = Coverage([source])
+    coverage.leave_out(next(iter(source.cases(random.Random(1)))))
+    assert coverage.left_out
+    assert coverage.hidden == 0
+
+
 def test_missing_pairs_are_named_and_bounded() -> None:
     sources = [
         Fixed(f"s{number}", State.OPEN, f"M{number:02}", {"x": [send(b"")]}, "order") for number in range(12)

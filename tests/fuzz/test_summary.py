@@ -108,7 +108,7 @@ def test_lies_that_findings_hide_are_counted() -> None:
     case = next(iter(source.cases(random.Random(1))))
     assert "findings that had been hit often\n" in as_text(whole, "runs/r")
     whole.coverage.leave_out(case)
-    assert "findings that had been hit often; 1 edge was not tried because of that\n" in as_text(
+    assert "findings that had been hit often; 1 edge of a field was not tried because of that\n" in as_text(
         whole, "runs/r"
     )
 
