@@ -149,6 +149,18 @@ def test_watch_ends_when_no_line_comes_any_more(
     assert not spark.streams.active
 
 
+def test_whoever_watches_hears_that_nothing_was_found(
+    spark: SparkSession, tmp_path: Path, case_row: CaseRow
+) -> None:
+    plan = Plan(roots=[tmp_path], checkpoint=tmp_path / "checkpoint", every_s=0.1, idle_s=30)
+    _write(tmp_path, [case_row(1)])
+    following = watch.follow(spark, plan, watch.begin(plan))
+    heard = [next(following) for _ in range(3)]
+    following.close()
+    # Otherwise the end of a run is told behind the next line of another one, or never.
+    assert [news is None for news in heard] == [False, True, True]
+
+
 @pytest.mark.usefixtures("spark")
 def test_command_tells_what_is_there_and_ends(
     tmp_path: Path, case_row: CaseRow, capsys: pytest.CaptureFixture[str]
