@@ -59,7 +59,12 @@ class Edge(NamedTuple):
         """It is about a field, or a message that is sent as it should be."""
         if not self.field:
             return self.edge == VALID
-        return self.field.partition(".")[0] in {self.message, "batch"}
+        return self.field.partition(".")[0] in {in_paths(self.message), "batch"}
+
+
+def in_paths(kind: str) -> str:
+    """Returns a kind of message as paths of fields call it: without the layer that tells two of one name apart."""
+    return kind.partition(" (")[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

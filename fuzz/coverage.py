@@ -13,7 +13,7 @@ from itertools import filterfalse
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from fuzz.cases import THEN, Edge
+from fuzz.cases import THEN, Edge, in_paths
 from fuzz.states import FACTS, State
 from spark_reports.rows import CoverageRow
 
@@ -186,6 +186,8 @@ class Coverage:
     def _edges_of(self, source: str, message: str, kind: str, fields: str, words: str) -> Iterator[Edge]:
         """Returns what a row says it covered: a variant of a sequence, one lie, or two about different fields."""
         planned = self._planned_edges
+        if message == in_paths(kind):
+            message = kind
         if not fields:
             # A sequence is about no field, and goes by the name of its source; or one message is behind another.
             second, _, first = words.partition(f" {THEN} ")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from boofuzz import Request
 from boofuzz.mutation import Mutation
 
-from fuzz.cases import Case, Cause, Edge, Source
+from fuzz.cases import Case, Cause, Edge, Source, in_paths
 from fuzz.rendering import Rendering, split
 from fuzz.script import Do, Step, Template
 from fuzz.states import State
@@ -216,5 +216,5 @@ class Lying(Source):
 
 
 def _edge(kind: str, single: _Single) -> Edge:
-    message = kind if single.message == "batch" else single.message
+    message = kind if single.message in {"batch", in_paths(kind)} else single.message
     return Edge(message, single.field, single.lie.words)

@@ -15,8 +15,8 @@ from fuzz.lying import Lying
 from fuzz.states import State
 from scapy_layers import extensions as ext
 from scapy_layers.data import Put
-from scapy_layers.network import Push
-from scapy_layers.transport import Frame, Init
+from scapy_layers.network import NetworkOam, Push
+from scapy_layers.transport import Frame, Init, TransportOam
 from spark_reports.rows import COVERAGE_KINDS, CoverageRow
 
 
@@ -218,6 +218,25 @@ def test_pair_of_a_lie_and_what_is_done_to_the_batch_counts_in_rows_as_it_did() 
         again.add_row(row_of(case, "a"))
     assert {edge.field.partition(".")[0] for edge in counted.edges} >= {"batch", "PUT"}
     assert again.edges == counted.edges
+
+
+def test_messages_of_one_name_are_lied_about_and_counted_each_for_itself() -> None:
+    network = Frame(R=1, messages=[NetworkOam(oam_id=7, data=b"hi")])
+    sources = [
+        Lying("of the network", State.OPEN, network, {"FRAME.sn": "sn"}, ("FRAME",), kind="OAM (network)"),
+        Lying("of the link", State.OPEN, TransportOam(oam_id=7, data=b"hi"), kind="OAM (transport)"),
+    ]
+    counted, again = Coverage({"a": sources}), Coverage({"a": sources})
+    first, second = sources
+    for case in [*singles(first), *islice(first.more(random.Random(2)), 200)]:
+        counted.add("a", case, Reply(), "accepted")
+        again.add_row(row_of(case, "a"))
+    assert {edge.message for edge in counted.edges} == {"OAM (network)"}
+    assert all(edge.of_field for edge in counted.edges)
+    assert again.edges == counted.edges
+    assert len(list(second.unseen(random.Random(1), counted.edges))) == len(singles(second)) > 100
+    tried, planned = parts(counted)["edges of fields"]
+    assert planned - tried == len(set(second.edges()))
 
 
 def test_processes_are_added_up() -> None:
