@@ -34,8 +34,8 @@ CHANGED = "handshake changed"
 """What it is called when a new session is told something else than the first one."""
 
 BUSY_CALLS = 3
-"""New sessions that are tried once more on a machine that is busy with others, each waiting twice as long as the one
-before."""
+"""What fails is tried so often once more on a machine that is busy with others, each time waiting twice as long, unless
+the node had its turns all the same."""
 
 
 @oracle("process", "the process lives", When.CASE, "a process of ours")
@@ -284,10 +284,10 @@ def _unserved_now(patient: Patient, served: Served) -> Objection:
 @oracle("stage", "what the states need is still there: it scouts, connects, is in its group", When.ODD)
 def stage(patient: Patient, played: Played | None) -> Objection | None:  # noqa: ARG001
     """What the states of the stage need is still there."""
-    watch = Watch()
+    watch, turns = Watch(), patient.turns()
     why = patient.stage.trouble(patient.reply * (FAMILIAR if patient.familiar else 1))
     for longer in range(1, 1 + BUSY_CALLS):
-        if not why or not watch.busy:
+        if not why or not watch.busy or turns.had >= patient.reply * TURN:
             break
         why = patient.stage.trouble(patient.reply * 2**longer)
     if not why:

@@ -65,6 +65,27 @@ def test_stall_is_waited_for_on_a_busy_machine_only_as_long_as_the_node_gets_no_
     assert len(made) == calls
 
 
+@pytest.mark.parametrize(("had", "looks"), [(0.0, 4), (100.0, 1)])
+def test_what_a_state_needs_is_looked_for_on_a_busy_machine_only_as_long_as_the_node_gets_no_time(
+    monkeypatch: pytest.MonkeyPatch, had: float, looks: int
+) -> None:
+    made = []
+
+    def lost(reply: float) -> str:
+        made.append(reply)
+        return "it has left its group"
+
+    with RouterNode() as node, patient_of(node) as patient:
+        monkeypatch.setattr(Watch, "busy", True)
+        monkeypatch.setattr(Turns, "had", had)
+        monkeypatch.setattr(patient.stage, "trouble", lost)
+        patient.thorough = True
+        objection = patient.examine(When.ODD, names=["stage"])
+        assert made == [patient.reply * 2**longer for longer in range(looks)]
+    assert objection is not None
+    assert (objection.harm, objection.detail) == (Harm.STALL, "it has left its group")
+
+
 def test_node_that_refuses_at_once_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Objection("ping", Harm.STALL, "", "nothing comes")
     made = []
