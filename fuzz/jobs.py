@@ -87,6 +87,7 @@ class Order:
         database: File of boofuzz's own database; None for none.
         part: How often the run was resumed.
         done: Cases of earlier parts, by process and campaign.
+        left: Folders of what earlier parts met and had not looked into when they were killed.
     """
 
     config: RunConfig
@@ -106,6 +107,7 @@ class Order:
     database: Path | None = None
     part: int = 0
     done: Mapping[int, Mapping[str, Done]] = field(default_factory=dict)
+    left: tuple[Path, ...] = ()
 
     @property
     def judging(self) -> dict[str, object]:
@@ -127,7 +129,8 @@ class Order:
         cases = self.cases
         if cases is not None:
             cases = cases // self.jobs + (job < cases % self.jobs)
-        return replace(self, cases=cases, rate=self.rate / self.jobs if self.rate else None)
+        rate = self.rate / self.jobs if self.rate else None
+        return replace(self, cases=cases, rate=rate, left=() if job else self.left)
 
 
 def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]) -> Outcome:
@@ -188,7 +191,7 @@ def play(order: Order, job: int, node: Node, progress: Callable[[Summary], None]
         try:
             runner.run()
             if not runner.summary.interrupted:
-                runner.minimise()
+                runner.minimise(order.left)
                 # Of fewer cases than processes some get none.
                 if not runner.summary.total and not order.part and order.cases != 0:
                     outcome.failed = runner.summary.stopped or "no cases were run; increase --time"

@@ -438,8 +438,12 @@ class Runner:
             return Fast(make, self, min(most, lanes))
         return Boo(make, self, self._database, self._web)
 
-    def minimise(self) -> None:
-        """Looks into the findings that there was no time for, and makes those smaller that are not yet."""
+    def minimise(self, left: Sequence[Path] = ()) -> None:
+        """Looks into the findings that there was no time for, and makes those smaller that are not yet.
+
+        Args:
+            left: Folders of what an earlier part of the run had no time for.
+        """
 
         def begin(doing: str) -> Callable[[int, int], None]:
             def tell(number: int, count: int) -> None:
@@ -450,6 +454,10 @@ class Runner:
             return tell
 
         try:
+            if self._minimise and left:
+                doing = "analysing findings of an earlier part of the run"
+                with self._behind(doing):
+                    self._triage.take_over(left, begin(doing))
             if self._minimise:
                 doing = "analysing findings that there was no time for"
                 with self._behind(doing):

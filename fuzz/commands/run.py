@@ -584,6 +584,7 @@ def _check_also(order: Order) -> None:
 
 def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
     """Returns what is left to do of a run."""
+    from fuzz.findings import FOLDER, left_open
     from fuzz.recorder import Recorder
     from fuzz.resume import check_same, earlier, mend, unrecorded
 
@@ -604,7 +605,8 @@ def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
     if cases is not None:
         cases = max(0, cases - sum(before.cases[name] for name in order.campaigns))
     config = replace(order.config, seed=seed)
-    return replace(order, config=config, cases=cases, part=before.part, done=before.done), before
+    left = tuple(left_open(folder / FOLDER))
+    return replace(order, config=config, cases=cases, part=before.part, done=before.done, left=left), before
 
 
 class _Run:

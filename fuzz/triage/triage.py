@@ -8,7 +8,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from conformance.config import RunConfig
@@ -24,6 +26,7 @@ from fuzz.findings import (
     SEEN,
     TRAFFIC,
     Finding,
+    NoFinding,
     drop_folder,
     folder_of,
     open_folder,
@@ -218,6 +221,9 @@ class Triage:
     def _guess(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding:
         """Returns a finding as it seems, saved before anybody looks into it, so that nothing is lost whatever happens."""
         guess = self._make(objection, suspects[-1] if suspects else None)
+        if len(suspects) > 1:
+            # If this process is killed, that is all there is to play again.
+            guess.script = guess.first = joined(suspects[-RECENT:])
         guess.path = open_folder(self._folder, guess.bucket)
         self._save(guess)
         return guess
@@ -346,6 +352,55 @@ class Triage:
                 # One hit of both is that which was looked into.
                 finding.hits -= 1
                 self._join(finding, shown, "this is what a retry shows")
+
+    def take_over(self, folders: Sequence[Path], begin: Callable[[int, int], None]) -> None:
+        """Plays again what was sent before objections of an earlier part of the run, killed before it looked into them.
+
+        Args:
+            folders: Theirs, see ``left_open``; one that is damaged is left as it is.
+            begin: Is told the number of each before it is its turn, and how many there are.
+        """
+        for number, folder in enumerate(folders, 1):
+            begin(number, len(folders))
+            with suppress(NoFinding):
+                self._take_over(Finding.load(folder))
+
+    def _take_over(self, left: Finding) -> None:
+        objection = objection_of(left)
+        name = self._spots.get((left.harm, spot(objection))) if is_placed(objection) else None
+        there = self._called(name or left.bucket)
+        if there is not None:
+            self._add(there, left)
+        else:
+            there = self._earlier(left)
+        if there is not None:
+            drop_folder(left.path)
+        else:
+            self._play_left(left)
+            there = self._joined_to_other(left)
+        there.case_buckets.add(left.bucket)
+        self._enter(there, objection_of(there))
+        self._save(there)
+
+    def _play_left(self, left: Finding) -> None:
+        """Plays what an earlier part of the run left, and sees whether it comes again."""
+        if self._to_compare(left):
+            return
+        try:
+            if self._lab.able and left.harm is not Harm.DIFFERS:
+                with self._lab.waiting_for(left.harm, left.place):
+                    rounds = ROUNDS if left.harm in SLOW else 1
+                    tried = self._lab.play(left.script, rounds=rounds, seconds=SLOW_SECONDS)
+                    if comes_again(left, tried):
+                        left.shown_by(tried)
+                        self._confirming.confirm(left, tried, time.monotonic() + CONFIRM_SECONDS)
+                        return
+                    left.played_in_vain(tried)
+        except HarnessError as error:
+            left.notes.append(f"Could not be played on a fresh node: {error}")
+        finally:
+            self._lab.rest()
+        self._confirming.settle(left, [])
 
     def _collect_small(self) -> bool:
         """Takes in what was made smaller, and begins with the next; returns whether something became smaller."""
@@ -902,11 +957,7 @@ class Triage:
         self._rename(gone.bucket, kept.bucket)
         self._left_out.move(gone, kept)
         with self._writing:
-            kept.hits += gone.hits
-            kept.before += gone.before
-            kept.masked += gone.masked
-            for name in ("places", "messages", "states", "causes", "case_buckets"):
-                getattr(kept, name).update(getattr(gone, name))
+            self._add(kept, gone)
             # An earlier part of the run may have rows of it.
             kept.case_buckets.add(gone.bucket)
             kept.notes.append(f"Also found as `{gone.bucket}`; {why}.")
@@ -915,6 +966,15 @@ class Triage:
         self.merged.append(gone)
         self._leave_out(kept)
         self._save(kept)
+
+    @staticmethod
+    def _add(kept: Finding, gone: Finding) -> None:
+        """Counts what was met as one finding for another one."""
+        kept.hits += gone.hits
+        kept.before += gone.before
+        kept.masked += gone.masked
+        for name in ("places", "messages", "states", "causes", "case_buckets"):
+            getattr(kept, name).update(getattr(gone, name))
 
     def _rename(self, old: str, new: str) -> None:
         """Has what would fall into one bucket fall into another one."""

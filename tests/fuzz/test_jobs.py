@@ -47,6 +47,11 @@ def test_share_of_each_process_adds_up(tmp_path: Path) -> None:
     assert Order(order.config, ("a",), jobs=2).share(1).cases is None
 
 
+def test_what_a_killed_run_left_is_looked_into_by_one_process(tmp_path: Path) -> None:
+    order = Order(config_in(tmp_path), ("a",), jobs=2, left=(tmp_path,))
+    assert [order.share(job).left for job in range(2)] == [(tmp_path,), ()]
+
+
 @pytest.mark.parametrize(
     ("jobs", "cores", "shares"),
     [

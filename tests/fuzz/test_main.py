@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -27,7 +28,7 @@ from fuzz.campaigns.messages import main_forms
 from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
 from fuzz.commands.run import campaigns_of, command, node_named
-from fuzz.findings import FINDING, FOLDER, open_folder
+from fuzz.findings import FINDING, FOLDER, OPEN, open_folder
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
 from fuzz.progress import Glance, Progress, clock, together, words
@@ -516,7 +517,7 @@ def test_finding_whose_row_was_not_written_when_the_run_was_killed_is_told_when_
 def test_folder_of_a_finding_counts_what_was_left_out_to_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def leave_out(runner: Runner) -> None:
+    def leave_out(runner: Runner, _: Sequence[Path]) -> None:
         for finding in runner.summary.findings:
             finding.masked += 1000
 
@@ -530,6 +531,32 @@ def test_folder_of_a_finding_counts_what_was_left_out_to_the_end(
     kept = json.loads((tmp_path / "run" / row["folder"] / "finding.json").read_text())
     assert row["left_out"] >= 1000
     assert (kept["hits"], kept["masked"]) == (row["hits"], row["left_out"])
+
+
+def test_what_a_killed_part_of_a_run_left_is_looked_into_when_it_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, node, words_ = tmp_path / "run", planted_command("abort"), ("--minimise", "5s")
+    harmful = Campaign("harmful", "for tests", small((State.OPEN, "D_SUBSCRIBER")))
+    with monkeypatch.context() as only_here:
+        only_here.setitem(campaigns.CAMPAIGNS, "harmful", harmful)
+        assert run(node, tmp_path / "first", "--minimise", "0", campaign="harmful", cases=150) == 1
+    (found,) = (tmp_path / "first" / FOLDER).iterdir()
+    assert run(node, folder, *words_, cases=4) == 0
+    # As if that run had been killed when it had just met it.
+    left = folder / FOLDER / "open-abort"
+    shutil.copytree(found, left)
+    value = json.loads((left / FINDING).read_text())
+    value |= {"status": OPEN, "hits": 1, "confirmed": {"hits": 0, "tries": 0}}
+    (left / FINDING).write_text(json.dumps(value))
+    capsys.readouterr()
+    assert run(node, folder, *words_, "--resume", cases=6) == 1
+    out = capsys.readouterr().out
+    assert "reproduced on 3 of 3 fresh nodes" in out
+    assert "not analysed" not in out
+    assert not left.exists()
+    last = read_rows(folder / FINDINGS).rows[-1]
+    assert (last["status"], last["hits"], last["fails"]) == ("confirmed", 1, True)
 
 
 KNOWN = """

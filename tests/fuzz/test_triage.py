@@ -16,6 +16,7 @@ from fuzz.cases import send
 from fuzz.findings import (
     CAPTURE,
     CONFIRMED,
+    FINDING,
     FLAKY,
     OFTEN,
     OPEN,
@@ -25,6 +26,7 @@ from fuzz.findings import (
     TEST,
     TRAFFIC,
     Finding,
+    left_open,
     readme_of,
 )
 from fuzz.known import KnownFindings
@@ -1341,6 +1343,78 @@ def test_a_stall_of_many_suspects_is_the_one_of_an_earlier_part(run: Path) -> No
             assert finding.to_json()["hits"] == part
             assert finding.bucket == "stall handshake PUSH"
     assert [path.name for path in (run / "findings").iterdir()] == ["stall-handshake-push"]
+
+
+def killed_over(run: Path, objection: Objection, suspects: Sequence[Suspect]) -> list[Path]:
+    """Leaves what a process leaves that was killed before it looked into something."""
+    with triage_of(run, never) as made:
+        made._guess(objection, suspects)
+    folders = left_open(run / "findings")
+    assert folders
+    return folders
+
+
+SIX_LINKS = [*others(3), suspect(4, b"bad", message="JOIN"), *others(2, 5)]
+
+
+@pytest.mark.parametrize("suspects", [SIX_LINKS, [suspect(4, b"bad")]])
+@pytest.mark.parametrize("objection", [CRASH, STALL])
+def test_what_a_killed_part_of_the_run_left_is_played_again_and_made_smaller(
+    run: Path, objection: Objection, suspects: Sequence[Suspect]
+) -> None:
+    folders = killed_over(run, objection, suspects)
+    with triage_of(run, on(b"bad", objection)) as made:
+        told: list[tuple[int, int]] = []
+        made.take_over(folders, lambda number, count: told.append((number, count)))
+        made.minimise_all(20, lambda *_: None)
+        assert told == [(1, 1)]
+        (finding,) = made.findings.values()
+    assert (finding.status, finding.confirmed, finding.hits) == (CONFIRMED, (3, 3), 1)
+    assert finding.fails
+    assert finding.minimised is not None
+    assert finding.minimised.messages == 1
+    # Rows of its cases have the name that it had then.
+    assert bucket_of(objection, suspects[-1].case, suspects[-1].state) in finding.case_buckets
+    assert not left_open(run / "findings")
+    assert [Finding.load(path).bucket for path in (run / "findings").iterdir()] == [finding.bucket]
+
+
+@pytest.mark.parametrize(("objection", "status"), [(CRASH, SEEN), (STALL, FLAKY)])
+def test_what_a_killed_part_left_and_does_not_come_again_is_kept_as_it_was_seen(
+    run: Path, objection: Objection, status: str
+) -> None:
+    folders = killed_over(run, objection, SIX_LINKS)
+    with triage_of(run, never) as made:
+        made.take_over(folders, lambda *_: None)
+        (finding,) = made.findings.values()
+        assert (finding.status, finding.in_vain) == (status, True)
+    assert not left_open(run / "findings")
+
+
+def test_what_a_killed_part_left_is_a_hit_of_what_was_found_since_or_before(run: Path) -> None:
+    with triage_of(run, on(b"bad")) as made:
+        made.found(CRASH, [suspect(1, b"bad")])
+    folders = killed_over(run, CRASH, SIX_LINKS)
+    with triage_of(run, on(b"bad")) as made:
+        made.take_over(folders, lambda *_: None)
+        (finding,) = made.findings.values()
+        assert (finding.before, finding.hits, made._lab.tries) == (1, 1, 0)
+    folders = killed_over(run, CRASH, SIX_LINKS)
+    with triage_of(run, on(b"bad")) as made:
+        made.found(CRASH, [suspect(9, b"bad")])
+        made.take_over(folders, lambda *_: None)
+        (finding,) = made.findings.values()
+        assert (finding.before, finding.hits, made._lab.tries) == (2, 2, 0)
+    assert len(list((run / "findings").iterdir())) == 1
+
+
+def test_what_a_killed_part_left_damaged_stays_as_it_is(run: Path) -> None:
+    (folder,) = killed_over(run, CRASH, SIX_LINKS)
+    (folder / FINDING).write_text("{}")
+    with triage_of(run, on(b"bad")) as made:
+        made.take_over([folder], lambda *_: None)
+        assert not made.findings
+    assert left_open(run / "findings") == [folder]
 
 
 # Leaving out -----------------------------------------------------------------------------------------
