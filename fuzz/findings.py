@@ -229,6 +229,17 @@ class Finding:
         return not self.known and self.status != FLAKY
 
     @property
+    def size(self) -> tuple[int, int]:
+        """Messages of the smallest script, those that bring links into their states aside, and their bytes."""
+        made = self.minimised
+        return (made.messages, made.size) if made else (self.script.sends, self.script.size)
+
+    @property
+    def is_large(self) -> bool:
+        """It is to be made smaller. Where two nodes differ, a smaller script might do so for another reason."""
+        return self.status == CONFIRMED and self.minimised is None and self.harm is not Harm.DIFFERS
+
+    @property
     def shown(self) -> bool:
         """Its folder holds a capture of a try, and a test unless it takes two nodes."""
         return self.played is not None or (self.path is not None and (self.path / CAPTURE).exists())
@@ -572,6 +583,13 @@ def open_folder(below: Path, bucket: str) -> Path:
 def left_open(below: Path) -> list[Path]:
     """Returns folders of what nobody has looked into, because a process was killed before it came to that."""
     return sorted(path.parent for path in below.glob(f"{OPEN}-*/{FINDING}"))
+
+
+def unfinished(below: Path) -> list[Path]:
+    """Returns folders of what nobody has looked into, and of what came again and was not made smaller."""
+    settled = sorted(path.parent for path in below.glob(f"*/{FINDING}"))
+    large = [path for path in settled if (there := _loaded(path)) is not None and there.is_large]
+    return [*left_open(below), *large]
 
 
 def drop_folder(path: Path | None) -> None:

@@ -87,7 +87,7 @@ class Order:
         database: File of boofuzz's own database; None for none.
         part: How often the run was resumed.
         done: Cases of earlier parts, by process and campaign.
-        left: Folders of what earlier parts met and had not looked into when they were killed.
+        left: Folders of findings that earlier parts had not looked into, or not made smaller, when they were killed.
     """
 
     config: RunConfig

@@ -249,7 +249,7 @@ class Recorder:
             OSError: The disk is full.
         """
         hits, tries = finding.confirmed
-        made = finding.minimised
+        messages, size = finding.size
         row = FindingRow(
             run_id=self._config.run_id,
             bucket=finding.bucket,
@@ -268,8 +268,8 @@ class Recorder:
             left_out=finding.masked,
             tries=tries,
             confirmed=hits,
-            messages=made.messages if made else finding.script.sends,
-            size=made.size if made else finding.script.size,
+            messages=messages,
+            size=size,
             known=finding.known,
             folder=_below(self._config.run_dir, finding.path),
             engine=engine,

@@ -442,7 +442,7 @@ class Runner:
         """Looks into the findings that there was no time for, and makes those smaller that are not yet.
 
         Args:
-            left: Folders of what an earlier part of the run had no time for.
+            left: Folders of what an earlier part of the run did not come to.
         """
 
         def begin(doing: str) -> Callable[[int, int], None]:
@@ -455,7 +455,7 @@ class Runner:
 
         try:
             if self._minimise and left:
-                doing = "analysing findings of an earlier part of the run"
+                doing = "analysing and minimising findings of an earlier part of the run"
                 with self._behind(doing):
                     self._triage.take_over(left, begin(doing))
             if self._minimise:

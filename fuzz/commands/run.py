@@ -584,7 +584,7 @@ def _check_also(order: Order) -> None:
 
 def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
     """Returns what is left to do of a run."""
-    from fuzz.findings import FOLDER, left_open
+    from fuzz.findings import FOLDER, unfinished
     from fuzz.recorder import Recorder
     from fuzz.resume import check_same, earlier, mend, unrecorded
 
@@ -605,7 +605,7 @@ def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
     if cases is not None:
         cases = max(0, cases - sum(before.cases[name] for name in order.campaigns))
     config = replace(order.config, seed=seed)
-    left = tuple(left_open(folder / FOLDER))
+    left = tuple(unfinished(folder / FOLDER))
     return replace(order, config=config, cases=cases, part=before.part, done=before.done, left=left), before
 
 
@@ -803,7 +803,16 @@ class _Run:
                 now = entry.id if entry else ""
                 if now != row.known:
                     finding.enter_known(now)
-                    row = replace(row, known=now, fails=finding.fails, time_ns=time.time_ns())  # noqa: PLW2901
+                size = finding.size
+                if (now, *size) != (row.known, row.messages, row.size):
+                    row = replace(  # noqa: PLW2901
+                        row,
+                        known=now,
+                        fails=finding.fails,
+                        messages=size[0],
+                        size=size[1],
+                        time_ns=time.time_ns(),
+                    )
                     recorder.finding(row)
                 told.append(row)
         return told

@@ -354,10 +354,12 @@ class Triage:
                 self._join(finding, shown, "this is what a retry shows")
 
     def take_over(self, folders: Sequence[Path], begin: Callable[[int, int], None]) -> None:
-        """Plays again what was sent before objections of an earlier part of the run, killed before it looked into them.
+        """Does what an earlier part of the run, killed, did not come to.
+
+        What was sent before an objection that nobody looked into is played again, what came again is made smaller.
 
         Args:
-            folders: Theirs, see ``left_open``; one that is damaged is left as it is.
+            folders: Of those, see ``unfinished``; one that is damaged is left as it is.
             begin: Is told the number of each before it is its turn, and how many there are.
         """
         for number, folder in enumerate(folders, 1):
@@ -366,6 +368,11 @@ class Triage:
                 self._take_over(Finding.load(folder))
 
     def _take_over(self, left: Finding) -> None:
+        if left.is_large:
+            # Met again, it is one of ours.
+            if self._called(left.bucket) is None:
+                self.minimise(left, self._minimising)
+            return
         objection = objection_of(left)
         name = self._spots.get((left.harm, spot(objection))) if is_placed(objection) else None
         there = self._called(name or left.bucket)
@@ -523,8 +530,7 @@ class Triage:
         self._close(one, finding)
         if not finding.confirmed[1] and self._over(math.inf):
             self._late.append((one, finding))
-        smaller = self._minimising and finding.status == CONFIRMED and finding.minimised is None
-        if smaller or self._to_compare(finding):
+        if (self._minimising and finding.is_large) or self._to_compare(finding):
             self._large = [*self._large, finding] if finding not in self._large else self._large
         else:
             self._beside(self._prove, finding)
@@ -1068,10 +1074,7 @@ class Triage:
         Raises:
             Stopped: ``stop`` has said so; the finding is as it was, but for what is worth a try next time.
         """
-        if finding.status != CONFIRMED or finding.minimised is not None or not self._lab.able:
-            return
-        if finding.harm is Harm.DIFFERS:
-            # What is left might differ for another reason.
+        if not (finding.is_large and self._lab.able):
             return
         try:
             with self._lab.waiting_for(finding.harm, finding.place):

@@ -28,7 +28,7 @@ from fuzz.campaigns.messages import main_forms
 from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
 from fuzz.commands.run import campaigns_of, command, node_named
-from fuzz.findings import FINDING, FOLDER, OPEN, open_folder
+from fuzz.findings import FINDING, FOLDER, OPEN, SCRIPT, open_folder
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
 from fuzz.progress import Glance, Progress, clock, together, words
@@ -557,6 +557,30 @@ def test_what_a_killed_part_of_a_run_left_is_looked_into_when_it_is_resumed(
     assert not left.exists()
     last = read_rows(folder / FINDINGS).rows[-1]
     assert (last["status"], last["hits"], last["fails"]) == ("confirmed", 1, True)
+
+
+def test_what_a_killed_part_of_a_run_confirmed_is_made_smaller_and_its_row_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, node = tmp_path / "run", planted_command("abort")
+    harmful = Campaign("harmful", "for tests", small((State.OPEN, "D_SUBSCRIBER")))
+    monkeypatch.setitem(campaigns.CAMPAIGNS, "harmful", harmful)
+    assert run(node, folder, "--minimise", "0", campaign="harmful", cases=150) == 1
+    (before,) = {row["bucket"]: row for row in read_rows(folder / FINDINGS).rows}.values()
+    # As if a KEEP_ALIVE had been played before.
+    path = folder / before["folder"] / SCRIPT
+    script = json.loads(path.read_text())
+    script["steps"].insert(1, {"do": "send", "link": "a", "data": "{size}04", "note": ""})
+    path.write_text(json.dumps(script))
+    rows = (folder / FINDINGS).read_text()
+    (folder / FINDINGS).write_text(rows.replace('"messages":1,', '"messages":2,'))
+    capsys.readouterr()
+    assert run(node, folder, "--resume", "--minimise", "20s", campaign="harmful", cases=150) == 1
+    assert "0 cases in" in capsys.readouterr().out
+    *_, last = read_rows(folder / FINDINGS).rows
+    assert (last["bucket"], last["hits"], last["part"]) == (before["bucket"], before["hits"], 0)
+    kept = json.loads((folder / last["folder"] / FINDING).read_text())
+    assert kept["minimised"]["messages"] == last["messages"] == 1
 
 
 KNOWN = """

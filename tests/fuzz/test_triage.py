@@ -28,6 +28,7 @@ from fuzz.findings import (
     Finding,
     left_open,
     readme_of,
+    unfinished,
 )
 from fuzz.known import KnownFindings
 from fuzz.lab import LINGER, Lab, NoFreshNode, Seat, Tried, linger_of
@@ -1406,6 +1407,31 @@ def test_what_a_killed_part_left_is_a_hit_of_what_was_found_since_or_before(run:
         (finding,) = made.findings.values()
         assert (finding.before, finding.hits, made._lab.tries) == (2, 2, 0)
     assert len(list((run / "findings").iterdir())) == 1
+
+
+def test_what_a_killed_part_had_confirmed_is_made_smaller_unless_it_was_met_again(run: Path) -> None:
+    long = [*others(3), suspect(4, b"bad"), *others(2, 5)]
+    with triage_of(run, behind(b"first", b"second")) as made:
+        first = made.found(
+            CRASH, of_one_session([suspect(1, b"first"), *others(3, 2), suspect(9, b"second")])
+        )
+        second = made.found(STALL, long)
+    assert (first.status, first.minimised, second.status) == (CONFIRMED, None, FLAKY)
+    folders = unfinished(run / "findings")
+    assert folders == [first.path]
+    with triage_of(run, behind(b"first", b"second"), minimising=20) as made:
+        made.take_over(folders, lambda *_: None)
+        # It counts no case of this part.
+        assert not made.findings
+    kept = Finding.load(folders[0])
+    assert kept.minimised is not None
+    assert (kept.size[0], kept.hits) == (2, 1)
+    assert unfinished(run / "findings") == []
+    with triage_of(run, behind(b"first", b"second"), minimising=20) as made:
+        made.found(CRASH, of_one_session([suspect(1, b"first"), suspect(9, b"second")]))
+        tries = made._lab.tries
+        made.take_over(folders, lambda *_: None)
+        assert made._lab.tries == tries
 
 
 def test_what_a_killed_part_left_damaged_stays_as_it_is(run: Path) -> None:
