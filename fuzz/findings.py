@@ -43,6 +43,9 @@ FINDING, SCRIPT, FIRST, CAPTURE, README, TEST = (
     "test_finding.py",
 )
 
+WITNESS = "seen.pcapng"
+"""The traffic before it was seen first, where it was a campaign that saw it."""
+
 CONFIRMED, SEEN, FLAKY, OPEN = "confirmed", "seen", "not reproduced", "open"
 """Whether it is true: it came again on fresh nodes as often as was asked for; it was seen beyond doubt (a process that
 ended, a session that the node ended, anything that was seen often) but did not come again; neither; nobody has looked
@@ -749,7 +752,14 @@ def _replay(finding: Finding) -> str:
 
 
 def _files(finding: Finding) -> list[str]:
-    """Returns what the test and the capture are good for."""
+    """Returns what the test and the captures are good for."""
+    seen = finding.path is not None and (finding.path / WITNESS).exists()
+    first = f"`{WITNESS}` is the traffic in the campaign before it was seen first, other cases included."
+    return [*_again(finding), *([first] if seen else [])]
+
+
+def _again(finding: Finding) -> list[str]:
+    """Returns what the test is good for, and the capture of what was played again."""
     if finding.harm is Harm.DIFFERS:
         capture = (
             f" `{CAPTURE}` (of {finding.impl} {finding.version}) opens in Wireshark." if finding.shown else ""

@@ -37,6 +37,7 @@ from fuzz.script import Do, Script, Step
 from fuzz.stages import Stage, stage_for
 from fuzz.states import FACTS, State
 from fuzz.triage import LATE, Suspect, Triage, akin, bucket_of, telling
+from fuzz.witness import Witness
 
 FIRST_BATCH, BATCH = 16, 512
 """So many cases are taken at once and played stage by stage; fewer in the beginning."""
@@ -845,6 +846,7 @@ class Runner:
         # The last look at this process: it is about to be ended.
         objection = scene.patient.more_of(objection)
         suspects = self._suspects(scene)
+        witness = self._witness(scene, objection)
         likely = self._likely(scene)
         running = {id(ran) for ran in self._running}
         done: Numbered | None = None
@@ -852,7 +854,7 @@ class Runner:
         try:
             if not scene.stage.node.owned:
                 # It may never come back; and there is nothing to try it on.
-                finding = self._triage.found(objection, suspects, buckets=self._buckets)
+                finding = self._triage.found(objection, suspects, buckets=self._buckets, witness=witness)
                 self._restart(scene)
                 self._triage.behind(finding, scene.patient.examine(When.BEAT))
                 return None
@@ -876,12 +878,13 @@ class Runner:
                 before = [_suspect(other, ()) for other in likely[: likely.index(ran)][-LATE:]]
                 if not akin(objection, seen):
                     before = suspects
-                self._triage.take(worst, [_suspect(ran, ())], self._triage_seconds(), before, self._buckets)
+                seconds = self._triage_seconds()
+                self._triage.take(worst, [_suspect(ran, ())], seconds, before, self._buckets, witness)
                 if worst is seen and not akin(objection, seen) and objection.harm in CERTAIN | ACTED:
                     # Another fault, and true as it was seen.
-                    self._triage.take(objection, suspects, self._triage_seconds(), buckets=self._buckets)
+                    self._triage.take(objection, suspects, seconds, (), self._buckets, witness)
             else:
-                self._triage.take(objection, suspects, self._triage_seconds(), buckets=self._buckets)
+                self._triage.take(objection, suspects, self._triage_seconds(), (), self._buckets, witness)
             # What was played again is in no row and nobody's suspect: it shall not help what comes next to do harm.
             self._restart(scene)
         finally:
@@ -952,6 +955,12 @@ class Runner:
         # What was harmed once is harmed again.
         scene.stage.node.ahead()
 
+    def _witness(self, scene: _Scene, objection: Objection) -> Callable[[Path], None]:
+        """Returns what writes the traffic up to now, which goes on."""
+        played = [*scene.recent, *self._running]
+        states = {link: ran.state for ran in played for link in ran.played.links}
+        return Witness(scene.trace, states, objection.detail).write
+
     def _suspects(self, scene: _Scene) -> list[Suspect]:
         """Returns what may have done it, the most recent last; each with what was played on its link before."""
         links: dict[int, list[Ran]] = {}
@@ -983,7 +992,8 @@ class Runner:
             scene.stage.withdraw()
             objection = scene.patient.ending()
             if objection is not None:
-                self._triage.take(objection, self._suspects(scene), self._triage_seconds())
+                witness = self._witness(scene, objection)
+                self._triage.take(objection, self._suspects(scene), self._triage_seconds(), witness=witness)
                 self._learn()
             elif not (node.death() or node.has_left()):
                 self.summary.notes.append(

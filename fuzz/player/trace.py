@@ -98,6 +98,16 @@ class Trace:
         """Returns what is remembered from a position on."""
         return list(self._from(max(0, position - self.first)))
 
+    def newest(self, most: int) -> list[Event]:
+        """Returns the last events: of at most so many bytes, which are counted as those that are remembered."""
+        kept: list[Event] = []
+        for event in reversed(self._events):
+            most -= len(event.raw) + EVENT_BYTES
+            if most < 0:
+                break
+            kept.append(event)
+        return kept[::-1]
+
     def beginning(self, link: int, before: int) -> list[Event]:
         """Returns the first events of a link, as far as they stand together and before a position."""
         opened = self._opened.get(link, before)

@@ -25,6 +25,7 @@ from fuzz.findings import (
     PROVEN,
     SEEN,
     TRAFFIC,
+    WITNESS,
     Finding,
     NoFinding,
     drop_folder,
@@ -181,6 +182,7 @@ class Triage:
         suspects: Sequence[Suspect],
         deadline: float | None = None,
         buckets: Iterable[str] = (),
+        witness: Callable[[Path], None] | None = None,
     ) -> Finding:
         """Takes an objection: finds the case that did it, sees whether it comes again, keeps it.
 
@@ -189,6 +191,7 @@ class Triage:
             suspects: What was played since the node was known to be well, the newest last.
             deadline: On ``time.monotonic``: by then it shall be done.
             buckets: Those that the rows of the cases have behind which it was seen.
+            witness: Writes a capture of the traffic before it was seen.
 
         Returns:
             The bucket it fell into, saved.
@@ -197,7 +200,7 @@ class Triage:
         deadline = time.monotonic() + CONFIRM_SECONDS + ATTRIBUTE_SECONDS if deadline is None else deadline
         finding = self._met(objection, suspects)
         if finding is None:
-            guess = self._guess(objection, suspects)
+            guess = self._guess(objection, suspects, witness)
             finding = self._look_into(guess, objection, suspects, deadline)
             self._enter(finding, objection)
             self._save(finding)
@@ -218,13 +221,20 @@ class Triage:
                 self._save(finding)
         return finding
 
-    def _guess(self, objection: Objection, suspects: Sequence[Suspect]) -> Finding:
+    def _guess(
+        self,
+        objection: Objection,
+        suspects: Sequence[Suspect],
+        witness: Callable[[Path], None] | None = None,
+    ) -> Finding:
         """Returns a finding as it seems, saved before anybody looks into it, so that nothing is lost whatever happens."""
         guess = self._make(objection, suspects[-1] if suspects else None)
         if len(suspects) > 1:
             # If this process is killed, that is all there is to play again.
             guess.script = guess.first = joined(suspects[-RECENT:])
         guess.path = open_folder(self._folder, guess.bucket)
+        if witness is not None:
+            witness(guess.path / WITNESS)
         self._save(guess)
         return guess
 
@@ -242,6 +252,7 @@ class Triage:
         seconds: float,
         before: Sequence[Suspect] = (),
         buckets: Iterable[str] = (),
+        witness: Callable[[Path], None] | None = None,
     ) -> None:
         """Takes an objection as ``found`` does, and looks into it while the campaign goes on.
 
@@ -251,6 +262,7 @@ class Triage:
             seconds: So long it may take once it is its turn.
             before: What was played in front of a suspect that seems to be sure.
             buckets: Those that the rows of the cases have behind which it was seen.
+            witness: Writes a capture of the traffic before it was seen.
         """
         met = self._met(objection, suspects)
         if met is not None:
@@ -261,7 +273,7 @@ class Triage:
                 self.collect()
             return
         if not self._lab.able or not suspects:
-            self.found(objection, suspects, buckets=buckets)
+            self.found(objection, suspects, buckets=buckets, witness=witness)
             return
         there = self._alike(objection, suspects) or self._like_it_where_full(objection)
         if there is not None:
@@ -269,7 +281,7 @@ class Triage:
         else:
             while len(self._open) >= MOST_OPEN:
                 self.collect(wait=True)
-            there = Open(self._guess(objection, suspects), objection, suspects, seconds, before)
+            there = Open(self._guess(objection, suspects, witness), objection, suspects, seconds, before)
             self._open.append(there)
         there.buckets.update(buckets)
         if len(suspects) == 1:

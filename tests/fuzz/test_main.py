@@ -19,6 +19,7 @@ from pathlib import Path
 from xml.etree.ElementTree import parse
 
 import pytest
+from scapy.utils import RawPcapNgReader
 
 from conformance.errors import NodeDidNotStart, NotApplicable, UsageError
 from fuzz import campaigns
@@ -28,7 +29,7 @@ from fuzz.campaigns.messages import main_forms
 from fuzz.campaigns.placing import Stated
 from fuzz.cases import Source
 from fuzz.commands.run import campaigns_of, command, node_named
-from fuzz.findings import FINDING, FOLDER, OPEN, SCRIPT, open_folder
+from fuzz.findings import FINDING, FOLDER, OPEN, README, SCRIPT, WITNESS, open_folder
 from fuzz.interrupts import Interrupts
 from fuzz.oracles import ORACLES
 from fuzz.progress import Glance, Progress, clock, together, words
@@ -485,6 +486,9 @@ def test_finding_is_exit_1_and_says_how_to_repeat_it(
     row = read_rows(tmp_path / "run" / FINDINGS).rows[-1]
     assert (row["fails"], row["status"], row["harm"]) == (True, "confirmed", "crash")
     assert (tmp_path / "run" / row["folder"] / "finding.json").exists()
+    with RawPcapNgReader(str(tmp_path / "run" / row["folder"] / WITNESS)) as reader:
+        assert sum(1 for _ in reader) > 10
+    assert WITNESS in (tmp_path / "run" / row["folder"] / README).read_text()
     assert f"zenoh-fuzz replay {tmp_path}/run/{row['folder']}" in out
     sent = {
         case["sent_hex"]

@@ -1,0 +1,53 @@
+"""The traffic before something was seen, as it was: all there is of what nobody can bring about again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from conformance.recorder import CaptureWriter
+from fuzz.player import Trace
+from fuzz.player.history import history_of
+from fuzz.states import State
+
+MOST_BYTES = 2 << 20
+"""So much of it is kept, the newest."""
+
+
+class Witness:
+    """What the links of a stage carried last.
+
+    Args:
+        trace: Goes on; what comes later is not in it.
+        states: Where links were, by number.
+        detail: What was seen then.
+    """
+
+    def __init__(self, trace: Trace, states: Mapping[int, State], detail: str) -> None:
+        events = trace.newest(MOST_BYTES)
+        first = trace.end - len(events)
+        opened = [
+            event for link in {event.link for event in events} for event in trace.beginning(link, first)
+        ]
+        self._events = [*sorted(opened, key=lambda event: event.time_ns), *events]
+        self._endpoints = dict(trace.endpoints)
+        self._states = states
+        self._detail = detail
+
+    def write(self, path: Path) -> None:
+        """Writes it as a capture for Wireshark; of links that were open before, the handshake stands first.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        history = history_of(
+            self._events,
+            self._endpoints,
+            compressed=self._links(State.COMPRESSED),
+            scouting=self._links(State.SCOUTING),
+        )
+        with CaptureWriter(path) as capture:
+            capture.add(history, "traffic before it was seen", [f"seen: {self._detail}"], describe=False)
+
+    def _links(self, state: State) -> set[int]:
+        return {link for link, there in self._states.items() if there is state}
