@@ -126,5 +126,9 @@ class Fairness:
         names = ", ".join(
             f"{source.name} ({seconds / passed:.0%} of the time)" for source, seconds in dearest
         )
-        cases = "1 case was" if left == 1 else f"{left} cases were"
-        return f"{cases} postponed because their sources took too long; slowest: {names}"
+        what = (
+            "1 case was postponed because its source"
+            if left == 1
+            else f"{left} cases were postponed because their sources"
+        )
+        return f"{what} took too long; slowest: {names}"
