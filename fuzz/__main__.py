@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from fuzz.commands.listing import add_list
 from fuzz.commands.run import EXAMPLES, FAILED, USAGE, add_run, fail
-from scapy_layers.commands.terminal import add_version
+from scapy_layers.commands.terminal import add_version, end_at_once
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -53,5 +54,10 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def command() -> NoReturn:
+    """Runs a command and ends the process."""
+    end_at_once(main())
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    command()

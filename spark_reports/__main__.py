@@ -12,10 +12,10 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import NoReturn
 
-from scapy_layers.commands.terminal import add_version
+from scapy_layers.commands.terminal import add_version, end_at_once
 from spark_reports.commands import build, demo, doctor, ingest, query, store, traffic, versions, warmup, watch
 from spark_reports.commands.common import say
 from spark_reports.errors import ReportError, WrongUse
@@ -109,13 +109,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def command() -> NoReturn:
-    """Runs a command and ends the process without taking Python apart, which takes half a second behind a report."""
-    code = main()
-    with suppress(OSError):
-        # What could be written of them is.
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)
+    """Runs a command and ends the process."""
+    end_at_once(main())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import subprocess
 import sys
 
 import pytest
@@ -123,3 +124,19 @@ def test_complaint_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     err = terminal(monkeypatch, "stderr")
     screen().complain("bad\nname\x1b")
     assert err.getvalue() == "zenoh-dissect: bad\\nname\\x1b\n"
+
+
+def test_process_ends_at_once_with_what_it_wrote_and_had_registered() -> None:
+    code = """
+import atexit, threading
+from scapy_layers.commands.terminal import end_at_once
+threading.Thread(target=threading.Event().wait).start()
+atexit.register(print, "removed")
+print("written")
+end_at_once(3)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", code], check=False, capture_output=True, text=True, timeout=60
+    )
+    assert (ended.returncode, ended.stderr) == (3, "")
+    assert ended.stdout.split() == ["written", "removed"]
