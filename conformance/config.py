@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import random
 import re
 import socket
@@ -10,6 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from conformance.errors import UsageError
 from scapy_layers.codes import DEFAULT_PORT
@@ -31,6 +33,9 @@ PROTOCOLS = ("tcp", "tls", "udp", "ws", "unixsock-stream")
 """Link protocols that the tester speaks."""
 
 UNIX = "unixsock-stream"
+
+PASSWORD_IN = "ZENOH_PASSWORD"  # noqa: S105  (its name)
+"""Variable with the password of ``--user``: what stands in a command can be read by everybody on the machine."""
 
 LONGEST_PATH = 107
 """Bytes of the path of a Unix socket that Linux takes."""
@@ -156,6 +161,37 @@ class Tls:
     mutual: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What we show when we connect.
+
+    Attributes:
+        user: Its name.
+        password: Never travels; it is the message of a keyed hash. Nor is it written or shown anywhere.
+    """
+
+    user: bytes
+    password: bytes = field(repr=False)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads ``NAME:PASSWORD``, or ``NAME`` when the password is in the variable ``ZENOH_PASSWORD``.
+
+        Raises:
+            UsageError: It is neither; does not repeat what may be a password.
+        """
+        name, colon, password = text.partition(":")
+        if not colon:
+            password = os.environ.get(PASSWORD_IN, "")
+        if not name or not text.isprintable() or not password.isprintable():
+            raise UsageError(f"--user: write NAME:PASSWORD, or NAME and put the password into {PASSWORD_IN}")
+        if not password:
+            raise UsageError(
+                f"--user: no password for {name}; write NAME:PASSWORD, or put it into {PASSWORD_IN}"
+            )
+        return cls(user=name.encode(), password=password.encode())
+
+
 def check_allowed(locator: Locator, *, allowed: bool) -> None:
     """Refuses nodes that are not on this machine's loopback unless the user says that it may be tested.
 
@@ -193,6 +229,7 @@ class RunConfig:
         strict_should: A broken SHOULD is a fail, not a warning.
         profile: Of a node that is not ours: a name that we ship, with ``:VERSION``, or a file; empty when unknown.
         may_test: The user says that a node outside loopback may be tested.
+        user: Who we are, to a node that asks for a user and a password; None to one that does not.
         transports: What links are made of in this run; a node of ours listens on all of them.
         trust_node: The node is not looked at between tests. Only for tests of the suite itself: a node that can do
             nothing then meets every test.
@@ -206,6 +243,7 @@ class RunConfig:
     strict_should: bool = False
     profile: str = ""
     may_test: bool = False
+    user: Credentials | None = None
     transports: tuple[str, ...] = ("tcp",)
     trust_node: bool = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from conformance.config import Locator, RunConfig, Tls, check_allowed, prepare_run_dir
 from conformance.errors import UsageError
@@ -12,6 +13,7 @@ from conformance.nodes.certificates import certificates
 from conformance.nodes.child import private_scouting
 from conformance.nodes.command import CommandNode
 from conformance.nodes.pypi import PypiNode
+from conformance.nodes.users import USERS, dictionary
 from conformance.profiles import load_profile
 
 __all__ = ["Node", "node_of"]
@@ -31,6 +33,12 @@ def node_of(config: RunConfig, name: str = "node") -> Node:
         UsageError: Nothing of that name, or an address that may not be tested.
         NodeDidNotStart: The release cannot be had.
     """
+    node = _made(config, name)
+    node.user = config.user
+    return node
+
+
+def _made(config: RunConfig, name: str) -> Node:
     way, _, rest = config.node.partition(":")
     if way in _WAYS:
         return _WAYS[way](config, rest, name)
@@ -44,7 +52,7 @@ def node_of(config: RunConfig, name: str = "node") -> Node:
 def _pypi(config: RunConfig, version: str, name: str) -> Node:
     _refuse_profile(config, "a pypi node")
     logs = config.run_dir / "nodes"
-    return PypiNode(logs, version, private_scouting(), name, transports=config.transports, tls=_tls(config))
+    return PypiNode(logs, version, _own(config), name, transports=config.transports, tls=_tls(config))
 
 
 def _ref(config: RunConfig, mutant: str, name: str) -> Node:
@@ -53,7 +61,7 @@ def _ref(config: RunConfig, mutant: str, name: str) -> Node:
     from conformance.nodes.ref import RefNode
 
     logs = config.run_dir / "nodes"
-    return RefNode(logs, mutant, private_scouting(), name, transports=config.transports, tls=_tls(config))
+    return RefNode(logs, mutant, _own(config), name, transports=config.transports, tls=_tls(config))
 
 
 def _cmd(config: RunConfig, command: str, name: str) -> Node:
@@ -84,6 +92,12 @@ _WAYS: dict[str, Callable[[RunConfig, str, str], Node]] = {
     "null": _null,
 }
 """By prefix of ``--node``: what makes the node from the run, what stands behind the prefix, and its name."""
+
+
+def _own(config: RunConfig) -> dict[str, Any]:
+    """Returns the configuration of a node of ours: it asks for the user that the run names."""
+    users = {USERS: dictionary(config.user)} if config.user else {}
+    return {**private_scouting(), **users}
 
 
 def _refuse_profile(config: RunConfig, what: str) -> None:

@@ -7,7 +7,7 @@ import random
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
-from conformance.config import Locator, Tls
+from conformance.config import Credentials, Locator, Tls
 from conformance.errors import HarnessError, NodeDidNotStart, NotApplicable, Unmet
 from conformance.profiles import GENERAL, Profile
 from conformance.tester import Fencing, SessionEnd, Tester, trouble
@@ -31,6 +31,7 @@ class Node(ABC):
         zid: Its ZenohID in text form, likewise.
         scouting: Where it hears SCOUTs; None when it does not, or nobody knows.
         tls: Certificates for links to it over TLS; None when it takes none.
+        user: Who we are to it; None when it does not ask.
         profile: What it supports.
         fence: How it can be asked whether it has handled all that was sent: ``query``, ``interest``, ``none``.
     """
@@ -46,6 +47,7 @@ class Node(ABC):
     zid: str = ""
     scouting: Locator | None = None
     tls: Tls | None = None
+    user: Credentials | None = None
     profile: Profile = GENERAL
     fence: str = "query"
     _locators: dict[str, Locator] | None = None
@@ -142,6 +144,7 @@ class Node(ABC):
         """Returns a tester of this node."""
         made = Tester(self.locator, rng or random.Random(), reply, self.tls)
         made.fencing = Fencing(self.fence)
+        made.user = self.user
         return made
 
     def restart(self) -> None:
@@ -157,11 +160,12 @@ class Node(ABC):
         """
         why = self._canary(reply)
         if why:
-            raise NodeDidNotStart(why if str(self.locator) in why else f"{self.locator}: {why}")
+            why = why if str(self.locator) in why else f"{self.locator}: {why}"
+            raise NodeDidNotStart(f"{why}{self._of_user(why)}")
         tester = self.tester(reply)
         try:
-            end = tester.link()
-            end.send(tester.init())
+            end = tester.starting()
+            end.init()
             answer = end.expect(Init, A=1)
             self.whatami = role_name(answer.whatami)
             self.zid = zid_to_text(answer.zid)
@@ -169,6 +173,17 @@ class Node(ABC):
             raise NodeDidNotStart(f"{self.locator}: {error}") from None
         finally:
             tester.close()
+
+    def _of_user(self, why: str) -> str:
+        """Returns what may be wrong with who we are, when the node refuses a session, or nothing."""
+        if self.user is None:
+            return (
+                "; if it asks for a user and a password, name them with --user"
+                if "expected INIT" in why
+                else ""
+            )
+        name = self.user.user.decode(errors="replace")
+        return f"; it may not know the user {name}, or by another password" if "expected OPEN" in why else ""
 
     def doubt(self, reply: float) -> str:  # noqa: ARG002  (foreign nodes need it)
         """Returns why this is no Zenoh node at all, so that nothing that it does may be judged; or nothing."""

@@ -18,6 +18,7 @@ from conformance.errors import NodeDidNotStart
 from conformance.nodes.base import Node
 from conformance.nodes.places import Places
 from conformance.nodes.traces import goes_on, lines_of, reports, told
+from conformance.nodes.users import USERS
 
 DEFAULT_SCOUTING = "224.0.0.224:7446"
 """Group and port of SCOUT where nothing else is configured."""
@@ -315,6 +316,11 @@ class ChildNode(Node):
             if ended:
                 break
         return more
+
+    def _tell_user(self, variant: ChildNode) -> None:
+        """Tells a variant who we are, unless it lets in others than this node does."""
+        if variant._config.get(USERS) == self._config.get(USERS):
+            variant.user = self.user
 
     def _variant_name(self) -> str:
         self._variants += 1

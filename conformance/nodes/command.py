@@ -282,6 +282,7 @@ class CommandNode(ForeignNode, ChildNode):
             time_scale=self._scale,
         )
         made._endpoint = next(iter(endpoints), "")
+        self._tell_user(made)
         return made
 
     @property

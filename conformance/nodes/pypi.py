@@ -17,15 +17,13 @@ from conformance.errors import NodeDidNotStart, NotApplicable
 from conformance.nodes.child import ANYWHERE, LISTEN, ChildNode, private_scouting, scouting_of
 from conformance.nodes.places import HOST, reached, settled
 from conformance.nodes.releases import IMPL, RELEASES, package
+from conformance.nodes.users import USERS
 from conformance.profiles import load_profile
 
 ATTEMPTS = 5
 """Starts with other ports, when somebody else took one of those that were free."""
 
 SCRIPT = Path(__file__).with_name("pypi_process.py")
-
-USERS = "transport/auth/usrpwd/dictionary_file"
-"""A node that has it opens sessions with the users in there only."""
 
 TAKEN = re.compile(r"[Aa]ddress already in use|os error 98")
 
@@ -51,6 +49,7 @@ ALOOF = frozenset(
         *BASE,
         "scouting/multicast/address",
         "scouting/multicast/interface",
+        USERS,
         "transport/unicast/compression/enabled",
         "transport/unicast/lowlatency",
         "transport/unicast/qos/enabled",
@@ -136,7 +135,7 @@ class PypiNode(ChildNode):
                 continue
             break
         self._reached(_found(begun.config[LISTEN], ports))
-        if USERS in begun.config:
+        if USERS in begun.config and self.user is None:
             # It says nothing to whoever shows no password.
             return
         self._introduce()
@@ -233,7 +232,7 @@ class PypiNode(ChildNode):
         """
         changed = self._changed(config)
         self._check(changed)
-        return PypiNode(
+        made = PypiNode(
             self._logs,
             self.version,
             changed,
@@ -241,6 +240,8 @@ class PypiNode(ChildNode):
             transports=self._places.transports,
             tls=self.tls,
         )
+        self._tell_user(made)
+        return made
 
     def _check(self, config: dict[str, Any]) -> None:
         """Looks whether this release knows the paths of a configuration.

@@ -16,6 +16,7 @@ from conformance.config import Locator, Tls
 from conformance.errors import NotApplicable
 from conformance.nodes.child import ANYWHERE, LISTEN, ChildNode, scouting_of
 from conformance.nodes.places import reached
+from conformance.nodes.users import USERS
 from conformance.refnode.mutants import mutant_named
 from conformance.refnode.settings import MODES
 from scapy_layers.commands.terminal import installed_version
@@ -91,7 +92,7 @@ OPTIONS: dict[str, Callable[[Any], list[str]]] = {
     "transport/link/tls/listen_certificate": _one("--tls-cert"),
     "transport/link/tls/listen_private_key": _one("--tls-key"),
     "transport/link/tls/enable_mtls": _switch("--tls-mutual"),
-    "transport/auth/usrpwd/dictionary_file": lambda path: _each("--user")(Path(path).read_text().split()),
+    USERS: lambda path: _each("--user")(Path(path).read_text().splitlines()),
     # Both together, in words_of.
     "transport/auth/usrpwd/user": lambda _: [],
     "transport/auth/usrpwd/password": lambda _: [],
@@ -219,7 +220,7 @@ class RefNode(ChildNode):
         """
         changed = self._changed(config)
         words_of(changed)
-        return RefNode(
+        made = RefNode(
             self._logs,
             self.mutant,
             changed,
@@ -227,3 +228,5 @@ class RefNode(ChildNode):
             transports=self._places.transports,
             tls=self.tls,
         )
+        self._tell_user(made)
+        return made

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from conformance.config import Locator, Tls
+from conformance.config import Credentials, Locator, Tls
 from conformance.errors import HarnessError, UsageError
 from conformance.refnode.mutants import MUTANTS
 from conformance.refnode.node import Node
@@ -33,7 +33,6 @@ from conformance.refnode.settings import (
     users_of,
     zid_of,
 )
-from conformance.session.machine import Credentials
 from scapy_layers.codes import DEFAULT_BATCH_SIZE
 
 EXIT_USAGE = 2

@@ -6,9 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from conformance.config import Locator, Tls
+from conformance.config import Credentials, Locator, Tls
 from conformance.errors import UsageError
-from conformance.session.machine import Credentials
 from scapy_layers.codes import DEFAULT_BATCH_SIZE, CloseReason, Resolution, WhatAmI
 from scapy_layers.errors import WireError
 from scapy_layers.primitives import zid_from_text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from conformance.config import Credentials
 from conformance.errors import LocalError, RemoteError
 from conformance.session import compression
 from conformance.session.events import Closed, Event, Opened, Received
@@ -36,19 +37,6 @@ from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 
 HANDSHAKE_SECONDS = 10.0
 """How long a handshake may take, as real nodes have it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Credentials:
-    """What we show when we connect.
-
-    Attributes:
-        user: Its name.
-        password: Never travels; it is the message of a keyed hash.
-    """
-
-    user: bytes
-    password: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

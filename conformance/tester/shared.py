@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from typing import TypeVar
 
-from conformance.config import REPLY_SECONDS, Locator, Tls
+from conformance.config import REPLY_SECONDS, Credentials, Locator, Tls
 from conformance.link import Links
 from conformance.observe import History
 from conformance.session.sequence import mask
@@ -60,6 +60,7 @@ class Shared:
         on_send: Bends, applied in order to what all sessions send.
         journal: Writes down what is done, while somebody wants to know.
         fencing: How this node can be asked whether it is done.
+        user: What sessions show that are not told otherwise; None for nothing.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Shared:
         self.on_send: list[Bend] = []
         self.journal: Journal | None = None
         self.fencing = Fencing.QUERY
+        self.user: Credentials | None = None
         self._tls = tls
         self._fresh()
 

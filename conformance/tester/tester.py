@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from conformance.config import Locator
+from conformance.config import Credentials, Locator
 from conformance.link import Link
 from conformance.session.group import JOIN_BATCH_SIZE, Group, GroupConfig
-from conformance.session.machine import Credentials, SessionConfig
+from conformance.session.machine import SessionConfig
 from conformance.session.negotiate import Offer
 from conformance.tester import steps
 from conformance.tester.ends import End
@@ -75,7 +75,7 @@ class Tester(Shared):
             locator: Where to; the node's when None.
             name: Of the link; the next letter when empty.
             initial_sn: The first sequence number; a random one when None.
-            user: User and password that we show.
+            user: User and password that we show; those of the tester when None.
             offer: Fields of ``Offer``: ``fsn``, ``rid``, ``batch_size``, ``qos``, ``patch``, ``lowlatency``,
                 ``compression``, ``region``.
         """
@@ -99,7 +99,7 @@ class Tester(Shared):
                 whatami=whatami,
                 lease=lease,
                 offer=Offer(**offer),
-                credentials=Credentials(user=user[0], password=user[1]) if user else None,
+                credentials=Credentials(user=user[0], password=user[1]) if user else self.user,
             )
             session = TesterSession(config, rng=self.rng, policy=TesterPolicy(initial_sn))
             return SessionEnd(self, self._connect(locator, name), session)

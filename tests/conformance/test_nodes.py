@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.config import Locator, RunConfig
+from conformance.config import Credentials, Locator, RunConfig
 from conformance.errors import NodeDidNotStart, NotApplicable, Unmet, UsageError
 from conformance.nodes import foreign, node_of
 from conformance.nodes.attach import AttachedNode
@@ -72,6 +72,24 @@ def test_variant_has_its_own_configuration_and_process(tmp_path: Path) -> None:
     with PypiNode(tmp_path) as node, node.variant(mode="peer") as variant:
         assert variant.whatami == "peer"
         assert variant.locator != node.locator
+
+
+@pytest.mark.parametrize("way", ["pypi", "ref"])
+def test_node_of_ours_asks_for_the_user_that_the_run_names(tmp_path: Path, way: str) -> None:
+    user = Credentials(user=b"alice", password=b"open sesame")
+    with node_of(RunConfig(node=way, run_dir=tmp_path, run_id="run", seed=1, user=user)) as node:
+        node.ask(2.0)
+        assert (node.problem(2.0), bool(node.zid)) == ("", True)
+        node.user = None
+        assert "seen CLOSE" in node.problem(2.0)
+        node.user = user
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"sesame" not in written
+    with node.variant(mode="peer") as variant:
+        assert (variant.user, variant.problem(2.0)) == (user, "")
+    others = tmp_path / "others.txt"
+    others.write_text("bob:x\n")
+    assert node.variant(transport__auth__usrpwd__dictionary_file=str(others)).user is None
 
 
 def test_configuration_the_node_refuses_is_one_line(tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conformance.config import Credentials
 from conformance.errors import LocalError
 from conformance.session.events import Closed, Opened, Received
 from conformance.session.lanes import Outbox
-from conformance.session.machine import Credentials, Session
+from conformance.session.machine import Session
 from conformance.session.negotiate import Offer
 from conformance.session.policy import FRAME_ROOM, Policy
 from conformance.session.registry import Registry
