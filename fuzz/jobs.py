@@ -122,6 +122,7 @@ class Order:
             "known": self.known is not None,
             "through-known": self.through_known,
             "corpus": self.corpus is not None,
+            "user": self.config.user is not None,
         }
 
     def share(self, job: int) -> Order:

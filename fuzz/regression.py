@@ -15,8 +15,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from conformance.config import Credentials
 from conformance.errors import HarnessError, NotApplicable, SessionError
 from conformance.observe import Direction
+from conformance.session.authentication import hidden
 from fuzz import standalone
 from fuzz.lab import Part, Tried, linger_of, needs_of
 from fuzz.oracles import Harm
@@ -164,12 +166,17 @@ def is_stream(tried: Tried, link: int) -> bool:
 
 
 def placed(raw: bytes, values: Mapping[str, bytes], *, stream: bool = True) -> str:
-    """Returns bytes as text in which a length that is true, the ZenohID and the cookie of a link are places."""
+    """Returns bytes as text in which a length that is true, the ZenohID and the cookie of a link are places.
+
+    Who we are is no part of it: it is shown anew.
+    """
     text, data = "", raw
     for name, size in ((SIZE, PREFIX), ("size32", LONG_PREFIX)) if stream else ():
         if len(raw) >= size and int.from_bytes(raw[:size], "little") == len(raw) - size:
             text, data = f"{{{name}}}", raw[size:]
             break
+    if "user" in values and (text or not stream):
+        data = hidden(data, values["user"])
     while True:
         found = [(data.find(value), name) for name in ("cookie", "zid") if (value := values.get(name))]
         found = [(at, name) for at, name in found if at >= 0]
@@ -308,7 +315,8 @@ def test_of(title: str, harm: str, node: str, tried: Tried) -> str:
 Run it with ``pytest test_finding.py``. It fails as long as the fault is there, and passes on a fixed node; it is
 skipped where a node cannot show the fault. It runs on the node on which this was found; choose another one with
 ``--node`` or the variable ZENOH_NODE, as for the conformance tests: ``pypi:1.10.2``, ``cmd:'COMMAND {{locator}}'``,
-``tcp/127.0.0.1:7447`` (a running node, which the test may harm).
+``tcp/127.0.0.1:7447`` (a running node, which the test may harm). To a node that asks for a user and a password, name
+them in the variables ZENOH_USER and ZENOH_PASSWORD.
 """
 
 {_source()}
@@ -324,7 +332,7 @@ STEPS: list[dict[str, Any]] = {steps}
 
 
 def test_finding(request: Any) -> None:
-    check(node_wanted(request, NODE), CONFIG, NEEDS, HARM, STEPS, ROUNDS, LATE)
+    check(node_wanted(request, NODE), CONFIG, NEEDS, HARM, STEPS, ROUNDS, LATE, user_wanted())
 '''
 
 
@@ -343,20 +351,21 @@ def _rounds(harm: str, tried: Tried) -> int:
     return 2 * tried.rounds if harm == Harm.SLOW and tried.rounds > 1 else tried.rounds
 
 
-def fails_on(node: str, harm: str, tried: Tried) -> bool | None:
+def fails_on(node: str, harm: str, tried: Tried, user: Credentials | None = None) -> bool | None:
     """Does what the test does, on nodes that are started for it.
 
     Args:
         node: As for ``--node``.
         harm: The class.
         tried: As for ``test_of``.
+        user: Who we are, to a node that asks for it.
 
     Returns:
         Whether it fails there; None when it cannot be run.
     """
     config, needs, late = _surroundings(tried)
     try:
-        standalone.check(node, config, needs, harm, flat(tried), _rounds(harm, tried), late)
+        standalone.check(node, config, needs, harm, flat(tried), _rounds(harm, tried), late, user)
     except AssertionError:
         return True
     except (unittest.SkipTest, HarnessError, NotApplicable, SessionError, OSError):

@@ -22,11 +22,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
-from conformance.config import UNIX, Locator, RunConfig, prepare_run_dir
+from conformance.config import UNIX, Credentials, Locator, RunConfig, prepare_run_dir
 from conformance.errors import HarnessError, LinkFailed, LocalError, NotApplicable, Unmet
 from conformance.link.tls import client_context
 from conformance.nodes import Node, node_of
 from conformance.observe import Direction, History
+from conformance.session.authentication import challenged, shown
 from conformance.session.events import Opened
 from conformance.session.lanes import Consecutive
 from conformance.tester import SessionEnd, Tester
@@ -129,6 +130,12 @@ class Link:
     mask = 0xFFFFFFFF
     """Largest sequence number, once an InitAck has said so."""
 
+    user: Credentials | None = None
+    """What its INIT and OPEN show, unless they show something else."""
+
+    nonce: int | None = None
+    """What the password is to be hashed with, once an InitAck has said so."""
+
     def __init__(self, sock: socket.socket, peer: Any = None) -> None:
         self.sock = sock
         self.peer = peer
@@ -175,7 +182,11 @@ class Link:
             self.send(self.fill(step["data"]), bytewise=step.get("bytewise", False))
 
     def send(self, data: bytes, *, bytewise: bool = False) -> None:
-        """Sends bytes as they are; what the node says meanwhile is taken in."""
+        """Sends bytes as they are, but for who we are; what the node says meanwhile is taken in."""
+        size = len(data) - self.prefix
+        if self.user and int.from_bytes(data[: self.prefix], "little") == (size if self.prefix else 0):
+            batch = shown(data[self.prefix :], self.user, self.nonce)
+            data = len(batch).to_bytes(self.prefix, "little") + batch if len(batch) < 1 << 16 else data
         for part in [data[at : at + 1] for at in range(len(data))] if bytewise else [data]:
             if self.ended:
                 return
@@ -204,16 +215,22 @@ class Link:
             self.ended = True
             return False
         if not self.stream:
-            self.received.append(data)
+            self._take(data)
             return True
         self._buffer += data
         while len(self._buffer) >= self.prefix:
             end = self.prefix + int.from_bytes(self._buffer[: self.prefix], "little")
             if len(self._buffer) < end:
                 break
-            self.received.append(self._buffer[self.prefix : end])
+            self._take(self._buffer[self.prefix : end])
             self._buffer = self._buffer[end:]
         return True
+
+    def _take(self, batch: bytes) -> None:
+        if self.user:
+            batch, nonce = challenged(batch)
+            self.nonce = self.nonce if nonce is None else nonce
+        self.received.append(batch)
 
     def wait(self, wanted: Any, seconds: float = PATIENCE, seen: int = 0) -> bool:
         """Waits until something that came behind the first ones is wanted, or the link ends; tells whether it came."""
@@ -268,12 +285,21 @@ class Replay:
         needs: How links come about: made by us, by the node (``connects``), datagrams (``scouts``, ``seeks``, ``joins``).
         links: How many a round makes.
         folder: For what the node writes.
+        user: Who we are, to a node that asks for it.
     """
 
-    def __init__(self, node: str, config: dict[str, Any], needs: str, links: int, folder: Path) -> None:
+    def __init__(
+        self,
+        node: str,
+        config: dict[str, Any],
+        needs: str,
+        links: int,
+        folder: Path,
+        user: Credentials | None = None,
+    ) -> None:
         prepare_run_dir(folder)
         allowed = bool(os.environ.get("I_MAY_TEST_THIS_NODE"))
-        run = RunConfig(node=node, run_dir=folder, run_id="finding", seed=1, may_test=allowed)
+        run = RunConfig(node=node, run_dir=folder, run_id="finding", seed=1, may_test=allowed, user=user)
         self._needs = needs
         self._doors: list[socket.socket] = []
         self._links: dict[str, Link] = {}
@@ -1001,7 +1027,9 @@ def _connected(node: Node) -> Link:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if locator.proto == "tls":
             sock = client_context(node.tls).wrap_socket(sock, server_hostname=locator.host)
-    return Link(sock)
+    link = Link(sock)
+    link.user = node.user
+    return link
 
 
 def _datagrams(locator: Locator) -> Link:
@@ -1032,6 +1060,12 @@ def node_wanted(request: Any, default: str) -> str:
     return os.environ.get("ZENOH_NODE") or default
 
 
+def user_wanted() -> Credentials | None:
+    """Returns who we are to the node under test: NAME:PASSWORD in the variable ZENOH_USER, or NAME alone and ZENOH_PASSWORD."""
+    named = os.environ.get("ZENOH_USER")
+    return Credentials.parse(named) if named else None
+
+
 def check(
     node: str,
     config: dict[str, Any],
@@ -1040,6 +1074,7 @@ def check(
     steps: list[dict[str, Any]],
     rounds: int,
     late: float,
+    user: Credentials | None = None,
 ) -> None:
     """Plays a finding against a node that is started for it.
 
@@ -1051,6 +1086,7 @@ def check(
         steps: What is played.
         rounds: How often.
         late: Seconds in which the process may still die of it.
+        user: Who we are, to a node that asks for it.
 
     Raises:
         AssertionError: The fault is there; says what is seen.
@@ -1060,7 +1096,7 @@ def check(
     for _ in range(TRIES):
         with (
             tempfile.TemporaryDirectory() as folder,
-            Replay(node, config, needs, links, Path(folder)) as replay,
+            Replay(node, config, needs, links, Path(folder), user) as replay,
         ):
             why = replay.play(harm, steps, rounds, late)
         assert not why, f"{harm}: {why}"

@@ -14,7 +14,7 @@ from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuzz.commands.run import named_of
+from fuzz.commands.run import add_user, named_of
 
 if TYPE_CHECKING:
     from fuzz.findings import Finding
@@ -114,6 +114,7 @@ def add_show(commands: Any) -> None:
 
 def _add_node(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--node", type=named_of, help="use this node instead of the one it was found on")
+    add_user(parser)
     parser.add_argument(
         "--profile",
         metavar="NAME[:VERSION]",
@@ -358,6 +359,7 @@ def _lab(options: argparse.Namespace, node: str, also: str = "") -> Iterator[Lab
             seed=1,
             profile=options.profile,
             may_test=options.may_test,
+            user=options.user,
         )
         # The profile is of the node under test.
         other = node_of(replace(config, node=also, profile=""), "also") if also else None
@@ -407,7 +409,8 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
             return HARMED
         finding.tried, finding.in_vain = tried, False
         minimise(lab, finding, options.time)
-        finding.test_fails = fails_on(options.node or finding.node, str(finding.harm), finding.tried)
+        node = options.node or finding.node
+        finding.test_fails = fails_on(node, str(finding.harm), finding.tried, options.user)
     finding.status = CONFIRMED
     finding.save()
     made = finding.minimised

@@ -22,6 +22,7 @@ from fuzz.progress import Glance, Progress, say
 from spark_reports.rows import FUZZ_ENGINES, RUN
 
 if TYPE_CHECKING:
+    from conformance.config import Credentials
     from conformance.recorder import NodeFacts
     from fuzz.jobs import Order
     from fuzz.resume import Earlier
@@ -37,6 +38,8 @@ TARGETS = ("scapy", "columns", "lua", "refnode")
 DEFAULT_NODE, REFNODE = "pypi", "ref"
 
 ALL = "all"
+
+USER = "--user"
 
 SECONDS = 60.0
 """How long a run takes when nothing is said."""
@@ -107,6 +110,7 @@ def add_run(commands: Any) -> None:
         type=named_of,
         help="second node that gets the same cases, for half of the time; differing answers are findings",
     )
+    add_user(what)
     what.add_argument("--target", choices=TARGETS, help="fuzz one of the built-in readers instead of a node")
     what.add_argument(
         "--i-may-test-this-node",
@@ -195,6 +199,17 @@ def add_run(commands: Any) -> None:
     run.set_defaults(function=run_command)
 
 
+def add_user(parser: Any) -> None:
+    """Adds the option that says who we are; ``replay`` and ``shrink`` have it too."""
+    parser.add_argument(
+        USER,
+        metavar="NAME:PASSWORD",
+        type=user_of,
+        help="user of a node that asks for one; a node started from pypi or ref is made to. NAME alone takes the "
+        "password from the variable ZENOH_PASSWORD. It is written nowhere",
+    )
+
+
 # Values of options ------------------------------------------------------------------------------------
 
 
@@ -278,6 +293,21 @@ def named_of(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("is empty; give a name or leave out the option")
     return text
+
+
+def user_of(text: str) -> Credentials:
+    """Reads a user and its password.
+
+    Raises:
+        argparse.ArgumentTypeError: One of them is missing.
+    """
+    from conformance.config import Credentials
+    from conformance.errors import UsageError
+
+    try:
+        return Credentials.parse(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error).removeprefix(f"{USER}: ")) from None
 
 
 def folder_of(text: str) -> Path:
@@ -421,7 +451,7 @@ def _check(options: argparse.Namespace) -> None:
     if options.target not in {None, "refnode"}:
         node_only = {"--engine": options.engine != FUZZ_ENGINES[0], "--rate": options.rate is not None}
         node_only |= {"--profile": options.profile, "--known": options.known is not None}
-        node_only["--through-known"] = options.through_known
+        node_only |= {"--through-known": options.through_known, USER: options.user is not None}
         given = [name for name, there in node_only.items() if there]
         if given:
             raise UsageError(f"{', '.join(given)}: for nodes only; --target {options.target} is not one")
@@ -528,6 +558,7 @@ def _prepared(
         seed=random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed,
         profile=options.profile,
         may_test=options.i_may_test_this_node,
+        user=options.user,
     )
     order = Order(
         config,
@@ -871,13 +902,22 @@ _NODES = ("--node", "--also")
 
 
 def command(argv: Sequence[str]) -> str:
-    """Returns what was typed, without paths of this machine."""
+    """Returns what was typed, without paths of this machine and without a password."""
     words = []
     for before, word in zip(["", *argv], argv, strict=False):
+        if _is_user(before) or _is_user(word):
+            words.append(word.partition(":")[0])
+            continue
         # A node is named as in the rest of the record.
         whole = before in _NODES or word.partition("=")[0] in _NODES
         words.append(word if whole else word.rstrip("/").rpartition("/")[2])
     return shlex.join(["zenoh-fuzz", *words])
+
+
+def _is_user(word: str) -> bool:
+    """Tells whether a word is the option with the password, which may be cut short."""
+    name = word.partition("=")[0]
+    return len(name) > len("--") and USER.startswith(name)
 
 
 def relative(path: Path) -> str:

@@ -24,8 +24,8 @@ from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.machine import TURN, Turns, Watch
-from fuzz.oracles.service import FRAME_R, close_words, question_of, way_to
-from fuzz.player import Answer, Answers, Initiator, NotReached, Pipe, Player, Trace, run
+from fuzz.oracles.service import FRAME_R, close_words, door_to, question_of
+from fuzz.player import Answer, Answers, NotReached, Pipe, Player, Trace, run
 from fuzz.player.answers import FENCE_ID, OURS, vle
 from fuzz.player.sessions import frame
 from fuzz.states import State
@@ -213,9 +213,7 @@ class Canary:
         self._fillers = [rng.randbytes(FILLER + number % SPREAD) for number in range(256)]
         self.trace = Trace(TRACE_BYTES)
         self._question = question_of(node.fence)
-        self._player = Player(
-            Initiator(way_to(node)), reply, Fencing(node.fence), rng, self.trace, Unread(word)
-        )
+        self._player = Player(door_to(node), reply, Fencing(node.fence), rng, self.trace, Unread(word))
         key = f"@zenoh-harness/canary/{rng.getrandbits(64):016x}"
         self.key = key
         self._push = _head(Push(key_suffix=key, extensions=[URGENT], body=Put(data=b"")), b"\0")

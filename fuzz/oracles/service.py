@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from conformance.config import Locator
 from conformance.nodes.base import Node
 from conformance.tester import Fencing
 from fuzz.player import Answers, Initiator, NotReached, Pipe, Player, Trace
@@ -32,8 +31,8 @@ ASKED_MS = 50
 """So long a query that asks whether the node is done waits for replies, in ms. None will come."""
 
 
-def way_to(node: Node) -> Locator:
-    """Returns where links to a node lead that the player can make; the main locator when there is none.
+def door_to(node: Node) -> Initiator:
+    """Returns where links to a node come from that the player can make; to the main locator when there is none.
 
     Raises:
         NoLink: The node does not listen.
@@ -41,7 +40,8 @@ def way_to(node: Node) -> Locator:
     if not hasattr(node, "locator"):
         raise NoLink("the node does not listen")
     spoken = (locator for proto, locator in node.locators.items() if proto in SPOKEN)
-    return node.locator if node.locator.proto in SPOKEN else next(spoken, node.locator)
+    way = node.locator if node.locator.proto in SPOKEN else next(spoken, node.locator)
+    return Initiator(way, node.user)
 
 
 @cache
@@ -125,7 +125,7 @@ class Caller:
         # ZenohIDs are not drawn from the seed: a node that still closes the last session of one refuses it.
         self._question = question_of(node.fence)
         self._player = Player(
-            Initiator(way_to(node)),
+            door_to(node),
             reply,
             Fencing(node.fence),
             random.Random(),

@@ -14,8 +14,8 @@ from functools import cache
 
 from conformance.nodes.base import Node
 from conformance.tester import Fencing
-from fuzz.oracles.service import way_to
-from fuzz.player import Initiator, NotReached, Player, Trace, run
+from fuzz.oracles.service import door_to
+from fuzz.player import NotReached, Player, Trace, run
 from fuzz.player.answers import vle
 from fuzz.player.player import template_of
 from fuzz.script import Template
@@ -135,9 +135,7 @@ class Vigil:
     """
 
     def __init__(self, node: Node, reply: float, unjudged: Callable[[str], bool]) -> None:
-        self._player = Player(
-            Initiator(way_to(node)), reply, Fencing(node.fence), random.Random(), Trace(TRACE_BYTES)
-        )
+        self._player = Player(door_to(node), reply, Fencing(node.fence), random.Random(), Trace(TRACE_BYTES))
         self._unjudged = unjudged
         self._since: dict[str, float] = {}
 

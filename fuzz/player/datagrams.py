@@ -17,7 +17,7 @@ from conformance.observe import Endpoints
 from conformance.tester import fresh_zid
 from fuzz.player.accepting import LOOPBACK
 from fuzz.player.doorbell import Doorbell
-from fuzz.player.doors import Door, Initiator, NoLink
+from fuzz.player.doors import Door, NoLink
 from fuzz.player.pipe import FIRST_SN, LEAVE, Pipe
 from fuzz.player.player import FRAME_BE, Ending, NotReached, Played, Player, reach, settling, template_of
 from fuzz.player.sessions import frame, helper
@@ -377,7 +377,7 @@ class Company(Speaker):
         join: What it said there.
     """
 
-    def __init__(self, where: Locator, unicast: Locator, join: Overheard) -> None:
+    def __init__(self, where: Locator, unicast: Door, join: Overheard) -> None:
         super().__init__(where)
         self.unicast = unicast
         self._said = join
@@ -446,7 +446,7 @@ def _company(player: Player) -> Company:
 
 def _hearer(player: Player, door: Company) -> Task[Pipe]:
     """Returns the session that hears what comes through the group."""
-    pipe, new = yield from helper(player, HEARER, Initiator(door.unicast))
+    pipe, new = yield from helper(player, HEARER, door.unicast)
     if new:
         pipe.facts["key"] = f"@fuzz/{pipe.zid.hex()}"
         said = Declare(body=DeclareSubscriber(entity_id=1, key_suffix=pipe.facts["key"]))

@@ -6,7 +6,7 @@ import socket
 from abc import ABC, abstractmethod
 from typing import Any
 
-from conformance.config import UNIX, Locator
+from conformance.config import UNIX, Credentials, Locator
 from conformance.link.addresses import endpoints_of
 from conformance.observe import Endpoints
 from fuzz.player.tasks import Task
@@ -27,9 +27,11 @@ class Door(ABC):
 
     Attributes:
         peer: For datagrams: where they go.
+        user: What handshakes show that we begin; None for nothing.
     """
 
     peer: Any = None
+    user: Credentials | None = None
 
     @abstractmethod
     def open(self) -> tuple[socket.socket, Endpoints]:
@@ -60,13 +62,15 @@ class Initiator(Door):
 
     Args:
         locator: Where: one of ``SPOKEN``.
+        user: See Door.
 
     Raises:
         NoLink: It is another protocol, or a name that nobody knows.
     """
 
-    def __init__(self, locator: Locator) -> None:
+    def __init__(self, locator: Locator, user: Credentials | None = None) -> None:
         self.locator = locator
+        self.user = user
         if locator.proto not in SPOKEN:
             raise NoLink(
                 f"no link to {locator}: the fuzzer speaks {', '.join(SPOKEN)}; the node may listen there too"

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
+from conformance.config import Credentials
 from conformance.observe import Direction, Endpoints
+from conformance.session.authentication import challenged, shown
 from fuzz.player.answers import Answer, Answers
 from fuzz.player.trace import Trace
 from fuzz.states import FACTS, State
-from scapy_layers.batch import LONG_PREFIX, PREFIX
+from scapy_layers.batch import LONG_PREFIX, MAX_BATCH, PREFIX
 from scapy_layers.primitives import write_vle
 from scapy_layers.transport import Close
 
@@ -59,6 +61,7 @@ class Pipe:
         answers: Reads what comes back.
         zid: Our ZenohID on it.
         peer: For datagram sockets without one peer: where to send.
+        user: What our INIT and OPEN show, unless they show something else; None for nothing.
 
     Attributes:
         state: Where it is.
@@ -68,7 +71,7 @@ class Pipe:
         by_us: We ended it.
         prefix: Bytes of the length in front of a batch; 0 for datagrams.
         values: Live values as wire bytes, by name: ``zid``; ``cookie`` of the last InitAck, counted; ``rid``, the
-            id of the node's last query. ``sn``, ``sn_be`` are the numbers that are due, and are taken; ``from N``
+            id of the node's last query; ``user``, if there is one. ``sn``, ``sn_be`` are the numbers that are due, and are taken; ``from N``
             is N, from which both are counted from then on; ``count`` and ``digits`` are ``turn`` from 1, as VLE and
             as six digits; ``NAME@b`` is the value of link b.
         turn: Which repetition of a step this is, from 0.
@@ -93,6 +96,7 @@ class Pipe:
         answers: Answers,
         zid: bytes,
         peer: Any = None,
+        user: Credentials | None = None,
     ) -> None:
         self.sock = sock
         self.ends = ends
@@ -123,6 +127,10 @@ class Pipe:
         self.rids: deque[bytes] = deque()
         self.deaf = False
         self.farewell = b""
+        self._user = user
+        self._nonce: int | None = None
+        if user is not None:
+            self.values["user"] = user.user
         self._trace = trace
         self._answers = answers
         self._buffer = bytearray()
@@ -169,6 +177,8 @@ class Pipe:
     def send(self, data: bytes, note: str = "", *, bytewise: bool = False, more: bool = False) -> bool:
         """Sends bytes as they are; returns whether all of them left. With ``more`` they may wait for what follows."""
         if not self.ended:
+            if self._user is not None:
+                data = self._shown(data, self._user)
             self._trace.add(self.number, Direction.SENT, data, note)
             try:
                 if bytewise and self.stream:
@@ -192,6 +202,17 @@ class Pipe:
                 self.receive()
                 self._end(error.strerror or str(error))
         return not self.ended
+
+    def _shown(self, data: bytes, user: Credentials) -> bytes:
+        """Returns what leaves with what it has to show of us, if it is one batch whose length is true."""
+        size = len(data) - self.prefix
+        if int.from_bytes(data[: self.prefix], "little") != (size if self.prefix else 0):
+            return data
+        batch = data[self.prefix :]
+        longer = shown(batch, user, self._nonce)
+        if longer is batch or len(longer) > MAX_BATCH:
+            return data
+        return len(longer).to_bytes(self.prefix, "little") + longer
 
     def _send_all(self, data: bytes, flags: int = NOW) -> None:
         """Sends while the node reads; takes in what it says meanwhile, so that it is not held up by us."""
@@ -280,6 +301,10 @@ class Pipe:
         if self.deaf:
             return
         self._trace.add(self.number, Direction.RECEIVED, raw)
+        if self._user is not None:
+            # Without it InitAcks are alike, and need not be taken apart.
+            batch, nonce = challenged(batch)
+            self._nonce = self._nonce if nonce is None else nonce
         answer = self._answers.read(batch, now, self)
         self.finals += answer.finals
         if answer.live or answer.ids:

@@ -490,7 +490,7 @@ class Player:
         except NoLink as error:
             raise NotReached(str(error)) from None
         sock.setblocking(False)
-        return Pipe(sock, ends, self.trace, self.answers, fresh_zid(self.rng), door.peer)
+        return Pipe(sock, ends, self.trace, self.answers, fresh_zid(self.rng), door.peer, door.user)
 
     def _bring(self, pipe: Pipe, state: State) -> Task[None]:
         path = [state]

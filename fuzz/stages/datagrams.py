@@ -200,4 +200,4 @@ class Joining(Overhearing):
 
     def door(self) -> Door:
         """See Stage."""
-        return Company(self.group, self.node.locator, self.said)
+        return Company(self.group, super().door(), self.said)

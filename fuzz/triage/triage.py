@@ -888,7 +888,7 @@ class Triage:
             self._play_again(finding)
         tried = finding.tried if finding.status == CONFIRMED else finding.vain
         if tried is not None and not self._over(math.inf):
-            fails = fails_on(finding.node, str(finding.harm), tried)
+            fails = fails_on(finding.node, str(finding.harm), tried, self._config.user)
             if tried is finding.played:
                 finding.test_fails = fails
                 self._save(finding)

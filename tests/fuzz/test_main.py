@@ -36,6 +36,7 @@ from fuzz.progress import Glance, Progress, clock, together, words
 from fuzz.runner import Runner
 from fuzz.states import State
 from spark_reports.rows import FINDINGS, FUZZ_CASES, FUZZ_COVERAGE, read_rows, read_run
+from tests.conformance.refnode._started import Started
 from tests.fuzz.planted import command as planted_command
 from tests.fuzz.planted import planted
 
@@ -230,6 +231,10 @@ def test_closed_pipe_is_no_error() -> None:
             "needs a node that can be started once per job",
         ),
         (["run", "pushes", "--node", "tcp/192.0.2.1:7447"], "--i-may-test-this-node"),
+        (["run", "pushes", "--target", "lua", "--user", "a:b"], "--user: for nodes only"),
+        (["run", "pushes", "--user", "alice"], "no password for alice; write NAME:PASSWORD, or put it into"),
+        (["run", "pushes", "--user", ":secret"], "write NAME:PASSWORD, or NAME and put"),
+        (["run", "pushes", "--user", "a:b\nc"], "write NAME:PASSWORD, or NAME and put"),
     ],
 )
 def test_wrong_use_is_exit_2_and_says_what_to_do(
@@ -361,7 +366,55 @@ def test_command_for_the_record_has_no_path_of_this_machine() -> None:
         assert shlex.split(command(["run", "session", f"--also={node}"]))[-1] == f"--also={node}"
 
 
+@pytest.mark.parametrize(
+    ("words_", "kept"),
+    [
+        (["--user", "alice:open sesame"], ["--user", "alice"]),
+        (["--user=alice:open sesame"], ["--user=alice"]),
+        (["--us", "alice:open/sesame:x"], ["--us", "alice"]),
+        (["--u=alice:open sesame"], ["--u=alice"]),
+        (["--user", "alice"], ["--user", "alice"]),
+    ],
+)
+def test_command_for_the_record_has_no_password(words_: list[str], kept: list[str]) -> None:
+    typed = ["run", "session", *words_, "--node", "cmd:node a:b {locator}"]
+    expected = ["zenoh-fuzz", "run", "session", *kept, *typed[-2:]]
+    assert _parser().parse_args(typed if ":" in words_[-1] else typed[:2]).node in {typed[-1], None}
+    assert shlex.split(command(typed)) == expected
+
+
 # Runs -------------------------------------------------------------------------------------------------
+
+
+def test_node_that_asks_for_a_user_is_fuzzed_and_no_password_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("ZENOH_PASSWORD", "open sesame")
+    for number, named in enumerate(("alice", "alice:close barley")):
+        folder = tmp_path / f"run{number}"
+        assert run("ref", folder, "--user", named, campaign="pushes,inits", cases=40) == 0
+        rows = [row for row in read_rows(folder / FUZZ_CASES).rows if "INIT" in row["message"]]
+        assert rows
+        assert all(row["node_instance"] for row in rows)
+        assert read_run(folder).configuration.endswith("user=yes")
+        written = b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+        assert b"alice" in written
+        assert not any(word in written for word in (b"sesame", b"barley"))
+    assert not any(word in "".join(capsys.readouterr()) for word in ("sesame", "barley"))
+
+
+def test_user_that_a_node_does_not_know_is_exit_3_and_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Started(tmp_path, "--listen", "tcp/127.0.0.1:0", "--user", "alice:open sesame") as asking:
+        node_ = str(asking.facts["locator"])
+        for words_, said in (
+            ((), "if it asks for a user and a password, name them with --user"),
+            (("--user", "alice:barley"), "it may not know the user alice, or by another password"),
+        ):
+            assert run(node_, tmp_path / "run", *words_) == 3
+            err = capsys.readouterr().err
+            assert (err.count("\n"), said in err, "barley" in err) == (1, True, False)
 
 
 def test_node_that_copes_is_exit_0_and_a_complete_run(
