@@ -34,6 +34,9 @@ LOOK_SECONDS = 0.02
 COOKIE = bytes(range(0xC0, 0xD0))
 """Of our InitAck."""
 
+NONCE = 0xC0C1_C2C3_C4C5_C6C7
+"""What a node hashes its password with. We know none, and believe whoever shows one."""
+
 _ZID = b"\xf6\xe7\x5bzid of a link"
 
 GONE = select.POLLRDHUP | select.POLLHUP | select.POLLERR
@@ -141,13 +144,10 @@ def _open_received(player: Player, pipe: Pipe) -> Task[None]:
 
 @reach(State.ACCEPTED)
 def _accepted(player: Player, pipe: Pipe) -> Task[None]:
-    pipe.send(OPEN_ACK.fill(pipe))
+    pipe.send(open_ack_to(pipe.facts["init"]).fill(pipe))
     pipe.state = State.ACCEPTED
     # What the node says by itself at the beginning is no answer to a stimulus; what it says last shows that it is done.
     yield from player.fenced(pipe)
-
-
-OPEN_ACK = first_number(template_of(Open(A=1, T=1, lease=60, initial_sn=0)))
 
 
 @lru_cache(maxsize=64)
@@ -157,15 +157,38 @@ def init_ack_to(proposal: bytes) -> Template:
     Raises:
         NotReached: It is none.
     """
+    return template_of(Init(A=1, cookie=COOKIE, **_taken(_read(proposal))))
+
+
+@lru_cache(maxsize=64)
+def open_ack_to(proposal: bytes) -> Template:
+    """Returns the OpenAck of a session that an InitSyn has begun.
+
+    Raises:
+        NotReached: It is none.
+    """
+    known = [ext.AuthOpenAck(extensions=[ext.UsrPwd()])] if _shows_user(_read(proposal)) else []
+    return first_number(template_of(Open(A=1, T=1, lease=60, initial_sn=0, extensions=known)))
+
+
+def _read(proposal: bytes) -> Init:
     init = next((message for message in contents(proposal).messages if isinstance(message, Init)), None)
     if init is None or init.errors:
         raise NotReached("the node opens a session with an INIT that cannot be decoded")
-    return template_of(Init(A=1, cookie=COOKIE, **_taken(init)))
+    return init
+
+
+def _shows_user(init: Init) -> bool:
+    """Tells whether a node wants to show a user and a password."""
+    shown = (one.extensions or [] for one in init.extensions or [] if isinstance(one, ext.AuthInitSyn))
+    return any(isinstance(method, ext.UsrPwd) for methods in shown for method in methods)
 
 
 def _taken(init: Init) -> dict[str, object]:
     offered = [type(extension) for extension in init.extensions or []]
     chain: list[Message] = [cast("Message", kind()) for kind in (ext.QoSOffer,) if kind in offered]
+    if _shows_user(init):
+        chain.append(ext.AuthInitAck(extensions=[ext.UsrPwdNonce(nonce=NONCE)]))
     if ext.Patch in offered:
         chain.append(ext.Patch(patch=1))
     sizes = {name: getattr(init, name) for name in ("rid", "fsn", "batch_size")} if init.S else {}

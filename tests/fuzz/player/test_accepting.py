@@ -2,9 +2,12 @@
 
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from conformance.config import RunConfig
+from conformance.nodes import node_of
 from fuzz.cases import reach, send
 from fuzz.player import Ending, NotReached, Player, accepting
 from fuzz.player.accepting import COOKIE, Acceptor
@@ -74,6 +77,23 @@ def test_init_ack_takes_what_was_proposed_and_nothing_else(calling: Calling) -> 
     assert (ack.A, ack.zid, ack.cookie) == (1, pipe.zid, COOKIE)
     assert (ack.fsn, ack.rid, ack.batch_size) == (1, 1, 2000)
     assert [type(one) for one in ack.extensions] == [QoSOffer, Patch]
+
+
+def test_node_that_shows_a_user_is_asked_for_it_and_believed(tmp_path: Path, door: Acceptor) -> None:
+    config = RunConfig(node="ref", run_dir=tmp_path, run_id="run", seed=1)
+    shown = {"transport__auth__usrpwd__user": "alice", "transport__auth__usrpwd__password": "sesame"}
+    node = node_of(config).variant(mode="peer", connect__endpoints=[str(door.locator)], **shown)
+    player = Player(door, REPLY)
+    try:
+        node.launch()
+        pipe = player.reach(State.ACCEPTED)
+        assert (pipe.state, pipe.ended) == (State.ACCEPTED, "")
+        raw = b"".join(event.raw for event in player.trace.since(0))
+        assert b"alice" in raw
+        assert b"\x43\x01\x02" in raw
+    finally:
+        player.leave()
+        node.kill()
 
 
 def test_nothing_is_offered_to_a_node_that_proposes_nothing() -> None:
