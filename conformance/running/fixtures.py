@@ -111,6 +111,7 @@ def _testing(
     where = node.locators.get(transport, node.locator)
     made = Tester(where, config.rng(test_id(request.node)), config.reply, node.tls)
     made.fencing = Fencing(node.fence)
+    made.user = node.user
     request.node.stash.setdefault(testers_key, []).append(made)
     try:
         yield made

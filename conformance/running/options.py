@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conformance.config import PROTOCOLS, RunConfig
+from conformance.config import PROTOCOLS, Credentials, RunConfig
 from conformance.errors import UsageError
 from conformance.page.proof import read_proof
 from conformance.profiles import Profile, load_profile
@@ -74,6 +74,7 @@ class Settings:
             "profile": Path(config.profile).name.partition(":")[0],
             "allow-destructive": self.allow_destructive and not self.profile.destructive,
             "trust-node": config.trust_node,
+            "user": config.user is not None,
             "deviations": self.deviations.name if self.deviations else None,
         }
 
@@ -165,6 +166,13 @@ def add_options(parser: pytest.Parser) -> None:
         "--update-deviations",
         action="store_true",
         help="write proposed deviations for failures next to the deviations file, which itself is never changed",
+    )
+    add(
+        "--user",
+        default=None,
+        metavar="NAME:PASSWORD",
+        help="user of a node that asks for one; a node started from pypi or ref is made to. NAME alone takes the "
+        "password from the variable ZENOH_PASSWORD. It is written nowhere",
     )
     add("--proof", default=None, metavar="FILE", help="proof.json of a mutant campaign, to show on the page")
     add(
@@ -260,6 +268,7 @@ def _read(config: pytest.Config) -> Settings:
             may_test=option("--i-may-test-this-node"),
             transports=wanted_transports(config),
             trust_node=option("--trust-node"),
+            user=Credentials.parse(option("--user")) if option("--user") else None,
         ),
         profile=profile,
         asked=option("--transports") not in {None, "all"},

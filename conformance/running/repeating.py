@@ -40,6 +40,8 @@ def _options(item: pytest.Item, settings: Settings) -> list[str]:
     over = transport_of(item)
     if over and config.transports != ("tcp",):
         words += ["--transports", over]
+    if config.user:
+        words += ["--user", config.user.user.decode()]
     if config.profile:
         words += ["--profile", config.profile]
     if item.config.getoption("--time-scale") != 1:

@@ -248,11 +248,14 @@ class Recorder:
 
 
 def _without_paths(words: Iterable[str]) -> Iterator[str]:
-    """Yields what was typed; paths of this machine have no place in the rows. The node is told as it is."""
+    """Yields what was typed; paths of this machine and a password have no place in the rows. The node is told as it is."""
     before = ""
     for word in words:
         node = before == "--node" or word.startswith("--node=")
-        yield word if node else word.rstrip("/").rpartition("/")[2]
+        if before == "--user" or word.startswith("--user="):
+            yield word.partition(":")[0]
+        else:
+            yield word if node else word.rstrip("/").rpartition("/")[2]
         before = word
 
 

@@ -83,7 +83,7 @@ def test_no_batch_exceeds_the_agreed_size(tester: Tester, size: int) -> None:
 @pytest.mark.parametrize("written", ["whole", "byte by byte", "together"])
 def test_length_in_front_cuts_the_stream_into_batches(tester: Tester, written: str) -> None:
     link = tester.link()
-    raw = bytes(tester.init())
+    raw = link.showing(bytes(tester.init()))
     stream = len(raw).to_bytes(2, "little") + raw
     if written == "byte by byte":
         for byte in stream:
@@ -91,7 +91,7 @@ def test_length_in_front_cuts_the_stream_into_batches(tester: Tester, written: s
     else:
         link.send_raw(stream)
     ack = link.expect(Init, A=1)
-    opening = bytes(Open(cookie=ack.cookie))
+    opening = link.showing(bytes(Open(cookie=ack.cookie)))
     stream = len(opening).to_bytes(2, "little") + opening
     link.send_raw(stream + b"\x01\x00\x04" if written == "together" else stream)
     link.expect(Open, A=1)
@@ -100,8 +100,8 @@ def test_length_in_front_cuts_the_stream_into_batches(tester: Tester, written: s
 @req("ZN-MSG-005")
 @LENGTHS
 def test_length_in_front_is_little_endian(tester: Tester) -> None:
-    raw = bytes(tester.init())
     link, swapped = tester.link(), tester.link()
+    raw = link.showing(bytes(tester.init()))
     swapped.send_raw(len(raw).to_bytes(2, "big") + raw)
     link.send_raw(len(raw).to_bytes(2, "little") + raw)
     link.expect(Init, A=1)

@@ -14,8 +14,8 @@ from scapy_layers.transport import Init
 @req("ZN-BAT-104")
 @transports("tcp", "tls", "unixsock-stream")
 def test_batch_without_a_length_is_not_understood(tester: Tester) -> None:
-    raw = bytes(tester.init())
     bare, link = tester.link(), tester.link()
+    raw = link.showing(bytes(tester.init()))
     bare.send_raw(raw)
     link.send_raw(len(raw).to_bytes(2, "little") + raw)
     link.expect(Init, A=1)

@@ -37,7 +37,11 @@ Second = Callable[..., Tester]
 
 def second_router(tester: Tester, tester_of: Second) -> Locator:
     """Starts a router that connects to the node, and returns where it is; nobody waits for their link."""
-    return tester_of(mode="router", connect__endpoints=[str(tester.locator)]).locator
+    shown = {}
+    if tester.user is not None:
+        said = {"user": tester.user.user, "password": tester.user.password}
+        shown = {f"transport__auth__usrpwd__{name}": word.decode() for name, word in said.items()}
+    return tester_of(mode="router", connect__endpoints=[str(tester.locator)], **shown).locator
 
 
 def told(tester: Tester, watcher: Watcher, *wanted: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from conformance.expect import check
 from conformance.link import Link
 from conformance.observe import Observation
+from conformance.session.authentication import challenged, shown
 from conformance.tester.hearing import Hearing
 from conformance.tester.shared import Shared
 from conformance.tester.steps import (
@@ -27,7 +28,7 @@ from scapy_layers.transport import Close, Init
 
 
 class End(Hearing):
-    """Our end of one link, without a session: whatever is sent leaves as it is.
+    """Our end of one link, without a session: whatever is sent leaves as it is, but for who we are.
 
     Attributes:
         link: The connection.
@@ -47,14 +48,23 @@ class End(Hearing):
     # Stimulus --------------------------------------------------------------------------------------
 
     def send(self, *messages: Message | bytes, length: int | None = None) -> None:
-        """Sends messages in one batch.
+        """Sends messages in one batch; INIT and OPEN show the user of the tester, if it has one and they show nothing.
 
         Args:
             messages: Messages, or bytes that stand for some.
             length: What the length prefix says; the truth when None.
         """
         with self._tester.doing(lambda: Send(link=self.name, messages=self.said(*messages), length=length)):
-            self.link.send(b"".join(bytes(message) for message in messages), length=length)
+            batch = b"".join(bytes(message) for message in messages)
+            self.link.send(self.showing(batch) if length is None else batch, length=length)
+
+    def showing(self, batch: bytes) -> bytes:
+        """Returns a batch in which INIT or OPEN shows the user of the tester; one that shows something as it is."""
+        user = self._tester.user
+        if user is None:
+            return batch
+        acks = (seen.message for seen in reversed(self.inbox) if isinstance(seen.message, Init))
+        return shown(batch, user, next((challenged(bytes(ack))[1] for ack in acks if ack.A), None))
 
     def send_raw(self, data: bytes) -> None:
         """Sends bytes without a length prefix."""

@@ -333,6 +333,7 @@ class SessionEnd(End):
 
     def _leave(self, raw: bytes, unit: Unit | None = None) -> None:
         """Sends one batch, wrapped as the session has it."""
+        raw = self.showing(raw)
         prefix = self.session.prefix if unit is None else unit.prefix
         wrapped = self._wrap(raw) if unit is None else unit.wrap(raw)
         plain = raw if wrapped is not raw else None

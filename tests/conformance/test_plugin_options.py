@@ -93,6 +93,57 @@ def test_run_tells_the_node_as_it_was_named_and_files_without_their_folder(
     assert shlex.split(command)[-len(named) - 3 :] == [*named, "-k", "first", "test_own.py"]
 
 
+HANDSHAKES = """
+import pytest
+from conformance.errors import Unmet
+from conformance.plugin import req
+from conformance.suite.common import accept
+from scapy_layers.transport import Init, Open
+
+@req("ZN-INIT-001")
+def test_whole(tester):
+    tester.session().fence()
+
+@req("ZN-INIT-001")
+def test_step_by_step(tester):
+    end = tester.starting()
+    end.init(extensions=[])
+    end.take_init_ack()
+    end.open_syn(extensions=[])
+    end.take_open_ack()
+    end.fence()
+
+@req("ZN-INIT-001")
+def test_by_hand(tester):
+    accept(tester)
+
+@req("ZN-INIT-001")
+def test_that_fails(tester):
+    tester.session()
+    raise Unmet("this", "that")
+"""
+
+
+def test_node_that_asks_for_a_user_is_tested_and_no_password_is_written(tmp_path: Path) -> None:
+    words = ["--node", "ref", "--user", "alice:open sesame"]
+    done = run_own(HANDSHAKES, tmp_path, *words, "--seed", "1")
+    passed = dict.fromkeys(("test_whole", "test_step_by_step", "test_by_hand"), "pass")
+    assert outcomes(tmp_path / "run") == {**passed, "test_that_fails": "fail"}
+    made = read_run(tmp_path / "run")
+    assert shlex.split(made.command)[-6:] == [*words[:3], "alice", "--seed", "1"]
+    assert "user=yes" in made.configuration.split()
+    assert "--user alice\n" in done.stdout
+    written = b"".join(path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file())
+    assert b"alice" in written
+    assert b"sesame" not in written + done.stdout.encode() + done.stderr.encode()
+
+
+def test_user_without_a_password_is_wrong_use(tmp_path: Path) -> None:
+    done = run_own(HANDSHAKES, tmp_path, "--node", "ref", "--user", "alice", ZENOH_PASSWORD="")
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--user: no password for alice; write NAME:PASSWORD, or put it into ZENOH_PASSWORD" in done.stderr
+
+
 def test_listing_names_requirements_and_their_tests_and_starts_nothing(tmp_path: Path) -> None:
     done = run_own(TESTS, tmp_path, "--list-reqs", "--req", "ZN-OPEN", "-n", "2", "--node", "tcp/127.0.0.1:1")
     assert done.returncode == 0, done.stdout + done.stderr
