@@ -316,7 +316,7 @@ Run it with ``pytest test_finding.py``. It fails as long as the fault is there, 
 skipped where a node cannot show the fault. It runs on the node on which this was found; choose another one with
 ``--node`` or the variable ZENOH_NODE, as for the conformance tests: ``pypi:1.10.2``, ``cmd:'COMMAND {{locator}}'``,
 ``tcp/127.0.0.1:7447`` (a running node, which the test may harm). To a node that asks for a user and a password, name
-them in the variables ZENOH_USER and ZENOH_PASSWORD.
+them with ``--user`` or in the variables ZENOH_USER and ZENOH_PASSWORD.
 """
 
 {_source()}
@@ -332,7 +332,7 @@ STEPS: list[dict[str, Any]] = {steps}
 
 
 def test_finding(request: Any) -> None:
-    check(node_wanted(request, NODE), CONFIG, NEEDS, HARM, STEPS, ROUNDS, LATE, user_wanted())
+    check(node_wanted(request, NODE), CONFIG, NEEDS, HARM, STEPS, ROUNDS, LATE, user_wanted(request))
 '''
 
 

@@ -1054,16 +1054,19 @@ def _overheard(group: Locator) -> tuple[str, int]:
 
 def node_wanted(request: Any, default: str) -> str:
     """Returns the node under test: ``--node`` if it was typed, the variable ZENOH_NODE, or the one of the finding."""
-    typed = request.config.invocation_params.args
-    if any(str(word).partition("=")[0] == "--node" for word in typed):
-        return str(request.config.getoption("--node"))
-    return os.environ.get("ZENOH_NODE") or default
+    return _typed(request, "--node") or os.environ.get("ZENOH_NODE") or default
 
 
-def user_wanted() -> Credentials | None:
-    """Returns who we are to the node under test: NAME:PASSWORD in the variable ZENOH_USER, or NAME alone and ZENOH_PASSWORD."""
-    named = os.environ.get("ZENOH_USER")
+def user_wanted(request: Any) -> Credentials | None:
+    """Returns who we are to the node under test: ``--user`` if it was typed, or the variable ZENOH_USER."""
+    named = _typed(request, "--user") or os.environ.get("ZENOH_USER")
     return Credentials.parse(named) if named else None
+
+
+def _typed(request: Any, option: str) -> str:
+    typed = request.config.invocation_params.args
+    there = any(str(word).partition("=")[0] == option for word in typed)
+    return str(request.config.getoption(option)) if there else ""
 
 
 def check(

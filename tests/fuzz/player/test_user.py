@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,15 +14,18 @@ import pytest
 from conformance.config import Credentials, RunConfig, prepare_run_dir
 from conformance.nodes import Node, node_of
 from conformance.observe import Direction
+from fuzz import standalone
 from fuzz.cases import reach
 from fuzz.lab import Lab, Tried
 from fuzz.phrases import act, frame, handshake, push
 from fuzz.player import Ending, Initiator, NotReached, Player
 from fuzz.regression import fails_on, flat
+from fuzz.regression import test_of as text_of_test
 from fuzz.script import Do, Script
 from fuzz.stages import stage_for
 from fuzz.states import State
 
+ROOT = Path(__file__).parents[3]
 ALICE = Credentials(user=b"alice", password=b"open sesame")
 STATES = [
     State.OPEN,
@@ -112,15 +118,43 @@ def test_what_a_node_that_asks_for_nobody_is_sent_is_what_was_sent_before(tmp_pa
         player.leave()
 
 
-@pytest.mark.parametrize("state", [State.OPEN, State.PENDING, State.COMPRESSED])
 def test_regression_test_holds_no_user_and_runs_on_a_node_that_asks_for_one(
-    tmp_path: Path, state: State
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(standalone, "TRIES", 1)
     by_hand = Script((reach(State.CONNECTED, "a"), *handshake(), act(Do.SETTLE)))
-    for tried in tried_on(tmp_path / "run", Script((reach(state, "a"),)), by_hand):
+    for tried in tried_on(tmp_path / "run", Script((reach(State.PENDING, "a"),)), by_hand):
         assert (tried.objection, tried.played.failure) == (None, "")
         assert b"alice" in b"".join(event.raw for event in tried.events)
         text = json.dumps(flat(tried))
         assert not any(word in text for word in (b"alice".hex(), "c30102", "430102"))
         assert fails_on("ref", "stall", tried, ALICE) is False
         assert fails_on("ref", "stall", tried) is False
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "passes"),
+    [
+        ([], {"ZENOH_USER": "alice", "ZENOH_PASSWORD": "open sesame"}, True),
+        (["-p", "conformance.plugin", "--run-dir=run", "--user=alice:open sesame"], {}, True),
+        ([], {"ZENOH_USER": "alice:barley"}, False),
+        ([], {}, False),
+    ],
+    ids=["variables", "option", "wrong", "nobody"],
+)
+def test_regression_test_is_told_who_we_are(
+    tmp_path: Path, node: Node, words: list[str], variables: dict[str, str], passes: bool
+) -> None:
+    (tried,) = tried_on(tmp_path / "run", Script((reach(State.OPEN, "a"),)))
+    file = tmp_path / "test_finding.py"
+    file.write_text(text_of_test("It does not stall", "stall", str(node.locator), tried))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *words, file.name],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert ("1 passed" in done.stdout) == passes, done.stdout
