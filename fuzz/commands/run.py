@@ -94,8 +94,8 @@ def add_run(commands: Any) -> None:
     what.add_argument(
         "--node",
         type=named_of,
-        help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447 (or udp/..., "
-        "unixsock-stream/...), ref, cmd:'COMMAND {locator}', or cmd:'COMMAND {connect}' for a node that only connects",
+        help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447 (or tls/..., "
+        "udp/..., unixsock-stream/...), ref, cmd:'COMMAND {locator}', or cmd:'COMMAND {connect}' for a node that only connects",
     )
     what.add_argument(
         "--profile",

@@ -41,7 +41,7 @@ def door_to(node: Node) -> Initiator:
         raise NoLink("the node does not listen")
     spoken = (locator for proto, locator in node.locators.items() if proto in SPOKEN)
     way = node.locator if node.locator.proto in SPOKEN else next(spoken, node.locator)
-    return Initiator(way, node.user)
+    return Initiator(way, node.user, node.tls)
 
 
 @cache

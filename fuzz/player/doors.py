@@ -6,13 +6,18 @@ import socket
 from abc import ABC, abstractmethod
 from typing import Any
 
-from conformance.config import UNIX, Credentials, Locator
+from conformance.config import UNIX, Credentials, Locator, Tls
 from conformance.link.addresses import endpoints_of
+from conformance.link.tls import client_context
 from conformance.observe import Endpoints
+from fuzz.player.sealed import Sealed
 from fuzz.player.tasks import Task
 
-SPOKEN = ("tcp", UNIX, "udp")
-"""Protocols of the links that are fuzzed. What is inside is the same everywhere."""
+SPOKEN = ("tcp", UNIX, "udp", "tls")
+"""Protocols of the links that are fuzzed, the quickest first. What is inside is the same everywhere."""
+
+Socket = socket.socket | Sealed
+"""What links are made of."""
 
 CONNECT_SECONDS = 2.0
 """How long making a link may take on loopback."""
@@ -34,14 +39,14 @@ class Door(ABC):
     user: Credentials | None = None
 
     @abstractmethod
-    def open(self) -> tuple[socket.socket, Endpoints]:
+    def open(self) -> tuple[Socket, Endpoints]:
         """Returns the socket of a new link, and its addresses.
 
         Raises:
             NoLink: There is none.
         """
 
-    def opening(self, seconds: float) -> Task[tuple[socket.socket, Endpoints]]:  # noqa: ARG002  (doors that wait need it)
+    def opening(self, seconds: float) -> Task[tuple[Socket, Endpoints]]:  # noqa: ARG002  (doors that wait need it)
         """The same as a task.
 
         Args:
@@ -63,18 +68,20 @@ class Initiator(Door):
     Args:
         locator: Where: one of ``SPOKEN``.
         user: See Door.
+        tls: Whom to trust, for links over TLS.
 
     Raises:
         NoLink: It is another protocol, or a name that nobody knows.
     """
 
-    def __init__(self, locator: Locator, user: Credentials | None = None) -> None:
+    def __init__(self, locator: Locator, user: Credentials | None = None, tls: Tls | None = None) -> None:
         self.locator = locator
         self.user = user
         if locator.proto not in SPOKEN:
             raise NoLink(
                 f"no link to {locator}: the fuzzer speaks {', '.join(SPOKEN)}; the node may listen there too"
             )
+        self._context = client_context(tls) if locator.proto == "tls" else None
         self._family: int
         self._address: Any
         if locator.proto == UNIX:
@@ -87,7 +94,7 @@ class Initiator(Door):
                 raise NoLink(f"no link to {locator} ({error.strerror})") from None
             self._family, self._address = found[0][0], found[0][4]
 
-    def open(self) -> tuple[socket.socket, Endpoints]:
+    def open(self) -> tuple[Socket, Endpoints]:
         """See Door."""
         locator = self.locator
         made = socket.socket(
@@ -96,9 +103,11 @@ class Initiator(Door):
         made.settimeout(CONNECT_SECONDS)
         try:
             made.connect(self._address)
-            if locator.proto == "tcp":
+            if locator.proto in {"tcp", "tls"}:
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             ends = endpoints_of(made, locator)
+            if self._context is not None:
+                return Sealed(made, self._context, locator.host), ends
         except OSError as error:
             made.close()
             raise NoLink(f"no link to {locator} ({error.strerror or error})") from None

@@ -15,6 +15,7 @@ from conformance.config import Credentials
 from conformance.observe import Direction, Endpoints
 from conformance.session.authentication import challenged, shown
 from fuzz.player.answers import Answer, Answers
+from fuzz.player.doors import Socket
 from fuzz.player.trace import Trace
 from fuzz.states import FACTS, State
 from scapy_layers.batch import LONG_PREFIX, MAX_BATCH, PREFIX
@@ -90,7 +91,7 @@ class Pipe:
 
     def __init__(
         self,
-        sock: socket.socket,
+        sock: Socket,
         ends: Endpoints,
         trace: Trace,
         answers: Answers,
@@ -186,7 +187,7 @@ class Pipe:
                         self._send_all(bytes([byte]))
                 elif self.stream:
                     self._send_all(data, MORE if more else NOW)
-                elif self.peer is not None:
+                elif self.peer is not None and isinstance(self.sock, socket.socket):
                     self.sock.sendto(data, self.peer)
                 else:
                     self.sock.send(data)

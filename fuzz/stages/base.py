@@ -178,7 +178,7 @@ def _close(*links: dict[str, Pipe]) -> None:
 def _initiator(node: Node) -> Initiator:
     spoken = [node.locators[proto] for proto in SPOKEN if proto in node.locators]
     try:
-        return Initiator(spoken[0] if spoken else node.locator, node.user)
+        return Initiator(spoken[0] if spoken else node.locator, node.user, node.tls)
     except NoLink as error:
         raise NotApplicable(str(error)) from None
 
