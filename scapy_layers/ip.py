@@ -97,6 +97,12 @@ _VERSION_OF_ETHERTYPE = {_ETHERTYPE_IP: 4, _ETHERTYPE_IPV6: 6}
 _TAGS = frozenset({0x8100, 0x88A8, 0x9100, 0x9200})
 """EtherTypes of VLAN tags: 802.1Q, 802.1ad, and two that were used before it."""
 
+LARGEST_LENGTH = 1500
+"""Up to here an EtherType is the length of a frame of 802.3, in which LLC comes first."""
+
+_SNAP = b"\xaa\xaa\x03\0\0\0"
+"""LLC and the first part of SNAP when an EtherType comes next."""
+
 _FAMILIES = {2: 4, 10: 6, 24: 6, 28: 6, 30: 6}
 """AF_INET, and AF_INET6 of Linux, NetBSD and OpenBSD, FreeBSD, macOS."""
 
@@ -104,12 +110,16 @@ _FAMILIES = {2: 4, 10: 6, 24: 6, 28: 6, 30: 6}
 def _after_ethertype(packet: bytes, at: int, start: int) -> tuple[int, int]:
     """Version and place of the IP header, given the place of an EtherType and of what follows it."""
     kind = int.from_bytes(packet[at : at + 2], "big")
-    while kind in _TAGS:
-        kind = int.from_bytes(packet[start + 2 : start + 4], "big")
-        start += 4
+    while True:
+        if kind in _TAGS:
+            start += 4
+        elif kind <= LARGEST_LENGTH and packet.startswith(_SNAP, start):
+            start += 8
+        else:
+            return _VERSION_OF_ETHERTYPE.get(kind, 0), start
         if start > len(packet):
             return 0, start
-    return _VERSION_OF_ETHERTYPE.get(kind, 0), start
+        kind = int.from_bytes(packet[start - 2 : start], "big")
 
 
 def _ethernet(packet: bytes) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scapy_layers.ip import LinkType
+from scapy_layers.ip import LARGEST_LENGTH, LinkType
 from scapy_layers.scan.records import Array, Records
 
 Mask = NDArray[np.bool_]
@@ -169,7 +169,7 @@ def _link_layer(
     if link in _ETHERTYPE_AT:
         kind = _view(buffer, ">u2", 2)[safe + _ETHERTYPE_AT[LinkType(link)]]
         found = np.where(kind == _IP, 4, np.where(kind == _IP_6, 6, 0))
-        odd[those] = long & np.isin(kind, _TAGS) if not found.all() else False
+        odd[those] = long & (np.isin(kind, _TAGS) | (kind <= LARGEST_LENGTH)) if not found.all() else False
     elif header:
         family = _view(buffer, ">u4", 4)[safe]
         found = np.where(np.isin(family, _FAMILY_IP), 4, np.where(np.isin(family, _FAMILIES_IP_6), 6, 0))

@@ -372,6 +372,12 @@ def tagged(raw: bytes) -> bytes:
     return raw[:12] + b"\x81\x00\x00\x05" + raw[12:]
 
 
+def lengthened(raw: bytes) -> bytes:
+    """Gives a frame a length in place of its type, which stands behind LLC then; long ones have no such form."""
+    inside = b"\xaa\xaa\x03\x00\x00\x00" + raw[12:]
+    return raw[:12] + len(inside).to_bytes(2, "big") + inside if len(inside) <= 1_500 else raw
+
+
 def files(raws: Sequence[bytes], snap: int) -> dict[str, Callable[[], bytes]]:
     """Returns what makes files of all kinds of some packets, by name; some are cut behind so many bytes."""
     return {
@@ -379,6 +385,7 @@ def files(raws: Sequence[bytes], snap: int) -> dict[str, Callable[[], bytes]]:
         "nanoseconds": lambda: pcap(raws, nanoseconds=True),
         "big": lambda: pcap(raws, order=">"),
         "vlan": lambda: pcap([tagged(raw) for raw in raws]),
+        "llc": lambda: pcap([lengthened(raw) for raw in raws]),
         "raw": lambda: pcap([raw[_ETHERNET:] for raw in raws if raw[12:14] in {_IPV4, _IPV6}], link=101),
         "pcapng": lambda: pcapng(raws),
         "pcapng_big": lambda: pcapng(raws, order=">"),

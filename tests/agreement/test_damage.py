@@ -54,11 +54,12 @@ def test_damaged_capture_is_read_alike(name: str, kind: str, seed: int, tmp_path
     assert difference is None, f"\n{difference}"
 
 
-FILES = ["nanoseconds", "vlan", "raw", "pcapng", "pcapng_big", "gzip", "snap96", "chopped96"]
+FILES = ["nanoseconds", "vlan", "llc", "raw", "pcapng", "pcapng_big", "gzip", "snap96", "chopped96"]
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [*(("history", kind) for kind in FILES), ("udp6", "snap96"), ("udp6", "chopped96")]
+    ("name", "kind"),
+    [*(("history", kind) for kind in FILES), ("udp6", "llc"), ("udp6", "snap96"), ("udp6", "chopped96")],
 )
 def test_file_of_any_kind_is_read_alike(name: str, kind: str, tmp_path: Path) -> None:
     raws = [one.raw for one in damage.packets(PCAPS / f"{name}.pcapng")]

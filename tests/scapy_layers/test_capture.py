@@ -300,6 +300,7 @@ def test_block_that_contradicts_itself_ends_the_reading(bad: bytes, word: str) -
 # Links --------------------------------------------------------------------------------------------
 
 SENT_6 = ipv6(tcp(b"hello", seq=77))
+SNAP = b"\xaa\xaa\x03\0\0\0"
 
 
 @pytest.mark.parametrize(
@@ -308,6 +309,9 @@ SENT_6 = ipv6(tcp(b"hello", seq=77))
         (1, ethernet(b"\x45")[:-1]),
         (1, ethernet(b"\x45", tags=[0x8100])[:-1]),
         (1, ethernet(b"\x45", tags=[0x88A8, 0x8100, 0x9100])[:-1]),
+        (1, ethernet(SNAP + b"\x08\0", kind=53)),
+        (1, ethernet(SNAP + b"\x08\0", tags=[0x8100], kind=53)),
+        (1, ethernet(SNAP + b"\x81\0\0\x05\x08\0", kind=57)),
         (0, b"\x02\0\0\0"),
         (0, b"\0\0\0\x02"),
         (108, b"\0\0\0\x02"),
@@ -316,6 +320,7 @@ SENT_6 = ipv6(tcp(b"hello", seq=77))
         (101, b""),
         (228, b""),
         (113, bytes(14) + b"\x08\0"),
+        (113, bytes(14) + b"\0\x04" + SNAP + b"\x08\0"),
         (113, bytes(14) + b"\x81\0\0\x05\x08\0"),
         (276, b"\x08\0" + bytes(18)),
     ],
@@ -332,6 +337,7 @@ def test_every_link_layer_carries_ip(link: int, head: bytes) -> None:
         *((0, bytes([family, 0, 0, 0])) for family in (10, 24, 28, 30)),
         *((108, bytes([0, 0, 0, family])) for family in (10, 24, 28, 30)),
         (1, bytes(12) + b"\x86\xdd"),
+        (1, bytes(12) + b"\0\x49" + SNAP + b"\x86\xdd"),
         (101, b""),
         (229, b""),
         (113, bytes(14) + b"\x86\xdd"),

@@ -146,6 +146,11 @@ def tagged(each: bytes) -> bytes:
     return each[:12] + b"\x81\0\0\5" + each[12:]
 
 
+def lengthened(each: bytes) -> bytes:
+    """802.3: a length, and the EtherType behind LLC."""
+    return each[:12] + (len(each) - 6).to_bytes(2, "big") + b"\xaa\xaa\3\0\0\0" + each[12:]
+
+
 @pytest.mark.parametrize(
     ("link", "dress", "together"),
     [
@@ -155,6 +160,7 @@ def tagged(each: bytes) -> bytes:
         (101, raw, True),
         (1, version_6, True),
         (1, tagged, False),
+        (1, lengthened, False),
     ],
 )
 def test_link_layer_makes_no_difference(
