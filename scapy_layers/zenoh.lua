@@ -685,20 +685,35 @@ end
 local PLACES = 1048576 -- messages of one packet
 local MAX_LENGTH = 16777216 -- bytes of a batch with a 4-byte length that are believed
 local calls, current = {}, { number = -1, call = 0, index = 0 }
+local order = { moved = {}, last = -1 } -- see `Z.base`
 local columns -- whether packets that are read for the first time, outside of the GUI, have them: all or none
 
+-- In front of the places of a packet, which go up from packet to packet. With `-R` tshark gives what it leaves out the
+-- number of the next packet: then packets are counted here, and a number is that of the last packet that had it.
+function Z.base(pinfo)
+  local number = pinfo.number
+  if pinfo.visited then return (order.moved[number] or number) * PLACES end
+  local time = pinfo.rel_ts
+  if number ~= order.number or time ~= order.time then
+    order.last = number > order.last and number or order.last + 1
+    order.number, order.time, order.moved[number] = number, time, order.last ~= number and order.last or nil
+    calls[number] = nil
+  end
+  return order.last * PLACES
+end
+
 local function begin_packet(pinfo)
-  local number, visited = pinfo.number, pinfo.visited
-  if current.number ~= number or (visited and current.call >= (calls[number] or 1)) then
+  local number, visited, base = pinfo.number, pinfo.visited, Z.base(pinfo)
+  if current.number ~= number or current.base ~= base or (visited and current.call >= (calls[number] or 1)) then
     current.number, current.call, current.index = number, 0, 0
   end
-  current.visited, current.base = visited, number * PLACES
+  current.visited, current.base = visited, base
   current.call = current.call + 1
   if not visited and current.call > 1 then calls[number] = current.call end
 end
 
 Z.on_init[#Z.on_init + 1] = function()
-  calls, columns = {}, nil
+  calls, columns, order = {}, nil, { moved = {}, last = -1 }
   current.number, current.call, current.index = -1, 0, 0
   zids, zids_held = {}, 0
   plain, plain_held = {}, 0
@@ -897,7 +912,7 @@ function Z.entry.message(tvb, pinfo, tree)
       add(root, CONTINUED, tvb(0, size))
       return size
     end
-    if way and not way.ws then Z.links.message(way, current.number, size) end
+    if way and not way.ws then Z.links.message(way, current.base, size) end
     dissect_batch(pinfo, root, way, tvb, raw, "batch", tvb, 0, 0)
   end
   return size
@@ -4405,7 +4420,7 @@ end
 
 local function new_link(ends, pinfo, stream)
   local link = {
-    from = pinfo.number * Z.PLACES,
+    from = Z.base(pinfo),
     tcp = pinfo.port_type ~= PT_UDP,
     stream = stream,
     ends = ends,
@@ -4468,7 +4483,7 @@ end
 -- Wireshark did not hand on then, as it finds an upgrade to WebSocket that is out of order in the second pass only.
 local function find_again(pinfo)
   local ends = ends_of(pinfo)
-  local link = memory.at(by_ends[ends], pinfo.number * Z.PLACES)
+  local link = memory.at(by_ends[ends], Z.base(pinfo))
   if not link then
     link = new_link(ends, pinfo, nil)
     link.unheard = true
@@ -4545,7 +4560,7 @@ function links.of(pinfo, tvb, visited, size)
       local due = way.due
       -- What comes first begins at 1, with numbers that begin there.
       if way.next and way.next ~= at or not way.next and at > 1 and at <= FAR then
-        links.missed(way, pinfo.number * Z.PLACES, true)
+        links.missed(way, Z.base(pinfo), true)
         -- Inside a batch that has begun, whose length tells where the next one begins?
         local inside = due and way.next < at and at <= due or false
         way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
@@ -4590,7 +4605,7 @@ local LONGEST_MASK, LONG_MESSAGE, LONGEST_MESSAGE = 4, 125, 65535
 
 -- Takes note of a message of WebSocket with so many bytes inside, and of holes in front of it. Where it begins is not told,
 -- but it ends in the packet at hand: if it cannot reach so far from where the one before it ended, something is missing.
-function links.message(way, number, size)
+function links.message(way, base, size)
   local link, other = way.link, way.opposite
   link.ahead = nil
   if way.visited or not link.stream then
@@ -4602,11 +4617,11 @@ function links.message(way, number, size)
   end
   local head = 2 + (size > LONGEST_MESSAGE and 8 or size > LONG_MESSAGE and 2 or 0) + LONGEST_MASK
   local reach = way.reach and way.reach + head + size
-  if reach and (reach <= stop - length or (tcp_lost() and way.packet ~= number)) then
-    links.missed(way, number * Z.PLACES, true)
+  if reach and (reach <= stop - length or (tcp_lost() and way.packet ~= base)) then
+    links.missed(way, base, true)
     reach = nil
   end
-  way.reach, way.packet = math.min(reach or stop, stop), number
+  way.reach, way.packet = math.min(reach or stop, stop), base
   -- What the other end has of it may be more than was captured by now, or only more than whole messages.
   local ack = value(tcp_ack)
   if ack and other.heard then
@@ -6337,7 +6352,7 @@ local function scouted(pinfo, place)
 end
 
 function Z.links.scouted(pinfo)
-  return scouted(pinfo, (pinfo.number + 1) * Z.PLACES) ~= nil
+  return scouted(pinfo, Z.base(pinfo) + Z.PLACES) ~= nil
 end
 
 -- Hears a SCOUT or HELLO.

@@ -637,20 +637,35 @@ end
 local PLACES = 1048576 -- messages of one packet
 local MAX_LENGTH = 16777216 -- bytes of a batch with a 4-byte length that are believed
 local calls, current = {}, { number = -1, call = 0, index = 0 }
+local order = { moved = {}, last = -1 } -- see `Z.base`
 local columns -- whether packets that are read for the first time, outside of the GUI, have them: all or none
 
+-- In front of the places of a packet, which go up from packet to packet. With `-R` tshark gives what it leaves out the
+-- number of the next packet: then packets are counted here, and a number is that of the last packet that had it.
+function Z.base(pinfo)
+  local number = pinfo.number
+  if pinfo.visited then return (order.moved[number] or number) * PLACES end
+  local time = pinfo.rel_ts
+  if number ~= order.number or time ~= order.time then
+    order.last = number > order.last and number or order.last + 1
+    order.number, order.time, order.moved[number] = number, time, order.last ~= number and order.last or nil
+    calls[number] = nil
+  end
+  return order.last * PLACES
+end
+
 local function begin_packet(pinfo)
-  local number, visited = pinfo.number, pinfo.visited
-  if current.number ~= number or (visited and current.call >= (calls[number] or 1)) then
+  local number, visited, base = pinfo.number, pinfo.visited, Z.base(pinfo)
+  if current.number ~= number or current.base ~= base or (visited and current.call >= (calls[number] or 1)) then
     current.number, current.call, current.index = number, 0, 0
   end
-  current.visited, current.base = visited, number * PLACES
+  current.visited, current.base = visited, base
   current.call = current.call + 1
   if not visited and current.call > 1 then calls[number] = current.call end
 end
 
 Z.on_init[#Z.on_init + 1] = function()
-  calls, columns = {}, nil
+  calls, columns, order = {}, nil, { moved = {}, last = -1 }
   current.number, current.call, current.index = -1, 0, 0
   zids, zids_held = {}, 0
   plain, plain_held = {}, 0
@@ -849,7 +864,7 @@ function Z.entry.message(tvb, pinfo, tree)
       add(root, CONTINUED, tvb(0, size))
       return size
     end
-    if way and not way.ws then Z.links.message(way, current.number, size) end
+    if way and not way.ws then Z.links.message(way, current.base, size) end
     dissect_batch(pinfo, root, way, tvb, raw, "batch", tvb, 0, 0)
   end
   return size

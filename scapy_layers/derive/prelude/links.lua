@@ -89,7 +89,7 @@ end
 
 local function new_link(ends, pinfo, stream)
   local link = {
-    from = pinfo.number * Z.PLACES,
+    from = Z.base(pinfo),
     tcp = pinfo.port_type ~= PT_UDP,
     stream = stream,
     ends = ends,
@@ -152,7 +152,7 @@ end
 -- Wireshark did not hand on then, as it finds an upgrade to WebSocket that is out of order in the second pass only.
 local function find_again(pinfo)
   local ends = ends_of(pinfo)
-  local link = memory.at(by_ends[ends], pinfo.number * Z.PLACES)
+  local link = memory.at(by_ends[ends], Z.base(pinfo))
   if not link then
     link = new_link(ends, pinfo, nil)
     link.unheard = true
@@ -229,7 +229,7 @@ function links.of(pinfo, tvb, visited, size)
       local due = way.due
       -- What comes first begins at 1, with numbers that begin there.
       if way.next and way.next ~= at or not way.next and at > 1 and at <= FAR then
-        links.missed(way, pinfo.number * Z.PLACES, true)
+        links.missed(way, Z.base(pinfo), true)
         -- Inside a batch that has begun, whose length tells where the next one begins?
         local inside = due and way.next < at and at <= due or false
         way.broken, way.passing, way.search = not inside, inside and at < due and due, nil
@@ -274,7 +274,7 @@ local LONGEST_MASK, LONG_MESSAGE, LONGEST_MESSAGE = 4, 125, 65535
 
 -- Takes note of a message of WebSocket with so many bytes inside, and of holes in front of it. Where it begins is not told,
 -- but it ends in the packet at hand: if it cannot reach so far from where the one before it ended, something is missing.
-function links.message(way, number, size)
+function links.message(way, base, size)
   local link, other = way.link, way.opposite
   link.ahead = nil
   if way.visited or not link.stream then
@@ -286,11 +286,11 @@ function links.message(way, number, size)
   end
   local head = 2 + (size > LONGEST_MESSAGE and 8 or size > LONG_MESSAGE and 2 or 0) + LONGEST_MASK
   local reach = way.reach and way.reach + head + size
-  if reach and (reach <= stop - length or (tcp_lost() and way.packet ~= number)) then
-    links.missed(way, number * Z.PLACES, true)
+  if reach and (reach <= stop - length or (tcp_lost() and way.packet ~= base)) then
+    links.missed(way, base, true)
     reach = nil
   end
-  way.reach, way.packet = math.min(reach or stop, stop), number
+  way.reach, way.packet = math.min(reach or stop, stop), base
   -- What the other end has of it may be more than was captured by now, or only more than whole messages.
   local ack = value(tcp_ack)
   if ack and other.heard then

@@ -32,7 +32,7 @@ local function scouted(pinfo, place)
 end
 
 function Z.links.scouted(pinfo)
-  return scouted(pinfo, (pinfo.number + 1) * Z.PLACES) ~= nil
+  return scouted(pinfo, Z.base(pinfo) + Z.PLACES) ~= nil
 end
 
 -- Hears a SCOUT or HELLO.

@@ -514,6 +514,21 @@ def test_two_passes_without_a_filter_tell_the_same(name: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("wanted", ["zenoh.put", "zenoh.request", "zenoh.close"])
+@pytest.mark.parametrize("name", ["query", "fragments", "lowlatency", "compression", "joins"])
+def test_packets_that_are_left_out_say_what_the_others_mean(name: str, wanted: str) -> None:
+    """Those that ``-R`` leaves out have the number of the next one that stays."""
+    path = PCAPS / f"{name}.pcapng"
+    marked, alone = tshark(path, "-2", "-Y", wanted), tshark(path, "-2", "-R", wanted)
+    assert [_but_numbers(one) for one in alone] == [_but_numbers(one) for one in marked]
+
+
+def _but_numbers(told: Told) -> tuple[str, dict[str, list[str]], list[str]]:
+    """What is said of a message, without numbers of packets."""
+    said = {"keyexpr", "srczid", "dstzid", "priority", "reliability", "response_time"}
+    return told.name, {name: told.fields[name] for name in said & told.fields.keys()}, told.experts
+
+
 def test_alias_means_what_it_meant_at_the_time_whenever_it_is_read(tmp_path: Path) -> None:
     talk = Talk()
     talk.handshake()
