@@ -906,6 +906,7 @@ function Z.entry.message(tvb, pinfo, tree)
   local root = open_tree(tree, tvb, size)
   if size > 0 then
     local way = link_of(pinfo, tvb)
+    if way then way.link.carrier = "ws" end
     local raw = bytes_of(tvb, 0, size)
     if way and way.link.unheard and not Z.seek.is_batch(raw) then
       -- Wireshark has cut it anywhere: it did not read the link in the first pass.
@@ -3870,6 +3871,7 @@ end
 function Z.entry.tls(tvb, pinfo, tree)
   local way = Z.links.of(pinfo, tvb, pinfo.visited, tvb:len())
   way.foreign, way.opposite.foreign = nil, nil
+  way.link.carrier = "tls"
   return Z.entry.stream(tvb, pinfo, tree)
 end
 
@@ -9312,14 +9314,12 @@ end
 
 -- Sessions ---------------------------------------------------------------------------------------------
 
-local PT_UDP = 3
-
-local function locator_of(pinfo, address, port)
+local function locator_of(link, address, port)
   local text = tostring(address)
   if string.find(text, ":", 1, true) then
     text = "[" .. text .. "]"
   end
-  return (pinfo.port_type == PT_UDP and "udp/" or "tcp/") .. text .. ":" .. tostring(port)
+  return (link.carrier or link.tcp and "tcp" or "udp") .. "/" .. text .. ":" .. tostring(port)
 end
 
 local function of_party(party)
@@ -9363,8 +9363,8 @@ local function sessions()
     local party, other = row[side], row[1 - side]
     if not row.start then
       row.start, row.opened_by = b.time, side
-      party.locator = locator_of(pinfo, pinfo.src, pinfo.src_port)
-      other.locator = locator_of(pinfo, pinfo.dst, pinfo.dst_port)
+      party.locator = locator_of(b.link, pinfo.src, pinfo.src_port)
+      other.locator = locator_of(b.link, pinfo.dst, pinfo.dst_port)
     end
     row.links[b.link.from] = true
     row.finish, row.messages = b.time, row.messages + 1

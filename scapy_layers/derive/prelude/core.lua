@@ -858,6 +858,7 @@ function Z.entry.message(tvb, pinfo, tree)
   local root = open_tree(tree, tvb, size)
   if size > 0 then
     local way = link_of(pinfo, tvb)
+    if way then way.link.carrier = "ws" end
     local raw = bytes_of(tvb, 0, size)
     if way and way.link.unheard and not Z.seek.is_batch(raw) then
       -- Wireshark has cut it anywhere: it did not read the link in the first pass.

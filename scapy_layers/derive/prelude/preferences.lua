@@ -47,6 +47,7 @@ end
 function Z.entry.tls(tvb, pinfo, tree)
   local way = Z.links.of(pinfo, tvb, pinfo.visited, tvb:len())
   way.foreign, way.opposite.foreign = nil, nil
+  way.link.carrier = "tls"
   return Z.entry.stream(tvb, pinfo, tree)
 end
 

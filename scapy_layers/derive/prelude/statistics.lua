@@ -251,14 +251,12 @@ end
 
 -- Sessions ---------------------------------------------------------------------------------------------
 
-local PT_UDP = 3
-
-local function locator_of(pinfo, address, port)
+local function locator_of(link, address, port)
   local text = tostring(address)
   if string.find(text, ":", 1, true) then
     text = "[" .. text .. "]"
   end
-  return (pinfo.port_type == PT_UDP and "udp/" or "tcp/") .. text .. ":" .. tostring(port)
+  return (link.carrier or link.tcp and "tcp" or "udp") .. "/" .. text .. ":" .. tostring(port)
 end
 
 local function of_party(party)
@@ -302,8 +300,8 @@ local function sessions()
     local party, other = row[side], row[1 - side]
     if not row.start then
       row.start, row.opened_by = b.time, side
-      party.locator = locator_of(pinfo, pinfo.src, pinfo.src_port)
-      other.locator = locator_of(pinfo, pinfo.dst, pinfo.dst_port)
+      party.locator = locator_of(b.link, pinfo.src, pinfo.src_port)
+      other.locator = locator_of(b.link, pinfo.dst, pinfo.dst_port)
     end
     row.links[b.link.from] = true
     row.finish, row.messages = b.time, row.messages + 1

@@ -36,6 +36,7 @@ from tests.scapy_layers.lua.wire import (
     prefixed,
     push,
     save,
+    tshark,
     values,
 )
 
@@ -673,6 +674,7 @@ def test_batches_inside_tls_are_read_with_the_keys(tmp_path: Path, certificate: 
     assert values(path, "zenoh.push.key_suffix", options=with_keys) == ["demo/a"]
     assert count(path, "zenoh.init && tls", *with_keys) == 2
     assert values(path, "zenoh.push.key_suffix", options=("-2", *with_keys)) == ["demo/a"]
+    assert f"tls/{ANSWERER}:{port}" in tshark(path, *with_keys, "-q", "-z", "zenoh,sessions")
 
 
 @needs_tshark

@@ -210,6 +210,12 @@ def test_sessions_tell_who_talked_and_how_it_ended(tmp_path: Path) -> None:
     assert row[9] == "CLOSE expired, from the right"
 
 
+@pytest.mark.parametrize(("name", "protocol"), [("websocket", "ws"), ("datagrams", "udp"), ("tcp6", "tcp")])
+def test_locators_are_of_the_kind_of_link(name: str, protocol: str) -> None:
+    _, *rows, _ = rows_of(PCAPS / f"{name}.pcapng", "sessions")
+    assert {cell.partition("/")[0] for row in rows for cell in row[2:4]} == {protocol}
+
+
 def test_two_sessions_of_the_same_ends_are_two_rows(tmp_path: Path) -> None:
     talk = Talk().syn().open().batch(Close(S=1, reason=0))
     talk.next = {False: 900_000, True: 700_000}
