@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,9 @@ from conformance.link.framing import Broken, Prefixed
 
 RECORDS = 1 << 16
 """Bytes that are decrypted at a time."""
+
+KEY_LOG = "SSLKEYLOGFILE"
+"""Variable with the file to which keys are appended, so that Wireshark can decrypt what was captured; as in browsers."""
 
 ADVICE = "name PEM files: --tls-ca, --tls-cert and --tls-key, in Python Tls(ca=..., certificate=..., key=...)"
 
@@ -59,6 +63,15 @@ def _load(context: ssl.SSLContext, tls: Tls, *, needed: bool) -> None:
     except OSError as error:
         # An SSLError is an OSError.
         raise UsageError(f"{path} is no certificate that can be used ({error.strerror or error})") from None
+    _keep_keys(context)
+
+
+def _keep_keys(context: ssl.SSLContext) -> None:
+    if path := os.environ.get(KEY_LOG):
+        try:
+            context.keylog_filename = path
+        except OSError as error:
+            raise UsageError(f"{KEY_LOG}: {path} cannot be written ({error.strerror or error})") from None
 
 
 class Encrypted(Prefixed):

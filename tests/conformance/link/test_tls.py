@@ -6,6 +6,7 @@ import os
 import socket
 import ssl
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import trustme
 from conformance.config import Locator, Tls
 from conformance.errors import LinkFailed, UsageError
 from conformance.link import Link, Links, Listener
+from conformance.link import tls as encrypted
 from conformance.observe import History
 from scapy_layers.batch import prefixed
 from tests.conformance.link._ends import Inbox, ends_of, where
@@ -157,6 +159,28 @@ def test_certificates_that_cannot_be_used_are_told(tls: Tls | None, words: str, 
     with pytest.raises(UsageError, match=words):
         links.listen(where("tls", tmp_path), lambda _: None)
     links.close()
+
+
+@pytest.mark.parametrize("ours", ["client_context", "server_context"])
+def test_keys_are_kept_for_whoever_captures(
+    ours: str, tls: Tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = {name: getattr(encrypted, name)(tls) for name in ("client_context", "server_context")}
+    monkeypatch.setenv("SSLKEYLOGFILE", str(tmp_path / "keys"))
+    made[ours] = getattr(encrypted, ours)(tls)
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = made["client_context"].wrap_bio(back, there, server_hostname="localhost")
+    server = made["server_context"].wrap_bio(there, back, server_side=True)
+    for end in (client, server, client, server):
+        with suppress(ssl.SSLWantReadError):
+            end.do_handshake()
+    assert "CLIENT_TRAFFIC_SECRET_0 " in (tmp_path / "keys").read_text()
+
+
+def test_keys_that_cannot_be_kept_are_told(tls: Tls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSLKEYLOGFILE", "/nowhere/keys")
+    with pytest.raises(UsageError, match="SSLKEYLOGFILE: /nowhere/keys cannot be written"):
+        encrypted.client_context(tls)
 
 
 def test_connecting_needs_to_know_whom_to_trust(tls: Tls) -> None:
