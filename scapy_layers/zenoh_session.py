@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from scapy.config import conf
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
+from scapy.layers.l2 import Dot3
 from scapy.packet import Packet
 from scapy.sessions import DefaultSession
 from scapy.utils import EDecimal
@@ -94,6 +95,9 @@ class ZenohSession(DefaultSession):
     Each has the link, IP and TCP or UDP headers of the packet in which the message ended, a ``Zenoh`` layer with
     what is known about it, and the message. A FRAME comes only when it carries nothing or something is wrong with
     it: its messages come instead. ``time`` is that of the packet. Packets that complete no message give none.
+
+    They are there to be read. What ``wrpcap`` writes of them is no capture of a session: a message has neither its
+    FRAME nor its length in front. The packet that was captured has the number ``heard.number``, from 1.
 
     Args:
         ports: Only packets from or to one of them; all when there are none.
@@ -184,7 +188,7 @@ class ZenohSession(DefaultSession):
         if packet is None or heard.number != self._number:
             return _made(heard.way)
         headers = packet.copy()
-        for layer in (IP, IPv6, TCP, UDP):
+        for layer in (Dot3, IP, IPv6, TCP, UDP):
             if layer in headers:
                 if layer in {TCP, UDP}:
                     headers[layer].remove_payload()

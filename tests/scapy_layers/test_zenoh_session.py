@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import Ether
+from scapy.layers.l2 import Dot3, Ether
 from scapy.packet import Raw
 from scapy.sendrecv import sniff
 from scapy.utils import rdpcap
@@ -18,7 +18,9 @@ from scapy_layers import capture
 from scapy_layers.all import Declare, Fragment, Frame, Hello, Init, Push, Put, Scout
 from scapy_layers.conversation import Heard, listen
 from scapy_layers.zenoh_session import Zenoh, ZenohSession
+from tests.agreement.damage import lengthened
 from tests.scapy_layers.lua.wire import Talk, push, save
+from tests.scapy_layers.packets import pcap
 
 PCAPS = Path(__file__).parents[2] / "pcaps"
 
@@ -56,6 +58,15 @@ def test_packet_can_be_built_again() -> None:
     again = Ether(bytes(found))
     assert again[TCP].payload.load == bytes(found[Push])
     assert again[IP].len == len(bytes(found[IP]))
+
+
+def test_packet_with_a_length_in_its_frame_can_be_built_again(tmp_path: Path) -> None:
+    path = tmp_path / "llc.pcap"
+    path.write_bytes(pcap([lengthened(bytes(one)) for one in rdpcap(str(PCAPS / "put_delete.pcapng"))]))
+    for found in sniff(offline=str(path), session=ZenohSession, quiet=True):
+        again = Dot3(bytes(found))
+        assert again.len == len(again) - len(Ether())
+        assert again[TCP].payload.load == bytes(found[Zenoh])
 
 
 def test_datagrams_of_both_ip_versions() -> None:
