@@ -685,14 +685,13 @@ end
 local PLACES = 1048576 -- messages of one packet
 local MAX_LENGTH = 16777216 -- bytes of a batch with a 4-byte length that are believed
 local calls, current = {}, { number = -1, call = 0, index = 0 }
-local order = { moved = {}, last = -1 } -- see `Z.base`
+local order = { moved = {}, last = -1 } -- see `base_of`
 local columns -- whether packets that are read for the first time, outside of the GUI, have them: all or none
 
 -- In front of the places of a packet, which go up from packet to packet. With `-R` tshark gives what it leaves out the
 -- number of the next packet: then packets are counted here, and a number is that of the last packet that had it.
-function Z.base(pinfo)
-  local number = pinfo.number
-  if pinfo.visited then return (order.moved[number] or number) * PLACES end
+local function base_of(pinfo, number, visited)
+  if visited then return (order.moved[number] or number) * PLACES end
   local time = pinfo.rel_ts
   if number ~= order.number or time ~= order.time then
     order.last = number > order.last and number or order.last + 1
@@ -702,12 +701,15 @@ function Z.base(pinfo)
   return order.last * PLACES
 end
 
+function Z.base(pinfo) return base_of(pinfo, pinfo.number, pinfo.visited) end
+
 local function begin_packet(pinfo)
-  local number, visited, base = pinfo.number, pinfo.visited, Z.base(pinfo)
+  local number, visited = pinfo.number, pinfo.visited
+  local base = base_of(pinfo, number, visited)
   if current.number ~= number or current.base ~= base or (visited and current.call >= (calls[number] or 1)) then
     current.number, current.call, current.index = number, 0, 0
   end
-  current.visited, current.base = visited, base
+  current.visited, current.base, current.time = visited, base, visited and pinfo.rel_ts or order.time
   current.call = current.call + 1
   if not visited and current.call > 1 then calls[number] = current.call end
 end
@@ -804,7 +806,6 @@ local function take_back(pinfo)
 end
 
 local function show_protocol(pinfo)
-  current.time = pinfo.rel_ts
   if current.call == 1 then
     Z.info.text, Z.info.said, Z.info.shown, Z.info.front = "", 0, has_columns(pinfo), ""
   elseif Z.info.shown then
