@@ -19,9 +19,11 @@ from scapy_layers.codes import InterestMode, WhatAmI
 from scapy_layers.data import Del, Err, Put, Query, Reply
 from scapy_layers.declarations import (
     DeclareFinal,
+    DeclareKeyExpr,
     DeclareQueryable,
     DeclareSubscriber,
     DeclareToken,
+    UndeclareKeyExpr,
     UndeclareQueryable,
     UndeclareSubscriber,
     UndeclareToken,
@@ -432,7 +434,7 @@ class Watcher:
     def told(self, fence: Callable[[], object] | None = None) -> list[str]:
         """Returns all that the node tells before a fence is answered, in words."""
         came = self.end.collect(Declare, until=fence or self.end.fence)
-        return [self.words(declare) for declare in came]
+        return [self.words(declare) for declare in came if not is_about_aliases(declare.body)]
 
     def expect(self, *wanted: str, fence: Callable[[], object] | None = None) -> None:
         """Judges all that the node tells before a fence is answered, whatever the order."""
@@ -446,7 +448,8 @@ class Watcher:
             Unmet: No D_FINAL comes.
         """
         came = self.end.until(Declare, body=FINAL, interest_id=self.interest_id)
-        return [message for message in came if isinstance(message, Declare)]
+        declares = [message for message in came if isinstance(message, Declare)]
+        return [declare for declare in declares if not is_about_aliases(declare.body)]
 
     def picture(self, said: Iterable[Declare]) -> set[str]:
         """Returns what is declared when all of that was said: kind and key, ``SUBSCRIBER a``.
@@ -456,7 +459,7 @@ class Watcher:
         there: dict[tuple[str, int], str] = {}
         for declare in said:
             what, _, key = self.words(declare).partition(" ")
-            if what == "D_FINAL":
+            if what == "D_FINAL" or is_about_aliases(declare.body):
                 continue
             named = what[2:], int(declare.body.entity_id)
             if what.startswith("U_"):
@@ -470,6 +473,8 @@ class Watcher:
         said: list[str] = []
 
         def hit(body: Message) -> bool:
+            if is_about_aliases(body):
+                return False
             said.append(self.words(Declare(body=body)))
             return said[-1] == wanted
 
@@ -484,6 +489,11 @@ def is_final(body: Message) -> bool:
 
 
 FINAL = is_final
+
+
+def is_about_aliases(body: Message) -> bool:
+    """Tells whether a declaration gives or takes a number for a key: that tells of nobody (reading R-60)."""
+    return isinstance(body, DeclareKeyExpr | UndeclareKeyExpr)
 
 
 def watcher(tester: Tester, base: str | None = None, **session: Any) -> Watcher:

@@ -12,6 +12,7 @@ from conformance.suite.common import (
     DECLARATIONS,
     Watcher,
     declare,
+    describe,
     inquiry,
     listed,
     pair,
@@ -185,7 +186,11 @@ def test_push_is_not_sent_back_to_its_session(tester: Tester) -> None:
     control = both.at("control")
     both.sub.put(control)
     both.pub.until(Push, key=control)
-    got = [both.words(seen.message) for seen in both.pub.inbox if isinstance(seen.message, Push)]
+    got = [
+        describe(both.pub, seen.message, both.base)
+        for seen in both.pub.inbox
+        if isinstance(seen.message, Push)
+    ]
     check(got == ["PUT control="], "PUT control= from the other session only", listed(got[:1]))
 
 

@@ -12,8 +12,10 @@ from conformance.refnode.__main__ import main
 from conformance.refnode.mutants import mutant
 from conformance.refnode.mutants.registry import Bent, Memory
 from conformance.router.policy import RouterPolicy
-from scapy_layers.message import UnknownExtension
-from scapy_layers.network import Push, Request
+from scapy_layers.declarations import DeclareKeyExpr
+from scapy_layers.message import Message, UnknownExtension
+from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
+from scapy_layers.primitives import WideInt
 from scapy_layers.transport import Init, Open
 
 
@@ -35,6 +37,26 @@ def adds_an_optional_extension_to_every_body(message: Push | Request, _: Memory)
     body = message.body
     body.extensions = [UnknownExtension(ext_id=0xD, M=0, ENC=0), *(body.extensions or [])]
     body.Z = None
+    return message
+
+
+@mutant("SPEAKS-IN-ALIASES", of=(Push, Request, Response, Declare))
+def gives_each_key_a_number_before_it_says_it(message: Message, memory: Memory) -> Bent:
+    numbers = memory.setdefault("numbers", {})
+    named = message.body if isinstance(message, Declare) else message
+    key = named.fields.get("key_suffix")
+    if not key or named.fields.get("key_scope"):
+        return message
+    known = key in numbers
+    number = numbers.setdefault(key, len(numbers) + 1)
+    named.M, named.N, named.key_scope, named.key_suffix = 1, None, number, None
+    alias = Declare(body=DeclareKeyExpr(key_id=number, key_suffix=key))
+    return [message] if known else [alias, message]
+
+
+@mutant("WRITES-LONG-NUMBERS", of=(Request, Response, ResponseFinal))
+def writes_ids_in_more_bytes_than_they_need(message: Request | Response | ResponseFinal, _: Memory) -> Bent:
+    message.request_id = WideInt(message.request_id, 6)
     return message
 
 

@@ -10,11 +10,15 @@ import pytest
 
 from tests.conformance._runs import ROOT, run, verdicts
 
+TOLD = ["--req", "ZN-INT", "--req", "ZN-DCL", "--req", "ZN-RTE"]
+
 
 @pytest.mark.parametrize(
     ("name", "words", "decided"),
     [
-        ("TELLS-AT-ONCE", ["--req", "ZN-INT", "--req", "ZN-DCL", "--req", "ZN-RTE"], 100),
+        ("TELLS-AT-ONCE", TOLD, 100),
+        ("SPEAKS-IN-ALIASES", [*TOLD, "--req", "ZN-KEX"], 100),
+        ("WRITES-LONG-NUMBERS", ["--req", "ZN-REQ", "--req", "ZN-RSP", "--req", "ZN-FIN"], 30),
         ("THINKS", ["-k", "any_message_renews", "--time-scale", "4"], 1),
         ("ADDS-EXTENSIONS", ["-k", "survive and not any_bytes", "-m", "not slow"], 30),
     ],
