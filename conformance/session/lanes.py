@@ -264,9 +264,9 @@ class Inbox:
         self._agreed = agreed
         self._most = policy.most_fragments(most)
         self._zid = zid
-        mask = sequence.mask(agreed.fsn)
-        self._before = initial_sn - 1 & mask
-        self._last_sn: dict[LaneKey, int] = {lane: sn - 1 & mask for lane, sn in (first or {}).items()}
+        # Below 0 for a first number of 0: who compares numbers knows where they begin anew.
+        self._before = initial_sn - 1
+        self._last_sn: dict[LaneKey, int] = {lane: sn - 1 for lane, sn in (first or {}).items()}
         self._partial: dict[LaneKey, fragments.Reassembly] = {}
 
     @property

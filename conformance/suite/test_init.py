@@ -15,9 +15,11 @@ from conformance.plugin import req
 from conformance.suite.common import (
     accept,
     bits,
+    count_up_to,
     frame,
     goes_on,
     greet,
+    largest_number,
     leave,
     listed,
     not_taken,
@@ -253,10 +255,6 @@ def test_each_resolution_is_lowered_for_itself(tester: Tester, fsn: int, rid: in
     check(seen == wanted, f"FSN {wanted[0]}, RID {wanted[1]}", f"FSN {seen[0]}, RID {seen[1]}")
 
 
-USED_BITS = (7, 14, 28, 63)
-"""Bits of sequence numbers that nodes use with the codes of 8, 16, 32 and 64 bit (reading R-01)."""
-
-
 @req("ZN-INIT-023")
 @pytest.mark.parametrize("code", Resolution, ids=lambda code: code.name)
 def test_resolution_codes_mean_8_16_32_and_64_bit(tester: Tester, code: Resolution) -> None:
@@ -264,8 +262,9 @@ def test_resolution_codes_mean_8_16_32_and_64_bit(tester: Tester, code: Resoluti
     if not ack.S and code > Resolution.BITS_32:
         raise NotApplicable("its InitAck has no resolution byte: what was proposed, or the default (R-05)?")
     agreed = tester.session(fsn=code).session.agreed.fsn
-    largest = (1 << USED_BITS[agreed]) - 1
+    largest = largest_number(tester, agreed)
     both = pair(tester, fsn=code, initial_sn=largest - 1)
+    count_up_to(both.pub, largest)
     for key in ("last but one", "last", "first again"):
         both.pub.post(both.push(key))
     both.expect("PUT last but one=1", "PUT last=1", "PUT first again=1")

@@ -12,11 +12,13 @@ from conformance.refnode.__main__ import main
 from conformance.refnode.mutants import mutant
 from conformance.refnode.mutants.registry import Bent, Memory
 from conformance.router.policy import RouterPolicy
+from conformance.session.policy import Dice, Policy
+from conformance.session.sequence import WRITTEN_BITS
 from scapy_layers.declarations import DeclareKeyExpr
 from scapy_layers.message import Message, UnknownExtension
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.primitives import WideInt
-from scapy_layers.transport import Init, Open
+from scapy_layers.transport import Frame, Init, Open
 
 
 @mutant("TELLS-AT-ONCE")
@@ -30,6 +32,27 @@ class TellsAtOnce(RouterPolicy):
     def tokens_unasked(self, whatami: int) -> bool:
         del whatami
         return True
+
+
+@mutant("COUNTS-AS-THE-PAGE")
+class CountsToTheEndOfTheRangeOnThePage(Policy):
+    """Its numbers end at 2^bits - 1, where other nodes use what fits 1, 2, 4 or 9 VLE bytes."""
+
+    def initial_sn(self, resolution: int, rng: Dice) -> int:
+        return rng.randint(0, (1 << WRITTEN_BITS[resolution]) - 1)
+
+    def following_sn(self, sn: int, resolution: int) -> int:
+        return (sn + 1) % (1 << WRITTEN_BITS[resolution])
+
+    def is_new(self, last: int, sn: int, resolution: int) -> bool:
+        count = 1 << WRITTEN_BITS[resolution]
+        return 0 < (sn - last) % count < count // 2
+
+
+@mutant("HAS-SMALL-BATCHES", hears=Frame)
+def drops_what_is_longer_than_it_agreed_to(message: Frame, _: Memory) -> Bent:
+    """With ``--batch-size 300``."""
+    return message.original if len(message.original) <= 300 else None
 
 
 @mutant("ADDS-EXTENSIONS", of=(Push, Request))
