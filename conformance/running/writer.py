@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import shlex
+import signal
+import threading
 from collections.abc import Generator, Iterable, Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -61,6 +63,7 @@ class Recorder:
         self._passing = Passing()
         self._notes: list[str] = []
         self._cut_off = False
+        self._heeded: list[signal.Signals] = []
         self.refused: tuple[str, int] | None = None
 
     @property
@@ -107,6 +110,7 @@ class Recorder:
         try:
             command = shlex.join(["pytest", *_without_paths(self._config.invocation_params.args)])
             settings = self._settings
+            self._heed_signals()
             self._row = open_run(
                 settings.config,
                 facts,
@@ -119,6 +123,25 @@ class Recorder:
             self._observations = RowWriter(folder / OBSERVATIONS)
         except (OSError, RowsError, UsageError) as error:
             pytest.exit(_unwritable(error), EXIT_HARNESS)
+
+    def _heed_signals(self) -> None:
+        """Makes of what ends a process a Ctrl-C, so that a run that somebody ends leaves its page and counts."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_DFL:
+                    signal.signal(number, self._end)
+                    self._heeded.append(number)
+
+    def _end(self, *_: object) -> NoReturn:
+        # ``timeout`` sends its signal twice; what is written now shall not be cut off by the second one.
+        for number in self._heeded:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    def pytest_unconfigure(self) -> None:
+        """Leaves the signals as they were."""
+        while self._heeded:
+            signal.signal(self._heeded.pop(), signal.SIG_DFL)
 
     # When all are done -----------------------------------------------------------------------------------
 

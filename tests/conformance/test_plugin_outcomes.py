@@ -407,6 +407,28 @@ def test_run_that_is_interrupted_twice_is_not_complete(tmp_path: Path) -> None:
     assert read_run(tmp_path / "run").status == "failed"
 
 
+TERMINATED = f"""{ONE_PASSES}
+import os, signal
+
+@req("ZN-INIT-001")
+def test_long():
+    try:
+        os.kill(os.getpid(), signal.SIG{{name}})
+    finally:
+        # As timeout does it.
+        os.kill(os.getpid(), signal.SIG{{name}})
+"""
+
+
+@pytest.mark.parametrize("name", ["TERM", "HUP"])
+def test_run_that_somebody_ends_leaves_a_page_of_what_was_judged(name: str, tmp_path: Path) -> None:
+    done = run_own(TERMINATED.format(name=name), tmp_path, "--node", "ref")
+    assert done.returncode == 2
+    assert "outcomes: 1 pass" in done.stdout
+    assert (tmp_path / "run" / "index.html").is_file()
+    assert read_run(tmp_path / "run").status == "failed"
+
+
 def test_run_without_its_page_is_no_success(tmp_path: Path) -> None:
     (tmp_path / "run" / "index.html").mkdir(parents=True)
     done = run_own(ONE_PASSES, tmp_path, "--node", "ref")
