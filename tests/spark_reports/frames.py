@@ -1,6 +1,7 @@
 """Small frames for tests: rollups from a few values, and sets of runs from a few words."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -68,6 +69,60 @@ def compared(
     columns = [field.split()[0] for field in SCHEMA.split(", ")]
     table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
     return spark.createDataFrame(table, SCHEMA).coalesce(1)
+
+
+class Cases:
+    """Cases that each have runs and keys of their own, so that Spark is asked once for all of them."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[tuple[str, ...], dict[str, Any]]] = []
+        self._rows: list[Mapping[str, Any]] = []
+
+    def add(self, case: str, lines: Iterable[str], rows: Iterable[Mapping[str, Any]], **options: Any) -> str:
+        """Adds runs, told as to ``compared``, and rows of them; returns the name of the case."""
+        assert " " not in case
+        self._runs.append((tuple(self._apart(case, line) for line in lines), options))
+        self._rows += [{**row, "run_id": f"{case}/{row['run_id']}"} for row in rows]
+        return case
+
+    def rows(self, spark: SparkSession, table: str) -> DataFrame:
+        """Returns the rows of all cases."""
+        return rollup(spark, table, *self._rows)
+
+    def runs(self, spark: SparkSession) -> DataFrame:
+        """Returns what is compared in all cases."""
+        alike: dict[tuple[Any, ...], list[str]] = {}
+        for lines, options in self._runs:
+            alike.setdefault(tuple(options.items()), []).extend(lines)
+        frames = [compared(spark, *lines, **dict(options)) for options, lines in alike.items()]
+        return reduce(DataFrame.unionByName, frames)
+
+    @staticmethod
+    def told(frame: DataFrame) -> dict[str, list[dict[str, Any]]]:
+        """Returns the rows of each case, with runs and keys as the case has named them."""
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in frame.collect():
+            case = row["key"].partition("/")[0]
+            found.setdefault(case, []).append(_bare(row.asDict(), f"{case}/"))
+        return found
+
+    @staticmethod
+    def _apart(case: str, line: str) -> str:
+        run_id, role, version, key = (*line.split(), "", "")[:4]
+        version = version or ("1.0" if role == "baseline" else "1.1")
+        return f"{case}/{run_id} {role} {version} {case}/{key or KEY}"
+
+
+def _bare(value: Any, prefix: str) -> Any:
+    """Takes a prefix from all texts in a row."""
+    if isinstance(value, dict):
+        return {name: _bare(part, prefix) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_bare(part, prefix) for part in value]
+    if isinstance(value, tuple):
+        # A Row.
+        return tuple(_bare(part, prefix) for part in value)
+    return value.removeprefix(prefix) if isinstance(value, str) else value
 
 
 def _named(value: Any, kind: DataType) -> Any:

@@ -5,6 +5,7 @@ stands before a | was seen on the version of the baseline, in a run that is none
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
@@ -12,7 +13,7 @@ from pyspark.sql import Row, SparkSession
 from spark_reports import rows
 from spark_reports.frames import regressions, statistics
 from spark_reports.frames.columns import MissingColumns
-from tests.spark_reports.frames import KEY, compared, rollup
+from tests.spark_reports.frames import KEY, Cases, compared, rollup
 
 RUNS = 10
 
@@ -92,6 +93,21 @@ HISTORIES: Mapping[str, tuple[str, str, str, str]] = {
 }
 
 
+CASES = Cases()
+"""What stands above the tests that look at it."""
+
+Told = Mapping[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession) -> Told:
+    return CASES.told(regressions.check_changes(CASES.rows(spark, "checks"), CASES.runs(spark)))
+
+
+def check(run_id: str, outcome: str = "pass", test: str = "t", **more: object) -> dict[str, object]:
+    return {"run_id": run_id, "test": test, "outcome": outcome, "requirements": ["ZN-A-1"], **more}
+
+
 @pytest.fixture(scope="module")
 def changes(spark: SparkSession) -> dict[str, Row]:
     """Returns what is said about each history, from one question for all."""
@@ -121,36 +137,38 @@ def test_history_has_its_status(changes: Mapping[str, Row], test: str) -> None:
     assert (changes[test]["status"], changes[test]["certainty"]) == HISTORIES[test][2:]
 
 
-@pytest.mark.parametrize(
-    ("history", "status", "certainty"),
+BUILDS: Mapping[str, tuple[str, str]] = {
+    # One run of each version, oldest first; the last two are compared.
+    "PPPPPPF": ("new failure", "assumed"),
+    "PPFFPPF": ("new failure", "assumed"),
+    "PFFFFPP": ("unchanged", "deterministic"),
+    "PFPFPPF": ("flaky", "statistical"),
+    "PFPFPFP": ("flaky", "statistical"),
+    "PFPPFFF": ("flaky", "statistical"),
+    "PFPFPPP": ("unchanged", "deterministic"),
+}
+for _history in BUILDS:
+    CASES.add(
+        _history,
+        (f"r{n} {role} 1.{n}" for n, role in enumerate(["history"] * 5 + ["baseline", "candidate"])),
+        (
+            check(f"r{n}", *OUTCOMES[sign], requirements=[], transport="tcp")
+            for n, sign in enumerate(_history)
+        ),
+    )
+
+
+@pytest.mark.parametrize("history", BUILDS)
+def test_check_that_comes_and_goes_from_build_to_build_is_flaky(told: Told, history: str) -> None:
+    (row,) = told[history]
+    assert (row["status"], row["certainty"]) == BUILDS[history]
+
+
+SELECTION = CASES.add(
+    "selection",
+    ["b0 baseline", "b1 baseline", "c0 candidate"],
     [
-        # One run of each version, oldest first; the last two are compared.
-        ("PPPPPPF", "new failure", "assumed"),
-        ("PPFFPPF", "new failure", "assumed"),
-        ("PFFFFPP", "unchanged", "deterministic"),
-        ("PFPFPPF", "flaky", "statistical"),
-        ("PFPFPFP", "flaky", "statistical"),
-        ("PFPPFFF", "flaky", "statistical"),
-        ("PFPFPPP", "unchanged", "deterministic"),
-    ],
-)
-def test_check_that_comes_and_goes_from_build_to_build_is_flaky(
-    spark: SparkSession, history: str, status: str, certainty: str
-) -> None:
-    roles = ["history"] * 5 + ["baseline", "candidate"]
-    runs = [f"r{number} {role} 1.{number}" for number, role in enumerate(roles)]
-    found = [
-        {"run_id": f"r{number}", "test": "t", "outcome": {"P": "pass", "F": "fail"}[sign], "transport": "tcp"}
-        for number, sign in enumerate(history)
-    ]
-    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *runs)).collect()
-    assert (row["status"], row["certainty"]) == (status, certainty)
-
-
-def test_what_no_run_of_a_selection_has_was_not_selected(spark: SparkSession) -> None:
-    runs = compared(spark, "b0 baseline", "b1 baseline", "c0 candidate", selected_only=True)
-    found = [
-        {"run_id": run_id, "test": test, "outcome": outcome, "transport": "tcp"}
+        check(run_id, outcome, test, requirements=[], transport="tcp")
         for test, outcomes in {
             "left out": ("pass", "pass", ""),
             "left out and failed": ("fail", "fail", ""),
@@ -160,9 +178,13 @@ def test_what_no_run_of_a_selection_has_was_not_selected(spark: SparkSession) ->
         }.items()
         for run_id, outcome in zip(("b0", "b1", "c0"), outcomes, strict=True)
         if outcome
-    ]
-    told = regressions.check_changes(rollup(spark, "checks", *found), runs).collect()
-    assert {row["test"]: row["status"] for row in told} == {
+    ],
+    selected_only=True,
+)
+
+
+def test_what_no_run_of_a_selection_has_was_not_selected(told: Told) -> None:
+    assert {row["test"]: row["status"] for row in told[SELECTION]} == {
         "left out": "not selected",
         "left out and failed": "not selected",
         "cannot say": "not run",
@@ -228,48 +250,59 @@ def test_newest_run_that_shows_it_is_shown(changes: Mapping[str, Row]) -> None:
     assert (changes["breaks"]["outcome_c"], changes["breaks"]["outcome_b"]) == ("fail", "pass")
 
 
-def check(run_id: str, outcome: str = "pass", test: str = "t", **more: object) -> dict[str, object]:
-    return {"run_id": run_id, "test": test, "outcome": outcome, "requirements": ["ZN-A-1"], **more}
-
-
-def test_runs_that_differ_otherwise_are_not_comparable_and_never_fixed(spark: SparkSession) -> None:
-    found = [
+DIFFERENT = CASES.add(
+    "different",
+    ["b1 baseline", "c1 candidate", "x1 not_comparable 1.1 elsewhere", "y1 baseline 1.0 alone"],
+    [
         check("b1", "fail"),
         check("c1", "pass", transport="tls"),
         check("x1", "pass"),
         check("y1", "fail"),
         check("m1", "fail"),
-    ]
-    runs = compared(
-        spark, "b1 baseline", "c1 candidate", "x1 not_comparable 1.1 elsewhere", "y1 baseline 1.0 alone"
-    )
-    mutant = compared(spark, "m1 candidate 1.0 mutant", mutant="ZN-A-1")
-    changes = regressions.check_changes(rollup(spark, "checks", *found), runs.unionByName(mutant)).collect()
-    told = {(row["key"], row["transport"]): row["status"] for row in changes}
+    ],
+)
+CASES.add(DIFFERENT, ["m1 candidate 1.0 mutant"], [], mutant="ZN-A-1")
+
+
+def test_runs_that_differ_otherwise_are_not_comparable_and_never_fixed(told: Told) -> None:
     # One transport is no other, and a mutant is nobody's candidate.
-    assert told == {(KEY, ""): "not run", (KEY, "tls"): "new check", ("elsewhere", ""): "not comparable"}
+    assert {(row["key"], row["transport"]): row["status"] for row in told[DIFFERENT]} == {
+        (KEY, ""): "not run",
+        (KEY, "tls"): "new check",
+        ("elsewhere", ""): "not comparable",
+    }
+
+
+for _others in (0, 2):
+    CASES.add(
+        f"others{_others}",
+        ["c1 candidate", "c2 candidate"],
+        [check("c1"), check("c1", "fail", "u"), check("c2", "pass", "u")],
+        others=_others,
+    )
 
 
 @pytest.mark.parametrize(("others", "status"), [(0, "new check"), (2, "not comparable")])
 def test_candidate_without_baseline_is_new_only_if_there_is_no_other_run(
-    spark: SparkSession, others: int, status: str
+    told: Told, others: int, status: str
 ) -> None:
-    found = [check("c1"), check("c1", "fail", "u"), check("c2", "pass", "u")]
-    runs = compared(spark, "c1 candidate", "c2 candidate", others=others)
-    changes = regressions.check_changes(rollup(spark, "checks", *found), runs).collect()
+    changes = told[f"others{others}"]
     assert {row["test"]: row["status"] for row in changes} == {"t": status, "u": "flaky"}
 
 
-def test_few_runs_are_judged_by_the_posterior(spark: SparkSession) -> None:
-    signs = {"b": "PPFPPP", "c": "FFFF"}
-    of_run = {
-        f"{letter}{place}": sign
-        for letter, all_signs in signs.items()
-        for place, sign in enumerate(all_signs)
-    }
-    found = [check(run_id, OUTCOMES[sign][0]) for run_id, sign in of_run.items()]
-    runs = compared(spark, *(f"{run_id} {ROLES[run_id[0]]}" for run_id in of_run))
-    (row,) = regressions.check_changes(rollup(spark, "checks", *found), runs).collect()
+FEW = CASES.add(
+    "few",
+    [*(f"b{n} baseline" for n in range(6)), *(f"c{n} candidate" for n in range(4))],
+    [
+        check(f"{letter}{n}", *OUTCOMES[sign])
+        for letter, signs in {"b": "PPFPPP", "c": "FFFF"}.items()
+        for n, sign in enumerate(signs)
+    ],
+)
+
+
+def test_few_runs_are_judged_by_the_posterior(told: Told) -> None:
+    (row,) = told[FEW]
     # The intervals overlap, as they do with so few runs.
     assert statistics.wilson(4, 4)[0] < statistics.wilson(1, 6)[1]
     assert (row["status"], row["certainty"], row["q"]) == (
@@ -279,27 +312,34 @@ def test_few_runs_are_judged_by_the_posterior(spark: SparkSession) -> None:
     )
 
 
-def test_flaky_checks_tell_their_history_and_other_harnesses_and_versions_are_no_flips(
-    spark: SparkSession,
-) -> None:
-    runs = compared(
-        spark, "h1 history 0.9", "b1 baseline 1.0@old", "b2 baseline 1.0@new", "c1 candidate", "c2 candidate"
-    )
-    signs = {"flaky": "PPPFB", "steady": "FPFPP", "new harness": "PPFFF"}
-    found = [
-        check(run_id, outcome, test)
-        for test, letters in signs.items()
-        for run_id, sign in zip(("h1", "b1", "b2", "c1", "c2"), letters, strict=True)
-        for outcome in OUTCOMES[sign]
-    ]
+FLAKY = {"flaky": "PPPFB", "steady": "FPFPP", "new harness": "PPFFF"}
+OF_FLAKY = (
+    *("h1 history 0.9", "b1 baseline 1.0@old", "b2 baseline 1.0@new"),
+    *("c1 candidate", "c2 candidate"),
+)
+LATE = [f"f{place} candidate 1.1 long" for place in range(regressions.RECENT)]
+HARNESSES = CASES.add(
+    "harnesses",
     # Of another key, with a flip 31 runs ago.
-    late = [f"f{place} candidate 1.1 long" for place in range(regressions.RECENT)]
-    runs = runs.unionByName(compared(spark, "o1 history 1.1 long", "o2 history 1.1 long", *late))
-    found += [check("o1", "pass", "long ago"), check("o2", "fail", "long ago")]
-    found += [check(line.split()[0], "pass", "long ago") for line in late]
-    changes = regressions.check_changes(rollup(spark, "checks", *found), runs).collect()
+    [*OF_FLAKY, "o1 history 1.1 long", "o2 history 1.1 long", *LATE],
+    [
+        *(
+            check(line.split()[0], outcome, test)
+            for test, letters in FLAKY.items()
+            for line, sign in zip(OF_FLAKY, letters, strict=True)
+            for outcome in OUTCOMES[sign]
+        ),
+        check("o1", "pass", "long ago"),
+        check("o2", "fail", "long ago"),
+        *(check(line.split()[0], "pass", "long ago") for line in LATE),
+    ],
+)
+
+
+def test_flaky_checks_tell_their_history_and_other_harnesses_and_versions_are_no_flips(told: Told) -> None:
+    changes = told[HARNESSES]
     assert {row["test"]: row["history"] is not None for row in changes} == {
-        **dict.fromkeys(signs, False),
+        **dict.fromkeys(FLAKY, False),
         "long ago": False,
         "flaky": True,
     }
@@ -308,7 +348,7 @@ def test_flaky_checks_tell_their_history_and_other_harnesses_and_versions_are_no
     assert (row["recent_runs"], row["recent_failed"], row["flips"], row["last_flip_run"]) == (5, 2, 3, "c2")
     # Each of three steps is a flip; c2 is split in itself.
     assert row["score"] == pytest.approx(3 / 5 * 4 * (2.5 / 7) * (1 - 2.5 / 7))
-    assert [tuple(one) for one in row["history"]] == [
+    assert row["history"] == [
         ("h1", "pass"),
         ("b1", "pass"),
         ("b2", "pass"),
@@ -317,49 +357,68 @@ def test_flaky_checks_tell_their_history_and_other_harnesses_and_versions_are_no
     ]
 
 
-@pytest.mark.parametrize(
-    ("baseline", "status", "certainty"),
+ONLY_VERSION: Mapping[str, tuple[str, str]] = {
+    # Runs before the newest one, which fails.
+    "PPPPP": ("new failure", "deterministic"),
+    "PPP": ("new failure", "assumed"),
+    "PPPPF": ("flaky", "statistical"),
+    "FFFFF": ("still failing", "deterministic"),
+}
+for _baseline in ONLY_VERSION:
+    CASES.add(
+        f"only{_baseline}",
+        [*(f"b{n} baseline 1.0" for n in range(len(_baseline))), "c0 candidate 1.0"],
+        [*(check(f"b{n}", *OUTCOMES[sign]) for n, sign in enumerate(_baseline)), check("c0", "fail")],
+    )
+
+
+@pytest.mark.parametrize("baseline", ONLY_VERSION)
+def test_newest_run_of_the_only_version_is_judged_like_a_version(told: Told, baseline: str) -> None:
+    (row,) = told[f"only{baseline}"]
+    assert (row["status"], row["certainty"]) == ONLY_VERSION[baseline]
+
+
+FLIPS = CASES.add(
+    "flips",
     [
-        ("PPPPP", "new failure", "deterministic"),
-        ("PPP", "new failure", "assumed"),
-        ("PPPPF", "flaky", "statistical"),
-        ("FFFFF", "still failing", "deterministic"),
+        *(f"{letter}{place} {ROLES[letter]}" for place in range(4) for letter in "cb"),
+        *("x0 history 1.0 elsewhere", "x1 history 1.0 elsewhere", "x2 baseline 1.0 elsewhere"),
+    ],
+    [
+        *(
+            check(f"{letter}{place}", OUTCOMES[sign][0], test)
+            for test, of_letter in {
+                "both": ("PFPF", "PFPF"),
+                "old": ("PPPP", "PFPP"),
+                "new": ("PFFP", "PPPP"),
+                "gone": ("", "PFPF"),
+            }.items()
+            for letter, letters in zip("cb", of_letter, strict=True)
+            for place, sign in enumerate(letters)
+        ),
+        # Nothing of this key is judged.
+        *(check("x0", "pass", "apart"), check("x1", "fail", "apart"), check("x2", "pass", "apart")),
     ],
 )
-def test_newest_run_of_the_only_version_is_judged_like_a_version(
-    spark: SparkSession, baseline: str, status: str, certainty: str
-) -> None:
-    lines = [f"b{place} baseline 1.0" for place in range(len(baseline))] + ["c0 candidate 1.0"]
-    found = [check(f"b{place}", OUTCOMES[sign][0]) for place, sign in enumerate(baseline)] + [
-        check("c0", "fail")
-    ]
-    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
-    assert (row["status"], row["certainty"]) == (status, certainty)
 
 
-def test_flips_are_counted_for_the_judged_version_whichever_flipped_last(spark: SparkSession) -> None:
-    lines = [f"{letter}{place} {ROLES[letter]}" for place in range(4) for letter in "cb"]
-    lines += ["x0 history 1.0 elsewhere", "x1 history 1.0 elsewhere", "x2 baseline 1.0 elsewhere"]
-    signs = {"both": ("PFPF", "PFPF"), "old": ("PPPP", "PFPP"), "new": ("PFFP", "PPPP"), "gone": ("", "PFPF")}
-    found = [
-        check(f"{letter}{place}", OUTCOMES[sign][0], test)
-        for test, of_letter in signs.items()
-        for letter, letters in zip("cb", of_letter, strict=True)
-        for place, sign in enumerate(letters)
-    ]
-    # Nothing of this key is judged.
-    found += [check("x0", "pass", "apart"), check("x1", "fail", "apart"), check("x2", "pass", "apart")]
-    changes = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
-    told = {row["test"]: (row["flips"], row["flips_c"], row["last_flip_run"]) for row in changes}
-    assert told == {"both": (6, 3, "b3"), "old": (2, 0, "b2"), "new": (2, 2, "c3"), "gone": (3, 0, "b3")}
+def test_flips_are_counted_for_the_judged_version_whichever_flipped_last(told: Told) -> None:
+    flips = {row["test"]: (row["flips"], row["flips_c"], row["last_flip_run"]) for row in told[FLIPS]}
+    assert flips == {"both": (6, 3, "b3"), "old": (2, 0, "b2"), "new": (2, 2, "c3"), "gone": (3, 0, "b3")}
 
 
-def test_flips_of_earlier_runs_of_the_judged_version_count(spark: SparkSession) -> None:
-    lines = ["b0 baseline 1.0", "b1 baseline 1.0", "c0 candidate 1.0"]
-    found = [check("b0"), check("b1", "fail"), check("b0", "pass", "not run"), check("b1", "fail", "not run")]
-    found.append(check("c0", "fail"))
-    changes = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
-    assert {row["test"]: row["flips_c"] for row in changes} == {"t": 1, "not run": 1}
+EARLIER = CASES.add(
+    "earlier",
+    ["b0 baseline 1.0", "b1 baseline 1.0", "c0 candidate 1.0"],
+    [
+        *(check("b0"), check("b1", "fail"), check("c0", "fail")),
+        *(check("b0", "pass", "not run"), check("b1", "fail", "not run")),
+    ],
+)
+
+
+def test_flips_of_earlier_runs_of_the_judged_version_count(told: Told) -> None:
+    assert {row["test"]: row["flips_c"] for row in told[EARLIER]} == {"t": 1, "not run": 1}
 
 
 NEW_TESTS: Mapping[str, tuple[str, str]] = {
@@ -369,52 +428,57 @@ NEW_TESTS: Mapping[str, tuple[str, str]] = {
     "PFPFP PPPF": ("still failing", "statistical"),
     "iiiii PPPF": ("new failure", "assumed"),
 }
-
-BOTH_WAYS = ("FPF", "FPP", "B")
-
-
-@pytest.fixture(scope="module")
-def apart(spark: SparkSession) -> dict[str, Row]:
-    """Returns what is said about histories that each have runs and a key of their own, from one question for all."""
-    lines, found = [], []
-    for letters in NEW_TESTS:
-        key = letters.replace(" ", "_")
-        before, _, now = letters.partition(" ")
-        for letter, signs in (("b", before), ("c", now)):
-            for place, sign in enumerate(signs):
-                # Each run has a commit of its own, so that there are no flips.
-                version = f"{'1.0' if letter == 'b' else '1.1'}@{letter}{place}"
-                lines.append(f"{key}{letter}{place} {ROLES[letter]} {version} {key}")
-                found.append(check(f"{key}{letter}{place}", OUTCOMES[sign][0]))
-    for key in BOTH_WAYS:
-        lines += [f"{key}h0 history 0.9 {key}", *(f"{key}b{n} baseline 1.0 {key}" for n in range(2))]
-        lines += [f"{key}c{n} candidate 1.1 {key}" for n in range(len(key))]
-        found += [check(f"{key}h0"), check(f"{key}b0", "inconclusive"), check(f"{key}b1", "n/a")]
-        found += [check(f"{key}c{n}", outcome) for n, sign in enumerate(key) for outcome in OUTCOMES[sign]]
-    changes = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
-    assert len(changes) == len(NEW_TESTS) + len(BOTH_WAYS)
-    return {row["key"]: row for row in changes}
+for _letters in NEW_TESTS:
+    _signs = {
+        f"{letter}{n}": sign
+        for letter, signs in zip("bc", _letters.split(), strict=True)
+        for n, sign in enumerate(signs)
+    }
+    CASES.add(
+        _letters.replace(" ", "_"),
+        # Each run has a commit of its own, so that there are no flips.
+        (f"{run_id} {ROLES[run_id[0]]} {'1.0' if run_id[0] == 'b' else '1.1'}@{run_id}" for run_id in _signs),
+        (check(run_id, *OUTCOMES[sign]) for run_id, sign in _signs.items()),
+    )
 
 
 @pytest.mark.parametrize("letters", NEW_TESTS)
-def test_failure_that_came_with_new_tests_is_new(apart: Mapping[str, Row], letters: str) -> None:
-    row = apart[letters.replace(" ", "_")]
+def test_failure_that_came_with_new_tests_is_new(told: Told, letters: str) -> None:
+    (row,) = told[letters.replace(" ", "_")]
     assert (row["status"], row["certainty"]) == NEW_TESTS[letters]
 
 
+BOTH_WAYS = ("FPF", "FPP", "B")
+for _now in BOTH_WAYS:
+    CASES.add(
+        _now,
+        [
+            *("h0 history 0.9", "b0 baseline 1.0", "b1 baseline 1.0"),
+            *(f"c{n} candidate 1.1" for n in range(len(_now))),
+        ],
+        [
+            *(check("h0"), check("b0", "inconclusive"), check("b1", "n/a")),
+            *(check(f"c{n}", outcome) for n, sign in enumerate(_now) for outcome in OUTCOMES[sign]),
+        ],
+    )
+
+
 @pytest.mark.parametrize("now", BOTH_WAYS)
-def test_check_that_ends_both_ways_is_flaky_behind_runs_that_could_not_say(
-    apart: Mapping[str, Row], now: str
-) -> None:
-    row = apart[now]
+def test_check_that_ends_both_ways_is_flaky_behind_runs_that_could_not_say(told: Told, now: str) -> None:
+    (row,) = told[now]
     assert (row["status"], row["certainty"], row["p"]) == ("flaky", "statistical", None)
 
 
-def test_failure_of_a_newer_version_is_no_past(spark: SparkSession) -> None:
+NEWER = CASES.add(
+    "newer",
+    ["b0 baseline 1.0", "c0 candidate 1.1", "h0 history 1.2"],
+    [check("b0", "inconclusive"), check("c0", "fail"), check("h0", "fail")],
+)
+
+
+def test_failure_of_a_newer_version_is_no_past(told: Told) -> None:
     """As with a version as baseline that is not the one before the newest."""
-    lines = ["b0 baseline 1.0", "c0 candidate 1.1", "h0 history 1.2"]
-    found = [check("b0", "inconclusive"), check("c0", "fail"), check("h0", "fail")]
-    (row,) = regressions.check_changes(rollup(spark, "checks", *found), compared(spark, *lines)).collect()
+    (row,) = told[NEWER]
     assert (row["status"], row["certainty"]) == ("new failure", "assumed")
 
 
