@@ -72,22 +72,26 @@ def compared(
 
 
 class Cases:
-    """Cases that each have runs and keys of their own, so that Spark is asked once for all of them."""
+    """Cases that each have runs and keys of their own, so that Spark is asked once for all of them.
+
+    Attributes:
+        of_runs: The rows of all cases.
+    """
 
     def __init__(self) -> None:
         self._runs: list[tuple[tuple[str, ...], dict[str, Any]]] = []
-        self._rows: list[Mapping[str, Any]] = []
+        self.of_runs: list[Mapping[str, Any]] = []
 
     def add(self, case: str, lines: Iterable[str], rows: Iterable[Mapping[str, Any]], **options: Any) -> str:
         """Adds runs, told as to ``compared``, and rows of them; returns the name of the case."""
         assert " " not in case
         self._runs.append((tuple(self._apart(case, line) for line in lines), options))
-        self._rows += [{**row, "run_id": f"{case}/{row['run_id']}"} for row in rows]
+        self.of_runs += [{**row, "run_id": f"{case}/{row['run_id']}"} for row in rows]
         return case
 
     def rows(self, spark: SparkSession, table: str) -> DataFrame:
-        """Returns the rows of all cases."""
-        return rollup(spark, table, *self._rows)
+        """Returns the rows of all cases as those of a table."""
+        return rollup(spark, table, *self.of_runs)
 
     def runs(self, spark: SparkSession) -> DataFrame:
         """Returns what is compared in all cases."""

@@ -3,7 +3,8 @@
 import math
 import random
 import statistics as plain
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.frames import drift, statistics
 from spark_reports.frames.columns import MissingColumns
-from tests.spark_reports.frames import KEY, compared, rollup
+from tests.spark_reports.frames import KEY, Cases, compared, rollup
 
 VALUES = pa.schema(
     [(name, pa.string()) for name in ("name", "unit", "better")]
@@ -22,16 +23,24 @@ VALUES = pa.schema(
 METRICS = 4
 """Measured values in each simulated report."""
 
+CASES = Cases()
+"""What stands above the tests that look at it."""
+
+Found = Mapping[str, list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> Found:
+    return Cases.told(drift.drifts(frame_of(spark, CASES.of_runs), CASES.runs(spark)))
+
 
 def noisy(chance: random.Random, level: float) -> float:
     """Returns what a run measures: 10 % of noise from run to run, and one run in ten on a busy machine."""
     return level * chance.lognormvariate(0, 0.1) * (chance.uniform(1.3, 3) if chance.random() < 0.1 else 1)
 
 
-def simulated(
-    spark: SparkSession, reports: int, runs_b: int, runs_c: int, drifted: float = 1.0
-) -> dict[str, list[str]]:
-    """Returns the statuses in each report, which is a key of its own; its first value has drifted."""
+def simulated(case: str, reports: int, runs_b: int, runs_c: int, drifted: float = 1.0) -> str:
+    """Adds a case of so many reports, each a key of its own; its first value has drifted."""
     chance = random.Random(4)
     rows, lines = [], []
     for report in range(reports):
@@ -41,8 +50,13 @@ def simulated(
             for metric in range(METRICS):
                 value = noisy(chance, 100.0) * (drifted if ours and not metric else 1.0)
                 rows.append(row_of(f"m{metric}", run_id, value))
+    return CASES.add(case, lines, rows)
+
+
+def statuses_of(drifts: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Returns the statuses in each report of a simulated case."""
     result: dict[str, list[str]] = {}
-    for row in drift.drifts(frame_of(spark, rows), compared(spark, *lines)).collect():
+    for row in drifts:
         result.setdefault(row["key"], []).append(f"{row['name']} {row['status']}")
     return result
 
@@ -51,8 +65,12 @@ def row_of(name: str, run_id: str, value: float, better: str = "lower") -> dict[
     return {"name": name, "unit": "us", "better": better, "least": 0.05, "run_id": run_id, "value": value}
 
 
-def frame_of(spark: SparkSession, rows: list[dict[str, object]]) -> DataFrame:
-    return spark.createDataFrame(pa.Table.from_pylist(rows, VALUES)).coalesce(1)
+def frame_of(spark: SparkSession, rows: Iterable[Mapping[str, object]]) -> DataFrame:
+    return spark.createDataFrame(pa.Table.from_pylist([dict(row) for row in rows], VALUES)).coalesce(1)
+
+
+def values(of_runs: Mapping[str, float], better: str = "lower") -> list[dict[str, object]]:
+    return [row_of("m", run_id, value, better) for run_id, value in of_runs.items()]
 
 
 def told(wolves: int, reports: int, what: str) -> float:
@@ -62,12 +80,17 @@ def told(wolves: int, reports: int, what: str) -> float:
     return low
 
 
-def test_reports_without_drift_hardly_ever_tell_of_one(spark: SparkSession) -> None:
-    found = simulated(spark, 60, 10, 8)
-    assert len(found) == 60
-    wolves = sum(any(not status.endswith(drift.STEADY) for status in statuses) for statuses in found.values())
+STEADY = simulated("steady", 60, 10, 8)
+
+
+def test_reports_without_drift_hardly_ever_tell_of_one(found: Found) -> None:
+    reports = statuses_of(found[STEADY])
+    assert len(reports) == 60
+    wolves = sum(
+        any(not status.endswith(drift.STEADY) for status in statuses) for statuses in reports.values()
+    )
     # One report in a hundred is the bound.
-    assert told(wolves, len(found), "10 and 8 runs, frames") <= drift.SURE
+    assert told(wolves, len(reports), "10 and 8 runs, frames") <= drift.SURE
 
 
 @pytest.mark.parametrize("runs", [(5, 5), (8, 8), (30, 7), (4, 40)])
@@ -108,111 +131,137 @@ def test_noise_that_stays_from_run_to_run_is_rarely_taken_for_drift_and_never_hi
     assert (told if drifted == 1 else reports - told) <= most * reports
 
 
-def test_shift_that_noise_of_other_versions_explains_is_steady(spark: SparkSession) -> None:
-    """In turn the machine is slow for a few runs and quick for a few; those of the versions before tell."""
-    slow = [place // 6 % 2 for place in range(48)]
-    of_runs = {f"r{place}": 100 * (1 + 0.1 * one) + place % 5 for place, one in enumerate(slow)}
-    roles = ["history 0.8"] * 18 + ["history 0.9"] * 18 + ["baseline"] * 6 + ["candidate"] * 6
-    lines = [f"r{place} {role}" for place, role in enumerate(roles)]
-    (row,) = drift.drifts(values(spark, of_runs), compared(spark, *lines)).collect()
+SLOW = [place // 6 % 2 for place in range(48)]
+"""In turn the machine is slow for a few runs and quick for a few; those of the versions before tell."""
+
+IN_TURN = {f"r{place}": 100 * (1 + 0.1 * one) + place % 5 for place, one in enumerate(SLOW)}
+OF_TURN = [
+    f"r{place} {role}"
+    for place, role in enumerate(
+        ["history 0.8"] * 18 + ["history 0.9"] * 18 + ["baseline"] * 6 + ["candidate"] * 6
+    )
+]
+CASES.add("in_turn", OF_TURN, values(IN_TURN))
+CASES.add("alone", OF_TURN[36:], values(IN_TURN))
+
+
+def test_shift_that_noise_of_other_versions_explains_is_steady(found: Found) -> None:
+    (row,) = found["in_turn"]
     assert (row["status"], row["beyond"]) == (drift.STEADY, True)
     assert row["q"] < drift.SURE
     assert row["change"] >= 0.05
-    (alone,) = drift.drifts(values(spark, of_runs), compared(spark, *lines[36:])).collect()
+    (alone,) = found["alone"]
     assert alone["status"] == drift.SLOWER
 
 
-def test_drift_is_found_and_only_where_it_is(spark: SparkSession) -> None:
-    found = simulated(spark, 12, 15, 15, drifted=1.5)
-    hits = sum(f"m0 {drift.SLOWER}" in statuses for statuses in found.values())
-    others = [status for statuses in found.values() for status in statuses if not status.startswith("m0")]
-    print(f"{hits} of {len(found)} drifts of 50 % found")  # noqa: T201 (pytest -s)
-    assert hits >= 0.85 * len(found)
+DRIFTED = simulated("drifted", 12, 15, 15, drifted=1.5)
+
+
+def test_drift_is_found_and_only_where_it_is(found: Found) -> None:
+    reports = statuses_of(found[DRIFTED])
+    hits = sum(f"m0 {drift.SLOWER}" in statuses for statuses in reports.values())
+    others = [status for statuses in reports.values() for status in statuses if not status.startswith("m0")]
+    print(f"{hits} of {len(reports)} drifts of 50 % found")  # noqa: T201 (pytest -s)
+    assert hits >= 0.85 * len(reports)
     assert {status.partition(" ")[2] for status in others} == {drift.STEADY}
 
 
-def values(spark: SparkSession, of_runs: Mapping[str, float], better: str = "lower") -> DataFrame:
-    return frame_of(spark, [row_of("m", run_id, value, better) for run_id, value in of_runs.items()])
+SIX = [f"{letter}{place}" for letter in "bc" for place in range(6)]
 
 
-@pytest.mark.parametrize(
-    ("factor", "better", "status"),
-    [
-        (2.0, "lower", "slower"),
-        (2.0, "higher", "faster"),
-        (0.5, "lower", "faster"),
-        (0.5, "higher", "slower"),
-        # Seen for sure, but too small to matter.
-        (1.03, "lower", "steady"),
-    ],
-)
-def test_what_is_worse_depends_on_what_is_measured(
-    spark: SparkSession, factor: float, better: str, status: str
-) -> None:
-    runs = [f"{letter}{place}" for letter in "bc" for place in range(6)]
-    of_runs = {
-        run_id: (factor if run_id[0] == "c" else 1) * (100 + place / 10) for place, run_id in enumerate(runs)
+def of_six(factor: float) -> dict[str, float]:
+    return {
+        run_id: (factor if run_id[0] == "c" else 1) * (100 + place / 10) for place, run_id in enumerate(SIX)
     }
-    lines = [f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in runs]
-    (row,) = drift.drifts(values(spark, of_runs, better), compared(spark, *lines)).collect()
+
+
+WORSE: Mapping[tuple[float, str], str] = {
+    # How much more the candidate has, what is better, and what is told.
+    (2.0, "lower"): "slower",
+    (2.0, "higher"): "faster",
+    (0.5, "lower"): "faster",
+    (0.5, "higher"): "slower",
+    # Seen for sure, but too small to matter.
+    (1.03, "lower"): "steady",
+}
+for _factor, _better in WORSE:
+    CASES.add(
+        f"{_factor}_{_better}",
+        (f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in SIX),
+        values(of_six(_factor), _better),
+    )
+
+
+@pytest.mark.parametrize(("factor", "better"), WORSE)
+def test_what_is_worse_depends_on_what_is_measured(found: Found, factor: float, better: str) -> None:
+    (row,) = found[f"{factor}_{better}"]
+    status = WORSE[factor, better]
     assert (row["status"], row["runs_c"], row["runs_b"], row["beyond"]) == (status, 6, 6, True)
     assert row["p"] == row["q"] == pytest.approx(2 / 924)
-    medians = [plain.median(of_runs[run_id] for run_id in runs if run_id[0] == letter) for letter in "cb"]
+    medians = [
+        plain.median(value for run_id, value in of_six(factor).items() if run_id[0] == letter)
+        for letter in "cb"
+    ]
     assert (row["value_c"], row["value_b"]) == pytest.approx(tuple(medians))
     assert row["change"] == pytest.approx(medians[0] / medians[1] - 1)
 
 
-def test_single_run_is_too_few_against_any_number(spark: SparkSession) -> None:
-    lines: list[str] = []
-    of_runs: dict[str, float] = {}
-    for baseline in (10, 11, 40):
-        runs = [f"c{baseline}", *(f"b{baseline}-{place}" for place in range(baseline))]
-        lines += [
-            f"{run_id} {'baseline 1.0' if run_id[0] == 'b' else 'candidate 1.1'} {baseline}"
-            for run_id in runs
-        ]
-        of_runs |= {run_id: 900.0 if run_id[0] == "c" else 100 + place for place, run_id in enumerate(runs)}
-    told = drift.drifts(values(spark, of_runs), compared(spark, *lines)).collect()
-    assert {row["key"]: (row["status"], row["runs_b"], row["p"]) for row in told} == {
-        str(baseline): (drift.TOO_FEW, baseline, None) for baseline in (10, 11, 40)
+BASELINES = (10, 11, 40)
+OF_SINGLE = {
+    run_id: baseline
+    for baseline in BASELINES
+    for run_id in (f"c{baseline}", *(f"b{baseline}-{place}" for place in range(baseline)))
+}
+SINGLE = CASES.add(
+    "single",
+    (
+        f"{run_id} {'baseline 1.0' if run_id[0] == 'b' else 'candidate 1.1'} {baseline}"
+        for run_id, baseline in OF_SINGLE.items()
+    ),
+    values({run_id: 900.0 if run_id[0] == "c" else 100 + place for place, run_id in enumerate(OF_SINGLE)}),
+)
+
+
+def test_single_run_is_too_few_against_any_number(found: Found) -> None:
+    assert {row["key"]: (row["status"], row["runs_b"], row["p"]) for row in found[SINGLE]} == {
+        str(baseline): (drift.TOO_FEW, baseline, None) for baseline in BASELINES
     }
 
 
-def test_few_runs_are_not_judged(spark: SparkSession) -> None:
-    lines = [
-        *(f"b{place} baseline" for place in range(4)),
-        "c0 candidate",
-        "h history",
-        "x candidate 1.1 alone",
-    ]
-    of_runs = dict.fromkeys(["b0", "b1", "b2", "b3"], 1.0) | {"c0": 9.0, "h": 5.0, "x": 5.0}
-    (row,) = drift.drifts(values(spark, of_runs), compared(spark, *lines)).collect()
+OF_FEW = [*(f"b{place} baseline" for place in range(4)), "c0 candidate", "h history", "x candidate 1.1 alone"]
+FEW_VALUES = values(dict.fromkeys(["b0", "b1", "b2", "b3"], 1.0) | {"c0": 9.0, "h": 5.0, "x": 5.0})
+FEW = CASES.add("few", OF_FEW, FEW_VALUES)
+
+
+def test_few_runs_are_not_judged(spark: SparkSession, found: Found) -> None:
+    (row,) = found[FEW]
     assert (row["key"], row["status"], row["p"], row["beyond"]) == (KEY, drift.TOO_FEW, None, True)
-    points = drift.points(values(spark, of_runs), compared(spark, *lines)).collect()
+    points = drift.points(frame_of(spark, FEW_VALUES), compared(spark, *OF_FEW)).collect()
     assert {(row["run_id"], row["version"], row["value"]) for row in points} >= {
         ("h", "1.1", 5.0),
         ("b0", "1.0", 1.0),
     }
 
 
+for _others in (0, 1):
+    CASES.add(
+        f"three_{_others}",
+        [*(f"b{place} baseline" for place in range(10)), *(f"c{place} candidate" for place in range(3))],
+        [
+            row_of(name, run_id, (9 if name == "m" and run_id[0] == "c" else 1) * (100 + place % 3), "lower")
+            for name in ("m", *(f"other {number}" for number in range(_others)))
+            for place, run_id in enumerate([*(f"b{n}" for n in range(10)), *(f"c{n}" for n in range(3))])
+        ],
+    )
+
+
 @pytest.mark.parametrize(("others", "status"), [(0, "slower"), (1, "too few runs")])
-def test_nothing_is_steady_that_could_not_be_told_alone(
-    spark: SparkSession, others: int, status: str
-) -> None:
+def test_nothing_is_steady_that_could_not_be_told_alone(found: Found, others: int, status: str) -> None:
     """Of 3 against 10 runs p is 2 in 286 at least, so that a second measured value asks for more runs."""
-    runs = [f"b{place}" for place in range(10)] + [f"c{place}" for place in range(3)]
-    rows = [
-        row_of(name, run_id, (9 if name == "m" and run_id[0] == "c" else 1) * (100 + place % 3), "lower")
-        for name in ("m", *(f"other {number}" for number in range(others)))
-        for place, run_id in enumerate(runs)
-    ]
-    lines = [f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in runs]
-    found = {
-        row["name"]: row for row in drift.drifts(frame_of(spark, rows), compared(spark, *lines)).collect()
-    }
-    assert (found["m"]["status"], found["m"]["beyond"]) == (status, True)
-    assert found["m"]["p"] == pytest.approx(2 / 286)
-    assert {row["status"] for name, row in found.items() if name != "m"} <= {"too few runs"}
+    drifts = {row["name"]: row for row in found[f"three_{others}"]}
+    assert (drifts["m"]["status"], drifts["m"]["beyond"]) == (status, True)
+    assert drifts["m"]["p"] == pytest.approx(2 / 286)
+    assert {row["status"] for name, row in drifts.items() if name != "m"} <= {"too few runs"}
 
 
 def test_replies_have_their_median_with_its_interval(spark: SparkSession) -> None:
