@@ -1,10 +1,11 @@
 import argparse
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -155,35 +156,47 @@ def test_what_else_is_to_be_done_is_done_before_the_body(spark: SparkSession) ->
         assert done == ["meanwhile"]
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "words"),
-    [
-        (
-            ["--master", "local[x]"],
-            2,
-            "--master: org.apache.spark.SparkException: Could not parse Master URL",
-        ),
-        (
-            ["--master", "local[0]"],
-            2,
-            "--master: org.apache.spark.SparkException: Asked to run locally with 0",
-        ),
-        (["--memory", "999999g"], 4, "initialization of VM: Could not reserve enough space"),
-        (["--conf", "spark.local.dir=/proc/nope"], 4, "Exception: /proc/nope. `zenoh-reports doctor`"),
-    ],
-)
-def test_context_that_spark_refuses_is_one_line_that_says_why(
-    tmp_path: Path,
-    make_run: Callable[..., Path],
+REFUSED: Mapping[tuple[str, str], tuple[int, str]] = {
+    # Options; the status; words of the line.
+    ("--master", "local[x]"): (2, "--master: org.apache.spark.SparkException: Could not parse Master URL"),
+    ("--master", "local[0]"): (2, "--master: org.apache.spark.SparkException: Asked to run locally with 0"),
+    ("--memory", "999999g"): (4, "initialization of VM: Could not reserve enough space"),
+    ("--conf", "spark.local.dir=/proc/nope"): (4, "Exception: /proc/nope. `zenoh-reports doctor`"),
+}
+
+
+@pytest.fixture(scope="module")
+def refused(
+    tmp_path_factory: pytest.TempPathFactory,
+    make_run_in: Callable[..., Path],
     verdict_row: Callable[..., Any],
-    options: list[str],
-    code: int,
-    words: str,
+) -> dict[tuple[str, str], tuple[int, str]]:
+    """Returns status and what was said of a command with each; all in one process, whose imports take their time."""
+    folder = tmp_path_factory.mktemp("refused")
+    runs = make_run_in(folder / "runs", "r1", verdicts=[verdict_row()])
+    code = """if True:
+        import contextlib, io, json, sys
+        from spark_reports.__main__ import main
+        told = []
+        for options in json.loads(sys.argv[1]):
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said):
+                told.append([main(["query", "SELECT 1", "--store", sys.argv[2], *options]), said.getvalue()])
+        print(json.dumps(told))
+    """
+    done = run(["-c", code, json.dumps(list(REFUSED)), str(runs)], folder)
+    assert (done.stderr, done.returncode) == ("", 0)
+    return dict(zip(REFUSED, map(tuple, json.loads(done.stdout)), strict=True))
+
+
+@pytest.mark.parametrize("options", REFUSED, ids=" ".join)
+def test_context_that_spark_refuses_is_one_line_that_says_why(
+    refused: dict[tuple[str, str], tuple[int, str]], options: tuple[str, str]
 ) -> None:
-    runs = make_run("r1", verdicts=[verdict_row()])
-    done = run(["-m", "spark_reports", "query", "SELECT 1", "--store", str(runs), *options], tmp_path)
-    assert done.returncode == code, done.stderr
-    started, line = done.stderr.splitlines()
+    code, words = REFUSED[options]
+    status, said = refused[options]
+    assert status == code, said
+    started, line = said.splitlines()
     assert started.startswith("starting Spark")
     assert line.startswith("zenoh-reports: ")
     assert words in line

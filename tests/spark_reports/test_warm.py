@@ -85,10 +85,16 @@ def test_command_does_not_wait_for_a_server_that_was_killed(run: Run) -> None:
     assert "failed: Spark gave up: " in done.stdout, done.stderr
 
 
-def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(run: Run) -> None:
-    first, second = (
-        json.loads(run(*options).stdout.splitlines()[-1]) for options in (("--conf", f"{PARTITIONS}=3"), ())
-    )
+@pytest.fixture(scope="module")
+def sessions(run: Run) -> list[subprocess.CompletedProcess[str]]:
+    """Two commands, one after the other."""
+    return [run("--conf", f"{PARTITIONS}=3"), run()]
+
+
+def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(
+    sessions: list[subprocess.CompletedProcess[str]],
+) -> None:
+    first, second = (json.loads(done.stdout.splitlines()[-1]) for done in sessions)
     assert first["total"] == second["total"] == 3 * sum(range(1000))
     assert first["isolation"] == second["isolation"] == ["false", "false"]
     assert (first["partitions"], second["partitions"]) == ("3", "1")
@@ -100,8 +106,8 @@ def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(run: 
     assert second["compiled"] == 0
 
 
-def test_server_has_a_port_of_its_own(run: Run) -> None:
-    assert run().returncode == 0
+def test_server_has_a_port_of_its_own(run: Run, sessions: list[subprocess.CompletedProcess[str]]) -> None:
+    assert [done.returncode for done in sessions] == [0, 0]
     told = json.loads(Place.of(run.environ).discovery.read_text(encoding="utf-8"))
     assert told["port"] != PORT, "that of Spark is taken by all who start one at the same time"
 
