@@ -169,37 +169,42 @@ def test_drift_is_found_and_only_where_it_is(found: Found) -> None:
 SIX = [f"{letter}{place}" for letter in "bc" for place in range(6)]
 
 
-def of_six(factor: float) -> dict[str, float]:
+def of_six(factor: float, noise: float) -> dict[str, float]:
     return {
-        run_id: (factor if run_id[0] == "c" else 1) * (100 + place / 10) for place, run_id in enumerate(SIX)
+        run_id: (factor if run_id[0] == "c" else 1) * (100 + noise * place)
+        for place, run_id in enumerate(SIX)
     }
 
 
-WORSE: Mapping[tuple[float, str], str] = {
-    # How much more the candidate has, what is better, and what is told.
-    (2.0, "lower"): "slower",
-    (2.0, "higher"): "faster",
-    (0.5, "lower"): "faster",
-    (0.5, "higher"): "slower",
+WORSE: Mapping[tuple[float, str, float], str] = {
+    # How much more the candidate has, what is better, how much values of the same version differ, and what is told.
+    (2.0, "lower", 0.1): "slower",
+    (2.0, "higher", 0.1): "faster",
+    (0.5, "lower", 0.1): "faster",
+    (0.5, "higher", 0.1): "slower",
     # Seen for sure, but too small to matter.
-    (1.03, "lower"): "steady",
+    (1.03, "lower", 0.1): "steady",
+    (1.03, "lower", 0.001): "steady",
+    (1.06, "lower", 0.001): "slower",
 }
-for _factor, _better in WORSE:
+for _factor, _better, _noise in WORSE:
     CASES.add(
-        f"{_factor}_{_better}",
+        f"{_factor}_{_better}_{_noise}",
         (f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in SIX),
-        values(of_six(_factor), _better),
+        values(of_six(_factor, _noise), _better),
     )
 
 
-@pytest.mark.parametrize(("factor", "better"), WORSE)
-def test_what_is_worse_depends_on_what_is_measured(found: Found, factor: float, better: str) -> None:
-    (row,) = found[f"{factor}_{better}"]
-    status = WORSE[factor, better]
+@pytest.mark.parametrize(("factor", "better", "noise"), WORSE)
+def test_what_is_worse_depends_on_what_is_measured(
+    found: Found, factor: float, better: str, noise: float
+) -> None:
+    (row,) = found[f"{factor}_{better}_{noise}"]
+    status = WORSE[factor, better, noise]
     assert (row["status"], row["runs_c"], row["runs_b"], row["beyond"]) == (status, 6, 6, True)
     assert row["p"] == row["q"] == pytest.approx(2 / 924)
     medians = [
-        plain.median(value for run_id, value in of_six(factor).items() if run_id[0] == letter)
+        plain.median(value for run_id, value in of_six(factor, noise).items() if run_id[0] == letter)
         for letter in "cb"
     ]
     assert (row["value_c"], row["value_b"]) == pytest.approx(tuple(medians))
