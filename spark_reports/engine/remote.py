@@ -238,9 +238,9 @@ def _opened(url: str, options: Mapping[str, str]) -> Iterator["SparkSession"]:
 
 def _try_again(session: "SparkSession", times: int) -> None:
     """Says how often what gets no answer is asked again. Left alone, that is ten minutes for each question."""
-    from pyspark.sql.connect.client.retries import DefaultPolicy
-
-    session.client.set_retry_policies([DefaultPolicy(max_retries=times)])
+    # Others in their place would not be heeded by what is being asked again already, which the end of a session waits for.
+    for policy in session.client.get_retry_policies():
+        policy.max_retries = times
 
 
 def _set(session: "SparkSession", options: Mapping[str, str]) -> None:

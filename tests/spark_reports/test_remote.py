@@ -5,8 +5,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pyspark.sql.connect.client.retries import DefaultPolicy
 
 from spark_reports.engine import remote
 from spark_reports.engine.java import Java
@@ -182,3 +185,13 @@ def test_another_interpreter_needs_another_server_and_another_name_of_it_does_no
     assert remote._digest(JAVA, ()) == before
     monkeypatch.setattr(sys, "prefix", "/elsewhere")
     assert remote._digest(JAVA, ()) != before
+
+
+def test_what_is_being_asked_again_is_given_up_at_the_end() -> None:
+    policy = DefaultPolicy()
+    session: Any = SimpleNamespace(client=SimpleNamespace(get_retry_policies=lambda: [policy]))
+    remote._try_again(session, 4)
+    asked = policy.to_state()
+    assert asked.next_attempt() is not None
+    remote._try_again(session, 0)
+    assert asked.next_attempt() is None
