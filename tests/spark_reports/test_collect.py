@@ -543,13 +543,18 @@ def opened_of(spark: SparkSession, folder: Path) -> tuple[Views, list[Commit]]:
 
 
 def test_run_that_began_in_the_future_is_told_and_judges_nothing(
-    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
+    spark: SparkSession,
+    tmp_path: Path,
+    make_run: MakeRun,
+    verdict_row: Verdict,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ahead = {"started_at": "2999-01-01T00:00:00.000Z", "ended_at": "2999-01-01T00:05:00.000Z"}
     make_run("old", 1, verdicts=[verdict_row()], cases=None, **LAB)
     make_run("new", 2, verdicts=[verdict_row("fail")], cases=None, **LAB)
     make_run("ahead", 3, verdicts=[verdict_row()], cases=None, **LAB, **ahead)
     views, commits = opened_of(spark, tmp_path)
+    ask_only(monkeypatch, asking._REQUIREMENTS, asking._CHANGES)
     found = collect(views, commits, "previous", lambda _: None)
     assert [(one.run_id, one.why[:22]) for one in found.sets.unread] == [("ahead", "it began in the future")]
     assert [(change.test, change.status, change.run_id) for change in found.changes] == [
@@ -562,11 +567,16 @@ def test_run_that_began_in_the_future_is_told_and_judges_nothing(
 
 
 def test_mutant_is_judged_when_its_run_has_ended(
-    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
+    spark: SparkSession,
+    tmp_path: Path,
+    make_run: MakeRun,
+    verdict_row: Verdict,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     mutant: dict[str, Any] = {"node": "ref:ZN-INIT-001", "cases": None, "kind": "conformance", **LAB}
     make_run("sound", 1, verdicts=[verdict_row()], cases=None, **LAB)
     make_run("ended", 2, verdicts=[verdict_row("fail")], **mutant)
     make_run("cut", 3, verdicts=[verdict_row()], **{**mutant, "status": "running", "ended_at": None})
+    ask_only(monkeypatch, asking._REQUIREMENTS, asking._MUTANTS)
     (line,) = collect(*opened_of(spark, tmp_path), "previous", lambda _: None).mutants
     assert (line.mutants, line.killed, line.alive) == (1, 1, ())
