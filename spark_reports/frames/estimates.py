@@ -7,8 +7,7 @@ is what a report would otherwise spend its time on. Arguments are names of colum
 import math
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame, Window
-from pyspark.sql import functions as sf
+from pyspark.sql import DataFrame
 
 from spark_reports.frames import statistics
 from spark_reports.frames.columns import require
@@ -200,18 +199,16 @@ def with_q(frame: DataFrame, *family: str) -> DataFrame:
         family: Columns that name those that are corrected together: so few that one task can sort them.
     """
     require(frame, "p", *family)
-    of_family = Window.partitionBy(*family)
-    # Ties share a rank, the last of them; null sorts first and does not count.
-    ranked = frame.withColumn("_all", sf.count("p").over(of_family)).withColumn(
-        "_rank", sf.count("p").over(of_family.orderBy("p"))
+    # Two steps: whatever stands in front is analysed again in each.
+    of_family = f"PARTITION BY {', '.join(family)}"
+    ranked = frame.selectExpr(
+        "*",
+        f"count(p) OVER ({of_family}) AS _all",
+        # Ties share a rank, the last of them; null sorts first and does not count.
+        f"count(p) OVER ({of_family} ORDER BY p) AS _rank",
     )
-    behind = of_family.orderBy(sf.desc("p"))
-    q = sf.expr("if(p IS NULL, NULL, least(1D, p * _all / _rank))")
-    return (
-        ranked.withColumn("q", sf.min(q).over(behind))
-        .withColumn("q", sf.expr("if(p IS NULL, NULL, q)"))
-        .drop("_all", "_rank")
-    )
+    q = f"min(if(p IS NULL, NULL, least(1D, p * _all / _rank))) OVER ({of_family} ORDER BY p DESC)"
+    return ranked.selectExpr("* EXCEPT (_all, _rank)", f"if(p IS NULL, NULL, {q}) AS q")
 
 
 def _weights(logs: str) -> str:

@@ -147,6 +147,14 @@ def test_false_discoveries_are_bounded_in_each_family(spark: SparkSession) -> No
     assert all(got[place] is None for place, _, p in rows if p is None)
 
 
+def test_q_is_added_in_two_steps(spark: SparkSession) -> None:
+    """Spark analyses all that stands in front again with each of them."""
+    frame = spark.range(1).selectExpr("id AS family", "0.5D AS p")
+    # Each step has the next number.
+    before, behind = (made._jdf.queryExecution().id() for made in (frame, estimates.with_q(frame, "family")))
+    assert behind - before == 2
+
+
 def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:
     with pytest.raises(MissingColumns, match="no column p"):
         estimates.with_q(spark.range(1), "id")
