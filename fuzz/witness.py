@@ -11,7 +11,7 @@ from fuzz.player.history import history_of
 from fuzz.states import State
 
 MOST_BYTES = 2 << 20
-"""So much of it is kept, the newest."""
+"""So much is kept of links that lived then, and of others: the newest."""
 
 
 class Witness:
@@ -25,11 +25,14 @@ class Witness:
 
     def __init__(self, trace: Trace, states: Mapping[int, State], detail: str) -> None:
         events = trace.newest(MOST_BYTES)
-        first = trace.end - len(events)
+        known = set(events)
         opened = [
-            event for link in {event.link for event in events} for event in trace.beginning(link, first)
+            event
+            for link in {event.link for event in events}
+            for event in trace.beginning(link, trace.end)
+            if event not in known
         ]
-        self._events = [*sorted(opened, key=lambda event: event.time_ns), *events]
+        self._events = sorted([*opened, *events], key=lambda event: event.time_ns)
         self._endpoints = dict(trace.endpoints)
         self._states = states
         self._detail = detail

@@ -99,13 +99,20 @@ class Trace:
         return list(self._from(max(0, position - self.first)))
 
     def newest(self, most: int) -> list[Event]:
-        """Returns the last events: of at most so many bytes, which are counted as those that are remembered."""
+        """Returns the last events, of links that live and of others: of each at most so many bytes.
+
+        They are counted as those that are remembered.
+        """
+        ended: set[int] = set()
+        left = {True: most, False: most}
         kept: list[Event] = []
         for event in reversed(self._events):
-            most -= len(event.raw) + EVENT_BYTES
-            if most < 0:
-                break
-            kept.append(event)
+            if event.direction is Direction.ENDED:
+                ended.add(event.link)
+            lives = event.link not in ended
+            left[lives] -= len(event.raw) + EVENT_BYTES
+            if left[lives] >= 0:
+                kept.append(event)
         return kept[::-1]
 
     def beginning(self, link: int, before: int) -> list[Event]:

@@ -32,6 +32,21 @@ def test_newest_events_are_bounded_by_their_bytes() -> None:
     assert trace.newest(0) == []
 
 
+def test_links_that_live_do_not_lose_what_went_over_them_to_others() -> None:
+    trace = Trace()
+    first, second = trace.link(ENDS), trace.link(OTHER)
+    trace.add(first, Direction.SENT, b"old")
+    for number in range(10):
+        trace.add(second, Direction.SENT, b"%d" % number * 100)
+    trace.add(second, Direction.ENDED)
+    kept = trace.newest(3 * (100 + EVENT_BYTES))
+    assert [(event.link, event.raw[:3]) for event in kept if event.raw] == [
+        (first, b"old"),
+        *((second, b"%d" % number * 3) for number in (8, 9)),
+    ]
+    assert [event.direction for event in kept if not event.raw] == [Direction.OPENED, Direction.ENDED]
+
+
 def test_traffic_of_all_links_stands_in_it_with_what_was_seen_and_nothing_of_later(tmp_path: Path) -> None:
     trace = Trace()
     first, second = trace.link(ENDS), trace.link(OTHER)
