@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fuzz.commands.run import add_user, named_of
+from fuzz.commands.run import FAILED, add_user, fail, named_of
+from fuzz.commands.telling import in_a_sentence, tell
 
 if TYPE_CHECKING:
     from fuzz.findings import Finding
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from fuzz.script import Script
     from fuzz.targets.base import Kept
 
-WELL, HARMED, USAGE, FAILED = 0, 1, 2, 3
+WELL, HARMED = 0, 1
 
 _HARM, _DIFFERENT = ("did not survive", "survived"), ("answered differently", "same answers")
 NOT_REPLAYED = "not replayed"
@@ -147,31 +146,10 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-Command = Callable[[argparse.Namespace, list[str]], int]
-
-
-def _in_a_sentence(command: Command) -> Command:
-    """Turns errors of a command into one sentence and an exit code."""
-
-    @wraps(command)
-    def guarded(options: argparse.Namespace, argv: list[str]) -> int:
-        from conformance.errors import HarnessError, NotApplicable, UsageError
-        from fuzz.findings import NoFinding
-
-        try:
-            return command(options, argv)
-        except (UsageError, NoFinding) as error:
-            return _say(str(error), USAGE)
-        except (HarnessError, NotApplicable, OSError) as error:
-            return _say(str(error), FAILED)
-
-    return guarded
-
-
 # replay ----------------------------------------------------------------------------------------------
 
 
-@_in_a_sentence
+@in_a_sentence
 def replay(options: argparse.Namespace, _: list[str]) -> int:
     """Plays scripts on fresh nodes; returns the exit code."""
     from fuzz.findings import FINDING
@@ -182,15 +160,15 @@ def replay(options: argparse.Namespace, _: list[str]) -> int:
     folders = _of_run(what)
     codes: dict[str, int] = {}
     for number, folder in enumerate(folders, 1):
-        _print(f"finding {number} of {len(folders)}: {folder.name}")
+        tell(f"finding {number} of {len(folders)}: {folder.name}")
         codes[folder.name] = _replay_one_of_many(options, folder)
     if not folders:
-        _print("no findings")
+        tell("no findings")
     outcomes = {folder.name: _outcome(options, folder, codes[folder.name]) for folder in folders}
     for words in OUTCOMES:
         names = [name for name, outcome in outcomes.items() if outcome == words]
         if names:
-            _print("\n  ".join([f"{words}: {len(names)} of {len(codes)}", *names]))
+            tell("\n  ".join([f"{words}: {len(names)} of {len(codes)}", *names]))
     return next((code for code in (HARMED, FAILED) if code in codes.values()), WELL)
 
 
@@ -219,7 +197,7 @@ def _replay_one_of_many(options: argparse.Namespace, folder: Path) -> int:
     except UsageError:
         raise
     except (NoFinding, HarnessError, NotApplicable, OSError) as error:
-        return _say(str(error), FAILED)
+        return fail(str(error), FAILED)
 
 
 def _replay(options: argparse.Namespace, what: Path, most: int = 1) -> int:
@@ -254,13 +232,13 @@ def _replay(options: argparse.Namespace, what: Path, most: int = 1) -> int:
                     tried = lab.play(loaded.script, rounds=loaded.rounds, linger=linger_of(loaded.waited))
             harmed += tried.objection is not None
             reached += not tried.played.failure
-            _print(f"{number} of {times}: {_words(tried, alike=bool(also))}")
+            tell(f"{number} of {times}: {_words(tried, alike=bool(also))}")
             if harmed and not options.times:
                 break
     if not harmed and not reached:
-        return _say("the script could not be replayed; the node may or may not be affected", FAILED)
+        return fail("the script could not be replayed; the node may or may not be affected", FAILED)
     bad, good = _BOTH if also else _ONE
-    _print(f"{bad} {harmed} of {number} replays" if harmed else good)
+    tell(f"{bad} {harmed} of {number} replays" if harmed else good)
     return HARMED if harmed else WELL
 
 
@@ -278,7 +256,7 @@ def _read_again(kept: Kept, options: argparse.Namespace, what: Path) -> int:
     times = options.times or 1
     seen = [kept.shown(TARGETS[name]()) for _ in range(times)]
     for number, bucket in enumerate(seen, 1):
-        _print(f"{number} of {times}: {bucket or 'no fault found'}")
+        tell(f"{number} of {times}: {bucket or 'no fault found'}")
     return HARMED if any(seen) else WELL
 
 
@@ -370,7 +348,7 @@ def _lab(options: argparse.Namespace, node: str, also: str = "") -> Iterator[Lab
 # shrink ----------------------------------------------------------------------------------------------
 
 
-@_in_a_sentence
+@in_a_sentence
 def shrink(options: argparse.Namespace, _: list[str]) -> int:
     """Makes a finding smaller; returns the exit code."""
     from conformance.errors import UsageError
@@ -405,7 +383,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
                 break
         else:
             other = f"; a different failure was seen: {_words(tried)}" if tried.objection is not None else ""
-            _print(f"not reproduced in {TRIES} tries{other}; nothing was changed")
+            tell(f"not reproduced in {TRIES} tries{other}; nothing was changed")
             return HARMED
         finding.tried, finding.in_vain = tried, False
         minimise(lab, finding, options.time)
@@ -416,8 +394,8 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
     made = finding.minimised
     assert made is not None
     was = f"{many(before[0], 'message')}, {many(before[1], 'byte')}"
-    _print(f"from {was} to {many(made.messages, 'message')}, {many(made.size, 'byte')}")
-    _print(
+    tell(f"from {was} to {many(made.messages, 'message')}, {many(made.size, 'byte')}")
+    tell(
         f"{'one try' if made.tries == 1 else f'{made.tries} tries'} in {made.seconds:.1f} s{'' if made.done else '; time ran out'}"
     )
     return WELL
@@ -426,7 +404,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
 # show ------------------------------------------------------------------------------------------------
 
 
-@_in_a_sentence
+@in_a_sentence
 def show(options: argparse.Namespace, _: list[str]) -> int:
     """Shows a finding or all findings of a run; returns the exit code."""
     from conformance.page.words import visible
@@ -439,15 +417,15 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
     kept = Kept.load(what)
     if kept is not None:
         facts = json.dumps(kept.facts, ensure_ascii=False, indent=1)
-        _print(facts if options.json else (what / README).read_text(encoding="utf-8"))
+        tell(facts if options.json else (what / README).read_text(encoding="utf-8"))
         return WELL
     if (what / FINDING).exists():
         finding = Finding.load(what)
         if options.json:
-            _print(json.dumps(finding.to_json(), ensure_ascii=False, indent=1))
+            tell(json.dumps(finding.to_json(), ensure_ascii=False, indent=1))
         else:
             page = what / README
-            _print(page.read_text(encoding="utf-8") if page.exists() else readme_of(finding))
+            tell(page.read_text(encoding="utf-8") if page.exists() else readme_of(finding))
         return WELL
     folders = _of_run(what)
     loaded = {folder: Kept.load(folder) for folder in folders}
@@ -458,10 +436,10 @@ def show(options: argparse.Namespace, _: list[str]) -> int:
     found = [replace(finding, hits=hits.get(finding.bucket, finding.hits)) for finding in found]
     if options.json:
         every = [*(finding.to_json() for finding in found), *(one.facts for one in of_readers)]
-        _print(json.dumps(every, ensure_ascii=False, indent=1))
+        tell(json.dumps(every, ensure_ascii=False, indent=1))
     else:
         lines = [*map(line_of, found), *(one.line for one in of_readers)]
-        _print("\n".join(visible(line).replace("\n", " ") for line in lines) or "no findings")
+        tell("\n".join(visible(line).replace("\n", " ") for line in lines) or "no findings")
     return WELL
 
 
@@ -492,13 +470,3 @@ def line_of(finding: Finding) -> str:
     small = f", {many(made.messages, 'message')}, {many(made.size, 'byte')}" if made else ""
     again = f" {hits} of {tries}" if tries else ""
     return f"{finding.bucket}: {finding.status}{again}, {many(finding.hits, 'case')}{small}{known}"
-
-
-def _say(why: str, code: int) -> int:
-    sys.stderr.write(f"zenoh-fuzz: {why}\n")
-    return code
-
-
-def _print(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()

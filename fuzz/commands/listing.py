@@ -7,7 +7,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fuzz.progress import say
+from fuzz.commands.telling import in_a_sentence, tell
 
 if TYPE_CHECKING:
     from fuzz.campaigns import Campaign
@@ -28,12 +28,13 @@ def add_list(commands: Any) -> None:
     parser.set_defaults(function=list_command)
 
 
+@in_a_sentence
 def list_command(options: argparse.Namespace, argv: list[str]) -> int:  # noqa: ARG001  (called like the others)
     """Shows the campaigns; returns the exit code."""
     from fuzz.campaigns import CAMPAIGNS
 
     if options.json:
-        say(
+        tell(
             json.dumps(
                 [_facts(campaign, edges=True) for campaign in CAMPAIGNS.values()],
                 ensure_ascii=False,
@@ -43,14 +44,14 @@ def list_command(options: argparse.Namespace, argv: list[str]) -> int:  # noqa: 
         return 0
     width = max(map(len, CAMPAIGNS), default=0)
     for campaign in CAMPAIGNS.values():
-        say(f"{campaign.name:{width}}  {campaign.purpose}")
+        tell(f"{campaign.name:{width}}  {campaign.purpose}")
         if options.verbose:
             facts = _facts(campaign)
-            say(f"{'':{width}}  states    {', '.join(facts['states'])}")
-            say(f"{'':{width}}  messages  {', '.join(facts['messages'])}")
+            tell(f"{'':{width}}  states    {', '.join(facts['states'])}")
+            tell(f"{'':{width}}  messages  {', '.join(facts['messages'])}")
             for name in ("oracles", "without"):
                 if facts[name]:
-                    say(f"{'':{width}}  {name:8}  {', '.join(facts[name])}")
+                    tell(f"{'':{width}}  {name:8}  {', '.join(facts[name])}")
     return 0
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
 import json
 import os
 import re
@@ -96,6 +97,28 @@ def run(node: str, folder: Path, *words_: str, campaign: str = "pushes", cases: 
 def test_list_is_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
     assert capsys.readouterr().out.splitlines() == ["pushes  lies about PUSH", "inits   mutations of INIT"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [(BrokenPipeError(), 141, ""), (OSError(28, "No space left on device"), 3, "No space left on device")],
+)
+def test_list_that_cannot_be_written_is_an_error_unless_nobody_reads_on(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: OSError,
+    code: int,
+    said: str,
+) -> None:
+    class Gone(io.StringIO):
+        def flush(self) -> None:
+            raise error
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    assert main(["list"]) == code
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == bool(said)
 
 
 def test_list_has_details_for_people_and_programs(capsys: pytest.CaptureFixture[str]) -> None:
