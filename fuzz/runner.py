@@ -959,7 +959,8 @@ class Runner:
         """Returns what writes the traffic up to now, which goes on."""
         played = [*scene.recent, *self._running]
         states = {link: ran.state for ran in played for link in ran.played.links}
-        return Witness(scene.trace, states, objection.detail).write
+        last = {link for ran in played[-1 - len(self._running) :] for link in ran.played.links}
+        return Witness(scene.trace, last, states, objection.detail).write
 
     def _suspects(self, scene: _Scene) -> list[Suspect]:
         """Returns what may have done it, the most recent last; each with what was played on its link before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from conformance.recorder import CaptureWriter
@@ -11,7 +11,7 @@ from fuzz.player.history import history_of
 from fuzz.states import State
 
 MOST_BYTES = 2 << 20
-"""So much is kept of links that lived then, and of others: the newest."""
+"""So much is kept of the links of the last cases, and of others: the newest."""
 
 
 class Witness:
@@ -19,12 +19,15 @@ class Witness:
 
     Args:
         trace: Goes on; what comes later is not in it.
+        links: Numbers of those of the last cases.
         states: Where links were, by number.
         detail: What was seen then.
     """
 
-    def __init__(self, trace: Trace, states: Mapping[int, State], detail: str) -> None:
-        events = trace.newest(MOST_BYTES)
+    def __init__(
+        self, trace: Trace, links: Collection[int], states: Mapping[int, State], detail: str
+    ) -> None:
+        events = trace.newest(MOST_BYTES, links)
         known = set(events)
         opened = [
             event

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from itertools import islice
 from typing import NamedTuple
 
@@ -98,20 +98,17 @@ class Trace:
         """Returns what is remembered from a position on."""
         return list(self._from(max(0, position - self.first)))
 
-    def newest(self, most: int) -> list[Event]:
-        """Returns the last events, of links that live and of others: of each at most so many bytes.
+    def newest(self, most: int, links: Container[int]) -> list[Event]:
+        """Returns the last events, of some links and of others: of each at most so many bytes.
 
         They are counted as those that are remembered.
         """
-        ended: set[int] = set()
         left = {True: most, False: most}
         kept: list[Event] = []
         for event in reversed(self._events):
-            if event.direction is Direction.ENDED:
-                ended.add(event.link)
-            lives = event.link not in ended
-            left[lives] -= len(event.raw) + EVENT_BYTES
-            if left[lives] >= 0:
+            chosen = event.link in links
+            left[chosen] -= len(event.raw) + EVENT_BYTES
+            if left[chosen] >= 0:
                 kept.append(event)
         return kept[::-1]
 

@@ -27,19 +27,19 @@ def test_newest_events_are_bounded_by_their_bytes() -> None:
     link = trace.link(ENDS)
     for number in range(10):
         trace.add(link, Direction.SENT, b"%d" % number * 100)
-    assert [event.raw[:1] for event in trace.newest(3 * (100 + EVENT_BYTES))] == [b"7", b"8", b"9"]
-    assert len(trace.newest(1 << 20)) == 11
-    assert trace.newest(0) == []
+    assert [event.raw[:1] for event in trace.newest(3 * (100 + EVENT_BYTES), {link})] == [b"7", b"8", b"9"]
+    assert len(trace.newest(1 << 20, ())) == 11
+    assert trace.newest(0, ()) == []
 
 
-def test_links_that_live_do_not_lose_what_went_over_them_to_others() -> None:
+def test_links_of_the_last_cases_do_not_lose_what_went_over_them_to_others() -> None:
     trace = Trace()
     first, second = trace.link(ENDS), trace.link(OTHER)
     trace.add(first, Direction.SENT, b"old")
     for number in range(10):
         trace.add(second, Direction.SENT, b"%d" % number * 100)
     trace.add(second, Direction.ENDED)
-    kept = trace.newest(3 * (100 + EVENT_BYTES))
+    kept = trace.newest(3 * (100 + EVENT_BYTES), {first})
     assert [(event.link, event.raw[:3]) for event in kept if event.raw] == [
         (first, b"old"),
         *((second, b"%d" % number * 3) for number in (8, 9)),
@@ -52,7 +52,7 @@ def test_traffic_of_all_links_stands_in_it_with_what_was_seen_and_nothing_of_lat
     first, second = trace.link(ENDS), trace.link(OTHER)
     trace.add(first, Direction.SENT, b"\x01\x00\x04")
     trace.add(second, Direction.RECEIVED, b"\x02\x00\x03\x00")
-    made = Witness(trace, {first: State.OPEN}, "a session got no answer")
+    made = Witness(trace, {first}, {first: State.OPEN}, "a session got no answer")
     trace.add(first, Direction.SENT, b"\x01\x00\x1f")
     made.write(tmp_path / "seen.pcapng")
     assert carried(tmp_path / "seen.pcapng") == [b"\x01\x00\x04", b"\x02\x00\x03\x00"]
@@ -69,7 +69,7 @@ def test_handshake_of_a_link_that_was_open_before_stands_first(
         trace.add(link, Direction.SENT, b"\x01\x00\x1f")
     trace.add(link, Direction.SENT, b"\x01\x00\x04")
     monkeypatch.setattr(witness, "MOST_BYTES", 2 * (3 + EVENT_BYTES))
-    Witness(trace, {}, "it").write(tmp_path / "seen.pcapng")
+    Witness(trace, {link}, {}, "it").write(tmp_path / "seen.pcapng")
     data = carried(tmp_path / "seen.pcapng")
     assert data[0] == b"\x02\x00\x01\x00"
     assert data[-2:] == [b"\x01\x00\x1f", b"\x01\x00\x04"]
