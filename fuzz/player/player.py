@@ -612,6 +612,8 @@ def question_of(fencing: Fencing, state: State, *, stream: bool) -> Template | N
 def questions_of(fencing: Fencing, state: State, numbers: tuple[int, int], mask: int) -> Iterator[Template]:
     """Yields fences with numbers of which one is behind the last one that the node has read, whatever that was.
 
+    Their answers may not be dropped, as a node may those of others while a link is congested.
+
     Args:
         fencing: How the node can be asked.
         state: Where the link is.
@@ -623,16 +625,22 @@ def questions_of(fencing: Fencing, state: State, numbers: tuple[int, int], mask:
         for reliable, number in zip((1, 0), numbers, strict=True):
             head = bytes(Frame(R=reliable, sn=(number + turn * (ring // TURNS)) & ring))
             yield Template.of(
-                "size", *([b"\x00"] if state is State.COMPRESSED else []), head, fence_of(fencing)
+                "size", *([b"\x00"] if state is State.COMPRESSED else []), head, fence_of(fencing, firm=True)
             )
 
 
 @cache
-def fence_of(fencing: Fencing) -> bytes:
-    """Returns the network message that asks a node whether it is done; empty when it cannot be asked."""
+def fence_of(fencing: Fencing, *, firm: bool = False) -> bytes:
+    """Returns the network message that asks a node whether it is done; empty when it cannot be asked.
+
+    Args:
+        fencing: How it can be asked.
+        firm: The answer to a query is not to be dropped: it has the congestion control of the query.
+    """
     match fencing:
         case Fencing.QUERY:
-            return bytes(Request(request_id=FENCE_ID, key_suffix=FENCE_KEY, body=Query()))
+            chain = [ext.QoS(D=1)] if firm else []
+            return bytes(Request(request_id=FENCE_ID, key_suffix=FENCE_KEY, extensions=chain, body=Query()))
         case Fencing.INTEREST:
             return bytes(
                 Interest(mode=InterestMode.CURRENT, interest_id=FENCE_ID, tokens=1, key_suffix=FENCE_KEY)

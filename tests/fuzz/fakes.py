@@ -14,6 +14,7 @@ from conformance.nodes.base import Node
 from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.codes import WhatAmI
 from scapy_layers.declarations import DeclareFinal
+from scapy_layers.extensions import QoS
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Request, ResponseFinal
 from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
@@ -38,6 +39,7 @@ class Server:
     ``stall``: nothing is answered any more. ``hiccup``: the next connection is never answered. ``mumble``:
     the panic is written only when the next connection was let down, too. ``mute``: nothing is answered on this link any
     more. ``babble``, ``idle``: whatever is said on this link is answered with a declaration, or with KEEP_ALIVE.
+    ``congested``: what may be dropped is from now on.
     """
 
     def __init__(self, harm: Harm, port: int = 0) -> None:
@@ -52,6 +54,7 @@ class Server:
         self._instead: dict[socket.socket, bytes] = {}
         self._let_down = 0
         self._stalled = False
+        self._congested = False
         self._mumbling = False
         self.dead = ""
         self.said = ""
@@ -128,8 +131,9 @@ class Server:
             case "stall":
                 self._stalled = True
                 return
-            case "mute":
-                self._deaf.add(sock)
+            case "mute" | "congested" as how:
+                self._congested |= how == "congested"
+                self._deaf |= {sock} if how == "mute" else set()
                 return
             case "babble":
                 self._instead[sock] = prefixed(bytes(Frame(sn=1, messages=[Declare(body=DeclareFinal())])))
@@ -164,13 +168,21 @@ class Server:
             case Open() if not message.value("A"):
                 return [Open(A=1, initial_sn=0) if message.cookie == COOKIE else Close(reason=2)]
             case Frame():
-                return [self._final(inner) for inner in message.messages if isinstance(inner, Request)]
+                asked = [inner for inner in message.messages if isinstance(inner, Request)]
+                return [self._final(inner) for inner in asked if _is_firm(inner) or not self._congested]
             case _:
                 return []
 
     def _final(self, request: Request) -> Frame:
         self._sn += 1
-        return Frame(sn=self._sn, messages=[ResponseFinal(request_id=request.request_id)])
+        # Its answer has the congestion control of the request.
+        chain = [QoS(D=1)] if _is_firm(request) else []
+        final = ResponseFinal(request_id=request.request_id, extensions=chain)
+        return Frame(sn=self._sn, messages=[final])
+
+
+def _is_firm(request: Request) -> bool:
+    return any(isinstance(one, QoS) and one.D for one in request.extensions or [])
 
 
 class FakeNode(Node):

@@ -66,6 +66,14 @@ def test_node_that_still_says_something_else_is_not_deaf_unless_it_only_shows_th
         server.close()
 
 
+def test_node_that_drops_what_may_be_dropped_is_not_deaf() -> None:
+    server = Server(lambda batch: "congested" if MUTE in batch else "")
+    try:
+        assert in_session(server.port, send("size", bytes(KeepAlive()), MUTE)) == (Ending.ACCEPTED, False)
+    finally:
+        server.close()
+
+
 @pytest.mark.parametrize("size", [1 << 8, (1 << 16) - 1])
 def test_node_that_waits_for_the_rest_of_a_batch_is_not_deaf(server: Server, size: int) -> None:
     assert in_session(server.port, send(size.to_bytes(2, "little"), MUTE)) == (Ending.SILENT, False)
