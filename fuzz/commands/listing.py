@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 from collections import Counter
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from fuzz.commands.run import OK
 from fuzz.commands.telling import in_a_sentence, tell
 
 if TYPE_CHECKING:
@@ -30,7 +32,13 @@ def add_list(commands: Any) -> None:
 
 @in_a_sentence
 def list_command(options: argparse.Namespace, argv: list[str]) -> int:  # noqa: ARG001  (called like the others)
-    """Shows the campaigns; returns the exit code."""
+    """Shows the campaigns, as many as somebody wants to see; returns the exit code."""
+    with suppress(BrokenPipeError):
+        _show(options)
+    return OK
+
+
+def _show(options: argparse.Namespace) -> None:
     from fuzz.campaigns import CAMPAIGNS
 
     if options.json:
@@ -41,7 +49,7 @@ def list_command(options: argparse.Namespace, argv: list[str]) -> int:  # noqa: 
                 indent=1,
             )
         )
-        return 0
+        return
     width = max(map(len, CAMPAIGNS), default=0)
     for campaign in CAMPAIGNS.values():
         tell(f"{campaign.name:{width}}  {campaign.purpose}")
@@ -52,7 +60,6 @@ def list_command(options: argparse.Namespace, argv: list[str]) -> int:  # noqa: 
             for name in ("oracles", "without"):
                 if facts[name]:
                     tell(f"{'':{width}}  {name:8}  {', '.join(facts[name])}")
-    return 0
 
 
 def _facts(campaign: Campaign, *, edges: bool = False) -> dict[str, Any]:

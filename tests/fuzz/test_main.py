@@ -99,23 +99,32 @@ def test_list_is_one_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines() == ["pushes  lies about PUSH", "inits   mutations of INIT"]
 
 
+@pytest.mark.parametrize("command", ["list", "show"])
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
-    [(BrokenPipeError(), 141, ""), (OSError(28, "No space left on device"), 3, "No space left on device")],
+    ("error", "codes", "said"),
+    [
+        # A list has been shown then, which another command may not have come to.
+        (BrokenPipeError(), {"list": 0, "show": 141}, ""),
+        (OSError(28, "No space left on device"), {"list": 3, "show": 3}, "No space left on device"),
+    ],
 )
-def test_list_that_cannot_be_written_is_an_error_unless_nobody_reads_on(
+def test_what_cannot_be_written_is_an_error_that_is_told_unless_nobody_reads_on(
+    tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
+    command: str,
     error: OSError,
-    code: int,
+    codes: dict[str, int],
     said: str,
 ) -> None:
+    (tmp_path / FOLDER).mkdir()
+
     class Gone(io.StringIO):
         def flush(self) -> None:
             raise error
 
     monkeypatch.setattr(sys, "stdout", Gone())
-    assert main(["list"]) == code
+    assert main([command, *([str(tmp_path)] if command == "show" else [])]) == codes[command]
     err = capsys.readouterr().err
     assert said in err
     assert err.count("\n") == bool(said)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from conformance.config import Credentials
 from fuzz.cases import send
 from fuzz.findings import (
     CAPTURE,
@@ -717,8 +718,8 @@ def proofs_of(monkeypatch: pytest.MonkeyPatch, *, fails: bool) -> list[Tried]:
     """Has the tests of findings fail or pass; returns those of which one was run."""
     ran: list[Tried] = []
 
-    def check(node: str, harm: str, tried: Tried) -> bool:
-        assert (node, harm) == ("sick", "disturbed")
+    def check(node: str, harm: str, tried: Tried, user: Credentials | None) -> bool:
+        assert (node, harm, user) == ("sick", "disturbed", None)
         ran.append(tried)
         return fails
 
@@ -1071,7 +1072,7 @@ def test_the_test_of_what_was_confirmed_is_run_on_the_node_once(
 def test_the_test_of_what_was_made_smaller_is_run_again(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[int] = []
 
-    def check(_node: str, _harm: str, tried: Tried) -> bool:
+    def check(_node: str, _harm: str, tried: Tried, _user: Credentials | None) -> bool:
         ran.append(tried.script.sends)
         return True
 
