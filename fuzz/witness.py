@@ -18,7 +18,7 @@ class Witness:
     """What the links of a stage carried last.
 
     Args:
-        trace: Goes on; what comes later is not in it.
+        trace: Goes on; what comes later is not in it. It is looked at only when somebody wants it written.
         links: Numbers of those of the last cases.
         states: Where links were, by number.
         detail: What was seen then.
@@ -27,16 +27,8 @@ class Witness:
     def __init__(
         self, trace: Trace, links: Collection[int], states: Mapping[int, State], detail: str
     ) -> None:
-        events = trace.newest(MOST_BYTES, links)
-        known = set(events)
-        opened = [
-            event
-            for link in {event.link for event in events}
-            for event in trace.beginning(link, trace.end)
-            if event not in known
-        ]
-        self._events = sorted([*opened, *events], key=lambda event: event.time_ns)
-        self._endpoints = dict(trace.endpoints)
+        self._trace, self._end = trace, trace.end
+        self._links = links
         self._states = states
         self._detail = detail
 
@@ -46,14 +38,23 @@ class Witness:
         Raises:
             OSError: It cannot be written.
         """
+        trace, end = self._trace, self._end
+        events = trace.newest(end, MOST_BYTES, self._links)
+        known = set(events)
+        opened = [
+            event
+            for link in {event.link for event in events}
+            for event in trace.beginning(link, end)
+            if event not in known
+        ]
         history = history_of(
-            self._events,
-            self._endpoints,
-            compressed=self._links(State.COMPRESSED),
-            scouting=self._links(State.SCOUTING),
+            sorted([*opened, *events], key=lambda event: event.time_ns),
+            trace.endpoints,
+            compressed=self._in(State.COMPRESSED),
+            scouting=self._in(State.SCOUTING),
         )
         with CaptureWriter(path) as capture:
             capture.add(history, "traffic before it was seen", [f"seen: {self._detail}"], describe=False)
 
-    def _links(self, state: State) -> set[int]:
+    def _in(self, state: State) -> set[int]:
         return {link for link, there in self._states.items() if there is state}

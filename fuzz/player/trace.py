@@ -98,18 +98,20 @@ class Trace:
         """Returns what is remembered from a position on."""
         return list(self._from(max(0, position - self.first)))
 
-    def newest(self, most: int, links: Container[int]) -> list[Event]:
-        """Returns the last events, of some links and of others: of each at most so many bytes.
+    def newest(self, before: int, most: int, links: Container[int]) -> list[Event]:
+        """Returns the last events before a position, of some links and of others: of each at most so many bytes.
 
         They are counted as those that are remembered.
         """
         left = {True: most, False: most}
         kept: list[Event] = []
-        for event in reversed(self._events):
+        for event in islice(reversed(self._events), self.end - before, None):
             chosen = event.link in links
             left[chosen] -= len(event.raw) + EVENT_BYTES
             if left[chosen] >= 0:
                 kept.append(event)
+            elif left[not chosen] < 0:
+                break
         return kept[::-1]
 
     def beginning(self, link: int, before: int) -> list[Event]:

@@ -27,9 +27,14 @@ def test_newest_events_are_bounded_by_their_bytes() -> None:
     link = trace.link(ENDS)
     for number in range(10):
         trace.add(link, Direction.SENT, b"%d" % number * 100)
-    assert [event.raw[:1] for event in trace.newest(3 * (100 + EVENT_BYTES), {link})] == [b"7", b"8", b"9"]
-    assert len(trace.newest(1 << 20, ())) == 11
-    assert trace.newest(0, ()) == []
+    assert [event.raw[:1] for event in trace.newest(trace.end, 3 * (100 + EVENT_BYTES), {link})] == [
+        b"7",
+        b"8",
+        b"9",
+    ]
+    assert len(trace.newest(trace.end, 1 << 20, ())) == 11
+    assert trace.newest(trace.end, 0, ()) == []
+    assert [event.raw[:1] for event in trace.newest(trace.end - 4, 100 + EVENT_BYTES, ())] == [b"5"]
 
 
 def test_links_of_the_last_cases_do_not_lose_what_went_over_them_to_others() -> None:
@@ -39,7 +44,7 @@ def test_links_of_the_last_cases_do_not_lose_what_went_over_them_to_others() -> 
     for number in range(10):
         trace.add(second, Direction.SENT, b"%d" % number * 100)
     trace.add(second, Direction.ENDED)
-    kept = trace.newest(3 * (100 + EVENT_BYTES), {first})
+    kept = trace.newest(trace.end, 3 * (100 + EVENT_BYTES), {first})
     assert [(event.link, event.raw[:3]) for event in kept if event.raw] == [
         (first, b"old"),
         *((second, b"%d" % number * 3) for number in (8, 9)),
