@@ -405,21 +405,10 @@ class Triage:
         """Plays what an earlier part of the run left, and sees whether it comes again."""
         if self._to_compare(left):
             return
-        try:
-            if self._lab.able and left.harm is not Harm.DIFFERS:
-                with self._lab.waiting_for(left.harm, left.place):
-                    rounds = ROUNDS if left.harm in SLOW else 1
-                    tried = self._lab.play(left.script, rounds=rounds, seconds=SLOW_SECONDS)
-                    if comes_again(left, tried):
-                        left.shown_by(tried)
-                        self._confirming.confirm(left, tried, time.monotonic() + CONFIRM_SECONDS)
-                        return
-                    left.played_in_vain(tried)
-        except HarnessError as error:
-            left.notes.append(f"Could not be played on a fresh node: {error}")
-        finally:
-            self._lab.rest()
-        self._confirming.settle(left, [])
+        if self._lab.able and left.harm is not Harm.DIFFERS:
+            self._play_again(left, self._confirming.confirm)
+        if not left.confirmed[1]:
+            self._confirming.settle(left, [])
 
     def _collect_small(self) -> bool:
         """Takes in what was made smaller, and begins with the next; returns whether something became smaller."""
@@ -885,7 +874,7 @@ class Triage:
             # A test has one node.
             return
         if finding.tried is None and not self._over(math.inf):
-            self._play_again(finding)
+            self._play_again(finding, self._confirming.again)
         tried = finding.tried if finding.status == CONFIRMED else finding.vain
         if tried is not None and not self._over(math.inf):
             fails = fails_on(finding.node, str(finding.harm), tried, self._config.user)
@@ -893,8 +882,13 @@ class Triage:
                 finding.test_fails = fails
                 self._save(finding)
 
-    def _play_again(self, finding: Finding) -> None:
-        """Plays what was sent before a fault that nobody could lay on a case, so that there is something to play again."""
+    def _play_again(self, finding: Finding, see: Callable[[Finding, Tried, float], None]) -> None:
+        """Plays what was sent before a fault that nobody could lay on a case, so that there is something to play again.
+
+        Args:
+            finding: The fault.
+            see: Sees whether what has shown it does so again, until a time on ``time.monotonic``.
+        """
         if finding.vain is not None:
             return
         rounds = ROUNDS if finding.harm in SLOW else 1
@@ -906,7 +900,7 @@ class Triage:
                     return
                 if comes_again(finding, tried):
                     finding.shown_by(tried)
-                    self._confirming.again(finding, tried, self._latest)
+                    see(finding, tried, self._latest)
                     return
         except HarnessError as error:
             if not any(str(error) in note for note in finding.notes):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -773,9 +773,9 @@ def test_what_shows_when_it_is_played_once_more_is_seen_again_as_often_as_anythi
         # Not while a case is looked for, but behind that.
         play = made._play_again
 
-        def turned(finding: Finding) -> None:
+        def turned(finding: Finding, see: Callable[[Finding, Tried, float], None]) -> None:
             fault.fault = lambda _: CRASH
-            play(finding)
+            play(finding, see)
 
         made._play_again = turned  # type: ignore[method-assign]
         made.take(CRASH, others(5), 30)
