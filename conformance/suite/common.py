@@ -226,6 +226,15 @@ def undropped(**fields: Any) -> Push:
     return Push(**{"body": Put(data=b"1"), "extensions": [QoS(D=1)], **fields})
 
 
+def question(**fields: Any) -> Request:
+    """Returns a REQUEST that is not sent yet, of a query that a node may not drop, nor what answers it.
+
+    Args:
+        fields: Of REQUEST. Other extensions take the place of QoS with D=1; the body is a QUERY unless given.
+    """
+    return Request(**{"body": Query(), "extensions": [QoS(D=1)], **fields})
+
+
 @dataclass
 class Pair:
     """A session that subscribes to everything below a base, and one that publishes there.
@@ -344,10 +353,10 @@ class Inquiry:
         return f"{self.base}/{key}"
 
     def request(self, key: str = "a", **fields: Any) -> Request:
-        """Returns a REQUEST that is not sent yet, with an id of its own."""
+        """Returns a REQUEST that is not sent yet, with an id of its own; nothing of it may be dropped."""
         number = fields.pop("request_id", None)
         number = self.asker.next_id() if number is None else number
-        return Request(**{"request_id": number, "key_suffix": self.at(key), "body": Query(), **fields})
+        return question(**{"request_id": number, "key_suffix": self.at(key), **fields})
 
     def ask(self, key: str = "a", **fields: Any) -> int:
         """Sends a REQUEST and returns its id."""

@@ -10,12 +10,12 @@ import pytest
 from conformance.errors import NotApplicable
 from conformance.expect import check
 from conformance.plugin import destructive, req
-from conformance.suite.common import Pair, bits, frame, listed, pair, settle, unknown
+from conformance.suite.common import Pair, bits, frame, listed, pair, question, settle, unknown
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.codes import Priority
-from scapy_layers.data import Put, Query
+from scapy_layers.data import Put
 from scapy_layers.extensions import Drop, First, Lane, QoS
-from scapy_layers.network import Push, Request, ResponseFinal
+from scapy_layers.network import Push, ResponseFinal
 from scapy_layers.transport import Fragment, Frame, KeepAlive
 
 SMALL = 256
@@ -243,8 +243,7 @@ def test_message_is_whole_with_the_fragment_without_more(tester: Tester) -> None
 def fence_beside(end: SessionEnd) -> None:
     """As a fence, but on the best-effort channel: a FRAME would end a message in FRAGMENTs on the other."""
     number = end.next_id()
-    request = Request(request_id=number, key_suffix="harness/fence/beside", body=Query())
-    end.post(request, reliable=False)
+    end.post(question(request_id=number, key_suffix="harness/fence/beside"), reliable=False)
     end.until(ResponseFinal, request_id=number)
 
 

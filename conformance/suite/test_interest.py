@@ -14,6 +14,7 @@ from conformance.suite.common import (
     declare,
     frame,
     listed,
+    question,
     settle,
     undeclare,
     unknown,
@@ -21,10 +22,9 @@ from conformance.suite.common import (
 )
 from conformance.tester import SessionEnd, Tester
 from scapy_layers.codes import InterestMode
-from scapy_layers.data import Query
 from scapy_layers.extensions import NodeId, QoS, Timestamp
 from scapy_layers.message import Extension
-from scapy_layers.network import Interest, Request, ResponseFinal
+from scapy_layers.network import Interest, ResponseFinal
 
 KINDS = pytest.mark.parametrize("kind", DECLARATIONS)
 
@@ -60,11 +60,11 @@ def test_final_has_no_options(tester: Tester) -> None:
     told, _ = populated(tester)
     number = told.ask()
     told.snapshot()
-    request = Request(request_id=77, key_suffix="harness/unused", body=Query())
+    request = question(request_id=77, key_suffix="harness/unused")
     end = told.end
     end.send(frame(end, Interest(interest_id=number, mode=InterestMode.FINAL), request))
     end.expect(ResponseFinal, request_id=77)
-    again = Request(request_id=78, key_suffix="harness/unused", body=Query())
+    again = question(request_id=78, key_suffix="harness/unused")
     end.send(frame(end, Interest(interest_id=number, mode=InterestMode.FINAL)), b"\x0f" + bytes(again))
     if settle(end):
         answers = [seen for seen in end.inbox if isinstance(seen.message, ResponseFinal)]

@@ -219,7 +219,7 @@ class Sessions(RuleBasedStateMachine):
         """Asks: each other session with a fitting queryable is asked once, its reply comes back, then one final."""
         name, end = self._session(who)
         number = end.next_id()
-        chain = [Target(target=whom)]
+        chain = [QoS(D=1), Target(target=whom)]
         end.post(Request(request_id=number, key_suffix=self._at(key), body=Query(), extensions=chain))
         wanted = self._model.asked(name, self._at(key), complete=whom == QueryTarget.ALL_COMPLETE)
         for other in sorted(wanted):

@@ -7,7 +7,7 @@ import pytest
 from conformance.config import RunConfig
 from conformance.expect import check, field
 from conformance.plugin import req
-from conformance.suite.common import bits, frame, inquiry, listed, unknown
+from conformance.suite.common import bits, frame, inquiry, listed, question, unknown
 from conformance.tester import Tester
 from scapy_layers.codes import Consolidation, Enc, QueryTarget, Resolution
 from scapy_layers.data import Del, Put, Query
@@ -106,7 +106,7 @@ def test_body_of_request_is_query_and_nothing_else(tester: Tester, body: Message
     both.asker.send(frame(both.asker, both.request("other", body=body)))
     both.asker.wait(lambda: both.asker.link.ended is not None, 0)
     control = tester.session()
-    control.post(Request(request_id=1, key_suffix=both.at("control"), body=Query()))
+    control.post(question(request_id=1, key_suffix=both.at("control")))
     request = both.answerer.expect(Request)
     seen = both.answerer.key(request).removeprefix(f"{both.base}/")
     check(seen == "control", "no query with such a body", f"a query of {seen}")

@@ -16,6 +16,7 @@ from conformance.suite.common import (
     inquiry,
     listed,
     pair,
+    question,
     undeclare,
     watcher,
 )
@@ -283,7 +284,7 @@ def who_is_asked(ends: list[SessionEnd], ask: SessionEnd, key: str, **fields: An
     """Sends a query; returns how many REQUESTs each session gets before those of a control query."""
     control = {"target": QueryTarget.ALL}
     number = ask.next_id()
-    ask.post(Request(request_id=number, key_suffix=key, **fields))
+    ask.post(question(request_id=number, key_suffix=key, **fields))
     last = ask.next_id()
     said = [Target(**control)]
     ask.post(Request(request_id=last, key_suffix=f"{key}/control", **{**fields, "extensions": said}))

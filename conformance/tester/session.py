@@ -418,7 +418,9 @@ class SessionEnd(End):
         match self._tester.fencing:
             case Fencing.QUERY:
                 key = f"harness/fence/{self._tester.word()}"
-                self.post(Request(request_id=number, key_suffix=key, body=Query()))
+                # Its answer may be dropped where the query may be, and what never comes was not done.
+                block = [QoS(D=1)]
+                self.post(Request(request_id=number, key_suffix=key, extensions=block, body=Query()))
             case Fencing.INTEREST:
                 self.post(Interest(interest_id=number, mode=InterestMode.CURRENT, tokens=1))
             case Fencing.NONE:

@@ -612,8 +612,6 @@ def question_of(fencing: Fencing, state: State, *, stream: bool) -> Template | N
 def questions_of(fencing: Fencing, state: State, numbers: tuple[int, int], mask: int) -> Iterator[Template]:
     """Yields fences with numbers of which one is behind the last one that the node has read, whatever that was.
 
-    Their answers may not be dropped, as a node may those of others while a link is congested.
-
     Args:
         fencing: How the node can be asked.
         state: Where the link is.
@@ -625,21 +623,19 @@ def questions_of(fencing: Fencing, state: State, numbers: tuple[int, int], mask:
         for reliable, number in zip((1, 0), numbers, strict=True):
             head = bytes(Frame(R=reliable, sn=(number + turn * (ring // TURNS)) & ring))
             yield Template.of(
-                "size", *([b"\x00"] if state is State.COMPRESSED else []), head, fence_of(fencing, firm=True)
+                "size", *([b"\x00"] if state is State.COMPRESSED else []), head, fence_of(fencing)
             )
 
 
 @cache
-def fence_of(fencing: Fencing, *, firm: bool = False) -> bytes:
+def fence_of(fencing: Fencing) -> bytes:
     """Returns the network message that asks a node whether it is done; empty when it cannot be asked.
 
-    Args:
-        fencing: How it can be asked.
-        firm: The answer to a query is not to be dropped: it has the congestion control of the query.
+    The answer to a query has the congestion control of the query: it may not be dropped.
     """
     match fencing:
         case Fencing.QUERY:
-            chain = [ext.QoS(D=1)] if firm else []
+            chain = [ext.QoS(D=1)]
             return bytes(Request(request_id=FENCE_ID, key_suffix=FENCE_KEY, extensions=chain, body=Query()))
         case Fencing.INTEREST:
             return bytes(

@@ -13,9 +13,9 @@ from conformance.nodes.pypi import PypiNode
 from conformance.tester import SessionEnd, Tester, why_not_well
 from scapy_layers.codes import CloseReason
 from scapy_layers.data import Put
-from scapy_layers.extensions import QoSOffer
+from scapy_layers.extensions import QoS, QoSOffer
 from scapy_layers.message import Message
-from scapy_layers.network import Push
+from scapy_layers.network import Push, ResponseFinal
 from scapy_layers.transport import Close, Init, KeepAlive, Open
 
 
@@ -93,6 +93,13 @@ def test_forbidden_message_before_the_fence_is_unmet(tester: Tester) -> None:
     with pytest.raises(Unmet, match="no PUSH before the fence's answer"):
         subscriber.expect_nothing(Push, fence=publish_and_fence)
     subscriber.expect_nothing(Push, fence=subscriber.fence)
+
+
+def test_answer_of_a_fence_may_not_be_dropped(tester: Tester) -> None:
+    end = tester.session()
+    end.fence()
+    (final,) = (seen.message for seen in end.inbox if isinstance(seen.message, ResponseFinal))
+    assert [ext.D for ext in final.extensions if isinstance(ext, QoS)] == [1]
 
 
 def test_refusal_is_unmet_when_the_handshake_went_on(tester: Tester) -> None:
