@@ -39,6 +39,7 @@ from scapy_layers.declarations import (
     UndeclareSubscriber,
     UndeclareToken,
 )
+from scapy_layers.message import Message
 from scapy_layers.network import Declare, ResponseFinal
 
 MOST_LINKS = 30
@@ -46,6 +47,9 @@ MOST_LINKS = 30
 
 FLOOD = 8 << 20
 """Bytes for a peer that does not read: more than the buffers of both sockets hold."""
+
+BACK = {UndeclareSubscriber: subscriber, UndeclareQueryable: queryable, UndeclareToken: token}
+"""What takes back what."""
 
 # Answers ----------------------------------------------------------------------------------------------------
 
@@ -205,9 +209,8 @@ def _said(pieces: Sequence[bytes | str]) -> Sequence[bytes | str]:
 def churn() -> Fixed:
     """What one session declares and another takes back, and sessions that come and go with it."""
     ids = range(1, 6)
-    back = {UndeclareSubscriber: subscriber, UndeclareQueryable: queryable, UndeclareToken: token}
     variants: dict[str, Sequence[Step]] = {}
-    for undone, done in back.items():
+    for undone, done in BACK.items():
         name = str(done(1).body.name)
         variants |= {
             f"{name}: declared here, taken back there": [
@@ -224,8 +227,8 @@ def churn() -> Fixed:
             ],
             f"{name}: id reused for another kind": [
                 frame(done(1)),
-                *[frame(undeclare(other, 1)) for other in back],
-                *[frame(other(1)) for other in back.values()],
+                *[frame(undeclare(other, 1)) for other in BACK],
+                *[frame(other(1)) for other in BACK.values()],
                 frame(undeclare(undone, 1)),
             ],
             f"{name}: taken back with another key": [
@@ -461,6 +464,72 @@ def many_links() -> Fixed:
         },
         "links",
     )
+
+
+def crowd() -> Fixed:
+    """Many sessions that declare and take back keys that overlap, all at the same time."""
+    names = [f"l{number}" for number in range(MOST_LINKS)]
+    half, others = names[::2], names[1::2]
+    opened = [reach(State.OPEN, name) for name in names]
+    variants: dict[str, Sequence[Step]] = {}
+    for undone, done in BACK.items():
+        busy = {name: _there_and_back(done, undone, name) for name in names}
+        all_of_it = [*opened, *busy.values()]
+        name = str(done(1).body.name)
+        variants |= {
+            f"{name}: there and back": [*all_of_it, frame(push("fuzz/a/b"))],
+            **{
+                f"{name}: there and back, then half of the sessions end: {how}": [
+                    *all_of_it,
+                    *[act(how, link) for link in half],
+                    frame(push("fuzz/a/b")),
+                ]
+                for how in ENDS
+            },
+            f"{name}: there and back in half of the sessions, the others ask what there is": [
+                *opened,
+                *flat(
+                    (busy[link], _many(frame(interest(1, InterestMode.CURRENT), link=other), 5))
+                    for link, other in zip(half, others, strict=True)
+                ),
+                *[busy[link] for link in half],
+            ],
+            f"{name}: there and back in half of the sessions, the others query everything": [
+                *opened,
+                *flat(
+                    (busy[link], frame(query(1, "**"), query(2, "@/**"), link=other))
+                    for link, other in zip(half, others, strict=True)
+                ),
+                *[busy[link] for link in half],
+            ],
+            f"{name}: there and back in half of the sessions, the others publish": [
+                *opened,
+                *flat(
+                    (busy[link], _many(frame(push("fuzz/a/b"), push(f"fuzz/{link}"), link=other), 20))
+                    for link, other in zip(half, others, strict=True)
+                ),
+                *[busy[link] for link in half],
+            ],
+        }
+    return Fixed("many links declare at once", State.OPEN, "DECLARE", variants, "links")
+
+
+def _there_and_back(done: Callable[..., Declare], undone: type[Message], link: str) -> Step:
+    """Declares keys that those of other links match, and takes them back, again and again in large FRAMEs."""
+    keys = (
+        "fuzz/**",
+        "fuzz/*",
+        "fuzz/a",
+        "fuzz/a/*",
+        "fuzz/*/b",
+        "fuzz/a/b",
+        f"fuzz/{link}",
+        f"fuzz/{link}/*",
+    )
+    there = [done(number, key) for number, key in enumerate(keys, 1)]
+    back = [undeclare(undone, number) for number in range(1, len(keys) + 1)]
+    note = f"{len(keys)} {there[0].body.name} and back, five times"
+    return frame(*[*there, *back] * 5, link=link, note=note, times=20)
 
 
 def subscriber_at(entity: int, digits: str) -> Declare:

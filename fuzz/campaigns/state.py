@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.campaigns.counting import numbers
-from fuzz.campaigns.several import MOST_LINKS, answers, churn, many_links, slow
+from fuzz.campaigns.several import MOST_LINKS, answers, churn, crowd, many_links, slow
 from fuzz.cases import THEN, Case, Cause, Edge, Fixed, Source, reach, send
 from fuzz.phrases import (
     act,
@@ -307,6 +307,7 @@ def _sources(setting: Setting) -> Iterator[Source]:  # noqa: ARG001  (nothing de
     yield churn()
     yield slow()
     yield many_links()
+    yield crowd()
     for kind in kinds():
         yield Behind(kind)
 

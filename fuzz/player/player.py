@@ -346,7 +346,7 @@ class Player:
         """Tells whether a session is owed an answer: all that was sent on it are whole batches, and neither side ends it.
 
         In a batch that is longer than what came of it a node waits for the rest, and takes our questions for that. Over
-        very much it may take its time. Into a batch of the size that was agreed an answer has to fit.
+        very much, on whatever links, it may take its time. Into a batch of the size that was agreed an answer has to fit.
         """
         start = max(played.start, pipe.since)
         if pipe.ended or pipe.finished or pipe.torn or not pipe.stream or self.trace.first > start:
@@ -355,9 +355,11 @@ class Player:
             return False
         if any(answer.close is not None for answer in pipe.inbox):
             return False
+        of_all = (one.raw for one in self.trace.since(played.start) if one.direction is Direction.SENT)
+        if sum(map(len, of_all)) > MOST_OWED:
+            return False
         mine = (event for event in self.trace.since(start) if event.link == pipe.number)
-        sent = b"".join(one.raw for one in mine if one.direction is Direction.SENT)
-        return len(sent) <= MOST_OWED and is_whole(sent, pipe.prefix)
+        return is_whole(b"".join(one.raw for one in mine if one.direction is Direction.SENT), pipe.prefix)
 
     def _ask_in_all_ways(self, pipe: Pipe, played: Played) -> Task[bool]:
         """Asks the node once more in a session, so that numbers that were spoiled do not matter; tells whether it answers."""
@@ -545,8 +547,8 @@ MOST_SENT = 10_000
 
 MOST_BYTEWISE = 4096
 
-MOST_OWED = 1 << 18
-"""Bytes behind which a node that is well answers within T1."""
+MOST_OWED = 1 << 17
+"""Bytes behind which a node that is well answers within T1, also on a busy machine: declarations take it longest."""
 
 DEAF_TIMES = 3
 """So many times T1 a session is waited for that answers nothing, before the node is said to be deaf there."""

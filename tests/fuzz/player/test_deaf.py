@@ -23,7 +23,7 @@ from fuzz.player import Ending, Initiator, Player
 from fuzz.player.pipe import FIRST_SN
 from fuzz.player.player import is_whole, questions_of
 from fuzz.regression import fails_on, flat
-from fuzz.script import Do, Script, Step
+from fuzz.script import Do, Script, Step, Template
 from fuzz.states import State
 from scapy_layers.primitives import Reader, write_vle
 from scapy_layers.transport import Frame, KeepAlive
@@ -72,6 +72,15 @@ def test_node_that_drops_what_may_be_dropped_is_not_deaf() -> None:
         assert in_session(server.port, send("size", bytes(KeepAlive()), MUTE)) == (Ending.ACCEPTED, False)
     finally:
         server.close()
+
+
+@pytest.mark.parametrize(("times", "deaf"), [(3, True), (150, False)])
+def test_node_that_has_much_to_do_on_other_links_is_not_deaf(
+    server: Server, times: int, *, deaf: bool
+) -> None:
+    much = Step(Do.SEND, "b", data=Template.of("size", bytes(KeepAlive()) * 1000), times=times)
+    mute = send("size", bytes(KeepAlive()), MUTE)
+    assert in_session(server.port, reach(State.OPEN, "b"), much, mute)[1] is deaf
 
 
 @pytest.mark.parametrize("size", [1 << 8, (1 << 16) - 1])
