@@ -528,8 +528,8 @@ def _there_and_back(done: Callable[..., Declare], undone: type[Message], link: s
     )
     there = [done(number, key) for number, key in enumerate(keys, 1)]
     back = [undeclare(undone, number) for number in range(1, len(keys) + 1)]
-    note = f"{len(keys)} {there[0].body.name} and back, five times"
-    return frame(*[*there, *back] * 5, link=link, note=note, times=20)
+    note = f"{len(keys)} {there[0].body.name} and back, four times"
+    return frame(*[*there, *back] * 4, link=link, note=note)
 
 
 def subscriber_at(entity: int, digits: str) -> Declare:
