@@ -1,7 +1,6 @@
 """Small frames for tests: rollups from a few values, and sets of runs from a few words."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -25,10 +24,12 @@ def rollup(spark: SparkSession, name: str, *rows: Mapping[str, Any]) -> DataFram
     return local_frame(spark, filled, schema)
 
 
-def local_frame(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType) -> DataFrame:
+def local_frame(spark: SparkSession, rows: Iterable[Sequence[Any]], schema: StructType | str) -> DataFrame:
     """Makes a frame of rows that the plan of a query holds itself: to ask takes half as long as of those that Python sends."""
-    table = pa.Table.from_pylist([_named(row, schema) for row in rows], to_arrow_schema(schema))
-    return spark.createDataFrame(table, schema).coalesce(1)
+    kind = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(kind, StructType)
+    table = pa.Table.from_pylist([_named(row, kind) for row in rows], to_arrow_schema(kind))
+    return spark.createDataFrame(table, kind).coalesce(1)
 
 
 def compared(
@@ -39,6 +40,19 @@ def compared(
     The version is 1.0 for a baseline and 1.1 for others unless it is given; the harness stands behind a version after
     an @.
     """
+    return _sets(spark, _compared(lines, others=others, mutant=mutant, selected_only=selected_only))
+
+
+def _sets(spark: SparkSession, rows: Iterable[Sequence[Any]]) -> DataFrame:
+    columns = [field.split()[0] for field in SCHEMA.split(", ")]
+    table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
+    return spark.createDataFrame(table, SCHEMA).coalesce(1)
+
+
+def _compared(
+    lines: Sequence[str], *, others: int = 0, mutant: str = "", selected_only: bool = False
+) -> list[tuple[Any, ...]]:
+    """Returns the rows of ``compared``."""
     parsed = []
     for day, line in enumerate(lines, 1):
         words = line.split()
@@ -49,7 +63,7 @@ def compared(
         parsed.append((words[0], role, words[3] if len(words) > 3 else KEY, day, version, harness or "h"))
     versions = {(key, version) for _, role, key, _, version, _ in parsed if role == "candidate"}
     keys = {key: {role for _, role, of, *_ in parsed if of == key} for *_, key, _, _, _ in parsed}
-    rows = [
+    return [
         (
             *(run_id, role, key, others, sum(of == key for _, _, of, *_ in parsed[day:])),
             *(f"2026-11-{day:02d}", "impl", "router", version),
@@ -66,9 +80,6 @@ def compared(
         )
         for run_id, role, key, day, version, harness in parsed
     ]
-    columns = [field.split()[0] for field in SCHEMA.split(", ")]
-    table = pa.Table.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
-    return spark.createDataFrame(table, SCHEMA).coalesce(1)
 
 
 class Cases:
@@ -95,18 +106,19 @@ class Cases:
 
     def runs(self, spark: SparkSession) -> DataFrame:
         """Returns what is compared in all cases."""
-        alike: dict[tuple[Any, ...], list[str]] = {}
-        for lines, options in self._runs:
-            alike.setdefault(tuple(options.items()), []).extend(lines)
-        frames = [compared(spark, *lines, **dict(options)) for options, lines in alike.items()]
-        return reduce(DataFrame.unionByName, frames)
+        return _sets(spark, (row for lines, options in self._runs for row in _compared(lines, **options)))
 
     @staticmethod
-    def told(frame: DataFrame) -> dict[str, list[dict[str, Any]]]:
-        """Returns the rows of each case, with runs and keys as the case has named them."""
+    def told(frame: DataFrame, by: str = "key") -> dict[str, list[dict[str, Any]]]:
+        """Returns the rows of each case, with runs and keys as the case has named them.
+
+        Args:
+            frame: What was found in all cases.
+            by: The column that says of which case a row is, which stands in front of what else it says.
+        """
         found: dict[str, list[dict[str, Any]]] = {}
         for row in frame.collect():
-            case = row["key"].partition("/")[0]
+            case = row[by].partition("/")[0]
             found.setdefault(case, []).append(_bare(row.asDict(), f"{case}/"))
         return found
 
@@ -120,7 +132,7 @@ class Cases:
 def _bare(value: Any, prefix: str) -> Any:
     """Takes a prefix from all texts in a row."""
     if isinstance(value, dict):
-        return {name: _bare(part, prefix) for name, part in value.items()}
+        return {_bare(name, prefix): _bare(part, prefix) for name, part in value.items()}
     if isinstance(value, list):
         return [_bare(part, prefix) for part in value]
     if isinstance(value, tuple):

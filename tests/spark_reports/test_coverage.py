@@ -1,11 +1,12 @@
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_reports.frames import coverage, matrix
 from spark_reports.frames.columns import MissingColumns
-from tests.spark_reports.frames import KEY, compared, rollup
+from tests.spark_reports.frames import KEY, Cases, compared, rollup
 
 
 def pair(run_id: str, state: str, message: str, count: int = 1, *, planned: bool = True) -> dict[str, object]:
@@ -47,102 +48,143 @@ def test_coverage_is_what_was_tried_of_what_is_planned(spark: SparkSession) -> N
     }
 
 
-def test_requirement_of_tests_that_were_not_selected_is_not_lost(spark: SparkSession) -> None:
-    runs = compared(spark, "b0 baseline", "c1 candidate", selected_only=True)
-    signs = {
-        # Outcome and number of tests of b0 and c1.
-        "left out": (("pass", 2), None),
-        "one of two selected": (("pass", 2), ("n/a", 1)),
-        "all selected": (("pass", 2), ("n/a", 2)),
+Told = Mapping[str, list[dict[str, Any]]]
+
+REQUIREMENTS, PAIRS, CHECKS = Cases(), Cases(), Cases()
+"""What stands above the tests that look at it; checks are of the requirements of a case."""
+
+
+@pytest.fixture(scope="module")
+def lost(spark: SparkSession) -> Told:
+    """Returns the requirements that were lost, from one question for all cases."""
+    requirements, checks = REQUIREMENTS.rows(spark, "requirements"), CHECKS.rows(spark, "checks")
+    return Cases.told(coverage.lost_requirements(requirements, REQUIREMENTS.runs(spark), checks))
+
+
+@pytest.fixture(scope="module")
+def lost_pairs(spark: SparkSession) -> Told:
+    return Cases.told(coverage.lost_pairs(PAIRS.rows(spark, "coverage"), PAIRS.runs(spark)))
+
+
+def said(
+    run_id: str, requirement: str, outcome: str, level: str = "MUST", tests: int = 1
+) -> dict[str, object]:
+    return {
+        "run_id": run_id,
+        "requirement": requirement,
+        "level": level,
+        "outcome": outcome,
+        "tests": tests,
     }
-    found = [
-        {"run_id": run_id, "requirement": name, "level": "MUST", "outcome": sign[0], "tests": sign[1]}
-        for name, both in signs.items()
+
+
+SELECTED = REQUIREMENTS.add(
+    "selected",
+    ["b0 baseline", "c1 candidate"],
+    [
+        said(run_id, name, sign[0], tests=sign[1])
+        for name, both in {
+            # Outcome and number of tests of b0 and c1.
+            "left out": (("pass", 2), None),
+            "one of two selected": (("pass", 2), ("n/a", 1)),
+            "all selected": (("pass", 2), ("n/a", 2)),
+        }.items()
         for run_id, sign in zip(("b0", "c1"), both, strict=True)
         if sign
-    ]
-    requirements = rollup(spark, "requirements", *found)
-    told = coverage.lost_requirements(requirements, runs).collect()
-    assert [(row["name"], row["why"]) for row in told] == [("all selected", "n/a")]
+    ],
+    selected_only=True,
+)
 
 
-def test_must_that_no_candidate_run_judges_is_lost(spark: SparkSession) -> None:
-    runs = compared(
-        spark,
+def test_requirement_of_tests_that_were_not_selected_is_not_lost(lost: Told) -> None:
+    assert [(row["name"], row["why"]) for row in lost[SELECTED]] == [("all selected", "n/a")]
+
+
+MUST = REQUIREMENTS.add(
+    "must",
+    [
         "b0 baseline",
         "b1 baseline",
         "c1 candidate",
         "c2 candidate",
         "x candidate 1.1 alone",
         "y baseline 1.0 over",
-    )
-    signs = {
-        # Outcomes of b0, b1, c1 and c2; empty where it was not run.
-        ("lost", "MUST"): ("pass", "", "", ""),
-        ("fails to say", "MUST NOT"): ("pass", "fail", "n/a", "inconclusive"),
-        ("kept", "MUST"): ("pass", "pass", "fail", "n/a"),
-        ("never said", "MUST"): ("n/a", "", "n/a", "n/a"),
-        ("should", "SHOULD"): ("pass", "pass", "", ""),
-        ("new", "MUST"): ("", "", "pass", "pass"),
-        (matrix.NO_REQUIREMENT, "MUST"): ("pass", "pass", "", ""),
-    }
-    found = [
-        {"run_id": run_id, "requirement": name, "level": level, "outcome": outcome, "tests": 1}
-        for (name, level), outcomes in signs.items()
-        for run_id, outcome in zip(("b0", "b1", "c1", "c2"), outcomes, strict=True)
-        if outcome
-    ]
-    # Keys that have one side only.
-    found += [
-        {"run_id": run_id, "requirement": "lost", "level": "MUST", "outcome": "pass", "tests": 1}
-        for run_id in "xy"
-    ]
-    told = coverage.lost_requirements(rollup(spark, "requirements", *found), runs).collect()
-    assert sorted(map(tuple, told)) == [
+    ],
+    [
+        *(
+            said(run_id, name, outcome, level)
+            for (name, level), outcomes in {
+                # Outcomes of b0, b1, c1 and c2; empty where it was not run.
+                ("lost", "MUST"): ("pass", "", "", ""),
+                ("fails to say", "MUST NOT"): ("pass", "fail", "n/a", "inconclusive"),
+                ("kept", "MUST"): ("pass", "pass", "fail", "n/a"),
+                ("never said", "MUST"): ("n/a", "", "n/a", "n/a"),
+                ("should", "SHOULD"): ("pass", "pass", "", ""),
+                ("new", "MUST"): ("", "", "pass", "pass"),
+                (matrix.NO_REQUIREMENT, "MUST"): ("pass", "pass", "", ""),
+            }.items()
+            for run_id, outcome in zip(("b0", "b1", "c1", "c2"), outcomes, strict=True)
+            if outcome
+        ),
+        # Keys that have one side only.
+        *(said(run_id, "lost", "pass") for run_id in "xy"),
+    ],
+)
+
+
+def test_must_that_no_candidate_run_judges_is_lost(lost: Told) -> None:
+    assert sorted(tuple(row.values()) for row in lost[MUST]) == [
         (KEY, "requirement", "fails to say", "MUST NOT", "b1", "inconclusive"),
         (KEY, "requirement", "lost", "MUST", "b0", "not run"),
     ]
 
 
-def test_requirement_is_judged_by_a_test_beside_one_that_was_inconclusive(spark: SparkSession) -> None:
-    signs = {
-        # What the tests of it say in the baseline and in the candidate, the worst first.
-        "kept": ("pass", "inconclusive pass"),
-        "lost": ("inconclusive pass", "n/a"),
-        matrix.NO_REQUIREMENT: ("pass", "inconclusive"),
-        "never": ("inconclusive n/a", "inconclusive"),
-    }
-    told = [
-        (run_id, name, said.split())
-        for name, both in signs.items()
-        for run_id, said in zip("bc", both, strict=True)
-    ]
-    found = [
-        {"run_id": run_id, "requirement": name, "level": "MUST", "outcome": said[0]}
-        for run_id, name, said in told
-    ]
-    checks = [
+BESIDE: Mapping[str, tuple[str, str]] = {
+    # What the tests of it say in the baseline and in the candidate, the worst first.
+    "kept": ("pass", "inconclusive pass"),
+    "lost": ("inconclusive pass", "n/a"),
+    matrix.NO_REQUIREMENT: ("pass", "inconclusive"),
+    "never": ("inconclusive n/a", "inconclusive"),
+}
+_SAID = [
+    (run_id, name, outcomes.split())
+    for name, both in BESIDE.items()
+    for run_id, outcomes in zip("bc", both, strict=True)
+]
+JUDGED = REQUIREMENTS.add(
+    "judged",
+    ["b baseline", "c candidate"],
+    (said(run_id, name, outcomes[0]) for run_id, name, outcomes in _SAID),
+)
+CHECKS.add(
+    JUDGED,
+    (),
+    (
         {
             "run_id": run_id,
             "requirements": [] if name == matrix.NO_REQUIREMENT else [name],
             "outcome": outcome,
         }
-        for run_id, name, said in told
-        for outcome in said
-    ]
-    lost = coverage.lost_requirements(
-        rollup(spark, "requirements", *found),
-        compared(spark, "b baseline", "c candidate"),
-        rollup(spark, "checks", *checks),
-    ).collect()
-    assert list(map(tuple, lost)) == [(KEY, "requirement", "lost", "MUST", "b", "n/a")]
+        for run_id, name, outcomes in _SAID
+        for outcome in outcomes
+    ),
+)
 
 
-def test_pair_that_the_baseline_tried_and_the_candidate_did_not_is_lost(spark: SparkSession) -> None:
-    runs = compared(spark, "b baseline", "c candidate", "d baseline 1.0 idle", "e candidate 1.1 idle")
-    found = rollup(
-        spark,
-        "coverage",
+def test_requirement_is_judged_by_a_test_beside_one_that_was_inconclusive(lost: Told) -> None:
+    assert [tuple(row.values()) for row in lost[JUDGED]] == [(KEY, "requirement", "lost", "MUST", "b", "n/a")]
+
+
+def test_without_checks_what_was_inconclusive_is_lost(spark: SparkSession) -> None:
+    requirements = rollup(spark, "requirements", said("b", "a", "pass"), said("c", "a", "inconclusive"))
+    (row,) = coverage.lost_requirements(requirements, compared(spark, "b baseline", "c candidate")).collect()
+    assert (row["name"], row["why"]) == ("a", "inconclusive")
+
+
+TRIED = PAIRS.add(
+    "tried",
+    ["b baseline", "c candidate", "d baseline 1.0 idle", "e candidate 1.1 idle"],
+    [
         pair("b", "open", "INIT", 70),
         pair("c", "open", "INIT", 90),
         pair("b", "open", "OPEN", 30),
@@ -151,8 +193,12 @@ def test_pair_that_the_baseline_tried_and_the_candidate_did_not_is_lost(spark: S
         pair("b", "never", "PUSH", 0),
         # Nothing was fuzzed by the candidate of this key.
         pair("d", "open", "INIT"),
-    )
-    assert sorted(map(tuple, coverage.lost_pairs(found, runs).collect())) == [
+    ],
+)
+
+
+def test_pair_that_the_baseline_tried_and_the_candidate_did_not_is_lost(lost_pairs: Told) -> None:
+    assert sorted(tuple(row.values()) for row in lost_pairs[TRIED]) == [
         (KEY, "pair", "CLOSE in open", "", "b", "not planned"),
         (KEY, "pair", "OPEN in open", "", "b", "not reached"),
     ]
@@ -168,37 +214,38 @@ SHORT: Mapping[tuple[int, int], bool] = {
     # Nothing was reached at all.
     (0, 9): True,
 }
-
-
-@pytest.fixture(scope="module")
-def lost_of(spark: SparkSession) -> set[tuple[str, str]]:
-    """Returns key and name of what was lost, from one question for all; the key is the place in ``SHORT``."""
-    found, lines = [], []
-    for key, (cases_c, cases_b) in enumerate(SHORT):
-        found += [pair(f"b{key}", "open", "INIT", cases_b), pair(f"b{key}", "open", "OPEN", cases_b // 9)]
-        found += [pair(f"c{key}", "open", "INIT", cases_c), pair(f"c{key}", "open", "OPEN", 0)]
-        lines += [f"b{key} baseline 1.0 {key}", f"c{key} candidate 1.1 {key}"]
-    lost = coverage.lost_pairs(rollup(spark, "coverage", *found), compared(spark, *lines)).collect()
-    return {(row["key"], row["name"]) for row in lost}
+for _cases_c, _cases_b in SHORT:
+    PAIRS.add(
+        f"{_cases_c}-{_cases_b}",
+        ["b baseline", "c candidate"],
+        [
+            *(pair("b", "open", "INIT", _cases_b), pair("b", "open", "OPEN", _cases_b // 9)),
+            *(pair("c", "open", "INIT", _cases_c), pair("c", "open", "OPEN", 0)),
+        ],
+    )
 
 
 @pytest.mark.parametrize("cases", SHORT)
 def test_pair_that_short_campaigns_miss_by_chance_is_not_lost(
-    lost_of: set[tuple[str, str]], cases: tuple[int, int]
+    lost_pairs: Told, cases: tuple[int, int]
 ) -> None:
-    assert ((str(list(SHORT).index(cases)), "OPEN in open") in lost_of) is SHORT[cases]
+    lost = [row["name"] for row in lost_pairs.get("{}-{}".format(*cases), ())]
+    assert ("OPEN in open" in lost) is SHORT[cases]
 
 
-def test_pair_that_only_some_runs_get_to_is_not_lost(spark: SparkSession) -> None:
-    reached = {"b0": 50, "b1": 0, "b2": 0, "c0": 0, "c1": 0}
-    found = rollup(
-        spark,
-        "coverage",
-        *(pair(run_id, "open", "INIT", 100) for run_id in reached),
-        *(pair(run_id, "open", "OPEN", count) for run_id, count in reached.items()),
-    )
-    lines = [f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in reached]
-    assert coverage.lost_pairs(found, compared(spark, *lines)).collect() == []
+SOME = {"b0": 50, "b1": 0, "b2": 0, "c0": 0, "c1": 0}
+PAIRS.add(
+    "some",
+    [f"{run_id} {'baseline' if run_id[0] == 'b' else 'candidate'}" for run_id in SOME],
+    [
+        *(pair(run_id, "open", "INIT", 100) for run_id in SOME),
+        *(pair(run_id, "open", "OPEN", count) for run_id, count in SOME.items()),
+    ],
+)
+
+
+def test_pair_that_only_some_runs_get_to_is_not_lost(lost_pairs: Told) -> None:
+    assert "some" not in lost_pairs
 
 
 def test_missing_columns_are_refused_at_the_door(spark: SparkSession) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports.frames import drift, statistics
 from spark_reports.frames.columns import MissingColumns
-from tests.spark_reports.frames import KEY, Cases, compared, rollup
+from tests.spark_reports.frames import KEY, Cases, compared, local_frame, rollup
 
 VALUES = pa.schema(
     [(name, pa.string()) for name in ("name", "unit", "better")]
@@ -287,8 +287,10 @@ def test_replies_have_their_median_with_its_interval(spark: SparkSession) -> Non
 
 def test_cases_and_benchmarks_have_one_value_for_each_run(spark: SparkSession) -> None:
     times = rollup(spark, "case_times", {"campaign": "hs", "message": "INIT", "bin": 8, "cases": 20})
-    rates = spark.createDataFrame(
-        [("r1", "hs", 50.0), ("r1", "idle", None)], "run_id string, campaign string, cases_per_s double"
+    rates = local_frame(
+        spark,
+        [("r1", "hs", 50.0), ("r1", "idle", None)],
+        "run_id string, campaign string, cases_per_s double",
     )
     sample = {"name": "encode", "metric": "ratio", "unit": "", "better": "higher", "baseline": "scapy"}
     benchmarks = rollup(

@@ -9,6 +9,7 @@ from pyspark.sql import Row, SparkSession
 
 from spark_reports.frames import estimates, statistics
 from spark_reports.frames.columns import MissingColumns
+from tests.spark_reports.frames import local_frame
 
 COUNTS = ("failed_c", "runs_c", "failed_b", "runs_b")
 
@@ -24,7 +25,7 @@ def tables() -> list[tuple[int, int, int, int]]:
 
 
 def computed(spark: SparkSession, rows: Sequence[tuple[object, ...]], schema: str, **texts: str) -> list[Row]:
-    frame = spark.createDataFrame(rows, schema).coalesce(1)
+    frame = local_frame(spark, rows, schema)
     return frame.selectExpr("*", *(f"{text} AS {name}" for name, text in texts.items())).collect()
 
 
@@ -138,7 +139,7 @@ def test_quantiles_of_histograms_are_those_of_python(spark: SparkSession) -> Non
 def test_false_discoveries_are_bounded_in_each_family(spark: SparkSession) -> None:
     chance = random.Random(3)
     rows = [(place, place % 3, chance.choice([None, 0.01, 0.04, chance.random()])) for place in range(40)]
-    frame = spark.createDataFrame(rows, "place int, family int, p double").coalesce(1)
+    frame = local_frame(spark, rows, "place int, family int, p double")
     got = {row["place"]: row["q"] for row in estimates.with_q(frame, "family").collect()}
     for family in range(3):
         mine = {place: p for place, of, p in rows if of == family and p is not None}

@@ -1,14 +1,14 @@
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from spark_reports import rows
 from spark_reports.frames import findings
 from spark_reports.frames.columns import MissingColumns
-from tests.spark_reports.frames import compared, rollup
+from tests.spark_reports.frames import Cases, compared, rollup
 
 Frame = Callable[..., DataFrame]
 Run = Callable[..., rows.RunRow]
@@ -38,31 +38,56 @@ HISTORIES: Mapping[str, tuple[str, str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def told(spark: SparkSession) -> Mapping[str, Row]:
-    """Returns what became of each bucket, from one question for all."""
-    met = [
-        bucket(run_id, name, int(count))
-        for name, (counts, _) in HISTORIES.items()
-        for run_id, count in zip(RUNS, counts.split(), strict=True)
-        if int(count)
-    ]
-    met += [
-        # A campaign that the candidate did not play, and another key that the candidate says nothing of.
-        bucket("b0", "other campaign", 50, "data"),
-        bucket("x0", "other key", 50),
-        bucket("m0", "of a mutant", 5),
-    ]
-    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in (*RUNS, "x0", "m0")]
-    played.append({"run_id": "b0", "campaign": "data", "cases": PLAYED})
-    roles = {"h": "history", "b": "baseline", "c": "candidate"}
-    runs = compared(
-        spark, *(f"{run_id} {roles[run_id[0]]}" for run_id in RUNS), "x0 candidate 1.1 elsewhere"
-    ).unionByName(compared(spark, "m0 candidate", mutant="ZN-A-1"))
-    changes = findings.bucket_changes(
-        rollup(spark, "buckets", *met), rollup(spark, "case_outcomes", *played), runs
-    )
-    return {row["bucket"]: row for row in changes.collect()}
+Told = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Of each case, what is told of each bucket."""
+
+
+class Stories:
+    """Cases of buckets that runs met; each is of an implementation of its own, by which findings are told apart."""
+
+    def __init__(self) -> None:
+        self._met, self._played, self._found = Cases(), Cases(), Cases()
+        self._complete: list[str] = []
+
+    def add(
+        self,
+        case: str,
+        lines: Iterable[str],
+        met: Iterable[Mapping[str, Any]],
+        *,
+        played: Iterable[Mapping[str, Any]] | None = None,
+        found: Iterable[Mapping[str, Any]] = (),
+        complete: Iterable[str] = (),
+        **options: Any,
+    ) -> str:
+        """Adds runs, told as to ``compared``, and what they met; each played one campaign unless it is said."""
+        lines = list(lines)
+        if played is None:
+            played = [campaign(line.split()[0]) for line in lines]
+        self._played.add(case, (), played)
+        self._found.add(case, (), found)
+        self._complete += [f"{case}/{run_id}" for run_id in complete]
+        return self._met.add(case, lines, met, **options)
+
+    def met(self, spark: SparkSession) -> DataFrame:
+        return self._met.rows(spark, "buckets")
+
+    def held(self, spark: SparkSession) -> DataFrame:
+        return findings.held(self.met(spark), self._found.rows(spark, "findings"), self._complete)
+
+    def told(self, spark: SparkSession, buckets: DataFrame) -> Told:
+        """Returns what became of each bucket, from one question for all cases."""
+        runs = self._met.runs(spark).withColumn("node_impl", sf.split_part("key", sf.lit("/"), sf.lit(1)))
+        changes = findings.bucket_changes(buckets, self._played.rows(spark, "case_outcomes"), runs)
+        return {
+            case: {row["bucket"]: row for row in rows}
+            for case, rows in Cases.told(changes, "node_impl").items()
+        }
+
+
+def campaign(run_id: str, name: str = "hs") -> dict[str, object]:
+    """Makes a row of a campaign that a run played."""
+    return {"run_id": run_id, "campaign": name, "cases": PLAYED}
 
 
 def bucket(run_id: str, name: str, cases: int, campaign: str = "hs") -> dict[str, object]:
@@ -82,9 +107,39 @@ def bucket(run_id: str, name: str, cases: int, campaign: str = "hs") -> dict[str
     }
 
 
+STORIES = Stories()
+"""What stands above the tests that look at it."""
+
+ROLES = {"h": "history", "b": "baseline", "c": "candidate"}
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession) -> Told:
+    return STORIES.told(spark, STORIES.met(spark))
+
+
+HISTORY = STORIES.add(
+    "history",
+    [*(f"{run_id} {ROLES[run_id[0]]}" for run_id in RUNS), "x0 candidate 1.1 elsewhere"],
+    [
+        *(
+            bucket(run_id, name, int(count))
+            for name, (counts, _) in HISTORIES.items()
+            for run_id, count in zip(RUNS, counts.split(), strict=True)
+            if int(count)
+        ),
+        # A campaign that the candidate did not play, and another key that the candidate says nothing of.
+        bucket("b0", "other campaign", 50, "data"),
+        bucket("x0", "other key", 50),
+    ],
+    played=[*map(campaign, (*RUNS, "x0")), campaign("b0", "data")],
+)
+STORIES.add(HISTORY, ["m0 candidate"], [bucket("m0", "of a mutant", 5)], mutant="ZN-A-1")
+
+
 @pytest.mark.parametrize("name", HISTORIES)
-def test_history_of_a_bucket_has_its_status(told: Mapping[str, Row], name: str) -> None:
-    assert told[name]["status"] == HISTORIES[name][1]
+def test_history_of_a_bucket_has_its_status(told: Told, name: str) -> None:
+    assert told[HISTORY][name]["status"] == HISTORIES[name][1]
 
 
 SEEN_AGAIN: Mapping[str, str] = {
@@ -96,129 +151,92 @@ SEEN_AGAIN: Mapping[str, str] = {
     "0 0 0 0 0 0 1 0 0 0 1": "reopened",  # those in front of the first that met it do not count
     "1 1 1 1 1 1 1 1 0 0 1": "known",  # two are never enough
 }
-
-
-def test_bucket_is_reopened_after_as_many_clean_runs_as_its_rate_needs(spark: SparkSession) -> None:
-    names = [*(f"h{number}" for number in range(9)), "b9", "c0"]
-    met = [
+_NAMES = (*(f"h{number}" for number in range(9)), "b9", "c0")
+AGAIN = STORIES.add(
+    "again",
+    (f"{run_id} {ROLES[run_id[0]]}" for run_id in _NAMES),
+    [
         bucket(run_id, history, int(count))
         for history in SEEN_AGAIN
-        for run_id, count in zip(names, history.split(), strict=True)
+        for run_id, count in zip(_NAMES, history.split(), strict=True)
         if int(count)
-    ]
-    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
-    roles = {"h": "history", "b": "baseline", "c": "candidate"}
-    changes = findings.bucket_changes(
-        rollup(spark, "buckets", *met),
-        rollup(spark, "case_outcomes", *played),
-        compared(spark, *(f"{run_id} {roles[run_id[0]]}" for run_id in names)),
-    )
-    assert {row["bucket"]: row["status"] for row in changes.collect()} == SEEN_AGAIN
+    ],
+)
 
 
-def test_key_that_nobody_uses_any_more_makes_nothing_new(spark: SparkSession) -> None:
-    lines = ["x0 candidate 1.0 laptop", "h1 history 1.0", "b2 baseline", "c3 candidate"]
-    names = [line.split()[0] for line in lines]
-    met = [bucket(run_id, "old", 2) for run_id in names[1:]]
-    met += [bucket("c3", "young", 2), bucket("x0", "of the laptop", 2), bucket("c3", "of the laptop", 2)]
-    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
-    changes = findings.bucket_changes(
-        rollup(spark, "buckets", *met), rollup(spark, "case_outcomes", *played), compared(spark, *lines)
-    )
-    statuses = {row["bucket"]: row["status"] for row in changes.collect()}
+def test_bucket_is_reopened_after_as_many_clean_runs_as_its_rate_needs(told: Told) -> None:
+    assert {name: row["status"] for name, row in told[AGAIN].items()} == SEEN_AGAIN
+
+
+UNUSED = STORIES.add(
+    "unused",
+    ["x0 candidate 1.0 laptop", "h1 history 1.0", "b2 baseline", "c3 candidate"],
+    [
+        *(bucket(run_id, "old", 2) for run_id in ("h1", "b2", "c3")),
+        *(bucket("c3", "young", 2), bucket("x0", "of the laptop", 2), bucket("c3", "of the laptop", 2)),
+    ],
+)
+
+
+def test_key_that_nobody_uses_any_more_makes_nothing_new(told: Told) -> None:
+    statuses = {name: row["status"] for name, row in told[UNUSED].items()}
     assert statuses == {"old": "known", "young": "new", "of the laptop": "new"}
 
 
-def test_another_implementation_with_the_same_signature_has_another_finding(spark: SparkSession) -> None:
-    lines = ["x0 history 1.0 other", "x1 candidate 1.1 other", "b2 baseline", "c3 candidate"]
-    runs = compared(spark, *lines).withColumn(
-        "node_impl", sf.when(sf.col("key") == "other", "theirs").otherwise(sf.col("node_impl"))
-    )
-    names = [line.split()[0] for line in lines]
-    met = [bucket("x0", "stall stage group", 10), bucket("c3", "stall stage group", 2)]
-    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
-    changes = findings.bucket_changes(
-        rollup(spark, "buckets", *met), rollup(spark, "case_outcomes", *played), runs
-    )
-    assert {
-        (row["bucket"], row["node_impl"]): (row["status"], row["cases"]) for row in changes.collect()
-    } == {
-        ("stall stage group", "theirs"): ("gone", 10),
-        ("stall stage group", "impl"): ("new", 2),
-    }
-    ran: dict[str, Any] = {"job": 0, "part": 0, "tries": 3, "rows_version": rows.ROWS_VERSION, "hits": 2}
-    told = findings.told(
-        rollup(
-            spark,
-            "findings",
-            {
-                **ran,
-                "run_id": "x0",
-                "bucket": "it",
-                "time_ns": 1,
-                "status": "confirmed",
-                "known": "k-1",
-                "fails": False,
-            },
-            {
-                **ran,
-                "run_id": "c3",
-                "bucket": "it",
-                "time_ns": 1,
-                "status": "confirmed",
-                "known": "",
-                "fails": True,
-            },
-        ),
-        runs,
-    )
-    assert {row["node_impl"]: row["known"] for row in told.collect()} == {"theirs": "k-1", "impl": ""}
+THEIRS = STORIES.add("theirs", ["x0 history 1.0", "x1 candidate"], [bucket("x0", "stall stage group", 10)])
+OURS = STORIES.add("ours", ["b2 baseline", "c3 candidate"], [bucket("c3", "stall stage group", 2)])
 
 
-def test_what_the_baseline_met_is_not_new_when_that_was_run_later(spark: SparkSession) -> None:
+def test_another_implementation_with_the_same_signature_has_another_finding(told: Told) -> None:
+    both = (told[case]["stall stage group"] for case in (THEIRS, OURS))
+    assert [(row["status"], row["cases"]) for row in both] == [("gone", 10), ("new", 2)]
+
+
+LATER = STORIES.add(
+    "later",
+    ["c0 candidate", "b1 baseline", "x2 candidate 1.1 elsewhere", "y3 baseline 1.0 elsewhere"],
+    [
+        *(bucket("c0", "in both", 1), bucket("b1", "in both", 1)),
+        *(bucket("c0", "of another key", 1), bucket("y3", "of another key", 1)),
+    ],
+)
+
+
+def test_what_the_baseline_met_is_not_new_when_that_was_run_later(told: Told) -> None:
     """As when the version before is tried again to see whether that has it, too."""
-    lines = ["c0 candidate", "b1 baseline", "x2 candidate 1.1 elsewhere", "y3 baseline 1.0 elsewhere"]
-    names = [line.split()[0] for line in lines]
-    met = [bucket("c0", "in both", 1), bucket("b1", "in both", 1)]
-    met += [bucket("c0", "of another key", 1), bucket("y3", "of another key", 1)]
-    played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
-    changes = findings.bucket_changes(
-        rollup(spark, "buckets", *met), rollup(spark, "case_outcomes", *played), compared(spark, *lines)
-    )
-    statuses = {row["bucket"]: row["status"] for row in changes.collect()}
+    statuses = {name: row["status"] for name, row in told[LATER].items()}
     assert statuses == {"in both": "known", "of another key": "new"}
 
 
-def test_only_runs_before_the_candidate_met_it_and_not_its_own_count_as_clean(spark: SparkSession) -> None:
-    def status(lines: str, met: str) -> str:
-        names = [line.split()[0] for line in lines.split(", ")]
-        played = [{"run_id": run_id, "campaign": "hs", "cases": PLAYED} for run_id in names]
-        changes = findings.bucket_changes(
-            rollup(spark, "buckets", *(bucket(run_id, "it", 1) for run_id in met.split())),
-            rollup(spark, "case_outcomes", *played),
-            compared(spark, *lines.split(", ")),
-        )
-        (row,) = changes.collect()
-        found: str = row["status"]
-        return found
-
-    own = "h0 history, h1 history, b2 baseline, c3 candidate, c4 candidate, c5 candidate, c6 candidate"
-    assert status(own, "h0 h1 b2 c6") == findings.KNOWN
-    later = "h0 history, h1 history, b2 baseline, c3 candidate, h4 history, h5 history, h6 history"
-    assert status(later, "h0 h1 b2 c3") == findings.KNOWN
-    between = "h0 history, h1 history, h2 history, h3 history, h4 history, b5 baseline, c6 candidate"
-    assert status(between, "h0 h1 h2 c6") == findings.REOPENED
+CLEAN: Mapping[str, tuple[str, str]] = {
+    # Runs, oldest first; of which the second ones met it. What the candidate did not meet itself is not clean.
+    "h0 h1 b2 c3 c4 c5 c6": ("h0 h1 b2 c6", findings.KNOWN),
+    "h0 h1 b2 c3 h4 h5 h6": ("h0 h1 b2 c3", findings.KNOWN),
+    "h0 h1 h2 h3 h4 b5 c6": ("h0 h1 h2 c6", findings.REOPENED),
+}
+for _runs, (_met, _) in CLEAN.items():
+    STORIES.add(
+        _runs.replace(" ", "-"),
+        [f"{run_id} {ROLES[run_id[0]]}" for run_id in _runs.split()],
+        [bucket(run_id, "it", 1) for run_id in _met.split()],
+    )
 
 
-def test_what_nobody_looked_for_is_not_gone(told: Mapping[str, Row]) -> None:
-    assert set(told) == {*HISTORIES, "other campaign", "other key"}
-    assert (told["other campaign"]["status"], told["other campaign"]["played_c"]) == ("not tried", 0)
+@pytest.mark.parametrize("runs", CLEAN)
+def test_only_runs_before_the_candidate_met_it_and_not_its_own_count_as_clean(told: Told, runs: str) -> None:
+    assert told[runs.replace(" ", "-")]["it"]["status"] == CLEAN[runs][1]
+
+
+def test_what_nobody_looked_for_is_not_gone(told: Told) -> None:
+    found = told[HISTORY]
+    assert set(found) == {*HISTORIES, "other campaign", "other key"}
+    assert (found["other campaign"]["status"], found["other campaign"]["played_c"]) == ("not tried", 0)
     # Its own key has a candidate, and that has met it first.
-    assert told["other key"]["status"] == "new"
+    assert found["other key"]["status"] == "new"
 
 
-def test_bucket_tells_when_it_was_seen_and_its_smallest_case(told: Mapping[str, Row]) -> None:
-    row = told["known for long"]
+def test_bucket_tells_when_it_was_seen_and_its_smallest_case(told: Told) -> None:
+    row = told[HISTORY]["known for long"]
     assert (row["cases"], row["runs"], row["first_run"], row["last_run"]) == (3, 3, "h0", "c1")
     assert (row["first_seen"], row["last_seen"]) == ("2026-11-01", "2026-11-08")
     # Candidates of both keys have looked.
@@ -227,8 +245,8 @@ def test_bucket_tells_when_it_was_seen_and_its_smallest_case(told: Mapping[str, 
     assert row["fields"] == ["field c1", "field h0", "field h4"]
     assert (row["run_id"], row["sent_bytes"], row["case"], row["detail"]) == ("h4", 5, 7, "it ended")
     # Of the run that met it; those in front of the first that did are left out, those behind it are not.
-    assert told["gone"]["odds"] == pytest.approx(0.09)
-    assert told["gone for long"]["odds"] == pytest.approx(0.015)
+    assert told[HISTORY]["gone"]["odds"] == pytest.approx(0.09)
+    assert told[HISTORY]["gone for long"]["odds"] == pytest.approx(0.015)
 
 
 def test_number_of_buckets_grows_over_time(spark: SparkSession, frame: Frame, run_row: Run) -> None:
@@ -299,22 +317,51 @@ MET = {
 }
 
 
+HOLDING = Stories()
+"""What findings hold."""
+
+ALONE, PAIR = (
+    HOLDING.add(
+        case,
+        lines,
+        [
+            {**bucket("c0", name, 1), "run_id": run_id}
+            for run_id, names in MET.items()
+            for name in names.split("|")
+        ],
+        played=played,
+        found=FOUND,
+        complete=["c0", "old", "bare"],
+    )
+    for case, lines, played in (
+        ("alone", ["h0 history", "c0 candidate"], [campaign("c0")]),
+        ("pair", ["c0 history", "cut candidate"], []),
+    )
+)
+
+
 @pytest.fixture(scope="module")
-def holding(spark: SparkSession) -> DataFrame:
-    met = [bucket(run_id, name, 1) for run_id in ("c0",) for name in MET["c0"].split("|")]
-    met += [
-        {**bucket("c0", name, 1), "run_id": run_id}
-        for run_id in ("old", "cut", "bare")
-        for name in MET[run_id].split("|")
-    ]
-    return findings.held(
-        rollup(spark, "buckets", *met), rollup(spark, "findings", *FOUND), ["c0", "old", "bare"]
-    ).cache()
+def holding(spark: SparkSession) -> Iterator[DataFrame]:
+    held = HOLDING.held(spark).cache()
+    yield held
+    held.unpersist()
 
 
-def test_buckets_of_cases_go_by_the_name_of_the_finding_that_holds_them(holding: DataFrame) -> None:
+@pytest.fixture(scope="module")
+def kept(holding: DataFrame) -> Mapping[str, list[dict[str, Any]]]:
+    return Cases.told(holding, "run_id")
+
+
+@pytest.fixture(scope="module")
+def shown(spark: SparkSession, holding: DataFrame) -> Told:
+    return HOLDING.told(spark, holding)
+
+
+def test_buckets_of_cases_go_by_the_name_of_the_finding_that_holds_them(
+    kept: Mapping[str, list[dict[str, Any]]],
+) -> None:
     names: dict[str, list[tuple[str, bool]]] = {}
-    for row in holding.collect():
+    for row in kept[ALONE]:
         # The row of its own that each finding has counts no case that another row counts.
         if row["cases"]:
             names.setdefault(row["run_id"], []).append((row["bucket"], row["unheld"]))
@@ -328,26 +375,21 @@ def test_buckets_of_cases_go_by_the_name_of_the_finding_that_holds_them(holding:
     assert names["bare"] == [("guess", False)]
 
 
-def test_finding_is_where_the_run_of_its_smallest_case_says(spark: SparkSession, holding: DataFrame) -> None:
-    kept = {(row["run_id"], row["bucket"]): row["folder"] for row in holding.collect()}
-    assert kept["c0", "moved"] == "findings/c0-moved"
-    assert kept["c0", "without a case"] == "findings/c0-without a case"
-    assert kept["cut", "moved"] == "findings/cut-moved"
+def test_finding_is_where_the_run_of_its_smallest_case_says(
+    kept: Mapping[str, list[dict[str, Any]]], shown: Told
+) -> None:
+    folders = {(row["run_id"], row["bucket"]): row["folder"] for row in kept[PAIR]}
+    assert folders["c0", "moved"] == "findings/c0-moved"
+    assert folders["c0", "without a case"] == "findings/c0-without a case"
+    assert folders["cut", "moved"] == "findings/cut-moved"
     # No finding holds it, or those of its run do not say.
-    assert kept["c0", "nothing"] == kept["old", "moved"] == kept["bare", "guess"] == ""
-    changes = findings.bucket_changes(
-        holding, rollup(spark, "case_outcomes"), compared(spark, "c0 history", "cut candidate")
-    )
-    told = {row["bucket"]: (row["run_id"], row["folder"]) for row in changes.collect()}
-    assert told["moved"] == ("c0", "findings/c0-moved")
+    assert folders["c0", "nothing"] == folders["old", "moved"] == folders["bare", "guess"] == ""
+    moved = shown[PAIR]["moved"]
+    assert (moved["run_id"], moved["folder"]) == ("c0", "findings/c0-moved")
 
 
-def test_finding_without_a_case_of_its_own_is_shown(spark: SparkSession, holding: DataFrame) -> None:
-    played = [{"run_id": "c0", "campaign": "hs", "cases": PLAYED}]
-    changes = findings.bucket_changes(
-        holding, rollup(spark, "case_outcomes", *played), compared(spark, "h0 history", "c0 candidate")
-    )
-    told = {row["bucket"]: row for row in changes.collect()}
+def test_finding_without_a_case_of_its_own_is_shown(shown: Told) -> None:
+    told = shown[ALONE]
     assert set(told) == {"idle", "joined to", "moved", "nothing", "resumed", "same", "without a case"}
     assert {row["status"] for row in told.values()} == {"new"}
     assert [name for name, row in told.items() if row["unheld"]] == ["nothing"]
@@ -360,26 +402,35 @@ def test_finding_without_a_case_of_its_own_is_shown(spark: SparkSession, holding
     assert (told["idle"]["played_c"], told["idle"]["odds"]) == (0, None)
 
 
-def test_smallest_case_is_one_of_the_message_that_the_finding_is_about(spark: SparkSession) -> None:
-    harmful, innocent = bucket("c0", "refusing PUSH", 2), bucket("c0", "refusing INTEREST", 1)
-    harmful["smallest"] = ("hs", 30, 8, "01", "PUSH", *SMALLEST[5:])
-    innocent["smallest"] = ("hs", 31, 0, "", "INTEREST", *SMALLEST[5:])
-    # One that did not come to send anything.
-    idle = bucket("c0", "refusing PUSH", 1, "data")
-    idle["smallest"] = ("data", 32, 0, "", "PUSH", *SMALLEST[5:])
-    held = findings.held(
-        rollup(spark, "buckets", harmful, innocent, idle),
-        rollup(spark, "findings", found("c0", "refusing", "refusing PUSH", "refusing INTEREST")),
-        ["c0"],
+HARMFUL = {**bucket("c0", "refusing PUSH", 2), "smallest": ("hs", 30, 8, "01", "PUSH", *SMALLEST[5:])}
+INNOCENT = {
+    **bucket("c0", "refusing INTEREST", 1),
+    "smallest": ("hs", 31, 0, "", "INTEREST", *SMALLEST[5:]),
+}
+# One that did not come to send anything.
+IDLE = {
+    **bucket("c0", "refusing PUSH", 1, "data"),
+    "smallest": ("data", 32, 0, "", "PUSH", *SMALLEST[5:]),
+}
+for _case, _buckets in {"harmful": [HARMFUL, INNOCENT, IDLE], "harmless": [INNOCENT, IDLE]}.items():
+    HOLDING.add(
+        _case,
+        ["h0 history", "c0 candidate"],
+        _buckets,
+        played=[campaign("c0")],
+        found=[found("c0", "refusing", "refusing PUSH", "refusing INTEREST")],
+        complete=["c0"],
     )
-    played = rollup(spark, "case_outcomes", {"run_id": "c0", "campaign": "hs", "cases": PLAYED})
-    runs = compared(spark, "h0 history", "c0 candidate")
-    (row,) = findings.bucket_changes(held, played, runs).collect()
+
+
+def test_smallest_case_is_one_of_the_message_that_the_finding_is_about(shown: Told) -> None:
+    row = shown["harmful"]["refusing"]
     assert (row["cases"], row["case"], row["sent_bytes"], row["message"]) == (4, 30, 8, "PUSH")
     # Where no case shows it, the one that the finding is laid on is named.
-    (row,) = findings.bucket_changes(held.where("smallest.sent_bytes != 8"), played, runs).collect()
+    row = shown["harmless"]["refusing"]
     assert (row["cases"], row["case"], row["sent_bytes"], row["message"]) == (2, 30, 3, "PUSH")
     assert row["sent_hex"] == ""
+    assert all(len(shown[case]) == 1 for case in ("harmful", "harmless"))
 
 
 def test_what_was_learned_is_that_of_the_candidate_and_one_that_was_seen_again_is_not_refuted(
@@ -408,6 +459,9 @@ def test_what_was_learned_is_that_of_the_candidate_and_one_that_was_seen_again_i
         found("y0", "listed for one", **true),
         found("x0", "only elsewhere", **refuted),
         found("m0", "of a mutant", **true),
+        # A node of somebody else has the same one, which is known for it.
+        found("c0", "theirs as well", **true),
+        found("z0", "theirs as well", **true, known="z-1"),
     )
     runs = compared(
         spark,
@@ -417,10 +471,22 @@ def test_what_was_learned_is_that_of_the_candidate_and_one_that_was_seen_again_i
             "c1 candidate",
             "x0 history 1.0 elsewhere",
             "y0 candidate 1.1 other",
+            "z0 candidate 1.1 theirs",
         ),
     ).unionByName(compared(spark, "m0 candidate", mutant="ZN-A-1"))
+    runs = runs.withColumn("node_impl", sf.expr("if(key = 'theirs', 'another', node_impl)"))
     told = findings.told(rollup(spark, "findings", *rows_of), runs).collect()
-    assert {row["bucket"]: (row["confirmed"], row["known"], row["ours"]) for row in told} == {
+    ours, theirs = (
+        {
+            row["bucket"]: (row["confirmed"], row["known"], row["ours"])
+            for row in told
+            if row["node_impl"] == impl
+        }
+        for impl in ("impl", "another")
+    )
+    assert theirs == {"theirs as well": ("confirmed", "z-1", True)}
+    assert ours == {
+        "theirs as well": ("confirmed", "", True),
         "jobs": ("confirmed", "", True),
         "runs": ("confirmed", "", True),
         "elsewhere": ("confirmed", "", True),

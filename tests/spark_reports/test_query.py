@@ -12,6 +12,7 @@ from spark_reports.errors import WrongUse
 from spark_reports.query import Answer, as_text, ask, listing, plain, views_in
 from spark_reports.storage.tables import SCHEMAS
 from spark_reports.storage.views import NAMES, Views
+from tests.spark_reports.frames import local_frame
 
 HOSTILE = "demo/\x1b[31m\u202eexe"
 
@@ -28,7 +29,7 @@ def views(spark: SparkSession) -> Views:
     rows = [tuple(row.get(name) for name in columns) for row in given]
 
     def opener(name: str) -> DataFrame:
-        return spark.createDataFrame(rows if name == "checks" else [], SCHEMAS[name])
+        return local_frame(spark, rows if name == "checks" else [], SCHEMAS[name])
 
     return Views(spark, opener)
 

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_reports import traffic
 from spark_reports.frames.columns import MissingColumns
+from tests.spark_reports.frames import local_frame
 
 MESSAGE = (
     "capture string, connection int, forward boolean, batch long, pieces int, offset int, packet long, "
@@ -22,7 +23,7 @@ Make = Callable[..., DataFrame]
 
 def frame_of(spark: SparkSession, columns: str, rows: Rows) -> DataFrame:
     names = [column.split()[0] for column in columns.split(", ")]
-    return spark.createDataFrame([tuple(row.get(name) for name in names) for row in rows], columns)
+    return local_frame(spark, [tuple(row.get(name) for name in names) for row in rows], columns)
 
 
 @pytest.fixture(scope="session")
@@ -232,18 +233,20 @@ REQUESTS: dict[str, tuple[Rows, list[tuple[Any, ...]]]] = {
 
 
 @pytest.fixture(scope="module")
-def exchanged(spark: SparkSession, messages: Make) -> tuple[DataFrame, DataFrame]:
+def exchanged(spark: SparkSession, messages: Make) -> DataFrame:
+    """Returns the requests of all captures."""
     captures = {name: rows for name, (rows, _) in REQUESTS.items()}
     group: Rows = [{"connection": number, "room": "224.0.0.1", "grouped": True} for number in (0, 1)]
     links = links_for(captures, {"a group answers": group, "the answer comes on another link": TWO_LINKS})
     linked = frame_of(spark, LINK, links)
     frame = messages(captures)
-    return traffic.keys(frame, traffic.aliases(frame, linked)), linked
+    keyed = traffic.keys(frame, traffic.aliases(frame, linked))
+    return traffic.requests(keyed, linked).localCheckpoint()
 
 
 @pytest.fixture(scope="module")
-def found_requests(exchanged: tuple[DataFrame, DataFrame]) -> Rows:
-    return [row.asDict() for row in traffic.requests(*exchanged).orderBy("capture", "packet").collect()]
+def found_requests(exchanged: DataFrame) -> Rows:
+    return [row.asDict() for row in exchanged.orderBy("capture", "packet").collect()]
 
 
 @pytest.mark.parametrize("name", REQUESTS)
@@ -253,8 +256,8 @@ def test_request_is_seen_its_answers_and_times_are_told(name: str, found_request
     assert found == REQUESTS[name][1]
 
 
-def test_requests_are_added_up(exchanged: tuple[DataFrame, DataFrame]) -> None:
-    told = traffic.latencies(traffic.requests(*exchanged)).collect()[0]
+def test_requests_are_added_up(exchanged: DataFrame) -> None:
+    told = traffic.latencies(exchanged).collect()[0]
     assert (told.sent, told.answered, told.unanswered, told.finals_without_request) == (8, 7, 1, 2)
     assert (told.first_answer_count, told.first_answer_min, told.first_answer_max) == (5, 1_000, 1_000)
     assert (told.final_count, told.final_min, told.final_median, told.final_max) == (7, 1_000, 2_000, 3_000)
@@ -345,7 +348,7 @@ def test_links_belong_together_as_sessions_and_rooms(spark: SparkSession) -> Non
         (3, False, "10.0.0.1", 7447, None, "b2", "a1", 1, 2, "groups"),
         (4, False, "10.0.0.1", 7447, None, "b2", "a1", 1, 2, "groups"),
     ]
-    found = traffic.links(spark.createDataFrame(rows, CONNECTION)).orderBy("capture", "connection").collect()
+    found = traffic.links(local_frame(spark, rows, CONNECTION)).orderBy("capture", "connection").collect()
     united = [row for row in found if row.capture == "multilink"]
     assert [(row.session, row.flipped) for row in united] == [
         (0, False),

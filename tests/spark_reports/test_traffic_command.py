@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from spark_reports.__main__ import main
 from spark_reports.captures.traffic_report import inert
 from tests.benchmarks._common import frame, handshake, pcap, prefixed
+from tests.spark_reports.frames import local_frame
 
 Capture = pytest.CaptureFixture[str]
 HOSTILE = "<script>alert(1)</script>\u202e"
@@ -76,7 +77,7 @@ def test_captures_give_a_page_numbers_and_tables(tmp_path: Path, hostile: Path, 
 
 def test_tables_for_spreadsheets_run_nothing(spark: SparkSession, tmp_path: Path) -> None:
     said = ["=HYPERLINK(1)", "@SUM(1)", "-1+1", "a\x1b[31m\u202eb", 'q"u,o', "plain", None]
-    frame = spark.createDataFrame([(text, 1) for text in said], "keyexpr string, puts int").coalesce(1)
+    frame = local_frame(spark, [(text, 1) for text in said], "keyexpr string, puts int")
     table = inert(frame).write.option("header", True).option("escape", '"')
     table.csv(str(tmp_path / "keys"))
     (path,) = (tmp_path / "keys").glob("*.csv")

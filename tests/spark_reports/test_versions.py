@@ -1,7 +1,8 @@
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sf
 
 from conformance.deviations.versions import version_key as key_in_python
@@ -16,110 +17,147 @@ from spark_reports.frames.versions import (
     parse_version,
     version_key,
 )
+from tests.spark_reports.frames import local_frame
 
 Frame = Callable[..., DataFrame]
 Verdict = Callable[..., rows.VerdictRow]
 Run = Callable[..., rows.RunRow]
-Rows = Callable[..., list[tuple[object, ...]]]
+Seen = tuple[str, str, Mapping[str, Any]]
+Found = Mapping[str, list[Row]]
+
+CASES: dict[str, Sequence[Seen]] = {}
+"""What stands above the tests that look at it: outcome, run and more of each verdict. A case is an implementation."""
+
+OF_RUNS: dict[str, Mapping[str, Any]] = {}
+"""What is said of a run besides its version, the first word of its name, by case and name."""
+
+
+def saw(outcome: str, run: str, **values: Any) -> Seen:
+    return outcome, run, values
+
+
+def add(case: str, *seen: Seen, **runs: Mapping[str, Any]) -> str:
+    """Adds a case; the first run that is named is the oldest one, unless ``runs`` say what day they are of."""
+    CASES[case] = seen
+    OF_RUNS.update({f"{case}/{run}": values for run, values in runs.items()})
+    return case
+
+
+@pytest.fixture(scope="module")
+def frames(frame: Frame, run_row: Run, verdict_row: Verdict) -> tuple[DataFrame, DataFrame]:
+    """Returns the verdicts and the runs of all cases."""
+    runs, verdicts = [], []
+    for case, seen in CASES.items():
+        for day, run in enumerate(dict.fromkeys(run for _, run, _ in seen), start=1):
+            standard = {"day": day, "node_impl": case, "node_version": run.partition(" ")[0]}
+            runs.append(run_row(f"{case}/{run}", **{**standard, **OF_RUNS.get(f"{case}/{run}", {})}))
+        verdicts += [verdict_row(outcome, run_id=f"{case}/{run}", **values) for outcome, run, values in seen]
+    return frame(*verdicts), frame(*runs)
+
+
+def by_case(found: DataFrame) -> Found:
+    cases: dict[str, list[Row]] = {case: [] for case in CASES}
+    for row in found.collect():
+        cases[row["node_impl"]].append(row)
+    return cases
+
+
+@pytest.fixture(scope="module")
+def differs(frames: tuple[DataFrame, DataFrame]) -> Found:
+    """Returns what differs, from one question for all cases."""
+    return by_case(first_differs(*frames))
+
 
 COLUMNS = ("requirement", "oldest", "newest", "versions", "first", "before", "after", "differing")
 
 
-@pytest.fixture
-def found(frame: Frame, run_row: Run) -> Rows:
-    """Returns what differs, for verdicts on a run that is named like its version."""
-
-    def make(*verdicts: rows.VerdictRow, columns: Sequence[str] = COLUMNS) -> list[tuple[object, ...]]:
-        names = dict.fromkeys(verdict.run_id for verdict in verdicts)
-        runs = [
-            run_row(name, day, node_version=name.partition(" ")[0]) for day, name in enumerate(names, start=1)
-        ]
-        result = first_differs(frame(*verdicts), frame(*runs)).orderBy("node_impl", "requirement")
-        return [tuple(row[name] for name in columns) for row in result.collect()]
-
-    return make
+def of(found: Iterable[Row], columns: Sequence[str] = COLUMNS) -> list[tuple[Any, ...]]:
+    ordered = sorted(found, key=lambda row: str(row[columns[0]]))
+    return [tuple(row[name] for name in columns) for row in ordered]
 
 
-def test_first_release_that_differs_is_found_in_the_order_of_versions(
-    found: Rows, verdict_row: Verdict
-) -> None:
+ORDER = add(
+    "order",
     # 1.10.0 comes first as text, and its run is the oldest.
-    assert found(
-        verdict_row("pass", run_id="1.10.0"),
-        verdict_row("fail", run_id="1.0.4", seen="CLOSE"),
-        verdict_row("fail", run_id="1.9.0", seen="CLOSE"),
-        verdict_row("pass", run_id="1.10.2"),
-        verdict_row("fail", run_id="1.5.1", seen="CLOSE"),
-    ) == [("ZN-INIT-001", "1.0.4", "1.10.2", 5, "1.10.0", "CLOSE", MET, 1)]
+    saw("pass", "1.10.0"),
+    saw("fail", "1.0.4", seen="CLOSE"),
+    saw("fail", "1.9.0", seen="CLOSE"),
+    saw("pass", "1.10.2"),
+    saw("fail", "1.5.1", seen="CLOSE"),
+)
 
 
-def test_other_answer_is_a_difference_and_another_outcome_for_the_same_is_none(
-    found: Rows, verdict_row: Verdict
-) -> None:
-    assert found(
-        verdict_row("fail", run_id="1.0.0", seen="CLOSE"),
-        verdict_row("deviation", run_id="1.1.0", seen="CLOSE"),
-        verdict_row("warning", run_id="1.2.0", seen="CLOSE"),
-        verdict_row("deviation", run_id="1.3.0", seen="nothing"),
-        verdict_row("fail", run_id="1.4.0", seen="the requirement is met", reason=rows.STALE),
-    ) == [("ZN-INIT-001", "1.0.0", "1.4.0", 5, "1.3.0", "CLOSE", "nothing", 2)]
+def test_first_release_that_differs_is_found_in_the_order_of_versions(differs: Found) -> None:
+    assert of(differs[ORDER]) == [("ZN-INIT-001", "1.0.4", "1.10.2", 5, "1.10.0", "CLOSE", MET, 1)]
 
 
-def test_release_that_cannot_show_it_is_passed_over(found: Rows, verdict_row: Verdict) -> None:
-    assert found(
-        verdict_row("n/a", run_id="1.0.0", seen=""),
-        verdict_row("pass", run_id="1.1.0"),
-        verdict_row("inconclusive", run_id="1.2.0", seen="what"),
-        verdict_row("pass", run_id="1.3.0"),
-        verdict_row("fail", run_id="unknown"),
-    ) == [("ZN-INIT-001", "1.1.0", "1.3.0", 2, None, None, None, 0)]
+ANSWER = add(
+    "answer",
+    saw("fail", "1.0.0", seen="CLOSE"),
+    saw("deviation", "1.1.0", seen="CLOSE"),
+    saw("warning", "1.2.0", seen="CLOSE"),
+    saw("deviation", "1.3.0", seen="nothing"),
+    saw("fail", "1.4.0", seen="the requirement is met", reason=rows.STALE),
+)
 
 
-def test_tests_are_compared_one_by_one_and_count_for_all_their_requirements(
-    found: Rows, verdict_row: Verdict
-) -> None:
-    both = ("ZN-A-001", "ZN-B-002")
+def test_other_answer_is_a_difference_and_another_outcome_for_the_same_is_none(differs: Found) -> None:
+    assert of(differs[ANSWER]) == [("ZN-INIT-001", "1.0.0", "1.4.0", 5, "1.3.0", "CLOSE", "nothing", 2)]
+
+
+PASSED_OVER = add(
+    "passed over",
+    saw("n/a", "1.0.0", seen=""),
+    saw("pass", "1.1.0"),
+    saw("inconclusive", "1.2.0", seen="what"),
+    saw("pass", "1.3.0"),
+    saw("fail", "unknown"),
+)
+
+
+def test_release_that_cannot_show_it_is_passed_over(differs: Found) -> None:
+    assert of(differs[PASSED_OVER]) == [("ZN-INIT-001", "1.1.0", "1.3.0", 2, None, None, None, 0)]
+
+
+BOTH = ("ZN-A-001", "ZN-B-002")
+ONE_BY_ONE = add(
+    "one by one",
+    saw("pass", "1.0.0", requirements=BOTH, test="a"),
+    saw("fail", "1.1.0", requirements=BOTH, test="a"),
+    saw("fail", "1.0.0", requirements=BOTH[:1], test="b", seen="x"),
+    saw("fail", "1.1.0", requirements=BOTH[:1], test="b", seen="x"),
+    saw("fail", "1.1.0", requirements=BOTH[:1], test="c", seen="y"),
+)
+
+
+def test_tests_are_compared_one_by_one_and_count_for_all_their_requirements(differs: Found) -> None:
     columns = ("requirement", "first", "test")
-    assert found(
-        verdict_row("pass", both, run_id="1.0.0", test="a"),
-        verdict_row("fail", both, run_id="1.1.0", test="a"),
-        verdict_row("fail", ("ZN-A-001",), run_id="1.0.0", test="b", seen="x"),
-        verdict_row("fail", ("ZN-A-001",), run_id="1.1.0", test="b", seen="x"),
-        verdict_row("fail", ("ZN-A-001",), run_id="1.1.0", test="c", seen="y"),
-        columns=columns,
-    ) == [("ZN-A-001", "1.1.0", "a"), ("ZN-B-002", "1.1.0", "a")]
+    assert of(differs[ONE_BY_ONE], columns) == [("ZN-A-001", "1.1.0", "a"), ("ZN-B-002", "1.1.0", "a")]
 
 
-def test_newest_run_of_a_release_counts(found: Rows, verdict_row: Verdict) -> None:
-    assert found(
-        verdict_row("fail", run_id="1.0.0"),
-        verdict_row("pass", run_id="1.0.0 again"),
-        verdict_row("pass", run_id="1.1.0"),
-        columns=("versions", "first"),
-    ) == [(2, None)]
+AGAIN = add("again", saw("fail", "1.0.0"), saw("pass", "1.0.0 again"), saw("pass", "1.1.0"))
 
 
-@pytest.mark.parametrize("what", ["node_whatami", "environment", "configuration"])
-def test_runs_of_another_kind_are_kept_apart(
-    frame: Frame, verdict_row: Verdict, run_row: Run, what: str
-) -> None:
-    runs = frame(run_row("r1", node_version="1.0.0"), run_row("r2", node_version="1.1.0", **{what: "other"}))
-    verdicts = frame(verdict_row("fail", run_id="r1"), verdict_row("pass", run_id="r2"))
-    (got,) = first_differs(verdicts, runs).collect()
-    assert (got["versions"], got["first"]) == (2, None)
+def test_newest_run_of_a_release_counts(differs: Found) -> None:
+    assert of(differs[AGAIN], ("versions", "first")) == [(2, None)]
 
 
-def test_implementations_are_kept_apart(frame: Frame, verdict_row: Verdict, run_row: Run) -> None:
-    runs = frame(
-        run_row("r1", node_version="1.0.0"),
-        run_row("r2", node_version="1.1.0", node_impl="other"),
-    )
-    verdicts = frame(verdict_row("pass", run_id="r1"), verdict_row("fail", run_id="r2"))
-    got = first_differs(verdicts, runs).orderBy("node_impl").collect()
-    assert [(row["node_impl"], row["versions"], row["first"]) for row in got] == [
-        ("eclipse-zenoh", 1, None),
-        ("other", 1, None),
-    ]
+KINDS = ("node_whatami", "environment", "configuration")
+for _kind in KINDS:
+    add(_kind, saw("fail", "1.0.0"), saw("pass", "1.1.0"), **{"1.1.0": {_kind: "other"}})
+
+
+@pytest.mark.parametrize("what", KINDS)
+def test_runs_of_another_kind_are_kept_apart(differs: Found, what: str) -> None:
+    assert of(differs[what], ("versions", "first")) == [(2, None)]
+
+
+OURS, THEIRS = add("ours", saw("fail", "1.0.0")), add("theirs", saw("pass", "1.1.0"))
+
+
+def test_implementations_are_kept_apart(differs: Found) -> None:
+    for impl in (OURS, THEIRS):
+        assert of(differs[impl], ("versions", "first")) == [(1, None)]
 
 
 def test_order_of_versions_is_that_of_the_deviations(spark: SparkSession) -> None:
@@ -157,7 +195,7 @@ def test_order_of_versions_is_that_of_the_deviations(spark: SparkSession) -> Non
         "00.1",
         "10.0.0",
     ]
-    frame = spark.createDataFrame([(text,) for text in texts], "version string")
+    frame = local_frame(spark, [(text,) for text in texts], "version string")
     got = frame.withColumn("key", version_key(sf.col("version"))).withColumn(
         "rank", sf.when(sf.col("key").isNotNull(), sf.struct("key"))
     )
@@ -199,50 +237,58 @@ HISTORIES: Mapping[str, tuple[str, tuple[object, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("builds", [("1.0-12-gaaaa", "1.0-12-gbbbb"), ("1.0-12-gbbbb", "1.0-12-gaaaa")])
+@pytest.fixture(scope="module")
+def since(frames: tuple[DataFrame, DataFrame]) -> Found:
+    """Returns since when each test fails, from one question for all cases."""
+    return by_case(first_bad(*frames))
+
+
+BUILDS = (("1.0-12-gaaaa", "1.0-12-gbbbb"), ("1.0-12-gbbbb", "1.0-12-gaaaa"))
+"""A good one and a bad one, the first of which came up first."""
+
+for _builds in BUILDS:
+    add(
+        " ".join(_builds),
+        *(
+            saw(outcome, f"{build} {turn}", seen="CLOSE")
+            for turn in range(3)
+            for build, outcome in zip(_builds, ("pass", "fail"), strict=True)
+        ),
+    )
+
+
+@pytest.mark.parametrize("builds", BUILDS)
 def test_builds_of_as_many_commits_are_told_apart_in_the_order_they_came_up_in(
-    frame: Frame, run_row: Run, verdict_row: Verdict, builds: tuple[str, str]
+    since: Found, differs: Found, builds: tuple[str, str]
 ) -> None:
-    signs = {builds[0]: "pass", builds[1]: "fail"}
-    runs = [
-        run_row(f"{build} {turn}", day + 2 * turn, node_version=build)
-        for day, build in enumerate(builds, 1)
-        for turn in range(3)
-    ]
-    verdicts = [verdict_row(signs[run.node_version], run_id=run.run_id, seen="CLOSE") for run in runs]
-    (row,) = first_bad(frame(*verdicts), frame(*runs)).collect()
-    assert (row["good"], row["bad"], row["runs_good"], row["runs_bad"]) == (*builds, 3, 3)
-    (row,) = first_differs(frame(*verdicts), frame(*runs)).collect()
-    assert (row["oldest"], row["newest"], row["versions"], row["first"]) == (*builds, 2, builds[1])
+    case = " ".join(builds)
+    assert of(since[case], ("good", "bad", "runs_good", "runs_bad")) == [(*builds, 3, 3)]
+    assert of(differs[case], ("oldest", "newest", "versions", "first")) == [(*builds, 2, builds[1])]
+
+
+_SIGNS = {"P": "pass", "F": "fail", "?": "inconclusive"}
+BEGINS = add(
+    "begins",
+    *(
+        saw(_SIGNS[sign], f"{part.split()[0]} {place}", test=test)
+        for test, (text, _) in HISTORIES.items()
+        for part in text.split(", ")
+        for place, sign in enumerate(part.split()[1])
+    ),
+    saw("fail", "unknown", test="breaks"),
+    saw("fail", "mutant", test="breaks"),
+    # Nothing on another machine says what happened here.
+    saw("fail", "elsewhere", test="breaks"),
+    saw("pass", "1.8.0 0", test="never fails"),
+    saw("fail", "1.8.0 0", test="is met by now", reason=rows.STALE),
+    mutant={"node": "ref:ZN-INIT-001", "node_version": "1.9.0"},
+    elsewhere={"environment": "another machine", "node_version": "1.9.0"},
+)
 
 
 @pytest.fixture(scope="module")
-def begun(
-    frame: Callable[..., DataFrame], run_row: Run, verdict_row: Verdict
-) -> Mapping[str, Mapping[str, object]]:
-    """Returns since when each history fails, from one question for all."""
-    runs, verdicts = {}, []
-    for test, (text, _) in HISTORIES.items():
-        for part in text.split(", "):
-            version, signs = part.split()
-            for place, sign in enumerate(signs):
-                run_id = f"{version} {place}"
-                runs[run_id] = run_row(run_id, node_version=version)
-                outcome = {"P": "pass", "F": "fail", "?": "inconclusive"}[sign]
-                verdicts.append(verdict_row(outcome, run_id=run_id, test=test))
-    runs["unknown"] = run_row("unknown", node_version="unknown")
-    runs["mutant"] = run_row("mutant", node="ref:ZN-INIT-001", node_version="1.9.0")
-    runs["elsewhere"] = run_row("elsewhere", environment="another machine", node_version="1.9.0")
-    verdicts += [
-        verdict_row("fail", run_id="unknown", test="breaks"),
-        verdict_row("fail", run_id="mutant", test="breaks"),
-        # Nothing on another machine says what happened here.
-        verdict_row("fail", run_id="elsewhere", test="breaks"),
-        verdict_row("pass", run_id="1.8.0 0", test="never fails"),
-        verdict_row("fail", run_id="1.8.0 0", test="is met by now", reason=rows.STALE),
-    ]
-    found = first_bad(frame(*verdicts), frame(*runs.values())).collect()
-    return {row["test"] + (" elsewhere" if row["environment"] else ""): row.asDict() for row in found}
+def begun(since: Found) -> Mapping[str, Mapping[str, object]]:
+    return {row["test"] + (" elsewhere" if row["environment"] else ""): row.asDict() for row in since[BEGINS]}
 
 
 @pytest.mark.parametrize("test", HISTORIES)

@@ -15,6 +15,7 @@ from spark_reports.following import watch
 from spark_reports.following.stream import SCHEMA
 from spark_reports.following.tally import Group, Tally
 from spark_reports.following.watch import Plan
+from tests.spark_reports.frames import local_frame
 
 CaseRow = Callable[..., rows.FuzzCaseRow]
 
@@ -32,7 +33,8 @@ def _count(counted: Tally) -> dict[str, int]:
 
 def test_lines_that_are_alike_become_one_group(spark: SparkSession) -> None:
     common = ("r1", rows.FUZZ_CASES, "good", "handshake")
-    events = spark.createDataFrame(
+    events = local_frame(
+        spark,
         [
             (*common, "finding", "hang", "", "second", 20, 2),
             (*common, "finding", "hang", "", "first", 10, 1),
