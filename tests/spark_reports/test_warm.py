@@ -5,7 +5,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -85,16 +87,30 @@ def test_command_does_not_wait_for_a_server_that_was_killed(run: Run) -> None:
     assert "failed: Spark gave up: " in done.stdout, done.stderr
 
 
+@dataclass(frozen=True)
+class Sessions:
+    """What two commands told, one after the other, and what the server told of itself then."""
+
+    told: tuple[dict[str, Any], dict[str, Any]]
+    server: dict[str, Any]
+
+
 @pytest.fixture(scope="module")
-def sessions(run: Run) -> list[subprocess.CompletedProcess[str]]:
-    """Two commands, one after the other."""
-    return [run("--conf", f"{PARTITIONS}=3"), run()]
+def sessions(run: Run) -> Sessions:
+    first, second = run("--conf", f"{PARTITIONS}=3"), run()
+    assert (first.returncode, second.returncode) == (0, 0), (first.stderr, second.stderr)
+    # Another test ends the server, and with it this file.
+    server = json.loads(Place.of(run.environ).discovery.read_text(encoding="utf-8"))
+    return Sessions((_told(first), _told(second)), server)
 
 
-def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(
-    sessions: list[subprocess.CompletedProcess[str]],
-) -> None:
-    first, second = (json.loads(done.stdout.splitlines()[-1]) for done in sessions)
+def _told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return told
+
+
+def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(sessions: Sessions) -> None:
+    first, second = sessions.told
     assert first["total"] == second["total"] == 3 * sum(range(1000))
     assert first["isolation"] == second["isolation"] == ["false", "false"]
     assert (first["partitions"], second["partitions"]) == ("3", "1")
@@ -106,10 +122,8 @@ def test_what_one_session_compiled_serves_the_next_and_its_settings_do_not(
     assert second["compiled"] == 0
 
 
-def test_server_has_a_port_of_its_own(run: Run, sessions: list[subprocess.CompletedProcess[str]]) -> None:
-    assert [done.returncode for done in sessions] == [0, 0]
-    told = json.loads(Place.of(run.environ).discovery.read_text(encoding="utf-8"))
-    assert told["port"] != PORT, "that of Spark is taken by all who start one at the same time"
+def test_server_has_a_port_of_its_own(sessions: Sessions) -> None:
+    assert sessions.server["port"] != PORT, "that of Spark is taken by all who start one at the same time"
 
 
 @pytest.mark.parametrize(
