@@ -40,7 +40,6 @@ _UNKNOWN = "unknown"
 _BLOCK = 1 << 16
 _NAMED_AFTER_A_TIME = re.compile(r"(\d{8}T\d{6})Z")
 _STARTED_AT = re.compile(rb'"started_at"\s*:\s*"([^"\\]{1,40})"')
-_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?Z")
 _LONGEST_TIME = 40
 _CLOSE = dt.timedelta(hours=1)
 _INT64 = range(-(1 << 63), 1 << 63)
@@ -168,10 +167,16 @@ def is_same(run: Mapping[str, typing.Any], other: Mapping[str, typing.Any], *, r
             return True
         first, second = map(dt.datetime.fromisoformat, times)
         return abs(first - second) < _CLOSE
-    if any(run.get(name) != other[name] for name in ("started_at", "node") if name in other):
+    if any(_plain(name, run) != _plain(name, other) for name in ("started_at", "node") if name in other):
         return False
     pairs = [(run.get(name), other.get(name)) for name in ("node_impl", "node_version")]
     return all(one == two or not {one, two}.isdisjoint({None, "", _UNKNOWN}) for one, two in pairs)
+
+
+def _plain(name: str, run: Mapping[str, typing.Any]) -> typing.Any:
+    """Returns a field of a run; a time as rows spell it, which a record of an earlier version may do otherwise."""
+    value = run.get(name)
+    return (rows.as_utc(value) or value) if name == "started_at" and isinstance(value, str) else value
 
 
 def _is_copy(folder: RunFolder, other: RunFolder) -> bool:
@@ -303,11 +308,8 @@ def _misfit(run: rows.RunRow) -> str:
 
 
 def is_time(text: str) -> bool:
-    """Whether a text is a time as rows have it, so that times can be compared as texts."""
-    try:
-        return _TIME.fullmatch(text) is not None and dt.datetime.fromisoformat(text) is not None
-    except ValueError:
-        return False
+    """Whether a text is a time that stands for one moment."""
+    return rows.as_utc(text) != ""
 
 
 def _began(path: Path) -> str:
@@ -319,10 +321,9 @@ def _began(path: Path) -> str:
     if named := _NAMED_AFTER_A_TIME.match(path.name):
         with contextlib.suppress(ValueError):
             return _as_time(dt.datetime.strptime(named[1] + "+0000", "%Y%m%dT%H%M%S%z"))
-    if (said := _STARTED_AT.search(_head(path / rows.RUN))) and is_time(
-        text := said[1].decode("ascii", "replace")
-    ):
-        return text
+    said = _STARTED_AT.search(_head(path / rows.RUN))
+    if said and (time := rows.as_utc(said[1].decode("ascii", "replace"))):
+        return time
     times = []
     for name, kind in rows.type_of_file.items():
         fields = [one.name for one in dataclasses.fields(kind) if one.name in {"started_ns", "time_ns"}]

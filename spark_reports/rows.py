@@ -25,6 +25,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import socket
 import stat
 from collections.abc import Iterator, Mapping
@@ -100,7 +101,8 @@ class RunRow:
 
     Attributes:
         run_id: Folder name; sorts by start time.
-        started_at: UTC, ISO 8601 with milliseconds and ``Z``.
+        started_at: UTC, ISO 8601 with milliseconds and ``Z``; what another writer spells otherwise is read as that
+            (``as_utc``).
         ended_at: Same; None while the run goes on or when it was cut off.
         kind: What wrote into the folder so far, sorted, joined by ``+``: ``conformance``, ``fuzz``, ``tester``,
             ``benchmark``.
@@ -474,6 +476,26 @@ def utc_now() -> str:
     return now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[Tt ](\d\d:\d\d:\d\d(?:\.\d+)?)(?:([Zz])|([+-]\d\d):?(\d\d))", re.ASCII)
+
+
+def as_utc(text: str) -> str:
+    """Returns a time as the rows spell it, so that times can be compared as texts; empty for what is none.
+
+    Other writers give offsets (``+02:00``), none or more than three digits of a second. A time without an offset may
+    be any of two dozen and is none.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None:
+        return ""
+    offset = "+00:00" if found[3] else f"{found[4]}:{found[5]}"
+    try:
+        moment = dt.datetime.fromisoformat(f"{found[1]}T{found[2]}{offset}").astimezone(dt.UTC)
+    except (ValueError, OverflowError):
+        return ""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def new_run_id() -> str:
     """Returns a folder name that sorts by start time and is unique without a server."""
     now = dt.datetime.now(dt.UTC)
@@ -749,6 +771,9 @@ def read_run_and_more(folder: Path) -> tuple[RunRow, dict[str, Any]]:
             raise RowsError(
                 f"{folder.name}/{RUN} is of rows_version {value['rows_version']}, newer than {ROWS_VERSION}"
             )
+        for name in ("started_at", "ended_at"):
+            if isinstance(time := value.get(name), str):
+                value[name] = as_utc(time) or time
         later = later_fields(RunRow)
         known = {
             field.name: value.get(field.name, later[field.name]) if field.name in later else value[field.name]

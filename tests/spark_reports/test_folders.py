@@ -8,7 +8,7 @@ import pytest
 
 from spark_reports import folders, rows
 from spark_reports.errors import WrongUse
-from spark_reports.folders import Counted, find_run_folders, judge
+from spark_reports.folders import Counted, find_run_folders, is_same, judge
 
 MakeRun = Callable[..., Path]
 Make = Callable[..., rows.VerdictRow]
@@ -201,6 +201,8 @@ def test_time_of_a_run_whose_run_json_is_damaged_is_what_the_folder_tells(
     )
     (lost / rows.RUN).unlink()
     assert began(lost) == "2026-11-03T10:00:00.000Z"
+    (cut / rows.RUN).write_text('{"started_at": "2026-11-03T01:30:00+02:00", "ended')
+    assert began(cut) == "2026-11-02T23:30:00.000Z"
     unknown = make_run("20269999T081500Z-x", verdicts=[verdict_row(started_ns=1)])
     (unknown / rows.RUN).write_text('{"started_at": "yesterday"')
     assert began(unknown) == ""
@@ -327,3 +329,23 @@ def test_run_json_of_gigabytes_is_unreadable(tmp_path: Path, make_run: MakeRun) 
     with (make_run("a") / rows.RUN).open("r+b") as file:
         file.truncate(1 << 36)
     assert "larger than 16 MiB" in judge_one(tmp_path)[1]
+
+
+def test_same_run_whose_times_are_spelled_otherwise_is_a_copy(tmp_path: Path, make_run_in: MakeRun) -> None:
+    elsewhere(make_run_in, tmp_path / "a")
+    copy = elsewhere(
+        make_run_in,
+        tmp_path / "b",
+        started_at="2026-11-01T12:00:00+02:00",
+        ended_at="2026-11-01T12:05:00+02:00",
+    )
+    first, second = find_run_folders([tmp_path])
+    assert (first.duplicate_of, second.duplicate_of, second.path) == (None, first.path, copy)
+    assert (second.run.started_at, second.run.ended_at) == (first.run.started_at, first.run.ended_at)
+
+
+def test_times_are_the_same_however_a_store_spelled_them() -> None:
+    before = {"started_at": "2026-11-01T10:00:00Z", "node": "pypi"}
+    now = {"started_at": "2026-11-01T10:00:00.000Z", "node": "pypi"}
+    assert is_same(now, before, readable=True)
+    assert not is_same(now, before | {"started_at": "2026-11-01T10:00:01Z"}, readable=True)

@@ -240,3 +240,26 @@ def test_run_that_cannot_be_read_says_why(tmp_path: Path, content: str | None, r
 
 def test_run_ids_differ() -> None:
     assert len({rows.new_run_id() for _ in range(20)}) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "utc"),
+    [
+        ("2026-11-29T10:00:00.000Z", "2026-11-29T10:00:00.000Z"),
+        ("2026-11-29T10:00:00Z", "2026-11-29T10:00:00.000Z"),
+        ("2026-11-29 10:00:00z", "2026-11-29T10:00:00.000Z"),
+        ("2026-11-29T10:00:00.123456789Z", "2026-11-29T10:00:00.123Z"),
+        ("2026-11-29T01:30:00+02:00", "2026-11-28T23:30:00.000Z"),
+        ("2026-12-31T23:30:00.5-0130", "2027-01-01T01:00:00.500Z"),
+        # Which moment that is depends on where the clock stood.
+        ("2026-11-29T10:00:00", ""),
+        ("2026-11-29T10:00:00+2:00", ""),
+        ("2026-11-29T25:00:00Z", ""),
+        ("0001-01-01T00:00:00+02:00", ""),
+        ("9999-12-31T23:30:00-01:00", ""),
+        ("٢026-11-29T10:00:00Z", ""),
+        ("", ""),
+    ],
+)
+def test_time_with_an_offset_is_read_in_utc(text: str, utc: str) -> None:
+    assert rows.as_utc(text) == utc
