@@ -195,7 +195,7 @@ def compare(commits: Sequence[Commit], baseline: str) -> tuple[SetInfo, list[Run
     resolved = sets.resolve(
         (commit.run for commit in readable if commit.run_id not in ahead), _baseline(baseline, commits)
     )
-    unread = (*ahead.values(), *_unread(commits, resolved), *_unplaced(resolved, baseline))
+    unread = (*ahead.values(), *_unread(commits, resolved), *_unplaced(resolved))
     return dataclasses.replace(_compared(resolved, baseline), unread=unread), resolved
 
 
@@ -605,7 +605,8 @@ def _ask_why(of: _Sources, few: Views, newest: Collection[str], ask: Questions) 
         ask.skip(_REASONS)
         return
     of_newest = sf.col("run_id").isin(sorted(newest))
-    bad = of_newest & ~sf.col("outcome").isin("pass", "n/a")
+    # What is met although a deviation says otherwise is listed on its own.
+    bad = of_newest & ~sf.col("outcome").isin("pass", "n/a") & (sf.col("reason") != STALE)
     names = (name for name in _names(Trouble) if name not in {"node_impl", "node_version", "run_id"})
     columns = ("run_id", *names)
     ask.add(_VERDICTS, lambda: few.verdicts.where(bad).select(*columns), first=("run_id", "test"))
@@ -715,7 +716,7 @@ def _unread(commits: Sequence[Commit], resolved: Iterable[RunOfSet]) -> Iterator
             yield NotComparable(run_id=commit.run_id, why=why)
 
 
-def _unplaced(resolved: Iterable[RunOfSet], asked: str) -> Iterator[NotComparable]:
+def _unplaced(resolved: Iterable[RunOfSet]) -> Iterator[NotComparable]:
     """Yields the runs of versions that have no place in an order and that are newer than all of their key that are judged.
 
     They stand in front of all that have one, so that what was built last would not be judged and nobody would notice.
@@ -723,20 +724,15 @@ def _unplaced(resolved: Iterable[RunOfSet], asked: str) -> Iterator[NotComparabl
     by_key: dict[str, list[RunOfSet]] = {}
     for run in resolved:
         by_key.setdefault(run.key, []).append(run)
-    wanted = {sets.HISTORY, sets.BASELINE} if asked == sets.PREVIOUS else {sets.HISTORY}
     for runs in by_key.values():
         judged = [run for run in runs if run.set == sets.CANDIDATE]
-        if not judged or any(run.mutant or not _has_place(run) for run in judged):
+        if not judged or any(run.mutant or not sets.has_place(run) for run in judged):
             continue
         newest = max(run.started_at for run in judged)
         for run in runs:
-            if run.set in wanted and run.started_at > newest and not _has_place(run):
+            if run.set == sets.HISTORY and run.started_at > newest and not sets.has_place(run):
                 why = f"{run.node_version} cannot be ordered among the versions; set one with --profile NAME:VERSION"
                 yield NotComparable(run_id=run.run_id, why=why)
-
-
-def _has_place(run: RunOfSet) -> bool:
-    return versions.parse_version(run.node_version) is not None
 
 
 def _versions(runs: Iterable[RunOfSet]) -> str:

@@ -163,15 +163,18 @@ def cautions(runs: Sequence[RunOfSet]) -> list[str]:
     """
     by_node: dict[tuple[str, str, str], list[RunOfSet]] = {}
     for run in runs:
-        if not run.mutant and parse_version(run.node_version) is not None:
+        if not run.mutant and has_place(run):
             by_node.setdefault((run.node_impl, run.node_whatami, run.kind), []).append(run)
+    # What was asked to be compared is what was run last, whatever its version.
+    unplaced = {run.key for run in runs if run.set == CANDIDATE and not has_place(run)}
     found = []
     for (impl, role, _), alike in by_node.items():
         node = f"{impl} {role}".strip()
         newest = max(alike, key=lambda run: (parse_version(run.node_version) or (), run.started_at))
         last = _same_version(newest.node_version)
         before = [run for run in alike if _same_version(run.node_version) != last]
-        if before and not any(_same_version(run.node_version) == last for run in _told(alike)):
+        told = any(_same_version(run.node_version) == last for run in _told(alike))
+        if before and not told and newest.key not in unplaced:
             why = (
                 "none of those is the baseline that was asked for"
                 if any(run.key == newest.key for run in before)
@@ -191,10 +194,9 @@ def cautions(runs: Sequence[RunOfSet]) -> list[str]:
                 f"{run.node_impl} {run.node_version} was run last and is not judged: by its number it is older than "
                 f"{newer.node_version}"
             )
-        if run.set == BASELINE and run.place > judged.get(run.key, run).place:
-            older = judged[run.key].node_version
+        if run.set == BASELINE and newer is not None and has_place(newer) and run.place > newer.place:
             found.append(
-                f"the baseline, {run.node_version}, is newer than {older}, which is compared with it"
+                f"the baseline, {run.node_version}, is newer than {newer.node_version}, which is compared with it"
             )
     return list(dict.fromkeys(found))
 
@@ -202,9 +204,7 @@ def cautions(runs: Sequence[RunOfSet]) -> list[str]:
 def _is_passed_over(last: RunOfSet, judged: RunOfSet) -> bool:
     """Tells whether a run is older than what is judged only as commits are counted."""
     versions = parse_version(last.node_version), parse_version(judged.node_version)
-    return last.place < judged.place and any(
-        version is not None and _is_build(version) for version in versions
-    )
+    return last.place < judged.place and None not in versions and any(map(_is_build, filter(None, versions)))
 
 
 def _told(runs: Iterable[RunOfSet]) -> list[RunOfSet]:
@@ -236,6 +236,9 @@ def _split(runs: Sequence[RunOfSet], baseline: Baseline, partial: Collection[str
     mark = min((-run.place, run.age) for run in asked)
     later = [run for run in others if baseline.kind == VERSION or (-run.place, run.age) < mark]
     last = max((run.place for run in later), default=None)
+    if others and not has_place(others[0]) and (baseline.kind == VERSION or others[0].age < asked[0].age):
+        # What was run last has no place among the versions, and needs none to be compared with one that is named.
+        later, last = others, others[0].place
     for run in asked:
         run.set = BASELINE
     for run in others[:1] if last is None else later:
@@ -246,13 +249,17 @@ def _split(runs: Sequence[RunOfSet], baseline: Baseline, partial: Collection[str
 def _compare_newest(runs: Sequence[RunOfSet], partial: Collection[str]) -> None:
     """Compares the newest version with the one before it, or the newest run of the only one with the others."""
     newest = max(run.place for run in runs)
+    last = next(run for run in runs if run.place == newest)
+    # A version without a place stands in front of the others; one that was run later than they is nothing they came from.
+    later = {run.place for run in runs if has_place(last) and not has_place(run) and run.age < last.age}
+    others = {run.place for run in runs} - {newest} - later
     whole = {run.place for run in runs if run.run_id not in partial}
     # What a version was not asked can be no news of the next one that was.
-    before = max(whole - {newest} if newest in whole else (), default=newest - 1)
+    before = max((newest in whole and others & whole) or others, default=newest)
     for run in runs:
-        if run.place == newest and (newest > 1 or run.age == 0):
+        if run.place == newest and (before < newest or run is last):
             run.set = CANDIDATE
-        elif newest == 1 or run.place == before:
+        elif run.place == before:
             run.set = BASELINE
 
 
@@ -263,6 +270,11 @@ def _is_asked(run: RunOfSet, baseline: Baseline) -> bool:
     return run.node_version == baseline.name or (
         version is not None and not _is_build(version) and parse_version(run.node_version) == version
     )
+
+
+def has_place(run: RunOfSet) -> bool:
+    """Tells whether the version of a run is one that can be ordered."""
+    return parse_version(run.node_version) is not None
 
 
 def _is_build(version: Version) -> bool:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from spark_reports.frames.findings import NO_BUCKET
 from spark_reports.frames.matrix import LEVELS, NO_REQUIREMENT, WORST_FIRST
-from spark_reports.rows import CUT, PASSIVE
+from spark_reports.rows import CUT, PASSIVE, STALE
 from spark_reports.storage.tables import SMALLEST, arrow_schema
 
 BINS_PER_DOUBLING = 8
@@ -102,11 +102,18 @@ def _requirements_part(verdicts: pa.Table) -> pa.Table:
         {
             "requirement": names,
             "level": _ranks(verdicts.column("level"), LEVELS, _UNKNOWN_LEVEL).take(at),
-            "outcome": _ranks(verdicts.column("outcome"), WORST_FIRST, _UNKNOWN_OUTCOME).take(at),
+            "outcome": _ranks(_shown_of_node(verdicts), WORST_FIRST, _UNKNOWN_OUTCOME).take(at),
             "tests": pa.repeat(pa.scalar(1, pa.int64()), len(names)),
         }
     )
     return _worst(single)
+
+
+def _shown_of_node(verdicts: pa.Table) -> pa.ChunkedArray:
+    """Returns the outcomes; where a deviation is stale it is the list of deviations that fails, not the node."""
+    outcome = verdicts.column("outcome")
+    stale = pc.and_(pc.equal(outcome, "fail"), pc.equal(verdicts.column("reason"), STALE))
+    return pc.if_else(stale, "pass", outcome)
 
 
 def _requirements_merge(parts: Tables, _: Sequence[int]) -> pa.Table:

@@ -511,6 +511,7 @@ def test_runs_on_nodes_of_unknown_version_have_no_order(
         ("1.9.0 1.10.0 1.10.0-12-gdead-dirty", "previous", ["r2"]),
         ("1.10.0 unknown", "previous", ["r1"]),
         ("1.10.0 unknown", "unknown", []),
+        ("1.9.0 1.10.0 unknown", "1.9.0", []),
         ("unknown 1.10.0", "previous", []),
         ("unknown dirty", "previous", []),
         ("1.9.0 1.10.0", "1.10.0", []),
@@ -564,6 +565,26 @@ def test_run_that_began_in_the_future_is_told_and_judges_nothing(
     # Where all are ahead it is our own clock that is wrong.
     (alone, _) = compare([commit for commit in commits if commit.run_id == "ahead"], "previous")
     assert (alone.unread, alone.candidate) == ((), ("ahead",))
+
+
+def test_stale_deviation_is_told_and_fails_nowhere(
+    spark: SparkSession,
+    tmp_path: Path,
+    make_run: MakeRun,
+    verdict_row: Verdict,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known, stale = verdict_row("deviation"), verdict_row("fail", reason=rows.STALE)
+    other = verdict_row("warning", ["ZN-INIT-002"], test="other")
+    make_run("old", 1, verdicts=[known], cases=None, node_version="1.9.0", **LAB)
+    make_run("new", 2, verdicts=[stale, other], cases=None, **LAB)
+    ask_only(monkeypatch, asking._REQUIREMENTS, asking._CHANGES, asking._STALE, asking._VERDICTS)
+    found = collect(*opened_of(spark, tmp_path), "previous", lambda _: None)
+    assert [(row.requirement, row.run_id) for row in found.stale] == [("ZN-INIT-001", "new")]
+    shown = {(cell.node_version, cell.requirement): cell.outcome for cell in found.cells}
+    assert shown["1.10.2", "ZN-INIT-001"] == "pass"
+    assert [trouble.test for trouble in found.troubles if trouble.run_id == "new"] == ["other"]
+    assert "fail" not in make_page(found).headline
 
 
 def test_mutant_is_judged_when_its_run_has_ended(

@@ -72,6 +72,13 @@ def test_worst_outcome_of_a_requirement_counts(verdict_row: Row) -> None:
     assert {row["attempt"] for row in found} == {2}
 
 
+def test_requirement_whose_deviation_is_stale_is_met(verdict_row: Row) -> None:
+    stale = verdict_row("fail", ("ZN-INIT-001",), reason=rows.STALE, seen="the requirement is met")
+    assert only("requirements", stale)["outcome"] == "pass"
+    assert only("requirements", stale, verdict_row("fail"))["outcome"] == "fail"
+    assert only("requirements", stale, verdict_row("warning"))["outcome"] == "warning"
+
+
 def cut(char: str) -> str:
     return char * (LONGEST_SEEN - 1) + "…"
 

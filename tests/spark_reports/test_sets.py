@@ -270,3 +270,42 @@ def test_frame_has_what_was_resolved(spark: SparkSession, runs: Runs) -> None:
     assert told.schema.simpleString() == f"struct<{sets.SCHEMA.replace(', ', ',').replace(' ', ':')}>"
     assert [sets.RunOfSet(**row.asDict()) for row in told.collect()] == resolved
     assert sets.frame(spark, []).collect() == []
+
+
+@pytest.mark.parametrize(
+    ("versions", "asked", "candidate", "baseline"),
+    [
+        # Oldest run first. What was run later is nothing that the judged version came from.
+        ("1.9 1.10 unknown", "previous", "b", "a"),
+        ("1.10 1.10 unknown", "previous", "b", "a"),
+        ("1.10 unknown", "previous", "a", ""),
+        ("unknown 1.10 unknown", "previous", "b", ""),
+        ("unknown 1.10", "previous", "b", "a"),
+        ("unknown 1.10 1.10", "previous", "bc", "a"),
+        # With a baseline of its own name, what was run last needs no place in an order.
+        ("1.8 1.9 unknown", "1.9", "c", "b"),
+        ("1.9 1.10-dirty 1.9 1.10-dirty", "1.9", "bd", "ac"),
+        ("1.8 1.9 1.10 unknown", "b", "d", "b"),
+        ("unknown 1.8 1.9", "1.9", "b", "c"),
+        ("1.8 unknown 1.9", "c", "b", "c"),
+        ("1.9 1.10 unknown", "unknown", "b", "c"),
+    ],
+)
+def test_version_without_a_place_is_judged_by_when_it_was_run(
+    run_row: Run, versions: str, asked: str, candidate: str, baseline: str
+) -> None:
+    runs = [
+        run_row(name, day, node_version=version)
+        for day, (name, version) in enumerate(zip("abcd", versions.split(), strict=False), 1)
+    ]
+    told = roles(made(*runs), asked)
+    assert {name for name, role in told.items() if role == "candidate"} == set(candidate)
+    assert {name for name, role in told.items() if role == "baseline"} == set(baseline)
+
+
+def test_named_baseline_is_not_newer_than_what_has_no_place(run_row: Run) -> None:
+    runs = [run_row(name, day, node_version=name) for day, name in enumerate(("1.9", "1.10", "dirty"), 1)]
+    assert not sets.cautions(sets.resolve(made(*runs), sets.Baseline(sets.VERSION, "1.9")))
+    # Nothing can be said of its number.
+    builds = [run_row(name, day, node_version=name) for day, name in enumerate(("1.0-3-gabcd", "dirty"), 1)]
+    assert not sets.cautions(sets.resolve(made(*builds), sets.Baseline()))
