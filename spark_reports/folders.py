@@ -173,6 +173,14 @@ def is_same(run: Mapping[str, typing.Any], other: Mapping[str, typing.Any], *, r
     return all(one == two or not {one, two}.isdisjoint({None, "", _UNKNOWN}) for one, two in pairs)
 
 
+def is_in(path: str, run: Mapping[str, typing.Any]) -> bool:
+    """Whether a run is in a folder, which may be gone, or hold another one by now."""
+    try:
+        return is_same(dataclasses.asdict(rows.read_run(Path(path))), run, readable=True)
+    except (rows.RowsError, OSError):
+        return False
+
+
 def _plain(name: str, run: Mapping[str, typing.Any]) -> typing.Any:
     """Returns a field of a run; a time as rows spell it, which a record of an earlier version may do otherwise."""
     value = run.get(name)

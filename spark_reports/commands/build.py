@@ -1,7 +1,7 @@
 """``zenoh-reports build``: a report over run folders, or over a store; the exit code says what became worse."""
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,12 +10,13 @@ from spark_reports.commands.common import check_not_empty, say, some_path, some_
 from spark_reports.commands.opening import open_store, opened
 from spark_reports.engine.session import add_engine_options
 from spark_reports.errors import DataTrouble, WrongUse
-from spark_reports.folders import COMPLETE, find_run_folders
+from spark_reports.folders import COMPLETE, find_run_folders, is_in
 
 if TYPE_CHECKING:
     from spark_reports.gates import Gates
     from spark_reports.pages.page import Page
     from spark_reports.report import Report
+    from spark_reports.storage.commits import Commit
 
 __all__ = ["add", "open_store", "run"]
 
@@ -92,8 +93,9 @@ def run(arguments: argparse.Namespace) -> int:
                 for folder in folders
                 if folder.duplicate_of is None
             }
+            others = [commit for commit in found.commits if commit.folder and commit.run_id not in runs]
             # While Spark ends.
-            written = pool.submit(_write, report, gates, runs, arguments.out)
+            written = pool.submit(_write, report, gates, runs, others, arguments.out)
         made, path = written.result()
     for trouble in found.troubles:
         say(f"warning: skipped {trouble}")
@@ -118,16 +120,31 @@ def _load(out: Path) -> None:
 
 
 def _write(
-    report: "Report", gates: "Gates | None", runs: Mapping[str, Path], out: Path
+    report: "Report",
+    gates: "Gates | None",
+    given: Mapping[str, Path],
+    others: Iterable["Commit"],
+    out: Path,
 ) -> tuple["Page", Path]:
-    """Judges a report, makes its page and writes all of it."""
+    """Judges a report, makes its page and writes all of it.
+
+    Args:
+        report: What it says.
+        gates: By what it is judged; None if that was not asked.
+        given: Where run folders are, by run id.
+        others: Runs that only the store has, with a folder.
+        out: Where to.
+    """
     from spark_reports.gates import judged
     from spark_reports.pages import page, render
 
+    runs, gone = dict(given), dict[str, Path]()
+    for commit in others:
+        (runs if is_in(commit.folder, commit.run) else gone)[commit.run_id] = Path(commit.folder)
     made = page.make_page(
         report if gates is None else judged(report, gates),
         page.places_of(runs, out),
-        typed=page.typed_of(runs, Path.cwd()),
+        typed=page.typed_of({**gone, **runs}, Path.cwd()),
     )
     return made, render.write_report(made, out)
 

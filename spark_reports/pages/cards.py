@@ -5,6 +5,7 @@ import itertools
 import os
 import re
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
@@ -435,11 +436,19 @@ def finding_cards(
     typed: Mapping[str, str],
     limits: Limits,
 ) -> list[FindingCard]:
-    """Returns the findings, as many as are shown; ``oldest_first`` are run ids, ``typed`` is that of ``typed_of``."""
+    """Returns the findings, as many as are shown.
+
+    Args:
+        report: That has them.
+        oldest_first: Run ids.
+        places: Where run folders are, as ``places_of`` returns them.
+        typed: That of ``typed_of``, also of folders that are not there any more.
+        limits: How many are shown.
+    """
     cards = []
     for number, finding in enumerate(report.findings[: limits.findings]):
         kept = _kept(finding)
-        repeat, where = _replay(finding, kept, typed.get(finding.run_id))
+        repeat, where = _replay(finding, kept, typed.get(finding.run_id), is_there=finding.run_id in places)
         cards.append(
             FindingCard(
                 finding,
@@ -461,13 +470,17 @@ def _kept(finding: Finding) -> str:
     return "" if finding.confirmed == UNHELD else finding.folder or f"findings/{slug(finding.bucket)}"
 
 
-def _replay(finding: Finding, kept: str, folder: str | None) -> tuple[str, str]:
+def _replay(finding: Finding, kept: str, folder: str | None, *, is_there: bool) -> tuple[str, str]:
     """Returns the command that plays a finding again, and what has to be known besides; either may be empty."""
     if not kept:
         return "", "No finding stores it, so there is nothing to replay."
-    if folder is not None:
+    if folder is not None and is_there:
         return f"zenoh-fuzz replay {shlex.quote(visible(f'{folder}/{kept}'))}", ""
-    where = "a store does not record where that is; a report on the run folders does"
+    where = (
+        "its record in the store does not say where that is; a report on the run folders does"
+        if folder is None
+        else f"that was {visible(folder)} when it was ingested, and is not there now"
+    )
     return f"zenoh-fuzz replay {shlex.quote(kept)}", f"In the folder of the run {finding.run_id}: {where}."
 
 
@@ -500,8 +513,9 @@ def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[RunLine]
     """Returns how much of each kind was tried on each node, in the order of ``COVERED``.
 
     What was tried on nodes that break a rule on purpose says something only where there are no others; so do runs that
-    left tests out on purpose of the requirements.
+    left tests out on purpose of the requirements, and runs of campaigns with options that made them plan less.
     """
+    lines = list(lines)
     real = [run for run in oldest_first if not run.is_wrong] or oldest_first
     node_of = _nodes(real)
     kinds: dict[tuple[str, str], dict[str, CoverageLine]] = {}
@@ -509,6 +523,7 @@ def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[RunLine]
         if line.run_id in node_of:
             kinds.setdefault((line.kind, node_of[line.run_id]), {})[line.run_id] = line
     places = {kind: place for place, kind in enumerate(COVERED)}
+    widest = _widest(lines, real, node_of)
     several = len({node for _, node in kinds}) > 1
     rows = []
     for (kind, node), of_run in sorted(
@@ -517,6 +532,8 @@ def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[RunLine]
         asked = [run for run in real if run.run_id in of_run]
         if kind == REQUIREMENT:
             asked = [run for run in asked if not run.is_partial] or asked
+        else:
+            asked = [run for run in asked if run.configuration == widest.get(node, run.configuration)]
         mine = [of_run[run.run_id] for run in asked]
         # One that did not end did not get to all that it was asked for.
         ended = [of_run[run.run_id] for run in asked if run.state == COMPLETE]
@@ -537,6 +554,26 @@ def coverage_rows(lines: Iterable[CoverageLine], oldest_first: Sequence[RunLine]
             )
         )
     return rows
+
+
+def _widest(
+    lines: Iterable[CoverageLine], oldest_first: Iterable[RunLine], node_of: Mapping[str, str]
+) -> dict[str, str]:
+    """Returns for each node the configuration of its campaigns whose newest run planned most, the newest of such."""
+    planned = Counter[str]()
+    for line in lines:
+        planned[line.run_id] += line.planned if line.kind != REQUIREMENT else 0
+    newest: dict[tuple[str, str], int] = {}
+    for run in oldest_first:
+        if planned[run.run_id]:
+            # Moved to the end: of several that plan as much, the one that was run last counts.
+            newest.pop((node_of[run.run_id], run.configuration), None)
+            newest[node_of[run.run_id], run.configuration] = planned[run.run_id]
+    found: dict[str, str] = {}
+    for (node, configuration), most in newest.items():
+        if most >= newest.get((node, found.get(node, configuration)), 0):
+            found[node] = configuration
+    return found
 
 
 def _nodes(runs: Iterable[RunLine]) -> dict[str, str]:

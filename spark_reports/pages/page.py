@@ -203,7 +203,8 @@ def make_page(
             not there is named, without a link.
         limits: How much of it is shown.
         grid: That of a page of the same report, if there is one already.
-        typed: What to type for run folders, by run id, as ``typed_of`` returns them.
+        typed: What to type for run folders, by run id, as ``typed_of`` returns them; also for those that are not where
+            they were and so not among the places.
     """
     places, limits, typed = places or {}, limits or Limits(), typed or {}
     versions = version_lines(report)

@@ -9,13 +9,16 @@ from spark_reports.pages.html_page import figure
 from spark_reports.pages.page import Page, count
 from spark_reports.pages.text import markdown, percent
 from spark_reports.report import (
+    FASTER,
     NA_EVERYWHERE,
     NEW_CHECK,
     NOT_COMPARABLE,
     NOT_SELECTED,
+    SLOWER,
     UNCHANGED,
     CheckChange,
     Finding,
+    Report,
     SetInfo,
     Trend,
 )
@@ -86,11 +89,7 @@ def summary(page: Page) -> str:
         ["kind", "name", "level", "last run with it", "why"],
         [[lost.kind, lost.name, lost.level, lost.last_run, lost.why] for lost in report.lost],
     )
-    lines += _section(
-        "Measured",
-        ["", "what", "newest", "vs. baseline"],
-        [_trend(trend, report.sets) for trend in report.trends if trend.points],
-    )
+    lines += _measured(report)
     rows = [[line.label, *(str(line.counts[name]) for name in ORDER)] for line in page.versions]
     lines += _section("Requirements by version", ["node", *ORDER], rows)
     lines += _section(
@@ -194,6 +193,20 @@ def _finding(finding: Finding) -> list[str]:
         finding.last_run,
         f"{finding.campaign} case {finding.case}, {count(finding.sent_bytes, 'byte')}",
     ]
+
+
+def _measured(report: Report) -> list[str]:
+    """Lists what drifted and counts the rest, which may be hundreds of values that nobody could judge."""
+    trends = [trend for trend in report.trends if trend.points]
+    drifted = [trend for trend in trends if trend.status in {SLOWER, FASTER}]
+    head = ["", "what", "newest", "vs. baseline"]
+    lines = _section("Measured", head, [_trend(trend, report.sets) for trend in drifted])
+    rest = Counter(trend.status for trend in trends if trend.status not in {SLOWER, FASTER})
+    if rest:
+        counted = ", ".join(f"{number} {status}" for status, number in rest.items())
+        what = "other measurement" if drifted else "measurement"
+        lines += [f"{count(rest.total(), what)}: {counted}.", ""]
+    return lines
 
 
 def _trend(trend: Trend, sets: SetInfo) -> list[str]:

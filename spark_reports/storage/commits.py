@@ -68,6 +68,7 @@ class Draft:
         accounts: By file name.
         state: As ``folders.judge`` puts it.
         notes: Same.
+        folder: Where its files are.
     """
 
     run: Mapping[str, Any]
@@ -75,6 +76,7 @@ class Draft:
     accounts: Mapping[str, Account] = field(default_factory=dict)
     state: str = "complete"
     notes: tuple[str, ...] = ()
+    folder: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +97,7 @@ class Commit:
         notes: Same.
         run: Same.
         trimmed: Tables that were cut down since: they hold fewer rows than were taken in.
+        folder: Where its files were when it was taken in; empty in records of earlier versions.
     """
 
     run_id: str
@@ -110,6 +113,7 @@ class Commit:
     rows_version: int = ROWS_VERSION
     revision: int = 0
     trimmed: tuple[str, ...] = ()
+    folder: str = ""
 
     def paths(self, table: str) -> frozenset[str]:
         """Returns the files of a table."""

@@ -424,6 +424,7 @@ def _publish(
             accounts=run.accounts,
             state=state,
             notes=tuple(notes),
+            folder=str(run.folder.path),
         )
         try:
             return run.staged.publish(draft, append)

@@ -640,6 +640,7 @@ class Staging:
                 state=draft.state,
                 notes=draft.notes,
                 run=dict(draft.run),
+                folder=draft.folder,
             ),
             moved,
         )

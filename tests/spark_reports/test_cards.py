@@ -47,9 +47,9 @@ def test_folder_whose_name_is_no_text_has_a_link() -> None:
 
 
 def test_finding_is_repeated_from_the_folder_that_the_run_was_taken_in_from(parts: SimpleNamespace) -> None:
-    runs = {"r1": Path("/here/my runs/r1"), "r2": Path("/elsewhere/r2")}
+    runs = {"r1": Path("/here/my runs/r1"), "r2": Path("/elsewhere/r2"), "r4": Path("/gone/r4")}
     typed = typed_of(runs, Path("/here"))
-    assert typed == {"r1": "my runs/r1", "r2": "/elsewhere/r2"}
+    assert typed == {"r1": "my runs/r1", "r2": "/elsewhere/r2", "r4": "/gone/r4"}
     found = parts.report(
         runs=tuple(parts.run(name) for name in ("r1", "r2", "r3", "r4")),
         findings=(
@@ -59,6 +59,7 @@ def test_finding_is_repeated_from_the_folder_that_the_run_was_taken_in_from(part
             parts.finding("a b", run_id="r1", confirmed=report.UNHELD),
             parts.finding("a b", run_id="r2", folder="findings/a-b-2"),
             parts.finding("a b", run_id="r2", folder="findings/../../../etc"),
+            parts.finding("a b", run_id="r4"),
         ),
     )
     page = make_page(found, {"r1": "../r1", "r2": "../r2"}, typed=typed)
@@ -69,13 +70,16 @@ def test_finding_is_repeated_from_the_folder_that_the_run_was_taken_in_from(part
         "",
         "zenoh-fuzz replay /elsewhere/r2/findings/a-b-2",
         "zenoh-fuzz replay /elsewhere/r2/findings/../../../etc",
+        "zenoh-fuzz replay findings/a-b",
     ]
     assert [card.stored for card in page.findings] == [
-        *("../r1/findings/a-b", "../r2/findings/a-b", "", "", "../r2/findings/a-b-2", ""),
+        *("../r1/findings/a-b", "../r2/findings/a-b", "", "", "../r2/findings/a-b-2", "", ""),
     ]
     assert [card.where for card in page.findings[:2]] == ["", ""]
     assert page.findings[2].where.startswith("In the folder of the run r3: ")
     assert page.findings[3].where.startswith("No finding stores it")
+    gone = "In the folder of the run r4: that was /gone/r4 when it was ingested, and is not there now."
+    assert page.findings[6].where == gone
     html = html_page.html(page)
     assert "zenoh-fuzz replay &#39;my runs/r1/findings/a-b&#39;" in html
     assert page.findings[2].where in html
@@ -271,6 +275,32 @@ def test_coverage_is_told_for_each_node_and_not_of_those_that_are_wrong_on_purpo
         ("Requirements", "zenoh-pico client"): ("pico", 1),
     }
     assert [row.line.run_id for row in coverage_rows(lines, [mutant])] == ["mutant"]
+
+
+def test_coverage_of_campaigns_is_that_of_the_options_that_plan_most() -> None:
+    run = example_report().runs[0]
+    # Oldest first: all campaigns twice, one of them alone, all again, one alone; of engines that plan alike the newest.
+    plans = {"r1": ("all", 90), "r2": ("one", 9), "r3": ("all", 100), "r4": ("one", 99), "r5": ("slow", 100)}
+    runs = [dataclasses.replace(run, run_id=name, configuration=plan[0]) for name, plan in plans.items()]
+    lines = [
+        report.CoverageLine(
+            run_id=name, kind=kind, tried=9, planned=planned if kind == "pair" else 0, cases=9
+        )
+        for name, (_, planned) in plans.items()
+        for kind in ("pair", "answer")
+    ]
+
+    def told(count: int) -> list[tuple[str, str, int]]:
+        known = {one.run_id for one in runs[:count]}
+        mine = [line for line in lines if line.run_id in known]
+        return [(row.label, row.line.run_id, row.runs) for row in coverage_rows(mine, runs[:count])]
+
+    assert told(2) == [("Messages by state", "r1", 1), ("Answers", "r1", 1)]
+    assert told(4) == [("Messages by state", "r3", 2), ("Answers", "r3", 2)]
+    assert told(5) == [("Messages by state", "r5", 1), ("Answers", "r5", 1)]
+    # Where nothing was planned, all count.
+    planless = [line for line in lines if line.kind == "answer"]
+    assert [row.runs for row in coverage_rows(planless, runs)] == [5]
 
 
 def test_coverage_is_that_of_the_newest_run_that_ended() -> None:

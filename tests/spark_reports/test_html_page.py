@@ -272,7 +272,8 @@ def test_page_of_the_true_size_is_small() -> None:
 @pytest.mark.parametrize("text", ["", "y" * 3000])
 def test_crowded_page_shows_less_and_says_so(text: str) -> None:
     found = crowded() if not text else with_text(crowded(), text)
-    page = make_page(found, typed={found.findings[0].run_id: "mine"})
+    run_id = found.findings[0].run_id
+    page = make_page(found, {run_id: "mine"}, typed={run_id: "mine"})
     assert len(html_page._render(page).encode()) > html_page.MOST_BYTES
     made = html_page.html(page)
     assert len(made.encode()) <= html_page.MOST_BYTES

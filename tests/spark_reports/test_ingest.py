@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from spark_reports import rows
-from spark_reports.folders import find_run_folders
+from spark_reports.folders import find_run_folders, is_in
 from spark_reports.storage import ingest as module
 from spark_reports.storage.damage import DAMAGE
 from spark_reports.storage.ingest import Ingested, in_words, ingest
@@ -355,6 +355,10 @@ def test_names_of_folders_may_be_anything(
     taken(spark, store, tmp_path / "runs")
     found = {row["run_id"] for row in open_views(spark, store).checks.collect()}
     assert found == {*names[:-1], "\\udcff"}
+    # Whatever they are called, a report can find them.
+    folders = {commit.folder for commit in store.commits()}
+    assert folders == {str(tmp_path / "runs" / name) for name in names}
+    assert all(is_in(commit.folder, commit.run) for commit in store.commits())
 
 
 def test_a_long_file_is_read_in_pieces_and_a_batch_holds_some_runs(

@@ -1,10 +1,13 @@
+import argparse
 import csv
+import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,11 +17,13 @@ from xml.etree import ElementTree as ET
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_reports import __main__ as command
 from spark_reports import rows
 from spark_reports.__main__ import main
 from spark_reports.commands import build, doctor
 from spark_reports.engine import session
 from spark_reports.errors import NoJava
+from spark_reports.pages.cards import slug
 from tests.spark_reports.reports import example_report
 
 MakeRun = Callable[..., Path]
@@ -118,6 +123,33 @@ def test_gates_that_hold_or_are_not_asked_for_are_no_failure(tmp_path: Path) -> 
     assert main([*BUILD, str(tmp_path / "out"), *gates, "--fail-on", "flaky,slower"]) == 1
     assert main([*BUILD, str(tmp_path / "out")]) == 0
     assert json.loads((tmp_path / "out" / "report.json").read_text())["gates"] == []
+
+
+def test_report_on_a_store_leads_to_run_folders_that_are_still_there(
+    tmp_path: Path, made: SimpleNamespace, make_run: MakeRun
+) -> None:
+    finding = example_report().findings[0]
+    folder = make_run("there", cases=None)
+    run = dataclasses.asdict(rows.read_run(folder))
+    made.commits = [SimpleNamespace(run_id=finding.run_id, run=run, folder=str(folder))]
+
+    def page() -> str:
+        assert main([*BUILD, str(tmp_path / "out")]) == 0
+        return (tmp_path / "out" / "report.html").read_text()
+
+    kept = f"findings/{slug(finding.bucket)}"
+    there = page()
+    assert f"zenoh-fuzz replay {folder}/{kept}" in there
+    assert f'href="../runs/there/{kept}/"' in there
+    # Another run has taken its place.
+    rows.write_run(folder, rows.RunRow(**run | {"started_at": "2026-11-30T10:00:00.000Z"}))
+    other = page()
+    assert f"that was {folder} when it was ingested, and is not there now" in other
+    assert "../runs/there" not in other
+    (folder / rows.RUN).unlink()
+    assert page() == other
+    made.commits[0].folder = ""
+    assert "its record in the store does not say where that is" in page()
 
 
 @pytest.mark.usefixtures("made")
@@ -420,3 +452,28 @@ def test_help_and_rows_need_no_heavy_package() -> None:
     )
     assert done.stdout.splitlines()[-1] == "[]"
     assert "--master URL" in done.stdout
+
+
+def test_every_option_is_in_the_table_of_the_docs() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "reports.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Commands and their options\n")[2].partition("\n## ")[0]
+    engine = argparse.ArgumentParser()
+    session.add_engine_options(engine)
+    shared = {option for action in engine._actions for option in action.option_strings}
+
+    def commands(parser: argparse.ArgumentParser, name: str) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+        below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+        for action in below:
+            for word, made in action.choices.items():
+                yield from commands(made, f"{name} {word}".strip())
+        if not below:
+            yield name, parser
+
+    assert all(f"`{option}`" in table for option in shared if option.startswith("--") and option != "--help")
+    for name, parser in commands(command._parser(), ""):
+        (line,) = (line for line in table.splitlines() if re.match(f"\\| `{name}[ `]", line))
+        own = {option for action in parser._actions for option in action.option_strings}
+        # The one of `store compact` is an option of its own.
+        wanted = own - ({"--help", "-h"} if name == "store compact" else shared)
+        told = set(re.findall("--[a-z-]+", line))
+        assert told == wanted, name

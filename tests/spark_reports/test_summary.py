@@ -7,7 +7,7 @@ import pytest
 from spark_reports.pages import summary as module
 from spark_reports.pages.page import make_page
 from spark_reports.pages.summary import summary
-from spark_reports.report import NA_EVERYWHERE, NEW_CHECK, NOT_COMPARABLE, Report
+from spark_reports.report import NA_EVERYWHERE, NEW_CHECK, NOT_COMPARABLE, SLOWER, STEADY, TOO_FEW, Report
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
 
@@ -77,6 +77,21 @@ def test_value_that_is_shown_was_measured_in_a_run_that_is_judged() -> None:
     trend = dataclasses.replace(found.trends[0], name="it", unit="us", points=points, drift="")
     text = text_of(dataclasses.replace(found, trends=(trend,))).replace("\N{NARROW NO-BREAK SPACE}", " ")
     assert re.search(r"\| it \| 15 554 us \|", text)
+
+
+def test_what_did_not_drift_is_counted() -> None:
+    found = example_report()
+    slower, steady, few = (
+        dataclasses.replace(found.trends[0], name=status, status=status)
+        for status in (SLOWER, STEADY, TOO_FEW)
+    )
+    text = text_of(dataclasses.replace(found, trends=(slower, steady, few, few)))
+    assert "| slower | slower |" in text
+    assert "| steady" not in text
+    assert "3 other measurements: 1 steady, 2 too few runs." in text
+    text = text_of(dataclasses.replace(found, trends=(few,)))
+    assert "Measured" not in text
+    assert "\n1 measurement: 1 too few runs.\n" in text
 
 
 def test_part_that_is_empty_is_left_out() -> None:
