@@ -31,6 +31,7 @@ from spark_reports.frames import (
     versions,
 )
 from spark_reports.report import (
+    CERTAINTIES,
     CHECK_STATUSES,
     FASTER,
     FINDING_STATUSES,
@@ -241,7 +242,13 @@ def _report(
         trends=_trends(ask, resolved),
         mutants=tuple(make(MutantLine, row) for row in ask.rows(_MUTANTS)),
         first_bad=tuple(
-            make(FirstBad, row, requirement=" ".join(row["requirements"])) for row in ask.rows(_FIRST_BAD)
+            sorted(
+                (
+                    make(FirstBad, row, requirement=" ".join(row["requirements"]))
+                    for row in ask.rows(_FIRST_BAD)
+                ),
+                key=_first_bad_order,
+            )
         ),
         stale=tuple(make(StaleDeviation, row) for row in ask.rows(_STALE)),
         found=tuple(
@@ -921,8 +928,17 @@ def _accounts(commits: Iterable[Commit]) -> Iterable[AccountLine]:
             yield AccountLine(run_id=commit.run_id, file=name, **counts)
 
 
-def _change_order(change: CheckChange) -> tuple[int, str, str, str]:
-    return CHECK_STATUSES.index(change.status), change.key, change.test, change.transport
+def _change_order(change: CheckChange) -> tuple[int, int, int, str, str, str]:
+    """Orders by how urgent it is, how certain, and how strict the requirement."""
+    sure = CERTAINTIES.index(change.certainty)
+    strict = matrix.LEVELS.index(change.level) if change.level in matrix.LEVELS else len(matrix.LEVELS)
+    return CHECK_STATUSES.index(change.status), sure, strict, change.key, change.test, change.transport
+
+
+def _first_bad_order(row: FirstBad) -> tuple[bool, bool, str, str, str, str, str]:
+    """Orders what says most first: between which versions it began, and that it still fails."""
+    place = (row.environment, row.configuration)
+    return not row.good, row.fixed != "", row.requirement, row.test, row.transport, *place
 
 
 def _trouble_order(trouble: Trouble) -> int:

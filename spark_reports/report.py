@@ -312,6 +312,9 @@ DETERMINISTIC = "deterministic"
 ASSUMED = "assumed"
 STATISTICAL = "statistical"
 
+CERTAINTIES = (DETERMINISTIC, STATISTICAL, ASSUMED)
+"""How certain a change is, most certain first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckChange:
@@ -595,7 +598,7 @@ class Report:
     Attributes:
         runs: Newest first; duplicates and unreadable ones included.
         cells: By node version, then requirement.
-        changes: What is not ``unchanged``, in the order of ``CHECK_STATUSES``.
+        changes: What is not ``unchanged``, in the order of ``CHECK_STATUSES``; of one status the most certain first.
         troubles: Fails first.
         not_applicable: Commonest reason first.
         findings: New ones first, then by number of cases.
@@ -609,7 +612,7 @@ class Report:
         coverage: By kind, then run, newest first.
         lost: Requirements first.
         trends: Those that became slower first.
-        first_bad: By requirement.
+        first_bad: Those with a good version first, then those that still fail, then by requirement.
         found: How the number of buckets grew, oldest run first.
         accounts: By run, then file.
         gates: In the order of their names; empty if none was asked for.

@@ -224,7 +224,9 @@ def first_bad(checks: DataFrame, runs: DataFrame) -> DataFrame:
         .selectExpr("*", f"{_WALKED} AS walked")
         .selectExpr("*", f"{_enough_runs('walked.failed', 'walked.runs')} AS clean_needed")
     )
-    confidence = "1 - power(1 - (walked.failed + 0.5D) / (walked.runs + 1), walked.runs_good)"
+    unlikely = "power(1 - (walked.failed + 0.5D) / (walked.runs + 1), walked.runs_good)"
+    # What is too unlikely for a float to tell it from never is not never.
+    confidence = f"least(1 - {unlikely}, {math.nextafter(1, 0)!r}D)"
     return walked.selectExpr(
         *(*_COMPARABLE, "test", "transport", "marked.requirements AS requirements", "marked.level AS level"),
         *("walked.good AS good", "walked.bad AS bad"),

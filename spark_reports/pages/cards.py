@@ -343,10 +343,7 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
     for number, change in enumerate(fresh[: limits.new]):
         interval = (change.low, change.high) if change.low is not None and change.high is not None else None
         first = since.get((change.test, change.transport, *place_of.get(change.run_id, ())))
-        words = ""
-        if first is not None:
-            between = f"between {first.good} and {first.bad}" if first.good else f"in {first.bad} or earlier"
-            words = f"{between}, confidence {percent(first.confidence)}"
+        words = "" if first is None else _since(first)
         picture = svg.shares(
             None if interval is None else (interval[0] or 0.0, interval[1] or 0.0),
             _rate_of(change.failed_c, change.runs_c),
@@ -366,6 +363,15 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
             )
         )
     return cards
+
+
+def _since(first: FirstBad) -> str:
+    """Says between which versions a check broke; nothing where no other version was tried."""
+    if first.good:
+        return f"between {first.good} and {first.bad}, confidence {percent(first.confidence)}"
+    if first.between:
+        return f"in {first.bad} or earlier: {first.between[-1]} was not run often enough to be sure"
+    return ""
 
 
 def flaky_row(flaky: Flaky, started: Mapping[str, str], places: Mapping[str, str]) -> FlakyRow:

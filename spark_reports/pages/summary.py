@@ -18,6 +18,7 @@ from spark_reports.report import (
     UNCHANGED,
     CheckChange,
     Finding,
+    FirstBad,
     Report,
     SetInfo,
     Trend,
@@ -94,11 +95,8 @@ def summary(page: Page) -> str:
     lines += _section("Requirements by version", ["node", *ORDER], rows)
     lines += _section(
         "First failing version",
-        ["requirement", "test", "good", "bad", "confidence"],
-        [
-            [row.requirement, row.test, row.good or "(none)", row.bad, percent(row.confidence)]
-            for row in report.first_bad
-        ],
+        ["requirement", "test", "good", "bad", "fixed in", "confidence"],
+        _first_bad(report.first_bad),
     )
     lines += _section(
         "Differences between releases",
@@ -207,6 +205,21 @@ def _measured(report: Report) -> list[str]:
         what = "other measurement" if drifted else "measurement"
         lines += [f"{count(rest.total(), what)}: {counted}.", ""]
     return lines
+
+
+def _first_bad(found: Sequence[FirstBad]) -> list[list[str]]:
+    several = len({(row.environment, row.configuration) for row in found}) > 1
+    return [
+        [
+            row.requirement,
+            _test(row.test, row.transport) + (f", {row.environment}; {row.configuration}" if several else ""),
+            row.good or "(none)",
+            row.bad,
+            row.fixed or "not yet",
+            percent(row.confidence if row.good else None),
+        ]
+        for row in found
+    ]
 
 
 def _trend(trend: Trend, sets: SetInfo) -> list[str]:

@@ -153,6 +153,16 @@ def test_versions_of_a_new_failure_are_those_of_its_own_node() -> None:
     assert card.since == ""
 
 
+def test_new_failure_that_no_other_version_was_tried_for_says_nothing_of_versions() -> None:
+    (mine,) = example_report().first_bad
+    alone = dataclasses.replace(mine, good="", confidence=0.0)
+    (card,) = make_page(example_report(first_bad=(alone,))).fresh
+    assert card.since == ""
+    seldom = dataclasses.replace(alone, between=("1.1.0", "1.2.0"))
+    (card,) = make_page(example_report(first_bad=(seldom,))).fresh
+    assert card.since == "in 1.3.0 or earlier: 1.2.0 was not run often enough to be sure"
+
+
 def test_trend_is_compared_with_the_median_of_its_baseline() -> None:
     cards = make_page(example_report()).trends
     assert [card.tone for card in cards] == ["bad", "even", "even"]

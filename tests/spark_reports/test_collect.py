@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from spark_reports.storage.ingest import ingest
 from spark_reports.storage.store import Account, Commit, Store
 from spark_reports.storage.tables import SCHEMAS
 from spark_reports.storage.views import Views, open_views
+from tests.spark_reports.reports import example_report
 
 MakeRun = Callable[..., Path]
 Verdict = Callable[..., rows.VerdictRow]
@@ -170,6 +172,29 @@ def test_changes_are_told_and_the_rest_is_counted(result: Report) -> None:
     ]
     (card,) = make_page(result).fresh
     assert card.since.startswith("between 1.9.0 and 1.10.2, ")
+
+
+def test_what_is_certain_and_strict_stands_first() -> None:
+    like = next(change for change in example_report().changes if change.status == report.NEW_FAILURE)
+    told = [
+        (report.ASSUMED, "MUST"),
+        (report.STATISTICAL, "MUST"),
+        (report.DETERMINISTIC, "SHOULD"),
+        (report.DETERMINISTIC, "MUST"),
+        (report.DETERMINISTIC, "made up"),
+    ]
+    changes = [dataclasses.replace(like, certainty=certainty, level=level) for certainty, level in told]
+    in_order = [(one.certainty, one.level) for one in sorted(changes, key=asking._change_order)]
+    assert in_order == [told[3], told[2], told[4], told[1], told[0]]
+    fixed = dataclasses.replace(like, status=report.FIXED)
+    assert sorted([fixed, changes[0]], key=asking._change_order) == [changes[0], fixed]
+
+
+def test_versions_between_which_it_began_stand_first() -> None:
+    (pair,) = example_report().first_bad
+    alone = dataclasses.replace(pair, good="", requirement="A")
+    mended = dataclasses.replace(pair, fixed="1.5.0", requirement="B")
+    assert sorted([alone, mended, pair], key=asking._first_bad_order) == [pair, mended, alone]
 
 
 def test_cells_say_what_holds_for_a_version_and_why(result: Report) -> None:

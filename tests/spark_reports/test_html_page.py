@@ -374,3 +374,14 @@ def test_finding_that_no_gate_counts_says_why() -> None:
     assert '<span class="tag o-na">new</span><span class="tag o-na">not reproduced</span>' in text
     sure = dataclasses.replace(shaky, confirmed="confirmed")
     assert '<span class="tag o-fail">new</span>' in html(dataclasses.replace(found, findings=(sure,)))
+
+
+def test_first_affected_releases_of_several_environments_and_options_name_theirs() -> None:
+    (pair,) = example_report().first_bad
+    alone = html(example_report())
+    assert pair.configuration not in alone.partition('id="releases"')[2].partition("</section>")[0]
+    other = dataclasses.replace(pair, environment="Plan 9", configuration="transport=tls")
+    both = html(example_report(first_bad=(pair, other)))
+    section = Elements(both.partition('id="releases"')[2].partition("</section>")[0]).text
+    for text in (pair.configuration, "Plan 9", "transport=tls"):
+        assert text in section

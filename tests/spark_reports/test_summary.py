@@ -7,6 +7,7 @@ import pytest
 from spark_reports.pages import summary as module
 from spark_reports.pages.page import make_page
 from spark_reports.pages.summary import summary
+from spark_reports.pages.text import NONE
 from spark_reports.report import NA_EVERYWHERE, NEW_CHECK, NOT_COMPARABLE, SLOWER, STEADY, TOO_FEW, Report
 from tests.spark_reports.hostile import HOSTILE, with_text
 from tests.spark_reports.reports import example_report
@@ -92,6 +93,16 @@ def test_what_did_not_drift_is_counted() -> None:
     text = text_of(dataclasses.replace(found, trends=(few,)))
     assert "Measured" not in text
     assert "\n1 measurement: 1 too few runs.\n" in text
+
+
+def test_first_failing_version_says_what_is_known_of_it() -> None:
+    (pair,) = example_report().first_bad
+    pair = dataclasses.replace(pair, requirement="R", test="t", good="1", bad="2", confidence=0.97)
+    alone = dataclasses.replace(pair, good="", confidence=0.0, fixed="3")
+    assert "| R | t | 1 | 2 | not yet | 97 % |" in text_of(example_report(first_bad=(pair,)))
+    other = dataclasses.replace(alone, environment="Plan 9", configuration="udp")
+    text = text_of(example_report(first_bad=(alone, other)))
+    assert f"| R | t, Plan 9; udp | \\(none\\) | 2 | 3 | {NONE} |" in text
 
 
 def test_part_that_is_empty_is_left_out() -> None:

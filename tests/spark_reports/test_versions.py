@@ -233,6 +233,11 @@ HISTORIES: Mapping[str, tuple[str, tuple[object, ...]]] = {
         "1.7.0 PPPPPPPPPPP, 1.8.0 FP, 1.9.0 P, 1.10.0 PF",
         ("1.7.0", "1.8.0", "", [], 11, 5, 2),
     ),
+    # The float next to 1 is not far enough from it to tell that it is not.
+    "breaks after many": (
+        "1.8.0 PPPPPPPPPPPP, 1.9.0 FFFFFFFFFFFFFFF",
+        ("1.8.0", "1.9.0", "", [], 12, 15, 15),
+    ),
     "could not say": ("1.8.0 P, 1.9.0 ?, 1.10.0 F", ("1.8.0", "1.10.0", "", [], 1, 1, 1)),
 }
 
@@ -305,6 +310,8 @@ def test_pair_is_told_with_its_confidence(begun: Mapping[str, Mapping[str, objec
         assert isinstance(failed, int)
         assert isinstance(good, int)
         assert row["confidence"] == pytest.approx(statistics.would_have_shown(runs, failed, good)), test
+        assert isinstance(row["confidence"], float)
+        assert row["confidence"] < 1, test
         assert row["clean_needed"] == statistics.runs_to_see(failed / runs), test
 
 
