@@ -177,7 +177,8 @@ def is_in(path: str, run: Mapping[str, typing.Any]) -> bool:
     """Whether a run is in a folder, which may be gone, or hold another one by now."""
     try:
         return is_same(dataclasses.asdict(rows.read_run(Path(path))), run, readable=True)
-    except (rows.RowsError, OSError):
+    except (ValueError, OSError):
+        # No run row, or a name that no system has.
         return False
 
 

@@ -145,6 +145,7 @@ def _write(
         report if gates is None else judged(report, gates),
         page.places_of(runs, out),
         typed=page.typed_of({**gone, **runs}, Path.cwd()),
+        missing=page.missing_of(report, runs),
     )
     return made, render.write_report(made, out)
 

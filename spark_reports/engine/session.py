@@ -295,6 +295,8 @@ def _explained() -> Iterator[None]:
         from py4j.protocol import Py4JError, Py4JNetworkError
         from pyspark.errors import PySparkException
 
+        if isinstance(error, PySparkException | Py4JError | OSError) and _is_of_an_interrupt(error):
+            raise KeyboardInterrupt from error
         if isinstance(error, Py4JNetworkError | ConnectionRefusedError | ConnectionResetError):
             raise EngineFailed(
                 "Java ended in the middle of it: was it killed, or was there too little memory (--memory)?"
@@ -311,6 +313,14 @@ def _explained() -> Iterator[None]:
                 f"the disk is full: {told}; make room for the store and for temporary files, and try again"
             ) from error
         raise EngineFailed(f"Spark gave up: {_first_line(error)}") from error
+
+
+def _is_of_an_interrupt(error: BaseException) -> bool:
+    """Tells whether an error came up while a command tidied up that was interrupted: whoever does that may end Java as well."""
+    before = error.__context__
+    while before is not None and not isinstance(before, KeyboardInterrupt):
+        before = before.__context__
+    return before is not None
 
 
 _WRONG_SETTING = re.compile(r"\[(?:INVALID_CONF_VALUE|CANNOT_MODIFY)[.\w]*\] ([^\n]*?)(?: SQLSTATE|\n|$)")

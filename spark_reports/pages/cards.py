@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
 from statistics import median
@@ -441,6 +441,7 @@ def finding_cards(
     places: Mapping[str, str],
     typed: Mapping[str, str],
     limits: Limits,
+    missing: Collection[tuple[str, str]] = (),
 ) -> list[FindingCard]:
     """Returns the findings, as many as are shown.
 
@@ -450,11 +451,13 @@ def finding_cards(
         places: Where run folders are, as ``places_of`` returns them.
         typed: That of ``typed_of``, also of folders that are not there any more.
         limits: How many are shown.
+        missing: That of ``missing_of``.
     """
     cards = []
     for number, finding in enumerate(report.findings[: limits.findings]):
         kept = _kept(finding)
-        repeat, where = _replay(finding, kept, typed.get(finding.run_id), is_there=finding.run_id in places)
+        is_there = finding.run_id in places and (finding.run_id, kept) not in missing
+        repeat, where = _replay(finding, kept, typed.get(finding.run_id), is_there=is_there)
         cards.append(
             FindingCard(
                 finding,
@@ -462,13 +465,27 @@ def finding_cards(
                 _history(finding, report.rates, oldest_first),
                 link(places, finding.run_id, finding.capture),
                 kept,
-                link(places, finding.run_id, kept),
+                link(places, finding.run_id, kept) if is_there else "",
                 repeat,
                 where,
                 number < limits.unfolded and finding.status in FRESH,
             )
         )
     return cards
+
+
+def missing_of(report: Report, runs: Mapping[str, Path]) -> set[tuple[str, str]]:
+    """Returns the findings, by run and folder, whose folder is not in that of the run: removed, or not finished."""
+    kept = {(finding.run_id, _kept(finding)) for finding in report.findings if finding.run_id in runs}
+    return {(run_id, name) for run_id, name in kept if name and not _is_folder(runs[run_id] / name)}
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        # A row may name anything, also what is too long for a name.
+        return False
 
 
 def _kept(finding: Finding) -> str:
@@ -485,7 +502,7 @@ def _replay(finding: Finding, kept: str, folder: str | None, *, is_there: bool) 
     where = (
         "its record in the store does not say where that is; a report on the run folders does"
         if folder is None
-        else f"that was {visible(folder)} when it was ingested, and is not there now"
+        else f"that was {visible(folder)} when it was ingested, where it is not now"
     )
     return f"zenoh-fuzz replay {shlex.quote(kept)}", f"In the folder of the run {finding.run_id}: {where}."
 

@@ -54,7 +54,7 @@ def html(page: Page) -> str:
         smaller = page.limits.smaller(min(0.9, (MOST_BYTES / size) ** 1.5))
         if size <= MOST_BYTES or smaller == page.limits:
             return text
-        page = make_page(page.report, page.places, smaller, page.grid, page.typed)
+        page = make_page(page.report, page.places, smaller, page.grid, page.typed, page.missing)
 
 
 def _render(page: Page) -> str:

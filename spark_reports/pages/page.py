@@ -1,7 +1,7 @@
 """What stands on the page, from top to bottom: the values of a report, grouped and put into words."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -31,6 +31,7 @@ from spark_reports.pages.cards import (
     flaky_row,
     found_curves,
     makings_of,
+    missing_of,
     places_of,
     rate_views,
     run_view,
@@ -73,6 +74,7 @@ __all__ = [
     "count",
     "is_compared",
     "make_page",
+    "missing_of",
     "places_of",
     "typed_of",
     "verdict",
@@ -164,6 +166,7 @@ class Page:
     report: Report
     places: Mapping[str, str]
     typed: Mapping[str, str]
+    missing: Collection[tuple[str, str]]
     limits: Limits
 
     @property
@@ -194,6 +197,7 @@ def make_page(
     limits: Limits | None = None,
     grid: Grid | None = None,
     typed: Mapping[str, str] | None = None,
+    missing: Collection[tuple[str, str]] = (),
 ) -> Page:
     """Returns the page of a report.
 
@@ -205,6 +209,7 @@ def make_page(
         grid: That of a page of the same report, if there is one already.
         typed: What to type for run folders, by run id, as ``typed_of`` returns them; also for those that are not where
             they were and so not among the places.
+        missing: Findings that are not in the folder of their run, as ``missing_of`` returns them.
     """
     places, limits, typed = places or {}, limits or Limits(), typed or {}
     versions = version_lines(report)
@@ -219,7 +224,7 @@ def make_page(
     oldest_first = [run.run_id for run in reversed(counted)]
     headline, tone = verdict(report, versions)
     trends = [trend for trend in report.trends if trend.points]
-    findings = finding_cards(report, oldest_first, places, typed, limits)
+    findings = finding_cards(report, oldest_first, places, typed, limits, missing)
     statuses = _statuses(report)
     mutants = sorted(report.mutants, key=lambda line: (not line.alive, line.requirement))
     return Page(
@@ -268,6 +273,7 @@ def make_page(
         report=report,
         places=places,
         typed=typed,
+        missing=missing,
         limits=limits,
     )
 

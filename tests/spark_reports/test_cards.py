@@ -8,7 +8,16 @@ import pytest
 
 from spark_reports import report
 from spark_reports.pages import html_page
-from spark_reports.pages.cards import certainty, count, coverage_rows, link, places_of, slug, typed_of
+from spark_reports.pages.cards import (
+    certainty,
+    count,
+    coverage_rows,
+    link,
+    missing_of,
+    places_of,
+    slug,
+    typed_of,
+)
 from spark_reports.pages.page import make_page
 from tests.spark_reports.hostile import HOSTILE
 from tests.spark_reports.reports import example_report
@@ -78,7 +87,7 @@ def test_finding_is_repeated_from_the_folder_that_the_run_was_taken_in_from(part
     assert [card.where for card in page.findings[:2]] == ["", ""]
     assert page.findings[2].where.startswith("In the folder of the run r3: ")
     assert page.findings[3].where.startswith("No finding stores it")
-    gone = "In the folder of the run r4: that was /gone/r4 when it was ingested, and is not there now."
+    gone = "In the folder of the run r4: that was /gone/r4 when it was ingested, where it is not now."
     assert page.findings[6].where == gone
     html = html_page.html(page)
     assert "zenoh-fuzz replay &#39;my runs/r1/findings/a-b&#39;" in html
@@ -232,6 +241,31 @@ def test_findings_over_cases_are_those_of_one_implementation_each() -> None:
     text = html_page.html(page)
     assert "Findings over cases, zenoh-pico</span>" in text
     assert "Findings over cases</span>" in html_page.html(make_page(found))
+
+
+def test_finding_whose_folder_is_gone_has_no_link(tmp_path: Path, parts: SimpleNamespace) -> None:
+    (tmp_path / "r1" / "findings" / "there").mkdir(parents=True)
+    runs = {"r1": tmp_path / "r1"}
+    found = parts.report(
+        runs=(parts.run("r1"), parts.run("r2")),
+        findings=(
+            parts.finding("there", run_id="r1"),
+            parts.finding("gone", run_id="r1"),
+            parts.finding("gone", run_id="r1", confirmed=report.UNHELD),
+            parts.finding("gone", run_id="r2"),
+        ),
+    )
+    missing = missing_of(found, runs)
+    assert missing == {("r1", "findings/gone")}
+    hostile = [f"findings/{'x' * 5000}", "findings/\0", "findings/\udcff"]
+    odd = parts.report(findings=[parts.finding("a", run_id="r1", folder=name) for name in hostile])
+    assert missing_of(odd, runs) == {("r1", name) for name in hostile}
+    page = make_page(found, {"r1": "../r1"}, typed={"r1": "runs/r1"}, missing=missing)
+    assert [(card.repeat, card.stored) for card in page.findings[:2]] == [
+        ("zenoh-fuzz replay runs/r1/findings/there", "../r1/findings/there"),
+        ("zenoh-fuzz replay findings/gone", ""),
+    ]
+    assert page.findings[1].where.endswith("that was runs/r1 when it was ingested, where it is not now.")
 
 
 def test_trends_of_several_nodes_name_theirs() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from spark_reports import folders, rows
 from spark_reports.errors import WrongUse
-from spark_reports.folders import Counted, find_run_folders, is_same, judge
+from spark_reports.folders import Counted, find_run_folders, is_in, is_same, judge
 
 MakeRun = Callable[..., Path]
 Make = Callable[..., rows.VerdictRow]
@@ -349,3 +349,11 @@ def test_times_are_the_same_however_a_store_spelled_them() -> None:
     now = {"started_at": "2026-11-01T10:00:00.000Z", "node": "pypi"}
     assert is_same(now, before, readable=True)
     assert not is_same(now, before | {"started_at": "2026-11-01T10:00:01Z"}, readable=True)
+
+
+def test_run_is_not_in_a_folder_that_there_cannot_be(make_run: MakeRun) -> None:
+    folder = make_run("a")
+    run = dataclasses.asdict(rows.read_run(folder))
+    assert is_in(str(folder), run)
+    for name in ("", "\0", "x" * 5000, str(folder / "b"), str(folder / rows.RUN)):
+        assert not is_in(name, run)

@@ -385,3 +385,13 @@ def test_first_affected_releases_of_several_environments_and_options_name_theirs
     section = Elements(both.partition('id="releases"')[2].partition("</section>")[0]).text
     for text in (pair.configuration, "Plan 9", "transport=tls"):
         assert text in section
+
+
+def test_gate_that_failed_says_all_that_is_to_be_done() -> None:
+    gates = [
+        report.GateResult(name=name, ok=name == "holds", text=f"{name} {'x' * 300}")
+        for name in ("holds", "fails")
+    ]
+    text = Elements(html(example_report(gates=tuple(gates)))).text
+    assert gates[1].text in text
+    assert gates[0].text not in text

@@ -44,6 +44,7 @@ def test_report_over_whole_and_cut_runs_is_written(
     both = [verdict_row(), verdict_row("fail", test="b")]
     same = {"configuration": "transport=tcp"}
     make_run("r1", 1, verdicts=both, cases=[case_row(1, "panic\x1b[31m")], **same)
+    (tmp_path / "runs/r1/findings/panic-31m").mkdir(parents=True)
     cut = make_run("r2", 2, verdicts=both, kind="conformance", cases=None, **same)
     (cut / rows.VERDICTS).write_bytes((cut / rows.VERDICTS).read_bytes()[:-50])
     out = tmp_path / "deep" / "out"
@@ -138,13 +139,14 @@ def test_report_on_a_store_leads_to_run_folders_that_are_still_there(
         return (tmp_path / "out" / "report.html").read_text()
 
     kept = f"findings/{slug(finding.bucket)}"
+    (folder / kept).mkdir(parents=True)
     there = page()
     assert f"zenoh-fuzz replay {folder}/{kept}" in there
     assert f'href="../runs/there/{kept}/"' in there
     # Another run has taken its place.
     rows.write_run(folder, rows.RunRow(**run | {"started_at": "2026-11-30T10:00:00.000Z"}))
     other = page()
-    assert f"that was {folder} when it was ingested, and is not there now" in other
+    assert f"that was {folder} when it was ingested, where it is not now" in other
     assert "../runs/there" not in other
     (folder / rows.RUN).unlink()
     assert page() == other

@@ -14,6 +14,7 @@ import grpc  # type: ignore[import-untyped]
 import pytest
 from py4j.clientserver import ClientServerConnection  # type: ignore[import-untyped]
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -449,3 +450,21 @@ def test_master_that_does_not_answer_is_one_line(monkeypatch: pytest.MonkeyPatch
 def test_one_of_several_masters_may_be_down() -> None:
     assert session._masters("spark://a:1") == [("a", 1)]
     assert session._masters("spark://a:1,b:2") == session._masters("yarn") == []
+
+
+def test_error_of_a_java_that_was_ended_with_the_command_is_an_interrupt() -> None:
+    def interrupted(error: Exception) -> None:
+        with session._explained():
+            try:
+                raise KeyboardInterrupt
+            finally:
+                # As a query that is told to stop, of a Java that got the same signal.
+                raise error
+
+    for error in (Py4JNetworkError("gone"), PySparkException("stopped"), ConnectionRefusedError()):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(error)
+    with pytest.raises(KeyError):
+        interrupted(KeyError("a fault of ours"))
+    with pytest.raises(EngineFailed), session._explained():
+        raise PySparkException("stopped")
