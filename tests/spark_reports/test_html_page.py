@@ -395,3 +395,10 @@ def test_gate_that_failed_says_all_that_is_to_be_done() -> None:
     text = Elements(html(example_report(gates=tuple(gates)))).text
     assert gates[1].text in text
     assert gates[0].text not in text
+
+
+def test_what_could_not_be_judged_is_not_marked_as_equal() -> None:
+    (trend, *_) = example_report().trends
+    for status, mark in (("steady", "="), (report.TOO_FEW, "?")):
+        page = html(example_report(trends=(dataclasses.replace(trend, status=status),)))
+        assert re.search(rf'<i aria-hidden="true">([^<]*)</i>{status}', page)[1] == mark  # type: ignore[index]
