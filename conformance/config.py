@@ -174,8 +174,12 @@ class Credentials:
     password: bytes = field(repr=False)
 
     @classmethod
-    def parse(cls, text: str) -> Self:
+    def parse(cls, text: str, option: str = "--user") -> Self:
         """Reads ``NAME:PASSWORD``, or ``NAME`` when the password is in the variable ``ZENOH_PASSWORD``.
+
+        Args:
+            text: What was typed.
+            option: Where.
 
         Raises:
             UsageError: It is neither; does not repeat what may be a password.
@@ -184,10 +188,12 @@ class Credentials:
         if not colon:
             password = os.environ.get(PASSWORD_IN, "")
         if not name or not text.isprintable() or not password.isprintable():
-            raise UsageError(f"--user: write NAME:PASSWORD, or NAME and put the password into {PASSWORD_IN}")
+            raise UsageError(
+                f"{option}: write NAME:PASSWORD, or NAME and put the password into {PASSWORD_IN}"
+            )
         if not password:
             raise UsageError(
-                f"--user: no password for {name}; write NAME:PASSWORD, or put it into {PASSWORD_IN}"
+                f"{option}: no password for {name}; write NAME:PASSWORD, or put it into {PASSWORD_IN}"
             )
         return cls(user=name.encode(), password=password.encode())
 

@@ -23,7 +23,7 @@ from typing import Any
 from conformance.deviations.versions import Key, version_key
 from conformance.errors import UsageError
 from conformance.nodes.releases import RELEASES
-from conformance.suite_runs import CORE, Runner, counts_of, in_words, is_run, say
+from conformance.suite_runs import CORE, Runner, apart, counts_of, in_words, is_run, say
 from scapy_layers.commands.terminal import at_least
 from spark_reports.rows import VERDICTS, RowsError, new_run_id, read_rows, read_run
 
@@ -56,7 +56,7 @@ class Matrix:
         out: Folder of the runs.
         kind: What stands in front of the version in ``--node``.
         versions: Oldest first.
-        words: Arguments for pytest.
+        words: Arguments for pytest; what is saved has no password.
         runs: Name of the run folder, by version.
         broken: Why a version was not judged, by version.
         counts: How many tests ended in each outcome, by version.
@@ -76,9 +76,8 @@ class Matrix:
         Raises:
             UsageError: The folder cannot be written.
         """
-        values = {
-            name: getattr(self, name) for name in ("kind", "versions", "words", "runs", "broken", "counts")
-        }
+        values = {name: getattr(self, name) for name in ("kind", "versions", "runs", "broken", "counts")}
+        values["words"] = apart(self.words)[0]
         temporary = self.out / f".{MATRIX}"
         try:
             self.out.mkdir(parents=True, exist_ok=True)
@@ -231,7 +230,7 @@ def _take_up(matrix: Matrix, *, resume: bool) -> None:
         raise UsageError(f"{matrix.out}: holds a matrix; --resume goes on with it, or name another --out")
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
-        same = (before["kind"], before["words"]) == (matrix.kind, matrix.words)
+        same = (before["kind"], before["words"]) == (matrix.kind, apart(matrix.words)[0])
         runs = {str(version): str(name) for version, name in before["runs"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise UsageError(f"{path}: is damaged; name another --out") from None

@@ -9,7 +9,7 @@ import tempfile
 import textwrap
 from pathlib import Path
 
-from conformance.config import PROTOCOLS, REPLY_SECONDS, RunConfig
+from conformance.config import PROTOCOLS, REPLY_SECONDS, Credentials, RunConfig
 from conformance.errors import HarnessError, UsageError
 from conformance.nodes import Node, node_of
 from conformance.profiles import read_profile
@@ -39,6 +39,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--release", default="", metavar="VERSION", help="version of the release")
     made.add_argument(
         "--time-scale", type=float, default=1.0, metavar="X", help="multiply all waiting times (default: 1)"
+    )
+    made.add_argument(
+        "--user",
+        metavar="NAME[:PASSWORD]",
+        help="who we are, for a node that asks for a user and a password; NAME alone takes the password from the "
+        "variable ZENOH_PASSWORD. It is written nowhere",
     )
     made.add_argument(
         "--i-may-test-this-node",
@@ -87,6 +93,7 @@ def ask(options: argparse.Namespace) -> str:
             seed=0,
             time_scale=options.time_scale,
             may_test=options.i_may_test_this_node,
+            user=Credentials.parse(options.user) if options.user is not None else None,
         )
         node = node_of(config)
         with node:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from conformance.config import PASSWORD_IN
 from conformance.environment import PARENT
 from conformance.errors import UsageError
 from spark_reports.rows import OUTCOMES, RUN, VERDICTS, read_rows
@@ -26,6 +27,9 @@ LOG = "pytest.log"
 
 CORE = ("-m", "not slow")
 """The core run: what takes more than about a second is left out."""
+
+USER = "--user"
+"""Option that may hold a password. A command line can be read by everybody on the machine."""
 
 JUDGED = frozenset({0, 1})
 """Exit codes of pytest after which all tests were judged."""
@@ -95,10 +99,13 @@ class Runner:
             UsageError: The folder cannot be made.
         """
         command = [sys.executable, "-m", "pytest", str(SUITE), "--node", node, "--run-dir", str(folder)]
-        command += ["-q", "-p", "no:cacheprovider", *words]
+        shown, password = apart(words)
+        command += ["-q", "-p", "no:cacheprovider", *shown]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         if self._parent:
             environment[PARENT] = self._parent
+        if password:
+            environment[PASSWORD_IN] = password
         started = time.monotonic()
         try:
             folder.mkdir(parents=True)
@@ -140,6 +147,19 @@ class Runner:
         finally:
             self._running.discard(process)
         return not self._stopped
+
+
+def apart(words: Iterable[str]) -> tuple[list[str], str]:
+    """Returns arguments for pytest without the password of ``--user``, and the password; empty when there is none."""
+    shown, password, before = [], "", ""
+    for word in words:
+        if before == USER or word.startswith(f"{USER}="):
+            name, _, password = word.partition(":")
+            shown.append(name)
+        else:
+            shown.append(word)
+        before = word
+    return shown, password
 
 
 def _stop_signal() -> signal.Signals:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import conformance
-from conformance.config import Locator, Tls
+from conformance.config import PASSWORD_IN, Locator, Tls
 from conformance.errors import NotApplicable
 from conformance.nodes.child import ANYWHERE, LISTEN, ChildNode, scouting_of
 from conformance.nodes.places import reached
-from conformance.nodes.users import USERS
+from conformance.nodes.users import PASSWORD, USER, USERS
 from conformance.refnode.mutants import mutant_named
 from conformance.refnode.settings import MODES
 from scapy_layers.commands.terminal import installed_version
@@ -92,10 +92,10 @@ OPTIONS: dict[str, Callable[[Any], list[str]]] = {
     "transport/link/tls/listen_certificate": _one("--tls-cert"),
     "transport/link/tls/listen_private_key": _one("--tls-key"),
     "transport/link/tls/enable_mtls": _switch("--tls-mutual"),
-    USERS: lambda path: _each("--user")(Path(path).read_text().splitlines()),
-    # Both together, in words_of.
-    "transport/auth/usrpwd/user": lambda _: [],
-    "transport/auth/usrpwd/password": lambda _: [],
+    USERS: _one("--users"),
+    USER: lambda name: ["--credentials", name] if name else [],
+    # In the environment: what stands in a command can be read by everybody on the machine.
+    PASSWORD: lambda _: [],
     "transport/unicast/qos/enabled": _switch("--qos", "--no-qos"),
     "transport/multicast/qos/enabled": _switch("--qos", "--no-qos"),
     # A quarter of the lease.
@@ -122,9 +122,6 @@ def words_of(config: dict[str, Any]) -> list[str]:
     """
     scouting = scouting_of(config)
     words: list[str] = ["--scout", str(scouting)] if scouting else []
-    user = config.get("transport/auth/usrpwd/user")
-    if user:
-        words += ["--credentials", f"{user}:{config.get('transport/auth/usrpwd/password', '')}"]
     for path, value in config.items():
         if path not in OPTIONS:
             raise NotApplicable(f"the reference node has no option for {path}")
@@ -195,7 +192,8 @@ class RefNode(ChildNode):
 
     def _spawn(self) -> Path:
         log = self._next_log()
-        words = words_of(self._placed())
+        config = self._placed()
+        words = words_of(config)
         mutant = ["--mutant", self.mutant] if self.mutant else []
         self._launch(
             [
@@ -208,6 +206,7 @@ class RefNode(ChildNode):
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")]).rstrip(":"),
+                PASSWORD_IN: str(config.get(PASSWORD, "")),
             },
         )
         return log

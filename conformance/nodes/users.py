@@ -10,6 +10,12 @@ from conformance.config import Credentials
 USERS = "transport/auth/usrpwd/dictionary_file"
 """A node that has it opens sessions with the users in there only."""
 
+USER = "transport/auth/usrpwd/user"
+"""Who a node is when it connects."""
+
+PASSWORD = "transport/auth/usrpwd/password"  # noqa: S105  (its name)
+"""Of that user."""
+
 
 @cache
 def dictionary(who: Credentials) -> str:

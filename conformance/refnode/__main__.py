@@ -99,7 +99,18 @@ def parser() -> argparse.ArgumentParser:
         metavar="USER:PASSWORD",
         help="who may open a session; nobody else then; repeatable",
     )
-    add("--credentials", default="", metavar="USER:PASSWORD", help="who we are when we connect")
+    add(
+        "--users",
+        type=Path,
+        metavar="FILE",
+        help="the same, a line for each: what is typed can be read by everybody on the machine",
+    )
+    add(
+        "--credentials",
+        default="",
+        metavar="USER[:PASSWORD]",
+        help="who we are when we connect; USER alone takes the password from the variable ZENOH_PASSWORD",
+    )
     for name, what in (("cert", "certificate"), ("key", "its key"), ("ca", "certificate of who is trusted")):
         add(f"--tls-{name}", type=Path, metavar="FILE", help=f"{what}, PEM")
     add(
@@ -159,8 +170,8 @@ def config_of(options: argparse.Namespace) -> NodeConfig:
         handshake_seconds=options.handshake_seconds,
         waiting_bytes=options.waiting_bytes,
         max_message=options.max_message,
-        users=users_of(options.user),
-        credentials=_credentials(options.credentials) if options.credentials else None,
+        users=users_of(options.user, options.users),
+        credentials=Credentials.parse(options.credentials, "--credentials") if options.credentials else None,
         tls=_tls(options),
         scout=Locator.parse(options.scout) if options.scout else None,
         find=options.find,
@@ -168,11 +179,6 @@ def config_of(options: argparse.Namespace) -> NodeConfig:
         mutant=options.mutant,
         seed=options.seed,
     )
-
-
-def _credentials(pair: str) -> Credentials:
-    ((user, password),) = (users_of([pair]) or {}).items()
-    return Credentials(user=user, password=password)
 
 
 def _tls(options: argparse.Namespace) -> Tls | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from conformance.config import Credentials, Locator, Tls
 from conformance.errors import UsageError
@@ -141,19 +142,41 @@ def _within(option: str, value: float, least: float, most: float, unit: str) -> 
         raise UsageError(f"{option} {value:g}: must be {least:g} to {most:g} {unit}")
 
 
-def users_of(pairs: list[str]) -> dict[bytes, bytes] | None:
+def users_of(pairs: Iterable[str], file: Path | None = None) -> dict[bytes, bytes] | None:
     """Reads ``USER:PASSWORD`` pairs; None when there are none.
 
+    Args:
+        pairs: As typed.
+        file: Has one on each line that is not empty.
+
     Raises:
-        UsageError: One has no colon or no user.
+        UsageError: One has no colon or no user, or the file cannot be read or has none; repeats no password.
     """
+    places = [("--user", pair) for pair in pairs]
+    if file is not None:
+        places += _lines_of(file)
     found: dict[bytes, bytes] = {}
-    for pair in pairs:
+    for place, pair in places:
         user, colon, password = pair.partition(":")
         if not colon or not user:
-            raise UsageError(f"--user {pair!r}: write USER:PASSWORD")
+            raise UsageError(f"{place}: write USER:PASSWORD")
         found[user.encode()] = password.encode()
     return found or None
+
+
+def _lines_of(file: Path) -> list[tuple[str, str]]:
+    """Returns the lines of a file of users that are not empty, each with its place."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise UsageError(f"--users {file}: {error.strerror}") from None
+    except ValueError:
+        raise UsageError(f"--users {file}: is no text in UTF-8") from None
+    found = [(f"--users {file}: line {number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+    if not found:
+        # Everybody would be let in.
+        raise UsageError(f"--users {file}: names nobody")
+    return found
 
 
 def zid_of(text: str) -> bytes:

@@ -268,7 +268,7 @@ def _read(config: pytest.Config) -> Settings:
             may_test=option("--i-may-test-this-node"),
             transports=wanted_transports(config),
             trust_node=option("--trust-node"),
-            user=Credentials.parse(option("--user")) if option("--user") else None,
+            user=None if option("--user") is None else Credentials.parse(option("--user")),
         ),
         profile=profile,
         asked=option("--transports") not in {None, "all"},

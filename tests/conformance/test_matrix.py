@@ -269,6 +269,36 @@ def test_run_that_breaks_off_says_why(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (tmp_path / "run" / suite_runs.LOG).exists()
 
 
+def test_password_for_the_suite_is_in_no_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = tmp_path / "shown.txt"
+    code = (
+        "import os, pathlib\ndef test_it():\n"
+        "    words = pathlib.Path('/proc/self/cmdline').read_text()\n"
+        f"    pathlib.Path({str(shown)!r}).write_text(words + os.environ['ZENOH_PASSWORD'])\n"
+    )
+    write_suite(tmp_path, monkeypatch, code)
+    with (tmp_path / "conftest.py").open("a") as file:
+        file.write("    parser.addoption('--user')\n")
+    for number, words in enumerate((["--user", "alice:sesame:x"], ["--user=alice:sesame:x"])):
+        Runner(60.0).run("x", tmp_path / f"run-{number}", *ALONE, *words)
+        command, _, password = shown.read_text().rpartition("\0")
+        assert "sesame" not in command
+        assert command.split("\0")[-1].endswith("alice")
+        assert password == "sesame:x"
+
+
+def test_password_is_not_kept_in_the_folder_of_a_matrix(fake: Fake, tmp_path: Path) -> None:
+    words = ["--versions", "1.9.0", "--out", str(tmp_path / "out")]
+    assert matrix.main([*words, "--", "--user", "alice:sesame"]) == 0
+    assert matrix.main([*words, "--resume", "--", "--user", "alice:sesame"]) == 0
+    assert fake.asked[0][1][-2:] == ("--user", "alice:sesame")
+    written = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert b"alice" in written
+    assert b"sesame" not in written
+
+
 def test_run_without_rows_was_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_suite(tmp_path, monkeypatch, "def test_nothing():\n    pass\n")
     done = Runner(60.0).run("x", tmp_path / "run", *ALONE)

@@ -80,6 +80,9 @@ def test_node_of_ours_asks_for_the_user_that_the_run_names(tmp_path: Path, way: 
     with node_of(RunConfig(node=way, run_dir=tmp_path, run_id="run", seed=1, user=user)) as node:
         node.ask(2.0)
         assert (node.problem(2.0), bool(node.zid)) == ("", True)
+        assert isinstance(node, ChildNode)
+        assert node._process is not None
+        assert b"sesame" not in Path(f"/proc/{node._process.pid}/cmdline").read_bytes()
         node.user = None
         assert "seen CLOSE" in node.problem(2.0)
         node.user = user
@@ -90,6 +93,16 @@ def test_node_of_ours_asks_for_the_user_that_the_run_names(tmp_path: Path, way: 
     others = tmp_path / "others.txt"
     others.write_text("bob:x\n")
     assert node.variant(transport__auth__usrpwd__dictionary_file=str(others)).user is None
+
+
+def test_password_with_which_a_reference_node_connects_is_not_in_its_command(tmp_path: Path) -> None:
+    who = {f"transport/auth/usrpwd/{name}": word for name, word in (("user", "me"), ("password", "sesame"))}
+    with RefNode(tmp_path, config={**who, "connect/endpoints": ["tcp/127.0.0.1:1"]}) as node:
+        assert node._process is not None
+        process = Path(f"/proc/{node._process.pid}")
+        assert b"--credentials\0me\0" in (process / "cmdline").read_bytes()
+        assert b"sesame" not in (process / "cmdline").read_bytes()
+        assert b"ZENOH_PASSWORD=sesame\0" in (process / "environ").read_bytes()
 
 
 def test_configuration_the_node_refuses_is_one_line(tmp_path: Path) -> None:

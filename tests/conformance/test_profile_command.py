@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from conformance import profile
-from conformance.config import RunConfig
+from conformance.config import Credentials, RunConfig
 from conformance.nodes import Node, node_of
 from conformance.profile import EXIT_FAILED, EXIT_USAGE, listed, main, quoted
 from conformance.profiles import load_profile
@@ -51,6 +51,21 @@ def test_profile_of_a_node_of_ours_knows_its_group(capsys: pytest.CaptureFixture
     assert 'impl = "zenoh-harness-refnode"' in text
     assert 'scouting = "udp/239.255.' in text
     assert '"scouting"' in text
+
+
+def test_node_that_asks_for_a_user_gets_a_profile(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = Credentials(user=b"alice", password=b"open sesame")
+    with node_of(RunConfig(node="ref", run_dir=tmp_path, run_id="r", seed=1, user=user)) as made:
+        assert main([str(made.locator)]) == EXIT_FAILED
+        assert "name them with --user" in capsys.readouterr().err
+        monkeypatch.setenv("ZENOH_PASSWORD", "open sesame")
+        for words in (["--user", "alice:open sesame"], ["--user", "alice"]):
+            assert main([str(made.locator), *words]) == 0
+            text = capsys.readouterr().out
+            assert "# role: router" in text
+            assert "sesame" not in text
 
 
 def test_peer_is_called_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -160,14 +160,31 @@ def test_configuration_of_the_real_node_becomes_options() -> None:
         *("--listen", "tcp/a:1", "--listen", "ws/b:2"),
     ]
     who = {f"transport/auth/usrpwd/{name}": word for name, word in (("user", "me"), ("password", "word"))}
-    assert words_of(who) == ["--credentials", "me:word"]
+    assert words_of(who) == ["--credentials", "me"]
 
 
 def test_users_of_the_real_node_become_options(tmp_path: Path) -> None:
     users = tmp_path / "users.txt"
-    users.write_text("one:word\ntwo:words\n")
+    users.write_text("one:word\n\ntwo:words:2\n")
     words = words_of({"transport/auth/usrpwd/dictionary_file": str(users)})
-    assert words == ["--user", "one:word", "--user", "two:words"]
+    assert words == ["--users", str(users)]
+    found = config_of(parser().parse_args(["--listen", "tcp/127.0.0.1:0", "--user", "three:x", *words])).users
+    assert found == {b"one": b"word", b"two": b"words:2", b"three": b"x"}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"me:word\nsesame\n", "line 2: write USER:PASSWORD"), (b"\n", "names nobody"), (b"\xff:x\n", "UTF-8")],
+)
+def test_file_of_users_that_is_none_is_one_line(tmp_path: Path, content: bytes, says: str) -> None:
+    users = tmp_path / "users.txt"
+    users.write_bytes(content)
+    with pytest.raises(UsageError, match=says) as caught:
+        config_of(parser().parse_args(["--listen", "tcp/127.0.0.1:0", "--users", str(users)]))
+    assert "sesame" not in str(caught.value)
+    users.unlink()
+    with pytest.raises(UsageError, match="No such file"):
+        config_of(parser().parse_args(["--listen", "tcp/127.0.0.1:0", "--users", str(users)]))
 
 
 @pytest.mark.parametrize("config", [{"no/such/path": 1}, {"mode": "client"}])
