@@ -24,7 +24,7 @@ from typing import Any
 
 from conformance.errors import UsageError
 from conformance.suite_runs import CORE, Runner, SuiteRun, in_words, say
-from scapy_layers.commands.terminal import at_least
+from scapy_layers.commands.terminal import at_least, folder
 from spark_reports.rows import OUTCOMES, new_run_id
 
 FLIPS = "flips.json"
@@ -217,7 +217,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="SECONDS",
         help="stop a run that takes longer (default: %(default)g)",
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder (default: runs/flips-<run-id>)")
+    parser.add_argument("--out", type=folder, metavar="DIR", help="folder (default: runs/flips-<run-id>)")
     return parser
 
 

@@ -24,7 +24,7 @@ from conformance.deviations.versions import Key, version_key
 from conformance.errors import UsageError
 from conformance.nodes.releases import RELEASES
 from conformance.suite_runs import CORE, Runner, apart, counts_of, in_words, is_run, say
-from scapy_layers.commands.terminal import at_least
+from scapy_layers.commands.terminal import at_least, folder
 from spark_reports.rows import VERDICTS, RowsError, new_run_id, read_rows, read_run
 
 MATRIX = "matrix.json"
@@ -147,7 +147,7 @@ def _parser() -> argparse.ArgumentParser:
         f"(default: all, which are {', '.join(RELEASES)})",
     )
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="folder for the runs (default: runs/matrix-<run-id>)"
+        "--out", type=folder, metavar="DIR", help="folder for the runs (default: runs/matrix-<run-id>)"
     )
     parser.add_argument(
         "--jobs", type=at_least(1), default=2, metavar="N", help="releases tested in parallel (default: 2)"

@@ -14,6 +14,7 @@ from conformance.errors import HarnessError, UsageError
 from conformance.nodes import Node, node_of
 from conformance.profiles import read_profile
 from conformance.questions import NOT_ASKED, Findings, Inquiry
+from scapy_layers.commands.terminal import folder
 
 EXIT_USAGE = 2
 """Wrong options."""
@@ -34,7 +35,9 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "node", metavar="NODE", help="a locator, pypi[:VERSION], ref[:MUTANT] or cmd:'COMMAND {locator}'"
     )
-    made.add_argument("--out", type=Path, metavar="FILE", help="where to write it (default: standard output)")
+    made.add_argument(
+        "--out", type=folder, metavar="FILE", help="where to write it (default: standard output)"
+    )
     made.add_argument("--name", default="", metavar="IMPL", help="name of the implementation")
     made.add_argument("--release", default="", metavar="VERSION", help="version of the release")
     made.add_argument(

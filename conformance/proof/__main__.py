@@ -15,7 +15,7 @@ from conformance.proof.page import page
 from conformance.proof.plan import SAMPLE
 from conformance.proof.results import STRAY_BOUND, document, sentences
 from conformance.requirements import requirements
-from scapy_layers.commands.terminal import at_least
+from scapy_layers.commands.terminal import at_least, folder
 from spark_reports.rows import new_run_id
 
 EXIT_DOUBT = 1
@@ -35,7 +35,7 @@ def parser() -> argparse.ArgumentParser:
         description="Runs the tests against nodes that break one rule each. The test of that rule must notice it.",
     )
     add = made.add_argument
-    add("--out", type=Path, metavar="DIR", help="output folder (default: runs/<time>-proof)")
+    add("--out", type=folder, metavar="DIR", help="output folder (default: runs/<time>-proof)")
     add("--jobs", type=at_least(1), default=2, metavar="N", help="mutants tested in parallel (default: 2)")
     add("--mutant", action="append", default=[], metavar="ID", help="only this one; may be repeated")
     add(

@@ -13,7 +13,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Self
 
 from scapy_layers.commands.sources import STANDARD_INPUT, Source, Sources, add_sources
-from scapy_layers.commands.terminal import REFUSED, WRONG_USE, Screen, Subparsers, WrongUseError, add_command
+from scapy_layers.commands.terminal import (
+    REFUSED,
+    WRONG_USE,
+    Screen,
+    Subparsers,
+    WrongUseError,
+    add_command,
+    folder,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,7 +67,7 @@ def add(commands: Subparsers) -> None:
     )
     add_sources(parser)
     parser.add_argument(
-        "--out", required=True, metavar="DIR", type=Path, help="output folder; created if missing"
+        "--out", required=True, metavar="DIR", type=folder, help="output folder; created if missing"
     )
     parser.add_argument(
         "--tables",
@@ -76,7 +84,14 @@ def add(commands: Subparsers) -> None:
 
 
 def _listed(text: str) -> list[str]:
-    return [name for name in text.replace(",", " ").split() if name]
+    """Reads names.
+
+    Raises:
+        argparse.ArgumentTypeError: There is none, and nothing would be written.
+    """
+    if not (names := text.replace(",", " ").split()):
+        raise argparse.ArgumentTypeError("names none")
+    return names
 
 
 def _columns(arguments: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 from scapy_layers.commands.events import events
 from scapy_layers.commands.filters import Filters, add_filters
 from scapy_layers.commands.sources import Sources, add_sources
-from scapy_layers.commands.terminal import WRONG_USE, Screen, Subparsers, WrongUseError, add_command
+from scapy_layers.commands.terminal import WRONG_USE, Screen, Subparsers, WrongUseError, add_command, folder
 
 if TYPE_CHECKING:
     from scapy_layers.samples import Content
@@ -49,7 +49,7 @@ def add(commands: Subparsers) -> None:
     add_sources(parser)
     add_filters(parser)
     parser.add_argument(
-        "--out", required=True, metavar="DIR", type=Path, help="output folder; created if missing"
+        "--out", required=True, metavar="DIR", type=folder, help="output folder; created if missing"
     )
 
 

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from scapy_layers.commands.filters import Filters, add_filters
 from scapy_layers.commands.read import View, add_shown
-from scapy_layers.commands.terminal import Screen, Subparsers, WrongUseError, add_command, add_output
+from scapy_layers.commands.terminal import Screen, Subparsers, WrongUseError, add_command, add_output, named
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
 
     from scapy_layers.conversation import Heard
     from scapy_layers.stream import Gap
+
+ANY = "any"
+"""Name for all interfaces, as for tcpdump."""
 
 BUFFER = 64 << 20
 """Bytes of packets that may wait while others are shown, as far as the system grants them; Scapy asks for 64 KiB."""
@@ -47,7 +50,14 @@ def add(commands: Subparsers) -> None:
         "Exit status: 0 done, 2 wrong use or no permission.",
         examples=EXAMPLES,
     )
-    parser.add_argument("-i", "--interface", metavar="IFACE", required=True, help="such as lo or eth0")
+    parser.add_argument(
+        "-i",
+        "--interface",
+        metavar="IFACE",
+        type=named,
+        required=True,
+        help="such as lo or eth0; any for all that are up",
+    )
     parser.add_argument(
         "-p",
         "--port",
@@ -97,7 +107,7 @@ def _live(arguments: argparse.Namespace) -> int:
     listening = _Listening()
     try:
         sniff(
-            iface=arguments.interface,
+            iface=_interfaces(arguments.interface),
             L2socket=listening.begin,
             session=session,
             filter=bpf,
@@ -123,6 +133,13 @@ def _live(arguments: argparse.Namespace) -> int:
             "capture to a file (`tcpdump -w FILE`, `dumpcap -w FILE`), and read that"
         )
     return 0
+
+
+def _interfaces(name: str) -> str | list[str]:
+    """Returns where to listen: Scapy knows no interface that stands for all of them."""
+    from scapy.interfaces import get_working_ifaces
+
+    return name if name != ANY else [one.network_name for one in get_working_ifaces()]
 
 
 class _Shown:
@@ -152,13 +169,13 @@ class _Shown:
 
 
 class _Listening:
-    """The socket that Scapy listens at, with more room than it asks for."""
+    """The sockets that Scapy listens at, with more room than it asks for."""
 
     def __init__(self) -> None:
-        self._counted: Any = None
+        self._counted: list[Any] = []
 
     def begin(self, **options: Any) -> Any:
-        """Opens it, with what Scapy asks for."""
+        """Opens one, with what Scapy asks for."""
         from scapy.config import conf
         from scapy.interfaces import resolve_iface
 
@@ -170,21 +187,23 @@ class _Listening:
         if sys.platform == "linux" and hasattr(opened, "ins"):
             with suppress(OSError):  # who may not has what users may have
                 opened.ins.setsockopt(_SOL_SOCKET, _RCVBUFFORCE, BUFFER)
-            self._counted = opened.ins.dup()  # Scapy closes its own before anybody can ask
-            self._count()  # what came before it had room
+            self._counted.append(opened.ins.dup())  # Scapy closes its own before anybody can ask
+            _lost_at(self._counted[-1])  # what came before it had room
         return opened
 
     def lost(self) -> int:
         """Returns how many packets found no room; to be called once, at the end."""
-        if self._counted is None:
-            return 0
-        with self._counted:
-            return self._count()
+        lost = 0
+        for one in self._counted:
+            with one:
+                lost += _lost_at(one)
+        return lost
 
-    def _count(self) -> int:
-        """Returns how many were lost since it was asked last."""
-        _, lost = struct.unpack("II", self._counted.getsockopt(_SOL_PACKET, _STATISTICS, 8))
-        return int(lost)
+
+def _lost_at(socket: Any) -> int:
+    """Returns how many found no room since it was asked last."""
+    _, lost = struct.unpack("II", socket.getsockopt(_SOL_PACKET, _STATISTICS, 8))
+    return int(lost)
 
 
 def _filter(ports: list[int]) -> str | None:

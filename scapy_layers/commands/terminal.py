@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple, NoReturn, TextIO, TypeAlias
 
 Subparsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # noqa: SLF001  (it has no public name)
@@ -51,6 +52,26 @@ def at_least(least: int) -> Callable[[str], int]:
         return found
 
     return number
+
+
+def named(text: str) -> str:
+    """Reads a name that may not be empty, as that of a variable which is not set.
+
+    Raises:
+        argparse.ArgumentTypeError: It is.
+    """
+    if not text:
+        raise argparse.ArgumentTypeError("is empty")
+    return text
+
+
+def folder(text: str) -> Path:
+    """Reads the path of a folder.
+
+    Raises:
+        argparse.ArgumentTypeError: It is empty; the current one is ``.``.
+    """
+    return Path(named(text))
 
 
 def add_command(

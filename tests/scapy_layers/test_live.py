@@ -37,6 +37,18 @@ def test_interface_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None
     assert told(capsys).startswith("zenoh-dissect: cannot capture on no-such-interface: ")
 
 
+def test_any_stands_for_all_interfaces_that_are_up(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up = [SimpleNamespace(network_name=name) for name in ("lo", "eth7")]
+    asked = []
+    monkeypatch.setattr(scapy.interfaces, "get_working_ifaces", lambda: up)
+    monkeypatch.setattr(scapy.sendrecv, "sniff", lambda **options: asked.append(options["iface"]))
+    assert main(["live", "-i", "any"]) == 0
+    assert asked == [["lo", "eth7"]]
+    assert capsys.readouterr() == ("", "")
+
+
 def test_missing_rights_are_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,6 +68,7 @@ def test_missing_rights_are_named(
         (["--duration", "-1"], "'-1' is not a number of seconds"),
         (["--duration", "x"], "'x' is not a number of seconds"),
         (["--count", "0"], "at least 1"),
+        (["--interface", ""], "is empty"),
     ],
 )
 def test_wrong_numbers_end_with_2(options: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,22 +191,24 @@ class Socket:
 def test_packets_for_which_there_was_no_room_are_told(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listening, asked = Socket(), []
+    listening, asked = {"lo": Socket(), "eth7": Socket()}, []
 
     def opened(**options: Any) -> Socket:
         asked.append((options, conf.bufsize))
-        return listening
+        return listening[options["iface"]]
 
-    def sniff(L2socket: Any, iface: str, **_: Any) -> None:  # noqa: N803  (as Scapy calls it)
-        assert L2socket(iface=iface) is listening
+    def sniff(L2socket: Any, iface: list[str], **_: Any) -> None:  # noqa: N803  (as Scapy calls it)
+        assert [L2socket(iface=name) for name in iface] == list(listening.values())
 
     monkeypatch.setattr(scapy.interfaces, "resolve_iface", lambda _: SimpleNamespace(l2listen=lambda: opened))
     monkeypatch.setattr(scapy.sendrecv, "sniff", sniff)
+    up = [SimpleNamespace(network_name=name) for name in listening]
+    monkeypatch.setattr(scapy.interfaces, "get_working_ifaces", lambda: up)
     usual = conf.bufsize
-    assert main(["live", "-i", "lo"]) == 0
+    assert main(["live", "-i", "any"]) == 0
     assert told(capsys).startswith(
-        "zenoh-dissect: 7 packets arrived faster than they are shown, and were lost"
+        "zenoh-dissect: 14 packets arrived faster than they are shown, and were lost"
     )
-    assert asked == [({"iface": "lo"}, 64 << 20)]
+    assert asked == [({"iface": name}, 64 << 20) for name in listening]
     assert conf.bufsize == usual
-    assert listening.room == [64 << 20]
+    assert [one.room for one in listening.values()] == [[64 << 20]] * 2

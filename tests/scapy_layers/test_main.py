@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scapy_layers.__main__ import main
+from scapy_layers.__main__ import _parser, main
 from scapy_layers.catalogue import MESSAGES
 
 COMMAND = [sys.executable, "-m", "scapy_layers"]
@@ -225,3 +227,18 @@ def test_terminal_that_cannot_show_a_letter() -> None:
 def test_shell_has_all_layers() -> None:
     done = run("shell", given=b"print(decode(bytes(Close(reason=2))).describe())\nquit()\n")
     assert b"CLOSE reason=2 (INVALID)" in done.stdout + done.stderr
+
+
+def options_of(parser: argparse.ArgumentParser) -> set[str]:
+    """Returns all options, short and long, of a parser and those below it."""
+    found = set(parser._option_string_actions)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            found |= set().union(*map(options_of, action.choices.values()))
+    return found
+
+
+def test_page_of_the_options_has_all_of_them_and_no_others() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "dissect.md").read_text()
+    written = set(re.findall(r"(?<=`)--?[a-z][a-z-]*|(?<=dissect )--[a-z]+", page))
+    assert written == options_of(_parser())

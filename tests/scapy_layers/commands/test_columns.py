@@ -180,3 +180,20 @@ def test_missing_package_is_told_with_what_to_install(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert main(["columns", capture, "--out", str(tmp_path / "out")]) == 2
     assert "needs numpy and pyarrow" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--out", "x", "--tables", ""], "--tables: names none"),
+        (["--out", "x", "--columns", ","], "--columns: names none"),
+        (["--out", ""], "--out: is empty"),
+    ],
+)
+def test_nothing_where_a_name_belongs_is_wrong_use(
+    arguments: list[str], said: str, capture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["columns", capture, *arguments])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
