@@ -97,7 +97,12 @@ class ZenohSession(DefaultSession):
     it: its messages come instead. ``time`` is that of the packet. Packets that complete no message give none.
 
     They are there to be read. What ``wrpcap`` writes of them is no capture of a session: a message has neither its
-    FRAME nor its length in front. The packet that was captured has the number ``heard.number``, from 1.
+    FRAME nor its length in front, and one of several packets has no headers of the others. The packet that was
+    captured has the number ``heard.number``, from 1:
+
+        >>> captured = rdpcap("capture.pcapng")
+        >>> found = sniff(offline=captured, session=ZenohSession, lfilter=lambda packet: packet.keyexpr == "demo/a")
+        >>> wrpcap("part.pcap", [captured[number - 1] for number in sorted({one.heard.number for one in found})])
 
     Args:
         ports: Only packets from or to one of them; all when there are none.

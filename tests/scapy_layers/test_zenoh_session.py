@@ -12,10 +12,10 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Dot3, Ether
 from scapy.packet import Raw
 from scapy.sendrecv import sniff
-from scapy.utils import rdpcap
+from scapy.utils import rdpcap, wrpcap
 
 from scapy_layers import capture
-from scapy_layers.all import Declare, Fragment, Frame, Hello, Init, Push, Put, Scout
+from scapy_layers.all import Declare, Fragment, Frame, Hello, Init, Push, Put, Response, Scout
 from scapy_layers.conversation import Heard, listen
 from scapy_layers.zenoh_session import Zenoh, ZenohSession
 from tests.agreement.damage import lengthened
@@ -58,6 +58,21 @@ def test_packet_can_be_built_again() -> None:
     again = Ether(bytes(found))
     assert again[TCP].payload.load == bytes(found[Push])
     assert again[IP].len == len(bytes(found[IP]))
+
+
+def test_numbers_lead_to_the_packets_that_were_captured(tmp_path: Path) -> None:
+    captured = rdpcap(str(PCAPS / "query.pcapng"))
+    found = sniff(
+        offline=captured, session=ZenohSession, lfilter=lambda packet: Response in packet, quiet=True
+    )
+    part = [captured[number - 1] for number in sorted({packet.heard.number for packet in found})]
+    wrpcap(str(tmp_path / "part.pcap"), part)
+    again = sniff(offline=str(tmp_path / "part.pcap"), session=ZenohSession, quiet=True)
+    replies = [
+        sorted(bytes(one[Response]) for one in packets if Response in one) for packets in (found, again)
+    ]
+    assert replies[0]
+    assert replies[0] == replies[1]
 
 
 def test_packet_with_a_length_in_its_frame_can_be_built_again(tmp_path: Path) -> None:
