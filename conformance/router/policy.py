@@ -55,6 +55,10 @@ class RouterPolicy:
         """
         return 0.0 if whatami == WhatAmI.ROUTER else 0.5
 
+    def narrows(self) -> bool:
+        """ZN-INT-101, ZN-INT-104: whether who asked is told what it asked for and nothing else from then on (R-40)."""
+        return True
+
     def asks_on_joining(self, ours: int, theirs: int) -> bool:
         """ZN-RTE-022: whether we ask a new neighbour for all declarations. Real routers tell peers nothing unasked."""
         return ours == WhatAmI.PEER and theirs == WhatAmI.ROUTER

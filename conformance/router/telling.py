@@ -96,8 +96,10 @@ class Telling:
 
     def asked(self, neighbour: Neighbour, interest: Interest, mode: int) -> None:
         """Answers an INTEREST and remembers what it wants to know from now on."""
-        if not neighbour.networked:
+        if not neighbour.networked and self._policy.narrows():
             neighbour.mood = Mood.ASKED
+        elif neighbour.mood is Mood.JOINING:
+            self.joined(neighbour)
         goes_on = self._policy.tells_changes(mode)
         old = neighbour.interests.put(interest) if goes_on else None
         if self._policy.lists_current(mode):

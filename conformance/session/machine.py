@@ -287,7 +287,7 @@ class Session:
                 raise RemoteError(
                     f"the batch does not decode: {inside.error}", self.policy.refusal_of(inside.error)
                 )
-            if not inside.messages and handshake:
+            if not inside.messages and handshake and not self.policy.takes_empty_units():
                 raise RemoteError("an empty batch during the handshake", self.policy.refusal_of(None))
         except RemoteError as error:
             events.append(self._refuse(error))

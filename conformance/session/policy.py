@@ -125,6 +125,10 @@ class Policy:
         unsupported = isinstance(error, UnknownMandatoryExtension)
         return CloseReason.UNSUPPORTED if unsupported else CloseReason.INVALID
 
+    def takes_empty_units(self) -> bool:
+        """ZN-INIT-052: whether a unit without a message is passed over in a handshake too (reading R-57)."""
+        return False
+
     def unexpected(self, expected: str) -> int:
         """ZN-INIT-007, ZN-CLS-107: the reason for a message that is not the expected one of the handshake."""
         del expected

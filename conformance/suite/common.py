@@ -473,6 +473,30 @@ class Watcher:
         seen = sorted(self.told(fence))
         check(seen == sorted(wanted), listed(sorted(wanted)), listed(seen))
 
+    def expect_nothing(self, tester: Tester, other: SessionEnd, kind: str) -> None:
+        """Judges that the node tells nothing that was not asked for.
+
+        Args:
+            tester: Makes one more session if it does.
+            other: A session that declares.
+            kind: What it declares.
+
+        Raises:
+            NotApplicable: The node tells who asked for one thing of everything, as Routing wants it (reading R-40).
+        """
+        try:
+            self.expect()
+        except Unmet:
+            bystander = Watcher(tester.session(), f"{self.base}-apart")
+            bystander.ask(InterestMode.CURRENT)
+            bystander.told()
+            declare(other, kind, f"{self.base}-elsewhere")
+            if bystander.told():
+                raise NotApplicable(
+                    "the node tells every session of everything, whatever it asks for"
+                ) from None
+            raise
+
     def snapshot(self) -> list[Declare]:
         """Returns the DECLAREs that come before D_FINAL of the last interest.
 

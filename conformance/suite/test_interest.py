@@ -136,7 +136,7 @@ def test_current_is_a_snapshot_with_d_final(tester: Tester, kind: str) -> None:
     told.ask(InterestMode.CURRENT, **{kind: 1})
     told.expect(made(kind, "old"), "D_FINAL")
     declare(other, kind, told.at("new"))
-    told.expect()
+    told.expect_nothing(tester, other, kind)
 
 
 @req("ZN-INT-102", "ZN-INT-001")
@@ -182,7 +182,7 @@ def test_final_ends_an_interest(tester: Tester, kind: str) -> None:
     told.end.post(Interest(interest_id=number, mode=InterestMode.FINAL))
     told.end.fence()
     declare(other, kind, told.at("after"))
-    told.expect()
+    told.expect_nothing(tester, other, kind)
 
 
 @req("ZN-INT-104")
@@ -197,7 +197,7 @@ def test_final_ends_news_of_what_was_told_before(tester: Tester, kind: str) -> N
     told.end.post(Interest(interest_id=number, mode=InterestMode.FINAL))
     told.end.fence()
     undeclare(other, kind, entity)
-    told.expect()
+    told.expect_nothing(tester, other, kind)
 
 
 @req("ZN-INT-106")

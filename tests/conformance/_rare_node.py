@@ -5,8 +5,10 @@ Started as ``python -m tests.conformance._rare_node --mutant NAME``, with the op
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
+from typing import ClassVar
 
 from conformance.refnode.__main__ import main
 from conformance.refnode.mutants import mutant
@@ -20,6 +22,8 @@ from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.primitives import WideInt
 from scapy_layers.transport import Frame, Init, Open
 
+EVERY_OTHER = itertools.cycle([True, False])
+
 
 @mutant("TELLS-AT-ONCE")
 class TellsAtOnce(RouterPolicy):
@@ -32,6 +36,14 @@ class TellsAtOnce(RouterPolicy):
     def tokens_unasked(self, whatami: int) -> bool:
         del whatami
         return True
+
+
+@mutant("TELLS-EVERYTHING")
+class TellsEverything(TellsAtOnce):
+    """Everybody is told of all there is, whatever it asks for: Routing makes no exception."""
+
+    def narrows(self) -> bool:
+        return False
 
 
 @mutant("COUNTS-AS-THE-PAGE")
@@ -49,10 +61,28 @@ class CountsToTheEndOfTheRangeOnThePage(Policy):
         return 0 < (sn - last) % count < count // 2
 
 
+@mutant("HAS-COOKIES-OF-ANY-LENGTH")
+class HasCookiesOfAnyLength(Policy):
+    """The first one is long, those behind it are short."""
+
+    lengths: ClassVar = itertools.chain([40], itertools.cycle([1, 2, 3]))
+
+    def cookie(self, rng: Dice) -> bytes:
+        return rng.randbytes(next(self.lengths))
+
+
 @mutant("HAS-SMALL-BATCHES", hears=Frame)
 def drops_what_is_longer_than_it_agreed_to(message: Frame, _: Memory) -> Bent:
     """With ``--batch-size 300``."""
     return message.original if len(message.original) <= 300 else None
+
+
+@mutant("PASSES-OVER-EMPTY-UNITS")
+class PassesOverEmptyUnits(Policy):
+    """A unit without a message is nothing, in a handshake too."""
+
+    def takes_empty_units(self) -> bool:
+        return True
 
 
 @mutant("ADDS-EXTENSIONS", of=(Push, Request))
@@ -60,6 +90,14 @@ def adds_an_optional_extension_to_every_body(message: Push | Request, _: Memory)
     body = message.body
     body.extensions = [UnknownExtension(ext_id=0xD, M=0, ENC=0), *(body.extensions or [])]
     body.Z = None
+    return message
+
+
+@mutant("ADDS-EXTENSIONS-NOW-AND-THEN", of=Init)
+def adds_an_optional_extension_to_every_other_answer(message: Init, _: Memory) -> Bent:
+    unknown = [UnknownExtension(ext_id=0xD, M=0, ENC=0)] if next(EVERY_OTHER) else []
+    message.extensions = [*unknown, *(message.extensions or [])[:: 1 if unknown else -1]]
+    message.Z = None
     return message
 
 

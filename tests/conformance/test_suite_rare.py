@@ -17,9 +17,13 @@ TOLD = ["--req", "ZN-INT", "--req", "ZN-DCL", "--req", "ZN-RTE"]
     ("name", "words", "decided"),
     [
         ("TELLS-AT-ONCE", TOLD, 100),
+        ("TELLS-EVERYTHING", TOLD, 90),
         ("SPEAKS-IN-ALIASES", [*TOLD, "--req", "ZN-KEX"], 100),
         ("WRITES-LONG-NUMBERS", ["--req", "ZN-REQ", "--req", "ZN-RSP", "--req", "ZN-FIN"], 30),
         ("COUNTS-AS-THE-PAGE", ["--req", "ZN-FRM", "--req", "ZN-INIT-023", "--req", "ZN-OPEN"], 60),
+        ("ADDS-EXTENSIONS-NOW-AND-THEN", ["--req", "ZN-INIT", "--req", "ZN-OPEN", "-m", "not slow"], 100),
+        ("PASSES-OVER-EMPTY-UNITS", ["--req", "ZN-INIT-052"], 1),
+        ("HAS-COOKIES-OF-ANY-LENGTH", ["--req", "ZN-OPEN-005"], 1),
         ("HAS-SMALL-BATCHES --batch-size 300", ["-k", "back_to_back"], 2),
         ("THINKS", ["-k", "any_message_renews", "--time-scale", "4"], 1),
         ("ADDS-EXTENSIONS", ["-k", "survive and not any_bytes", "-m", "not slow"], 30),
