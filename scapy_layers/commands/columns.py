@@ -219,7 +219,7 @@ class _Files:
         self._folder = folder
         self._waiting: dict[str, list[pa.RecordBatch]] = {}
         self._begun: list[str] = []
-        self._open: dict[str, parquet.ParquetWriter] = {}
+        self._open: dict[str, tuple[BinaryIO, parquet.ParquetWriter]] = {}
 
     def there(self) -> Path | None:
         """Returns one of the files if it exists already."""
@@ -233,9 +233,10 @@ class _Files:
     ) -> None:
         for name in self._begun:
             self._part(name).unlink(missing_ok=True)
-        for writer in self._open.values():
-            with suppress(OSError):  # of a file that is gone, on a disk that may be full
-                writer.close()
+        for opened in self._open.values():
+            for one in reversed(opened):
+                with suppress(OSError):  # of a file that is gone, on a disk that may be full
+                    one.close()
         self._open.clear()
 
     def add(self, name: str, rows: pa.RecordBatch) -> None:
@@ -256,8 +257,9 @@ class _Files:
         for name in self.schemas:
             self._write(name)
         try:
-            for name, writer in self._open.items():
+            for name, (file, writer) in self._open.items():
                 writer.close()
+                file.close()
                 self._part(name).rename(self._path(name))
         except OSError as error:
             raise WrongUseError(f"{self._folder}: {error.strerror or error}") from None
@@ -273,10 +275,12 @@ class _Files:
             if name not in self._open:
                 self._part(name).parent.mkdir(parents=True, exist_ok=True)
                 self._begun.append(name)
-                self._open[name] = parquet.ParquetWriter(self._part(name), schema, compression="zstd")
+                # pyarrow itself opens no file whose name is not in UTF-8.
+                file = self._part(name).open("wb")
+                self._open[name] = file, parquet.ParquetWriter(file, schema, compression="zstd")
             rows = self._waiting.pop(name, [])
             if rows:
-                self._open[name].write_table(pa.Table.from_batches(rows, schema))
+                self._open[name][1].write_table(pa.Table.from_batches(rows, schema))
         except OSError as error:
             raise WrongUseError(f"{self._folder}: {error.strerror or error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -197,3 +198,11 @@ def test_nothing_where_a_name_belongs_is_wrong_use(
         main(["columns", capture, *arguments])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def test_capture_whose_name_is_no_utf_8_has_tables(capture: str, tmp_path: Path) -> None:
+    named = tmp_path / os.fsdecode(b"gr\xf6\xdfe.pcap")
+    named.write_bytes(Path(capture).read_bytes())
+    assert main(["columns", str(named), "--out", str(tmp_path / "out"), "--tables", "put"]) == 0
+    with (tmp_path / "out" / "put" / f"{named.name}.parquet").open("rb") as file:
+        assert parquet.read_table(file).num_rows
