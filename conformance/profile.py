@@ -14,7 +14,7 @@ from conformance.errors import HarnessError, UsageError
 from conformance.nodes import Node, node_of
 from conformance.profiles import read_profile
 from conformance.questions import NOT_ASKED, Findings, Inquiry
-from scapy_layers.commands.terminal import folder
+from scapy_layers.commands.terminal import folder, forget_output
 
 EXIT_USAGE = 2
 """Wrong options."""
@@ -112,7 +112,7 @@ def write(text: str, out: Path | None) -> None:
         UsageError: It cannot be written there, or something is there already.
     """
     if out is None:
-        sys.stdout.write(text)
+        _show(text)
         return
     try:
         with out.open("x", encoding="utf-8") as file:
@@ -121,6 +121,17 @@ def write(text: str, out: Path | None) -> None:
         raise _there_already(out) from None
     except OSError as error:
         raise UsageError(f"--out {out}: cannot be written ({error.strerror})") from None
+
+
+def _show(text: str) -> None:
+    if sys.stdout is None:
+        raise UsageError("there is no standard output; name a file with --out")
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        forget_output()
+        raise UsageError(f"standard output: {error.strerror}; name a file with --out") from None
 
 
 def _there_already(out: Path) -> UsageError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
@@ -21,7 +20,14 @@ from scapy_layers.commands import (
     stats,
     wireshark,
 )
-from scapy_layers.commands.terminal import CLOSED_PIPE, INTERRUPTED, WRONG_USE, WrongUseError, add_version
+from scapy_layers.commands.terminal import (
+    CLOSED_PIPE,
+    INTERRUPTED,
+    WRONG_USE,
+    WrongUseError,
+    add_version,
+    forget_output,
+)
 
 COMMANDS = (read, live, lint, samples, follow, export, stats, hex, messages, columns, wireshark, shell)
 """In the order of the help text."""
@@ -41,8 +47,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout:
             sys.stdout.flush()
     except OSError as error:
-        # Python flushes once more when it exits and would complain about the same thing again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_output()
         if isinstance(error, BrokenPipeError):
             return CLOSED_PIPE
         print(f"{parser.prog}: {error.strerror}", file=sys.stderr)

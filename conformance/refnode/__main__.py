@@ -34,6 +34,7 @@ from conformance.refnode.settings import (
     zid_of,
 )
 from scapy_layers.codes import DEFAULT_BATCH_SIZE
+from scapy_layers.commands.terminal import forget_output
 
 EXIT_USAGE = 2
 """Wrong options."""
@@ -204,8 +205,8 @@ def main(words: list[str] | None = None) -> int:
             list_mutants()
             sys.stdout.flush()
             return 0
-        # Whoever reads has seen enough; what is still held back must not be written at the end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever reads has seen enough.
+        forget_output()
         return 0
     if options.end_with_parent is not None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

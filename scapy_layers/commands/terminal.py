@@ -43,6 +43,11 @@ def end_at_once(code: int) -> NoReturn:
     os._exit(code)
 
 
+def forget_output() -> None:
+    """Drops what standard output still holds back: Python writes it at its end, and would complain once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def at_least(least: int) -> Callable[[str], int]:
     """Returns what makes a number of an argument and refuses a smaller one."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -163,6 +164,17 @@ def test_file_that_is_there_is_kept(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert out.read_text() == "mine"
     assert main(["ref", "--out", str(tmp_path / "no" / "own.toml")]) == EXIT_USAGE
     assert "cannot be written (No such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [(">/dev/full", "standard output: No space left on device"), (">&-", "there is no standard output")],
+)
+def test_profile_that_cannot_be_shown_is_one_line(node: Node, where: str, says: str) -> None:
+    command = f"{shlex.quote(sys.executable)} -m conformance.profile {shlex.quote(str(node.locator))} {where}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == EXIT_USAGE
+    assert done.stderr == f"conformance.profile: {says}; name a file with --out\n"
 
 
 def test_texts_of_a_node_cannot_break_the_file() -> None:
