@@ -24,7 +24,7 @@ from typing import Any
 
 from conformance.errors import UsageError
 from conformance.suite_runs import CORE, Runner, SuiteRun, in_words, say
-from scapy_layers.commands.terminal import at_least, folder
+from scapy_layers.commands.terminal import at_least, folder, seconds
 from spark_reports.rows import OUTCOMES, new_run_id
 
 FLIPS = "flips.json"
@@ -212,7 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all orders (default: 1)")
     parser.add_argument(
         "--limit",
-        type=float,
+        type=seconds,
         default=LIMIT_SECONDS,
         metavar="SECONDS",
         help="stop a run that takes longer (default: %(default)g)",

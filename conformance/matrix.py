@@ -24,7 +24,7 @@ from conformance.deviations.versions import Key, version_key
 from conformance.errors import UsageError
 from conformance.nodes.releases import RELEASES
 from conformance.suite_runs import CORE, Runner, apart, counts_of, in_words, is_run, say
-from scapy_layers.commands.terminal import at_least, folder
+from scapy_layers.commands.terminal import at_least, folder, seconds
 from spark_reports.rows import VERDICTS, RowsError, new_run_id, read_rows, read_run
 
 MATRIX = "matrix.json"
@@ -167,7 +167,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--limit",
-        type=float,
+        type=seconds,
         default=LIMIT_SECONDS,
         metavar="SECONDS",
         help="stop a run that takes longer (default: %(default)g)",

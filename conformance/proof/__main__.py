@@ -79,7 +79,7 @@ def main(words: list[str] | None = None) -> int:
         time_scale=given.time_scale,
     )
     try:
-        if options.time_scale <= 0:
+        if not 0 < options.time_scale < float("inf"):
             raise UsageError("--time-scale must be more than 0")
         if (options.out / "runs").exists():
             raise UsageError(f"{out} holds a campaign already; choose another --out")

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 from scapy_layers.commands.filters import Filters, add_filters
 from scapy_layers.commands.read import View, add_shown
-from scapy_layers.commands.terminal import Screen, Subparsers, WrongUseError, add_command, add_output, named
+from scapy_layers.commands.terminal import (
+    Screen,
+    Subparsers,
+    WrongUseError,
+    add_command,
+    add_output,
+    named,
+    seconds,
+)
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -68,7 +76,7 @@ def add(commands: Subparsers) -> None:
         help="only packets of this port (default: all; Zenoh is recognized by its bytes)",
     )
     parser.add_argument(
-        "-d", "--duration", type=_seconds, metavar="SECONDS", help="stop after this many seconds"
+        "-d", "--duration", type=seconds, metavar="SECONDS", help="stop after this many seconds"
     )
     add_filters(parser)
     add_shown(parser)
@@ -79,13 +87,6 @@ def _port(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 0xFFFF:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port")
     return int(text)
-
-
-def _seconds(text: str) -> float:
-    with suppress(ValueError):
-        if 0 < (seconds := float(text)) < float("inf"):
-            return seconds
-    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
 
 
 def _live(arguments: argparse.Namespace) -> int:

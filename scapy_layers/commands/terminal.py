@@ -59,6 +59,18 @@ def at_least(least: int) -> Callable[[str], int]:
     return number
 
 
+def seconds(text: str) -> float:
+    """Reads a duration.
+
+    Raises:
+        argparse.ArgumentTypeError: It is none, or would never end.
+    """
+    with suppress(ValueError):
+        if 0 < (found := float(text)) < float("inf"):
+            return found
+    raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+
+
 def named(text: str) -> str:
     """Reads a name that may not be empty, as that of a variable which is not set.
 

@@ -421,3 +421,11 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("command", [matrix, flips])
+@pytest.mark.parametrize("limit", ["nan", "-1", "inf", "0"])
+def test_limit_that_is_no_time_is_wrong_use(command: Any, limit: str, fake: Fake, capsys: Capture) -> None:
+    assert command.main(["--limit", limit]) == 4
+    assert "is not a number of seconds" in capsys.readouterr().err
+    assert not fake.asked

@@ -71,6 +71,7 @@ def test_folder_of_another_campaign_is_not_used(tmp_path: Path) -> None:
         (["--out", "file/below"], "choose another --out"),
         (["--jobs", "0"], "at least 1"),
         (["--time-scale", "0"], "--time-scale must be more than 0"),
+        (["--time-scale", "nan"], "--time-scale must be more than 0"),
     ],
 )
 def test_wrong_use_ends_with_2(
