@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import ctypes
 import json
 import logging
@@ -11,6 +10,7 @@ import os
 import secrets
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -201,13 +201,7 @@ def main(words: list[str] | None = None) -> int:
     """Runs a node; returns the exit code."""
     options = parser().parse_args(words)
     if options.list_mutants:
-        with contextlib.suppress(BrokenPipeError):
-            list_mutants()
-            sys.stdout.flush()
-            return 0
-        # Whoever reads has seen enough.
-        forget_output()
-        return 0
+        return 0 if _shown(list_mutants) else EXIT_USAGE
     if options.end_with_parent is not None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != options.end_with_parent:
@@ -225,12 +219,28 @@ def main(words: list[str] | None = None) -> int:
         print(f"refnode: {error}", file=sys.stderr)
         return EXIT_FAILED
     _obey_signals(node)
-    print(json.dumps({**node.facts, "pid": os.getpid()}), flush=True)
+    if not _shown(lambda: print(json.dumps({**node.facts, "pid": os.getpid()}))):
+        node.close()
+        return EXIT_FAILED
     node.run()
     node.close()
     if options.stats:
         print(node.counters.line(), file=sys.stderr, flush=True)
     return 0
+
+
+def _shown(say: Callable[[], None]) -> bool:
+    """Tells whether something could be written to standard output, or nobody wants to read it; else says why not."""
+    try:
+        say()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        forget_output()
+        if not isinstance(error, BrokenPipeError):
+            print(f"refnode: standard output: {error.strerror}", file=sys.stderr)
+            return False
+    return True
 
 
 def _obey_signals(node: Node) -> None:

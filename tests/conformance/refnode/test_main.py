@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -206,3 +207,21 @@ def test_node_whose_parent_was_killed_meanwhile_does_not_begin() -> None:
         [sys.executable, "-m", "conformance.refnode", *words], capture_output=True, timeout=60, check=True
     )
     assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("--list-mutants", EXIT_USAGE), ("--listen tcp/127.0.0.1:0", EXIT_FAILED)]
+)
+def test_full_device_is_one_line(words: str, code: int) -> None:
+    command = [sys.executable, "-m", "conformance.refnode", *words.split()]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False
+        )
+    assert (done.returncode, done.stderr) == (code, "refnode: standard output: No space left on device\n")
+
+
+def test_mutants_can_be_listed_without_standard_output() -> None:
+    command = f"{shlex.quote(sys.executable)} -m conformance.refnode --list-mutants >&-"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
