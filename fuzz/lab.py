@@ -28,13 +28,12 @@ from fuzz.oracles.common import COMMON, declared, undeclared
 from fuzz.oracles.growth import NAMES, leak
 from fuzz.oracles.patient import ENDING, FAIR
 from fuzz.oracles.rival import difference
-from fuzz.oracles.service import FRAME_R
 from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Handles, Vitals
 from fuzz.player import Answers, Event, NotReached, Played, Player, Trace, run
 from fuzz.player.doors import NoLink
 from fuzz.player.tasks import GivenUp
-from fuzz.script import Do, Script, Template
+from fuzz.script import Do, Script
 from fuzz.stages import Stage, stage_for
 from fuzz.states import FACTS, State
 
@@ -69,7 +68,7 @@ PLENTY = 4
 PACE = 9
 """So many answers are timed."""
 
-DECLARATIONS = Template.of("size", FRAME_R, "sn", declared(COMMON), undeclared(len(COMMON)))
+DECLARATIONS = declared(COMMON) + undeclared(len(COMMON))
 """What is said before each: it may be declarations that take long, and not answers."""
 
 SLOWER, SLOWER_SECONDS = 4.0, 0.004

@@ -24,10 +24,10 @@ from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.machine import TURN, Turns, Watch
-from fuzz.oracles.service import FRAME_R, close_words, door_to, question_of
+from fuzz.oracles.service import close_words, door_to, question_of
 from fuzz.player import Answer, Answers, NotReached, Pipe, Player, Trace, run
 from fuzz.player.answers import FENCE_ID, OURS, vle
-from fuzz.player.sessions import frame
+from fuzz.player.fitting import FRAME_R, batches, fragments
 from fuzz.states import State
 from scapy_layers import extensions as ext
 from scapy_layers.batch import contents
@@ -98,6 +98,9 @@ ALIASES = 40
 
 SPREAD = 64
 """Payloads have so many lengths in turn: a fault may show at a few of them only."""
+
+ROOMY = 512
+"""In batches of so many bytes all that others are to get of ours has room, with all that a node may add."""
 
 STEP = 0.02
 
@@ -178,6 +181,38 @@ class Unread(Answers):
         if self._word in batch:
             return Answer(time_ns, batch, (), "", "", 0, None)
         return super().read(batch, time_ns, pipe)
+
+
+class Joiner:
+    """Puts together what comes in FRAGMENTs.
+
+    Args:
+        answers: Reads what has become whole.
+    """
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._parts: dict[tuple[Pipe, LaneKey], bytes] = {}
+
+    def take(self, pipe: Pipe, answer: Answer) -> list[Answer]:
+        """Returns an answer as it is, or its messages one by one, with a FRAME for each FRAGMENT that ends a message."""
+        messages = contents(answer.batch).messages
+        if not any(isinstance(message, Fragment) for message in messages):
+            return [answer]
+        whole: list[Answer] = []
+        for message in messages:
+            if not isinstance(message, Fragment):
+                whole.append(self._answers.read(bytes(message), answer.time_ns))
+                continue
+            key = pipe, lane_of(message)
+            if any(isinstance(one, ext.First) for one in message.extensions or ()):
+                self._parts[key] = b""
+            self._parts[key] = self._parts.get(key, b"") + bytes(message.data)
+            if not message.M:
+                batch = FRAME_R + b"\0" + self._parts.pop(key)
+                whole.append(self._answers.read(batch, answer.time_ns))
+                pipe.finals += whole[-1].finals
+        return whole
 
 
 class Canary:
@@ -262,13 +297,13 @@ class Canary:
         self._missing: set[int] = set()
         self._alone = True
         self._foreign = 0
-        self._query = 0
-        self._queried = self._replied = 0
+        self._query = self._queried = self._replied = 0
         self._query_at = 0.0
         self._wrong: deque[Trouble] = deque()
         self._consecutive: dict[Pipe, Consecutive] = {}
         self._uncounted: list[tuple[Pipe, bytes]] = []
         self._forms: dict[tuple[bytes, bool], LaneKey] = {}
+        self._joiner = Joiner(self._player.answers)
         self._keep_at = 0.0
         self._said_at: dict[Pipe, float] = {}
         self._excused: dict[Pipe, float] = {}
@@ -358,7 +393,7 @@ class Canary:
         if self.joins:
             # Never ended: what goes in fragments on the other lane of the session is no part of it.
             pipe = self.publisher
-            self._write(pipe, FIRST_BE[0] + pipe["sn_be"] + FIRST_BE[1] + self._push)
+            self._write(pipe, *fragments(self._push, pipe, last=False, reliable=False))
 
     def close(self) -> None:
         """Ends the sessions."""
@@ -395,7 +430,7 @@ class Canary:
         pipe.send(b"".join([part for batch in batches for part in (len(batch).to_bytes(2, "little"), batch)]))
 
     def _say(self, pipe: Pipe, *messages: bytes) -> None:
-        self._write(pipe, *(b"".join((FRAME_R, pipe["sn"], message)) for message in messages))
+        self._write(pipe, *(batch for message in messages for batch in batches(message, pipe)))
 
     def _send(self, *, apart: bool = False) -> None:
         """Publishes the next number and asks the next query, unless those before are still under way.
@@ -404,7 +439,7 @@ class Canary:
             apart: The publication goes in two fragments, where the node joins them.
         """
         messages: list[bytes] = []
-        batches: list[bytes] = []
+        sent: list[bytes] = []
         pipe, now = self.publisher, time.perf_counter()
         if self.routes and self._seen >= self._number:
             self._number += 1
@@ -413,8 +448,8 @@ class Canary:
             push = (self._named_push if self._by_alias else self._push) + self._payload(b"p", self._number)
             if apart and self.joins:
                 half = len(push) // 2
-                batches.append(FIRST_R[0] + pipe["sn"] + FIRST_R[1] + push[:half])
-                batches.append(LAST_R + pipe["sn"] + push[half:])
+                sent += fragments(push[:half], pipe, last=False)
+                sent += fragments(push[half:], pipe, first=False)
             else:
                 messages.append(push)
         if self.replies and self._replied >= self._query:
@@ -422,9 +457,10 @@ class Canary:
             self._query_at = now
             head = self._request[:1] + write_vle(self._query % IDS + 1) + self._request[2:]
             messages.append(head + self._mark(b"q", self._query))
-        batches += (b"".join((FRAME_R, pipe["sn"], message)) for message in messages)
-        if batches:
-            self._write(pipe, *batches)
+        for message in messages:
+            sent += batches(message, pipe)
+        if sent:
+            self._write(pipe, *sent)
         if parts := self._parts():
             self._write(self.idler, *parts)
         # Meanwhile the node is at work.
@@ -436,20 +472,20 @@ class Canary:
         if self._joined < self._whole:
             return []
         if self._rest:
-            parts.append(self._last_part())
+            parts += self._last_part()
         if self.joins:
             self._begun += 1
             push = self._push + self._payload(b"f", self._begun)
             half = len(push) // 2
-            parts.append(FIRST_R[0] + pipe["sn"] + FIRST_R[1] + push[:half])
+            parts += fragments(push[:half], pipe, last=False)
             self._rest = push[half:]
         return parts
 
-    def _last_part(self) -> bytes:
+    def _last_part(self) -> list[bytes]:
         """Returns what ends the publication that was begun in fragments."""
-        part = LAST_R + self.idler["sn"] + self._rest
+        parts = fragments(self._rest, self.idler, first=False)
         self._rest, self._whole, self._joined_at = b"", self._begun, time.perf_counter()
-        return part
+        return parts
 
     def _mark(self, kind: bytes, number: int) -> bytes:
         return b"%b%b%012d" % (self._word, kind, number)
@@ -495,12 +531,7 @@ class Canary:
             self._take(self.idler)
 
     def _take(self, pipe: Pipe) -> None:
-        pipe.receive()
-        if not pipe.inbox:
-            return
-        for answer in pipe.take():
-            if pipe.stream:
-                self._uncounted.append((pipe, answer.batch))
+        for answer in self._came(pipe):
             if OURS in answer.batch:
                 self._take_common(pipe, answer.batch)
             self._told |= "D_TOKEN" in answer.names
@@ -519,6 +550,18 @@ class Canary:
         if pipe.finals > pipe.fences:
             pipe.fences = pipe.finals
             self._note(Wrong.UNASKED, "a session receives more answers than it sent queries")
+
+    def _came(self, pipe: Pipe) -> list[Answer]:
+        """Receives what is there; FRAGMENTs of a node that has agreed to small batches as FRAMEs."""
+        pipe.receive()
+        if not pipe.inbox:
+            return []
+        came = pipe.take()
+        if pipe.stream:
+            self._uncounted += ((pipe, answer.batch) for answer in came)
+        if 0 < pipe.facts.get("room", 0) < ROOMY:
+            return [whole for answer in came for whole in self._joiner.take(pipe, answer)]
+        return came
 
     def _take_common(self, pipe: Pipe, batch: bytes) -> None:
         if pipe is self.subscriber:
@@ -642,7 +685,7 @@ class Canary:
             return
         rid = write_vle(request)
         reply = self._response[:1] + rid + self._response[2:] + self._payload(b"r", number)
-        self._write(self.subscriber, FRAME_R + self.subscriber["sn"] + reply + self._final + rid)
+        self._say(self.subscriber, reply + self._final + rid)
         if time.perf_counter() - self._query_at > WAITING_MS / 2000:
             # We were at something else when it came, and by now the node may have given it up.
             self._replied = max(self._replied, number)
@@ -854,7 +897,7 @@ class Canary:
             DeclareToken(entity_id=1, key_suffix=key),
             DeclareSubscriber(entity_id=1, key_suffix=key),
         ):
-            player.say(guest, frame(Declare(body=body)), str(body.name))
+            player.say(guest, bytes(Declare(body=body)), str(body.name))
         if self.tokens:
             player.fence(guest)
         else:
@@ -998,7 +1041,7 @@ class Canary:
             if self.joins:
                 # A question may not stand in the midst of what was begun in fragments: that is ended first.
                 if self._rest:
-                    self._write(self.idler, self._last_part())
+                    self._write(self.idler, *self._last_part())
                 senders.append(self.idler)
             for pipe in (*senders, self.subscriber, self.publisher):
                 if not self.answers(pipe, self.first_share):
@@ -1090,15 +1133,6 @@ def _to_others(batch: bytes) -> bool:
         for inside in getattr(message, "messages", None) or ()
     )
 
-
-def _begun(reliable: int) -> tuple[bytes, bytes]:
-    """Returns what stands in front of the number of a first FRAGMENT, and behind it."""
-    raw = bytes(Fragment(R=reliable, M=1, sn=0, extensions=[ext.First()]))
-    return raw[:1], raw[2:]
-
-
-FIRST_R, FIRST_BE = _begun(1), _begun(0)
-LAST_R = bytes(Fragment(R=1, sn=0))[:1]
 
 _KEEP_ALIVE = bytes(KeepAlive())
 _ANSWERS = frozenset({"RESPONSE", "RESPONSE_FINAL"})

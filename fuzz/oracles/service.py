@@ -15,7 +15,7 @@ from conformance.tester import Fencing
 from fuzz.player import Answers, Initiator, NotReached, Pipe, Player, Trace
 from fuzz.player.answers import FENCE_ID, vle
 from fuzz.player.doors import SPOKEN, NoLink
-from fuzz.player.fitting import SIZES, behind_zid
+from fuzz.player.fitting import FRAME_R, SIZES, behind_zid
 from fuzz.player.player import FENCE_KEY, fence_of
 from fuzz.script import Template
 from fuzz.states import State
@@ -23,7 +23,6 @@ from scapy_layers import extensions as ext
 from scapy_layers.codes import CloseReason
 from scapy_layers.data import Query
 from scapy_layers.network import Request
-from scapy_layers.transport import Frame
 
 TRACE_BYTES = 1 << 16
 
@@ -102,8 +101,6 @@ class Served:
         """The words for an objection."""
         return f"{self.step}: {self.how}"
 
-
-FRAME_R = bytes(Frame(R=1, sn=0))[:1]
 
 NOTHING = "no answer"
 NOBODY = "nobody listens"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fuzz.player.pipe import Pipe
 from scapy_layers import extensions as ext
-from scapy_layers.batch import PREFIX, prefixed
+from scapy_layers.batch import PREFIX, contents, prefixed
 from scapy_layers.catalogue import decode
 from scapy_layers.codes import Kind, NetworkId, TransportId
 from scapy_layers.errors import WireError
@@ -17,6 +17,8 @@ NODE_BATCH = 49_152
 CRAMPED = 32
 """Bytes of a batch in which a node has room for an answer with all that may be around it."""
 
+FRAME_R = bytes(Frame(R=1, sn=0))[:1]
+
 FRAMES = {bytes(Frame(R=reliable, sn=0))[0]: reliable for reliable in (0, 1)}
 LARGE = frozenset({NetworkId.PUSH, NetworkId.REQUEST, NetworkId.RESPONSE})
 """Messages of which one may be that large."""
@@ -25,6 +27,11 @@ SIZES = 0x40
 """Flag S of INIT."""
 
 _ID = 0x1F
+_FRAGMENT, _R, _M, _Z = int(TransportId.FRAGMENT), 0x20, 0x40, 0x80
+_FIRST = bytes(ext.First())
+
+_AROUND = PREFIX + 1 + 4 + len(_FIRST)
+"""Bytes of a batch around a message or a part of one, at most: the numbers of our sessions take no more than four."""
 
 
 def behind_zid(batch: bytes) -> int:
@@ -43,6 +50,48 @@ def room_of(batch: bytes) -> int:
 def fits(data: bytes, pipe: Pipe) -> bool:
     """Tells whether one batch is no larger than the node has agreed to, as far as is known."""
     return len(data) <= (pipe.facts.get("room", 0) or len(data))
+
+
+def batches(messages: bytes, pipe: Pipe) -> list[bytes]:
+    """Returns network messages of ours as reliable batches without lengths; takes numbers.
+
+    One FRAME, unless the node has agreed to less: then one for each message, and FRAGMENTs of what is too long even so.
+    """
+    room = pipe.facts.get("room", 0)
+    if room < CRAMPED or _AROUND + len(messages) <= room:
+        return [FRAME_R + pipe["sn"] + messages]
+    (frame,) = contents(FRAME_R + b"\0" + messages).messages
+    parts: list[bytes] = []
+    for message in map(bytes, frame.messages):
+        if _AROUND + len(message) <= room:
+            parts.append(FRAME_R + pipe["sn"] + message)
+        else:
+            parts += fragments(message, pipe)
+    return parts
+
+
+def fragments(
+    data: bytes, pipe: Pipe, *, first: bool = True, last: bool = True, reliable: bool = True
+) -> list[bytes]:
+    """Returns part of a network message as FRAGMENTs without lengths, as many as the node wants; takes numbers.
+
+    Args:
+        data: The part.
+        pipe: Where they go.
+        first: It is the beginning.
+        last: It is the end.
+        reliable: On which lane.
+    """
+    room = pipe.facts.get("room", 0)
+    each = len(data) if room < CRAMPED else room - _AROUND
+    cut = [data[at : at + each] for at in range(0, len(data), each)]
+    made = []
+    for index, part in enumerate(cut):
+        chain = b"" if index or not first else _FIRST
+        more = not last or index < len(cut) - 1
+        header = _FRAGMENT | _R * reliable | _M * more | _Z * bool(chain)
+        made.append(bytes([header]) + pipe["sn" if reliable else "sn_be"] + chain + part)
+    return made
 
 
 def fitted(data: bytes, pipe: Pipe) -> bytes:

@@ -13,13 +13,14 @@ from conformance.observe import Direction
 from conformance.tester import Fencing, fresh_zid
 from fuzz.player.answers import FENCE_ID, Answer, Answers
 from fuzz.player.doors import Door, NoLink
-from fuzz.player.fitting import CRAMPED, fits, fitted, room_of
+from fuzz.player.fitting import CRAMPED, batches, fits, fitted, room_of
 from fuzz.player.pipe import FIRST_SN, Pipe
 from fuzz.player.tasks import GivenUp, Task, Wait, run
 from fuzz.player.trace import Trace
 from fuzz.script import Do, Script, Step, Template
 from fuzz.states import FACTS, State
 from scapy_layers import extensions as ext
+from scapy_layers.batch import prefixed
 from scapy_layers.codes import InterestMode
 from scapy_layers.data import Query
 from scapy_layers.message import Message
@@ -162,6 +163,7 @@ class Player:
         links: Those that live or lived, by name.
         helpers: Links of ours that states need beside them, by name; they outlive cases.
         patience: Seconds in which the node answers a fence when nothing is wrong.
+        at_work: Tells whether the node's process computes although nothing is asked of it, as far as anybody knows.
     """
 
     def __init__(
@@ -176,6 +178,7 @@ class Player:
         self.door = door
         self.reply = reply
         self.patience = PATIENCE
+        self.at_work: Callable[[], bool] = lambda: False
         self.fencing = fencing
         self.rng = rng or random.Random()
         self.trace = trace or Trace()
@@ -310,13 +313,15 @@ class Player:
         wanted = self.fence(pipe)
         owed = played.valid and wanted is not None
         answered = yield from self._await(pipe, wanted, self.reply if owed else self.patience)
-        lanes = pipe.state is not State.LOW_LATENCY
+        lanes, deaf = pipe.state is not State.LOW_LATENCY, False
         if not answered and wanted is not None and lanes and self._in_step(pipe, played):
-            answered = yield from self._ask_in_all_ways(pipe, played)
+            answered, deaf = yield from self._ask_in_all_ways(pipe, played)
         if not answered and not pipe.ended:
             # The node ends its side once it has dealt with all that came before.
             pipe.finish()
             answered = yield from self._await(pipe, wanted, self.reply if pipe.stream else self.patience)
+            # What answers now was only slow: how long shows as a pause.
+            played.deaf |= deaf and not answered
         for helper in pipe.facts.get("helpers", ()):
             # Nobody looks at what the node says there, but it must not have to wait for us.
             helper.receive()
@@ -361,10 +366,13 @@ class Player:
         mine = (event for event in self.trace.since(start) if event.link == pipe.number)
         return is_whole(b"".join(one.raw for one in mine if one.direction is Direction.SENT), pipe.prefix)
 
-    def _ask_in_all_ways(self, pipe: Pipe, played: Played) -> Task[bool]:
-        """Asks the node once more in a session, so that numbers that were spoiled do not matter; tells whether it answers."""
+    def _ask_in_all_ways(self, pipe: Pipe, played: Played) -> Task[tuple[bool, bool]]:
+        """Asks the node once more in a session, so that numbers that were spoiled do not matter.
+
+        Tells whether it answers, and whether it seems to be deaf there.
+        """
         if (yield from self._await(pipe, pipe.fences, HEARING)) or not self._in_step(pipe, played):
-            return pipe.finals >= pipe.fences
+            return pipe.finals >= pipe.fences, False
         assert pipe.state is not None
         wanted = pipe.finals + 1
         for question in questions_of(self.fencing, pipe.state, (pipe.sn, pipe.sn_be), pipe.sn_mask):
@@ -373,11 +381,12 @@ class Player:
         answered = yield from self._await(pipe, wanted, DEAF_TIMES * self.reply)
         # While it still answers what came before it has not come to our questions.
         speaks = any(not one.fence and one.names != ("KEEP_ALIVE",) for one in pipe.inbox[heard:])
-        if not answered and not speaks and self._in_step(pipe, played):
-            played.deaf = True
+        quiet = not answered and not speaks and self._in_step(pipe, played)
+        # Asked now: what it computes for a link ends with that.
+        deaf = quiet and not self.at_work()
         # Its numbers are no good any more.
         pipe.finish()
-        return answered
+        return answered, deaf
 
     def _question(self, pipe: Pipe) -> Template | None:
         """Returns what asks the node on a link whether it is done; None when it cannot be asked there."""
@@ -395,9 +404,18 @@ class Player:
         pipe.send(question.fill(pipe), "fence")
         return pipe.fences
 
-    def say(self, pipe: Pipe, template: Template, note: str) -> None:
-        """Sends what a fence follows behind at once: both leave in one segment, if the node can be asked."""
-        pipe.send(template.fill(pipe), note, more=self._question(pipe) is not None)
+    def say(self, pipe: Pipe, messages: bytes, note: str, *, fence: bool = True) -> None:
+        """Sends network messages.
+
+        Args:
+            pipe: Where.
+            messages: One behind the other.
+            note: For people.
+            fence: One follows at once: both leave in one segment, if the node can be asked.
+        """
+        more = fence and self._question(pipe) is not None
+        for batch in batches(messages, pipe):
+            pipe.send(prefixed(batch) if pipe.stream else batch, note, more=more)
 
     def fenced(self, pipe: Pipe) -> Task[None]:
         """Waits for the answer of a fence and takes what came up to it; a node that cannot be asked is not waited for.

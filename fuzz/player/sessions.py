@@ -64,11 +64,7 @@ def _head(*, reliable: bool = True) -> bytes:
 
 def frame(*messages: Message) -> Template:
     """Returns a reliable FRAME of messages with the sequence number that is due."""
-    return _framed(*map(bytes, messages))
-
-
-def _framed(*messages: bytes) -> Template:
-    return Template.of("size", _head(), "sn", *messages)
+    return Template.of("size", _head(), "sn", *map(bytes, messages))
 
 
 KEEP_ALIVE = Template.of("size", bytes(KeepAlive()))
@@ -117,7 +113,7 @@ def assistant(player: Player) -> Task[Pipe]:
             DeclareSubscriber(entity_id=1, key_suffix=f"{key}/**"),
             DeclareQueryable(entity_id=2, key_suffix=f"{key}/*/ask"),
         )
-        player.say(pipe, frame(*(Declare(body=body) for body in said)), "assistant")
+        player.say(pipe, b"".join(bytes(Declare(body=body)) for body in said), "assistant")
         yield from player.fenced(pipe)
         pipe.deaf = True
     return pipe
@@ -197,7 +193,7 @@ def _around_id(size: int, scope: int) -> tuple[bytes, bytes]:
 def _declare(player: Player, pipe: Pipe) -> Task[None]:
     yield from _with_base(player, pipe)
     pipe.state = State.DECLARED
-    player.say(pipe, _framed(_declared(pipe)), "declarations")
+    player.say(pipe, _declared(pipe), "declarations")
     yield from player.fenced(pipe)
 
 
@@ -205,13 +201,13 @@ def _declare(player: Player, pipe: Pipe) -> Task[None]:
 def _pend(player: Player, pipe: Pipe) -> Task[None]:
     beside = yield from _with_base(player, pipe)
     pipe.state = State.PENDING
-    player.say(pipe, _framed(_declared(pipe), _asked()), "declarations and queries")
+    player.say(pipe, _declared(pipe) + _asked(), "declarations and queries")
     yield from player.fenced(pipe)
     first = beside.facts.get("request", _FIRST_REQUEST)
     beside.facts["request"] = first + WAITING
     key = f"{base_of(pipe)}/q"
-    ask = (_request(number, key) for number in range(first, first + WAITING))
-    beside.send(_framed(*ask).fill(beside), "queries for the link")
+    ask = b"".join(_request(number, key) for number in range(first, first + WAITING))
+    player.say(beside, ask, "queries for the link", fence=False)
     beside.facts["spoke"] = time.monotonic()
     yield from _take_queries(player, pipe)
 

@@ -16,9 +16,10 @@ from fuzz.oracles.canary import (
     Wrong,
 )
 from fuzz.oracles.common import COMMON
-from fuzz.oracles.service import FRAME_R, Caller, Served, Step
+from fuzz.oracles.service import Caller, Served, Step
 from fuzz.player import Answers, Played, run
 from fuzz.player.answers import FENCE_ID
+from fuzz.player.fitting import FRAME_R
 from fuzz.script import Template
 from fuzz.states import State
 from scapy_layers.codes import Priority

@@ -1,14 +1,22 @@
 """Large messages for nodes that have agreed to small batches."""
 
+import random
+import shlex
 import socket
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from fuzz.player import Trace
+from conformance.config import RunConfig
+from conformance.nodes import node_of
+from fuzz.oracles.canary import Canary
+from fuzz.player import Initiator, Player, Trace
 from fuzz.player.answers import Answers
 from fuzz.player.fitting import NODE_BATCH, fitted, room_of
 from fuzz.player.pipe import Pipe
+from fuzz.states import State
 from scapy_layers import extensions as ext
 from scapy_layers.batch import BatchReader, contents, prefixed
 from scapy_layers.data import Put
@@ -82,6 +90,27 @@ def test_what_fits_or_is_to_be_too_large_stays_whole(pipe: Pipe, room: int, size
     pipe.facts["room"] = room
     data = framed(size, pipe)
     assert fitted(data, pipe) == data
+
+
+@pytest.mark.parametrize("size", [40, 64, 128])
+def test_what_states_and_the_canary_say_fits_the_batches_that_the_node_has_agreed_to(
+    tmp_path: Path, size: int
+) -> None:
+    words = f"-m conformance.refnode --listen {{locator}} --batch-size {size}"
+    config = RunConfig(
+        node=f"cmd:{shlex.quote(sys.executable)} {words}", run_dir=tmp_path, run_id="run", seed=1
+    )
+    with node_of(config) as node:
+        player = Player(Initiator(node.locator), 2.0)
+        # The queries of the node that the other state needs come in FRAGMENTs where there is less room.
+        for state in (State.DECLARED, State.PENDING)[: 1 + (size == 128)]:
+            player.reach(state)
+        player.leave()
+        canary = Canary(node, 2.0, random.Random(1))
+        canary.open()
+        assert all((canary.routes, canary.replies, canary.joins, canary.named, canary.tokens))
+        assert [canary.look(), canary.look_at_common(), canary.look_at_tokens()] == [None] * 3
+        canary.close()
 
 
 def test_length_that_lies_stays_a_lie(pipe: Pipe) -> None:

@@ -63,7 +63,7 @@ def test_what_is_larger_than_a_record_comes_back_whole(player: Player) -> None:
     pipe = player.reach(State.DECLARED)
     key = f"{pipe.facts['base']}/x"
     other = player.reach(State.OPEN, "b")
-    player.say(other, frame(push(key, bytes(3 * RECORD), block=True)).data, "large")
+    player.say(other, bytes(push(key, bytes(3 * RECORD), block=True)), "large")
     player.fence(other)
     while not any(len(answer.batch) > 3 * RECORD for answer in pipe.inbox):
         assert pipe.wait(2.0)
