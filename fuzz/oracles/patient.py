@@ -211,6 +211,7 @@ class Patient:
         self._hurried = False
         self._took: dict[When, float] = {}
         self._watch = Watch()
+        stage.at_work = self.is_at_work
 
     @property
     def usual(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Protocol
 
 from conformance.nodes.base import Node
@@ -11,6 +12,9 @@ from fuzz.player import Player
 
 class Ward(Protocol):
     """A ``stages.Stage``, as the oracles see it."""
+
+    at_work: Callable[[], bool]
+    """What its players ask whether the process computes."""
 
     @property
     def node(self) -> Node:

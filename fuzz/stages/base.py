@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -39,6 +39,7 @@ class Stage:
         lanes: So many players can play side by side.
         serves: Others can open sessions with the node: those of a canary, say.
         prompt: While it is well something always comes back at once: that nothing does is odd.
+        at_work: Tells whether the process computes although nothing is asked of it; whoever can know puts it here.
     """
 
     needs = ""
@@ -49,6 +50,7 @@ class Stage:
     def __init__(self, node: Node, config: RunConfig) -> None:
         self.node = node
         self.config = config
+        self.at_work: Callable[[], bool] = lambda: False
         self._players: weakref.WeakSet[Player] = weakref.WeakSet()
 
     # What differs ----------------------------------------------------------------------------------
@@ -148,10 +150,15 @@ class Stage:
     ) -> Player:
         """Returns one more player."""
         player = Player(self.door(), self.config.reply, Fencing(self.node.fence), rng, trace, answers)
+        player.at_work = self._is_at_work
         # Some are only dropped; their links must not live on.
         weakref.finalize(player, _close, player.links, player.helpers)
         self._players.add(player)
         return player
+
+    def _is_at_work(self) -> bool:
+        # Whoever knows may come after the player.
+        return self.at_work()
 
     def withdraw(self) -> None:
         """Takes back the doors of ours: no link that nobody answers holds up a node that is asked to end. It cannot restart."""

@@ -30,7 +30,7 @@ PANIC = (
 )
 
 Harm = Callable[[bytes], str]
-"""Takes a batch; returns ``die``, ``panic``, ``stall``, ``hiccup``, ``mumble``, ``mute``, ``babble``, ``idle`` or nothing."""
+"""Takes a batch; returns ``die``, ``panic``, ``stall``, ``hiccup``, ``mumble``, ``mute``, ``babble``, ``idle``, ``late`` or nothing."""
 
 
 class Server:
@@ -39,7 +39,8 @@ class Server:
     ``stall``: nothing is answered any more. ``hiccup``: the next connection is never answered. ``mumble``:
     the panic is written only when the next connection was let down, too. ``mute``: nothing is answered on this link any
     more. ``babble``, ``idle``: whatever is said on this link is answered with a declaration, or with KEEP_ALIVE.
-    ``congested``: what may be dropped is from now on.
+    ``congested``: what may be dropped is from now on. ``late``: what is asked on this link is answered when the other side
+    of it has ended.
     """
 
     def __init__(self, harm: Harm, port: int = 0) -> None:
@@ -52,6 +53,7 @@ class Server:
         self._sn = 0
         self._deaf: set[socket.socket] = set()
         self._instead: dict[socket.socket, bytes] = {}
+        self._late: dict[socket.socket, list[Message]] = {}
         self._let_down = 0
         self._stalled = False
         self._congested = False
@@ -109,6 +111,7 @@ class Server:
         except OSError:
             data = b""
         if not data:
+            self._reply(sock, self._late.pop(sock, []))
             self._drop(sock)
             return
         for batch in self._readers[sock].feed(data):
@@ -135,11 +138,8 @@ class Server:
                 self._congested |= how == "congested"
                 self._deaf |= {sock} if how == "mute" else set()
                 return
-            case "babble":
-                self._instead[sock] = prefixed(bytes(Frame(sn=1, messages=[Declare(body=DeclareFinal())])))
-                return
-            case "idle":
-                self._instead[sock] = prefixed(bytes(KeepAlive()))
+            case "babble" | "idle" | "late" as how:
+                self._change(sock, how)
                 return
             case "hiccup" | "mumble" as how:
                 self._let_down = 1
@@ -151,12 +151,25 @@ class Server:
         inside = contents(batch)
         for message in inside.messages:
             answers += self._answers(message)
+        if sock in self._late:
+            self._late[sock] += answers
+            return
+        self._reply(sock, answers)
+        if inside.error or any(isinstance(answer, Close) for answer in answers):
+            self._drop(sock)
+
+    def _change(self, sock: socket.socket, how: str) -> None:
+        if how == "late":
+            self._late[sock] = []
+            return
+        said = KeepAlive() if how == "idle" else Frame(sn=1, messages=[Declare(body=DeclareFinal())])
+        self._instead[sock] = prefixed(bytes(said))
+
+    def _reply(self, sock: socket.socket, answers: list[Message]) -> None:
         # The node may have been killed by now, and the other end gone.
         with contextlib.suppress(OSError):
             for answer in answers:
                 sock.sendall(prefixed(bytes(answer)))
-        if inside.error or any(isinstance(answer, Close) for answer in answers):
-            self._drop(sock)
 
     def _answers(self, message: Message) -> list[Message]:
         if message.errors:

@@ -7,7 +7,7 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -307,6 +307,7 @@ class RouterStage:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.lacking = ""
+        self.at_work: Callable[[], bool] = lambda: False
 
     def player(self, rng: random.Random | None = None) -> Player:
         return Player(Initiator(self.node.locator), REPLY, rng=rng)

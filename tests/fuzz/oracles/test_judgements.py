@@ -150,6 +150,7 @@ def test_a_session_is_deaf_where_the_process_has_come_to_rest(
     with RouterNode() as node:
         patient = Patient(RouterStage(node), REPLY)
         patient.vitals = None if works is None else cast("Any", vitals)
+        assert patient.stage.at_work == patient.is_at_work
         objection = ORACLES["deaf"].look(patient, Played(deaf=True))
     assert (objection is None) is (bool(works) or all(runnable))
 

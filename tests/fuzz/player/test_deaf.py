@@ -83,6 +83,28 @@ def test_node_that_has_much_to_do_on_other_links_is_not_deaf(
     assert in_session(server.port, reach(State.OPEN, "b"), much, mute)[1] is deaf
 
 
+def test_node_that_still_computes_for_a_link_is_not_deaf_there(server: Server) -> None:
+    player = Player(Initiator(Locator("tcp", "127.0.0.1", server.port)), REPLY)
+    asked: list[bool] = []
+
+    def computes() -> bool:
+        asked.append(any(pipe.finished for pipe in player.links.values()))
+        return True
+
+    player.at_work = computes
+    played = player.play(Script((reach(State.OPEN, "a"), send("size", bytes(KeepAlive()), MUTE))))
+    assert (played.ending, played.deaf) == (Ending.SILENT, False)
+    assert asked == [False]
+
+
+def test_node_that_answers_after_all_is_not_deaf() -> None:
+    server = Server(lambda batch: "late" if MUTE in batch else "")
+    try:
+        assert in_session(server.port, send("size", bytes(KeepAlive()), MUTE)) == (Ending.ACCEPTED, False)
+    finally:
+        server.close()
+
+
 @pytest.mark.parametrize("size", [1 << 8, (1 << 16) - 1])
 def test_node_that_waits_for_the_rest_of_a_batch_is_not_deaf(server: Server, size: int) -> None:
     assert in_session(server.port, send(size.to_bytes(2, "little"), MUTE)) == (Ending.SILENT, False)
