@@ -112,6 +112,9 @@ the node names."""
 MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF, (1 << 63) - 1)
 """Largest sequence number, by the two bits of a resolution."""
 
+WRITTEN = (0xFF, 0xFFFF, *MASKS[2:])
+"""The same of nodes that count as it is written."""
+
 PLACE = re.compile(r"\{([a-z_]+(?:32)?)(?:\[(\d+):(\d+)\])?\}|\{([0-9a-f]{2}) x (\d+)\}")
 
 
@@ -132,6 +135,9 @@ class Link:
 
     user: Credentials | None = None
     """What its INIT and OPEN show, unless they show something else."""
+
+    as_written = False
+    """How far the node counts, see ``Node``."""
 
     nonce: int | None = None
     """What the password is to be hashed with, once an InitAck has said so."""
@@ -252,7 +258,7 @@ class Link:
             return
         at = 3 + (batch[2] >> 4) + 1
         if batch[0] & 0x40:
-            self.mask = MASKS[batch[at] & 3]
+            self.mask = (WRITTEN if self.as_written else MASKS)[batch[at] & 3]
             at += 3
         begin, size, shift = at, 0, 0
         while True:
@@ -339,6 +345,7 @@ class Replay:
         self.node.start()
         if not self.node.owned:
             self.node.ask(PATIENCE)
+        self.node.learn_counting(PATIENCE)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -1028,7 +1035,7 @@ def _connected(node: Node) -> Link:
         if locator.proto == "tls":
             sock = client_context(node.tls).wrap_socket(sock, server_hostname=locator.host)
     link = Link(sock)
-    link.user = node.user
+    link.user, link.as_written = node.user, bool(node.as_written)
     return link
 
 

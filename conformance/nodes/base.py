@@ -8,12 +8,17 @@ from abc import ABC, abstractmethod
 from typing import Any, Self
 
 from conformance.config import Credentials, Locator, Tls
-from conformance.errors import HarnessError, NodeDidNotStart, NotApplicable, Unmet
+from conformance.errors import HarnessError, LocalError, NodeDidNotStart, NotApplicable, Unmet
 from conformance.profiles import GENERAL, Profile
-from conformance.tester import Fencing, SessionEnd, Tester, trouble
+from conformance.session.authentication import challenged
+from conformance.session.sequence import WRITTEN_BITS, mask
+from conformance.tester import Fencing, SessionEnd, Tester, largest_number, trouble
 from scapy_layers.codes import WhatAmI
 from scapy_layers.primitives import zid_to_text
 from scapy_layers.transport import Init
+
+LOWERED_BITS = 16
+"""Bits of sequence numbers that sessions of ours come to the end of."""
 
 
 class Node(ABC):
@@ -32,8 +37,11 @@ class Node(ABC):
         scouting: Where it hears SCOUTs; None when it does not, or nobody knows.
         tls: Certificates for links to it over TLS; None when it takes none.
         user: Who we are to it; None when it does not ask.
+        asks_user: It asks who we are, as far as ``ask`` has seen; None before.
         profile: What it supports.
         fence: How it can be asked whether it has handled all that was sent: ``query``, ``interest``, ``none``.
+        as_written: In sessions for which it lowers the resolution it hears numbers up to 2^bits - 1 (reading R-42); None
+            until ``learn_counting``.
     """
 
     locator: Locator
@@ -48,8 +56,10 @@ class Node(ABC):
     scouting: Locator | None = None
     tls: Tls | None = None
     user: Credentials | None = None
+    asks_user: bool | None = None
     profile: Profile = GENERAL
     fence: str = "query"
+    as_written: bool | None = None
     _locators: dict[str, Locator] | None = None
 
     @property
@@ -145,6 +155,7 @@ class Node(ABC):
         made = Tester(self.locator, rng or random.Random(), reply, self.tls)
         made.fencing = Fencing(self.fence)
         made.user = self.user
+        made.as_written = bool(self.as_written)
         return made
 
     def restart(self) -> None:
@@ -169,10 +180,26 @@ class Node(ABC):
             answer = end.expect(Init, A=1)
             self.whatami = role_name(answer.whatami)
             self.zid = zid_to_text(answer.zid)
+            self.asks_user = challenged(bytes(answer))[1] is not None
         except (Unmet, HarnessError) as error:
             raise NodeDidNotStart(f"{self.locator}: {error}") from None
         finally:
             tester.close()
+
+    def learn_counting(self, reply: float) -> None:
+        """Learns how far it counts sequence numbers, once, if it lowers their resolution and can be asked."""
+        if self.as_written is not None:
+            return
+        self.as_written = False
+        with (
+            contextlib.ExitStack() as stack,
+            contextlib.suppress(Unmet, HarnessError, LocalError, NotApplicable),
+        ):
+            tester = self.tester(reply)
+            stack.callback(tester.close)
+            code = tester.session().session.agreed.fsn
+            if WRITTEN_BITS[code] <= LOWERED_BITS:
+                self.as_written = largest_number(tester, code) > mask(code)
 
     def _of_user(self, why: str) -> str:
         """Returns what may be wrong with who we are, when the node refuses a session, or nothing."""

@@ -14,7 +14,6 @@ from typing import Any
 
 from conformance.errors import NotApplicable, Unmet
 from conformance.expect import check
-from conformance.session.sequence import WRITTEN_BITS, mask
 from conformance.tester import Bend, End, SessionEnd, Tester
 from scapy_layers.codes import InterestMode, WhatAmI
 from scapy_layers.data import Del, Err, Put, Query, Reply
@@ -139,22 +138,6 @@ def frame(end: SessionEnd, *messages: Message, **fields: Any) -> Frame:
     reliable = bool(fields.get("R", 1))
     sn = fields["sn"] if "sn" in fields else end.session.take_sn(reliable=reliable)
     return Frame(**{"R": 1, **fields, "sn": sn, "messages": list(messages)})
-
-
-def largest_number(tester: Tester, code: int) -> int:
-    """Returns the number of ours behind which 0 has to come, as the node counts at a resolution (reading R-42).
-
-    The range on the page ends later than that which nodes use: whoever hears a number from between counts as the
-    page does, and everybody else ends the session or hears nothing of it.
-    """
-    end = tester.session(fsn=code, initial_sn=mask(code))
-    end.session.policy.following_sn = lambda sn, resolution: sn + 1  # type: ignore[method-assign]  # noqa: ARG005
-    end.fence()
-    try:
-        end.fence()
-    except Unmet:
-        return mask(code)
-    return (1 << WRITTEN_BITS[code]) - 1
 
 
 def count_up_to(end: SessionEnd, largest: int) -> SessionEnd:

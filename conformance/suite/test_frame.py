@@ -10,8 +10,8 @@ from conformance.errors import NotApplicable
 from conformance.expect import check
 from conformance.plugin import req
 from conformance.session.sequence import WRITTEN_BITS, mask
-from conformance.suite.common import bits, count_up_to, frame, largest_number, listed, pair, unknown
-from conformance.tester import SessionEnd, Tester
+from conformance.suite.common import bits, count_up_to, frame, listed, pair, unknown
+from conformance.tester import SessionEnd, Tester, largest_number
 from scapy_layers.codes import Enc, Priority, Resolution
 from scapy_layers.extensions import Lane, QoS
 from scapy_layers.network import Push

@@ -19,7 +19,6 @@ from conformance.suite.common import (
     frame,
     goes_on,
     greet,
-    largest_number,
     leave,
     listed,
     not_taken,
@@ -27,7 +26,7 @@ from conformance.suite.common import (
     patiently,
     unknown,
 )
-from conformance.tester import SessionEnd, Tester
+from conformance.tester import SessionEnd, Tester, largest_number
 from scapy_layers.codes import CloseReason, Priority, Resolution, WhatAmI
 from scapy_layers.extensions import (
     Compression,

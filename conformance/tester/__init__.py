@@ -7,6 +7,7 @@ do as plain data, ``play`` does it, ``journal`` writes it down.
 
 from conformance.tester.bending import Bend, Bent
 from conformance.tester.canary import is_refusal, trouble, why_not_well
+from conformance.tester.counting import largest_number
 from conformance.tester.ends import End
 from conformance.tester.group import GroupEnd
 from conformance.tester.listener import ListenerEnd
@@ -34,6 +35,7 @@ __all__ = [
     "TesterPolicy",
     "fresh_zid",
     "is_refusal",
+    "largest_number",
     "play",
     "trouble",
     "why_not_well",

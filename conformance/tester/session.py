@@ -17,6 +17,7 @@ from conformance.session.lanes import Unit
 from conformance.session.machine import Session, SessionConfig
 from conformance.session.negotiate import DEFAULT_SIZES
 from conformance.session.policy import Dice, Policy
+from conformance.session.sequence import WRITTEN_BITS
 from conformance.session.states import State
 from conformance.tester.aliases import learn, resolved
 from conformance.tester.bending import Bend, Bending
@@ -49,11 +50,21 @@ class TesterPolicy(Policy):
     Args:
         initial_sn: The first sequence number; a random one when None.
         cookie: The challenge of InitAck; a random one when None.
+        as_written: Count to 2^bits - 1, not only as far as nodes do (reading R-42).
     """
 
-    def __init__(self, initial_sn: int | None = None, cookie: bytes | None = None) -> None:
+    def __init__(
+        self, initial_sn: int | None = None, cookie: bytes | None = None, *, as_written: bool = False
+    ) -> None:
         self._initial_sn = initial_sn
         self._cookie = cookie
+        self._as_written = as_written
+
+    def following_sn(self, sn: int, resolution: int) -> int:
+        """One more; 0 after the largest that the node hears."""
+        if self._as_written:
+            return sn + 1 & (1 << WRITTEN_BITS[resolution]) - 1
+        return super().following_sn(sn, resolution)
 
     def effective_lease(self, ours: float, theirs: float) -> float:  # noqa: ARG002
         """Waits for ever."""

@@ -33,7 +33,10 @@ class Tester(Shared):
         reply: T1 in seconds.
         rng: Seeded; all choices of a test come from it.
         on_send: Bends, applied in order to what sessions send.
+        as_written: Sessions count to 2^bits - 1, see ``Node``.
     """
+
+    as_written = False
 
     # Begins like a class of tests, which pytest would collect.
     __test__ = False
@@ -101,7 +104,9 @@ class Tester(Shared):
                 offer=Offer(**offer),
                 credentials=Credentials(user=user[0], password=user[1]) if user else self.user,
             )
-            session = TesterSession(config, rng=self.rng, policy=TesterPolicy(initial_sn))
+            session = TesterSession(
+                config, rng=self.rng, policy=TesterPolicy(initial_sn, as_written=self.as_written)
+            )
             return SessionEnd(self, self._connect(locator, name), session)
 
     def session(self, **config: Any) -> SessionEnd:

@@ -40,7 +40,9 @@ def door_to(node: Node) -> Initiator:
         raise NoLink("the node does not listen")
     spoken = (locator for proto, locator in node.locators.items() if proto in SPOKEN)
     way = node.locator if node.locator.proto in SPOKEN else next(spoken, node.locator)
-    return Initiator(way, node.user, node.tls)
+    made = Initiator(way, node.user, node.tls)
+    made.as_written = bool(node.as_written)
+    return made
 
 
 @cache

@@ -133,7 +133,7 @@ def _is(sock: socket.socket, events: int, seconds: float) -> bool:
 def _init_received(player: Player, pipe: Pipe) -> Task[None]:
     answer = yield from player.expect(pipe, "INIT")
     pipe.facts["init"] = answer.batch
-    pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
+    pipe.sn_mask = mask_of(answer.batch, pipe) or pipe.sn_mask
 
 
 @reach(State.OPEN_RECEIVED)

@@ -33,10 +33,12 @@ class Door(ABC):
     Attributes:
         peer: For datagrams: where they go.
         user: What handshakes show that we begin; None for nothing.
+        as_written: How far the node counts sequence numbers, see ``Node``.
     """
 
     peer: Any = None
     user: Credentials | None = None
+    as_written = False
 
     @abstractmethod
     def open(self) -> tuple[Socket, Endpoints]:

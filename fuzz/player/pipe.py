@@ -63,6 +63,7 @@ class Pipe:
         zid: Our ZenohID on it.
         peer: For datagram sockets without one peer: where to send.
         user: What our INIT and OPEN show, unless they show something else; None for nothing.
+        as_written: How far the node counts sequence numbers, see ``Node``.
 
     Attributes:
         state: Where it is.
@@ -98,6 +99,8 @@ class Pipe:
         zid: bytes,
         peer: Any = None,
         user: Credentials | None = None,
+        *,
+        as_written: bool = False,
     ) -> None:
         self.sock = sock
         self.ends = ends
@@ -125,6 +128,7 @@ class Pipe:
         self.sn = FIRST_SN
         self.sn_be = FIRST_SN
         self.sn_mask = (1 << 32) - 1
+        self.as_written = as_written
         self.rids: deque[bytes] = deque()
         self.deaf = False
         self.farewell = b""

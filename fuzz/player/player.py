@@ -283,7 +283,7 @@ class Player:
         pipe.heard = len(pipe.inbox)
         for answer in pipe.inbox:
             if "INIT" in answer.names:
-                pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
+                pipe.sn_mask = mask_of(answer.batch, pipe) or pipe.sn_mask
                 pipe.facts["room"] = room_of(answer.batch)
             elif "OPEN" in answer.names and pipe.state in (State.CONNECTED, State.INIT_ACKED):
                 pipe.state = State.OPEN
@@ -510,7 +510,16 @@ class Player:
         except NoLink as error:
             raise NotReached(str(error)) from None
         sock.setblocking(False)
-        return Pipe(sock, ends, self.trace, self.answers, fresh_zid(self.rng), door.peer, door.user)
+        return Pipe(
+            sock,
+            ends,
+            self.trace,
+            self.answers,
+            fresh_zid(self.rng),
+            door.peer,
+            door.user,
+            as_written=door.as_written,
+        )
 
     def _bring(self, pipe: Pipe, state: State) -> Task[None]:
         path = [state]
@@ -602,12 +611,13 @@ def filled(template: Template, pipe: Pipe) -> bytes:
         raise NotReached(f"there is no value {error}") from None
 
 
-def mask_of(batch: bytes) -> int:
-    """Returns the largest sequence number that an INIT grants or proposes; 0 when it names no resolution."""
+def mask_of(batch: bytes, pipe: Pipe) -> int:
+    """Returns the largest sequence number that an INIT on a link grants or proposes; 0 when it names no resolution."""
     if len(batch) < 4 or not batch[0] & _SIZES:
         return 0
     at = 3 + (batch[2] >> 4) + 1
-    return MASKS[batch[at] & 3] if at < len(batch) else 0
+    masks = WRITTEN if pipe.as_written else MASKS
+    return masks[batch[at] & 3] if at < len(batch) else 0
 
 
 _SIZES = 0x40
@@ -615,6 +625,9 @@ _SIZES = 0x40
 
 MASKS = (0x7F, 0x3FFF, 0x0FFF_FFFF, (1 << 63) - 1)
 """Largest sequence number, by the two bits of a resolution."""
+
+WRITTEN = (0xFF, 0xFFFF, *MASKS[2:])
+"""The same of nodes that count to 2^bits - 1 (reading R-42); to the end of the longer ones no session comes."""
 
 
 @cache
@@ -718,7 +731,7 @@ def _init_acked(player: Player, pipe: Pipe) -> Task[None]:
     pipe.send(_init(pipe.facts["goal"]).fill(pipe))
     answer = yield from player.expect(pipe, "INIT")
     pipe.facts["agreed"] = answer.shape
-    pipe.sn_mask = mask_of(answer.batch) or pipe.sn_mask
+    pipe.sn_mask = mask_of(answer.batch, pipe) or pipe.sn_mask
     pipe.facts["room"] = room_of(answer.batch)
     pipe.facts["init_ack"] = answer.batch
     pipe.values["cookie"] = write_vle(len(answer.live)) + answer.live

@@ -112,6 +112,8 @@ class Stage:
             self.launch()
         if not self.node.whatami:
             self.node.ask(self.config.reply)
+        if self.node.listens:
+            self.node.learn_counting(self.config.reply)
 
     def restart(self) -> None:
         """Kills and starts the node, as fast as it can be; players go on with the new one.
@@ -185,9 +187,11 @@ def _close(*links: dict[str, Pipe]) -> None:
 def _initiator(node: Node) -> Initiator:
     spoken = [node.locators[proto] for proto in SPOKEN if proto in node.locators]
     try:
-        return Initiator(spoken[0] if spoken else node.locator, node.user, node.tls)
+        made = Initiator(spoken[0] if spoken else node.locator, node.user, node.tls)
     except NoLink as error:
         raise NotApplicable(str(error)) from None
+    made.as_written = bool(node.as_written)
+    return made
 
 
 def variant(node: Node, wanted: Mapping[str, Any], wishes: Mapping[str, Any] | None = None) -> Node:

@@ -43,6 +43,9 @@ MOST_FRAGMENTED = 1 << 20
 MOST_CHUNKS = 200
 U16, U32 = (1 << 16) - 1, (1 << 32) - 1
 
+GRANTED = {7: 0, 8: 0, 14: 1, 16: 1, 28: 2}
+"""Resolution that is granted, by the bits of sequence numbers that are used."""
+
 GENERIC, UNSUPPORTED, INVALID, EXPIRED = 0, 1, 2, 5
 
 DECLARED = {0: "KEYEXPR", 2: "SUBSCRIBER", 4: "QUERYABLE", 6: "TOKEN"}
@@ -315,8 +318,9 @@ class Link:
             raise Refused("INIT", None if self.node.refusing else INVALID)
         self.stage = "greeted"
         self.most = min(size, BATCH)
-        resolution = min(codes & 3, 2)
-        self.mask = (1 << (7, 14, 28)[resolution]) - 1
+        resolution = min(codes & 3, GRANTED[self.node.bits])
+        used = (8, 16, 28) if self.node.bits in {8, 16} else (7, 14, 28)
+        self.mask = (1 << used[resolution]) - 1
         self.sn &= self.mask
         self.send(
             bytes([0x61, VERSION, (len(self.node.zid) - 1) << 4])
@@ -347,6 +351,8 @@ class Link:
 
     def fresh(self, message: str, header: int, cursor: Cursor) -> tuple[bool, tuple[int, int]]:
         number = cursor.vle()
+        if self.node.strict and number > self.mask:
+            raise Refused("a number beyond the resolution")
         priority = self.extensions(message, header, cursor).get(1, 5)
         lane = priority & 7, header >> 5 & 1
         due = self.due.get(lane, self.first)
@@ -621,6 +627,7 @@ class Node:
         self.dirty: set[Link] = set()
         self.kinds: dict[str, dict[Link, dict[int, str]]] = {kind: {} for kind in DECLARED.values()}
         self.requests = 0
+        self.bits, self.strict = 28, False
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
         self.clinging = self.forgetful = self.skipping = self.picky = self.specking = False
         self.hurried = self.specked = 0
@@ -1017,12 +1024,16 @@ def main() -> int:
     parser.add_argument(
         "--outlive", action="store_true", help="go on when the process that started it is gone"
     )
+    parser.add_argument("--strict", action="store_true", help="refuse numbers beyond the resolution")
+    parser.add_argument("--bits", type=int, choices=GRANTED, default=28, help="bits of sequence numbers")
     options = parser.parse_args()
     host, _, port = options.locator.removeprefix("tcp/").rpartition(":")
     if not options.outlive:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    Node(host.strip("[]"), int(port), options.faults, options.journal, options.set_off).run()
+    node = Node(host.strip("[]"), int(port), options.faults, options.journal, options.set_off)
+    node.bits, node.strict = options.bits, options.strict
+    node.run()
     return 0
 
 
