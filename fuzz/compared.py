@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+Class = tuple[str, str, str]
+"""What differences have in common: a state, a kind of message, both endings."""
+
 Field = tuple[str, str, str]
 """What is compared: a state, a kind of message, the path of a field."""
 
@@ -17,14 +20,14 @@ class Compared:
         met: Fields of the cases that were played on the node under test.
         done: Fields of those that were played on both.
         cases: How many those were.
-        kinds: Classes of differences: state, message, both endings.
+        kinds: Classes of differences.
     """
 
     title: str = ""
     met: set[Field] = field(default_factory=set)
     done: set[Field] = field(default_factory=set)
     cases: int = 0
-    kinds: set[tuple[str, str, str]] = field(default_factory=set)
+    kinds: set[Class] = field(default_factory=set)
 
     def merge(self, other: Compared) -> None:
         """Adds what was compared elsewhere: on another node of the same kind, or by another process."""

@@ -160,6 +160,7 @@ class Finding:
         in_vain: The capture and the test are of such a try.
         test_fails: Its test was run and fails on the node, as it should; None when it was not run.
         also: The other node, as for ``--also``, where two answer differently; else empty.
+        user: The node asks for a user and a password, which are not kept.
         smaller: Scripts that did it while it was made smaller, the smallest last: worth a try when that is begun anew.
     """
 
@@ -206,6 +207,7 @@ class Finding:
     in_vain: bool = False
     test_fails: bool | None = None
     also: str = ""
+    user: bool = False
     smaller: list[Script] = dataclasses.field(default_factory=list)
 
     def shown_by(self, tried: Tried) -> None:
@@ -310,6 +312,7 @@ class Finding:
             "node_version": self.version,
             "node_config": dict(self.script.where),
             "also": self.also,
+            "user": self.user,
             "hits": self.before + self.hits,
             "masked": self.masked,
             "confirmed": {"hits": hits, "tries": tries},
@@ -335,8 +338,8 @@ class Finding:
             "notes": self.notes,
             "commands": {
                 "replay": _replay(self),
-                **({} if self.harm is Harm.DIFFERS else {"shrink": "zenoh-fuzz shrink ."}),
-                **({"test": f"pytest {TEST}"} if self.tested else {}),
+                **({} if self.harm is Harm.DIFFERS else {"shrink": f"zenoh-fuzz shrink .{_user(self)}"}),
+                **({"test": f"pytest {TEST}{_user(self)}"} if self.tested else {}),
             },
         }
 
@@ -372,6 +375,7 @@ class Finding:
                 without=str(value.get("without", "")),
                 about=str(value.get("about", "")),
                 also=str(value.get("also", "")),
+                user=bool(value.get("user", False)),
                 in_vain=bool(value.get("in_vain", False)),
                 test_fails=None if value.get("test_fails") is None else bool(value["test_fails"]),
                 lasting=bool(value.get("lasting", False)),
@@ -667,6 +671,7 @@ def readme_of(finding: Finding) -> str:
         _replay(finding),
         "```",
         "",
+        *([_ASKS, ""] if finding.user else []),
         *_files(finding),
         "",
         "## Sent",
@@ -736,6 +741,8 @@ _VAIN_TEST = {
     False: "it was run and passed as well, so **a pass does not mean that the node is fixed**.",
 }
 
+_ASKS = "The node asks for a user and a password, which are not kept here: name them, in the test too."
+
 _ALONE = {
     TRAFFIC: "No message of a case is needed: the ordinary traffic of the oracles (opening sessions, publications, queries, "
     "pings) is enough.",
@@ -748,7 +755,12 @@ def _replay(finding: Finding) -> str:
     """Returns the command that shows it again."""
     # Those of earlier releases do not say which the other node was.
     unsaid = finding.harm is Harm.DIFFERS and not finding.also
-    return f"zenoh-fuzz replay .{' --also OTHER_NODE' if unsaid else ''}"
+    return f"zenoh-fuzz replay .{' --also OTHER_NODE' if unsaid else ''}{_user(finding)}"
+
+
+def _user(finding: Finding) -> str:
+    """Returns the option without which the node refuses sessions, or nothing."""
+    return " --user NAME:PASSWORD" if finding.user else ""
 
 
 def _files(finding: Finding) -> list[str]:

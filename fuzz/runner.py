@@ -378,13 +378,15 @@ class Runner:
         finally:
             self.summary.seconds = time.monotonic() - self._began
             self._triage.finish(0)
+            rivals = [scene.patient.rival for scene in self._scenes.values()]
+            self._triage.compared(sum((one.counts for one in rivals if one is not None), Counter()))
             self.summary.findings = list(self._triage.findings.values())
             self.summary.notes += filter(None, [self._fairness.note()] if self._fairness else [])
             self.summary.notes += sorted(
                 f"judging stopped during the run: {' '.join(filter(None, spot))}: {why}"
                 for spot, why in self.unjudged.items()
             )
-            self.summary.notes += filter(None, [self._too_short_for_leaks()])
+            self.summary.notes += filter(None, [self._too_short_for_leaks(), self._unasked()])
             for needs, scene in self._scenes.items():
                 self._note(needs, scene)
                 scene.engine.abandon()
@@ -393,6 +395,13 @@ class Runner:
                 if scene.also is not None:
                     scene.also.stop()
         return self.summary
+
+    def _unasked(self) -> str:
+        """Returns in words that the node never asked for the user that it was to be told; else nothing."""
+        nodes = [scene.stage.node for scene in self._scenes.values()]
+        if self.config.user is None or not any(node.asks_user is False for node in nodes):
+            return ""
+        return "the node does not ask for a user and a password: --user made no difference"
 
     def _too_short_for_leaks(self) -> str:
         """Returns in words that no process was looked at for so long that a leak would have shown; else nothing."""

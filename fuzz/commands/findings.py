@@ -223,6 +223,7 @@ def _replay(options: argparse.Namespace, what: Path, most: int = 1) -> int:
             "the finding is a difference between two nodes, but does not name the second one; add --also"
         )
     harmed = reached = 0
+    _remind(options, user=loaded.user)
     with _lab(options, loaded.node, also) as lab:
         for number in range(1, times + 1):
             if also:
@@ -271,6 +272,7 @@ class _Loaded:
     rounds: int = 1
     waited: float = 0.0
     also: str = ""
+    user: bool = False
     harm: Harm | None = None
     place: str = ""
 
@@ -292,7 +294,7 @@ def _load(what: Path, *, first: bool = False) -> _Loaded:
     if what.is_dir():
         finding = Finding.load(what)
         script = finding.first if first else finding.script
-        loaded = _Loaded(script, finding.node, finding.rounds, finding.waited, finding.also)
+        loaded = _Loaded(script, finding.node, finding.rounds, finding.waited, finding.also, finding.user)
         loaded.harm, loaded.place = finding.harm, finding.place
         return loaded
     try:
@@ -316,6 +318,14 @@ def _words(tried: Tried, *, alike: bool = False) -> str:
     if tried.played.failure:
         return f"{how}, but the state was not reached: {tried.played.failure}"
     return f"{how}; {tried.played.ending}, answers: {answer}"
+
+
+def _remind(options: argparse.Namespace, *, user: bool) -> None:
+    """Says that the node of a finding asked for a user, where none is named."""
+    if user and options.user is None:
+        tell(
+            "the node of this finding asked for a user and a password; name them with --user if this one does too"
+        )
 
 
 @contextmanager
@@ -376,6 +386,7 @@ def shrink(options: argparse.Namespace, _: list[str]) -> int:
             "a difference between two nodes cannot be minimised: a smaller script might differ for another reason"
         )
     before = finding.script.sends, finding.script.size
+    _remind(options, user=finding.user)
     with _lab(options, finding.node) as lab, lab.waiting_for(finding.harm, finding.place):
         for _try in range(TRIES):
             tried = lab.play(finding.script, rounds=finding.rounds, linger=linger_of(finding.waited))

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from conformance.nodes.base import Node
 from fuzz.cases import Case, reach
-from fuzz.compared import Compared, Field
+from fuzz.compared import Class, Compared, Field
 from fuzz.oracles.ward import Ward
 from fuzz.player import Ending, Played
 from fuzz.script import Script
@@ -76,13 +76,13 @@ class Rival:
         stage: The other node; started.
 
     Attributes:
-        counts: How often each class of differences was met: state, message, both endings.
+        counts: How often each class of differences was met.
         compared: How many cases were played on both.
     """
 
     def __init__(self, stage: Ward) -> None:
         self.stage = stage
-        self.counts: Counter[tuple[str, str, str]] = Counter()
+        self.counts: Counter[Class] = Counter()
         self.compared = 0
         self._met: set[Field] = set()
         self._alike: Counter[Field] = Counter()

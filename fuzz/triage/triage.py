@@ -6,10 +6,11 @@ import math
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,6 +18,7 @@ from conformance.config import RunConfig
 from conformance.errors import HarnessError
 from conformance.nodes.base import Node
 from fuzz.cases import Case, Cause
+from fuzz.compared import Class
 from fuzz.findings import (
     CONFIRMED,
     FLAKY,
@@ -324,6 +326,18 @@ class Triage:
             else:
                 first.job = self._beside(self._attributed, first)
         return changed
+
+    def compared(self, counts: Mapping[Class, int]) -> None:
+        """Takes in how often two nodes answered differently; of each class only the first was told.
+
+        Args:
+            counts: Cases of each class.
+        """
+        for finding in self.findings.values():
+            if finding.harm is Harm.DIFFERS:
+                told = product(finding.states, finding.messages, finding.places)
+                finding.hits = max(finding.hits, sum(counts.get(one, 0) for one in told))
+                self._save(finding)
 
     def finish(self, seconds: float) -> None:
         """Waits until everything has been looked into, so long for all of it together.
@@ -674,6 +688,7 @@ class Triage:
             first=script,
             hits=0,
             also=self._also if objection.harm is Harm.DIFFERS else "",
+            user=self._config.user is not None and self._node.asks_user is not False,
         )
         self._hit(finding, objection, suspect)
         return finding

@@ -28,6 +28,7 @@ from conformance.nodes import Node, node_of
 from conformance.observe import Seen
 from conformance.tester import SessionEnd
 from fuzz import standalone
+from fuzz.__main__ import main
 from fuzz.cases import reach, send
 from fuzz.commands.findings import LONGEST, _words, add_replay, add_show, add_shrink, line_of
 from fuzz.findings import (
@@ -223,6 +224,24 @@ def test_a_missing_key_is_named(found: Finding, key: str) -> None:
     (found.path / FINDING).write_text(json.dumps(value))
     with pytest.raises(NoFinding, match=key):
         Finding.load(found.path)
+
+
+def test_finding_of_a_node_that_asks_for_a_user_says_so(
+    found: Finding, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = replace(found, user=True)
+    assert asked.path is not None
+    assert not Finding.load(asked.path).user
+    asked.save()
+    assert Finding.load(asked.path).user
+    commands = json.loads((asked.path / FINDING).read_text())["commands"]
+    assert all(command.endswith(" --user NAME:PASSWORD") for command in commands.values())
+    assert "The node asks for a user and a password" in (asked.path / README).read_text()
+    words = ["replay", str(asked.path), "--node", command()]
+    told = "the node of this finding asked for a user and a password; name them with --user"
+    for user in ([], ["--user", "alice:barley"]):
+        main([*words, *user])
+        assert (told in capsys.readouterr().out) is not bool(user)
 
 
 def test_folder_names_are_names_and_differ(found: Finding) -> None:

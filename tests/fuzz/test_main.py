@@ -436,6 +436,16 @@ def test_node_that_asks_for_a_user_is_fuzzed_and_no_password_is_written(
     assert not any(word in "".join(capsys.readouterr()) for word in ("sesame", "barley"))
 
 
+def test_user_that_a_node_does_not_ask_for_is_told_at_the_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "the node does not ask for a user and a password: --user made no difference"
+    assert run(planted_command(), tmp_path / "run", "--user", "alice:barley", campaign="inits", cases=20) == 0
+    assert capsys.readouterr().out.count(told) == 1
+    assert run("ref", tmp_path / "other", "--user", "alice:barley", campaign="inits", cases=20) == 0
+    assert told not in capsys.readouterr().out
+
+
 def test_user_that_a_node_does_not_know_is_exit_3_and_one_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

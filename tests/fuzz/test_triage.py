@@ -2019,6 +2019,24 @@ def test_what_two_nodes_answer_differently_is_tried_again_on_fresh_ones(
     assert Finding.load(finding.path).status == status
 
 
+def test_difference_counts_all_cases_of_its_class_and_of_no_other(run: Path) -> None:
+    one = suspect(1, b"x")
+    state, message = str(one.state), one.case.message
+    counts = {
+        (state, message, "closed / accepted"): 7,
+        (state, message, "silent / accepted"): 5,
+        (state, "another", "closed / accepted"): 3,
+    }
+    with triage_of(run, lambda _: None) as made:
+        made.take(DIFFERS, [one], 0.0)
+        made.found(CRASH, [suspect(2, b"y")])
+        made.finish(0)
+        made.compared(counts)
+        hits = {finding.harm: finding.hits for finding in made.findings.values()}
+        assert hits == {Harm.DIFFERS: 7, Harm.CRASH: 1}
+        assert all(Finding.load(one.path).hits == one.hits for one in made.findings.values() if one.path)
+
+
 def test_time_that_it_takes_to_make_others_smaller_is_not_that_for_comparing(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
