@@ -47,6 +47,8 @@ FILLED_IN = frozenset({MARKS["zid"], COOKIE})
 
 _FRAMED = re.compile(r"^FRAME\.(?:messages\.)?")
 
+_AROUND = re.compile(r"(\w+)\.body$")
+
 _MEMORY = re.compile(r"memory allocation|capacity overflow")
 
 
@@ -128,8 +130,8 @@ def other_message(finding: Finding) -> str:
     A lie about the id of a message makes another message of it, and of a sequence may be left what it is not named by.
     What is valid is about the last message: up to there the node had nothing against it. So is what was seen after many
     cases of which nobody knew the one that did it.
-    Empty where it is not, where several messages are sent, or one of an id that nobody knows. One that is cut, or
-    refused for what is in it, is a message all the same.
+    Empty where it is not, where several messages are sent, or one of an id that nobody knows: unless that is in another
+    one, which it is about then. One that is cut, or refused for what is in it, is a message all the same.
     """
     if finding.without or finding.place == STAGE or not finding.state:
         return ""
@@ -138,11 +140,28 @@ def other_message(finding: Finding) -> str:
         said = [name for one in read for name in one.names.split() if name not in CARRIERS]
         return said[-1] if said and said[-1] != finding.message else ""
     names = {name for one in read for name in one.names.split()}
-    known = all(one.messages and not isinstance(one.error, UnknownMessage) for one in read)
-    if finding.message in names or not known:
+    if finding.message in names or not all(one.messages for one in read):
+        return ""
+    if strange := _around_unknown(finding.script):
+        return strange
+    if any(isinstance(one.error, UnknownMessage) for one in read):
         return ""
     inner = names - CARRIERS
     return inner.pop() if len(inner) == 1 else ""
+
+
+def _around_unknown(script: Script) -> str:
+    """Returns the message in which the only thing that is sent has an id that nobody knows; nothing for another script."""
+    read = [contents(raw, kind) for raw, kind in _kinds(script)]
+    if len(read) != 1 or not isinstance(read[0].error, UnknownMessage):
+        return ""
+    around = _AROUND.search(read[0].error.field)
+    return around[1] if around else ""
+
+
+def same_unknown(one: Finding, other: Finding) -> bool:
+    """Tells whether both are about an id that nobody knows in a message, or neither is."""
+    return _around_unknown(one.script) == _around_unknown(other.script)
 
 
 def state_of(script: Script) -> State | None:

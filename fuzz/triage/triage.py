@@ -35,7 +35,7 @@ from fuzz.findings import (
     open_folder,
     without_line,
 )
-from fuzz.kinship import about, other_message, part_seen, phase_of, state_of, why_one
+from fuzz.kinship import about, other_message, part_seen, phase_of, same_unknown, state_of, why_one
 from fuzz.known import KnownFindings
 from fuzz.lab import ROUNDS, SLOW, Lab, Tried
 from fuzz.oracles import DEADLY, SERVING, Harm, Objection
@@ -1047,7 +1047,7 @@ class Triage:
         why = f"what was sent decodes as {message}"
         there = self._called(self._called_by(finding, message))
         if there is not None and there is not finding:
-            if there.status != CONFIRMED:
+            if there.status != CONFIRMED or not same_unknown(finding, there):
                 return finding
             self._join(finding, there, why)
             return there
@@ -1139,6 +1139,19 @@ class Triage:
             # What it is the same as may have been made smaller behind it.
             if finding.minimised is None:
                 self._merge(finding)
+        self._lay_untried()
+
+    def _lay_untried(self) -> None:
+        """Joins what no try could lay on a case to the same seen without any message: that it had to do with one is a guess.
+
+        A process that ends in the same way may have done so for another reason.
+        """
+        for finding in list(self.findings.values()):
+            if finding.without or finding.confirmed[1] or finding.harm in {*DEADLY, Harm.DIFFERS}:
+                continue
+            there = self._needing_nothing(objection_of(finding))
+            if there is not None and there.status == CONFIRMED:
+                self._join(finding, there, "it was seen with a case and not tried again, and needs none")
 
     def _save(self, finding: Finding) -> None:
         with self._writing:

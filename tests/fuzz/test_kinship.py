@@ -6,7 +6,7 @@ import pytest
 
 from fuzz.cases import reach, send
 from fuzz.findings import Finding
-from fuzz.kinship import about, other_message, part_seen, phase_of, why_one
+from fuzz.kinship import about, other_message, part_seen, phase_of, same_unknown, why_one
 from fuzz.oracles import Harm
 from fuzz.script import Script, Step
 from fuzz.states import State
@@ -166,14 +166,24 @@ def test_lie_about_the_id_of_a_message_is_about_the_message_that_it_makes() -> N
         finding(token("a"), subscriber("a")),
         finding(token("a"), place="stage"),
         replace(finding(token("a")), without="state alone"),
-        finding(send("size", FRAME, "sn", b"\x1e\x3f")),
         finding(send("size", FRAME, "sn", bytes(Declare(body=DeclareToken(key_suffix="a"))), b"\x00")),
         finding(send("size", b"\x08")),
     ],
-    ids=["true", "two", "stage", "without", "declaration", "one of them", "all of them"],
+    ids=["true", "two", "stage", "without", "one of them", "all of them"],
 )
 def test_what_does_not_send_one_other_message_is_called_by_its_case(other: Finding) -> None:
     assert not other_message(other)
+
+
+def test_id_that_nobody_knows_in_a_message_is_about_the_message_around_it() -> None:
+    strange = [finding(send("size", FRAME, "sn", b"\x1e" + header)) for header in (b"\x3f", b"\x08", b"\xff")]
+    assert [other_message(one) for one in strange] == ["DECLARE"] * 3
+    assert (
+        other_message(replace(finding(send("size", FRAME, "sn", b"\x3d\x00\x01a\x09")), message="DEL"))
+        == "PUSH"
+    )
+    assert same_unknown(strange[0], strange[1])
+    assert not same_unknown(strange[0], finding(token("a")))
 
 
 def hungry(size: bytes) -> bytes:

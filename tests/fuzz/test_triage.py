@@ -975,6 +975,31 @@ def test_what_nobody_can_tell_and_looks_like_what_needs_no_message_is_counted_th
         assert (first.hits, list(made.findings)) == (2, [first.bucket])
 
 
+@pytest.mark.parametrize(
+    ("seen", "status", "tries", "names"),
+    [
+        (REFUSING, CONFIRMED, 0, 1),
+        (REFUSING, SEEN, 0, 2),
+        (REFUSING, CONFIRMED, 3, 2),
+        (SEGV, CONFIRMED, 0, 2),
+    ],
+)
+def test_what_was_not_tried_again_is_the_same_as_what_needs_no_message(
+    run: Path, seen: Objection, status: str, tries: int, names: int
+) -> None:
+    with triage_of(run, lambda _: None) as made:
+        # The rest of the analysis has no time.
+        guess = made._make(seen, suspect(1, b"innocent", message="PUSH"))
+        other = made._make(seen, suspect(2, b"innocent", message="OAM"))
+        for finding in (guess, other):
+            made._enter(finding, seen)
+        guess.confirmed, guess.status = (tries, tries), SEEN
+        other.without, other.confirmed, other.status = STATE, (3, 3), status
+        made._lay_untried()
+        assert len(made.findings) == names
+        assert other.hits == (2 if names == 1 else 1)
+
+
 # Without its message ---------------------------------------------------------------------------------
 
 
