@@ -44,10 +44,10 @@ TRACE_BYTES = 1 << 18
 """So much of what the canary said is remembered."""
 
 KEEP_SECONDS = 1.0
-"""A session that says nothing sends KEEP_ALIVE so often: a quarter of the shortest lease that nodes are known to take."""
+"""A session that says nothing sends KEEP_ALIVE so often, or four times in the lease that the node names."""
 
 NEGLECT_SECONDS = 3.0
-"""A session that we left alone for longer may be ended by a node that takes the shorter of two leases."""
+"""A session that we left alone for longer, or for half of the lease that the node names, may be ended by it."""
 
 EXCUSED_SECONDS = 5.0
 """So long after that it may still be seen to have ended it."""
@@ -288,8 +288,8 @@ class Canary:
             ""  # key of the token of the last session that has ended, if nobody has asked for it since
         )
         self._left = ""  # key of the subscriber of the last one
-        self._number = 0
-        self._seen = 0
+        self._number = self._seen = 0
+        self._keep, self._neglect = KEEP_SECONDS, NEGLECT_SECONDS
         self._sent_at = 0.0
         self._begun = self._whole = self._joined = 0
         self._joined_at = 0.0
@@ -323,6 +323,9 @@ class Canary:
         now = time.perf_counter()
         self.pipes = [self.publisher, self.subscriber, self.idler]
         self._said_at = dict.fromkeys(self.pipes, now)
+        # A node may take the shorter of two leases, its own.
+        lease = min(_lease_of(pipe) for pipe in self.pipes)
+        self._keep, self._neglect = min(KEEP_SECONDS, lease / 4), min(NEGLECT_SECONDS, lease / 2)
         for body in (
             DeclareSubscriber(entity_id=1, key_suffix=self.key),
             DeclareQueryable(entity_id=2, key_suffix=self.key, extensions=[COMPLETE]),
@@ -404,9 +407,9 @@ class Canary:
         now = time.perf_counter()
         if now < self._keep_at:
             return
-        self._keep_at = now + KEEP_SECONDS / 2
+        self._keep_at = now + self._keep / 2
         for pipe in self.pipes:
-            if now - self._said_at[pipe] >= KEEP_SECONDS:
+            if now - self._said_at[pipe] >= self._keep:
                 self._write(pipe, _KEEP_ALIVE)
             self._take(pipe)
         self._count()
@@ -414,13 +417,13 @@ class Canary:
     def neglected(self, pipe: Pipe) -> bool:
         """Tells whether we are silent, or were until a moment ago, for so long that a node may end the session."""
         now = time.perf_counter()
-        return now < self._excused.get(pipe, 0.0) or now - self._said_at[pipe] > NEGLECT_SECONDS
+        return now < self._excused.get(pipe, 0.0) or now - self._said_at[pipe] > self._neglect
 
     # Sending -----------------------------------------------------------------------------------------
 
     def _write(self, pipe: Pipe, *batches: bytes) -> None:
         now = time.perf_counter()
-        if now - self._said_at[pipe] > NEGLECT_SECONDS:
+        if now - self._said_at[pipe] > self._neglect:
             self._excused[pipe] = now + EXCUSED_SECONDS
         self._said_at[pipe] = now
         if not pipe.stream:
@@ -1133,6 +1136,16 @@ def _to_others(batch: bytes) -> bool:
         for inside in getattr(message, "messages", None) or ()
     )
 
+
+def _lease_of(pipe: Pipe) -> float:
+    """Returns the seconds of the lease that the node has named in a session."""
+    opened = pipe.facts["open_ack"]
+    lease = vle(opened[1:])
+    return float(lease if opened[0] & _SECONDS else lease / 1000)
+
+
+_SECONDS = 0x40
+"""Flag T of OPEN."""
 
 _KEEP_ALIVE = bytes(KeepAlive())
 _ANSWERS = frozenset({"RESPONSE", "RESPONSE_FINAL"})

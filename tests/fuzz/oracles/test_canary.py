@@ -1,18 +1,25 @@
 """Sessions that live through the run: what goes wrong with them, and what it is called."""
 
 import math
+import random
+import shlex
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from conformance.config import RunConfig
 from conformance.errors import Inconclusive
+from conformance.nodes import node_of
 from fuzz.oracles import Harm, Objection, Patient, When
 from fuzz.oracles.canary import (
     LEAST_LOOKS,
     NEGLECT_SECONDS,
     ODD_AGE,
     WAITING_MS,
+    Canary,
     Wrong,
 )
 from fuzz.oracles.common import COMMON
@@ -53,6 +60,30 @@ def objection(patient: Patient, when: When = When.ODD) -> Objection:
     assert seen
     assert not patient.failures
     return seen
+
+
+@pytest.mark.parametrize(("lease", "keep", "neglect"), [("1", 0.25, 0.5), ("10", 1.0, 3.0)])
+def test_sessions_are_kept_as_often_as_the_lease_of_the_node_asks_for(
+    tmp_path: Path, lease: str, keep: float, neglect: float
+) -> None:
+    words = f"{shlex.quote(sys.executable)} -m conformance.refnode --listen {{locator}} --lease {lease}"
+    with node_of(RunConfig(node=f"cmd:{words}", run_dir=tmp_path, run_id="run", seed=1)) as node:
+        canary = Canary(node, 2.0, random.Random(1))
+        canary.open()
+        pipe = canary.idler
+        said = canary._said_at
+        for ago, kept, left in (
+            (keep / 2, False, False),
+            (keep * 1.1, True, False),
+            (neglect * 1.1, True, True),
+        ):
+            said[pipe] = before = time.perf_counter() - ago
+            assert canary.neglected(pipe) is left
+            canary._keep_at = 0.0
+            canary.keep()
+            assert (said[pipe] > before) is kept
+        assert canary.neglected(pipe)
+        canary.close()
 
 
 def test_a_node_that_routes_has_no_objection(patient: Patient) -> None:
