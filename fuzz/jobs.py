@@ -27,11 +27,9 @@ from typing import TYPE_CHECKING, Any
 
 from conformance.config import RunConfig
 from conformance.errors import HarnessError, NotApplicable, Unmet, UsageError
-from conformance.nodes.attach import AttachedNode
 from conformance.recorder import NodeFacts
 from fuzz.interrupts import ENDING, Interrupts
 from fuzz.plan import Done
-from fuzz.player.doors import SPOKEN
 from fuzz.progress import Glance, Progress, together
 from fuzz.recorder import MAX_DISK, Recorder
 from fuzz.resume import postpone
@@ -534,20 +532,6 @@ def check_jobs(order: Order, node: Node) -> None:
     if order.jobs > 1 and not node.owned:
         raise UsageError(
             f"--jobs {order.jobs} needs a node that can be started once per job (pypi, ref, cmd:); {order.config.node} is a single node"
-        )
-
-
-def check_links(node: Node) -> None:
-    """Refuses a running node to which no links can be made.
-
-    Raises:
-        UsageError: Its locator is of another protocol.
-    """
-    # One that we start listens where we want it to.
-    if isinstance(node, AttachedNode) and node.locator.proto not in SPOKEN:
-        raise UsageError(
-            f"--node {node.locator}: the fuzzer speaks {', '.join(SPOKEN)}, not {node.locator.proto}; use such a "
-            "locator of the node: what the links carry is the same"
         )
 
 

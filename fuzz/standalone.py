@@ -25,6 +25,7 @@ from typing import Any, Self
 from conformance.config import UNIX, Credentials, Locator, RunConfig, prepare_run_dir
 from conformance.errors import HarnessError, LinkFailed, LocalError, NotApplicable, Unmet
 from conformance.link.tls import client_context
+from conformance.link.worded import Worded
 from conformance.nodes import Node, node_of
 from conformance.observe import Direction, History
 from conformance.session.authentication import challenged, shown
@@ -142,8 +143,8 @@ class Link:
     nonce: int | None = None
     """What the password is to be hashed with, once an InitAck has said so."""
 
-    def __init__(self, sock: socket.socket, peer: Any = None) -> None:
-        self.sock = sock
+    def __init__(self, sock: socket.socket | Worded, peer: Any = None) -> None:
+        self.sock: Any = sock
         self.peer = peer
         self.stream = sock.type == socket.SOCK_STREAM
         self.prefix = 2 if self.stream else 0
@@ -215,6 +216,8 @@ class Link:
             return False
         try:
             data = self.sock.recv(1 << 16)
+        except TimeoutError:
+            return False  # nothing but a word of WebSocket itself
         except OSError:
             data = b""
         if not data and self.stream:
@@ -1034,7 +1037,7 @@ def _connected(node: Node) -> Link:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if locator.proto == "tls":
             sock = client_context(node.tls).wrap_socket(sock, server_hostname=locator.host)
-    link = Link(sock)
+    link = Link(Worded(sock, locator.bare.partition("/")[2]) if locator.proto == "ws" else sock)
     link.user, link.as_written = node.user, bool(node.as_written)
     return link
 

@@ -95,7 +95,7 @@ def add_run(commands: Any) -> None:
         "--node",
         type=named_of,
         help="pypi[:VERSION] to start eclipse-zenoh (default: pypi), a locator like tcp/127.0.0.1:7447 (or tls/..., "
-        "udp/..., unixsock-stream/...), ref, cmd:'COMMAND {locator}', or cmd:'COMMAND {connect}' for a node that only connects",
+        "udp/..., ws/..., unixsock-stream/...), ref, cmd:'COMMAND {locator}', or cmd:'COMMAND {connect}' for a node that only connects",
     )
     what.add_argument(
         "--profile",
@@ -544,7 +544,7 @@ def _prepared(
     from conformance.config import RunConfig, prepare_run_dir
     from conformance.nodes import node_of
     from fuzz.campaigns import CAMPAIGNS
-    from fuzz.jobs import Order, check_jobs, check_links
+    from fuzz.jobs import Order, check_jobs
     from fuzz.known import KnownFindings
     from fuzz.recorder import MAX_DISK
     from fuzz.resume import check_fresh, locked
@@ -579,7 +579,6 @@ def _prepared(
     )
     node: Any = reader or node_of(config, "fuzz")
     if not reader:
-        check_links(node)
         check_jobs(order, node)
         # A mistake in it is one of whoever typed this, not of a node or of one of several processes.
         KnownFindings.of_run(order.known)
@@ -605,10 +604,10 @@ def _check_also(order: Order) -> None:
     """
     from conformance.errors import UsageError
     from conformance.nodes import node_of
-    from fuzz.jobs import check_links, other
+    from fuzz.jobs import other
 
     try:
-        check_links(node_of(other(order), "also"))
+        node_of(other(order), "also")
     except UsageError as error:
         raise UsageError(re.sub(r"^--node\b", "--also", str(error))) from None
 

@@ -14,7 +14,7 @@ from conformance.nodes.base import Node
 from conformance.tester import Fencing
 from fuzz.player import Answers, Initiator, NotReached, Pipe, Player, Trace
 from fuzz.player.answers import FENCE_ID, vle
-from fuzz.player.doors import SPOKEN, NoLink
+from fuzz.player.doors import NoLink
 from fuzz.player.fitting import FRAME_R, SIZES, behind_zid
 from fuzz.player.player import FENCE_KEY, fence_of
 from fuzz.script import Template
@@ -31,16 +31,14 @@ ASKED_MS = 50
 
 
 def door_to(node: Node) -> Initiator:
-    """Returns where links to a node come from that the player can make; to the main locator when there is none.
+    """Returns where links to a node come from: its main locator.
 
     Raises:
         NoLink: The node does not listen.
     """
     if not hasattr(node, "locator"):
         raise NoLink("the node does not listen")
-    spoken = (locator for proto, locator in node.locators.items() if proto in SPOKEN)
-    way = node.locator if node.locator.proto in SPOKEN else next(spoken, node.locator)
-    made = Initiator(way, node.user, node.tls)
+    made = Initiator(node.locator, node.user, node.tls)
     made.as_written = bool(node.as_written)
     return made
 

@@ -9,14 +9,15 @@ from typing import Any
 from conformance.config import UNIX, Credentials, Locator, Tls
 from conformance.link.addresses import endpoints_of
 from conformance.link.tls import client_context
+from conformance.link.worded import Worded
 from conformance.observe import Endpoints
 from fuzz.player.sealed import Sealed
 from fuzz.player.tasks import Task
 
-SPOKEN = ("tcp", UNIX, "udp", "tls")
+SPOKEN = ("tcp", UNIX, "udp", "tls", "ws")
 """Protocols of the links that are fuzzed, the quickest first. What is inside is the same everywhere."""
 
-Socket = socket.socket | Sealed
+Socket = socket.socket | Sealed | Worded
 """What links are made of."""
 
 CONNECT_SECONDS = 2.0
@@ -73,16 +74,12 @@ class Initiator(Door):
         tls: Whom to trust, for links over TLS.
 
     Raises:
-        NoLink: It is another protocol, or a name that nobody knows.
+        NoLink: It has a name that nobody knows.
     """
 
     def __init__(self, locator: Locator, user: Credentials | None = None, tls: Tls | None = None) -> None:
         self.locator = locator
         self.user = user
-        if locator.proto not in SPOKEN:
-            raise NoLink(
-                f"no link to {locator}: the fuzzer speaks {', '.join(SPOKEN)}; the node may listen there too"
-            )
         self._context = client_context(tls) if locator.proto == "tls" else None
         self._family: int
         self._address: Any
@@ -105,11 +102,13 @@ class Initiator(Door):
         made.settimeout(CONNECT_SECONDS)
         try:
             made.connect(self._address)
-            if locator.proto in {"tcp", "tls"}:
+            if locator.proto in {"tcp", "tls", "ws"}:
                 made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             ends = endpoints_of(made, locator)
             if self._context is not None:
                 return Sealed(made, self._context, locator.host), ends
+            if locator.proto == "ws":
+                return Worded(made, locator.bare.partition("/")[2]), ends
         except OSError as error:
             made.close()
             raise NoLink(f"no link to {locator} ({error.strerror or error})") from None
