@@ -147,7 +147,8 @@ def other_message(finding: Finding) -> str:
     if any(isinstance(one.error, UnknownMessage) for one in read):
         return ""
     inner = names - CARRIERS
-    return inner.pop() if len(inner) == 1 else ""
+    # Of a lie about a length only the FRAME may be left; with the bytes of others behind it.
+    return inner.pop() if len(inner) == 1 else "FRAME" if names == {"FRAME"} else ""
 
 
 def _around_unknown(script: Script) -> str:

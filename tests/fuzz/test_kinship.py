@@ -157,6 +157,8 @@ def test_lie_about_the_id_of_a_message_is_about_the_message_that_it_makes() -> N
     assert other_message(finding(token("a"), token("b"))) == "D_TOKEN"
     # What was made smaller is often cut.
     assert other_message(finding(send("size", FRAME, "sn", b"\x1e\x26"))) == "D_TOKEN"
+    # What is read in it is behind it.
+    assert other_message(finding(send("size|length says twice as much", FRAME, "sn"))) == "FRAME"
 
 
 @pytest.mark.parametrize(
