@@ -132,11 +132,20 @@ def _same_kind(script: Script, origin: Script, wanted: Objection) -> bool:
         return True
     phases = {phase_of(step.state) for step in script.steps if step.state is not None}
     before = {phase_of(step.state) for step in origin.steps if step.state is not None}
-    return phases <= before and bool(names_in(script) & names_in(origin) or not names_in(origin))
+    sent, needed = _all_names_in(script), names_in(origin)
+    # What comes of a FRAME alone is not about what was in it.
+    alone = sent == {"FRAME"} <= _all_names_in(origin)
+    return phases <= before and (alone or not needed or bool(names_in(script) & needed))
 
 
 def names_in(script: Script) -> set[str]:
-    """Returns the names of the messages that a script sends, as far as its bytes can be read; also of what is in pieces."""
+    """Returns the names of the messages that a script sends, as far as its bytes can be read, without the FRAMEs around them."""
+    names = _all_names_in(script)
+    return names - {"FRAME"} or names
+
+
+def _all_names_in(script: Script) -> set[str]:
+    """Returns the names of all messages that a script sends; also of what is in pieces."""
     names: set[str] = set()
     pieces: dict[str, bytes] = {}
     scouting = any(step.state is State.SCOUTING for step in script.steps)
@@ -154,7 +163,7 @@ def names_in(script: Script) -> set[str]:
                     names.update(contents(pieces[step.link][:4096], Kind.NETWORK).names.split())
                     if not message.M:
                         del pieces[step.link]
-    return names - {"FRAME"} or names
+    return names
 
 
 _STAND_IN = {"size": b"", "size32": b"", "zid": bytes(range(1, 17)), "cookie": b"\x01c"}

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from conformance.config import Credentials
-from fuzz.cases import send
+from fuzz.cases import reach, send
 from fuzz.findings import (
     CAPTURE,
     CONFIRMED,
@@ -53,6 +53,7 @@ from fuzz.triage import (
     joined,
     names_in,
 )
+from fuzz.triage.smaller import _same_kind
 from scapy_layers.batch import contents, prefixed
 from scapy_layers.codes import InterestMode, Kind
 from scapy_layers.data import Put, Query
@@ -1781,6 +1782,21 @@ def test_what_is_in_fragments_is_called_by_its_message_where_it_needs_no_fragmen
         made.minimise_all(20, lambda *_: None)
         (finding,) = made.findings.values()
         assert (finding.bucket, finding.script.sends) == ("crash SIGSEGV handshake QUERY", 1)
+
+
+@pytest.mark.parametrize(
+    ("sent", "same"),
+    [
+        (send("size", bytes(Frame(R=1, sn=0))[:1], "sn", bytes(Interest(interest_id=1))), True),
+        (send("size", bytes(KeepAlive())), False),
+    ],
+)
+def test_what_a_frame_alone_brings_about_is_not_about_what_was_in_it(sent: Step, same: bool) -> None:
+    opened = reach(State.OPEN, "a")
+    alone = Script((opened, send("size", bytes(Frame(R=1, sn=0))[:1], "sn")))
+    assert _same_kind(alone, Script((opened, sent)), STALL) is same
+    # One that says where it failed is told apart by that.
+    assert _same_kind(alone, Script((opened, sent)), PANIC)
 
 
 @pytest.mark.parametrize("message", ["D_TOKEN", "PUSH"])
