@@ -188,7 +188,8 @@ class Node(ABC):
 
     def learn_counting(self, reply: float) -> None:
         """Learns how far it counts sequence numbers, once, if it lowers their resolution and can be asked."""
-        if self.as_written is not None:
+        # A client of ours has no locator.
+        if self.as_written is not None or not (self.listens and hasattr(self, "locator")):
             return
         self.as_written = False
         with (

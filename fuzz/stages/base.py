@@ -112,8 +112,7 @@ class Stage:
             self.launch()
         if not self.node.whatami:
             self.node.ask(self.config.reply)
-        if self.node.listens:
-            self.node.learn_counting(self.config.reply)
+        self.node.learn_counting(self.config.reply)
 
     def restart(self) -> None:
         """Kills and starts the node, as fast as it can be; players go on with the new one.
