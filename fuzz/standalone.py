@@ -25,7 +25,7 @@ from typing import Any, Self
 from conformance.config import UNIX, Credentials, Locator, RunConfig, prepare_run_dir
 from conformance.errors import HarnessError, LinkFailed, LocalError, NotApplicable, Unmet
 from conformance.link.tls import client_context
-from conformance.link.worded import Worded
+from conformance.link.websocket_stream import WebSocketStream
 from conformance.nodes import Node, node_of
 from conformance.observe import Direction, History
 from conformance.session.authentication import challenged, shown
@@ -143,7 +143,7 @@ class Link:
     nonce: int | None = None
     """What the password is to be hashed with, once an InitAck has said so."""
 
-    def __init__(self, sock: socket.socket | Worded, peer: Any = None) -> None:
+    def __init__(self, sock: socket.socket | WebSocketStream, peer: Any = None) -> None:
         self.sock: Any = sock
         self.peer = peer
         self.stream = sock.type == socket.SOCK_STREAM
@@ -1037,7 +1037,7 @@ def _connected(node: Node) -> Link:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if locator.proto == "tls":
             sock = client_context(node.tls).wrap_socket(sock, server_hostname=locator.host)
-    link = Link(Worded(sock, locator.bare.partition("/")[2]) if locator.proto == "ws" else sock)
+    link = Link(WebSocketStream(sock, locator.bare.partition("/")[2]) if locator.proto == "ws" else sock)
     link.user, link.as_written = node.user, bool(node.as_written)
     return link
 

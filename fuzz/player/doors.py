@@ -9,7 +9,7 @@ from typing import Any
 from conformance.config import UNIX, Credentials, Locator, Tls
 from conformance.link.addresses import endpoints_of
 from conformance.link.tls import client_context
-from conformance.link.worded import Worded
+from conformance.link.websocket_stream import WebSocketStream
 from conformance.observe import Endpoints
 from fuzz.player.sealed import Sealed
 from fuzz.player.tasks import Task
@@ -17,7 +17,7 @@ from fuzz.player.tasks import Task
 SPOKEN = ("tcp", UNIX, "udp", "tls", "ws")
 """Protocols of the links that are fuzzed, the quickest first. What is inside is the same everywhere."""
 
-Socket = socket.socket | Sealed | Worded
+Socket = socket.socket | Sealed | WebSocketStream
 """What links are made of."""
 
 CONNECT_SECONDS = 2.0
@@ -108,7 +108,7 @@ class Initiator(Door):
             if self._context is not None:
                 return Sealed(made, self._context, locator.host), ends
             if locator.proto == "ws":
-                return Worded(made, locator.bare.partition("/")[2]), ends
+                return WebSocketStream(made, locator.bare.partition("/")[2]), ends
         except OSError as error:
             made.close()
             raise NoLink(f"no link to {locator} ({error.strerror or error})") from None

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from conformance.config import Locator, RunConfig, prepare_run_dir
-from conformance.link import worded
+from conformance.link import websocket_stream
 from conformance.link.websocket import WebSocket
-from conformance.link.worded import Worded
+from conformance.link.websocket_stream import WebSocketStream
 from conformance.nodes import node_of
 from fuzz import standalone
 from fuzz.cases import reach, send
@@ -116,7 +116,7 @@ def pair() -> Iterator[tuple[Pipe, Far]]:
     made: list[Far] = []
     thread = threading.Thread(target=lambda: made.append(Far(theirs)))
     thread.start()
-    link = Worded(ours, "localhost:1")
+    link = WebSocketStream(ours, "localhost:1")
     thread.join()
     link.setblocking(flag=False)
     yield Pipe(link, ENDS, Trace(), Answers(), bytes(16)), made[0]
@@ -154,7 +154,7 @@ def test_other_end_that_does_not_read_is_not_waited_for(
     pair: tuple[Pipe, Far], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipe, far = pair
-    monkeypatch.setattr(worded, "SEND_SECONDS", 0.05)
+    monkeypatch.setattr(websocket_stream, "SEND_SECONDS", 0.05)
     assert not pipe.send((b"\xff\xff" + bytes(0xFFFF)) * 128)
     assert pipe.torn
     with suppress(OSError):

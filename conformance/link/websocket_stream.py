@@ -20,7 +20,7 @@ SEND_SECONDS = 1.0
 NOW = int(socket.MSG_DONTWAIT)
 
 
-class Worded:
+class WebSocketStream:
     """The end of a WebSocket stream that connects.
 
     A batch leaves as one binary message when all of it is there, so one whose length says more than there is never leaves.
@@ -37,14 +37,14 @@ class Worded:
 
     def __init__(self, sock: socket.socket, authority: str) -> None:
         self._sock = sock
-        self._words = WebSocket(authority)
-        self._words.limit = MAX_BATCH
+        self._websocket = WebSocket(authority)
+        self._websocket.limit = MAX_BATCH
         self._batches = bytearray()
         self._left = b""
         self._over = self._abrupt = False
-        self._words.start()
-        sock.sendall(self._words.answer())
-        while not self._words.opened:
+        self._websocket.start()
+        sock.sendall(self._websocket.answer())
+        while not self._websocket.opened:
             data = sock.recv(RECEIVE)
             if not data:
                 raise ConnectionError("end of stream in the WebSocket handshake")
@@ -83,7 +83,7 @@ class Worded:
             end = PREFIX + int.from_bytes(self._batches[:PREFIX], "little")
             if len(self._batches) < end:
                 break
-            messages.append(self._words.frame(bytes(self._batches[PREFIX:end]), None, None))
+            messages.append(self._websocket.frame(bytes(self._batches[PREFIX:end]), None, None))
             del self._batches[:end]
         self._left = b"".join(messages)
         self._flush(flags)
@@ -121,21 +121,21 @@ class Worded:
 
     def _feed(self, data: bytes) -> None:
         try:
-            self._words.feed(data)
+            self._websocket.feed(data)
         except Broken as error:
             raise ConnectionError(str(error)) from None
         # What answers a ping leaves with the next, if it cannot at once.
-        self._left += self._words.answer()
+        self._left += self._websocket.answer()
 
     def _came(self) -> bytes:
         batches: list[bytes] = []
         try:
-            while (batch := self._words.take()) is not None:
+            while (batch := self._websocket.take()) is not None:
                 batches.append(prefixed(batch))
         except (Broken, Overlong) as error:
             if not batches:
                 raise ConnectionError(str(error)) from None
-        self._over |= bool(self._words.over)
+        self._over |= bool(self._websocket.over)
         return b"".join(batches)
 
     def shutdown(self, how: int) -> None:
@@ -151,5 +151,5 @@ class Worded:
 
     def _say_goodbye(self) -> None:
         with suppress(OSError):
-            self._sock.send(self._left + self._words.goodbye(), NOW)
+            self._sock.send(self._left + self._websocket.goodbye(), NOW)
         self._left = b""
