@@ -23,10 +23,10 @@ def vle(data: bytes, at: int) -> tuple[int, int]:
     return value | data[at] << shift, at + 1
 
 
-def answer(batch: bytes, fatal: int) -> bytes | None:
+def answer(batch: bytes, fatal: int, *, opening: bool) -> bytes | None:
     """Returns what is said to a batch; None where the session ends."""
     kind = batch[0] & 0x1F
-    if kind == 0x01:
+    if kind == 0x01 and opening:
         _, begin = vle(batch, 3 + (batch[2] >> 4) + 1 + (3 if batch[0] & 0x40 else 0))
         return b"\x42\x0a\x05" + batch[begin - 1 :][: 1 + batch[begin - 1]]
     if kind == 0x03:
@@ -49,6 +49,7 @@ def main() -> int:
     fatal = int(sys.argv[2]) if len(sys.argv) > 2 else BATCH
     with socket.create_connection((host, int(port))) as sock, sock.makefile("rb") as stream:
         said: bytes | None = b"\x01\x09\x72" + secrets.token_bytes(8)
+        opening = True
         while said is not None:
             if said:
                 sock.sendall(len(said).to_bytes(2, "little") + said)
@@ -57,9 +58,10 @@ def main() -> int:
             if not batch:
                 return 1
             try:
-                said = answer(batch, fatal)
+                said = answer(batch, fatal, opening=opening)
             except IndexError:
                 return 2
+            opening = False
     return 0
 
 
