@@ -827,9 +827,10 @@ class Runner:
     # Harm --------------------------------------------------------------------------------------------
 
     def _was_full(self, scene: _Scene, objection: Objection) -> bool:
-        """Tells whether a node that refused a new session takes one now that all links of cases are closed.
+        """Tells whether a node that refused a new session takes one now that all links of cases are closed, but not many.
 
-        It was full of them, which a node with a small table may be: from then on one case at a time is played.
+        It was full of them, which a node with a small table may be: from then on one case at a time is played. One that
+        takes as many sessions again had another reason.
         """
         if objection.harm is not Harm.REFUSING:
             return False
@@ -837,6 +838,9 @@ class Runner:
         while (now := scene.patient.examine(When.ODD)) is not None:
             if now.harm is not Harm.REFUSING or time.monotonic() >= deadline:
                 return False
+        links = {link for ran in self._running for link in ran.played.links}
+        if scene.patient.takes(max(scene.stage.lanes, len(links))):
+            return False
         if not scene.engine.one_by_one:
             self.summary.notes.append(
                 f"the node accepts few links: it refused a new session ({objection.place}) while cases were using theirs; "

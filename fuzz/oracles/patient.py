@@ -448,6 +448,10 @@ class Patient:
                     return
                 self.keep()
 
+    def takes(self, number: int) -> bool:
+        """Tells whether the node takes so many sessions beside ours; not where nobody can know."""
+        return self._caller is not None and self._caller.takes(number, self.reply)
+
     def is_at_work(self) -> bool:
         """Tells whether the process computes over a moment in which it is asked nothing; not where nobody can know.
 

@@ -179,6 +179,19 @@ class Caller:
             pass
         return why if well else ""
 
+    def takes(self, number: int, reply: float) -> bool:
+        """Tells whether the node takes so many sessions at once."""
+        player = self._player
+        player.reply = reply
+        try:
+            for place in range(number):
+                player.reach(State.OPEN, str(place))
+        except NotReached:
+            return False
+        finally:
+            player.close()
+        return True
+
     def _served(self, pipe: Pipe, seconds: float) -> bool:
         """Asks the node in a session whether it is done; tells whether it answers in time."""
         pipe.send(

@@ -614,8 +614,12 @@ def test_crashes_leave_no_cores() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, before)
 
 
-@pytest.mark.parametrize("well", [True, False])
-def test_a_node_that_takes_sessions_again_without_those_of_cases_was_full(tmp_path: Path, well: bool) -> None:
+@pytest.mark.parametrize(
+    ("well", "many", "full"), [(True, False, True), (True, True, False), (False, False, False)]
+)
+def test_a_node_that_takes_sessions_again_without_those_of_cases_but_not_as_many_was_full(
+    tmp_path: Path, *, well: bool, many: bool, full: bool
+) -> None:
     refused = Objection("ping", Harm.REFUSING, "INIT: CLOSE MAX_SESSIONS", "a new session fails")
     with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
         runner.run()
@@ -623,9 +627,10 @@ def test_a_node_that_takes_sessions_again_without_those_of_cases_was_full(tmp_pa
         scene.patient.reply = 0.01
         looks = iter([refused, None] if well else itertools.repeat(refused))
         scene.patient.examine = lambda *_, **__: next(looks)  # type: ignore[method-assign]
-        assert runner._was_full(scene, refused) == well
-        assert scene.engine.one_by_one == well
-    assert any("accepts few links" in note for note in runner.summary.notes) == well
+        scene.patient.takes = lambda number: many and number >= scene.stage.lanes  # type: ignore[method-assign]
+        assert runner._was_full(scene, refused) == full
+        assert scene.engine.one_by_one == full
+    assert any("accepts few links" in note for note in runner.summary.notes) == full
 
 
 def test_a_node_that_was_only_full_is_not_started_anew(
@@ -635,6 +640,7 @@ def test_a_node_that_was_only_full_is_not_started_anew(
     with running(FakeNode(), config_in(tmp_path / "run"), Budget(cases=20)) as runner:
         looks = iter([refused])
         monkeypatch.setattr(Patient, "examine", lambda *_, **__: next(looks, None))
+        monkeypatch.setattr(Patient, "takes", lambda *_: False)
         summary = runner.run()
     assert (summary.total, summary.restarts, summary.findings) == (20, 0, [])
 
