@@ -102,6 +102,9 @@ SPREAD = 64
 ROOMY = 512
 """In batches of so many bytes all that others are to get of ours has room, with all that a node may add."""
 
+MOST_JOINED = 1 << 20
+"""So many bytes of a message in FRAGMENTs are kept: no message to our sessions is nearly as long."""
+
 STEP = 0.02
 
 SLOW_TIMES = 4
@@ -207,7 +210,8 @@ class Joiner:
             key = pipe, lane_of(message)
             if any(isinstance(one, ext.First) for one in message.extensions or ()):
                 self._parts[key] = b""
-            self._parts[key] = self._parts.get(key, b"") + bytes(message.data)
+            # A node may never end what it has begun.
+            self._parts[key] = (self._parts.get(key, b"") + bytes(message.data))[:MOST_JOINED]
             if not message.M:
                 batch = FRAME_R + b"\0" + self._parts.pop(key)
                 whole.append(self._answers.read(batch, answer.time_ns))

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -16,15 +17,17 @@ from conformance.nodes import node_of
 from fuzz.oracles import Harm, Objection, Patient, When
 from fuzz.oracles.canary import (
     LEAST_LOOKS,
+    MOST_JOINED,
     NEGLECT_SECONDS,
     ODD_AGE,
     WAITING_MS,
     Canary,
+    Joiner,
     Wrong,
 )
 from fuzz.oracles.common import COMMON
 from fuzz.oracles.service import Caller, Served, Step
-from fuzz.player import Answers, Played, run
+from fuzz.player import Answers, Pipe, Played, run
 from fuzz.player.answers import FENCE_ID
 from fuzz.player.fitting import FRAME_R
 from fuzz.script import Template
@@ -34,7 +37,7 @@ from scapy_layers.data import Put, Reply
 from scapy_layers.extensions import Lane
 from scapy_layers.message import Message
 from scapy_layers.network import Push, Response, ResponseFinal
-from scapy_layers.transport import Frame
+from scapy_layers.transport import Fragment, Frame
 from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
 
 
@@ -498,3 +501,11 @@ def test_what_a_node_that_carries_nothing_publishes_of_its_own_disturbs_nobody(n
     with patient_of(node) as patient:
         router_of(patient).say(1, Push(key_suffix="somebody/else", body=Put(data=b"x")))
         assert patient.examine(When.ODD) is None
+
+
+def test_message_that_a_node_never_ends_takes_a_bounded_part_of_the_memory() -> None:
+    joiner, pipe = Joiner(Answers()), cast("Pipe", object())
+    part = Answers().read(bytes(Fragment(R=1, M=1, sn=1, data=bytes(1 << 15))), 0)
+    for _ in range(2 * MOST_JOINED >> 15):
+        assert joiner.take(pipe, part) == []
+    assert [len(kept) for kept in joiner._parts.values()] == [MOST_JOINED]
