@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import random
 import select
+import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ from fuzz.oracles.patient import ENDING, FAIR
 from fuzz.oracles.rival import difference
 from fuzz.oracles.trends import growth
 from fuzz.oracles.vitals import Handles, Vitals
-from fuzz.player import Answers, Event, NotReached, Played, Player, Trace, run
+from fuzz.player import Answers, Ending, Event, NotReached, Played, Player, Trace, run
 from fuzz.player.doors import NoLink
 from fuzz.player.tasks import GivenUp
 from fuzz.script import Do, Script
@@ -351,6 +352,11 @@ def _is_dead(node: Node) -> bool:
     return bool(node.death())
 
 
+def _is_odd(played: Played) -> bool:
+    """Tells whether a node that is well need not have answered so."""
+    return bool(played.failure) or played.ending is Ending.SILENT
+
+
 class Seat:
     """One node on which scripts are tried.
 
@@ -439,6 +445,13 @@ class Seat:
             tried.grown = *scales.grown(played), longer / played
         tried.seconds = time.monotonic() - began
         return tried
+
+    def examine(self, tried: Tried, look: When) -> None:
+        """Looks at the node behind a try."""
+        assert self._patient is not None
+        tried.objection = self._patient.examine(look, tried.played)
+        if tried.objection is not None:
+            self.state = "harmed"
 
     def _look_later(self, tried: Tried, case: Case | None, linger: float) -> None:
         """Waits for what does not show at once: the end of the process, what is owed to links on which nothing is said."""
@@ -673,36 +686,53 @@ class Lab:
 
     def walk(
         self,
-        scripts: Iterable[Script],
+        scripts: Sequence[Script],
         wanted: Callable[[Objection], bool],
         deadline: float,
         look: When = When.ODD,
+        *,
+        apart: int = 1,
+        closely: int = sys.maxsize,
     ) -> tuple[int, Tried] | None:
-        """Plays scripts one after the other on a fresh node, with a look at it behind each.
+        """Plays scripts one after the other on a fresh node, with looks at it.
 
         Args:
             scripts: In order; all need the same node.
             wanted: Tells whether an objection is the one that is looked for; behind another one a fresh node goes on.
             deadline: On ``time.monotonic``.
             look: How thorough the looks are.
+            apart: For harm that stays: a look is taken behind every so many, and behind one that the node does not answer.
+                What it is seen behind is then looked for in a second walk.
+            closely: From this one on a look is taken behind each.
 
         Returns:
             Position of the first one behind which that is seen, and the try; None when there is none.
         """
         seat: Seat | None = None
+        well = 0
         for index, script in enumerate(scripts):
             if time.monotonic() >= deadline:
                 return None
             if seat is None:
                 seat = self._seat(script, fresh=True)
                 seat.rare = self.rare
-            tried = seat.play(script, look=look)
+            tried = seat.play(script, look=When.CASE)
             self.tries += 1
+            number, odd = index + 1, _is_odd(tried.played)
+            close = odd or index >= closely or number % apart == 0 or number == len(scripts)
+            if close and tried.objection is None:
+                seat.examine(tried, look)
             if tried.objection is not None:
                 self._prepare(seat)
                 if wanted(tried.objection):
-                    return index, tried
+                    # Those in front of one that got no answer got theirs.
+                    if odd or index == well:
+                        return index, tried
+                    again = self.walk(scripts[:number], wanted, deadline, look, apart=apart, closely=well)
+                    return again or (index, tried)
                 seat = None
+            if close:
+                well = number
         return None
 
     def _seat(self, script: Script, *, fresh: bool) -> Seat:

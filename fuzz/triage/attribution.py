@@ -20,13 +20,16 @@ ATTRIBUTE_SECONDS = 20.0
 """So long it may take to find out which case did it."""
 
 DELAYED_SECONDS = 40.0
-"""The same for a process that dies of nothing that is looked at at once, and has to be waited for."""
+"""So much longer for what was seen again, and for a process that takes its time to die."""
 
 LATE = 8
 """So many cases in front of the one behind which a node was seen to be dead may have killed it."""
 
 RECENT = 8
 """So many of the last cases are tried alone first."""
+
+APART = 16
+"""Of many cases that are played one after the other to see harm that stays, a look is taken behind every so many."""
 
 GROUPS, GROUP_SECONDS = 6, 1.2
 """So many groups of cases are tried for so long each, to see by which of them the node grows."""
@@ -70,27 +73,53 @@ class Attribution:
         if found is not None:
             return found[0][-1], found[1]
         # Neither the last nor its session: one that is further back, or many of them together.
-        scripts = [suspect.as_sent for suspect in suspects]
-        seen = self._lab.walk(scripts, partial(akin, objection), until)
-        if seen is None and objection.harm in DEADLY:
-            seen = self._lab.walk(map(attended, scripts), partial(akin, objection), until)
-        tries: list[tuple[Group, Script]] = []
-        if seen is not None:
-            suspect = suspects[seen[0]]
-            before = suspects[: seen[0] + 1]
-            # Harm that takes long to be seen shall not be given up so near to the end.
-            until = min(deadline, max(until, time.monotonic() + 4 * seen[1].seconds + 2))
-            ways = dict.fromkeys((suspect.alone, suspect.as_sent, seen[1].script, suspect.script))
-            tries += [((suspect,), script) for script in ways]
-            # It may have taken its time to die.
-            tries += [((one,), one.as_sent) for one in reversed(before[-LATE:-1])]
-            tries.append((before, joined(before)))
-        tries += [(suspects[-count:], joined(suspects[-count:])) for count in doubling(len(suspects))]
-        found = self._first(objection, iter(tries), until, LINGER)
+        found = self._of_many(objection, suspects, until, deadline)
         if objection.harm in CERTAIN and (found is None or len(found[0]) > 1):
             until = max(deadline, time.monotonic() + DELAYED_SECONDS)
             found = self._delayed(objection, suspects if found is None else found[0], until) or found
         return found and (found[0][-1], found[1])
+
+    def _of_many(
+        self, objection: Objection, suspects: Group, until: float, deadline: float
+    ) -> tuple[Group, Tried] | None:
+        """Plays all of them one after the other, then together, as they overlapped."""
+        scripts = [suspect.as_sent for suspect in suspects]
+        found = self._walked(objection, suspects, scripts, until, deadline)
+        if found is None:
+            groups = (suspects[-count:] for count in doubling(len(suspects)))
+            found = self._first(objection, ((group, joined(group)) for group in groups), until, LINGER)
+        if found is None and objection.harm in DEADLY:
+            scripts = [attended(script) for script in scripts]
+            found = self._walked(objection, suspects, scripts, until, deadline)
+        return found
+
+    def _walked(
+        self, objection: Objection, suspects: Group, scripts: Sequence[Script], until: float, deadline: float
+    ) -> tuple[Group, Tried] | None:
+        """Plays scripts of suspects one after the other, and what they come to see by fresh nodes."""
+        began = time.monotonic()
+        alike = partial(akin, objection)
+        stays = objection.lasting or objection.harm in DEADLY
+        seen = self._lab.walk(scripts, alike, until, apart=APART if stays else 1)
+        if seen is None:
+            return None
+        now = time.monotonic()
+        suspect, before = suspects[seen[0]], suspects[: seen[0] + 1]
+        # What came again, and takes long to be seen, shall not be given up so near to the end.
+        longer = now + 2 * (now - began) + 4 * seen[1].seconds + 2
+        until = max(until, min(longer, deadline + DELAYED_SECONDS))
+        ways = dict.fromkeys((suspect.alone, suspect.as_sent, seen[1].script, suspect.script))
+        tries: list[tuple[Group, Script]] = [((suspect,), script) for script in ways]
+        # It may have taken its time to die.
+        tries += [((one,), one.as_sent) for one in reversed(before[-LATE:-1])]
+        found = self._first(objection, iter(tries), until, LINGER)
+        if found is None and stays:
+            # Something that another one left behind, and that the first look at it may not have shown.
+            pairs = [(one, suspect) for one in reversed(before[:-1])]
+            met = self._lab.walk([joined(pair) for pair in pairs], alike, until, apart=APART)
+            shown = pairs[: met[0] + 1][-LATE:] if met is not None else []
+            found = self._first(objection, ((pair, joined(pair)) for pair in reversed(shown)), until, LINGER)
+        return found or self._first(objection, iter([(before, joined(before))]), until, LINGER)
 
     def _familiar(self, objection: Objection, suspects: Group, until: float) -> tuple[Group, Tried] | None:
         """Tries those of many suspects that are about a message of which a process is known to die as this one did.

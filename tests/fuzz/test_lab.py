@@ -14,9 +14,9 @@ import pytest
 
 from conformance.errors import NotApplicable
 from conformance.nodes import node_of
-from fuzz.cases import reach, send
+from fuzz.cases import Case, reach, send
 from fuzz.lab import Lab, NoFreshNode, Scales, Seat, needs_of
-from fuzz.oracles import Harm, Objection
+from fuzz.oracles import Harm, Objection, When
 from fuzz.oracles.vitals import Handles
 from fuzz.player import Played
 from fuzz.script import Do, Script, Step
@@ -25,7 +25,7 @@ from scapy_layers.data import Put
 from scapy_layers.network import Push
 from scapy_layers.transport import Frame, Init
 from tests.fuzz.fakes import FakeNode
-from tests.fuzz.hospital import CRASH, STALL, SickNode, behind, config_in, lab_of, on, suspect
+from tests.fuzz.hospital import CRASH, STALL, Doctor, SickNode, behind, config_in, lab_of, on, suspect
 from tests.fuzz.oracles.router import REPLY, RouterNode, RouterStage
 from tests.fuzz.planted import FAULTS
 
@@ -95,6 +95,39 @@ def test_a_walk_stops_behind_the_first_that_does_the_harm_that_is_looked_for(fol
         assert (seen[0], seen[1].objection) == (2, CRASH)
         assert lab.walk(scripts[:2], crash, until) is None
         assert lab.walk(scripts, crash, time.monotonic() - 1) is None
+
+
+def test_a_walk_looks_behind_few_and_finds_behind_which_harm_that_stays_began(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[When] = []
+
+    class Glancing(Doctor):
+        def examine(
+            self, when: When, played: Played | None = None, case: Case | None = None
+        ) -> Objection | None:
+            looks.append(when)
+            seen = super().examine(when, played, case)
+            return None if when is When.CASE else seen
+
+    # This node answers nothing, and each look would be a thorough one.
+    monkeypatch.setattr("fuzz.lab._is_odd", lambda _: False)
+    monkeypatch.setattr("tests.fuzz.hospital.Doctor", Glancing)
+    scripts = [suspect(number, b"bad" if number == 21 else b"good").alone for number in range(60)]
+    with lab_of(config_in(folder), SickNode(on(b"bad"))) as lab:
+        seen = lab.walk(scripts, partial(eq, CRASH), time.monotonic() + SOON, apart=16)
+    assert seen is not None
+    assert seen[0] == 21
+    # Behind the 16th, the 32nd; in the second walk behind the 16th, and each from there on.
+    assert looks.count(When.ODD) == 2 + 1 + (22 - 16)
+
+
+def test_a_walk_stops_at_once_behind_what_got_no_answer(folder: Path) -> None:
+    scripts = [suspect(number, b"bad" if number == 3 else b"good").alone for number in range(60)]
+    with lab_of(config_in(folder), SickNode(on(b"bad"))) as lab:
+        seen = lab.walk(scripts, partial(eq, CRASH), time.monotonic() + SOON, apart=16)
+        assert seen is not None
+        assert (seen[0], lab.tries) == (3, 4)
 
 
 def test_rounds_go_on_until_it_shows(folder: Path) -> None:

@@ -274,6 +274,13 @@ def test_two_cases_on_two_links_are_found_together(run: Path) -> None:
         assert finding.script.sends == 2
 
 
+def test_what_a_case_leaves_behind_for_one_that_comes_long_after_is_found_with_it(run: Path) -> None:
+    cases = [*others(30), suspect(31, b"first"), *others(60, 32), suspect(92, b"second"), *others(6, 93)]
+    with triage_of(run, behind(b"first", b"second", STALL)) as made:
+        finding = made.found(replace(STALL, lasting=True), cases)
+        assert (finding.case, finding.status, finding.script.sends) == (92, CONFIRMED, 2)
+
+
 def test_what_shows_slowly_is_found_by_doing_it_again_and_again(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
