@@ -8,7 +8,7 @@ from functools import partial
 from operator import eq
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -97,37 +97,43 @@ def test_a_walk_stops_behind_the_first_that_does_the_harm_that_is_looked_for(fol
         assert lab.walk(scripts, crash, time.monotonic() - 1) is None
 
 
+class Glancing(Doctor):
+    """Sees nothing unless it looks thoroughly."""
+
+    looked: ClassVar[list[When]] = []
+
+    def examine(self, when: When, played: Played | None = None, case: Case | None = None) -> Objection | None:
+        self.looked.append(when)
+        seen = super().examine(when, played, case)
+        return None if when is When.CASE else seen
+
+
 def test_a_walk_looks_behind_few_and_finds_behind_which_harm_that_stays_began(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[When] = []
-
-    class Glancing(Doctor):
-        def examine(
-            self, when: When, played: Played | None = None, case: Case | None = None
-        ) -> Objection | None:
-            looks.append(when)
-            seen = super().examine(when, played, case)
-            return None if when is When.CASE else seen
-
     # This node answers nothing, and each look would be a thorough one.
     monkeypatch.setattr("fuzz.lab._is_odd", lambda _: False)
     monkeypatch.setattr("tests.fuzz.hospital.Doctor", Glancing)
+    Glancing.looked.clear()
     scripts = [suspect(number, b"bad" if number == 21 else b"good").alone for number in range(60)]
     with lab_of(config_in(folder), SickNode(on(b"bad"))) as lab:
         seen = lab.walk(scripts, partial(eq, CRASH), time.monotonic() + SOON, apart=16)
     assert seen is not None
     assert seen[0] == 21
     # Behind the 16th, the 32nd; in the second walk behind the 16th, and each from there on.
-    assert looks.count(When.ODD) == 2 + 1 + (22 - 16)
+    assert Glancing.looked.count(When.ODD) == 2 + 1 + (22 - 16)
 
 
-def test_a_walk_stops_at_once_behind_what_got_no_answer(folder: Path) -> None:
-    scripts = [suspect(number, b"bad" if number == 3 else b"good").alone for number in range(60)]
+def test_a_walk_stops_at_once_behind_what_got_no_answer(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fuzz.lab._is_odd", lambda played: any(b"bad" in sent for sent in played.sent))
+    monkeypatch.setattr("tests.fuzz.hospital.Doctor", Glancing)
+    scripts = [suspect(number, b"bad" if number == 21 else b"good").alone for number in range(60)]
     with lab_of(config_in(folder), SickNode(on(b"bad"))) as lab:
         seen = lab.walk(scripts, partial(eq, CRASH), time.monotonic() + SOON, apart=16)
         assert seen is not None
-        assert (seen[0], lab.tries) == (3, 4)
+        assert (seen[0], lab.tries) == (21, 22)
 
 
 def test_rounds_go_on_until_it_shows(folder: Path) -> None:
