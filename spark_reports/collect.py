@@ -197,7 +197,9 @@ def compare(commits: Sequence[Commit], baseline: str) -> tuple[SetInfo, list[Run
         (commit.run for commit in readable if commit.run_id not in ahead), _baseline(baseline, commits)
     )
     unread = (*ahead.values(), *_unread(commits, resolved), *_unplaced(resolved))
-    return dataclasses.replace(_compared(resolved, baseline), unread=unread), resolved
+    complete = {commit.run_id for commit in readable if commit.state == folders.COMPLETE}
+    left = sets.left_behind(resolved, complete)
+    return dataclasses.replace(_compared(resolved, baseline, left), unread=unread), resolved
 
 
 def _report(
@@ -641,8 +643,8 @@ def _baseline(asked: str, commits: Sequence[Commit]) -> sets.Baseline:
     return sets.baseline_of(asked, {commit.run_id for commit in commits})
 
 
-def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
-    """Returns what is compared with what.
+def _compared(resolved: Sequence[RunOfSet], asked: str, left: Collection[str]) -> SetInfo:
+    """Returns what is compared with what; ``left`` are the keys that were left behind.
 
     Raises:
         DataTrouble: The baseline was asked for by its name, and there is none of it.
@@ -675,6 +677,7 @@ def _compared(resolved: Sequence[RunOfSet], asked: str) -> SetInfo:
                 candidate_version=_versions(candidate),
                 baseline_version=_versions(baseline),
                 selected_only=runs[0].selected_only,
+                left_behind=key in left,
             )
         )
     with_both = [pair for pair in pairs if pair.baseline]

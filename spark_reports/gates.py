@@ -231,6 +231,9 @@ def _enough_runs(report: Report, gates: Gates) -> GateResult:
             f"; {_verb(broken)} the newest of {'its' if len(broken) == 1 else 'their'} kind and incomplete"
             f"{_such_as([f'{run_id} ({state})' for run_id, state in broken.items()])}; {again}record {_them(broken)} again"
         )
+    if left := report.left_incomplete:
+        names = [f"{run_id} ({state})" for run_id, state in left.items()]
+        text += f"; {_verb(left)} incomplete and passed over, as later ones are of newer versions{_such_as(names)}"
     if blind := report.blind:
         text += f"; {_decided(blind)} no requirement, as all is inconclusive or n/a{_such_as(blind)}"
     ok = whole >= gates.min_runs and not unread and not broken and not blind
@@ -254,8 +257,11 @@ def _verb(runs: Collection[object]) -> str:
 
 
 def _little_apart(report: Report, gates: Gates) -> GateResult:
-    """Asks each run that is compared on its own: among many whole ones a run of which nothing is left is no small part."""
-    compared = {run_id for pair in report.sets.pairs for run_id in (*pair.candidate, *pair.baseline)}
+    """Asks each run that is compared on its own: among many whole ones a run of which nothing is left is no small part.
+
+    What was left behind is not asked.
+    """
+    compared = {run_id for pair in report.sets.followed for run_id in (*pair.candidate, *pair.baseline)}
     lines, apart = Counter[str](), Counter[str]()
     for account in report.accounts:
         if account.run_id in compared or not compared:

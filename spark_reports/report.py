@@ -3,7 +3,7 @@
 ``collect`` asks Spark for them. No Spark is needed to have a report, to judge or to draw it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_reports.folders import CUT_OFF, DUPLICATE, FAILED, RUNNING
@@ -230,6 +230,7 @@ class Compared:
         candidate_version: Versions of the node in the candidate runs, joined by a comma; ``baseline_version``
             likewise.
         selected_only: All candidate runs left tests of the suite out on purpose.
+        left_behind: A later run of the same node went past the version of its newest run; see ``sets.left_behind``.
     """
 
     key: str
@@ -239,6 +240,7 @@ class Compared:
     candidate_version: str
     baseline_version: str
     selected_only: bool = False
+    left_behind: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,6 +271,11 @@ class SetInfo:
     not_comparable: tuple[NotComparable, ...] = ()
     unread: tuple[NotComparable, ...] = ()
     cautions: tuple[str, ...] = ()
+
+    @property
+    def followed(self) -> tuple[Compared, ...]:
+        """The pairs that were not left behind."""
+        return tuple(pair for pair in self.pairs if not pair.left_behind)
 
     @property
     def candidate(self) -> tuple[str, ...]:
@@ -648,12 +655,23 @@ class Report:
         shown: dict[str, set[str]] = {}
         for cell in self.cells:
             shown.setdefault(cell.run_id, set()).add(cell.outcome)
-        judged = (run_id for run_id in self.sets.candidate if run_id in shown)
+        judged = (run_id for pair in self.sets.followed for run_id in pair.candidate if run_id in shown)
         return tuple(run_id for run_id in judged if shown[run_id] <= {"inconclusive", "n/a"})
 
     @property
     def not_whole(self) -> Mapping[str, str]:
-        """The runs that are the newest of their key, are judged, and lack what they did not get to; each with its state."""
+        """The runs that are the newest of their key, are judged, and lack what they did not get to; each with its state.
+
+        Not those of keys that were left behind: that they are not whole says nothing about what is run today.
+        """
+        return self._incomplete(self.sets.followed)
+
+    @property
+    def left_incomplete(self) -> Mapping[str, str]:
+        """The same of the keys that were left behind."""
+        return self._incomplete([pair for pair in self.sets.pairs if pair.left_behind])
+
+    def _incomplete(self, pairs: Sequence[Compared]) -> Mapping[str, str]:
         state = {run.run_id: run.state for run in self.runs if run.state != DUPLICATE}
-        newest = [pair.candidate[0] for pair in self.sets.pairs if pair.candidate]
+        newest = [pair.candidate[0] for pair in pairs if pair.candidate]
         return {one: state[one] for one in newest if state.get(one) in {CUT_OFF, FAILED, RUNNING}}

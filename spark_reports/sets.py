@@ -201,6 +201,34 @@ def cautions(runs: Sequence[RunOfSet]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def left_behind(runs: Sequence[RunOfSet], complete: Collection[str]) -> set[str]:
+    """Returns the keys whose newest judged run nobody will make again, as its version is no longer run.
+
+    Under another key a later run, complete and judged, is of a newer version of the same node, and did the same. One of
+    the same version leaves nothing behind: on that machine, or with those options, it may still be run.
+
+    Args:
+        runs: That of ``resolve``.
+        complete: The runs that came to their end.
+    """
+    last: dict[str, RunOfSet] = {}
+    for run in runs:
+        if run.set == CANDIDATE and not run.mutant:
+            last[run.key] = min(last.get(run.key, run), run, key=lambda one: one.age)
+
+    def went_past(later: RunOfSet, run: RunOfSet) -> bool:
+        # What is no version comes before all that are.
+        versions = [parse_version(one.node_version) or () for one in (run, later)]
+        nodes = {(one.node_impl, one.node_whatami) for one in (run, later)}
+        # A run of suite and campaigns that was killed in the suite is called one of the suite.
+        did_as_much = set(run.kind.split("+")) <= set(later.kind.split("+"))
+        is_later = later.started_at > run.started_at and versions[0] < versions[1]
+        return is_later and did_as_much and len(nodes) == 1
+
+    whole = [run for run in runs if run.set == CANDIDATE and not run.mutant and run.run_id in complete]
+    return {key for key, run in last.items() if any(went_past(later, run) for later in whole)}
+
+
 def _is_passed_over(last: RunOfSet, judged: RunOfSet) -> bool:
     """Tells whether a run is older than what is judged only as commits are counted."""
     versions = parse_version(last.node_version), parse_version(judged.node_version)

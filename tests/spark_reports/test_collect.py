@@ -495,6 +495,23 @@ def test_damaged_run_is_unread_unless_a_later_one_like_it_is_judged(
     assert name not in found.candidate
 
 
+def test_killed_run_of_an_old_version_is_left_behind_by_a_whole_one_of_a_newer(
+    spark: SparkSession, tmp_path: Path, make_run: MakeRun, verdict_row: Verdict
+) -> None:
+    some: dict[str, Any] = {"verdicts": [verdict_row()], "cases": None, "kind": "conformance", **LAB}
+    make_run("killed", 1, **{**some, "configuration": "transport=udp", "status": "running"})
+    make_run("newer", 2, node_version="1.11.0", **some)
+    store = Store(tmp_path / "store", durable=False)
+    ingest(spark, store, find_run_folders([tmp_path / "runs"]))
+    commits = store.commits()
+    (pairs, _), (alone, _) = compare(commits, "previous"), compare(commits[:1], "previous")
+    assert {pair.candidate: pair.left_behind for pair in pairs.pairs} == {
+        ("killed",): True,
+        ("newer",): False,
+    }
+    assert [(pair.candidate, pair.left_behind) for pair in alone.pairs] == [(("killed",), False)]
+
+
 def commit(state: str, *notes: str, good: int = 0) -> Commit:
     """A run with one file."""
     return Commit(

@@ -223,6 +223,40 @@ def test_newest_run_of_its_kind_has_to_be_whole(state: str, told: str) -> None:
     assert judged(dataclasses.replace(found, runs=runs))["runs"].ok
 
 
+def test_run_of_a_set_that_was_left_behind_need_not_be_whole() -> None:
+    found = example_report()
+    (pair,) = found.sets.pairs
+    newest = pair.candidate[0]
+    old = dataclasses.replace(found.runs[0], run_id="old", state="running")
+    killed = dataclasses.replace(pair, key="elsewhere", candidate=("old",), baseline=())
+
+    def with_old(**values: Any) -> Report:
+        pairs = (pair, dataclasses.replace(killed, **values))
+        runs = (*found.runs, old)
+        return dataclasses.replace(found, runs=runs, sets=dataclasses.replace(found.sets, pairs=pairs))
+
+    asked, left = with_old(), with_old(left_behind=True)
+    assert not judged(asked)["runs"].ok
+    assert make_page(asked).headline.endswith("is unknown")
+    result = judged(left)["runs"]
+    assert result.ok
+    assert result.text.endswith(
+        "; 1 run is incomplete and passed over, as later ones are of newer versions: old (running)"
+    )
+    assert not make_page(left).headline.endswith("is unknown")
+    # What is judged today has to be whole in any case.
+    ended = tuple(
+        dataclasses.replace(run, state="failed") if run.run_id == newest else run for run in left.runs
+    )
+    assert not judged(dataclasses.replace(left, runs=ended))["runs"].ok
+    for report_, ok in ((asked, False), (left, True)):
+        assert judged(with_apart(report_, "old", 90))["kept-apart"].ok is ok
+        blind = tuple(
+            dataclasses.replace(cell, outcome="inconclusive", run_id="old") for cell in found.cells[:1]
+        )
+        assert (dataclasses.replace(report_, cells=(*found.cells, *blind)).blind == ()) is ok
+
+
 def test_newest_run_that_cannot_be_read_is_data_trouble() -> None:
     found = example_report()
     lost = report.NotComparable(run_id="late", why="late/run.json is cut off")

@@ -309,3 +309,45 @@ def test_named_baseline_is_not_newer_than_what_has_no_place(run_row: Run) -> Non
     # Nothing can be said of its number.
     builds = [run_row(name, day, node_version=name) for day, name in enumerate(("1.0-3-gabcd", "dirty"), 1)]
     assert not sets.cautions(sets.resolve(made(*builds), sets.Baseline()))
+
+
+@pytest.mark.parametrize(
+    ("later", "left"),
+    [
+        ({"node_version": "1.11.0"}, True),
+        ({"node_version": "1.11.0", "kind": "conformance"}, True),
+        ({"node_version": "1.10.0"}, False),
+        ({"node_version": "1.9.0"}, False),
+        ({"node_version": "unknown"}, False),
+        ({"node_version": "1.11.0", "started_at": "2026-11-01T00:00:00.000Z"}, False),
+        ({"node_version": "1.11.0", "node_whatami": "peer"}, False),
+        ({"node_version": "1.11.0", "node_impl": "zenoh-pico"}, False),
+        ({"node_version": "1.11.0", "node": "ref:ZN-INIT-001b"}, False),
+        ({"node_version": "1.11.0", "kind": "fuzz"}, False),
+        ({"node_version": "1.11.0", "status": "running"}, False),
+    ],
+)
+def test_set_is_left_behind_when_a_newer_version_was_run_otherwise(
+    run_row: Run, later: Mapping[str, Any], left: bool
+) -> None:
+    killed = run_row("killed", 2, node_version="1.10.0", kind="conformance", configuration="transport=udp")
+    newer = run_row("newer", 3, **later)
+    complete = {"before"} | ({"newer"} if newer.status == "complete" else set())
+    before = run_row("before", 1, node_version="1.9.0", configuration="transport=udp")
+    found = sets.resolve(made(before, killed, newer), sets.Baseline())
+    (key,) = {run.key for run in found if run.run_id == "killed"}
+    assert sets.left_behind(found, complete) == ({key} if left else set())
+
+
+def test_version_that_is_none_is_left_behind_by_one_that_is(run_row: Run) -> None:
+    killed = run_row("killed", 1, node_version="unknown", configuration="transport=udp")
+    found = sets.resolve(made(killed, run_row("newer", 2)), sets.Baseline())
+    assert len(sets.left_behind(found, {"newer"})) == 1
+
+
+def test_set_whose_newest_version_is_judged_is_not_left_behind_by_its_own_runs(run_row: Run) -> None:
+    # Asked for by its name, an old version is compared with what is judged under the same key.
+    old, new = run_row("old", 1, node_version="1.9.0"), run_row("new", 2, node_version="1.10.0")
+    found = sets.resolve(made(old, new), sets.baseline_of("1.10.0", ()))
+    assert {run.run_id: run.set for run in found} == {"new": "baseline", "old": "candidate"}
+    assert sets.left_behind(found, {"new"}) == set()
