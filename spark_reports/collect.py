@@ -850,6 +850,7 @@ def _findings(ask: Questions) -> tuple[Finding, ...]:
             Finding,
             {**row, **learned(row), **(none if row["unheld"] else {})},
             by_run=dict(row["by_run"]),
+            folders=dict(row["folders"]),
             versions=tuple(versions.nodes_in_order(row["versions"])),
         )
         for row in ask.rows(_FINDINGS)

@@ -3,6 +3,7 @@
 ``collect`` asks Spark for them. No Spark is needed to have a report, to judge or to draw it.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -164,6 +165,7 @@ class Finding:
         odds: Share of the baseline's cases of its campaigns that met it; None if none did.
         folder: Where the run of its smallest case stores it, as seen from the folder of that run; empty if that is not
             known.
+        folders: The same of all runs that are known to store it, by run id.
     """
 
     bucket: str
@@ -199,6 +201,7 @@ class Finding:
     confirmed: str = ""
     odds: float | None = None
     folder: str = ""
+    folders: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @property
     def is_news(self) -> bool:

@@ -223,7 +223,7 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
         sets: What is compared, of ``sets.resolve``.
 
     Columns: ``bucket node_impl status cases runs first_run last_run first_seen last_seen cases_before cases_c cases_b
-    played_c odds campaigns fields states oracles messages versions by_run unheld`` and, of the case with the fewest bytes, one
+    played_c odds campaigns fields states oracles messages versions by_run folders unheld`` and, of the case with the fewest bytes, one
     that is not ``apart`` and sent some if there is any, or else the one that the finding names, ``run_id campaign case sent_bytes sent_hex message field mutation state reply
     detail capture seed folder``.
 
@@ -238,6 +238,7 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
     - ``odds``: the share of the cases of its campaigns that met it, in the runs of the same key, the candidate left
       out, from the first that did on.
     - ``by_run``: a map of run id to cases.
+    - ``folders``: a map of run id to ``folder``, of the runs whose smallest case has one.
     - ``unheld``: no run of the candidate that met it has a finding that holds it.
     """
     require(buckets, "run_id", "bucket", *_OF_BUCKETS)
@@ -270,7 +271,7 @@ def bucket_changes(buckets: DataFrame, outcomes: DataFrame, sets: DataFrame) -> 
             sf.col("last.run_id").alias("last_run"),
             sf.col("last.started_at").alias("last_seen"),
             *("cases_c", "cases_b", sf.coalesce("played_c", sf.lit(0)).alias("played_c"), "odds", *_LISTS),
-            *("versions", "by_run", "unheld"),
+            *("versions", "by_run", "folders", "unheld"),
             sf.col("least.run_id").alias("least_run"),
             "least.folder",
             *(f"least.smallest.{name}" for name in _CASE),
@@ -367,6 +368,13 @@ def _seen(met: DataFrame) -> DataFrame:
         *(sf.sort_array(sf.array_distinct(sf.flatten(sf.collect_list(name)))).alias(name) for name in _LISTS),
         _all(sf.concat_ws(" ", "node_impl", "node_version")).alias("versions"),
         sf.map_from_entries(sf.sort_array(sf.collect_list(sf.struct("run_id", "cases")))).alias("by_run"),
+        sf.map_from_entries(
+            sf.sort_array(
+                sf.collect_list(
+                    sf.when(sf.col("least.folder") != "", sf.struct("run_id", sf.col("least.folder")))
+                )
+            )
+        ).alias("folders"),
     )
 
 

@@ -171,7 +171,8 @@ class FindingCard:
         anchor: Its place on the page.
         history: Cases per run, a picture.
         link: Where the capture is, relative to the page; empty if that is not known.
-        kept: Its folder in that of the run, with script, capture and test; empty if no finding stores it.
+        kept: Its folder in that of a run, with script, capture and test; empty if no finding stores it. Where that of the
+            run with the smallest case is gone, the newest run that still has one.
         stored: Where that is, as ``link``.
         repeat: Command that plays it again.
         where: What the command leaves open, in words.
@@ -454,10 +455,15 @@ def finding_cards(
         missing: That of ``missing_of``.
     """
     cards = []
+    newest_first = oldest_first[::-1]
     for number, finding in enumerate(report.findings[: limits.findings]):
-        kept = _kept(finding)
-        is_there = finding.run_id in places and (finding.run_id, kept) not in missing
-        repeat, where = _replay(finding, kept, typed.get(finding.run_id), is_there=is_there)
+        own, *others = _stored(finding, newest_first)
+        there = ((run_id, kept) for run_id, kept in (own, *others) if kept and run_id in places)
+        run_id, kept = next((one for one in there if one not in missing), own)
+        is_there = run_id in places and (run_id, kept) not in missing
+        repeat, where = _replay(run_id, kept, typed.get(run_id), is_there=is_there)
+        if run_id != finding.run_id:
+            where = f"As {visible(run_id)} stores it: the folder of the run with the smallest case is gone."
         cards.append(
             FindingCard(
                 finding,
@@ -465,7 +471,7 @@ def finding_cards(
                 _history(finding, report.rates, oldest_first),
                 link(places, finding.run_id, finding.capture),
                 kept,
-                link(places, finding.run_id, kept) if is_there else "",
+                link(places, run_id, kept) if is_there else "",
                 repeat,
                 where,
                 number < limits.unfolded and finding.status in FRESH,
@@ -475,9 +481,16 @@ def finding_cards(
 
 
 def missing_of(report: Report, runs: Mapping[str, Path]) -> set[tuple[str, str]]:
-    """Returns the findings, by run and folder, whose folder is not in that of the run: removed, or not finished."""
-    kept = {(finding.run_id, _kept(finding)) for finding in report.findings if finding.run_id in runs}
-    return {(run_id, name) for run_id, name in kept if name and not _is_folder(runs[run_id] / name)}
+    """Returns the findings, by run and folder, whose folder is not in that of the run: removed, or not finished.
+
+    Of a finding that several runs store only those are looked at that come before the first that is there.
+    """
+    newest_first = [run.run_id for run in report.runs if run.state != DUPLICATE]
+    missing = set[tuple[str, str]]()
+    for finding in report.findings:
+        stored = (one for one in _stored(finding, newest_first) if one[1] and one[0] in runs)
+        missing.update(itertools.takewhile(lambda one: not _is_folder(runs[one[0]] / one[1]), stored))
+    return missing
 
 
 def _is_folder(path: Path) -> bool:
@@ -488,13 +501,23 @@ def _is_folder(path: Path) -> bool:
         return False
 
 
-def _kept(finding: Finding) -> str:
-    """Returns the folder of a finding in that of its run; empty if no finding stores it."""
-    return "" if finding.confirmed == UNHELD else finding.folder or f"findings/{slug(finding.bucket)}"
+def _stored(finding: Finding, newest_first: Iterable[str]) -> list[tuple[str, str]]:
+    """Returns the runs that may store a finding, each with its folder in that of the run; empty if no finding stores it.
+
+    The run with the smallest case comes first, then the others, the newest first.
+    """
+    if finding.confirmed == UNHELD:
+        return [(finding.run_id, "")]
+    usual = f"findings/{slug(finding.bucket)}"
+    others = (run_id for run_id in newest_first if run_id in finding.by_run and run_id != finding.run_id)
+    return [
+        (finding.run_id, finding.folder or usual),
+        *((run_id, finding.folders.get(run_id, usual)) for run_id in others),
+    ]
 
 
-def _replay(finding: Finding, kept: str, folder: str | None, *, is_there: bool) -> tuple[str, str]:
-    """Returns the command that plays a finding again, and what has to be known besides; either may be empty."""
+def _replay(run_id: str, kept: str, folder: str | None, *, is_there: bool) -> tuple[str, str]:
+    """Returns the command that plays a finding of a run again, and what has to be known besides; either may be empty."""
     if not kept:
         return "", "No finding stores it, so there is nothing to replay."
     if folder is not None and is_there:
@@ -504,7 +527,7 @@ def _replay(finding: Finding, kept: str, folder: str | None, *, is_there: bool) 
         if folder is None
         else f"that was {visible(folder)} when it was ingested, where it is not now"
     )
-    return f"zenoh-fuzz replay {shlex.quote(kept)}", f"In the folder of the run {finding.run_id}: {where}."
+    return f"zenoh-fuzz replay {shlex.quote(kept)}", f"In the folder of the run {run_id}: {where}."
 
 
 def _history(finding: Finding, rates: Iterable[Rate], oldest_first: Sequence[str]) -> Markup:

@@ -59,16 +59,19 @@ def test_finding_is_repeated_from_the_folder_that_the_run_was_taken_in_from(part
     runs = {"r1": Path("/here/my runs/r1"), "r2": Path("/elsewhere/r2"), "r4": Path("/gone/r4")}
     typed = typed_of(runs, Path("/here"))
     assert typed == {"r1": "my runs/r1", "r2": "/elsewhere/r2", "r4": "/gone/r4"}
+
+    def met_by(run_id: str, **values: str) -> report.Finding:
+        made: report.Finding = parts.finding("a b", run_id=run_id, by_run={run_id: 3}, **values)
+        return made
+
     found = parts.report(
         runs=tuple(parts.run(name) for name in ("r1", "r2", "r3", "r4")),
         findings=(
-            parts.finding("a b", run_id="r1"),
-            parts.finding("a b", run_id="r2"),
-            parts.finding("a b", run_id="r3"),
-            parts.finding("a b", run_id="r1", confirmed=report.UNHELD),
-            parts.finding("a b", run_id="r2", folder="findings/a-b-2"),
-            parts.finding("a b", run_id="r2", folder="findings/../../../etc"),
-            parts.finding("a b", run_id="r4"),
+            *map(met_by, ("r1", "r2", "r3")),
+            met_by("r1", confirmed=report.UNHELD),
+            met_by("r2", folder="findings/a-b-2"),
+            met_by("r2", folder="findings/../../../etc"),
+            met_by("r4"),
         ),
     )
     page = make_page(found, {"r1": "../r1", "r2": "../r2"}, typed=typed)
@@ -266,6 +269,44 @@ def test_finding_whose_folder_is_gone_has_no_link(tmp_path: Path, parts: SimpleN
         ("zenoh-fuzz replay findings/gone", ""),
     ]
     assert page.findings[1].where.endswith("that was runs/r1 when it was ingested, where it is not now.")
+
+
+def test_finding_whose_folder_is_gone_is_offered_from_the_newest_run_that_has_it(
+    tmp_path: Path, parts: SimpleNamespace
+) -> None:
+    runs = {name: tmp_path / name for name in ("small", "old", "named", "new", "gone")}
+    for name, folder in (("old", "a-b"), ("named", "a-b-2"), ("new", "other")):
+        (tmp_path / name / "findings" / folder).mkdir(parents=True)
+
+    def finding(*met: str) -> report.Finding:
+        by_run = dict.fromkeys(["small", *met], 1)
+        folders = {name: "findings/a-b-2" for name in met if name == "named"}
+        made: report.Finding = parts.finding("a b", run_id="small", by_run=by_run, folders=folders)
+        return made
+
+    found = parts.report(
+        runs=tuple(parts.run(name) for name in ("new", "named", "old", "small")),
+        findings=(finding("old", "named", "new"), finding("old"), finding("new"), finding("elsewhere")),
+    )
+    missing = missing_of(found, runs)
+    assert missing == {("small", "findings/a-b"), ("new", "findings/a-b")}
+    there = places_of(runs, tmp_path)
+    page = make_page(found, there, typed={name: f"runs/{name}" for name in runs}, missing=missing)
+    assert [(card.repeat, card.stored) for card in page.findings] == [
+        ("zenoh-fuzz replay runs/named/findings/a-b-2", "named/findings/a-b-2"),
+        ("zenoh-fuzz replay runs/old/findings/a-b", "old/findings/a-b"),
+        ("zenoh-fuzz replay findings/a-b", ""),
+        ("zenoh-fuzz replay findings/a-b", ""),
+    ]
+    assert (
+        page.findings[0].where == "As named stores it: the folder of the run with the smallest case is gone."
+    )
+    assert page.findings[2].where.startswith("In the folder of the run small: ")
+    assert page.findings[0].where in html_page.html(page)
+    # As a run that is not where it was, and not among the places.
+    del there["small"]
+    page = make_page(found, there, typed={name: f"runs/{name}" for name in runs}, missing=missing)
+    assert page.findings[0].repeat == "zenoh-fuzz replay runs/named/findings/a-b-2"
 
 
 def test_trends_of_several_nodes_name_theirs() -> None:

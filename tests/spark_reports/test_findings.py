@@ -386,6 +386,9 @@ def test_finding_is_where_the_run_of_its_smallest_case_says(
     assert folders["c0", "nothing"] == folders["old", "moved"] == folders["bare", "guess"] == ""
     moved = shown[PAIR]["moved"]
     assert (moved["run_id"], moved["folder"]) == ("c0", "findings/c0-moved")
+    told = {run_id: folders[run_id, "moved"] for run_id in moved["by_run"]}
+    assert moved["folders"] == {run_id: folder for run_id, folder in told.items() if folder}
+    assert len(moved["folders"]) > 1
 
 
 def test_finding_without_a_case_of_its_own_is_shown(shown: Told) -> None:
