@@ -330,6 +330,24 @@ def test_tables_fit_on_paper_and_their_heads_can_be_repeated(tab: chromium.Tab, 
     assert tab.run("getComputedStyle(document.querySelector('thead')).breakInside") == "avoid"
 
 
+def test_long_names_leave_the_other_columns_of_paper_their_room(tab: chromium.Tab, tmp_path: Path) -> None:
+    found = example_report()
+    (row,) = found.first_bad
+    long = f"suite/test_frm.py::test_{'resolution_closes_the_link_' * 2}[router-64]"
+    rows = [dataclasses.replace(row, test=long, environment=f"machine {number}, " * 5) for number in range(2)]
+    tab.size(718, 1000)
+    tab.media(kind="print")
+    tab.open(write(tmp_path, dataclasses.replace(found, first_bad=tuple(rows))))
+    widths = "[...document.querySelector('#releases ~ .card').querySelectorAll('td.lead')].map(e => e.getBoundingClientRect().width)"
+    assert min(tab.run(widths)) > 150
+    cut = "getComputedStyle(document.querySelector('.card.scroll')).boxDecorationBreak"
+    assert tab.run(cut) == "clone", "a table that goes on has no border at the end of its page"
+    whole = "[...document.querySelectorAll('.hint, .sub + p')].every(e => getComputedStyle(e).breakInside == 'avoid')"
+    assert tab.run(whole)
+    heads = "[...document.querySelectorAll('h2, .sub, .hint, .sub + p')].every(e => getComputedStyle(e).breakAfter == 'avoid')"
+    assert tab.run(heads)
+
+
 def test_traffic_page_loads_without_a_complaint(tab: chromium.Tab, tmp_path: Path) -> None:
     path = tmp_path / "traffic.html"
     path.write_text(traffic_page.html(traffic_page.make_page(make_traffic(PWNED))), encoding="utf-8")
