@@ -127,7 +127,9 @@ class ChangeCard:
         picture: How often it failed, now and before.
         sure: Why this is no accident, one sentence.
         since: Between which versions, one sentence; empty if that is not known.
-        expected: What should have been seen, if the verdict of the run that is shown says so.
+        expected: What should have been seen, if the verdict of the run that is shown, or another that saw the same, says so.
+        where: What sets it apart from the same failure under other keys; empty if there is none.
+        also: The same of each of those, with how often it fails there.
         link: Where the capture is, relative to the page; empty if that is not known.
         is_open: Unfolded from the start.
     """
@@ -137,6 +139,8 @@ class ChangeCard:
     sure: str
     since: str
     expected: str
+    where: str
+    also: Sequence[str]
     link: str
     is_open: bool
 
@@ -338,9 +342,16 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
         (row.test, row.transport, *_alike(row)): row for row in report.first_bad
     }
     place_of = {run.run_id: _alike(run) for run in report.runs if run.state != DUPLICATE}
-    expected = {(trouble.test, trouble.run_id): trouble.expected for trouble in report.troubles}
+    # Of several configurations the report has the verdicts of one run, and the test expects the same in all.
+    expected: dict[tuple[str, ...], str] = {}
+    for trouble in report.troubles:
+        expected[trouble.test, trouble.run_id] = trouble.expected
+        expected.setdefault((trouble.test, trouble.node_impl, trouble.seen), trouble.expected)
     cards = []
     fresh = [change for change in report.changes if change.is_news]
+    alike: dict[tuple[str, ...], list[CheckChange]] = {}
+    for change in fresh:
+        alike.setdefault((change.test, change.transport), []).append(change)
     for number, change in enumerate(fresh[: limits.new]):
         interval = (change.low, change.high) if change.low is not None and change.high is not None else None
         first = since.get((change.test, change.transport, *place_of.get(change.run_id, ())))
@@ -352,18 +363,30 @@ def change_cards(report: Report, places: Mapping[str, str], limits: Limits) -> l
             f"failed {change.failed_c} of {change.runs_c} now, {change.failed_b} of {change.runs_b} before",
         )
         capture = link(places, change.run_id, change.capture)
+        others = [one for one in alike[change.test, change.transport] if one is not change]
+        keys = [change.key, *(other.key for other in others)]
+        impl = place_of.get(change.run_id, ("",))[0]
         cards.append(
             ChangeCard(
                 change,
                 picture,
                 certainty(change),
                 words,
-                expected.get((change.test, change.run_id), ""),
+                expected.get((change.test, change.run_id))
+                or expected.get((change.test, impl, change.seen), ""),
+                _apart(change.key, keys) if others else "",
+                [f"{_apart(other.key, keys)}: {other.failed_c} of {other.runs_c} fail" for other in others],
                 capture,
                 number < limits.unfolded,
             )
         )
     return cards
+
+
+def _apart(key: str, keys: Iterable[str]) -> str:
+    """Returns the parts of a key that not all of some keys share: node, environment, configuration."""
+    shared = set[str].intersection(*(set(one.split("; ")) for one in keys))
+    return "; ".join(part for part in key.split("; ") if part not in shared) or key
 
 
 def _since(first: FirstBad) -> str:

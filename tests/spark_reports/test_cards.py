@@ -149,6 +149,41 @@ def test_new_failure_knows_its_versions_and_what_was_expected() -> None:
     assert card.expected == "INIT(A=1)"
 
 
+def test_new_failure_in_several_configurations_says_in_which_on_each_card() -> None:
+    example = example_report()
+    mine, *others = example.changes
+    shown = next(run for run in example.runs if run.run_id == mine.run_id)
+    keys = [mine.key.replace("transport=tcp", f"transport={name}") for name in ("udp", "tls")]
+    runs = [dataclasses.replace(shown, run_id=f"run {number}") for number in range(2)]
+    elsewhere = [
+        dataclasses.replace(mine, key=key, run_id=run.run_id, failed_c=2)
+        for key, run in zip(keys, runs, strict=True)
+    ]
+    also = (mine, *elsewhere, *others)
+    (pair,) = example.sets.pairs
+    pairs = (pair, *(dataclasses.replace(pair, key=key) for key in keys))
+    found = dataclasses.replace(
+        example,
+        changes=also,
+        runs=(*example.runs, *runs),
+        sets=dataclasses.replace(example.sets, pairs=pairs),
+    )
+    page = make_page(found)
+    assert [card.expected for card in page.fresh] == ["INIT(A=1)"] * 3
+    assert [card.where for card in page.fresh] == ["transport=tcp", "transport=udp", "transport=tls"]
+    assert page.fresh[0].also == ["transport=udp: 2 of 3 fail", "transport=tls: 2 of 3 fail"]
+    assert page.fresh[1].also == ["transport=tcp: 3 of 3 fail", "transport=tls: 2 of 3 fail"]
+    text = html_page.html(page)
+    assert text.count("transport=udp: 2 of 3 fail<br>") == 2
+    assert f"{mine.level} transport=udp</span></h3>" in text
+    # What saw something else may have met another expectation of the test.
+    other = dataclasses.replace(elsewhere[0], seen="something else")
+    page = make_page(dataclasses.replace(found, changes=(mine, other, *others)))
+    assert [card.expected for card in page.fresh] == ["INIT(A=1)", ""]
+    (alone,) = make_page(example).fresh
+    assert (alone.where, alone.also) == ("", [])
+
+
 def test_versions_of_a_new_failure_are_those_of_its_own_node() -> None:
     example = example_report()
     (mine,) = example.first_bad
