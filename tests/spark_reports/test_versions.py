@@ -142,6 +142,30 @@ def test_newest_run_of_a_release_counts(differs: Found) -> None:
     assert of(differs[AGAIN], ("versions", "first")) == [(2, None)]
 
 
+# The name of a run says nothing of its age, and decides between runs that began at once, whichever comes first.
+NAMED = add("named", saw("fail", "1.0.0 b"), saw("pass", "1.0 a"), saw("pass", "1.1.0"))
+AT_ONCE = [
+    add(
+        f"at once, {' '.join(names)}",
+        *(saw("pass" if name == "b" else "fail", f"1.0.0 {name}", seen="CLOSE") for name in names),
+        saw("pass", "1.1.0"),
+        **{f"1.0.0 {name}": {"day": 1} for name in names},
+    )
+    for names in ("ab", "ba")
+]
+
+
+@pytest.mark.parametrize("case", [NAMED, *AT_ONCE])
+def test_of_runs_of_one_release_the_last_begun_counts_or_that_whose_name_is_last(
+    differs: Found, case: str
+) -> None:
+    assert of(differs[case], ("versions", "first")) == [(2, None)]
+
+
+def test_release_that_is_written_in_two_ways_has_the_first_name_of_them(differs: Found) -> None:
+    assert of(differs[NAMED], ("oldest",)) == [("1.0",)]
+
+
 KINDS = ("node_whatami", "environment", "configuration")
 for _kind in KINDS:
     add(_kind, saw("fail", "1.0.0"), saw("pass", "1.1.0"), **{"1.1.0": {_kind: "other"}})
