@@ -60,10 +60,10 @@ def place(row: dict[str, Any]) -> tuple[int, int]:
     return row["batch"], row["offset"]
 
 
-@pytest.fixture
-def stream(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A capture of a few MB: one session that puts 30 000 times."""
-    path = tmp_path / "stream.pcap"
+    path = tmp_path_factory.mktemp("stream") / "stream.pcap"
 
     def frames() -> Iterator[bytes]:
         opening, seq, back = handshake()

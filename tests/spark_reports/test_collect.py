@@ -379,8 +379,17 @@ def test_what_one_stands_for_is_told_as_if_each_was_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """As one of many new ones is new, all of them are, and each has its own row; so have those that are gone."""
-    if others <= 1:
-        ask_only(monkeypatch, asking._REQUIREMENTS, asking._CHANGES, asking._LOST)
+    names = (asking._REQUIREMENTS, asking._CHANGES, asking._LOST)
+    # What else is asked of checks, where some stand for others; there are no cases, no times and no mutants.
+    more = (
+        asking._OUTCOMES,
+        asking._STALE,
+        asking._RELEASES,
+        asking._FIRST_BAD,
+        asking._VERDICTS,
+        asking._REASONS,
+    )
+    ask_only(monkeypatch, *names, *(more if others > 1 else ()))
 
     def passed(name: str, count: int) -> list[rows.VerdictRow]:
         return [verdict_row("pass", [f"ZN-{name}-{n}"], test=f"{name}{n}") for n in range(count)]

@@ -2,13 +2,12 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from scapy_layers import capture, names
@@ -113,11 +112,19 @@ def _says_key(message: Message) -> bool:
     return "key_scope" in said.fields or table_of(said) == "u_keyexpr"
 
 
+Read = tuple[DataFrame, DataFrame, DataFrame]
+
+
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, captures: list[Path]) -> Iterator[traffic_report.Frames]:
-    with ExitStack() as stack:
-        frames = traffic_report.frames(*traffic_report.read(spark, [str(path) for path in captures]))
-        yield stack.enter_context(frames)
+def read(spark: SparkSession, captures: list[Path]) -> Read:
+    """The tables that ``made`` keeps while it is in use."""
+    return traffic_report.read(spark, [str(path) for path in captures])
+
+
+@pytest.fixture(scope="module")
+def made(read: Read) -> Iterator[traffic_report.Frames]:
+    with traffic_report.frames(*read) as frames:
+        yield frames
 
 
 MESSAGE = (
@@ -155,11 +162,11 @@ def test_messages_of_every_capture_are_the_same(made: traffic_report.Frames, pas
 
 
 def test_alike_messages_that_count_as_one_have_the_same_keys(
-    spark: SparkSession, made: traffic_report.Frames, captures: list[Path]
+    spark: SparkSession, made: traffic_report.Frames, read: Read, captures: list[Path]
 ) -> None:
     names = [str(path) for path in captures]
-    source = spark.read.format("zenoh")
-    links = traffic.links(source.option("table", "connections").load(names))
+    _, connections, _ = read
+    links = traffic.links(connections)
     source = spark.read.format("zenoh").option("count", "true").option("columns", traffic.KEY_COLUMNS)
     counted = source.load(names).cache()
     by = ("capture", "message", "body", "keyexpr")

@@ -126,15 +126,26 @@ def test_server_has_a_port_of_its_own(sessions: Sessions) -> None:
     assert sessions.server["port"] != PORT, "that of Spark is taken by all who start one at the same time"
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        (f"{PARTITIONS}=x", f"--conf: The value 'x' in the config \"{PARTITIONS}\" is invalid"),
-        ("spark.executor.memory=8g", "--conf: Cannot modify the value of the Spark config"),
-    ],
-)
-def test_setting_that_cannot_be_is_wrong_use_at_once(run: Run, setting: str, message: str) -> None:
-    said = run("--conf", setting)
-    assert said.returncode
-    assert message in said.stderr.splitlines()[-1]
-    assert "WrongUse" in said.stderr.splitlines()[-1]
+WRONG = """
+import argparse, json, sys
+from spark_reports.engine.session import add_engine_options, engine_session
+from spark_reports.errors import WrongUse
+
+parser = argparse.ArgumentParser()
+add_engine_options(parser)
+told = []
+for setting in sys.argv[1:]:
+    try:
+        with engine_session(parser.parse_args(["--warm", "--conf", setting])):
+            told.append("started")
+    except WrongUse as error:
+        told.append(str(error))
+print(json.dumps(told))
+"""
+
+
+def test_setting_that_cannot_be_is_wrong_use_at_once(run: Run) -> None:
+    done = run(f"{PARTITIONS}=x", "spark.executor.memory=8g", code=WRONG)
+    invalid, fixed = json.loads(done.stdout.splitlines()[-1])
+    assert invalid.startswith(f"--conf: The value 'x' in the config \"{PARTITIONS}\" is invalid"), done.stderr
+    assert fixed.startswith("--conf: Cannot modify the value of the Spark config")
