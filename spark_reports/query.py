@@ -116,7 +116,7 @@ def ask(spark: "SparkSession", views: "Views", sql: str, limit: int = LIMIT) -> 
         PySparkNotImplementedError,
     )
 
-    text = _checked(sql)
+    text = checked(sql)
     named = views_in(text)
     for name in named:
         views.frame(name).createOrReplaceTempView(name)
@@ -147,8 +147,12 @@ def ask(spark: "SparkSession", views: "Views", sql: str, limit: int = LIMIT) -> 
     return Answer(columns, rows, len(found) > limit)
 
 
-def _checked(sql: str) -> str:
-    """Returns a query without what ends it; raises WrongUse where there is none, or one that does more than read."""
+def checked(sql: str) -> str:
+    """Returns a query without what ends it.
+
+    Raises:
+        WrongUse: There is none, or it does more than read.
+    """
     text = _without_end(sql)
     if not text:
         raise WrongUse(f"the query is empty; the views are {', '.join(SCHEMAS)}")

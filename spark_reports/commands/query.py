@@ -76,7 +76,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.store:
         raise WrongUse("--store is missing; give a store, or the folder with the runs")
-    sql = _text(arguments.sql)
+    # Before Spark is started, and folders are taken in.
+    sql = query.checked(_text(arguments.sql))
     with (
         _opened(arguments) as (store, folders),
         engine_session(

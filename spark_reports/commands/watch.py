@@ -12,6 +12,8 @@ from spark_reports.engine.java import find_java
 from spark_reports.engine.scratch import scratch
 from spark_reports.engine.session import spark_session
 from spark_reports.errors import EngineFailed, WrongUse
+from spark_reports.folders import walk
+from spark_reports.pages.text import visible
 
 
 def add(commands: Any) -> None:
@@ -77,6 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"starting Spark on {java}")
         with spark_session(java, os.environ) as spark:
             say("watching; press Ctrl-C to stop" if not arguments.once else "counting")
+            if not any(True for root in arguments.runs for _ in walk(root)):
+                say(f"no run folder in {visible(', '.join(map(str, arguments.runs)))} yet")
             try:
                 with closing(watch.follow(spark, plan, counted)) as batches:
                     for news in batches:

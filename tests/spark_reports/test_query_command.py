@@ -35,6 +35,23 @@ def test_query_that_is_no_text_is_wrong_use(
     assert capsys.readouterr().err.startswith("zenoh-reports: the query is not text (")
 
 
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("DROP TABLE checks", "invalid query: it begins with DROP TABLE checks, not with SELECT"),
+        (";", "the query is empty; the views are runs"),
+        ("SELECT java_method('a', 'b')", "java_method calls Java methods"),
+    ],
+)
+def test_query_that_does_more_than_read_is_refused_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], sql: str, words: str
+) -> None:
+    # Where nothing could be opened either, that is told first.
+    assert main(["query", sql, "--store", str(tmp_path / "none")]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"zenoh-reports: {words}")
+
+
 def test_store_that_is_not_there_is_wrong_use(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["query", "SELECT 1", "--store", str(tmp_path / "none")]) == 2
     assert "is neither a store nor a folder of run folders" in capsys.readouterr().err

@@ -169,10 +169,20 @@ def test_command_tells_what_is_there_and_ends(
 ) -> None:
     _write(tmp_path, [case_row(1, "hang INIT", verdict="finding", oracle="alive")])
     assert main(["watch", str(tmp_path), "--once"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    told = capsys.readouterr()
+    assert "no run folder" not in told.err
+    lines = told.out.splitlines()
     assert lines[0] == "r1 node not known yet"
     assert lines[-2].startswith("new bucket: hang INIT (handshake, case 1 of r1)")
     assert lines[-1] == "1 run: 1 line = 1 rows; 1 bucket"
+
+
+@pytest.mark.usefixtures("spark")
+def test_command_tells_where_there_is_no_run_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["watch", str(tmp_path), "--once"]) == 0
+    told = capsys.readouterr()
+    assert told.err.splitlines()[-1] == f"no run folder in {tmp_path} yet"
+    assert told.out == "0 runs: 0 lines; 0 buckets\n"
 
 
 def test_runs_of_one_name_in_two_places_are_two(
