@@ -250,7 +250,8 @@ def _called(patient: Patient) -> Served | None:
         busy = watch.busy
         served = patient.call(patient.reply * 2**longer if busy else patient.reply / 2)
         assert served is not None
-        if served.well or not busy or turns.had >= patient.reply * TURN:
+        # One that computes for a message has T1 for that, as on a machine of its own.
+        if served.well or not busy or turns.had >= patient.reply:
             break
     return served
 

@@ -44,9 +44,9 @@ def test_the_kernel_counts_for_each_thread_of_a_process() -> None:
     assert Turns(None).had == 0.0
 
 
-@pytest.mark.parametrize(("had", "calls"), [(0.0, 4), (100.0, 2)])
-def test_stall_is_waited_for_on_a_busy_machine_only_as_long_as_the_node_gets_no_time(
-    monkeypatch: pytest.MonkeyPatch, had: float, calls: int
+@pytest.mark.parametrize(("times", "calls"), [(0.0, 4), (0.9, 4), (1.0, 2)])
+def test_stall_is_waited_for_on_a_busy_machine_only_until_the_node_had_the_time_for_an_answer(
+    monkeypatch: pytest.MonkeyPatch, times: float, calls: int
 ) -> None:
     made = []
 
@@ -56,7 +56,7 @@ def test_stall_is_waited_for_on_a_busy_machine_only_as_long_as_the_node_gets_no_
 
     with RouterNode() as node, patient_of(node) as patient:
         monkeypatch.setattr(Watch, "busy", True)
-        monkeypatch.setattr(Turns, "had", had)
+        monkeypatch.setattr(Turns, "had", times * patient.reply)
         monkeypatch.setattr(patient, "call", unanswered)
         patient.thorough = True
         objection = patient.examine(When.ODD, names=["ping"])
