@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, islice
 
@@ -24,6 +24,9 @@ SWEEP = 8
 
 Those are quick: so many take about the time of the one before them.
 """
+
+VARIANT_EVERY = 8
+"""Every so manieth of them is a variant of a sequence while there are lies about fields: it takes some seven times as long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,35 +141,23 @@ _Lateness = tuple[bool, str, bool]
 """Whether a campaign repeats what others send, what a state needs, whether each case needs a link of its own."""
 
 
-class _Sweep:
-    """The lies that were not tried yet, each once, whatever the state: those first that are quickly played.
-
-    A lie is known by what coverage counts. Which state it is tried in first is that of the campaign that is about
-    its message; campaigns that send what others send come behind all others.
+class _Turns:
+    """Sources of the sweep, some side by side, those first that are quickly played.
 
     Args:
-        plans: Whose lies.
-        seed: Of the run.
+        sources: In order.
+        seeds: Of their generators, by source.
+        seen: Lies that were seen by now; that grows meanwhile.
     """
 
-    def __init__(self, plans: Sequence[Plan], seed: int) -> None:
-        rng = random.Random(f"{seed} sweep")
-        self._seen: set[Edge] = set()
-        self._taken: set[tuple[int, tuple[Edge, ...]]] = set()
-        sources = [(plan, source) for plan in plans for source in plan.sources]
-        self._ahead = deque(sorted(rng.sample(sources, len(sources)), key=_lateness))
-        self._seeds = {id(source): rng.getrandbits(64) for _, source in sources}
+    def __init__(
+        self, sources: Iterable[tuple[Plan, Source]], seeds: Mapping[int, int], seen: set[Edge]
+    ) -> None:
+        self._ahead = deque(sources)
+        self._seeds = seeds
+        self._seen = seen
         self._turns: deque[tuple[Plan, Iterator[Case]]] = deque()
         self._now: _Lateness = False, "", False
-
-    def note(self, case: Case) -> bool:
-        """Takes in a case that comes by its plan; tells whether it is still to be played."""
-        key = id(case.source), case.edges
-        if key in self._taken:
-            self._taken.remove(key)
-            return False
-        self._seen.update(case.edges)
-        return True
 
     def next(self) -> tuple[Plan, Case] | None:
         """Returns a case that tries something new; None when none was found at once, or there is none any more."""
@@ -182,8 +173,6 @@ class _Sweep:
         if case is None:
             return None
         self._turns.append((plan, cases))
-        self._seen.update(case.edges)
-        self._taken.add((id(case.source), case.edges))
         return plan, case
 
     def _may_begin(self, lateness: _Lateness) -> bool:
@@ -192,6 +181,53 @@ class _Sweep:
             return False
         self._now = lateness
         return True
+
+
+class _Sweep:
+    """What was not tried yet, each once, whatever the state: lies about fields, and now and then a variant of a sequence.
+
+    A lie is known by what coverage counts. Which state it is tried in first is that of the campaign that is about
+    its message; campaigns that send what others send come behind all others.
+
+    Args:
+        plans: Whose lies.
+        seed: Of the run.
+    """
+
+    def __init__(self, plans: Sequence[Plan], seed: int) -> None:
+        rng = random.Random(f"{seed} sweep")
+        self._seen: set[Edge] = set()
+        self._taken: set[tuple[int, tuple[Edge, ...]]] = set()
+        sources = [(plan, source) for plan in plans for source in plan.sources]
+        ahead = sorted(rng.sample(sources, len(sources)), key=_lateness)
+        seeds = {id(source): rng.getrandbits(64) for _, source in sources}
+        self._lies, self._variants = (
+            _Turns([one for one in ahead if one[1].sequence is sequence], seeds, self._seen)
+            for sequence in (False, True)
+        )
+        self._calls = 0
+
+    def note(self, case: Case) -> bool:
+        """Takes in a case that comes by its plan; tells whether it is still to be played."""
+        key = id(case.source), case.edges
+        if key in self._taken:
+            self._taken.remove(key)
+            return False
+        self._seen.update(case.edges)
+        return True
+
+    def next(self) -> tuple[Plan, Case] | None:
+        """Returns a case that tries something new; None when none was found at once, or there is none any more."""
+        self._calls += 1
+        turns = [self._lies, self._variants]
+        if self._calls % VARIANT_EVERY == 0:
+            turns.reverse()
+        new = turns[0].next() or turns[1].next()
+        if new is not None:
+            _, case = new
+            self._seen.update(case.edges)
+            self._taken.add((id(case.source), case.edges))
+        return new
 
 
 def _lateness(planned: tuple[Plan, Source]) -> _Lateness:
