@@ -189,7 +189,7 @@ class Lying(Source):
             " + ".join(single.field for single in singles),
             " + ".join(single.lie.words for single in singles),
             "pair" if len(singles) > 1 else first.lie.kind,
-            tuple(Cause(self.name, single.field, single.lie.kind) for single in singles),
+            tuple(Cause(self.name, single.field, single.lie.effect) for single in singles),
             tuple(_edge(self.message, single) for single in singles),
             self._alone,
             None,

@@ -36,6 +36,9 @@ _REPEATED = re.compile(r"(?:\$\*){2,}")
 _MOST_SHOWN = 60
 """Characters of a key or chunk that a sentence about it quotes."""
 
+_LONG = 1000
+"""Bytes beyond which a key is long."""
+
 _MOST_REMEMBERED = 512
 """Characters of a key that is remembered taken apart, and how many are: at most about 10 MB in all."""
 
@@ -60,6 +63,19 @@ def why_invalid(text: str) -> str | None:
     except BadValue as error:
         return error.found
     return None if better == text else f"not canonical, {_shown(text)} is written {_shown(better)}"
+
+
+def sort_of(key: bytes) -> str:
+    """Returns what a key is, in few words: why it is none, or what is in it."""
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return "no UTF-8"
+    reason = why_invalid(text)
+    if reason is not None:
+        return "not canonical" if reason.startswith("not canonical") else reason.partition(" chunk")[0]
+    marks = [words for words, mark in (("wild", "*"), ("verbatim", "@")) if mark in text]
+    return " ".join(("long" if len(key) > _LONG else "valid", *marks))
 
 
 def canonical(text: str) -> str:

@@ -41,7 +41,7 @@ from scapy_layers.declarations import (
     UndeclareToken,
 )
 from scapy_layers.derive.requests import KEYS
-from scapy_layers.keyexpr import why_invalid
+from scapy_layers.keyexpr import sort_of
 from scapy_layers.message import Message
 from scapy_layers.network import Interest
 
@@ -55,9 +55,6 @@ ALIASES = (0, 1, 20, 127, 128, 255, 256, 65_535, 65_536, (1 << 32) - 1)
 
 TIMES = (1, 2, 5, 10, 20, 40, 100, 400)
 """How often a pattern has its hard part."""
-
-LONG_KEY = 1000
-"""Bytes beyond which a key is long."""
 
 MIDDLING = 600
 """Bytes of a key of which two, one behind the other, still fit into what small nodes take."""
@@ -179,19 +176,6 @@ class Sorted(Made):
         """See Source."""
         for case in super().more(rng):
             yield replace(case, causes=tuple(cause._replace(field=SUFFIX) for cause in case.causes))
-
-
-def sort_of(key: bytes) -> str:
-    """Returns what a key is, in few words: why it is none, or what is in it."""
-    try:
-        text = key.decode()
-    except UnicodeDecodeError:
-        return "no UTF-8"
-    reason = why_invalid(text)
-    if reason is not None:
-        return "not canonical" if reason.startswith("not canonical") else reason.partition(" chunk")[0]
-    marks = [words for words, mark in (("wild", "*"), ("verbatim", "@")) if mark in text]
-    return " ".join(("long" if len(key) > LONG_KEY else "valid", *marks))
 
 
 def make(setting: Setting) -> Iterator[Source]:  # noqa: ARG001  (every campaign is called like this)

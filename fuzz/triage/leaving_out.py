@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Protocol
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple, Protocol
 
 from fuzz.cases import Case, Cause
 from fuzz.findings import CERTAIN, CONFIRMED, Finding
+from fuzz.kinship import phase_of
 from fuzz.oracles import DEADLY
+from fuzz.states import State
 
 HITS = 3
 """After so many hits of a bucket, what hits it is left out."""
@@ -21,6 +23,22 @@ WIDE = 4
 
 SAMPLE = 64
 """Of what is left out because it is like something that harms, every so manieth case is played all the same."""
+
+
+COMMON = frozenset({"batch", "mid", "Z", "M", "header", "ENC", "ext_id", "extensions", "length", "count"})
+"""Parts that all messages or extensions have, or many: they are the same field in name only."""
+
+
+class Kind(NamedTuple):
+    """What causes have in common.
+
+    Attributes:
+        cause: The cause with a wild card.
+        phase: The part of a conversation in which that is; empty for a source, which is in one anyway.
+    """
+
+    cause: Cause
+    phase: str = ""
 
 
 class Counting(Protocol):
@@ -48,8 +66,8 @@ class LeftOut:
         self.masked: Counter[Cause] = Counter()
         self._held: dict[Cause, Counting] = {}
         self._mask: dict[Cause, Finding] = {}
-        self._wide: dict[Cause, Finding] = {}
-        self._samples: Counter[Cause] = Counter()
+        self._wide: dict[Kind, Finding] = {}
+        self._samples: Counter[Kind] = Counter()
 
     def hold(self, causes: Iterable[Cause], one: Counting) -> None:
         """Leaves out what may have done it, while somebody looks into that."""
@@ -65,13 +83,14 @@ class LeftOut:
         most = HITS if finding.status == CONFIRMED or finding.known or finding.harm in CERTAIN else HITS_FLAKY
         if finding.before + finding.hits >= most and not (finding.known and self._through_known):
             self._mask |= dict.fromkeys(finding.causes, finding)
-            alike = Counter(kind for cause in finding.causes for kind in _kinds(cause))
+            phases = {phase_of(State(state)) for state in finding.states}
+            alike = Counter(kind for cause in finding.causes for kind in _kinds(cause, phases))
             self._wide |= {kind: finding for kind, count in alike.items() if count >= WIDE}
 
     def move(self, gone: Finding, kept: Finding) -> None:
         """Leaves out for one finding what was left out for another."""
-        for left_out in (self._mask, self._wide):
-            left_out.update({cause: kept for cause, one in left_out.items() if one is gone})
+        self._mask |= {cause: kept for cause, one in self._mask.items() if one is gone}
+        self._wide |= {kind: kept for kind, one in self._wide.items() if one is gone}
 
     def takes(self, case: Case) -> bool:
         """Tells whether a case is left out, and counts it."""
@@ -80,7 +99,7 @@ class LeftOut:
             if held is not None:
                 held.masked += 1
                 return True
-            finding, kind = self._reason(cause)
+            finding, kind = self._reason(cause, case.state)
             if finding is not None and kind is not None:
                 self._samples[kind] += 1
                 if self._samples[kind] % SAMPLE == 0:
@@ -98,15 +117,17 @@ class LeftOut:
         """
         if not self._mask:
             return False
-        found = [finding for cause in case.causes if (finding := self._reason(cause)[0]) is not None]
+        found = [finding for cause in case.causes if (finding := self._reason(cause, case.state)[0])]
         held = any(cause in self._held for cause in case.causes)
         return bool(found) and not held and all(map(_is_placed, found))
 
-    def _reason(self, cause: Cause) -> tuple[Finding | None, Cause | None]:
+    def _reason(self, cause: Cause, state: State) -> tuple[Finding | None, Kind | None]:
         """Returns what a cause is left out for, and the kind of causes if it is left out for what others of it did."""
         if cause in self._mask:
             return self._mask[cause], None
-        kind = next((kind for kind in _kinds(cause) if kind in self._wide), None)
+        if not self._wide:
+            return None, None
+        kind = next((kind for kind in _kinds(cause, [phase_of(state)]) if kind in self._wide), None)
         return (None, None) if kind is None else (self._wide[kind], kind)
 
 
@@ -114,10 +135,10 @@ def _is_placed(finding: Finding) -> bool:
     return finding.harm in DEADLY and bool(finding.place) and finding.status == CONFIRMED
 
 
-def _kinds(cause: Cause) -> tuple[Cause, ...]:
-    """Returns what a cause is one of: the same kind of lie anywhere in its source; about the same field anywhere."""
+def _kinds(cause: Cause, phases: Collection[str]) -> Iterator[Kind]:
+    """Yields what a cause is one of: the same kind of lie anywhere in its source; about the same field anywhere in a phase."""
+    yield Kind(Cause(cause.source, "*", cause.kind))
     tail = cause.field.rpartition(".")[2]
-    kinds = [Cause(cause.source, "*", cause.kind)]
-    if tail:
-        kinds.append(Cause("*", tail, cause.kind))
-    return tuple(kinds)
+    if tail and tail not in COMMON:
+        for phase in phases:
+            yield Kind(Cause("*", tail, cause.kind), phase)

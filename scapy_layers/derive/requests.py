@@ -11,7 +11,7 @@ Some stock pieces of boofuzz 0.4.2 cannot be used: ``Size`` wraps silently beyon
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, wraps
 from typing import Any, ParamSpec, assert_never, cast
 
@@ -23,6 +23,7 @@ from scapy_layers.batch import MAX_BATCH, PREFIX
 from scapy_layers.catalogue import decode
 from scapy_layers.codes import Enc
 from scapy_layers.errors import WireError
+from scapy_layers.keyexpr import sort_of
 from scapy_layers.message import Extension, Layer, Message
 from scapy_layers.primitives import VLE_BYTES, VLE_MAX, Reader, vle_size, write_vle
 
@@ -73,14 +74,21 @@ class Lie:
     """One mutation.
 
     Attributes:
-        kind: Lies of one kind about one field are expected to have one effect; campaigns mask by it.
+        kind: What kind of lie it is, in a word.
         words: What is done, for people.
         make: Bytes of the field, from its true value (leaves) or its true bytes (blocks).
+        sort: What is sent, in few words, where that makes a difference.
     """
 
     kind: str
     words: str
     make: Callable[[Any], bytes]
+    sort: str = field(default="", kw_only=True)
+
+    @property
+    def effect(self) -> str:
+        """Lies about one field of which this is the same are expected to have one effect; campaigns mask by it."""
+        return f"{self.kind}, {self.sort}" if self.sort else self.kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -870,7 +878,8 @@ def _text_lies(described: shape.CountedBytes | shape.Rest, write: Callable[[byte
     for text in LOCATORS if locator else KEYS:
         shown = repr(text)[2:-1]
         words = shown if len(shown) <= 40 else f"{shown[:24]}... ({len(text)} bytes)"
-        yield _fixed("text", f"text '{words}'", write(text))
+        sort = "" if locator else sort_of(text)
+        yield replace(_fixed("text", f"text '{words}'", write(text)), sort=sort)
 
 
 @_once

@@ -330,6 +330,17 @@ def test_texts_are_key_expressions_and_locators() -> None:
     assert lies_of(hello, "HELLO.locators.locator", "text 'tcp/'")
 
 
+def test_texts_of_other_sorts_are_expected_to_have_other_effects() -> None:
+    push = request_of("r", Push(key_suffix="a", body=Del()), prefixed=False)
+    texts = [m[-1].value for m in lies_of(push, "PUSH.key_suffix", "text")]
+    effects = {lie.effect for lie in texts}
+    assert {lie.kind for lie in texts} == {"text"}
+    assert {"text, valid", "text, valid wild", "text, not canonical", "text, no UTF-8"} <= effects
+    assert len(effects) < len(texts) / 3
+    others = [m[-1].value for m in push.get_mutations() if m[-1].value.kind != "text"]
+    assert all(lie.effect == lie.kind for lie in others)
+
+
 def test_many_lies_about_its_count() -> None:
     request = request_of("r", Hello(zid=ZID, locators=["tcp/a:1"]), prefixed=False)
     assert only(request, "HELLO.locators.count", "says 2 ").endswith(b"\x02\x07tcp/a:1")
