@@ -27,7 +27,7 @@ from fuzz.findings import ACTED, CERTAIN, CONFIRMED, Finding
 from fuzz.kinship import STAGE
 from fuzz.lab import SLOW
 from fuzz.memory import give_back
-from fuzz.oracles import ORACLES, PAUSE, TREND_SECONDS, Harm, Objection, Patient, When
+from fuzz.oracles import DEADLY, ORACLES, PAUSE, TREND_SECONDS, Harm, Objection, Patient, When
 from fuzz.oracles.history import ENOUGH
 from fuzz.plan import Done, Numbered, Plan, merged, mine
 from fuzz.player import Answers, Ending, Played, Player, Trace
@@ -877,7 +877,10 @@ class Runner:
             )
             blamed = likely[: 1 + len(self._running)] if culprit is None else [culprit[0]]
             dared = any(not self._dared.isdisjoint(ran.numbered.case.edges) for ran in blamed)
-            if self._fairness:
+            if self._fairness and objection.harm in DEADLY:
+                # Nothing was waited for; what does it again and again is left out.
+                self._fairness.go_on()
+            elif self._fairness:
                 self._fairness.charge(ran.numbered for ran in blamed)
             scene.patient.close()
             if culprit is not None:

@@ -23,6 +23,7 @@ from conformance.nodes import Node
 from fuzz import runner as module
 from fuzz.campaigns.base import Campaign, Setting
 from fuzz.cases import Case, Edge, Source
+from fuzz.fairness import Fairness
 from fuzz.known import KnownFindings
 from fuzz.lab import Lab
 from fuzz.lying import Lying
@@ -254,6 +255,31 @@ def test_who_did_it_is_looked_for_in_a_hurry(tmp_path: Path, monkeypatch: pytest
     with running(node, config, Budget(cases=60)) as runner:
         assert runner.run().restarts >= 1
     assert replies == {False: {config.reply}, True: {hurried(config.reply)}}
+
+
+@pytest.mark.parametrize(("does", "charged"), [("panic", False), ("die", False), ("stall", True)])
+def test_only_what_is_waited_for_counts_for_a_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, charged: bool
+) -> None:
+    charges: list[bool] = []
+    in_trouble = False
+    trouble = Runner._trouble
+
+    def troubled(self: Runner, *rest: Any) -> Any:
+        nonlocal in_trouble
+        in_trouble = True
+        try:
+            return trouble(self, *rest)
+        finally:
+            in_trouble = False
+
+    monkeypatch.setattr(Runner, "_trouble", troubled)
+    monkeypatch.setattr(Fairness, "charge", lambda *_: charges.append(in_trouble))
+    node = FakeNode(lambda batch: does if b"a/b" in batch and KEY not in batch else "")
+    with running(node, config_in(tmp_path / "run"), Budget(cases=60)) as runner:
+        runner._fairness = Fairness(4)
+        assert runner.run().restarts >= 1
+    assert any(charges) is charged
 
 
 @contextlib.contextmanager
