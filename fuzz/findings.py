@@ -162,6 +162,7 @@ class Finding:
         also: The other node, as for ``--also``, where two answer differently; else empty.
         user: The node asks for a user and a password, which are not kept.
         smaller: Scripts that did it while it was made smaller, the smallest last: worth a try when that is begun anew.
+        captured: The try that the capture in the folder shows, what is said there, and its inode.
     """
 
     bucket: str
@@ -209,6 +210,9 @@ class Finding:
     also: str = ""
     user: bool = False
     smaller: list[Script] = dataclasses.field(default_factory=list)
+    captured: tuple[Tried, tuple[str, ...], int] | None = dataclasses.field(
+        default=None, repr=False, compare=False
+    )
 
     def shown_by(self, tried: Tried) -> None:
         """Takes what was played in a try that showed it for what it takes."""
@@ -464,11 +468,18 @@ class Finding:
             self.path = moved
 
     def _write_capture(self, path: Path, tried: Tried) -> None:
+        """Writes the capture of a try, unless it is there: findings are saved with each hit."""
+        said = self.bucket, *remarks_of(self)
+        there = self.captured
+        # Another process may have put another one there.
+        if there is not None and there[0] is tried and there[1:] == (said, _inode(path / CAPTURE)):
+            return
         beside = path / f".{CAPTURE}.{os.getpid()}"
         with gone_on_failure(beside):
             with CaptureWriter(beside) as capture:
                 capture.add(history_in(tried), f"finding: {self.bucket}", remarks_of(self))
             beside.replace(path / CAPTURE)
+        self.captured = tried, said, _inode(path / CAPTURE)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -617,6 +628,11 @@ def _write(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(path)
+
+
+def _inode(path: Path) -> int:
+    """Returns the inode of a file; 0 when there is none."""
+    return path.stat().st_ino if path.exists() else 0
 
 
 def _read(path: Path) -> Any:

@@ -162,6 +162,24 @@ def test_the_capture_tells_what_was_sent_and_seen(found: Finding) -> None:
         assert any(packet.endswith(b"\x03\x00bad") for packet, _ in reader)
 
 
+def test_the_capture_is_written_anew_only_when_it_shows_something_else(found: Finding) -> None:
+    assert found.path is not None
+    capture = found.path / CAPTURE
+    found.save()
+    first = capture.stat().st_ino
+    found.hits += 1
+    found.save()
+    assert capture.stat().st_ino == first
+    found.detail = "seen again"
+    found.save()
+    assert b"seen again" in capture.read_bytes()
+    other = capture.with_name("other")
+    other.write_bytes(b"of another process")
+    other.replace(capture)
+    found.save()
+    assert b"seen again" in capture.read_bytes()
+
+
 def test_a_finding_is_there_before_anybody_has_looked_into_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
