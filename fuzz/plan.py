@@ -26,7 +26,7 @@ Those are quick: so many take about the time of the one before them.
 """
 
 VARIANT_EVERY = 8
-"""Every so manieth of them is a variant of a sequence while there are lies about fields: it takes some seven times as long."""
+"""Every so manieth of them is a variant of a sequence while there are lies about fields: it takes five to seven times as long."""
 
 
 @dataclass(frozen=True, slots=True)
