@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
+from itertools import groupby
 from typing import Any
 
 from conformance.errors import Unmet
 from conformance.observe import History
 from scapy_layers import shape
 from scapy_layers.message import Message
+
+MOST_REPEATED = 8
+"""Of how many messages of a kind in a row each is named."""
 
 
 def words(cls: type[Message], wanted: dict[str, Any]) -> str:
@@ -61,11 +66,21 @@ def judge(message: Message, cls: type[Message], wanted: dict[str, Any], found: d
 def what_came(history: History, link: str, since: int) -> str:
     """Returns what came in since a position, in words that do not change from run to run."""
     names = [str(seen.message.name) for seen in history.received(link, since) if seen.carrier is None]
-    names = [name for name in names if name != "KEEP_ALIVE"]
+    names = _shortened(name for name in names if name != "KEEP_ALIVE")
     ended = history.ended(link)
     if ended and ended.seq >= since:
         names.append("end of stream" if "reset" not in ended.note else "reset")
     return ", ".join(names) or "nothing"
+
+
+def _shortened(names: Iterable[str]) -> list[str]:
+    """Says once what came over and over; not how often, which changes from run to run."""
+    runs = ((name, len(list(same))) for name, same in groupby(names))
+    return [
+        word
+        for name, count in runs
+        for word in ([f"{name} many times"] if count > MOST_REPEATED else [name] * count)
+    ]
 
 
 def check(condition: object, expected: str, seen: object, detail: str = "") -> None:

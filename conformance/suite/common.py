@@ -31,7 +31,7 @@ from scapy_layers.declarations import (
 from scapy_layers.extensions import QoS
 from scapy_layers.message import Message, UnknownExtension
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
-from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
+from scapy_layers.transport import Close, Fragment, Frame, Init, KeepAlive, Open
 
 PAUSE_SECONDS = 0.01
 """Between two attempts at something that a node will grant when it has tidied up."""
@@ -138,6 +138,27 @@ def frame(end: SessionEnd, *messages: Message, **fields: Any) -> Frame:
     reliable = bool(fields.get("R", 1))
     sn = fields["sn"] if "sn" in fields else end.session.take_sn(reliable=reliable)
     return Frame(**{"R": 1, **fields, "sn": sn, "messages": list(messages)})
+
+
+def carriers(end: SessionEnd) -> list[Frame | Fragment]:
+    """Returns the FRAMEs and FRAGMENTs that an end got, in order."""
+    return [seen.message for seen in end.inbox if isinstance(seen.message, Frame | Fragment)]
+
+
+def fragments_of(end: SessionEnd, message: Message) -> list[Fragment]:
+    """Returns the FRAGMENTs in which an end got a message; none if it came in a FRAME.
+
+    A node may cut what would fit a FRAME as well (reading R-61): others of its FRAGMENTs tell nothing of this message.
+    """
+    parts: list[Fragment] = []
+    for seen in end.inbox:
+        if isinstance(seen.message, Fragment):
+            parts.append(seen.message)
+        elif isinstance(seen.carrier, Fragment):
+            if seen.message is message:
+                return parts
+            parts = []
+    return []
 
 
 def count_up_to(end: SessionEnd, largest: int) -> SessionEnd:

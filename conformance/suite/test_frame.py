@@ -10,7 +10,7 @@ from conformance.errors import NotApplicable
 from conformance.expect import check
 from conformance.plugin import req
 from conformance.session.sequence import WRITTEN_BITS, mask
-from conformance.suite.common import bits, count_up_to, frame, listed, pair, unknown
+from conformance.suite.common import bits, carriers, count_up_to, frame, listed, pair, unknown
 from conformance.tester import SessionEnd, Tester, largest_number
 from scapy_layers.codes import Enc, Priority, Resolution
 from scapy_layers.extensions import Lane, QoS
@@ -52,7 +52,7 @@ def test_numbers_of_the_node_rise_by_one_inside_the_agreed_range(tester: Tester,
     for _ in range(rounds):
         end.fence()
     numbers: dict[int, list[int]] = {}
-    for seen in frames(end):
+    for seen in carriers(end):
         numbers.setdefault(seen.R, [opened.initial_sn - 1]).append(seen.sn)
     # The range in use is smaller than the written one (reading R-42): both may end.
     tops = (-1, mask(agreed), (1 << width) - 1)
@@ -142,7 +142,7 @@ def test_lane_extension_holds_the_priority(tester: Tester) -> None:
         said = [] if priority == Priority.DATA else [QoS(priority=priority)]
         both.pub.post(both.push(f"{priority}", extensions=said), priority=priority)
         both.sub.until(Push, key=both.at(f"{priority}"))
-        seen = frames(both.sub)[-1].extensions or []
+        seen = carriers(both.sub)[-1].extensions or []
         if priority == Priority.DATA:
             lanes = [ext.priority for ext in seen if isinstance(ext, Lane)]
             check(lanes in ([], [priority]), "no lane, or lane 5", "another lane")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import product
 from typing import Any
 
@@ -15,7 +15,9 @@ from conformance.plugin import req
 from conformance.suite.common import (
     accept,
     bits,
+    carriers,
     count_up_to,
+    fragments_of,
     frame,
     goes_on,
     greet,
@@ -474,12 +476,11 @@ def test_extensions_of_init_ack_are_optional(tester: Tester) -> None:
     check(not mandatory, "no mandatory extension", listed(mandatory))
 
 
-def marks(end: SessionEnd) -> list[str]:
-    """Returns the markers of the fragments that an end got: ``First``, ``Drop``, ``none``."""
-    found = [seen.message for seen in end.inbox if isinstance(seen.message, Fragment)]
+def marks(parts: Iterable[Fragment]) -> list[str]:
+    """Returns the markers of fragments: ``First``, ``Drop``, ``none``."""
     return [
         "+".join(str(ext.name) for ext in part.extensions or [] if isinstance(ext, First | Drop)) or "none"
-        for part in found
+        for part in parts
     ]
 
 
@@ -489,8 +490,8 @@ def test_patch_1_marks_the_first_fragment(tester: Tester) -> None:
     if not both.sub.session.agreed.patch:
         raise NotApplicable("the node knows no patch")
     both.put("large", bytes(3000), extensions=[QoS(D=1)])
-    both.expect("PUT large=3000 bytes")
-    seen = marks(both.sub)
+    (large,) = both.expect("PUT large=3000 bytes")
+    seen = marks(fragments_of(both.sub, large))
     wanted = ["First"] + ["none"] * (len(seen) - 1)
     check(seen == wanted and len(seen) > 1, "First on the first fragment only", listed(seen))
 
@@ -500,7 +501,7 @@ def test_without_patch_fragments_are_not_marked(tester: Tester) -> None:
     both = pair(tester, subscriber={"batch_size": 1024})
     both.put("large", bytes(3000), extensions=[QoS(D=1)])
     both.expect("PUT large=3000 bytes")
-    seen = marks(both.sub)
+    seen = marks(part for part in carriers(both.sub) if isinstance(part, Fragment))
     check(set(seen) == {"none"}, "fragments without First and Drop", listed(sorted(set(seen))))
 
 
@@ -520,9 +521,8 @@ def test_lanes_exist_only_when_both_sides_offered_them(tester: Tester, agreed: b
         both.expect()
     used = any(
         isinstance(extension, Lane)
-        for seen in both.sub.inbox
-        if isinstance(seen.message, Frame)
-        for extension in seen.message.extensions or []
+        for carrier in carriers(both.sub)
+        for extension in carrier.extensions or []
     )
     check(used == agreed, f"{'a' if agreed else 'no'} lane used by the node", "the opposite")
 

@@ -10,13 +10,13 @@ from conformance.config import START_SECONDS
 from conformance.expect import check
 from conformance.nodes import Node
 from conformance.plugin import req, transports
-from conformance.suite.common import bits, listed
+from conformance.suite.common import bits, carriers, listed
 from conformance.tester import SessionEnd, Tester
 from conformance.tester.listener import ListenerEnd
 from scapy_layers.codes import Resolution, WhatAmI
 from scapy_layers.extensions import QoSOffer
 from scapy_layers.network import Interest, Push
-from scapy_layers.transport import Frame, Init, Open
+from scapy_layers.transport import Init, Open
 
 pytestmark = transports("tcp")
 
@@ -171,8 +171,7 @@ def test_open_syn_of_the_node_keeps_to_what_init_agreed_on(tester: Tester, launc
         check(not unasked, "no multilink that InitAck did not answer", f"multilink: {listed(unasked)}")
         end.open_ack()
         end.fence()
-        first = next(seen.message for seen in end.inbox if isinstance(seen.message, Frame))
-        check(first.sn == syn.initial_sn, "the first FRAME with the SN of OpenSyn", "another SN")
+        check(carriers(end)[0].sn == syn.initial_sn, "the first FRAME with the SN of OpenSyn", "another SN")
 
 
 def encodings(message: Open, number: int) -> list[str]:

@@ -133,12 +133,12 @@ class Shared:
         """Returns the first sequence number of a session: the wanted one, None for one that the machine draws.
 
         While a journal is kept it is drawn here and stands in the script, because numbers in FRAMEs that a test
-        makes by hand go by it. It fits every resolution.
+        makes by hand go by it. It fits every resolution, and lies far from the end of the range of each (reading R-42).
         """
         return (
             wanted
             if wanted is not None or self.journal is None
-            else self.rng.randint(0, mask(Resolution.BITS_8))
+            else self.rng.randint(0, mask(Resolution.BITS_8) >> 2)
         )
 
     def next_name(self, wanted: str = "") -> str:

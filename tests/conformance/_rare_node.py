@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from conformance.refnode.__main__ import main
 from conformance.refnode.mutants import mutant
+from conformance.refnode.mutants.fragments import NO_MESSAGE
 from conformance.refnode.mutants.registry import Bent, Memory
 from conformance.router.policy import RouterPolicy
 from conformance.session.policy import Dice, Policy
@@ -20,7 +21,7 @@ from scapy_layers.declarations import DeclareKeyExpr
 from scapy_layers.message import Message, UnknownExtension
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.primitives import WideInt
-from scapy_layers.transport import Frame, Init, Open
+from scapy_layers.transport import Fragment, Frame, Init, Open
 
 EVERY_OTHER = itertools.cycle([True, False])
 
@@ -75,6 +76,19 @@ class HasCookiesOfAnyLength(Policy):
 def drops_what_is_longer_than_it_agreed_to(message: Frame, _: Memory) -> Bent:
     """With ``--batch-size 300``."""
     return message.original if len(message.original) <= 300 else None
+
+
+@mutant("CUTS-EVERYTHING")
+class CutsEverything(Policy):
+    """What it says leaves in FRAGMENTs, of a byte each where batches are large."""
+
+    def room(self, batch_size: int) -> int:
+        return 1 if batch_size > 1024 else 16
+
+
+@mutant("REFUSES-EMPTY-FRAGMENTS", hears=Fragment)
+def ends_the_session_at_a_fragment_without_bytes(message: Fragment, _: Memory) -> Bent:
+    return message if message.data else NO_MESSAGE
 
 
 @mutant("PASSES-OVER-EMPTY-UNITS")

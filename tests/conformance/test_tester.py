@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 
 from conformance.errors import LinkFailed, Unmet
+from conformance.expect import MOST_REPEATED
 from conformance.nodes.pypi import PypiNode
+from conformance.session.sequence import mask
 from conformance.tester import SessionEnd, Tester, why_not_well
-from scapy_layers.codes import CloseReason
-from scapy_layers.data import Put
+from scapy_layers.codes import CloseReason, Resolution
+from scapy_layers.data import Put, Query
 from scapy_layers.extensions import QoS, QoSOffer
 from scapy_layers.message import Message
-from scapy_layers.network import Push, ResponseFinal
-from scapy_layers.transport import Close, Init, KeepAlive, Open
+from scapy_layers.network import Push, Request, ResponseFinal
+from scapy_layers.transport import Close, Frame, Init, KeepAlive, Open
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +66,27 @@ def test_message_that_does_not_come_is_unmet_with_what_came(tester: Tester) -> N
     with pytest.raises(Unmet) as caught:
         end.expect(Close, within=0.05)
     assert caught.value.seen == "INIT"
+
+
+def test_what_came_over_and_over_is_named_once(tester: Tester) -> None:
+    end = tester.session()
+    for number in range(3 * MOST_REPEATED):
+        end.send(
+            Frame(
+                R=1,
+                sn=end.session.take_sn(),
+                messages=[Request(request_id=number, key_suffix="a", body=Query())],
+            )
+        )
+    with pytest.raises(Unmet) as caught:
+        end.until(Close, within=0.2)
+    assert caught.value.seen == "FRAME many times"
+
+
+def test_first_number_of_a_scripted_session_is_far_from_the_end_of_any_range(tester: Tester) -> None:
+    tester.record()
+    numbers = {tester.first_number(None) for _ in range(1000)}
+    assert max(number for number in numbers if number is not None) <= mask(Resolution.BITS_8) // 4
 
 
 def test_end_of_the_link_ends_the_wait_at_once(tester: Tester) -> None:
