@@ -216,6 +216,15 @@ def check_options(config: pytest.Config) -> None:
         if level not in LEVELS:
             raise UsageError(f"--level {level}: must be one of {', '.join(LEVELS)}")
     wanted_transports(config)
+    _check_files(config)
+
+
+def _check_files(config: pytest.Config) -> None:
+    option = config.getoption
+    for name, what in (("--run-dir", "folder"), ("--deviations", "file"), ("--proof", "file")):
+        # A variable that is not set, most likely: not the default behind the user's back.
+        if option(name) == "":
+            raise UsageError(f"{name}: is empty; name a {what}")
     for name in ("--deviations", "--proof"):
         path = config.invocation_params.dir / (option(name) or "")
         begun = name == "--deviations" and option("--update-deviations") and not path.exists()

@@ -263,3 +263,12 @@ def test_excluded_test_is_not_applicable_with_the_reason_of_the_profile(tmp_path
 def test_requirement_that_is_only_seen_in_passing_keeps_all_tests(tmp_path: Path) -> None:
     done = run_own(TESTS, tmp_path, "--req", min(CHECKERS), "--collect-only", "-q")
     assert "5 tests collected" in done.stdout, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("--run-dir", "folder"), ("--deviations", "file"), ("--proof", "file")]
+)
+def test_empty_path_is_wrong_use(name: str, what: str, tmp_path: Path) -> None:
+    refused = run_own(TESTS, tmp_path, name, "")
+    assert refused.returncode == 4
+    assert f"{name}: is empty; name a {what}" in refused.stdout + refused.stderr
