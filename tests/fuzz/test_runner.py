@@ -7,7 +7,7 @@ import math
 import resource
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -230,26 +230,32 @@ def test_a_second_place_that_shows_in_its_stead_does_not_hide_the_first(
     assert taken[:2] == [("panic", "some-crate/src/net/link.rs:7"), ("panic", FACE)]
 
 
+def inside(monkeypatch: pytest.MonkeyPatch, name: str) -> Callable[[], bool]:
+    """Returns what tells whether a runner is in one of its methods."""
+    method, within = getattr(Runner, name), False
+
+    def called(self: Runner, *rest: Any) -> Any:
+        nonlocal within
+        within = True
+        try:
+            return method(self, *rest)
+        finally:
+            within = False
+
+    monkeypatch.setattr(Runner, name, called)
+    return lambda: within
+
+
 def test_who_did_it_is_looked_for_in_a_hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     replies: dict[bool, set[float]] = {False: set(), True: set()}
-    probing = False
-    examine, probe = Patient.examine, Runner._probe
+    probing, examine = inside(monkeypatch, "_probe"), Patient.examine
 
     def examined(self: Patient, *rest: Any) -> Objection | None:
         if threading.current_thread() is threading.main_thread():
-            replies[probing].add(self.reply)
+            replies[probing()].add(self.reply)
         return examine(self, *rest)
 
-    def probed(self: Runner, *rest: Any) -> Any:
-        nonlocal probing
-        probing = True
-        try:
-            return probe(self, *rest)
-        finally:
-            probing = False
-
     monkeypatch.setattr(Patient, "examine", examined)
-    monkeypatch.setattr(Runner, "_probe", probed)
     config = config_in(tmp_path / "run")
     node = FakeNode(lambda batch: "stall" if b"a/b" in batch and KEY not in batch else "")
     with running(node, config, Budget(cases=60)) as runner:
@@ -262,19 +268,8 @@ def test_only_what_is_waited_for_counts_for_a_source(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, does: str, charged: bool
 ) -> None:
     charges: list[bool] = []
-    in_trouble = False
-    trouble = Runner._trouble
-
-    def troubled(self: Runner, *rest: Any) -> Any:
-        nonlocal in_trouble
-        in_trouble = True
-        try:
-            return trouble(self, *rest)
-        finally:
-            in_trouble = False
-
-    monkeypatch.setattr(Runner, "_trouble", troubled)
-    monkeypatch.setattr(Fairness, "charge", lambda *_: charges.append(in_trouble))
+    in_trouble = inside(monkeypatch, "_trouble")
+    monkeypatch.setattr(Fairness, "charge", lambda *_: charges.append(in_trouble()))
     node = FakeNode(lambda batch: does if b"a/b" in batch and KEY not in batch else "")
     with running(node, config_in(tmp_path / "run"), Budget(cases=60)) as runner:
         runner._fairness = Fairness(4)
