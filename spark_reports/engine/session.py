@@ -190,6 +190,9 @@ def _chosen(
         options = _archive_options(java, environ, None)
         return remote.warm_session(java, environ, profile, conf, archive=options)
     say(f"starting Spark {f'on {java}' if is_local(arguments.master) else f'with {arguments.master}'}")
+    archive = archive_for(java, spark_home(), environ) if is_local(arguments.master) else None
+    if archive is not None and not archive.path.is_file():
+        say("this takes half as long once `zenoh-reports warmup` was run")
     memory = {"spark.driver.memory": arguments.memory} if arguments.memory else {}
     conf = {**memory, **conf}
     return spark_session(java, environ, profile, master=arguments.master, conf=conf, meanwhile=meanwhile)

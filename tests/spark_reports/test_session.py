@@ -22,7 +22,7 @@ from spark_reports.engine import progress, remote, session
 from spark_reports.engine.archive import archive_for
 from spark_reports.engine.java import Java
 from spark_reports.engine.session import add_engine_options, engine_session
-from spark_reports.engine.settings import BULK, FAST, FAST_LIMIT_BYTES, SMALL, Profile
+from spark_reports.engine.settings import BULK, FAST, FAST_LIMIT_BYTES, SMALL, Profile, spark_home
 from spark_reports.errors import DataTrouble, EngineFailed, NoJava, WrongUse
 
 ROOT = Path(__file__).parents[2]
@@ -349,6 +349,23 @@ def test_without_options_spark_runs_here(started: Started) -> None:
     name, how = started()
     assert (name, how["master"], how["profile"]) == ("spark_session", "local[*]", SMALL)
     assert started.said == ["starting Spark on Java 17 (PATH: java)"]
+
+
+def test_command_says_how_spark_starts_faster_until_it_does(
+    started: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hint = "this takes half as long once `zenoh-reports warmup` was run"
+    java = Java(Path(sys.executable), 17, "PATH", None)
+    monkeypatch.setattr(session, "find_java", lambda _: java)
+    started(HOME=str(tmp_path))
+    assert started.said.pop() == hint
+    started("--master", "spark://host:7077", HOME=str(tmp_path))
+    archive = archive_for(java, spark_home(), {"HOME": str(tmp_path)})
+    assert archive is not None
+    archive.path.parent.mkdir(parents=True)
+    archive.path.touch()
+    started(HOME=str(tmp_path))
+    assert hint not in started.said
 
 
 def test_much_to_read_is_bulk_unless_told_otherwise(started: Started) -> None:
