@@ -31,6 +31,9 @@ RECENT = 8
 APART = 16
 """Of many cases that are played one after the other to see harm that stays, a look is taken behind every so many."""
 
+NEAR = 64
+"""So many of the last cases are played one after the other before all are: there may not be the time for all."""
+
 GROUPS, GROUP_SECONDS = 6, 1.2
 """So many groups of cases are tried for so long each, to see by which of them the node grows."""
 
@@ -84,7 +87,9 @@ class Attribution:
     ) -> tuple[Group, Tried] | None:
         """Plays all of them one after the other, then together, as they overlapped."""
         scripts = [suspect.as_sent for suspect in suspects]
-        found = self._walked(objection, suspects, scripts, until, deadline)
+        found = None
+        for count in dict.fromkeys((min(NEAR, len(suspects)), len(suspects))):
+            found = found or self._walked(objection, suspects[-count:], scripts[-count:], until, deadline)
         if found is None:
             groups = (suspects[-count:] for count in doubling(len(suspects)))
             found = self._first(objection, ((group, joined(group)) for group in groups), until, LINGER)

@@ -244,6 +244,13 @@ def test_a_case_in_the_middle_of_many_is_found(run: Path) -> None:
         assert [path.name for path in (run / "findings").iterdir()] == ["stall-handshake-push"]
 
 
+def test_of_very_many_cases_the_last_are_tried_first(run: Path) -> None:
+    with triage_of(run, on(b"bad", STALL)) as made:
+        finding = made.found(STALL, [*others(200), suspect(201, b"a bad one"), *others(30, 202)])
+        assert (finding.case, finding.status) == (201, CONFIRMED)
+        assert made._lab.tries < 100
+
+
 def test_a_case_behind_one_that_does_other_harm_is_found(run: Path) -> None:
     def fault(heard: list[bytes]) -> Objection | None:
         return on(b"other", panic("it panicked", "some-crate/src/other.rs:5"))(heard) or on(b"bad")(heard)
