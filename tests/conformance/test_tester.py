@@ -78,6 +78,9 @@ def test_what_came_over_and_over_is_named_once(tester: Tester) -> None:
                 messages=[Request(request_id=number, key_suffix="a", body=Query())],
             )
         )
+        # Each answer by itself: a node puts answers to what came together into one FRAME.
+        final = end.looking_for(end.fitting(ResponseFinal, {"request_id": number}))
+        assert tester.links.wait(final, tester.reply)
     with pytest.raises(Unmet) as caught:
         end.until(Close, within=0.2)
     assert caught.value.seen == "FRAME many times"
