@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from abc import abstractmethod
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -216,6 +217,7 @@ class ChildNode(Node):
             process.wait()
         if self._stderr is not None:
             self._stderr.close()
+            discard_silent(Path(self._stderr.name))
             self._stderr = None
         self._places.clear()
 
@@ -327,6 +329,14 @@ class ChildNode(Node):
         return f"{self._name}-variant{self._variants}"
 
 
+def discard_silent(log: Path) -> None:
+    """Removes what a process that has ended writes to, as far as it wrote nothing: a campaign starts hundreds."""
+    for file in log, log.with_suffix(".stdout"):
+        with suppress(FileNotFoundError):
+            if not file.stat().st_size:
+                file.unlink()
+
+
 def last_line(log: Path) -> str:
     """Returns the last line that a process wrote, in brackets, for a message; nothing when it wrote none."""
     line = _last_line(log)
@@ -334,7 +344,9 @@ def last_line(log: Path) -> str:
 
 
 def _last_line(log: Path) -> str:
-    with log.open("rb") as file:
+    lines: list[str] = []
+    # Of a process that wrote nothing, there is none.
+    with suppress(FileNotFoundError), log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - CHUNK))
         lines = [line for line in lines_of(file.read()) if line.strip()]
     return lines[-1] if lines else ""

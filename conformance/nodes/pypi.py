@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from conformance.config import Locator, Tls
 from conformance.errors import NodeDidNotStart, NotApplicable
-from conformance.nodes.child import ANYWHERE, LISTEN, ChildNode, private_scouting, scouting_of
+from conformance.nodes.child import ANYWHERE, LISTEN, ChildNode, discard_silent, private_scouting, scouting_of
 from conformance.nodes.places import HOST, reached, settled
 from conformance.nodes.releases import IMPL, RELEASES, package
 from conformance.nodes.users import USERS
@@ -202,6 +202,7 @@ class PypiNode(ChildNode):
         os.close(begun.reading)
         begun.process.kill()
         begun.process.wait()
+        discard_silent(begun.log)
 
     def _spawn(self, number: int, own: dict[str, Any]) -> _Begun:
         log = self._log(number)

@@ -50,6 +50,16 @@ def test_death_by_signal_is_noticed_and_a_restart_heals_it(tmp_path: Path) -> No
         assert node.starts == 2
 
 
+def test_what_a_process_said_is_kept_and_nothing_of_one_that_said_nothing(tmp_path: Path) -> None:
+    with PypiNode(tmp_path) as node:
+        node.ahead()
+        assert len(list(tmp_path.iterdir())) == 2 * (1 + SPARES)
+        with (tmp_path / "node-1.stderr").open("a") as log:
+            log.write("something\n")
+        node.restart()
+    assert [file.name for file in tmp_path.iterdir()] == ["node-1.stderr"]
+
+
 def test_stopped_process_is_noticed_by_the_ping(tmp_path: Path) -> None:
     with PypiNode(tmp_path) as node:
         assert node._process is not None
