@@ -36,6 +36,9 @@ WILD = {"$*": "sub-chunk wild", "**": "double wild", "*": "single wild"}
 """Wild cards of keys in words, those first that are compared by other means; what needs none of them is no matter of
 matching."""
 
+MANY = 16
+"""A message that is sent so often by one step is one of many: what each costs is not what all cost together."""
+
 KEY = "key_suffix"
 """Name of the fields that hold keys; what is a wild card there is a byte like any other elsewhere."""
 
@@ -44,6 +47,9 @@ CARRIERS = frozenset({"FRAME", "DECLARE", "PUSH", "REQUEST", "RESPONSE", "REPLY"
 
 FILLED_IN = frozenset({MARKS["zid"], COOKIE})
 """Stand-ins for what the player fills in."""
+
+DIGITS = b"000000"
+"""Stands for the digits in the key of each of many messages."""
 
 _FRAMED = re.compile(r"^FRAME\.(?:messages\.)?")
 
@@ -84,7 +90,12 @@ def same_bytes(script: Script) -> tuple[object, ...]:
 
 
 def same_field(script: Script) -> str:
-    """Returns the field that all that is sent is about, with the wild cards that it needs; nothing when there is none."""
+    """Returns the field that all that is sent is about, with the wild cards that it needs; nothing when there is none.
+
+    Of many messages it is the wild cards in the keys of most: all keys are matched with them, whatever carries those.
+    """
+    if many := _many_wild(script):
+        return many
     batches = list(_batches(script))
     fields = [_largest(batch) for batch in batches]
     names = {name for _, name in fields}
@@ -102,6 +113,21 @@ def same_field(script: Script) -> str:
     if not all(most >= BULK and most >= BULKY * size for most, size in sizes):
         return ""
     return " ".join(filter(None, [*names, wild]))
+
+
+def _many_wild(script: Script) -> str:
+    """Returns what most of many messages have in their keys, as in ``same_field``; nothing when they have nothing wild."""
+    sends = [(step.times, b"".join(_keys(raw_of(step.data)))) for step in script.steps if step.do is Do.SEND]
+    half = sum(times for times, _ in sends) / 2
+    for card, words in WILD.items():
+        many = sum(times for times, keys in sends if times >= MANY and card.encode() in keys)
+        if many and many >= half:
+            return f"many {KEY} with {words}"
+    return ""
+
+
+def _keys(raw: bytes) -> Iterator[bytes]:
+    return (layer.fields[KEY] for _, layer in walk(contents(raw).messages) if KEY in layer.fields)
 
 
 def same_memory(harm: Harm, place: str, detail: str, script: Script) -> tuple[str, ...]:
@@ -225,11 +251,13 @@ def _batches(script: Script) -> Iterator[bytes]:
 def raw_of(template: Template) -> bytes:
     """Returns a batch as it leaves, with stand-ins for live values and without what is in front of it."""
     pieces = template.pieces
-    if isinstance(pieces[0], str) and pieces[0].partition("|")[0] in PREFIXES:
+    if pieces and isinstance(pieces[0], str) and pieces[0].partition("|")[0] in PREFIXES:
         pieces = pieces[1:]
-    return b"".join(
-        piece if isinstance(piece, bytes) else MARKS.get(piece.partition("|")[0], b"\x01") for piece in pieces
-    )
+    return b"".join(piece if isinstance(piece, bytes) else _stand_in(piece) for piece in pieces)
+
+
+def _stand_in(piece: str) -> bytes:
+    return DIGITS if piece == "digits" else MARKS.get(piece.partition("|")[0], b"\x01")
 
 
 def _largest(raw: bytes) -> tuple[int, str]:

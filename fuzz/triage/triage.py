@@ -955,10 +955,14 @@ class Triage:
         """Returns the finding of a bucket, whatever it is called by now."""
         return self.findings.get(self._names.get(bucket, bucket))
 
-    def _merge(self, finding: Finding) -> None:
+    def _merge(self, finding: Finding, *, graver: bool = True) -> None:
         """Joins a finding that was made smaller to one that is the same then, though it was met by another message.
 
         One that comes too seldom to be made smaller is the same too where it was about one field from the beginning.
+
+        Args:
+            finding: Made smaller, or not.
+            graver: Also if it is graver than the other one.
         """
         small = finding.minimised is not None
         if self.findings.get(finding.bucket) is not finding:
@@ -972,9 +976,9 @@ class Triage:
         for other in list(self.findings.values()):
             there = other is not finding and self.findings.get(other.bucket) is other
             why = why_one(finding, other) if there and other.minimised is not None else ""
-            if why:
-                graver = small and _gravity(finding) < _gravity(other)
-                gone, kept = (other, finding) if graver else (finding, other)
+            worse = _gravity(finding) < _gravity(other)
+            if why and (graver or not worse):
+                gone, kept = (other, finding) if small and worse else (finding, other)
                 self._join(gone, kept, why)
                 finding = kept
 
@@ -1118,8 +1122,11 @@ class Triage:
             seconds: For each.
             begin: Is told the number of each before it is its turn, and how many there are.
         """
-        # Those first that have a limit of their own: to make others smaller takes longer than that.
-        findings = sorted(self.findings.values(), key=lambda finding: not self._to_compare(finding))
+        # Those first that have a limit of their own: to make others smaller takes longer than that. Of those that are
+        # one, the gravest is kept.
+        findings = sorted(
+            self.findings.values(), key=lambda finding: (not self._to_compare(finding), _gravity(finding))
+        )
         until = time.monotonic() + COMPARE_SECONDS
         for number, finding in enumerate(findings, 1):
             begin(number, len(findings))
@@ -1132,6 +1139,11 @@ class Triage:
             if finding.tried is None:
                 # Nobody could lay it on a case; if it comes again all the same, it can be made smaller.
                 self._prove(finding)
+            if finding.minimised is None:
+                # What is the same as one that is small already is not made smaller as well, which takes longest.
+                self._merge(finding, graver=False)
+                if self.findings.get(finding.bucket) is not finding:
+                    continue
             self.minimise(finding, seconds)
             self._prove(finding)
             self._merge(finding)

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from fuzz.campaigns.resources import held
 from fuzz.cases import reach, send
 from fuzz.findings import Finding
-from fuzz.kinship import about, other_message, part_seen, phase_of, same_unknown, why_one
+from fuzz.kinship import MANY, about, other_message, part_seen, phase_of, same_unknown, why_one
 from fuzz.oracles import Harm
 from fuzz.script import Script, Step
 from fuzz.states import State
@@ -98,6 +99,24 @@ def test_stalls_of_matching_are_told_apart_by_the_wild_cards_that_they_need() ->
     assert why_one(stars, stall(subscriber(STARS), token(STARS), harm=Harm.PAUSE))
     assert not why_one(stars, stall(subscriber(DOLLARS), push("a" * 99)))
     assert not why_one(stars, finding(token(STARS), harm=Harm.STALL, place="stage"))
+
+
+def test_stalls_of_many_wild_keys_are_one_whatever_is_matched_with_them() -> None:
+    def many(kind: str, key: str, times: int = MANY) -> Step:
+        return held(kind, f"each of {key}", times)
+
+    def stall(*steps: Step, harm: Harm = Harm.PAUSE) -> Finding:
+        return finding(*steps, harm=harm, place="")
+
+    wide, own = "a wide key", "its own key"
+    declared = stall(many("D_QUERYABLE", wide), many("REQUEST", own))
+    assert about(declared) == "many key_suffix with double wild"
+    assert why_one(declared, stall(many("D_TOKEN", wide), many("D_TOKEN", own), harm=Harm.STALL))
+    assert not why_one(declared, stall(many("D_TOKEN", "a key of wide chunks")))
+    assert not why_one(declared, stall(token(STARS)))
+    assert not about(stall(many("D_QUERYABLE", wide), many("REQUEST", own, 2 * MANY)))
+    assert not about(stall(many("D_QUERYABLE", wide, MANY - 1), many("REQUEST", own, MANY - 1)))
+    assert not about(stall(send("size", FRAME, "sn", b"**" * 20, times=MANY)))
 
 
 def test_of_keys_that_are_matched_one_may_be_short() -> None:
