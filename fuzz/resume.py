@@ -7,17 +7,27 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from conformance.errors import UsageError
 from fuzz.findings import FINDING, FOLDER, OPEN, Finding, NoFinding
-from fuzz.plan import Done
+from fuzz.plan import Done, Numbered
 from fuzz.recorder import Lines, footer
-from spark_reports.rows import FINDINGS, FUZZ_CASES, FindingRow, NotJson, from_json, read_rows
+from spark_reports.rows import (
+    FINDINGS,
+    FUZZ_CASES,
+    FindingRow,
+    NotJson,
+    RowsError,
+    from_json,
+    read_rows,
+    read_run,
+)
 
 CUT_LINES = "cut_lines.txt"
 """Beginnings of lines that were cut off are kept here, so that the files of rows stay whole."""
@@ -39,6 +49,12 @@ KEPT = 1 << 16
 """So many numbers are remembered while rows are read."""
 
 BLOCK = 1 << 16
+
+COMPARED = 2048
+"""So many rows of a run are compared with the cases that have their numbers now: more of them would take longer to make."""
+
+AHEAD = 10_000
+"""So many cases are made beyond the numbers of those rows, to be sure that one is not there."""
 
 
 @dataclass(slots=True)
@@ -382,3 +398,88 @@ def check_same(found: Earlier, campaigns: list[str], seed: int | None, jobs: int
             f"the run in {folder.name} was started with --jobs {first}, not {jobs}; use the same number"
         )
     return before
+
+
+class Numbers:
+    """What the first rows of a run say which case has which number.
+
+    Of those that come from a corpus nothing is said: they are drawn from the answers of a node.
+    """
+
+    def __init__(self) -> None:
+        self._told: dict[tuple[str, int], tuple[str, ...]] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        """Takes in the row of a case."""
+        if len(self._told) < COMPARED and not row.get("parent"):
+            values = (str(row.get(name, "")) for name in ("state", "source", "message", "field", "mutation"))
+            self._told[str(row["campaign"]), int(row["case"])] = tuple(values)
+
+    def changed(self, campaigns: Iterable[str], cases: Iterable[Numbered]) -> str:
+        """Returns in words which case of some campaigns has another number now; nothing when all have their own.
+
+        Args:
+            campaigns: Those that are played.
+            cases: Of them, as they come now.
+        """
+        left = {key: told for key, told in self._told.items() if key[0] in set(campaigns)}
+        highest: Counter[str] = Counter()
+        for campaign, number in left:
+            highest[campaign] = max(highest[campaign], number)
+        for one in islice(cases, highest.total() + AHEAD):
+            if not left:
+                return ""
+            case = one.case
+            was = left.pop((one.campaign.name, one.number), None)
+            now = str(case.state), case.source.name, case.message, case.field, case.mutation
+            if was is not None and was != now:
+                return f"{one.campaign.name} {one.number} was {_words(was)}, and is {_words(now)}"
+        return "".join(
+            f"{campaign} {number} was {_words(left[campaign, number])}, and is none"
+            for campaign, number in sorted(left)[:1]
+        )
+
+
+def _words(told: Sequence[str]) -> str:
+    state, source, _, field_, mutation = told
+    return f"{field_ or source}: {mutation} in {state}"
+
+
+def check_numbers(
+    folder: Path, found: Earlier, campaigns: Sequence[str], numbers: Numbers, cases: Iterable[Numbered]
+) -> None:
+    """Refuses to go on with a run whose cases would have other numbers than in its rows.
+
+    Some would be played twice, others never, and rows with one number would be of two cases.
+
+    Args:
+        folder: The run folder.
+        found: What it holds.
+        campaigns: What is to be played.
+        numbers: What its rows say.
+        cases: Of the campaigns, as they come now.
+
+    Raises:
+        UsageError: It is such a run.
+    """
+    if not (changed := numbers.changed(campaigns, cases)):
+        return
+    if set(found.cases) != set(campaigns):
+        why = (
+            f"it has cases of {', '.join(sorted(found.cases))}, and numbers depend on what is played together"
+        )
+    else:
+        why = f"it was begun by {_writer(folder)}"
+    raise UsageError(
+        f"the run in {folder.name} cannot be continued, as its cases have other numbers now: {why} ({changed}); "
+        "use another --run-dir"
+    )
+
+
+def _writer(folder: Path) -> str:
+    """Returns what wrote a run, in words."""
+    with suppress(RowsError):  # whoever wrote it, it was another one
+        row = read_run(folder)
+        commit = f", commit {row.harness_commit[:12]}" if row.harness_commit else ""
+        return f"another version of the harness or of Hypothesis (last {row.harness_version}{commit}, Python {row.python})"
+    return "another version of the harness"

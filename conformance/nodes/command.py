@@ -111,6 +111,8 @@ class CommandNode(ForeignNode, ChildNode):
         if "tls" in (self._main, *self._asked) and tls is None:
             raise UsageError(f"--node cmd:{command}: a run over TLS is needed; add --transports tls")
         self._group = private_scouting()["scouting/multicast/address"] if "{scouting}" in command else ""
+        if self._group:
+            self.scouting = Locator.parse(f"udp/{self._group}#iface=lo")
 
     @property
     def title(self) -> str:
@@ -172,9 +174,7 @@ class CommandNode(ForeignNode, ChildNode):
         filled, locators = self._filled()
         if self.listens:
             self._reached(locators)
-        if self._group:
-            self.scouting = Locator.parse(f"udp/{self._group}#iface=lo")
-        elif self.listens:
+        if self.listens and not self._group:
             self.scouting = heard(self.locator, self.profile)
         with log.with_suffix(".stdout").open("wb") as out:
             self._launch([sys.executable, str(SCRIPT), str(os.getpid()), *filled], log, out)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from conformance.config import Credentials
     from conformance.recorder import NodeFacts
     from fuzz.jobs import Order
+    from fuzz.plan import Numbered
     from fuzz.resume import Earlier
     from fuzz.runner import Summary
     from fuzz.summary import Outcome
@@ -616,11 +617,14 @@ def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
     """Returns what is left to do of a run."""
     from fuzz.findings import FOLDER, unfinished
     from fuzz.recorder import Recorder
-    from fuzz.resume import check_same, earlier, mend, unrecorded
+    from fuzz.resume import Numbers, check_numbers, check_same, earlier, mend, unrecorded
 
     folder = order.config.run_dir
-    before = earlier(folder)
+    numbers = Numbers()
+    before = earlier(folder, numbers.add)
     seed = check_same(before, list(order.campaigns), seed, order.jobs, folder)
+    if seed is not None:
+        check_numbers(folder, before, order.campaigns, numbers, _cases_of(order.campaigns, seed))
     cut = mend(folder)
     if seed is not None and (lost := unrecorded(folder)):
         with Recorder(order.config, part=before.part - 1, max_disk=None) as recorder:
@@ -637,6 +641,14 @@ def _resumed(order: Order, seed: int | None) -> tuple[Order, Earlier]:
     config = replace(order.config, seed=seed)
     left = tuple(unfinished(folder / FOLDER))
     return replace(order, config=config, cases=cases, part=before.part, done=before.done, left=left), before
+
+
+def _cases_of(campaigns: Sequence[str], seed: int) -> Iterator[Numbered]:
+    """Yields the cases of a run as they come."""
+    from fuzz.campaigns import CAMPAIGNS, Setting
+    from fuzz.plan import Plan, merged
+
+    return merged([Plan(CAMPAIGNS[name], Setting(seed)) for name in campaigns], seed)
 
 
 class _Run:

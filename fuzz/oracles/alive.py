@@ -103,7 +103,7 @@ def ping(patient: Patient, played: Played | None) -> Objection | None:
     if served is None:
         return None
     if not served.well:
-        return _unserved(patient, served)
+        return _unserved(patient, served, played, watch)
     place = f"{CHANGED}: {served.other}"
     if served.other and (Harm.DISTURBED, place) not in patient.unjudged:
         detail = f"the node tells a new session another {served.other} than the first one"
@@ -217,7 +217,7 @@ def objection_of(
         return late
     served = _called(patient)
     if served is not None and not served.well:
-        return _unserved(patient, served)
+        return _unserved(patient, served, played, watch)
     birds = patient.canary
     if trouble.wrong is Wrong.MUTE and birds is not None:
         later = birds.later()
@@ -256,9 +256,14 @@ def _called(patient: Patient) -> Served | None:
     return served
 
 
-def _unserved(patient: Patient, served: Served) -> Objection:
+def _unserved(patient: Patient, served: Served, played: Played | None, watch: Watch) -> Objection | None:
     """Returns what it means that a new session is not served, and whether that lasts."""
     objection = _unserved_now(patient, served)
+    if served.unanswered and objection.harm is Harm.REFUSING:
+        again = patient.call()
+        if again is not None and again.well:
+            # Those that are open were answered because the node was done by then with what it had been at.
+            return paused(patient, played, watch.seconds, "a new session")
     waited_for = served.unanswered and objection.harm in {Harm.STALL, Harm.REFUSING}
     return patient.outlasted(objection) if waited_for else objection
 
@@ -271,8 +276,12 @@ def _unserved_now(patient: Patient, served: Served) -> Objection:
     late = patient.aftermath()
     if late is not None:
         return late
-    if served.how == NOBODY and not patient.node.owned:
-        return Objection("ping", Harm.GONE, "", served.why)
+    if served.how == NOBODY:
+        if not patient.node.owned:
+            return Objection("ping", Harm.GONE, "", served.why)
+        # A process that dies lets go of where it listens first; on a busy machine the rest may take long.
+        if patient.ended_within(patient.reply) and (death := patient.words()) is not None:
+            return death
     if served.step is Step.QUERY:
         return Objection("ping", Harm.STALL, "sessions open, nothing is answered in them", served.why)
     others = birds is not None and birds.answered(patient.reply / 4)

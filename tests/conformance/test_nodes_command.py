@@ -88,7 +88,12 @@ def test_all_that_is_known_is_filled_in(tmp_path: Path) -> None:
         "--listen {ws} --listen {tls} --listen {udp} --listen {unixsock-stream} "
         "--tls-cert {tls_certificate} --tls-key {tls_key} --tls-ca {tls_ca} --scout udp/{scouting}#iface=lo"
     )
-    with made(f"{REFNODE} {words}", tmp_path, *PROTOCOLS) as node:
+    node = made(f"{REFNODE} {words}", tmp_path, *PROTOCOLS)
+    # Whoever wants a node that hears SCOUT has to know before it starts.
+    where = node.scouting
+    assert where is not None
+    with node:
+        assert node.scouting == where
         assert set(node.locators) == set(PROTOCOLS)
         assert len(hello_of(node).locators or ()) == len(PROTOCOLS)
 

@@ -557,6 +557,21 @@ def test_resumed_run_plays_each_case_once(
     assert sum(row["count"] for row in coverage if row["kind"] == "pair") == 50
 
 
+def test_run_of_a_version_that_counts_otherwise_is_left_as_it_is(
+    tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    assert run(node, folder, cases=20) == 0
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    other = replace(campaigns.CAMPAIGNS["pushes"], make=small((State.OPEN, "REQUEST"), (State.OPEN, "PUSH")))
+    monkeypatch.setitem(campaigns.CAMPAIGNS, "pushes", other)
+    capsys.readouterr()
+    assert run(node, folder, "--resume", cases=40) == 2
+    said = capsys.readouterr().err
+    assert "cannot be continued, as its cases have other numbers now: it was begun by another version" in said
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+
+
 def test_run_folder_that_is_full_ends_a_run_in_order(
     tmp_path: Path, node: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,22 +2,28 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import platform
 import random
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from conformance.errors import UsageError
+from conformance.recorder import NodeFacts, open_run
 from fuzz.campaigns import Campaign, Setting
 from fuzz.cases import Fixed, send
-from fuzz.plan import Done, Plan, mine
+from fuzz.plan import Done, Numbered, Plan, mine
 from fuzz.recorder import Recorder
 from fuzz.resume import (
     CUT_LINES,
     JOBS,
     POSTPONED,
+    Numbers,
     check_fresh,
+    check_numbers,
     check_same,
     complete,
     cut_end,
@@ -29,6 +35,7 @@ from fuzz.resume import (
     share,
 )
 from fuzz.states import State
+from scapy_layers.commands.terminal import installed_version
 from spark_reports.rows import FINDINGS, FUZZ_CASES, FindingRow, read_rows, to_json
 from tests.fuzz.test_recorder import config_in, rows_in, write
 
@@ -255,6 +262,75 @@ def test_another_run_is_not_gone_on_with(
     with pytest.raises(UsageError) as caught:
         check_same(found, campaigns, seed, jobs, folder)
     assert words in str(caught.value)
+
+
+def planned(*words: str) -> list[Numbered]:
+    """Returns the cases of campaign ``pushes``."""
+    source = Fixed("s", State.OPEN, "PUSH", {one: [send(b"x")] for one in words}, "order")
+    return list(Plan(Campaign("pushes", "for tests", lambda _: [source]), Setting(7)).cases())
+
+
+def told_by(cases: Iterable[Numbered], parent: str = "") -> Numbers:
+    """Returns what the rows of these cases say."""
+    numbers = Numbers()
+    for one in cases:
+        case = one.case
+        row = {"campaign": one.campaign.name, "case": one.number, "state": str(case.state), "parent": parent}
+        numbers.add({**row, "source": case.source.name, "message": case.message, "field": case.field, "mutation": case.mutation})  # fmt: skip
+    return numbers
+
+
+WORDS = [f"{number:03}" for number in range(40)]
+
+
+def test_run_whose_cases_have_their_numbers_still_is_gone_on_with(tmp_path: Path) -> None:
+    found = earlier(recorded(tmp_path / "run", 1))
+    numbers = told_by(planned(*WORDS)[3:30])
+    assert numbers.changed(["pushes"], planned(*WORDS)) == ""
+    check_numbers(tmp_path / "run", found, ["pushes"], numbers, planned(*WORDS))
+    # Of another campaign in the same folder nothing is asked.
+    assert numbers.changed(["inits"], []) == ""
+
+
+def test_run_whose_cases_have_other_numbers_by_now_is_refused(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", 1)
+    now = planned(*WORDS, "more")
+    numbers = told_by(planned(*WORDS))
+    with pytest.raises(UsageError) as caught:
+        check_numbers(folder, earlier(folder), ["pushes"], numbers, now)
+    said = str(caught.value)
+    assert re.search(r"pushes \d+ was s: \d{3} in open, and is s: (\d{3}|more) in open", said)
+    assert "begun by another version of the harness" in said
+    assert said.endswith("use another --run-dir")
+
+
+def test_version_that_wrote_a_run_is_named(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", 1)
+    open_run(config_in(folder), NodeFacts("fake", "1", "router", "1"), "fuzz", "zenoh-fuzz")
+    with pytest.raises(
+        UsageError, match=rf"\(last {re.escape(installed_version())}, .*Python {platform.python_version()}\)"
+    ):
+        check_numbers(folder, earlier(folder), ["pushes"], told_by(planned(*WORDS)), planned("a", "b"))
+
+
+def test_case_that_is_there_no_more_is_another_order() -> None:
+    numbers = told_by(planned(*WORDS))
+    assert re.fullmatch("pushes 40 was .*, and is none", numbers.changed(["pushes"], planned(*WORDS)[:39]))
+
+
+def test_campaigns_that_are_played_together_decide_on_numbers(tmp_path: Path) -> None:
+    folder = recorded(tmp_path / "run", 1, campaign="inits")
+    recorded(folder, 2)
+    other = planned(*reversed(WORDS), "more")
+    with pytest.raises(
+        UsageError, match="it has cases of inits, pushes, and numbers depend on what is played"
+    ):
+        check_numbers(folder, earlier(folder), ["pushes"], told_by(planned(*WORDS)), other)
+
+
+def test_what_is_drawn_from_answers_has_no_order_of_its_own() -> None:
+    numbers = told_by(planned(*WORDS), parent="captured.pcapng")
+    assert numbers.changed(["pushes"], planned("another")) == ""
 
 
 def test_number_of_processes_is_known_before_each_has_a_row(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from fuzz.oracles.canary import MUTE
 from fuzz.oracles.machine import Watch
 from fuzz.oracles.patient import AFTERMATH, LASTING, SURVIVED, hurried
 from fuzz.oracles.places import in_file
-from fuzz.oracles.service import question_of
+from fuzz.oracles.service import NOTHING, Served, Step, question_of
 from fuzz.player import Ending, Played
 from scapy_layers.batch import contents, prefixed
 from scapy_layers.data import Put
@@ -197,10 +197,36 @@ def test_a_node_that_serves_old_sessions_only_refuses(
     assert "opened earlier are still served" in objection.detail
 
 
+def test_a_node_that_serves_new_sessions_as_soon_as_old_ones_has_paused(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, failing = patient.call, [Served(Step.INIT, NOTHING, "nothing comes")] * 2
+    monkeypatch.setattr(patient, "call", lambda reply=None: failing.pop() if failing else call(reply))
+    monkeypatch.setattr(Watch, "seconds", 5.0)
+    objection = seen(patient)
+    assert (objection.harm, objection.place) == (Harm.PAUSE, "")
+    assert objection.detail.startswith("a new session took 5.0 s")
+
+
 def test_a_node_of_ours_where_nobody_listens_refuses(node: RouterNode, patient: Patient) -> None:
     node.router.deafen()
     objection = seen(patient)
     assert (objection.harm, objection.place) == (Harm.REFUSING, "link: nobody listens")
+
+
+def test_a_process_that_takes_its_time_to_die_where_nobody_listens_any_more_has_crashed(
+    node: RouterNode, patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(_: object, seconds: float) -> bool:
+        # Longer than anything that has stopped serving is watched for.
+        if seconds >= REPLY:
+            node.dead = "the process died of SIGABRT"
+        return bool(node.dead)
+
+    monkeypatch.setattr("fuzz.oracles.patient._Exit.wait", wait)
+    node.router.deafen()
+    objection = seen(patient)
+    assert (objection.oracle, objection.harm, objection.place) == ("process", Harm.CRASH, "SIGABRT")
 
 
 def test_an_address_where_nobody_listens_is_gone_when_the_node_is_not_ours(node: RouterNode) -> None:
