@@ -100,12 +100,13 @@ ENDING_SECONDS = 10.0
 FATAL = ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS")
 """What a process dies of by its own fault; a shell ends with 128 and the number."""
 
-GREETING, KEPT = "{size}0109f2{zid}", "{size}04"
+GREETING, KEPT, BEHIND_CLOSE = "{size}0109f2{zid}", "{size}04", "the end of a link behind CLOSE"
 OWED: dict[str, tuple[tuple[str, ...], float | None]] = {
     "KEEP_ALIVE": ((GREETING, "{size}42901c01{cookie}"), None),
     "the end of a session with a lease of 1 s": ((GREETING, "{size}420101{cookie}"), 8.0),
     "the end of a link without INIT": ((), 25.0),
     "the end of a link without OPEN": ((GREETING,), 25.0),
+    BEHIND_CLOSE: ((GREETING, "{size}423c01{cookie}", "{size}0300"), 25.0),
 }
 """What links are owed on which nothing more is said but KEEP_ALIVE; what is said on them first; in how many seconds, or the lease that
 the node names."""
@@ -588,7 +589,8 @@ class Replay:
                     link.send(link.fill(KEPT))
                 link.receive(0.05)
                 came = link.received[seen:]
-                if link.ended or any(map(_is_close, came)) or (came and what == "KEEP_ALIVE"):
+                told = what != BEHIND_CLOSE and any(map(_is_close, came))
+                if link.ended or told or (came and what == "KEEP_ALIVE"):
                     del links[what]
                 elif time.monotonic() - began > seconds:
                     return f"{what} does not come within {seconds:g} s on a silent link"

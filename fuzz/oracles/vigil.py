@@ -24,8 +24,8 @@ from scapy_layers.transport import KeepAlive, Open
 
 TRACE_BYTES = 1 << 14
 
-HALF_OPEN_SECONDS = 25.0
-"""Seconds that a link may stay open on which no session was begun; eclipse-zenoh ends it behind 10."""
+IDLE_SECONDS = 25.0
+"""Seconds that a link may stay open on which there is no session; eclipse-zenoh ends it behind 10, and at once behind CLOSE."""
 
 LEASE = 1
 """Seconds of silence behind which a session of ours has to be ended."""
@@ -67,6 +67,10 @@ def _greeted(player: Player, name: str) -> None:
     player.reach(State.INIT_ACKED, name)
 
 
+def _closed(player: Player, name: str) -> None:
+    player.reach(State.CLOSED, name)
+
+
 def _session(lease: int) -> Callable[[Player, str], None]:
     def begin(player: Player, name: str) -> None:
         pipe = player.reach(State.INIT_ACKED, name)
@@ -90,12 +94,14 @@ class Owed:
         seconds: So long it may take; None for the lease that the node names.
         ends: The link has to end; else something has to come on it.
         detail: What it means that this does not happen.
+        told: To be told of the end by CLOSE is enough.
     """
 
     begin: Callable[[Player, str], None]
     seconds: float | None
     ends: bool
     detail: str
+    told: bool = True
 
 
 OWED: dict[str, Owed] = {
@@ -112,16 +118,19 @@ OWED: dict[str, Owed] = {
         f"a silent session with a lease of {LEASE} s stays open",
     ),
     "end of a link without INIT": Owed(
-        _nothing, HALF_OPEN_SECONDS, True, "a link on which nothing was ever sent stays open"
+        _nothing, IDLE_SECONDS, True, "a link on which nothing was ever sent stays open"
     ),
     "end of a link without OPEN": Owed(
-        _greeted, HALF_OPEN_SECONDS, True, "a link on which only INIT was sent stays open"
+        _greeted, IDLE_SECONDS, True, "a link on which only INIT was sent stays open"
+    ),
+    "end of a link behind CLOSE": Owed(
+        _closed, IDLE_SECONDS, True, "a link on which CLOSE was sent stays open", told=False
     ),
 }
 """What is owed, by the words of a place."""
 
 
-HALF_OPEN = ("end of a link without INIT", "end of a link without OPEN")
+IDLE = ("end of a link without INIT", "end of a link without OPEN", "end of a link behind CLOSE")
 """What one link waits for by turns: a node may take few of them."""
 
 
@@ -140,9 +149,9 @@ class Vigil:
         self._since: dict[str, float] = {}
 
     def begin(self, *places: str) -> None:
-        """Makes links anew on which something is owed; one for each of the half-open ones by turns when none is named."""
+        """Makes links anew on which something is owed; one for each of the idle ones by turns when none is named."""
         self.close()
-        for place in places or (*(place for place in OWED if place not in HALF_OPEN), HALF_OPEN[0]):
+        for place in places or (*(place for place in OWED if place not in IDLE), IDLE[0]):
             self._begin(place)
 
     def close(self) -> None:
@@ -174,7 +183,7 @@ class Vigil:
                 self._since.pop(place)
                 if pipe is not None:
                     self._player.links.pop(place).close()
-                self._begin(HALF_OPEN[1 - HALF_OPEN.index(place)] if place in HALF_OPEN else place)
+                self._begin(IDLE[(IDLE.index(place) + 1) % len(IDLE)] if place in IDLE else place)
             elif is_due:
                 overdue = overdue or place
         return overdue
@@ -191,8 +200,9 @@ class Vigil:
             pipe.send(_KEEP_ALIVE.fill(pipe))
         pipe.receive()
         came = pipe.take()
-        ended = bool(pipe.ended) or any(answer.close is not None for answer in came)
-        return ended or (bool(came) and not OWED[place].ends)
+        owed = OWED[place]
+        ended = bool(pipe.ended) or (owed.told and any(answer.close is not None for answer in came))
+        return ended or (bool(came) and not owed.ends)
 
     def _comes(self, place: str) -> bool:
         """Reads on, where more waits than was taken in: what a link is owed may stand behind much that nobody has read."""

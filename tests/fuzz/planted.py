@@ -262,6 +262,11 @@ FAULTS: dict[str, Fault] = {
         ("overdue",),
         in_session(),
     ),
+    "hold": Fault(
+        "keeps links for ever on which CLOSE was said, behind a queryable with a large id",
+        ("overdue",),
+        in_session(declared(DeclareQueryable(entity_id=U32, key_suffix=KEY))),
+    ),
     "cling": Fault(
         "keeps what sessions declared behind their end, from the first token with a large id on",
         ("disturbed",),

@@ -267,11 +267,17 @@ class Link:
             elif kind == 2 and self.stage == "greeted":
                 self.opening(header, cursor)
             elif kind == 3:
-                cursor.byte()
-                self.extensions("CLOSE", header, cursor)
-                raise Refused("CLOSE", None)
+                self.closing(header, cursor)
             else:
                 raise Refused(f"message {kind:#x} when {self.stage}")
+
+    def closing(self, header: int, cursor: Cursor) -> None:
+        cursor.byte()
+        self.extensions("CLOSE", header, cursor)
+        if not self.node.holding or self.stage != "open":
+            raise Refused("CLOSE", None)
+        self.node.forget(self)
+        self.stage, self.lease = "closed", U32
 
     def extensions(self, message: str, header: int, cursor: Cursor) -> dict[int, int]:
         """Reads a chain; returns the values of integers, and the lengths of what has one."""
@@ -607,7 +613,8 @@ class Node:
         mumbling: No KEEP_ALIVE is said any more.
         clinging: What sessions declared stays behind their end; ``forgetful``: nobody is told of tokens.
         inheriting: Subscribers of a session that has ended are those of the next one: ``legacy``.
-        patient: Links are kept that begin no session; ``faithful``: sessions that are silent are.
+        patient: Links are kept that begin no session; ``faithful``: sessions that are silent are; ``holding``: links
+            whose session has ended with CLOSE are.
     """
 
     def __init__(
@@ -631,7 +638,7 @@ class Node:
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
         self.clinging = self.forgetful = self.skipping = self.picky = self.specking = False
         self.hurried = self.specked = 0
-        self.mumbling = self.patient = self.faithful = self.inheriting = False
+        self.mumbling = self.patient = self.faithful = self.holding = self.inheriting = False
         self.legacy: dict[int, str] = {}
         self.dropped: set[str] = set()
         self.doubled: set[str] = set()
@@ -999,6 +1006,7 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "mumble": (Planted("D_TOKEN.id", always, turn("mumbling")),),
     "keep": (Planted("D_KEYEXPR.id", always, turn("patient")),),
     "faithful": (Planted("INIT.version", always, turn("faithful")),),
+    "hold": (Planted("D_QUERYABLE.id", at_least(1 << 16), turn("holding")),),
     "cling": (Planted("D_TOKEN.id", at_least(1 << 16), turn("clinging")),),
     "inherit": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("inheriting")),),
     "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),

@@ -16,14 +16,14 @@ from conformance.nodes import node_of
 from fuzz import standalone
 from fuzz.lab import Lab, Tried
 from fuzz.oracles import Harm, When
-from fuzz.oracles.vigil import HALF_OPEN, OWED, lease_of
+from fuzz.oracles.vigil import IDLE, OWED, lease_of
 from fuzz.player import NotReached, Player
 from fuzz.regression import fails_on
 from fuzz.script import Script
 from scapy_layers.batch import prefixed
 from scapy_layers.message import Message
 from scapy_layers.network import ResponseFinal
-from scapy_layers.transport import KeepAlive, Open
+from scapy_layers.transport import Close, KeepAlive, Open
 from tests.fuzz.oracles.router import RouterNode, Session, patient_of
 from tests.fuzz.planted import FAULTS, command
 
@@ -39,7 +39,8 @@ def waited_for(folder: Path, place: str, *faults: str) -> Tried:
 
 
 @pytest.mark.parametrize(
-    ("fault", "place"), [("mumble", "KEEP_ALIVE"), ("faithful", END), *(("keep", one) for one in HALF_OPEN)]
+    ("fault", "place"),
+    [("mumble", "KEEP_ALIVE"), ("faithful", END), ("keep", IDLE[0]), ("keep", IDLE[1]), ("hold", IDLE[2])],
 )
 def test_node_that_never_gives_what_it_owes_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, place: str
@@ -50,7 +51,7 @@ def test_node_that_never_gives_what_it_owes_is_told(
     assert (objection.oracle, objection.harm, objection.place) == ("silence", Harm.OVERDUE, place)
 
 
-@pytest.mark.parametrize("place", ["KEEP_ALIVE", END])
+@pytest.mark.parametrize("place", ["KEEP_ALIVE", END, IDLE[2]])
 def test_node_that_is_well_gives_it(tmp_path: Path, place: str) -> None:
     assert waited_for(tmp_path, place).objection is None
 
@@ -63,12 +64,30 @@ def test_of_links_without_a_session_one_is_open_by_turns(monkeypatch: pytest.Mon
 
         def is_given(place: str) -> bool:
             asked.append(place)
-            return place in HALF_OPEN
+            return place in IDLE
 
         monkeypatch.setattr(vigil, "is_given", is_given)
-        for _ in range(3):
+        for _ in range(4):
             assert vigil.look() == ""
-        assert [place for place in asked if place in HALF_OPEN] == [*HALF_OPEN, HALF_OPEN[0]]
+        assert [place for place in asked if place in IDLE] == [*IDLE, IDLE[0]]
+
+
+def test_link_is_not_ended_by_a_close_that_answers_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = IDLE[2]
+    monkeypatch.setitem(OWED, place, replace(OWED[place], seconds=0.5))
+    with RouterNode() as node, patient_of(node) as patient:
+
+        def answer(session: Session, message: Message) -> None:
+            if isinstance(message, Close):
+                session.sock.sendall(prefixed(bytes(message)))
+            else:
+                take(session, message)
+
+        take = node.router._take
+        monkeypatch.setattr(node.router, "_take", answer)
+        objection = patient.owed(place)
+        assert objection is not None
+        assert objection.detail == "a link on which CLOSE was sent stays open"
 
 
 @pytest.mark.parametrize("place", OWED)
@@ -127,11 +146,20 @@ def test_lease_is_read_in_its_unit() -> None:
     assert lease_of(bytes(Open(A=1, T=0, lease=2500, initial_sn=0))) == 2.5
 
 
-def test_its_test_fails_until_it_is_mended(monkeypatch: pytest.MonkeyPatch) -> None:
-    what = "the end of a session with a lease of 1 s"
-    monkeypatch.setattr(standalone, "OWED", {what: standalone.OWED[what]})
-    tried = Tried(Script(()))
-    assert fails_on(command("faithful"), "overdue", tried)
+@pytest.mark.parametrize(
+    ("fault", "what"),
+    [("faithful", "the end of a session with a lease of 1 s"), ("hold", standalone.BEHIND_CLOSE)],
+)
+def test_its_test_fails_until_it_is_mended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, what: str
+) -> None:
+    said, seconds = standalone.OWED[what]
+    assert seconds is not None
+    monkeypatch.setattr(standalone, "OWED", {what: (said, min(seconds, 8.0))})
+    config = RunConfig(node=command(fault), run_dir=tmp_path, run_id="planted", seed=1)
+    with Lab(config, node_of(config), seats=1) as lab:
+        tried = lab.play(FAULTS[fault].trigger)
+    assert fails_on(command(fault), "overdue", tried)
     assert fails_on(command(), "overdue", tried) is False
 
 
