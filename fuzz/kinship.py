@@ -96,8 +96,9 @@ def same_field(script: Script) -> str:
     """
     if many := _many_wild(script):
         return many
-    batches = list(_batches(script))
-    fields = [_largest(batch) for batch in batches]
+    kinds = list(_kinds(script))
+    batches = [batch for batch, _ in kinds]
+    fields = [_largest(batch, kind) for batch, kind in kinds]
     names = {name for _, name in fields}
     sent = b" ".join(batches) if KEY in names else b""
     wild = next((f"with {words}" for card, words in WILD.items() if card.encode() in sent), "")
@@ -244,10 +245,6 @@ def _kinds(script: Script) -> Iterator[tuple[bytes, Kind | None]]:
             yield raw_of(step.data), kinds.get(step.link)
 
 
-def _batches(script: Script) -> Iterator[bytes]:
-    return (raw for raw, _ in _kinds(script))
-
-
 def raw_of(template: Template) -> bytes:
     """Returns a batch as it leaves, with stand-ins for live values and without what is in front of it."""
     pieces = template.pieces
@@ -260,12 +257,12 @@ def _stand_in(piece: str) -> bytes:
     return DIGITS if piece == "digits" else MARKS.get(piece.partition("|")[0], b"\x01")
 
 
-def _largest(raw: bytes) -> tuple[int, str]:
+def _largest(raw: bytes, kind: Kind | None) -> tuple[int, str]:
     """Returns the bytes and the name of the largest field of a batch; no name when it has none with bytes.
 
     What the player fills in is as it should be, and no field is about that.
     """
-    seen = contents(raw)
+    seen = contents(raw, kind)
     sized = [
         (len(value), name)
         for _, layer in walk(seen.messages)

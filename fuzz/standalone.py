@@ -106,7 +106,7 @@ OWED: dict[str, tuple[tuple[str, ...], float | None]] = {
     "the end of a session with a lease of 1 s": ((GREETING, "{size}420101{cookie}"), 8.0),
     "the end of a link without INIT": ((), 25.0),
     "the end of a link without OPEN": ((GREETING,), 25.0),
-    BEHIND_CLOSE: ((GREETING, "{size}423c01{cookie}", "{size}0300"), 25.0),
+    BEHIND_CLOSE: ((GREETING, "{size}423c01{cookie}", "{size}0300"), 8.0),
 }
 """What links are owed on which nothing more is said but KEEP_ALIVE; what is said on them first; in how many seconds, or the lease that
 the node names."""

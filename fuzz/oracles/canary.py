@@ -30,7 +30,7 @@ from fuzz.player.answers import FENCE_ID, OURS, vle
 from fuzz.player.fitting import FRAME_R, batches, fragments
 from fuzz.states import State
 from scapy_layers import extensions as ext
-from scapy_layers.batch import contents
+from scapy_layers.batch import contents, prefixed
 from scapy_layers.codes import Enc, InterestMode, NetworkId, QueryTarget, TransportId
 from scapy_layers.data import Put, Query, Reply
 from scapy_layers.declarations import DeclareKeyExpr, DeclareQueryable, DeclareSubscriber, DeclareToken
@@ -38,7 +38,7 @@ from scapy_layers.errors import WireError
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Interest, Push, Request, Response, ResponseFinal
 from scapy_layers.primitives import VLE_BYTES, Reader, write_vle
-from scapy_layers.transport import Fragment, Frame, KeepAlive
+from scapy_layers.transport import Close, Fragment, Frame, KeepAlive
 
 TRACE_BYTES = 1 << 18
 """So much of what the canary said is remembered."""
@@ -99,6 +99,12 @@ ALIASES = 40
 SPREAD = 64
 """Payloads have so many lengths in turn: a fault may show at a few of them only."""
 
+LARGE = (1000, 12_000, 66_000, 150_000)
+"""Bytes of payloads that are published besides, one with each thorough look, by turns: of those a fresh node carries."""
+
+PIECE = 40_000
+"""So much of them goes in one FRAGMENT, or less where the node has agreed to smaller batches."""
+
 ROOMY = 512
 """In batches of so many bytes all that others are to get of ours has room, with all that a node may add."""
 
@@ -126,6 +132,8 @@ class Wrong(StrEnum):
     LOST = "publication lost"
     UNJOINED = "publication in fragments lost"
     UNNAMED = "publication by an alias lost"
+    LARGE_LOST = "large publication lost"
+    LARGE_CHANGED = "large publication changed"
     SILENT = "publications do not arrive"
     LATE = "long without an answer"
     CHANGED = "publication changed"
@@ -234,6 +242,7 @@ class Canary:
         joins: Publications arrive that go in two fragments, of which the second is sent when the next look is taken: what
             cases do meanwhile is no part of them.
         named: Publications arrive whose key is an alias; every other one goes so.
+        large: How many of the sizes that are large it carries, from the smallest on.
         asked: The node answers fences.
         baseline: Latency of a fresh node in seconds, the median.
         recent: Seconds that the latest exchanges took.
@@ -292,7 +301,7 @@ class Canary:
             ""  # key of the token of the last session that has ended, if nobody has asked for it since
         )
         self._left = ""  # key of the subscriber of the last one
-        self._number = self._seen = 0
+        self.large = self._large = self._large_seen = self._number = self._seen = 0
         self._keep, self._neglect = KEEP_SECONDS, NEGLECT_SECONDS
         self._sent_at = 0.0
         self._begun = self._whole = self._joined = 0
@@ -342,10 +351,7 @@ class Canary:
         if self.routes and self.publisher.stream:
             self._try_fragments()
         if self.routes and self.asked:
-            missing = self._published_on(COMMON)
-            self.common.carried = tuple(key for key in COMMON if missing is not None and key not in missing)
-        if self.routes and self.asked and self.publisher.stream:
-            self.tokens = self._wrong_token() is None
+            self._try_others()
         self._alone = False
         if not self.routes:
             # What it publishes of its own, to all that are there, is its business.
@@ -401,6 +407,54 @@ class Canary:
             # Never ended: what goes in fragments on the other lane of the session is no part of it.
             pipe = self.publisher
             self._write(pipe, *fragments(self._push, pipe, last=False, reliable=False))
+
+    def _try_others(self) -> None:
+        """Sees what the node does besides: large publications, keys that cases use, tokens."""
+        if self.publisher.stream:
+            while self.large < len(LARGE) and self._carries_large(self.large):
+                self.large += 1
+        missing = self._published_on(COMMON)
+        self.common.carried = tuple(key for key in COMMON if missing is not None and key not in missing)
+        if self.publisher.stream:
+            wrong = self._wrong_token()
+            self.tokens = wrong is None or wrong in _OUTLIVE
+            if wrong in _OUTLIVE:
+                self._note(wrong, _OUTLIVE[wrong])
+
+    def _carries_large(self, place: int) -> bool | None:
+        """Publishes a large payload; tells whether it arrives, None when the sessions are not answered.
+
+        Args:
+            place: Which of the sizes.
+        """
+        self._large = (self._large // len(LARGE) + 1) * len(LARGE) + place
+        payload = self._large_payload(self._large)
+        watch = Watch()
+        push = self._push + write_vle(len(payload)) + payload
+        if len(push) <= PIECE:
+            self._say(self.publisher, push)
+        else:
+            cuts = range(0, len(push), PIECE)
+            parts = (
+                fragments(push[at : at + PIECE], self.publisher, first=not at, last=at == cuts[-1])
+                for at in cuts
+            )
+            self._write(self.publisher, *(part for piece in parts for part in piece))
+        if not self._hear(self._came_all, self.odd_age):
+            for pipe in (self.publisher, self.subscriber):
+                if not self.answers(pipe, self.first_share):
+                    return None
+            # A node may hand on by another thread than the one that answers.
+            self._hear(self._came_all, self.reply if watch.busy else 2 * self.odd_age)
+        return self._came_all()
+
+    def _came_all(self) -> bool:
+        return self._large_seen == self._large
+
+    def _large_payload(self, number: int) -> bytes:
+        """Returns one of which any part that is missing, or in another place, shows."""
+        size, start = LARGE[number % len(LARGE)], self._mark(b"l", number)
+        return start + random.Random(number).randbytes(size - len(start))
 
     def close(self) -> None:
         """Ends the sessions."""
@@ -566,7 +620,7 @@ class Canary:
         came = pipe.take()
         if pipe.stream:
             self._uncounted += ((pipe, answer.batch) for answer in came)
-        if 0 < pipe.facts.get("room", 0) < ROOMY:
+        if 0 < pipe.facts.get("room", 0) < ROOMY or self._large_seen < self._large:
             return [whole for answer in came for whole in self._joiner.take(pipe, answer)]
         return came
 
@@ -628,6 +682,8 @@ class Canary:
             if pipe is self.subscriber and kind == b"q":
                 self._serve(batch, number)
                 self._queried = max(self._queried, number)
+            elif kind == b"l" and pipe is self.subscriber:
+                self._came_large(batch[at:], number)
             else:
                 whole = kind in {b"p", b"r", b"f"} and self._is_whole(batch, at, kind, number)
                 if kind == b"f" and pipe is self.subscriber:
@@ -672,6 +728,15 @@ class Canary:
             self._note(Wrong.UNJOINED, f"fragmented publication {number} arrives, the one before it does not")
         # A changed one is not lost as well.
         self._joined = max(self._joined, min(number, self._whole))
+
+    def _came_large(self, behind: bytes, number: int) -> None:
+        """Takes in a large publication; ``behind`` is its payload and what stands behind it."""
+        if number != self._large:
+            return
+        self._large_seen = number
+        size = LARGE[number % len(LARGE)]
+        if behind[:size] != self._large_payload(number):
+            self._note(Wrong.LARGE_CHANGED, f"a publication of {size} bytes arrives changed")
 
     def _came_back(self, number: int, request: int | None, *, whole: bool) -> None:
         if not whole or not 0 < number <= self._query:
@@ -785,7 +850,23 @@ class Canary:
                 trouble = self.trouble() or self._overdue()
                 if trouble is not None:
                     return trouble
-        return self.trouble()
+        return self.trouble() or self._look_at_large()
+
+    def _look_at_large(self) -> Trouble | None:
+        """Publishes a large payload, of the size whose turn it is."""
+        if not self.large or (Harm.DISTURBED, str(Wrong.LARGE_LOST)) in self._unjudged:
+            return None
+        place = (self._large + 1) % len(LARGE)
+        arrives = self._carries_large(place if place < self.large else 0)
+        if arrives is None:
+            return self._of_end() or MUTE
+        if arrives or self.gone is not None:
+            return self.trouble()
+        size, self._large_seen = LARGE[self._large % len(LARGE)], self._large
+        detail = (
+            f"a publication of {size} bytes does not arrive although sessions are answered; small ones do"
+        )
+        return Trouble(Wrong.LARGE_LOST, "", detail)
 
     def look_at_common(self) -> Trouble | None:
         """Publishes on keys that cases use, for which there are subscribers of ours for this moment."""
@@ -861,10 +942,7 @@ class Canary:
             return self.trouble()
         if wrong is Wrong.MUTE:
             return self._of_end() or MUTE
-        detail = f"a {wrong} although sessions are answered"
-        if wrong is Wrong.INHERITED:
-            detail = "a new session receives what an ended session had subscribed to"
-        return Trouble(wrong, "", detail)
+        return Trouble(wrong, "", _OUTLIVE.get(wrong, f"a {wrong} although sessions are answered"))
 
     def _wrong_token(self, *, at_once: bool = True) -> Wrong | None:
         """Returns what is wrong with what a session of ours declares that ends; None when nothing is."""
@@ -888,7 +966,10 @@ class Canary:
             return None
         finally:
             if "guest" in player.links:
-                player.links.pop("guest").close()
+                # By turns without a word and with CLOSE.
+                leaving = player.links.pop("guest")
+                leaving.farewell = _CLOSE if self._guests % 2 else b""
+                leaving.close()
         if inherits or not told:
             return Wrong.INHERITED if inherits else Wrong.MUTE if told is None else Wrong.UNTOLD
         self._ended = key
@@ -1151,6 +1232,13 @@ def _lease_of(pipe: Pipe) -> float:
 _SECONDS = 0x40
 """Flag T of OPEN."""
 
+_OUTLIVE = {
+    Wrong.STUCK: f"a {Wrong.STUCK} although sessions are answered",
+    Wrong.INHERITED: "a new session receives what an ended session had subscribed to",
+}
+"""What of a session outlives it."""
+
+_CLOSE = prefixed(bytes(Close(reason=0)))
 _KEEP_ALIVE = bytes(KeepAlive())
 _ANSWERS = frozenset({"RESPONSE", "RESPONSE_FINAL"})
 _COMMON = frozenset(key.encode() for key in COMMON)

@@ -25,7 +25,10 @@ from scapy_layers.transport import KeepAlive, Open
 TRACE_BYTES = 1 << 14
 
 IDLE_SECONDS = 25.0
-"""Seconds that a link may stay open on which there is no session; eclipse-zenoh ends it behind 10, and at once behind CLOSE."""
+"""Seconds that a link may stay open on which no session was begun; eclipse-zenoh ends it behind 10."""
+
+CLOSE_SECONDS = 8.0
+"""Seconds that it may stay open behind CLOSE; eclipse-zenoh ends it at once."""
 
 LEASE = 1
 """Seconds of silence behind which a session of ours has to be ended."""
@@ -124,7 +127,7 @@ OWED: dict[str, Owed] = {
         _greeted, IDLE_SECONDS, True, "a link on which only INIT was sent stays open"
     ),
     "end of a link behind CLOSE": Owed(
-        _closed, IDLE_SECONDS, True, "a link on which CLOSE was sent stays open", told=False
+        _closed, CLOSE_SECONDS, True, "a link on which CLOSE was sent stays open", told=False
     ),
 }
 """What is owed, by the words of a place."""

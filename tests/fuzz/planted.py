@@ -272,6 +272,11 @@ FAULTS: dict[str, Fault] = {
         ("disturbed",),
         in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
     ),
+    "stick": Fault(
+        "keeps what sessions declared behind their end",
+        ("disturbed",),
+        in_session(),
+    ),
     "inherit": Fault(
         "gives the subscribers of a session that has ended to the next one, from the first with a large id on",
         ("disturbed",),
@@ -284,6 +289,11 @@ FAULTS: dict[str, Fault] = {
     ),
     "picky": Fault(
         "loses publications of certain sizes behind a token with a large id",
+        ("disturbed",),
+        in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
+    ),
+    "coarse": Fault(
+        "alters publications of more than 64 KiB behind a token with a large id",
         ("disturbed",),
         in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
     ),

@@ -604,6 +604,7 @@ class Node:
         refusing: New sessions are not taken any more.
         dead: Nothing is carried any more; ``deaf``: nor is any question answered.
         disturbing: Payloads are altered; ``specking``: one in 50 is, of the ``specked`` carried since then.
+        coarse: Those of more than 64 KiB are.
         losing: One publication in three is lost; ``picky``: those whose size is a multiple of 8.
         hurried: So many seconds less are told to new sessions as the lease.
         dropped: Keys that are not carried any more.
@@ -636,7 +637,7 @@ class Node:
         self.requests = 0
         self.bits, self.strict = 28, False
         self.refusing = self.dead = self.deaf = self.disturbing = self.losing = False
-        self.clinging = self.forgetful = self.skipping = self.picky = self.specking = False
+        self.coarse = self.clinging = self.forgetful = self.skipping = self.picky = self.specking = False
         self.hurried = self.specked = 0
         self.mumbling = self.patient = self.faithful = self.holding = self.inheriting = False
         self.legacy: dict[int, str] = {}
@@ -669,7 +670,11 @@ class Node:
         if (self.losing and self.carried % 3 == 0) or (self.picky and len(tail) % 8 == 0):
             return
         self.specked += self.specking
-        if self.disturbing or (self.specking and self.specked % 50 == 0):
+        if (
+            self.disturbing
+            or (self.coarse and len(tail) > 1 << 16)
+            or (self.specking and self.specked % 50 == 0)
+        ):
             tail = tail[:-1] + bytes([tail[-1] ^ 0xFF])
         message = bytes([0x3D | z]) + b"\0" + counted(key.encode()) + tail
         for link in receivers * (2 if key in self.doubled else 1):
@@ -1008,9 +1013,11 @@ FAULTS: dict[str, tuple[Planted, ...]] = {
     "faithful": (Planted("INIT.version", always, turn("faithful")),),
     "hold": (Planted("D_QUERYABLE.id", at_least(1 << 16), turn("holding")),),
     "cling": (Planted("D_TOKEN.id", at_least(1 << 16), turn("clinging")),),
+    "stick": (Planted("INIT.version", always, turn("clinging")),),
     "inherit": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("inheriting")),),
     "forget": (Planted("D_SUBSCRIBER.id", at_least(1 << 16), turn("forgetful")),),
     "picky": (Planted("D_TOKEN.id", at_least(1 << 16), turn("picky")),),
+    "coarse": (Planted("D_TOKEN.id", at_least(1 << 16), turn("coarse")),),
     "hurry": (Planted("OPEN.lease", at_least(U32), turn("hurried", 1)),),
     "unname": (Planted("D_KEYEXPR.id", at_least(1 << 12), unname),),
     "mute": (Planted("DECLARE.3", at_least(U16), mute),),

@@ -15,7 +15,7 @@ from scapy_layers.data import Put
 from scapy_layers.declarations import DeclareSubscriber, DeclareToken, UndeclareSubscriber
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push
-from scapy_layers.transport import Fragment, Frame
+from scapy_layers.transport import Fragment, Frame, Init
 
 FRAME = bytes(Frame(R=1, sn=0))[:1]
 DEEP, STARS, DOLLARS = "a/" * 50 + "a", "**/a/" * 20 + "a", "a$*" * 40
@@ -232,3 +232,11 @@ def test_memory_that_cannot_be_had_is_one_fault_however_the_node_takes_it(state:
 
 def test_hello_is_scouting_wherever_it_is_heard() -> None:
     assert phase_of(State.SCOUTING) == phase_of(State.SEEKING) == "scouting"
+
+
+def test_what_is_said_to_a_port_that_scouts_is_not_read_as_a_handshake() -> None:
+    datagram = bytes(Init(A=1, S=1, zid=b"\x01" * 16, cookie=b"c" * 60))
+    script = Script((reach(State.SCOUTING, "a"), send(datagram)))
+    assert about(replace(finding(), script=script, state=State.SCOUTING)) == ""
+    greeting = Script((reach(State.CONNECTED, "a"), send("size", datagram)))
+    assert about(replace(finding(), script=greeting, state=State.CONNECTED)) == "cookie"

@@ -25,11 +25,18 @@ from scapy_layers.declarations import (
     UndeclareSubscriber,
 )
 from scapy_layers.errors import WireError
+from scapy_layers.extensions import First
 from scapy_layers.message import Message
 from scapy_layers.network import Declare, Push, Request, Response, ResponseFinal
 from scapy_layers.transport import Close, Fragment, Frame, Init, Open
 
 REPLY = 0.3
+
+ROOM = 600
+"""Bytes of the publications that it carries, unless more is wanted: each takes time."""
+
+MOST = 40_000
+"""Bytes of a message that goes in one batch."""
 """T1 of these tests, in seconds."""
 
 
@@ -61,6 +68,7 @@ class Router:
         lose: Loses the next publications, so many.
         shift: Added to the request id of replies.
         delay: Seconds it takes over each batch; ``ponder``: over each declaration of a subscriber.
+        largest: Bytes of the largest publication that it carries; ``alters_from``: of the smallest that it alters.
         forgets: What was begun in fragments is forgotten, in all sessions, at the next fragments, so many.
     """
 
@@ -71,6 +79,7 @@ class Router:
         self.dropped = self.double = self.altered = ""
         self.delay = self.ponder = 0.0
         self.forgets = 0
+        self.largest, self.alters_from = ROOM, 1 << 30
         self.sessions: list[Session] = []
         self._held: list[bytes] = []
         self._pending: dict[int, tuple[Session, int]] = {}
@@ -213,12 +222,12 @@ class Router:
                         other.keys = {one: theirs for one, theirs in other.keys.items() if theirs != key}
 
     def _publish(self, push: bytes, key: str) -> None:
-        if "routes" in self.without or key == self.dropped:
+        if "routes" in self.without or key == self.dropped or len(push) > self.largest:
             return
         if self.lose:
             self.lose -= 1
             return
-        if self.alter or key == self.altered:
+        if self.alter or key == self.altered or len(push) > self.alters_from:
             push = push[:-1] + bytes([push[-1] ^ 1])
         if self.replace:
             size = len(bytes(decode(push, Kind.NETWORK).body.data))
@@ -257,7 +266,17 @@ class Router:
 
     def _send_raw(self, session: Session, message: bytes) -> None:
         session.sn += 1
-        session.sock.sendall(prefixed(bytes(Frame(R=1, sn=session.sn)) + message))
+        if len(message) <= MOST:
+            session.sock.sendall(prefixed(bytes(Frame(R=1, sn=session.sn)) + message))
+            return
+        whole = Fragment(R=1, M=1, sn=session.sn, extensions=[First()], data=message[:MOST])
+        session.sock.sendall(prefixed(bytes(whole)))
+        for at in range(MOST, len(message), MOST):
+            session.sn += 1
+            more = int(at + MOST < len(message))
+            session.sock.sendall(
+                prefixed(bytes(Fragment(R=1, M=more, sn=session.sn, data=message[at : at + MOST])))
+            )
 
     def _send(self, session: Session, message: Message) -> None:
         session.sock.sendall(prefixed(bytes(message)))

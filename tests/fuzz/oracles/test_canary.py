@@ -16,6 +16,7 @@ from conformance.errors import Inconclusive
 from conformance.nodes import node_of
 from fuzz.oracles import Harm, Objection, Patient, When
 from fuzz.oracles.canary import (
+    LARGE,
     LEAST_LOOKS,
     MOST_JOINED,
     NEGLECT_SECONDS,
@@ -509,3 +510,58 @@ def test_message_that_a_node_never_ends_takes_a_bounded_part_of_the_memory() -> 
     for _ in range(2 * MOST_JOINED >> 15):
         assert joiner.take(pipe, part) == []
     assert [len(kept) for kept in joiner._parts.values()] == [MOST_JOINED]
+
+
+def roomy() -> RouterNode:
+    """Returns a node that carries large publications."""
+    node = RouterNode()
+    start = node.start
+
+    def started() -> None:
+        start()
+        node.router.largest = 1 << 20
+
+    node.start = started  # type: ignore[method-assign]
+    return node
+
+
+@pytest.mark.parametrize(
+    ("spoil", "wrong"),
+    [("largest", Wrong.LARGE_LOST), ("alters_from", Wrong.LARGE_CHANGED)],
+)
+def test_publications_that_are_large_arrive(spoil: str, wrong: Wrong) -> None:
+    with roomy() as node, patient_of(node) as patient:
+        canary = patient.canary
+        assert canary is not None
+        assert canary.large == len(LARGE)
+        for _ in LARGE:
+            assert patient.examine(When.ODD, names=["canary"]) is None
+        setattr(node.router, spoil, 1 << 16)
+        seen = [patient.examine(When.ODD, names=["canary"]) for _ in LARGE]
+        (objection,) = {(one.harm, one.place) for one in seen if one is not None}
+        assert objection == (Harm.DISTURBED, wrong)
+        # One of them has each size.
+        assert sum(one is not None for one in seen) == sum(size > 1 << 16 for size in LARGE)
+
+
+def test_sizes_that_a_fresh_node_does_not_carry_are_not_asked_for() -> None:
+    with RouterNode() as node, patient_of(node) as patient:
+        canary = patient.canary
+        assert canary is not None
+        assert canary.large == 0
+        assert patient.examine(When.ODD, names=["canary"]) is None
+
+
+def test_large_publication_that_a_fresh_node_alters_is_told() -> None:
+    node = roomy()
+    start = node.start
+
+    def started() -> None:
+        start()
+        node.router.alters_from = 5000
+
+    node.start = started  # type: ignore[method-assign]
+    with node, patient_of(node) as patient:
+        objection = patient.examine(When.ODD, names=["canary"])
+        assert objection is not None
+        assert objection.place == Wrong.LARGE_CHANGED

@@ -153,9 +153,7 @@ def test_lease_is_read_in_its_unit() -> None:
 def test_its_test_fails_until_it_is_mended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, what: str
 ) -> None:
-    said, seconds = standalone.OWED[what]
-    assert seconds is not None
-    monkeypatch.setattr(standalone, "OWED", {what: (said, min(seconds, 8.0))})
+    monkeypatch.setattr(standalone, "OWED", {what: standalone.OWED[what]})
     config = RunConfig(node=command(fault), run_dir=tmp_path, run_id="planted", seed=1)
     with Lab(config, node_of(config), seats=1) as lab:
         tried = lab.play(FAULTS[fault].trigger)

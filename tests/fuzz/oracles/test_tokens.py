@@ -13,8 +13,11 @@ from conformance.nodes import node_of
 from fuzz.lab import Lab
 from fuzz.oracles import Harm, Patient, When
 from fuzz.oracles.canary import Canary, Wrong
+from fuzz.player import Pipe
 from fuzz.regression import fails_on
 from fuzz.stages import stage_for
+from scapy_layers.batch import prefixed
+from scapy_layers.transport import Close
 from tests.fuzz.planted import FAULTS, command
 
 
@@ -36,6 +39,33 @@ def test_what_others_are_not_told_is_a_finding_whose_test_fails_until_it_is_mend
     assert (tried.objection.harm, tried.objection.place) == (Harm.DISTURBED, place)
     assert fails_on(command(fault), "disturbed", tried)
     assert fails_on(command(), "disturbed", tried) is False
+
+
+def test_token_that_a_fresh_node_keeps_is_told(tmp_path: Path) -> None:
+    config = RunConfig(node=command("stick"), run_dir=tmp_path, run_id="planted", seed=1)
+    with Lab(config, node_of(config), seats=1) as lab:
+        objection = lab.play(FAULTS["stick"].trigger).objection
+    assert objection is not None
+    assert (objection.harm, objection.place) == (Harm.DISTURBED, str(Wrong.STUCK))
+
+
+def test_sessions_whose_tokens_are_looked_for_end_with_close_by_turns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[bytes] = []
+    close = Pipe.close
+
+    def closed(self: Pipe) -> None:
+        ends.append(self.farewell)
+        close(self)
+
+    config = RunConfig(node=command(), run_dir=tmp_path, run_id="planted", seed=1)
+    with node_of(config) as node, closing(Canary(node, config.reply, random.Random())) as birds:
+        birds.open()
+        monkeypatch.setattr(Pipe, "close", closed)
+        assert birds.look_at_tokens() is None
+        assert sorted(ends) == [b"", prefixed(bytes(Close(reason=0)))]
+        monkeypatch.undo()
 
 
 def test_real_node_tells_of_tokens(tmp_path: Path) -> None:
