@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Iterator
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,8 @@ from scapy_layers.batch import contents
 from scapy_layers.catalogue import decode
 from scapy_layers.codes import Kind
 from scapy_layers.derive.strategies import examples
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)
@@ -76,3 +81,17 @@ def test_campaign_has_its_states() -> None:
     assert {State.OPEN, State.DECLARED, State.PENDING, State.SCOUTING} <= set(CAMPAIGN.states)
     numbers = [one.number for one in islice(Plan(CAMPAIGN, Setting(1)).cases(), 20)]
     assert numbers == list(range(1, 21))
+
+
+def test_what_is_drawn_does_not_depend_on_what_else_is_loaded() -> None:
+    said = (
+        "import sys; {}; from scapy_layers.codes import Kind; from scapy_layers.derive.strategies import examples; "
+        "sys.stdout.write(repr([examples(Kind.NETWORK, 48, seed) for seed in (168, 169)]))"
+    )
+    with_less, with_more = (
+        subprocess.run(
+            [sys.executable, "-c", said.format(first)], capture_output=True, text=True, check=True, cwd=ROOT
+        ).stdout
+        for first in ("import scapy_layers.shape", "import conformance.router, fuzz.runner")
+    )
+    assert with_less == with_more
