@@ -326,9 +326,13 @@ def lane_of(message: Frame | Fragment) -> LaneKey:
 
 
 class Consecutive:
-    """Sees whether the numbers of each reliable lane follow one another, in a session over a stream, which loses none."""
+    """Sees whether the numbers of each reliable lane follow one another, in a session over a stream, which loses none.
+
+    Behind the last FRAGMENT of a message one number may be left out, as real nodes do.
+    """
 
     def __init__(self) -> None:
+        self._due: dict[LaneKey, tuple[int, ...]] = {}
         self._last: dict[LaneKey, int] = {}
 
     def wrong(self, messages: Iterable[Message]) -> str:
@@ -337,15 +341,24 @@ class Consecutive:
         for message in messages:
             # Of one that is cut off, the number may be among what is missing.
             if isinstance(message, Frame | Fragment) and "sn" in message.fields:
-                off = self.off(message.name, lane_of(message), int(message.sn))
+                ends = isinstance(message, Fragment) and not message.value("M")
+                off = self.off(message.name, lane_of(message), int(message.sn), ends=ends)
                 wrong = wrong or off
         return wrong
 
-    def off(self, name: str, lane: LaneKey, sn: int) -> str:
-        """The same for a FRAME or FRAGMENT of which lane and number are known."""
-        last = self._last.get(lane) if lane[0] else None
+    def off(self, name: str, lane: LaneKey, sn: int, *, ends: bool = False) -> str:
+        """The same for a FRAME or FRAGMENT of which lane and number are known; ``ends`` of the last one of a message."""
+        due = self._due.get(lane) if lane[0] else None
+        last = self._last.get(lane)
         self._last[lane] = sn
-        # Which resolution was agreed is not asked: behind the largest number of each comes 0.
-        if last is None or sn == last + 1 or (not sn and last in sequence.LARGEST):
+        self._due[lane] = _behind(sn)
+        if ends:
+            self._due[lane] += tuple(after for one in _behind(sn) for after in _behind(one))
+        if due is None or sn in due:
             return ""
         return f"{name} {sn} comes behind {last} on a reliable lane"
+
+
+def _behind(sn: int) -> tuple[int, ...]:
+    """Returns the numbers that may come next. Which resolution was agreed is not asked: behind the largest of each comes 0."""
+    return (sn + 1, 0) if sn in sequence.LARGEST else (sn + 1,)
