@@ -131,7 +131,9 @@ def canary(patient: Patient, played: Played | None) -> Objection | None:
         if patient.when is not When.BEAT:
             patient.open_canary()
         return None
-    trouble = birds.beat() if patient.when is When.BEAT else birds.look(rare=patient.rare)
+    trouble = (
+        birds.beat() if patient.when is When.BEAT else birds.look(rare=patient.rare, every=patient.thorough)
+    )
     if trouble is None:
         return None
     if trouble.wrong is Wrong.ENDED:

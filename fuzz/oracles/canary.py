@@ -22,16 +22,18 @@ from conformance.nodes.base import Node
 from conformance.session.lanes import Consecutive, LaneKey, lane_of
 from conformance.tester import Fencing
 from fuzz.oracles.base import Harm, Spot
+from fuzz.oracles.besides import BESIDES
 from fuzz.oracles.common import COMMON, CommonKeys, declared, undeclared
 from fuzz.oracles.machine import TURN, Turns, Watch
 from fuzz.oracles.service import close_words, door_to, question_of
 from fuzz.player import Answer, Answers, NotReached, Pipe, Player, Trace, run
 from fuzz.player.answers import FENCE_ID, OURS, vle
 from fuzz.player.fitting import FRAME_R, batches, fragments
+from fuzz.player.pipe import FIRST_SN
 from fuzz.states import State
 from scapy_layers import extensions as ext
 from scapy_layers.batch import contents, prefixed
-from scapy_layers.codes import Enc, InterestMode, NetworkId, QueryTarget, TransportId
+from scapy_layers.codes import Enc, InterestMode, NetworkId, Priority, QueryTarget, TransportId
 from scapy_layers.data import Put, Query, Reply
 from scapy_layers.declarations import DeclareKeyExpr, DeclareQueryable, DeclareSubscriber, DeclareToken
 from scapy_layers.errors import WireError
@@ -99,11 +101,8 @@ ALIASES = 40
 SPREAD = 64
 """Payloads have so many lengths in turn: a fault may show at a few of them only."""
 
-LARGE = (1000, 12_000, 66_000, 150_000)
-"""Bytes of payloads that are published besides, one with each thorough look, by turns: of those a fresh node carries."""
-
 PIECE = 40_000
-"""So much of them goes in one FRAGMENT, or less where the node has agreed to smaller batches."""
+"""So much of a large publication goes in one FRAGMENT, or less where the node has agreed to smaller batches."""
 
 ROOMY = 512
 """In batches of so many bytes all that others are to get of ours has room, with all that a node may add."""
@@ -134,6 +133,7 @@ class Wrong(StrEnum):
     UNNAMED = "publication by an alias lost"
     LARGE_LOST = "large publication lost"
     LARGE_CHANGED = "large publication changed"
+    UNRANKED = "publication of another priority lost"
     SILENT = "publications do not arrive"
     LATE = "long without an answer"
     CHANGED = "publication changed"
@@ -242,7 +242,7 @@ class Canary:
         joins: Publications arrive that go in two fragments, of which the second is sent when the next look is taken: what
             cases do meanwhile is no part of them.
         named: Publications arrive whose key is an alias; every other one goes so.
-        large: How many of the sizes that are large it carries, from the smallest on.
+        besides: What it carries besides, as numbers of ``BESIDES``.
         asked: The node answers fences.
         baseline: Latency of a fresh node in seconds, the median.
         recent: Seconds that the latest exchanges took.
@@ -251,6 +251,10 @@ class Canary:
         pipes: The links.
         trace: What went over them.
     """
+
+    besides: list[int]
+    _lanes: dict[int, int]
+    _missing: set[int]
 
     def __init__(self, node: Node, reply: float, rng: random.Random, unjudged: Container[Spot] = ()) -> None:
         self.reply = reply
@@ -301,13 +305,13 @@ class Canary:
             ""  # key of the token of the last session that has ended, if nobody has asked for it since
         )
         self._left = ""  # key of the subscriber of the last one
-        self.large = self._large = self._large_seen = self._number = self._seen = 0
+        self._extra = self._extra_seen = self._number = self._seen = 0
         self._keep, self._neglect = KEEP_SECONDS, NEGLECT_SECONDS
         self._sent_at = 0.0
         self._begun = self._whole = self._joined = 0
         self._joined_at = 0.0
         self._rest = b""
-        self._missing: set[int] = set()
+        self.besides, self._lanes, self._missing = [], {}, set()
         self._alone = True
         self._foreign = 0
         self._query = self._queried = self._replied = 0
@@ -411,8 +415,7 @@ class Canary:
     def _try_others(self) -> None:
         """Sees what the node does besides: large publications, keys that cases use, tokens."""
         if self.publisher.stream:
-            while self.large < len(LARGE) and self._carries_large(self.large):
-                self.large += 1
+            self._try_besides()
         missing = self._published_on(COMMON)
         self.common.carried = tuple(key for key in COMMON if missing is not None and key not in missing)
         if self.publisher.stream:
@@ -421,40 +424,57 @@ class Canary:
             if wrong in _OUTLIVE:
                 self._note(wrong, _OUTLIVE[wrong])
 
-    def _carries_large(self, place: int) -> bool | None:
-        """Publishes a large payload; tells whether it arrives, None when the sessions are not answered.
+    def _try_besides(self) -> None:
+        """Sees what it carries besides, up to the first size and the first priority that it does not."""
+        lost = set() if _has_lanes(self.publisher) else {True}
+        for place, one in enumerate(BESIDES):
+            ranked = one.priority != Priority.DATA
+            if ranked not in lost:
+                if self._carries(place):
+                    self.besides.append(place)
+                else:
+                    lost.add(ranked)
 
-        Args:
-            place: Which of the sizes.
-        """
-        self._large = (self._large // len(LARGE) + 1) * len(LARGE) + place
-        payload = self._large_payload(self._large)
+    def _carries(self, place: int) -> bool | None:
+        """Publishes one of ``BESIDES``; tells whether it arrives, None when the sessions are not answered."""
+        self._extra = (self._extra // len(BESIDES) + 1) * len(BESIDES) + place
         watch = Watch()
-        push = self._push + write_vle(len(payload)) + payload
-        if len(push) <= PIECE:
-            self._say(self.publisher, push)
-        else:
-            cuts = range(0, len(push), PIECE)
-            parts = (
-                fragments(push[at : at + PIECE], self.publisher, first=not at, last=at == cuts[-1])
-                for at in cuts
-            )
-            self._write(self.publisher, *(part for piece in parts for part in piece))
-        if not self._hear(self._came_all, self.odd_age):
+        self._write(self.publisher, *self._extra_batches())
+        if not self._hear(self._has_come, self.odd_age):
             for pipe in (self.publisher, self.subscriber):
                 if not self.answers(pipe, self.first_share):
                     return None
-            # A node may hand on by another thread than the one that answers.
-            self._hear(self._came_all, self.reply if watch.busy else 2 * self.odd_age)
-        return self._came_all()
+            # A node may hand on by another thread than the one that answers, and on other lanes later.
+            ranked = BESIDES[place].priority != Priority.DATA
+            self._hear(self._has_come, self.reply if watch.busy or ranked else 2 * self.odd_age)
+        return self._has_come()
 
-    def _came_all(self) -> bool:
-        return self._large_seen == self._large
+    def _extra_batches(self) -> list[bytes]:
+        """Returns what publishes the one whose turn it is."""
+        pipe, one = self.publisher, BESIDES[self._extra % len(BESIDES)]
+        payload = self._extra_payload(self._extra)
+        if one.priority != Priority.DATA:
+            number = self._lanes[one.priority] = self._lanes.get(one.priority, FIRST_SN - 1) + 1
+            lane = Frame(R=1, sn=number & pipe.sn_mask, extensions=[ext.Lane(priority=one.priority)])
+            qos = ext.QoS(D=1, E=1, priority=one.priority)
+            return [bytes(lane) + bytes(Push(key_suffix=self.key, extensions=[qos], body=Put(data=payload)))]
+        push = self._push + write_vle(len(payload)) + payload
+        if len(push) <= PIECE:
+            return batches(push, pipe)
+        cuts = range(0, len(push), PIECE)
+        return [
+            part
+            for at in cuts
+            for part in fragments(push[at : at + PIECE], pipe, first=not at, last=at == cuts[-1])
+        ]
 
-    def _large_payload(self, number: int) -> bytes:
+    def _has_come(self) -> bool:
+        return self._extra_seen == self._extra
+
+    def _extra_payload(self, number: int) -> bytes:
         """Returns one of which any part that is missing, or in another place, shows."""
-        size, start = LARGE[number % len(LARGE)], self._mark(b"l", number)
-        return start + random.Random(number).randbytes(size - len(start))
+        start = self._mark(b"l", number)
+        return start + random.Random(number).randbytes(BESIDES[number % len(BESIDES)].size - len(start))
 
     def close(self) -> None:
         """Ends the sessions."""
@@ -620,7 +640,7 @@ class Canary:
         came = pipe.take()
         if pipe.stream:
             self._uncounted += ((pipe, answer.batch) for answer in came)
-        if 0 < pipe.facts.get("room", 0) < ROOMY or self._large_seen < self._large:
+        if 0 < pipe.facts.get("room", 0) < ROOMY or self._extra_seen < self._extra:
             return [whole for answer in came for whole in self._joiner.take(pipe, answer)]
         return came
 
@@ -683,7 +703,7 @@ class Canary:
                 self._serve(batch, number)
                 self._queried = max(self._queried, number)
             elif kind == b"l" and pipe is self.subscriber:
-                self._came_large(batch[at:], number)
+                self._came_besides(batch[at:], number)
             else:
                 whole = kind in {b"p", b"r", b"f"} and self._is_whole(batch, at, kind, number)
                 if kind == b"f" and pipe is self.subscriber:
@@ -729,14 +749,14 @@ class Canary:
         # A changed one is not lost as well.
         self._joined = max(self._joined, min(number, self._whole))
 
-    def _came_large(self, behind: bytes, number: int) -> None:
-        """Takes in a large publication; ``behind`` is its payload and what stands behind it."""
-        if number != self._large:
+    def _came_besides(self, behind: bytes, number: int) -> None:
+        """Takes in one of ``BESIDES``; ``behind`` is its payload and what stands behind it."""
+        if number != self._extra:
             return
-        self._large_seen = number
-        size = LARGE[number % len(LARGE)]
-        if behind[:size] != self._large_payload(number):
-            self._note(Wrong.LARGE_CHANGED, f"a publication of {size} bytes arrives changed")
+        self._extra_seen, one = number, BESIDES[number % len(BESIDES)]
+        if behind[: one.size] != self._extra_payload(number):
+            wrong = Wrong.CHANGED if one.priority != Priority.DATA else Wrong.LARGE_CHANGED
+            self._note(wrong, f"{one} arrives changed")
 
     def _came_back(self, number: int, request: int | None, *, whole: bool) -> None:
         if not whole or not 0 < number <= self._query:
@@ -829,11 +849,12 @@ class Canary:
             return None
         return self.trouble()
 
-    def look(self, *, rare: bool = False) -> Trouble | None:
+    def look(self, *, rare: bool = False, every: bool = False) -> Trouble | None:
         """Some exchanges, each waited for; ``recent`` tells how long they took.
 
         Args:
             rare: So many of them that something that goes wrong now and then is seen.
+            every: All that is published by turns.
         """
         most, seconds = (RARE_LOOKS, RARE_SECONDS) if rare else (LOOKS, LOOK_SECONDS)
         self.recent.clear()
@@ -850,23 +871,26 @@ class Canary:
                 trouble = self.trouble() or self._overdue()
                 if trouble is not None:
                     return trouble
-        return self.trouble() or self._look_at_large()
+        return self.trouble() or self._look_besides(every=every)
 
-    def _look_at_large(self) -> Trouble | None:
-        """Publishes a large payload, of the size whose turn it is."""
-        if not self.large or (Harm.DISTURBED, str(Wrong.LARGE_LOST)) in self._unjudged:
-            return None
-        place = (self._large + 1) % len(LARGE)
-        arrives = self._carries_large(place if place < self.large else 0)
-        if arrives is None:
-            return self._of_end() or MUTE
-        if arrives or self.gone is not None:
-            return self.trouble()
-        size, self._large_seen = LARGE[self._large % len(LARGE)], self._large
-        detail = (
-            f"a publication of {size} bytes does not arrive although sessions are answered; small ones do"
-        )
-        return Trouble(Wrong.LARGE_LOST, "", detail)
+    def _look_besides(self, *, every: bool) -> Trouble | None:
+        """Publishes one of ``BESIDES``, or each of those that the node carries."""
+        turn = [*self.besides, *self.besides]
+        at = next((index for index, place in enumerate(turn) if place > self._extra % len(BESIDES)), 0)
+        for place in turn[at : at + len(self.besides) if every else at + 1]:
+            one = BESIDES[place]
+            lost = Wrong.LARGE_LOST if one.priority == Priority.DATA else Wrong.UNRANKED
+            if (Harm.DISTURBED, str(lost)) in self._unjudged:
+                continue
+            arrives = self._carries(place)
+            if arrives is None:
+                return self._of_end() or MUTE
+            if not arrives and self.gone is None:
+                self._extra_seen = self._extra
+                return Trouble(lost, "", f"{one} does not arrive although sessions are answered; others do")
+            if trouble := self.trouble():
+                return trouble
+        return None
 
     def look_at_common(self) -> Trouble | None:
         """Publishes on keys that cases use, for which there are subscribers of ours for this moment."""
@@ -1211,6 +1235,17 @@ def _head(message: Message, blank: bytes) -> bytes:
     raw = bytes(message)
     assert raw.endswith(blank)
     return raw[: -len(blank)]
+
+
+def _has_lanes(pipe: Pipe) -> bool:
+    """Tells whether both ends of a session have agreed on lanes, and a small publication fits into a batch."""
+    if 0 < pipe.facts.get("room", 0) < ROOMY:
+        return False
+    return any(
+        isinstance(one, ext.QoSOffer)
+        for message in contents(pipe.facts["init_ack"]).messages
+        for one in message.extensions or ()
+    )
 
 
 def _to_others(batch: bytes) -> bool:

@@ -6,6 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -14,9 +15,10 @@ import pytest
 from conformance.config import RunConfig
 from conformance.errors import Inconclusive
 from conformance.nodes import node_of
+from fuzz.lab import Lab
 from fuzz.oracles import Harm, Objection, Patient, When
+from fuzz.oracles.besides import BESIDES, LARGE
 from fuzz.oracles.canary import (
-    LARGE,
     LEAST_LOOKS,
     MOST_JOINED,
     NEGLECT_SECONDS,
@@ -40,6 +42,7 @@ from scapy_layers.message import Message
 from scapy_layers.network import Push, Response, ResponseFinal
 from scapy_layers.transport import Fragment, Frame
 from tests.fuzz.oracles.router import REPLY, Router, RouterNode, patient_of
+from tests.fuzz.planted import FAULTS, command
 
 
 @pytest.fixture
@@ -533,7 +536,8 @@ def test_publications_that_are_large_arrive(spoil: str, wrong: Wrong) -> None:
     with roomy() as node, patient_of(node) as patient:
         canary = patient.canary
         assert canary is not None
-        assert canary.large == len(LARGE)
+        # It has agreed on no lanes.
+        assert canary.besides == [*range(len(LARGE))]
         for _ in LARGE:
             assert patient.examine(When.ODD, names=["canary"]) is None
         setattr(node.router, spoil, 1 << 16)
@@ -541,15 +545,44 @@ def test_publications_that_are_large_arrive(spoil: str, wrong: Wrong) -> None:
         (objection,) = {(one.harm, one.place) for one in seen if one is not None}
         assert objection == (Harm.DISTURBED, wrong)
         # One of them has each size.
-        assert sum(one is not None for one in seen) == sum(size > 1 << 16 for size in LARGE)
+        assert sum(one is not None for one in seen) == sum(one.size > 1 << 16 for one in LARGE)
+        patient.thorough = True
+        assert all(patient.examine(When.ODD, names=["canary"]) for _ in LARGE)
 
 
 def test_sizes_that_a_fresh_node_does_not_carry_are_not_asked_for() -> None:
     with RouterNode() as node, patient_of(node) as patient:
         canary = patient.canary
         assert canary is not None
-        assert canary.large == 0
+        assert canary.besides == []
         assert patient.examine(When.ODD, names=["canary"]) is None
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_publications_of_all_priorities_arrive(tmp_path: Path, lost: bool) -> None:
+    config = RunConfig(node="ref", run_dir=tmp_path, run_id="run", seed=1)
+    with node_of(config) as node, closing(Canary(node, config.reply, random.Random())) as canary:
+        canary.open()
+        assert canary.besides == [*range(len(BESIDES))]
+        assert canary.look(every=True) is None
+        if lost:
+            # As if the node had heard that number before.
+            canary._lanes[Priority.BACKGROUND] -= 2
+            trouble = canary.look(every=True)
+            assert trouble is not None
+            assert (trouble.wrong, trouble.detail) == (
+                Wrong.UNRANKED,
+                "a publication of priority BACKGROUND does not arrive although sessions are answered; others do",
+            )
+        assert canary.trouble() is None
+
+
+def test_lab_finds_again_what_shows_at_large_payloads_only(tmp_path: Path) -> None:
+    config = RunConfig(node=command("coarse"), run_dir=tmp_path, run_id="planted", seed=1)
+    with Lab(config, node_of(config), seats=1) as lab:
+        objection = lab.play(FAULTS["coarse"].trigger).objection
+    assert objection is not None
+    assert (objection.harm, objection.place) == (Harm.DISTURBED, Wrong.LARGE_CHANGED)
 
 
 def test_large_publication_that_a_fresh_node_alters_is_told() -> None:
