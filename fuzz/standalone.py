@@ -67,6 +67,15 @@ now and then."""
 COMMON = ("fuzz/k", "fuzz/q", "fuzz/t")
 """Keys that are looked at as well: a node may lose one that was used, and carry all others."""
 
+DATA = 5
+BESIDES = (
+    *((size, DATA) for size in (1000, 12_000, 66_000, 150_000)),
+    *((100, lane) for lane in (1, 2, 3, 4, 6, 7)),
+)
+"""Bytes of payloads that are published besides, and on which lane: a node may lose one of these, and carry all others."""
+
+UNTOLD = "a token is not sent to a session that asks for it"
+
 COMMON_TRIES = 3
 """So often something is published on one of them before it is said that it is not carried."""
 
@@ -712,7 +721,15 @@ class Canary:
         with contextlib.suppress(*TROUBLE):
             self._first = self._told()
         with contextlib.suppress(*TROUBLE):
-            self._tokens = not self._wrong_token()
+            wrong = self._wrong_token()
+            self._tokens = wrong != UNTOLD
+            if wrong and self._tokens:
+                self._note("token", wrong)
+        self._besides: list[tuple[int, int]] = []
+        for one in BESIDES:
+            with contextlib.suppress(*TROUBLE):
+                if self._carries(*one):
+                    self._besides.append(one)
         with contextlib.suppress(*TROUBLE):
             self._begin_in_parts()
             self._joins = self._end_in_parts()
@@ -811,6 +828,9 @@ class Canary:
             if data != self._parted:
                 self._note("changed", f"a fragmented publication arrives changed: {data.hex()}")
             return
+        if self._word + b"l" in data:
+            # Whoever waits for it looks at it.
+            return
         last = max(self._arrived, default=0)
         number = self._sent.index(data) + 1 if data in self._sent else 0
         if not number and self._word not in data:
@@ -878,13 +898,7 @@ class Canary:
                 self.publish()
                 if self._replies:
                     self.ask()
-            for key in self._common if common else ():
-                if not self._arrives_on(key, overlapping=True):
-                    return f"what others publish for {key} no longer arrives"
-            if common and self._first is not None and (told := self._told()) != self._first:
-                return f"a new session is told {told} instead of {self._first}"
-            # What one session leaves behind shows in the next one.
-            if common and self._tokens and (wrong := self._wrong_token() or self._wrong_token()):
+            if common and (wrong := self._lost_besides()):
                 return wrong
         except TROUBLE as error:
             return f"what others send each other no longer arrives: {error}"
@@ -892,6 +906,20 @@ class Canary:
         self._hear()
         self._count()
         return "; ".join(self._spoilt.values())
+
+    def _lost_besides(self) -> str:
+        """Returns what is wrong with what was well at first besides, or nothing."""
+        for key in self._common:
+            if not self._arrives_on(key, overlapping=True):
+                return f"what others publish for {key} no longer arrives"
+        for size, lane in self._besides:
+            if not self._carries(size, lane):
+                return f"what others publish of {size} bytes with priority {lane} no longer arrives"
+        if self._first is not None and (told := self._told()) != self._first:
+            return f"a new session is told {told} instead of {self._first}"
+        # What one session leaves behind shows in the next one.
+        judged = self._tokens and "token" not in self._borne
+        return (self._wrong_token() or self._wrong_token()) if judged else ""
 
     def _arrives_on(self, key: str, *, overlapping: bool = False) -> bool:
         """Subscribes to a key for a moment; tells whether what is published on it arrives.
@@ -920,6 +948,24 @@ class Canary:
         elif len(set(came)) < len(came):
             self._note("twice", f"a publication for {key} arrives twice")
         return bool(came)
+
+    def _carries(self, size: int, lane: int) -> bool:
+        """Publishes a payload of a size with a priority, and on its lane; tells whether it arrives."""
+        start = self._data(b"l")[: WORD + 1 + DIGITS]
+        data = start + secrets.token_bytes(size - len(start))
+        qos = QoS(D=1, E=1) if lane == DATA else QoS(D=1, E=1, priority=lane)
+        seen = len(self._subscriber.inbox)
+
+        def came() -> bytes | None:
+            return next((one for one in self._came_on(self._key, seen) if one.startswith(start)), None)
+
+        push = Push(key_suffix=self._key, extensions=[qos], body=Put(data=data))
+        self._publisher.post(push, priority=lane)
+        self._subscriber.wait(lambda: came() is not None, PATIENCE)
+        arrived = came()
+        if arrived is not None and arrived != data:
+            self._note("besides", f"a publication of {size} bytes with priority {lane} arrives changed")
+        return arrived is not None
 
     def _came_on(self, key: str, seen: int) -> list[bytes]:
         """Returns what came of ours on a key behind the first ones in the inbox, as far as our word tells."""
@@ -958,7 +1004,7 @@ class Canary:
         finally:
             tester.close()
         if not told:
-            return "a token is not sent to a session that asks for it"
+            return UNTOLD
         until = time.monotonic() + PATIENCE
         while self._is_told(key):
             if time.monotonic() > until:

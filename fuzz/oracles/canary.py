@@ -42,7 +42,7 @@ from scapy_layers.network import Declare, Interest, Push, Request, Response, Res
 from scapy_layers.primitives import VLE_BYTES, Reader, write_vle
 from scapy_layers.transport import Close, Fragment, Frame, KeepAlive
 
-TRACE_BYTES = 1 << 18
+TRACE_BYTES = 1 << 20
 """So much of what the canary said is remembered."""
 
 KEEP_SECONDS = 1.0
@@ -428,12 +428,17 @@ class Canary:
         """Sees what it carries besides, up to the first size and the first priority that it does not."""
         lost = set() if _has_lanes(self.publisher) else {True}
         for place, one in enumerate(BESIDES):
-            ranked = one.priority != Priority.DATA
-            if ranked not in lost:
-                if self._carries(place):
-                    self.besides.append(place)
-                else:
-                    lost.add(ranked)
+            ranked, spot = one.priority != Priority.DATA, (Harm.DISTURBED, f"not to be tried: {one}")
+            if ranked in lost or spot in self._unjudged:
+                lost.add(ranked)
+            elif self._carries(place):
+                self.besides.append(place)
+            else:
+                lost.add(ranked)
+                harmed = self.gone is not None or not self.answers(self.publisher, self.reply)
+                if harmed and isinstance(self._unjudged, dict):
+                    # Cases are to find that, and not each start of a node to end so.
+                    self._unjudged[spot] = "it harms a fresh node"
 
     def _carries(self, place: int) -> bool | None:
         """Publishes one of ``BESIDES``; tells whether it arrives, None when the sessions are not answered."""

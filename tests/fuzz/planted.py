@@ -47,6 +47,8 @@ COMMON = "fuzz/k"
 U16, U32 = (1 << 16) - 1, (1 << 32) - 1
 FRAME = bytes(Frame(R=1, sn=0))[:1]
 FRAGMENT = bytes(Fragment(M=1, sn=0))[:1]
+LAST = bytes(Fragment(R=1, M=0, sn=0))[:1]
+STOUT = bytes(Push(key_suffix=KEY, body=Put(data=bytes(1 << 16))))
 ZID = b"\xf6\xe7\x5bzid of a link"
 COOKIE = b"\xf7\xe7\x5bcookie"
 
@@ -220,7 +222,7 @@ FAULTS: dict[str, Fault] = {
         in_session(said(Push(key_suffix=COMMON, body=Del(T=1, timestamp=1, timestamp_id=b"\x01")))),
     ),
     "doublekey": Fault(
-        "hands on everything twice for the key of a value of 255 bytes or more",
+        "hands on everything twice for the key of a value of 255 bytes or some more",
         ("disturbed",),
         in_session(said(Push(key_suffix=COMMON, body=Put(data=bytes(255))))),
     ),
@@ -291,6 +293,18 @@ FAULTS: dict[str, Fault] = {
         "loses publications of certain sizes behind a token with a large id",
         ("disturbed",),
         in_session(declared(DeclareToken(entity_id=U32, key_suffix=KEY))),
+    ),
+    "stout": Fault(
+        "aborts at a value of 64 KiB",
+        ("crash",),
+        in_session(
+            *(
+                send("size", FRAGMENT, "sn", STOUT[at : at + 40_000])
+                if at + 40_000 < len(STOUT)
+                else send("size", LAST, "sn", STOUT[at:])
+                for at in range(0, len(STOUT), 40_000)
+            )
+        ),
     ),
     "coarse": Fault(
         "alters publications of more than 64 KiB behind a token with a large id",

@@ -16,7 +16,7 @@ from conformance.config import RunConfig
 from conformance.errors import Inconclusive
 from conformance.nodes import node_of
 from fuzz.lab import Lab
-from fuzz.oracles import Harm, Objection, Patient, When
+from fuzz.oracles import Harm, Objection, Patient, Spot, When
 from fuzz.oracles.besides import BESIDES, LARGE
 from fuzz.oracles.canary import (
     LEAST_LOOKS,
@@ -33,6 +33,7 @@ from fuzz.oracles.service import Caller, Served, Step
 from fuzz.player import Answers, Pipe, Played, run
 from fuzz.player.answers import FENCE_ID
 from fuzz.player.fitting import FRAME_R
+from fuzz.regression import fails_on
 from fuzz.script import Template
 from fuzz.states import State
 from scapy_layers.codes import Priority
@@ -580,9 +581,11 @@ def test_publications_of_all_priorities_arrive(tmp_path: Path, lost: bool) -> No
 def test_lab_finds_again_what_shows_at_large_payloads_only(tmp_path: Path) -> None:
     config = RunConfig(node=command("coarse"), run_dir=tmp_path, run_id="planted", seed=1)
     with Lab(config, node_of(config), seats=1) as lab:
-        objection = lab.play(FAULTS["coarse"].trigger).objection
-    assert objection is not None
-    assert (objection.harm, objection.place) == (Harm.DISTURBED, Wrong.LARGE_CHANGED)
+        tried = lab.play(FAULTS["coarse"].trigger)
+    assert tried.objection is not None
+    assert (tried.objection.harm, tried.objection.place) == (Harm.DISTURBED, Wrong.LARGE_CHANGED)
+    assert fails_on(command("coarse"), "disturbed", tried)
+    assert fails_on(command(), "disturbed", tried) is False
 
 
 def test_large_publication_that_a_fresh_node_alters_is_told() -> None:
@@ -598,3 +601,17 @@ def test_large_publication_that_a_fresh_node_alters_is_told() -> None:
         objection = patient.examine(When.ODD, names=["canary"])
         assert objection is not None
         assert objection.place == Wrong.LARGE_CHANGED
+
+
+def test_what_harms_a_fresh_node_is_not_published_again(tmp_path: Path) -> None:
+    config = RunConfig(node=command("stout"), run_dir=tmp_path, run_id="planted", seed=1)
+    unjudged: dict[Spot, str] = {}
+    carried = []
+    for _ in range(2):
+        with (
+            node_of(config) as node,
+            closing(Canary(node, config.reply, random.Random(), unjudged)) as canary,
+        ):
+            canary.open()
+            carried.append((canary.besides[:2], canary.gone is None))
+    assert carried == [([0, 1], False), ([0, 1], True)]
