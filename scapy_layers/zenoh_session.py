@@ -10,9 +10,11 @@ through.
 
 from __future__ import annotations
 
+import copyreg
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any
+from copy import copy
+from typing import TYPE_CHECKING, Any, cast
 
 from scapy.config import conf
 from scapy.layers.inet import IP, TCP, UDP
@@ -71,13 +73,28 @@ class Zenoh(Packet):
         clone.heard = self.heard
         return clone
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reduced(self)
+
+    def _command(self, json: bool = False) -> list[tuple[str, Any]]:
+        """Scapy's entry of ``command`` and ``json``; the latter makes no JSON of a layer that has nothing to tell."""
+        if not json:
+            return []
+        told = [(name, getattr(self.heard, name, None)) for name in _TOLD]
+        return [*told, ("remarks", self._remarks())]
+
+    def _remarks(self) -> list[str]:
+        return (
+            [] if self.heard is None else [f"{remark.kind}: {remark.text}" for remark in self.heard.remarks]
+        )
+
     def mysummary(self) -> str:
         """Who says what to whom, in one line, with the full key and what is wrong."""
         heard = self.heard
         if heard is None:
             return "Zenoh"
         key = "" if heard.keyexpr is None else f" {heard.keyexpr!r}"
-        remarks = "".join(f" [{remark.kind}: {remark.text}]" for remark in heard.remarks)
+        remarks = "".join(f" [{remark}]" for remark in self._remarks())
         return f"{heard.way.source} > {heard.way.target} {heard.message.describe()}{key}{remarks}"
 
     def _do_summary(self) -> tuple[int, str, list[Any]]:
@@ -87,6 +104,52 @@ class Zenoh(Packet):
 
 _KNOWN = frozenset(Heard.__slots__) - {"number", "time", "message"}
 """What can be asked of a packet directly."""
+
+
+_TOLD = ("number", "source_zid", "target_zid", "keyexpr")
+"""What JSON has of a message besides its fields."""
+
+_SCAPYS = (
+    *("fields", "explicit", "raw_packet_cache", "raw_packet_cache_fields", "wirelen"),
+    *("time", "sent_time", "direction", "sniffed_on", "comments"),
+)
+"""What Scapy knows of a header and copies."""
+
+
+def _reduced(packet: Packet) -> tuple[Any, ...]:
+    """Takes a packet apart for ``pickle`` and ``copy.copy``: Scapy does so by its bytes, and ``Zenoh`` has none."""
+    headers: list[tuple[type[Packet], dict[str, Any]]] = []
+    for layer in packet.iterpayloads():
+        if isinstance(layer, Zenoh):
+            return _again, (headers, layer.heard, layer.payload or None)
+        headers.append((type(layer), {name: getattr(layer, name) for name in _SCAPYS}))
+    return cast("tuple[Any, ...]", packet.__reduce__())
+
+
+def _again(
+    headers: list[tuple[type[Packet], dict[str, Any]]], heard: Heard | None, payload: Packet | None
+) -> Packet:
+    """Returns a packet that was taken apart; it shares nothing that can be changed but what was heard."""
+    packet: Packet = Zenoh(heard=heard)
+    if payload is not None:
+        packet.add_payload(payload.copy())
+    for cls, known in reversed(headers):
+        layer = cls()
+        for name, value in known.items():
+            setattr(layer, name, copy(value))
+        layer.fields = layer.copy_fields_dict(layer.fields)
+        layer.add_payload(packet)
+        packet = layer
+    return _with_reducer(packet)
+
+
+def _with_reducer(packet: Packet) -> Packet:
+    """Has the headers of a packet pickled with what is behind them, wherever it is held: that goes by the class."""
+    for layer in packet.iterpayloads():
+        if isinstance(layer, Zenoh):
+            break
+        copyreg.dispatch_table.setdefault(type(layer), _reduced)
+    return packet
 
 
 class ZenohSession(DefaultSession):
@@ -186,7 +249,7 @@ class ZenohSession(DefaultSession):
                     zenoh.add_payload(heard.message)
                     headers.lastlayer().add_payload(zenoh)
                     headers.time = EDecimal(heard.time) / NS
-                    yield headers
+                    yield _with_reducer(headers)
 
     def _headers(self, packet: Packet | None, heard: Heard) -> Packet:
         """Returns what stands in front of the message: copied, or made when another packet set it free."""

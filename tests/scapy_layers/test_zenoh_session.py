@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+import json
+import multiprocessing
+import pickle
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +19,7 @@ from scapy.packet import Raw
 from scapy.sendrecv import sniff
 from scapy.utils import rdpcap, wrpcap
 
+from scapy_layers import all as all_layers
 from scapy_layers import capture
 from scapy_layers.all import Declare, Fragment, Frame, Hello, Init, Push, Put, Response, Scout
 from scapy_layers.conversation import Heard, listen
@@ -95,6 +101,88 @@ def test_copy_and_filter_keep_what_is_known() -> None:
     assert found
     assert found[0].copy().keyexpr == found[0].keyexpr
     assert Declare in found[0]
+
+
+def _again(packet: Any) -> Any:
+    return pickle.loads(pickle.dumps(packet))
+
+
+@pytest.mark.parametrize("again", [_again, copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("name", ["query", "scouting", "udp6", "unresponsive", "fragments"])
+def test_packet_keeps_its_message_when_it_is_pickled_or_copied(
+    name: str, again: Callable[[Any], Any]
+) -> None:
+    for packet in packets(name):
+        other = again(packet)
+        assert [type(layer) for layer in other.iterpayloads()] == [
+            type(layer) for layer in packet.iterpayloads()
+        ]
+        assert (bytes(other), other.summary(), other.time) == (bytes(packet), packet.summary(), packet.time)
+        known = (other.heard.number, other.source_zid, other.keyexpr, other.pieces, other.remarks)
+        heard = packet.heard
+        assert known == (heard.number, heard.source_zid, heard.keyexpr, heard.pieces, heard.remarks)
+
+
+def test_parts_of_a_packet_keep_their_message_when_they_are_pickled() -> None:
+    packet = next(one for one in packets("put_delete") if Put in one)
+    for part in (packet[IP], packet[TCP], packet[Zenoh], packet / Raw(b"behind")):
+        other = _again(part)
+        assert other.summary() == part.summary()
+        assert other.lastlayer() == part.lastlayer()
+
+
+def test_list_of_packets_is_pickled_with_one_session() -> None:
+    found = sniff(offline=str(PCAPS / "put_delete.pcapng"), session=ZenohSession, quiet=True)
+    sessions = {id(one.heard.session) for one in found}
+    again = _again(found)
+    assert [one.summary() for one in again] == [one.summary() for one in found]
+    assert len({id(one.heard.session) for one in again}) == len(sessions)
+
+
+def test_shallow_copy_can_be_changed_alone() -> None:
+    packet = next(one for one in packets("put_delete") if Put in one)
+    other = copy.copy(packet)
+    before = bytes(packet)
+    other[IP].src = "192.0.2.1"
+    other[TCP].options.append(("NOP", None))
+    other[Put].data = b"another"
+    assert bytes(packet) == before
+    assert bytes(other) != before
+
+
+def test_packets_without_zenoh_are_pickled_as_before() -> None:
+    packet = packets("put_delete")[0]
+    plain = packet.copy()
+    plain[TCP].remove_payload()
+    plain /= Raw(b"x")
+    assert bytes(_again(plain)) == bytes(plain)
+    assert Raw in _again(plain)
+
+
+def test_packets_go_to_another_process_and_back() -> None:
+    packet = next(one for one in packets("put_delete") if Put in one)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        other = pool.apply(copy.copy, (packet,))
+    assert (other.summary(), bytes(other)) == (packet.summary(), bytes(packet))
+
+
+def test_json_of_a_packet_has_what_is_known() -> None:
+    found = packets("put_delete")
+    for packet in found:
+        json.loads(packet.json())
+    packet = next(one for one in found if Put in one)
+    zenoh = json.loads(packet[Zenoh].json())
+    message = zenoh.pop("payload")
+    assert zenoh == {
+        "number": packet.heard.number,
+        "source_zid": "b1" * 16,
+        "target_zid": "a1" * 16,
+        "keyexpr": "demo/plain",
+        "remarks": [],
+    }
+    assert message["body"]["data"] == "no encoding"
+    assert json.loads(Zenoh().json())["keyexpr"] is None
+    assert eval(packet[Zenoh].command(), vars(all_layers) | {"Zenoh": Zenoh}).payload == packet[Push]
 
 
 def _has_key(packet: Any) -> bool:
