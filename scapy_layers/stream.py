@@ -439,7 +439,8 @@ class Reader:
         if order.waiting is None:
             return ()
         bare = not segment.data and not segment.missing and not segment.flags & _SPECIAL
-        acknowledged = order.acknowledged(segment.ack, segment.number, segment.time, bare=bare)
+        late = flow.way.link.late
+        acknowledged = order.acknowledged(segment.ack, segment.number, segment.time, bare=bare, late=late)
         return self._bytes(flow.peer, acknowledged)
 
     def _bytes(self, flow: _Flow, events: Iterator[Event]) -> Iterator[Unit]:
@@ -449,6 +450,8 @@ class Reader:
             if flow.awaited is not None and isinstance(event, Piece) and flow.order.next is not None:
                 flow.came(flow.order.next - len(event.data))
             yield from flow.cutter.take(event)
+        if flow.order.late:
+            flow.way.link.disordered = flow.way.link.late = True
         if not flow.cutter.seeking:
             flow.order.settle()
         if flow.order.finished and not flow.ended:

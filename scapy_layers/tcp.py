@@ -4,11 +4,13 @@ Sequence numbers count modulo 2**32 (RFC 9293, section 3.4). Of two segments tha
 that came first stay. What comes too early is held back until the hole in front of it is filled or given up. A hole
 that the other side acknowledges need not be one of the stream: where packets of both directions are captured by
 several queues, an acknowledgement may stand in front of what it acknowledges. So it is waited for a moment, unless
-what acknowledges says more, which may be an answer to what is behind the hole.
+what acknowledges says more, which may be an answer to what is behind the hole. Once that has been seen to happen on
+a connection, holes are waited for much longer, whatever acknowledges them.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple, TypeAlias
@@ -31,6 +33,15 @@ PATIENCE = 24
 
 PATIENT = 1_000_000_000
 """and ns, whichever is over first."""
+
+LATE = 4096
+"""The same where packets were seen to be captured behind what acknowledges them,"""
+
+LATE_NS = 10_000_000_000
+"""and ns."""
+
+_GIVEN_UP = 8
+"""Holes that are remembered for the case that what was missing comes after all."""
 
 _ACKNOWLEDGED = "acknowledged, but not in the capture"
 
@@ -80,6 +91,7 @@ class Order:
         begun: The sequence number of the first byte, when the SYN was seen.
         start: Position of the first byte that came.
         held: Memory of what waits, in bytes.
+        late: Some of what was given up as acknowledged has come after all.
     """
 
     __slots__ = (
@@ -89,11 +101,13 @@ class Order:
         "_fin",
         "_first",
         "_first_bytes",
+        "_given_up",
         "_limit",
         "_patient",
         "_rewinds",
         "begun",
         "held",
+        "late",
         "next",
         "start",
     )
@@ -114,6 +128,8 @@ class Order:
         self._first: list[tuple[int, Piece]] | None = None
         self._first_bytes = 0
         self._rewinds = 0
+        self._given_up: deque[tuple[int, int]] = deque(maxlen=_GIVEN_UP)
+        self.late = False
 
     def begin(self, seq: int) -> None:
         """Takes a SYN."""
@@ -176,6 +192,9 @@ class Order:
             self.next, self._fin, ahead = seq, None, 0
         position = self.next + ahead
         end = position + len(data) + lost
+        if self._given_up and any(begin < end and position < stop for begin, stop in self._given_up):
+            self.late = True
+            self._given_up.clear()
         if fin and self._fin is None and end >= self.next:
             self._fin = end
         if self._fin is not None and end > self._fin:
@@ -190,7 +209,9 @@ class Order:
             yield from self._deliver(position, piece)
             yield from self._drain()
 
-    def acknowledged(self, ack: int, number: int, time: int, *, bare: bool) -> Iterator[Event]:
+    def acknowledged(
+        self, ack: int, number: int, time: int, *, bare: bool, late: bool = False
+    ) -> Iterator[Event]:
         """Gives up the holes that the other side does not have.
 
         Args:
@@ -198,23 +219,27 @@ class Order:
             number: Of the packet that says so.
             time: Of that packet, ns.
             bare: It says nothing else.
+            late: Packets of the connection were captured behind what acknowledges them.
         """
         if self.next is None:
             return
         ahead = ahead_of(self.next, ack)
         acked = self.next + (ahead if ahead <= FAR else 0)
         while self._early_at and self._early_at[0] <= acked:
-            if bare and self._may_come(number, time):
+            if (bare or late) and self._may_come(number, time, late):
                 return
+            if not late:
+                self._given_up.append((self.next, self._early_at[0]))
             yield from self._lose(_ACKNOWLEDGED)
 
-    def _may_come(self, number: int, time: int) -> bool:
+    def _may_come(self, number: int, time: int, late: bool) -> bool:
         """Tells whether the hole in front of what waits was acknowledged a moment ago only."""
         assert self.next is not None, "something waits"
         if self._patient is None or self._patient[0] != self.next:
             self._patient = self.next, number, time
         _, since, began = self._patient
-        return number - since < PATIENCE and time - began < PATIENT
+        packets, ns = (LATE, LATE_NS) if late else (PATIENCE, PATIENT)
+        return number - since < packets and time - began < ns
 
     def give_up(self, why: str, *, most: int | None = None) -> Iterator[Event]:
         """Gives up holes, all or so many."""

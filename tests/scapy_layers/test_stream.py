@@ -541,6 +541,49 @@ def test_acknowledged_segment_is_waited_for_no_longer_than_some_packets_or_a_sec
     assert batches(units([*few[:-2], *later(few[-2:], 1)])) == [*HANDSHAKE, PUTS[0], PUTS[2]]
 
 
+def shuffled(reach: int) -> list[Segment]:
+    """Segments and their acknowledgements, each captured up to so many packets behind its place."""
+    talk = Talk().open()
+    for sn in range(200):
+        talk.say(prefixed(put(500 + sn)))
+        talk.acknowledge()
+    drawn = random.Random(reach)
+    begin = len(talk.segments) - 400
+    places = [at + drawn.uniform(0, reach) for at in range(400)]
+    behind = [one for _, one in sorted(zip(places, talk.segments[begin:], strict=True))]
+    return [one._replace(number=number) for number, one in enumerate(talk.segments[:begin] + behind, 1)]
+
+
+def test_holes_are_waited_for_once_acknowledgements_stand_in_front_of_what_they_acknowledge() -> None:
+    segments = shuffled(100)
+    seen = list(units(segments))
+    assert len(batches(seen)) - len(HANDSHAKE) >= 190
+    assert seen[-1].way.link.late
+    capture = written(segments)
+    assert batches(units_of(io.BytesIO(capture))) == heard(list(read(io.BytesIO(capture))))
+
+
+def test_hole_of_a_connection_that_is_out_of_order_is_waited_for_ten_seconds() -> None:
+    talk = Talk().open()
+    for one in PUTS[:3]:
+        talk.say(prefixed(one))
+    late = talk.segments.pop(-2)
+    talk.say(prefixed(put(700)), back=True)
+    talk.segments.append(late)
+    talk.forward += len(prefixed(PUTS[3]))
+    talk.say(prefixed(PUTS[4]))
+    for _ in range(40):
+        talk.acknowledge()
+    waits = batches(units(talk.segments[:-1]))
+    assert waits == [*HANDSHAKE, PUTS[0], PUTS[2], put(700), PUTS[4]]
+    reader = Reader(plausible, Limits())
+    seen = [unit for one in talk.segments for unit in reader.take(one)]
+    assert PUTS[4] not in batches(seen), "the hole in front of it may be filled"
+    talk.acknowledge()
+    (over,) = later(talk.segments[-1:], 11)
+    assert batches(reader.take(over)) == [PUTS[4]]
+
+
 @pytest.mark.parametrize("answer", [INIT_ACK[:1] + b"\x08" + INIT_ACK[2:], b"\x03\x00", b"\x04"])
 def test_answer_to_init_that_is_another_message_or_has_a_fault_is_told(answer: bytes) -> None:
     talk = Talk()
