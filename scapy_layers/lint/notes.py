@@ -74,6 +74,7 @@ class LinkNotes:
         whole: Nothing is missing since the first message, by side.
         complete: All that a side had said up to its last message was heard and could be read.
         messages: How many there were.
+        copied: All of it is on another link too: packets were captured in front of and behind a translation of addresses.
         told: What is said once only.
     """
 
@@ -87,6 +88,7 @@ class LinkNotes:
     whole: list[bool] = field(default_factory=lambda: [True, True])
     complete: list[bool] = field(default_factory=lambda: [False, False])
     messages: int = 0
+    copied: bool = False
     told: set[str] = field(default_factory=set)
 
     @property

@@ -67,8 +67,9 @@ _LATER = (Interest, ResponseFinal, Response, Request, Push, Declare, NetworkOam,
 @rule("ZN-INIT-001", level="FACT", text="InitSyn, InitAck, OpenSyn, OpenAck, in this order", on=(Init, Open))
 def _order(scene: Scene) -> Iterator[Break]:
     link, said = scene.link, scene.layer
-    # A datagram without answer is sent again; without InitSyn the beginning was not captured.
-    if link.syn is None or not scene.heard.way.link.tcp:
+    # A datagram without answer is sent again; without InitSyn the beginning was not captured. Where bytes are missing,
+    # another connection may have begun between the same ports.
+    if link.syn is None or not scene.heard.way.link.tcp or not link.whole[scene.side]:
         return
     answers, opens = bool(said.A), isinstance(said, Open)
     name = f"{'Open' if opens else 'Init'}{'Ack' if answers else 'Syn'}"
@@ -150,8 +151,18 @@ def _same_cookie(scene: Scene) -> Iterator[Break]:
     before = scene.memory.cookies.get(mark)
     # A datagram may come twice, and is there twice where it was captured on two interfaces.
     if before is not None and (link.tcp or before.link != link.number):
-        yield Break(f"the cookie of packet {before.packet} again")
+        scene.link.copied = _is_copy(scene, before)
+        if not scene.link.copied:
+            yield Break(f"the cookie of packet {before.packet} again")
     scene.memory.cookies[mark] = CookieNotes(scene.heard.number, link.number)
+
+
+def _is_copy(scene: Scene, before: CookieNotes) -> bool:
+    """Tells whether the handshake is another link's, captured behind a translation of addresses: its OpenSyn comes later."""
+    other, syn = scene.memory.links.get(before.link), scene.link.syn
+    if other is None or other is scene.link or other.open_syn is not None or other.syn is None:
+        return False
+    return syn is not None and bytes(syn) == bytes(other.syn)
 
 
 def _answers(

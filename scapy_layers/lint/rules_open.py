@@ -67,7 +67,7 @@ def _random(scene: Scene) -> Iterator[Break]:
     said = scene.layer.fields.get("initial_sn")
     if session is None or said is None or heard.source_zid is None or heard.target_zid is None:
         return
-    if session.fsn is None or session.fsn < _LOW_CHANCE or session.multilink:
+    if session.fsn is None or session.fsn < _LOW_CHANCE or session.multilink or scene.link.copied:
         return
     ends = heard.source_zid, heard.target_zid
     number, before = scene.memory.starts.get(ends) or (session.number, None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scapy.layers.inet import TCP, UDP
+from scapy.layers.inet import IP, TCP, UDP
 from scapy.utils import rdpcap, wrpcap
 
 from scapy_layers.__main__ import main
@@ -84,6 +84,7 @@ from scapy_layers.stream import (
     units,
     units_of,
 )
+from tests.scapy_layers.lua.wire import ZIDS, Talk, save
 from tests.scapy_layers.packets import pcap
 
 ROOT = Path(__file__).parents[2]
@@ -680,6 +681,43 @@ def test_lint_tells_what_it_kept_back_of_a_capture_that_is_out_of_order(
     )
     assert main(["lint", str(PCAPS / "lowlatency.pcapng")]) == 0
     assert "not told" not in capsys.readouterr().err
+
+
+def test_connection_that_was_captured_behind_a_translation_of_addresses_too_breaks_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packets = list(rdpcap(str(PCAPS / "put_delete.pcapng")))
+    twice = []
+    for packet in packets:
+        inside = packet.copy()
+        inside.time += 0.000_002
+        ends = "10.0.0.1", "10.0.0.2"
+        inside[IP].src, inside[IP].dst = ends if packet[TCP].sport > packet[TCP].dport else reversed(ends)
+        twice += [packet, inside]
+    path = tmp_path / "nat.pcap"
+    wrpcap(str(path), twice)
+    main(["lint", str(PCAPS / "put_delete.pcapng"), "--only", "init", "--only", "open", "--strict"])
+    once = capsys.readouterr().out
+    main(["lint", str(path), "--only", "init", "--only", "open", "--strict"])
+    assert "cookie" not in once
+    assert "ZN-INIT-031" not in (said := capsys.readouterr().out)
+    assert "ZN-OPEN-008" not in said
+
+
+def test_connection_whose_syn_was_lost_is_no_second_handshake(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def talk(cookie: bytes, forward: int, backward: int) -> Talk:
+        made = Talk(next={False: forward, True: backward})
+        made.batch(Init(version=9, zid=ZIDS[0], whatami=2))
+        made.batch(Init(A=1, version=9, zid=ZIDS[1], whatami=0, cookie=cookie), back=True)
+        made.batch(Open(lease=10_000, initial_sn=len(cookie), cookie=cookie))
+        return made.batch(Open(A=1, lease=10_000, initial_sn=len(cookie)), back=True)
+
+    first, again = talk(b"cookie--", 1 << 31, 1 << 31), talk(b"another", 1000, 1000)
+    path = save(tmp_path / "again.pcap", first.packets + again.packets)
+    assert main(["lint", str(path), "--only", "init"]) == 0
+    assert "InitSyn" not in capsys.readouterr().out
 
 
 def test_lint_of_a_capture_without_zenoh_does_not_say_that_nothing_is_broken(
