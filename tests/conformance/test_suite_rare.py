@@ -30,6 +30,8 @@ TOLD = ["--req", "ZN-INT", "--req", "ZN-DCL", "--req", "ZN-RTE"]
                 "--req",
                 "ZN-FRM",
                 "--req",
+                "ZN-INIT-027",
+                "--req",
                 "ZN-INIT-044",
                 "--req",
                 "ZN-INIT-049",
