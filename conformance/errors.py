@@ -9,6 +9,7 @@ SessionError                    during a session
     LocalError                  our code asked for something illegal: a bug, or a bend too early
     RemoteError                 the node broke the protocol; carries the close reason it deserves
 Unmet(AssertionError)           an expectation was not met: the node's fault
+    NoRoom                      the node takes no more sessions: it cannot show it
 NotApplicable                   this node or profile cannot show it
 """
 
@@ -74,6 +75,10 @@ class Unmet(AssertionError):
 
     def __str__(self) -> str:
         return f"expected {self.expected}, seen {self.seen}"
+
+
+class NoRoom(Unmet):
+    """The node has as many sessions as it takes: it says so (MAX_SESSIONS) behind the first one of ours."""
 
 
 class NotApplicable(Exception):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from conformance.deviations import Deviations, shipped
-from conformance.errors import HarnessError, NotApplicable, SessionError, Unmet
+from conformance.errors import HarnessError, NoRoom, NotApplicable, SessionError, Unmet
 from conformance.requirements import strictest
 from spark_reports.rows import STALE
 
@@ -40,6 +40,8 @@ def judge(error: Exception | None) -> Judged:
     match error:
         case None:
             return Judged()
+        case NoRoom():
+            return Judged("n/a", reason="the node has no room for as many sessions as this takes")
         case Unmet():
             return Judged("fail", error.expected, error.seen, detail=error.detail)
         case NotApplicable():

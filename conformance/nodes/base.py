@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import time
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from conformance.errors import HarnessError, LocalError, NodeDidNotStart, NotApp
 from conformance.profiles import GENERAL, Profile
 from conformance.session.authentication import challenged
 from conformance.session.sequence import WRITTEN_BITS, mask
-from conformance.tester import Fencing, SessionEnd, Tester, largest_number, trouble
+from conformance.tester import Fencing, SessionEnd, Tester, is_refusal, largest_number, trouble
 from scapy_layers.codes import WhatAmI
 from scapy_layers.primitives import zid_to_text
 from scapy_layers.transport import Init
@@ -169,7 +170,11 @@ class Node(ABC):
         Raises:
             NodeDidNotStart: No correct InitAck comes.
         """
+        deadline = time.monotonic() + reply
         why = self._canary(reply)
+        # One that has room for few sessions may not have noticed yet that the one that showed it to be ready is over.
+        while is_refusal(why) and time.monotonic() < deadline:
+            why = self._canary(reply)
         if why:
             why = why if str(self.locator) in why else f"{self.locator}: {why}"
             raise NodeDidNotStart(f"{why}{self._of_user(why)}")

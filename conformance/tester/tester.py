@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from conformance.config import Credentials, Locator
+from conformance.errors import NoRoom, Unmet
 from conformance.link import Link
 from conformance.session.group import JOIN_BATCH_SIZE, Group, GroupConfig
 from conformance.session.machine import SessionConfig
@@ -21,8 +22,8 @@ from conformance.tester.scout import ResponderEnd, ScoutEnd
 from conformance.tester.session import SessionEnd, TesterPolicy, TesterSession, offer_in_script
 from conformance.tester.shared import Shared, fresh_zid
 from conformance.tester.writing import write
-from scapy_layers.codes import WhatAmI
-from scapy_layers.transport import Init
+from scapy_layers.codes import CloseReason, WhatAmI
+from scapy_layers.transport import Close, Init
 
 
 class Tester(Shared):
@@ -40,6 +41,10 @@ class Tester(Shared):
 
     # Begins like a class of tests, which pytest would collect.
     __test__ = False
+
+    def _fresh(self) -> None:
+        super()._fresh()
+        self._had_sessions = False
 
     # Links that we make --------------------------------------------------------------------------------
 
@@ -113,10 +118,20 @@ class Tester(Shared):
         """Makes a link and opens a session; arguments as in ``starting``.
 
         Raises:
+            NoRoom: The node says that it has no room for one more session, and had another one of ours.
             Unmet: The node does not go along.
         """
         end = self.starting(**config)
-        end.open()
+        try:
+            end.open()
+        except Unmet as unmet:
+            said = (seen.message for seen in end.inbox)
+            full = any(isinstance(one, Close) and one.reason == CloseReason.MAX_SESSIONS for one in said)
+            # One that is over may not have been noticed yet (R-58); whether it ever is, the canary behind the test shows.
+            if full and self._had_sessions:
+                raise NoRoom(unmet.expected, unmet.seen, unmet.detail) from unmet
+            raise
+        self._had_sessions = True
         return end
 
     # Links that others make ------------------------------------------------------------------------------

@@ -280,6 +280,15 @@ def test_node_that_has_no_more_sessions_than_a_test_holds_is_well(tmp_path: Path
     assert outcomes(tmp_path / "run") == {"test_all_sessions": "pass", "test_behind": "pass"}
 
 
+def test_node_with_room_for_fewer_sessions_than_a_test_needs_cannot_show_it(tmp_path: Path) -> None:
+    command = (
+        f"cmd:{shlex.quote(sys.executable)} -m conformance.refnode --listen {{locator}} --max-sessions 1"
+    )
+    done = run_own(FULL, tmp_path, "--node", command)
+    assert done.returncode == 0, done.stdout
+    assert outcomes(tmp_path / "run") == {"test_all_sessions": "n/a", "test_behind": "pass"}
+
+
 IN_ONE_GROUP = """
 import os, signal
 from conformance.expect import check
